@@ -15,8 +15,9 @@ from tests.benchmarks.keep_alive import KeepAlive
 _THINNED = 0.02
 # Its workers take so many nodes at a time, and finish in any order.
 _CHUNK = 16
-# The most that one pod waits while the server meets pods of its shape.
+# The most that one pod waits while the server meets pods of its shape, and the most pods for that.
 _WARM_SECONDS = 60.0
+_MOST_WARM = 400
 
 
 class Offers:
@@ -73,18 +74,33 @@ def latencies(
 ) -> dict[str, Latency]:
     """Ask all contestants about the same pods, in turns of `block`; the first `warm` are no part.
 
-    All must find the same nodes feasible. p50 and p99 of `pods` each.
+    They are as many more as it takes until all have decided about a block without a pause. All must
+    find the same nodes feasible. p50 and p99 of `pods` each.
     """
-    taken: dict[str, list[float]] = {name: [] for name in contestants}
-    for first in range(0, warm + pods, block):
+    taken: dict[str, list[float]] = {}
+
+    def ask(*, again: bool) -> bool:
+        """Whether all have decided without a pause."""
         turn = [offers.next() for _ in range(block)]
         feasible: list[list[str]] = []
+        paused = False
         for name, connection in contestants.items():
-            seconds, found = zip(*asked(connection, offers, turn, again=first < warm), strict=True)
-            assert not feasible or feasible == list(found), name
-            feasible = list(found)
-            if first >= warm:
-                taken[name] += seconds
+            answers = list(asked(connection, offers, turn, again=again))
+            found = [each.feasible for each in answers]
+            assert not feasible or feasible == found, name
+            feasible = found
+            paused |= any(each.paused for each in answers)
+            taken.setdefault(name, []).extend(each.seconds for each in answers)
+        return not paused
+
+    asked_pods, is_warm = 0, False
+    while asked_pods < warm or not is_warm:
+        is_warm = ask(again=True)
+        asked_pods += block
+        assert asked_pods < warm + _MOST_WARM, "a contestant does not get warm"
+    taken.clear()
+    for _ in range(0, pods, block):
+        ask(again=False)
     return {name: latency(seconds) for name, seconds in taken.items()}
 
 
@@ -94,24 +110,37 @@ def latency(seconds: Sequence[float]) -> Latency:
     return Latency(cut[49] * 1000, cut[98] * 1000)
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a contestant answered about a pod: the feasible nodes, and the seconds of both verbs.
+
+    `paused`: it had to be asked about the pod again.
+    """
+
+    feasible: list[str]
+    seconds: float
+    paused: bool
+
+
 def asked(
     connection: KeepAlive, offers: Offers, pods: Sequence[tuple[bytes, list[str]]], *, again: bool
-) -> Iterator[tuple[float, list[str]]]:
-    """The seconds of each pod, and the feasible nodes.
+) -> Iterator[Asked]:
+    """The answer about each pod.
 
     `again` asks once more while there is no decision: a policy that meets new pods on thousands of
     nodes may need more than its budget of time.
     """
     for pod, names in pods:
-        ends = time.monotonic() + _WARM_SECONDS
+        ends, paused = time.monotonic() + _WARM_SECONDS, False
         body = offers.body(pod, names)
         filtered = connection.post("filter", body)
         while again and _error(filtered.body) and time.monotonic() < ends:
+            paused = True
             time.sleep(0.05)
             filtered = connection.post("filter", body)
         feasible = _feasible(filtered.body)
         prioritized = connection.post("prioritize", offers.body(pod, feasible))
-        yield filtered.seconds + prioritized.seconds, feasible
+        yield Asked(feasible, filtered.seconds + prioritized.seconds, paused)
 
 
 def _error(body: bytes) -> str:
