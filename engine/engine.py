@@ -489,7 +489,8 @@ class Engine:
 
     def _finish(self, call: Call, names: Sequence[str], decided: Decision, seconds: float) -> None:
         """Does what no answer waits for, but the next one would; reports and records."""
-        if unnamed := self.in_flight.settle(call.pod.uid):
+        reads_peers = self._calls.registry.reads_peers
+        if unnamed := self.in_flight.settle(call.pod.uid, is_read=reads_peers):
             self._observer.unnamed_scheduler(unnamed)
         self._report(decided)
         if self._journal is not None:

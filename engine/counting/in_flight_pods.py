@@ -473,15 +473,18 @@ class InFlightPods:
         if len(self._refused) > _MOST_REFUSED:
             del self._refused[next(iter(self._refused))]
 
-    def settle(self, uid: str) -> str:
+    def settle(self, uid: str, *, is_read: bool = True) -> str:
         """Does the work now that the next pod would wait for, after an answer about this pod.
 
-        Most pods are bound before their request is needed again, so the last ones keep theirs.
+        `is_read` says that counts read more of it than labels. Else most pods are bound before
+        anything of their request is needed, so the last ones keep it.
         Returns the name of its scheduler if that is none of the known ones, else an empty text.
         """
         self._settle_first(_MOST_UNSETTLED - 1)
         if (known := self._pods.get(uid)) is None:
             return ""
+        if is_read:
+            known.settle()
         if self._schedulers.call_bind and (pod := known.pod) is not None:
             # Bind decides, so nothing is lost if the scheduler is slower than this.
             known.until = min(known.until, known.since + self._schedulers.window(pod))

@@ -55,8 +55,8 @@ class Registry:
     """Compiled policies by namespace, without those that only provide clauses for others.
 
     `shapes` tells pods apart by what the policies read of them. `counts`: some policy counts pods;
-    `soft_counts`: some policy does so as a preference. `mutual` are the limits that hold for the
-    pods there, too.
+    `soft_counts`: some policy does so as a preference; `reads_peers`: some policy reads more than
+    labels of the pods that it counts. `mutual` are the limits that hold for the pods there, too.
     """
 
     def __init__(
@@ -91,6 +91,9 @@ class Registry:
             for clause in program.limits
             if clause.mutual is not None
         )
+        peers = [clause.count.peers for program in self.programs for clause in program.counts]
+        by_labels = (p.by_labels and p.where is not None and p.amount is None for p in peers)
+        self.reads_peers = bool(self.mutual) or not all(by_labels)
 
     @property
     def guardrails(self) -> Iterator[Program]:
