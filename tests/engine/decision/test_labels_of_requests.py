@@ -17,12 +17,10 @@ from tests.support.engines import SCHEMA, Known, Silent, cache_of, registry_of
 
 NODES = [node(f"n{i}", labels={"pool": "a" if i else "b"}) for i in range(2)]
 NAMES = ["n0", "n1"]
-BY_LABELS = 'limit "one" { pods where peer.labels["app"] == pod.labels["app"] per cluster at most 2 strict }'
+SAME = 'pods where peer.labels["app"] == pod.labels["app"]'
+BY_LABELS = f'limit "one" {{ {SAME} per cluster at most 2 strict }}'
 BY_NAME = 'limit "one" { pods where peer.name.startsWith("web") per cluster at most 2 strict }'
-SUM = (
-    'limit "one" { sum peer.requests["cpu"] of pods where peer.labels["app"] == pod.labels["app"] '
-    'per cluster at most "2" strict }'
-)
+SUM = f'limit "one" {{ sum peer.requests["cpu"] of {SAME} per cluster at most "2" strict }}'
 
 
 class CountingCodec(ObjectCodec):
