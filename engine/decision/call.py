@@ -144,7 +144,9 @@ class CallOpener:
             self.view.snapshot()  # raises NotSyncedError, which says what is missing
         namespace = known.namespaces.get(pod.namespace) if known is not None else None
         root = known.workloads.get(pod.controller) if known is not None else None
-        registry, made, moments = self.registry, list[Frame](), list[Timestamp]()
+        registry = self.registry
+        made: list[Frame] = []
+        moments: list[Timestamp] = []
 
         def now() -> int:
             if not moments:

@@ -255,7 +255,8 @@ class Sweep:
         passed: list[int],
     ) -> None:
         nodes, found, unknown = self._nodes, self.found, Rejection(clause, known=False)
-        key_of, alike = _key(clause), dict[Hashable, Rejection | None]()
+        key_of = _key(clause)
+        alike: dict[Hashable, Rejection | None] = {}
         judged, per_look = 0, clause.nodes_per_look
         for i in left:
             node = nodes[i]
