@@ -433,6 +433,7 @@ class Engine:
                 pod.revision,
                 table.owner,
                 lambda: table.find(names),
+                count,
                 pod,
             )
         else:

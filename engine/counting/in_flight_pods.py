@@ -207,6 +207,7 @@ class InFlightPod:
         "excused",
         "is_narrow",
         "members",
+        "offered",
         "owner",
         "revision",
         "since",
@@ -225,6 +226,7 @@ class InFlightPod:
         until: float,
         revision: int = 0,
         *,
+        offered: int | None = None,
         asked: RequestPod | None = None,
         alike: dict[object, int] | None = None,
         predicted: int | None = None,
@@ -233,10 +235,12 @@ class InFlightPod:
     ) -> None:
         """`pod` decodes the pod, `find` finds its rows; both are called when first needed.
 
-        Without `find` the pod is Unknown: it may be in any row. `asked` is the pod of the request,
+        Without `find` the pod is Unknown: it may be in any row. `offered` is the number of rows,
+        None of an Unknown pod. `asked` is the pod of the request,
         which has the labels without being decoded. `alike` is shared by pods with the same labels.
         """
         self.uid = uid
+        self.offered = offered
         self._asked = asked
         self._read: Callable[[], Peer] | None = pod
         self._pod: Peer | None = None
@@ -275,16 +279,17 @@ class InFlightPod:
         return self._pod
 
     @property
+    def name(self) -> str:
+        """`namespace/name`, or the uid if it cannot be decoded."""
+        pod = self._asked or self.pod
+        return f"{pod.namespace}/{pod.name}" if pod is not None else self.uid
+
+    @property
     def scheduler(self) -> str:
         """Its `schedulerName`; empty if it cannot be decoded."""
         if self._asked is not None:
             return self._asked.scheduler
         return self.pod.schedulerName if self.pod is not None else ""
-
-    @property
-    def is_unknown(self) -> bool:
-        """Whether it may be in any row."""
-        return self._is_unknown
 
     @property
     def rows(self) -> NodeRows:
@@ -431,6 +436,7 @@ class InFlightPods:
                 since,
                 since + self._schedulers.longest,
                 revision,
+                offered=len(rows),
                 asked=asked,
                 alike=self._alike_of(asked),
                 predicted=predicted,
@@ -451,18 +457,29 @@ class InFlightPods:
         revision: int,
         owner: object,
         find: Callable[[], NodeRows],
+        offered: int,
         asked: RequestPod | None = None,
     ) -> None:
         """Takes a pod that no policy concerns, and that was offered every node of its request.
 
-        Its rows are found only if a count needs them.
+        Its rows, of which so many are `offered`, are found only if a count needs them.
         """
         self.forget(uid)
         since = self._clock()
         until = since + self._schedulers.longest
-        alike = self._alike_of(asked)
         self._put(
-            InFlightPod(uid, pod, owner, find, since, until, revision, asked=asked, alike=alike)
+            InFlightPod(
+                uid,
+                pod,
+                owner,
+                find,
+                since,
+                until,
+                revision,
+                offered=offered,
+                asked=asked,
+                alike=self._alike_of(asked),
+            )
         )
 
     def refuse(self, uid: str) -> None:

@@ -73,9 +73,7 @@ def _named(found: Sequence[tuple[InFlightPod, float]]) -> Sequence[InFlight]:
 
 
 def _in_flight(known: InFlightPod, seconds: float) -> InFlight:
-    pod = known.pod
-    name = f"{pod.namespace}/{pod.name}" if pod is not None else known.uid
-    return InFlight(name, round(seconds, 1), None if known.is_unknown else len(known.rows))
+    return InFlight(known.name, round(seconds, 1), known.offered)
 
 
 def _second(at: Timestamp) -> str:

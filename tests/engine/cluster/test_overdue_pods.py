@@ -95,7 +95,7 @@ async def test_many_pods_are_listed_once() -> None:
     async def list_anew() -> None:
         lists.append(len(pods.others("", OWNER)))
         pods.pod_changed(peers[0], peer_of(pod("p0", on="n1")), 9)
-        pods.offer_all(peers[1].uid, lambda: peers[1], 9, OWNER, lambda: np.array([1]))
+        pods.offer_all(peers[1].uid, lambda: peers[1], 9, OWNER, lambda: np.array([1]), 1)
 
     await OverduePods(api, pods, list_anew, unreported).look()
     assert (lists, api.asked) == ([200], [])

@@ -65,7 +65,9 @@ class Flight:
         )
 
     def offer_all(self, *rows: int, uid: str = UID) -> None:
-        self.pods.offer_all(uid, lambda: state(uid), 5, OWNER, lambda: np.array(rows, np.intp))
+        self.pods.offer_all(
+            uid, lambda: state(uid), 5, OWNER, lambda: np.array(rows, np.intp), len(rows)
+        )
 
     def found(self, uid: str = UID) -> InFlightPod | None:
         """The pod, if others count it."""
@@ -421,7 +423,7 @@ def test_an_offer_is_held_for_the_longest_time_unless_bind_decides(
     schedulers = Schedulers(call_bind=call_bind)
     flight = Flight(schedulers=schedulers)
     known = msgspec.structs.replace(WAITING, has_claims=has_claims)
-    flight.pods.offer_all(UID, lambda: known, 5, OWNER, lambda: np.array([1]))
+    flight.pods.offer_all(UID, lambda: known, 5, OWNER, lambda: np.array([1]), 1)
     flight.pods.settle(UID)
     seconds = schedulers.window(known) if call_bind else schedulers.longest
     flight.seconds = seconds - 1
@@ -480,7 +482,7 @@ def test_pods_and_rows_are_read_when_they_are_needed() -> None:
         return np.array([1])
 
     flight = Flight()
-    flight.pods.offer_all(UID, peer, 5, OWNER, find)
+    flight.pods.offer_all(UID, peer, 5, OWNER, find, 2)
     found = flight.found()
     assert found is not None
     assert read == []
@@ -504,7 +506,7 @@ def test_the_oldest_of_many_unread_pods_is_read() -> None:
 
     flight = Flight()
     for number in range(70):
-        flight.pods.offer_all(str(number), lambda: WAITING, 5, OWNER, find(number))
+        flight.pods.offer_all(str(number), lambda: WAITING, 5, OWNER, find(number), 1)
     assert read == [0, 1, 2, 3, 4, 5]
 
 
@@ -513,7 +515,7 @@ def test_a_pod_that_cannot_be_read_is_counted_by_nobody() -> None:
         raise BadObjectError("it is bad")
 
     flight = Flight()
-    flight.pods.offer_all(UID, bad, 5, OWNER, lambda: np.array([1]))
+    flight.pods.offer_all(UID, bad, 5, OWNER, lambda: np.array([1]), 1)
     found = flight.found()
     assert found is not None
     assert not found.adds(lambda _: True)
