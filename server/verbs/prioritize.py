@@ -28,6 +28,7 @@ NO_SCORES = b"[]"
 # With more hosts than this part above the lowest score, leaving out the others gains little.
 MOST_ABOVE = 0.8
 HANDFUL = 32
+_STRETCHES = np.arange(HANDFUL)
 _Positions = npt.NDArray[np.intp]
 _ENCODER = msgspec.json.Encoder()
 
@@ -84,7 +85,14 @@ def listed_hosts(points: Points, chance: np.random.Generator) -> _Positions | No
     above = len(points) - len(left_out)
     if len(left_out) <= HANDFUL or above >= MOST_ABOVE * len(points):
         return None
-    lowest[chance.choice(left_out, HANDFUL, replace=False, shuffle=False)] = False
+    # One host of each of some equal stretches, of which the first begins anywhere: all have the
+    # same chance. A choice without repetition takes twice as long.
+    width = len(left_out) // HANDFUL
+    parts = chance.random(HANDFUL + 1)
+    places = (
+        _STRETCHES * width + (parts[1:] * width).astype(np.intp) + int(parts[0] * len(left_out))
+    )
+    lowest[left_out.take(places, mode="wrap")] = False
     found: _Positions = (~lowest).nonzero()[0]
     return found
 
