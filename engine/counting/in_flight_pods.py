@@ -236,8 +236,8 @@ class InFlightPod:
         """`pod` decodes the pod, `find` finds its rows; both are called when first needed.
 
         Without `find` the pod is Unknown: it may be in any row. `offered` is the number of rows,
-        None of an Unknown pod. `asked` is the pod of the request,
-        which has the labels without being decoded. `alike` is shared by pods with the same labels.
+        None of an Unknown pod. `asked` is the pod of the request, which has the labels without
+        being decoded. `alike` is shared by pods with the same labels.
         """
         self.uid = uid
         self.offered = offered
