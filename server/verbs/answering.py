@@ -165,8 +165,8 @@ class DecisionQueue:
         self._lock = asyncio.Lock()
         self._began = self._ended = float("-inf")
         self._was_long = False
-        # The rounds of the event loop before the next decision.
-        self._rests = 0
+        # The rounds of the event loop before the next decision, and the calls that wait for a turn.
+        self._rests = self._waiting = 0
         # A turn that has ended keeps the lock until then.
         self._has_ended = False
         self.in_flight = 0
@@ -195,16 +195,16 @@ class DecisionQueue:
 
         Raises DeadlineExceededError where the turn comes too late.
         """
-        while self._rests and not self._lock.locked():  # noqa: ASYNC110 - a few rounds, at once
-            await asyncio.sleep(0)
-        if self._lock.locked():
-            try:
-                async with asyncio.timeout_at(deadline):
-                    await self._lock.acquire()
-            except TimeoutError:
-                raise DeadlineExceededError("the request waited too long for its turn") from None
-        else:
-            await self._lock.acquire()
+        self._waiting += 1
+        try:
+            async with asyncio.timeout_at(deadline):
+                while self._rests and not self._lock.locked():  # noqa: ASYNC110 - a few rounds
+                    await asyncio.sleep(0)
+                await self._lock.acquire()
+        except TimeoutError:
+            raise DeadlineExceededError("the request waited too long for its turn") from None
+        finally:
+            self._waiting -= 1
         self._began = self._clock()
 
     def begin_at_once(self) -> bool:
@@ -212,13 +212,16 @@ class DecisionQueue:
 
         Its end is `rest`: who decides at once does not wait, so nobody else has to be kept out.
         """
-        if self._rests or self._lock.locked() or self.in_flight >= self._most:
+        # A lock that was released is not locked until the next one who waits for it goes on.
+        if self._rests or self._waiting or self._lock.locked() or self.in_flight >= self._most:
             return False
         self._began = self._clock()
         return True
 
     def rest(self) -> None:
         """Ends a decision. The next one comes after some rounds of the event loop."""
+        # INVARIANT: it is 0. Nobody decides while it is not, or while another one has the lock.
+        assert not self._rests
         self._ended = self._clock()
         self._was_long = self._ended - self._began > _LONG_SECONDS
         self._rests = _MANY_LOOKS if self._was_long else 1

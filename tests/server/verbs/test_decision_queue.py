@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from http.client import HTTPConnection
+from itertools import pairwise
 
 import msgspec
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient
+from hypothesis import given
+from hypothesis import strategies as st
 
 from engine.cluster.binding import Binding
 from engine.decision.preemption import Victims
@@ -173,6 +177,89 @@ async def test_only_a_long_decision_may_have_kept_the_next_call_waiting(
     await queue.begin(20.0)
     queue.end()
     assert queue.arrival() == pytest.approx(arrived)
+
+
+async def rounds_of(task: asyncio.Task[None]) -> int:
+    """The rounds of the event loop until a task is done."""
+    for number in range(1000):
+        if task.done():
+            return number
+        await asyncio.sleep(0)
+    raise AssertionError("it never ends")
+
+
+async def test_who_decides_at_once_does_not_come_before_those_who_wait() -> None:
+    """Between the end of a turn and the next one, the lock looks free."""
+    queue, order = DecisionQueue(100), list[str]()
+
+    async def wait(name: str) -> None:
+        await queue.begin(time.monotonic() + 10)
+        order.append(name)
+        queue.end()
+
+    def at_once() -> None:
+        if queue.begin_at_once():
+            order.append("at once")
+            queue.rest()
+        else:
+            order.append("refused")
+
+    tasks = [asyncio.create_task(wait(name)) for name in "abc"]
+    loop = asyncio.get_running_loop()
+    while len(order) < 40 and not all(task.done() for task in tasks):
+        # Before and after what the round does.
+        loop.call_soon(at_once)
+        await asyncio.sleep(0)
+        at_once()
+    assert [each for each in order if each in "abc"] == ["a", "b", "c"]
+    assert "at once" not in order[: order.index("c")]
+    assert await rounds_of(asyncio.create_task(wait("d"))) < 10
+    await asyncio.sleep(0)
+    assert queue.begin_at_once()
+    queue.rest()
+    assert not queue.begin_at_once()
+    await asyncio.sleep(0)
+    assert queue.begin_at_once()
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.booleans(), st.booleans()), max_size=30))
+def test_decisions_of_both_kinds_take_turns(calls: list[tuple[int, bool, bool]]) -> None:
+    """Some wait and some decide at once, for a short or a long time; a look is between any two."""
+    now, decided, rounds = [0.0], list[int](), [0]
+
+    async def play() -> None:
+        queue = DecisionQueue(100, lambda: now[0])
+        loop = asyncio.get_running_loop()
+
+        def look() -> None:
+            rounds[0] += 1
+            loop.call_soon(look)
+
+        def decide(*, is_long: bool) -> None:
+            decided.append(rounds[0])
+            now[0] += 1.0 if is_long else 0.0
+
+        async def wait(*, is_long: bool) -> None:
+            await queue.begin(math.inf)
+            decide(is_long=is_long)
+            queue.end()
+
+        look()
+        tasks = []
+        for pause, waits, is_long in calls:
+            for _ in range(pause):
+                await asyncio.sleep(0)
+            if not waits and queue.begin_at_once():
+                decide(is_long=is_long)
+                queue.rest()
+            else:
+                tasks.append(asyncio.create_task(wait(is_long=is_long)))
+        for task in tasks:
+            await rounds_of(task)
+
+    asyncio.run(play())
+    assert len(decided) == len(calls)
+    assert all(a < b for a, b in pairwise(decided))
 
 
 async def test_preempt_waits_for_the_lease(serve: Serve) -> None:
