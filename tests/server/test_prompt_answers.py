@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import socket
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
@@ -12,6 +13,7 @@ from typing import Protocol
 import msgspec
 import pytest
 
+from engine.cluster.binding import Binding
 from engine.decision.verdict import Decision
 from engine.errors import BriefWaitError
 from server.running import Shutdown
@@ -258,3 +260,34 @@ async def test_an_answer_that_is_read_late_is_sent_whole(listen: Serve, connect:
         assert msgspec.json.decode(answer)["NodeNames"] == names
     assert served.metric("placet_bodies_held_bytes") == 0
     assert (await peer.ask(request()))[0] == b"HTTP/1.1 200 OK"
+
+
+class QuickBinder:
+    """A binder that binds after a round of the event loop or two."""
+
+    async def bind(self, _binding: Binding, _deadline: float) -> None:
+        for _ in range(random.randrange(3)):
+            await asyncio.sleep(0)
+
+
+async def test_many_clients_are_answered_both_ways(listen: Serve, connect: Connect) -> None:
+    """Whole requests, requests in two parts, and bindings at the same time: no turn is lost."""
+    served = await listen(binder=QuickBinder())
+    binding = msgspec.json.encode({"PodName": "p", "PodNamespace": "d", "PodUID": "u", "Node": "n"})
+    bind = request("/bind", b"Content-Length: %d\r\n" % len(binding), binding)
+
+    async def ask(seed: int) -> None:
+        dice, peer = random.Random(seed), await connect(served)
+        for _ in range(120):
+            data = dice.choice([request("/filter"), request("/prioritize"), bind])
+            cut = dice.choice([len(data), len(data), dice.randrange(1, len(data))])
+            peer.writer.write(data[:cut])
+            if cut < len(data):
+                await asyncio.sleep(dice.choice([0, 0.001]))
+                peer.writer.write(data[cut:])
+            status, _, body = await peer.answer()
+            assert status == b"HTTP/1.1 200 OK"
+            assert body.startswith(b"[" if b"/prioritize" in data else b"{")
+
+    await asyncio.gather(*map(ask, range(8)))
+    assert sum(served.calls(v, "answered") or 0 for v in ("filter", "prioritize", "bind")) == 960
