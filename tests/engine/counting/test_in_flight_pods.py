@@ -65,9 +65,8 @@ class Flight:
         )
 
     def offer_all(self, *rows: int, uid: str = UID) -> None:
-        self.pods.offer_all(
-            uid, lambda: state(uid), 5, OWNER, lambda: np.array(rows, np.intp), len(rows)
-        )
+        found = np.array(rows, np.intp)
+        self.pods.offer_all(uid, lambda: state(uid), 5, OWNER, lambda: found, len(rows))
 
     def found(self, uid: str = UID) -> InFlightPod | None:
         """The pod, if others count it."""
