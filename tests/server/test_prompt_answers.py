@@ -250,7 +250,7 @@ async def test_an_answer_that_is_read_late_is_sent_whole(listen: Serve, connect:
     body = msgspec.json.encode(names_request(*names))
     peer = await connect(served, slow=True)
     asked = 0
-    # A request that comes in two parts is aiohttp's, whose answer is not held: then it ends by time.
+    # aiohttp answers a request that comes in two parts, and holds nothing: then it ends by time.
     ends = asyncio.get_running_loop().time() + 2.0
     while (
         not served.metric("placet_bodies_held_bytes") and asyncio.get_running_loop().time() < ends
