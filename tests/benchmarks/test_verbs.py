@@ -1,4 +1,4 @@
-"""How long filter and prioritize take over HTTP: against others, and as what is known grows."""
+"""Latency of filter and prioritize over HTTP: against others, and as what is known grows."""
 
 from __future__ import annotations
 
