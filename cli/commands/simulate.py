@@ -122,7 +122,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--shuffle",
         action="store_true",
-        help="take the pods in a random order, and of nodes with equal scores the first in another",
+        help="take pods in a random order; of nodes with equal scores, the first in a random order",
     )
     parser.add_argument(
         "--arrivals",

@@ -151,8 +151,8 @@ class Simulation:
 
     `weight` is that of the extender. `plugins` says whether the score of kube-scheduler's plugin
     counts. Of nodes with equal scores `ties` draws one; without it the first by name is taken, or
-    with `order` the first in an order that it draws for all pods.
-    Nodes need not have room for `ignored` resources, which kube-scheduler leaves to the extender.
+    with `order` the first in an order that it draws for all pods. Nodes need not have room for
+    `ignored` resources, which kube-scheduler leaves to the extender.
     """
 
     def __init__(
