@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import re
 import resource
 import time
 from pathlib import Path
@@ -136,7 +137,10 @@ async def test_admissions_are_counted_and_logged(
     assert served.calls("validate", "answered") == 2
 
 
-TOOK = "the check took longer than"
+TOO_SLOW = re.compile(
+    r"the check took longer than (0\.\d+) s"
+    ": shorten the rules, or divide them into several policies"
+)
 
 
 def slow_review(namespace: str, parts: int = 2_000) -> Object:
@@ -159,10 +163,12 @@ async def test_an_answer_comes_in_time(serve: Serve) -> None:
     assert {each["allowed"] for each in found} == {False}
     statuses = [each["status"] for each in found]
     assert {(each["code"], each["reason"]) for each in statuses} == {(504, "Timeout")}
-    assert sorted(each["message"] for each in statuses) == [
-        *(["other checks did not finish in time: try again later"] * 3),
-        *([f"{TOOK} 0.4 s: shorten the rules, or divide them into several policies"] * 2),
-    ]
+    messages = [each["message"] for each in statuses]
+    assert messages.count("other checks did not finish in time: try again later") == 3
+    slow = [float(match[1]) for message in messages if (match := TOO_SLOW.fullmatch(message))]
+    # A check has what is left of four fifths of the timeout when it begins.
+    assert len(slow) == 2
+    assert all(0 < seconds <= 0.4 for seconds in slow)
     assert served.calls("validate", "deadline") == 5
     found = await responded(served, review(placement_policy(GOOD)))
     assert found["allowed"]
