@@ -214,8 +214,10 @@ class Freshness:
         self._versions: npt.NDArray[np.int64] = np.empty(0, np.int64)
         self._portion = _PORTION
         self._is_finished = True
-        # The last table of which no row was stale.
-        self._fresh: ReferenceType[NodeTable] | None = None
+        # The last table, which of its rows are stale, and how many of them.
+        self._table: ReferenceType[NodeTable] | None = None
+        self._stale: npt.NDArray[np.bool_] = np.empty(0, np.bool_)
+        self._left = 0
         # The time of the last call, and the moments at which rows may change, in nanoseconds.
         self._last = -NEVER
         self._until: Moments = np.empty(0, np.int64)
@@ -230,36 +232,43 @@ class Freshness:
         They are among `rows`, or among all. The rows of another owner are all stale, because they
         are other nodes. `now` gives nanoseconds.
         """
-        if self._fresh is not None and self._fresh() is table:
-            return []
-        if self._owner is not table.owner:
-            self._owner = table.owner
-            self._versions, self._until = np.empty(0, np.int64), np.empty(0, np.int64)
-        self._versions = grown(self._versions, len(table.views), _NO_VERSION)
         if self.time_dependent:
             self._let_pass(now())
+        if self._table is None or self._table() is not table:
+            self._compare(table)
         # In most calls no node of the cluster has changed, or few have.
-        changed = (self._versions[: len(table.versions)] != table.versions).nonzero()[0]
-        if not len(changed):
-            if not self.time_dependent:
-                self._fresh = ref(table)
+        if not self._left or (rows is not None and not np.count_nonzero(self._stale[rows])):
             return []
+        asked = self._stale
         if rows is not None:
-            asked = np.zeros(len(table.versions), np.bool_)
+            asked = np.zeros(len(self._stale), np.bool_)
             asked[rows] = True
-            changed = changed[asked[changed]]
+            asked &= self._stale
+        changed = asked.nonzero()[0]
         if not self._is_finished:
             self._portion = max(1, self._portion // 8)
         self._is_finished, size = False, self._portion
         return [changed[i : i + size] for i in range(0, len(changed), size)]
 
+    def _compare(self, table: NodeTable) -> None:
+        """Finds the rows of a table that are stale."""
+        if self._owner is not table.owner:
+            self._owner = table.owner
+            self._versions, self._until = np.empty(0, np.int64), np.empty(0, np.int64)
+        self._versions = grown(self._versions, len(table.views), _NO_VERSION)
+        if self.time_dependent:
+            self._until = grown(self._until, len(table.views), NEVER)
+        self._stale = self._versions[: len(table.versions)] != table.versions
+        self._left = int(np.count_nonzero(self._stale))
+        self._table = ref(table)
+
     def _let_pass(self, now: int) -> None:
         """Forgets the rows whose moment has come, and all of them if the clock was set back."""
-        self._until = grown(self._until, len(self._versions), NEVER)
         if now < self._last:
             self.forget()
-        else:
-            self._versions[self._until <= now] = _NO_VERSION
+        elif np.count_nonzero(due := self._until <= now):
+            self._versions[due] = _NO_VERSION
+            self._table = None
         self._last = now
 
     def moments(self, rows: NodeRows) -> Moments | None:
@@ -270,12 +279,14 @@ class Freshness:
         """Takes the rows as evaluated; they last `until` these moments."""
         self._is_finished = True
         self._versions[rows] = table.versions[rows]
+        self._stale[rows] = False
+        self._left = int(np.count_nonzero(self._stale))
         if until is not None:
             self._until[rows] = until
 
     def forget(self) -> None:
         self._versions[:] = _NO_VERSION
-        self._fresh = None
+        self._table = None
 
 
 def grown(array: npt.NDArray[Scalar], size: int, fill: float) -> npt.NDArray[Scalar]:

@@ -80,7 +80,7 @@ def listed_hosts(points: Points, chance: np.random.Generator) -> _Positions | No
     """
     if len(points) <= HANDFUL:
         return None
-    lowest = points == points.min()
+    lowest = points == np.minimum.reduce(points)
     left_out = lowest.nonzero()[0]
     above = len(points) - len(left_out)
     if len(left_out) <= HANDFUL or above >= MOST_ABOVE * len(points):
@@ -100,7 +100,7 @@ def listed_hosts(points: Points, chance: np.random.Generator) -> _Positions | No
 def shortened(scores: Scores, listed: _Positions) -> Scores:
     """The scores of the listed hosts, above the lowest one."""
     points, known = scores.points, scores.known_rows
-    lowered = points[listed] - points.min()
+    lowered = points[listed] - np.minimum.reduce(points)
     return Scores(lowered, None if known is None else KnownRows(known.rows[listed], known.nodes))
 
 
