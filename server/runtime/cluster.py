@@ -7,7 +7,6 @@ closed. Nobody is answered before everything that the policies read has been see
 from __future__ import annotations
 
 import asyncio
-import gc
 import math
 import socket
 import uuid
@@ -47,6 +46,7 @@ from server.runtime.observers import LogObserver
 from server.runtime.reloader import PolicyReloader
 from server.runtime.status_reporting import PortabilityOf, StatusReporter
 from server.runtime.usual_pods import UsualPods
+from server.runtime.views import leave_uncollected
 from server.supervisor import Supervisor, end
 
 # The pause between two looks at kube-scheduler's Lease and at pods whose time is over.
@@ -404,9 +404,7 @@ class ClusterRuntime:
         self._taken_over = True
         nodes, pods = len(snapshot.table.rows), len(snapshot.pods())
         self._log.info("cluster of %d nodes and %d pods", nodes, pods)
-        # Most of these objects stay: a garbage collection of them would stop the server.
-        gc.collect()
-        gc.freeze()
+        leave_uncollected()
 
 
 def _cost(taken: int, schedulers: Schedulers) -> str:

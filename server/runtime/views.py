@@ -7,6 +7,7 @@ read leaves the last one as it is.
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from logging import Logger
 from pathlib import Path
@@ -34,6 +35,17 @@ from policies.loader import Watcher
 from server.health import Check
 
 _NO_POLICIES: Mapping[str, bytes] = {}
+
+
+def leave_uncollected() -> None:
+    """Collects garbage now, and leaves what remains out of later collections.
+
+    Most of the objects of a cluster stay: a collection that visits all of them stops the server for
+    longer than a decision takes. What has been replaced since the last time is collected.
+    """
+    gc.unfreeze()
+    gc.collect()
+    gc.freeze()
 
 
 class Origin(Protocol):
@@ -116,6 +128,7 @@ class Snapshots(_StaticView):
         self._annotations = needs.annotations
         self._reader = ClusterFileReader(ObjectCodec(schema, needs.annotations))
         self._cache = self._read()
+        leave_uncollected()
 
     def snapshot(self) -> Snapshot:
         return self._cache.snapshot()
@@ -162,6 +175,8 @@ class Snapshots(_StaticView):
             self._cache = self._read()
         except ClusterFileError as error:
             self._log.error("%s (%s): the last snapshot stays", error.message, error.hint)
+        else:
+            leave_uncollected()
 
     def _read(self) -> Cache:
         reading = self._reader.take(list(self._origin.files()), self._origin.contents())

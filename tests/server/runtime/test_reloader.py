@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 import time
+import weakref
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -121,6 +122,19 @@ def test_snapshot_is_read_again_when_it_changes(policies: Path, cluster: Path) -
     write(cluster, kubectl_list([NODES[0], node("n2", labels={"disk": "ssd"})]))
     settle(it)
     assert passing(it) == ["n1", "n2"]
+
+
+def test_snapshots_that_were_replaced_leave_the_memory(policies: Path, cluster: Path) -> None:
+    """Their objects are left out of collections, and what was kept for the last one may need it."""
+    it = reloader(policies, cluster)
+    tables = []
+    for number in range(3):
+        write(cluster, kubectl_list([NODES[0], node(f"other-{number}")]))
+        settle(it)
+        assert passing(it) == ["n1"]
+        tables.append(weakref.ref(it.view.snapshot().table))
+    assert tables[0]() is None
+    assert tables[2]() is not None
 
 
 def test_snapshot_that_cannot_be_read_leaves_the_last_one(
