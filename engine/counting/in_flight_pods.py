@@ -229,9 +229,6 @@ class InFlightPod:
         offered: int | None = None,
         asked: RequestPod | None = None,
         alike: dict[object, int] | None = None,
-        predicted: int | None = None,
-        is_narrow: bool = False,
-        cards: HeldCards | None = None,
     ) -> None:
         """`pod` decodes the pod, `find` finds its rows; both are called when first needed.
 
@@ -248,13 +245,13 @@ class InFlightPod:
         self.since = since
         self.until = until
         self.revision = revision
-        self.is_narrow = is_narrow
-        self.cards = cards
+        self.is_narrow = False
+        self.cards: HeldCards | None = None
         self.tried: NodeRows = np.empty(0, np.intp)
         self.excused = False
         self._is_unknown = find is None
         self._find: Callable[[], NodeRows] | None = find
-        self._predicted = UNKNOWN_ROW if find is None else predicted
+        self._predicted = UNKNOWN_ROW if find is None else None
         # The rows, and later as a bitmap: without bindVerb, many pods can be in flight at once.
         self._found: NodeRows | None = None
         self._bits: npt.NDArray[np.uint8] = np.empty(0, np.uint8)
@@ -426,29 +423,16 @@ class InFlightPods:
         """
         before = self.narrow_offer(uid)
         self.forget(uid)
-        if len(rows):
-            since = self._clock()
-            now = InFlightPod(
-                uid,
-                pod,
-                owner,
-                lambda: rows,
-                since,
-                since + self._schedulers.longest,
-                revision,
-                offered=len(rows),
-                asked=asked,
-                alike=self._alike_of(asked),
-                predicted=predicted,
-                is_narrow=is_narrow,
-                cards=cards,
-            )
-            if is_narrow:
-                # Once every row has been tried, all are tried again.
-                tried = before.tried if before is not None else rows[:0]
-                fresh = bool(np.isin(rows, tried).any())
-                now.tried = rows if fresh else np.concatenate([tried, rows])
-            self._put(now)
+        if not len(rows):
+            return
+        now = self._offered(uid, pod, revision, owner, lambda: rows, len(rows), asked)
+        now.predicted, now.is_narrow, now.cards = predicted, is_narrow, cards
+        if is_narrow:
+            # Once every row has been tried, all are tried again.
+            tried = before.tried if before is not None else rows[:0]
+            fresh = bool(np.isin(rows, tried).any())
+            now.tried = rows if fresh else np.concatenate([tried, rows])
+        self._put(now)
 
     def offer_all(
         self,
@@ -465,21 +449,23 @@ class InFlightPods:
         Its rows, of which so many are `offered`, are found only if a count needs them.
         """
         self.forget(uid)
+        self._put(self._offered(uid, pod, revision, owner, find, offered, asked))
+
+    def _offered(
+        self,
+        uid: str,
+        pod: Callable[[], Peer],
+        revision: int,
+        owner: object,
+        find: Callable[[], NodeRows],
+        offered: int,
+        asked: RequestPod | None,
+    ) -> InFlightPod:
         since = self._clock()
         until = since + self._schedulers.longest
-        self._put(
-            InFlightPod(
-                uid,
-                pod,
-                owner,
-                find,
-                since,
-                until,
-                revision,
-                offered=offered,
-                asked=asked,
-                alike=self._alike_of(asked),
-            )
+        alike = self._alike_of(asked)
+        return InFlightPod(
+            uid, pod, owner, find, since, until, revision, offered=offered, asked=asked, alike=alike
         )
 
     def refuse(self, uid: str) -> None:
