@@ -158,8 +158,9 @@ class Plan:
             *self.counts.clauses,
             *(clause for _, each in self.audited_counts for clause in each.clauses),
         )
-        # Bytes per node: a code and a version in a FilterMemo, two numbers in a ScoreMemo.
-        per_node = 12 * (1 + len(self.audits)) + 16 * (len(self.scorer) + len(cards))
+        # Bytes per node: a code and a version in a FilterMemo, two numbers in a ScoreMemo, and in
+        # each whether the node is stale.
+        per_node = 13 * (1 + len(self.audits)) + 17 * (len(self.scorer) + len(cards))
         # Few frames keep as much as they may.
         self.bytes = 4096 + MEMO_BYTES // 2 + nodes * per_node
 
