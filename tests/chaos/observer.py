@@ -185,7 +185,7 @@ class Observer:
         offer = self._calls.offer(pod.name)
         since = (offer.at if offer is not None else now) - _BEHIND_SECONDS
         entered = sum(e[0] >= since and e[1:] == (pod.app, group) for e in self._entries)
-        states = [*self._since(pod.app, since), state]
+        states = [*self._since(pod.app, since), self._state(pod.app, now, late=True), state]
         what = (
             f"{pod.name} on {pod.node}: {count} in {group}, {dict(state.groups)} of {state.total},"
             f" offered {now - offer.at:.1f} s before by {offer.scheduler}"
