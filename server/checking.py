@@ -198,7 +198,7 @@ class CheckingProcess:
 
 
 def _too_slow(seconds: float, of_what: str = "") -> CheckStoppedError:
-    # What is left of a timeout has a random last digit.
+    # A check may take what is left of a timeout, such as 0.396 s: two digits say enough of it.
     message = f"the check took longer than {seconds:.2g} s{of_what}"
     return CheckTimeoutError(message, "shorten the rules, or divide them into several policies")
 

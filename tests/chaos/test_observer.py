@@ -133,14 +133,14 @@ def test_a_pod_that_is_relabelled_before_it_is_bound_is_no_fault() -> None:
 
 
 def test_a_pod_that_is_relabelled_may_be_counted_from_its_binding_on() -> None:
-    """Another pod is bound right after it, and its own app has not changed in between."""
+    """Another pod is bound right after it, before its former app has any other change."""
     world = World()
     world.bind("even", "n0", "n1", "n2", "n3", "n4")
     world.pod("next", "even")
     world.pod("moved", "even")
     world.pod("moved", "limited")
     world.pod("moved", "limited", "n5")
-    # Zone c has two pods for who does not know of the relabelling, and one for who does.
+    # Whoever does not know of the relabelling counts two pods in zone c; there is one.
     world.pod("next", "even", "n0")
 
     assert world.observer.findings == []

@@ -125,7 +125,7 @@ def test_snapshot_is_read_again_when_it_changes(policies: Path, cluster: Path) -
 
 
 def test_snapshots_that_were_replaced_leave_the_memory(policies: Path, cluster: Path) -> None:
-    """Their objects are left out of collections, and what was kept for the last one may need it."""
+    """Their objects are left out of garbage collections only until another snapshot is read."""
     it = reloader(policies, cluster)
     tables = []
     for number in range(3):
