@@ -15,13 +15,13 @@ from functools import partial
 from cli.command import CommandError
 from cli.world import Cluster, frame
 from engine.objects.codec import ObjectCodec
+from grammar.checker.policy_checker import Checked
+from grammar.checks.clause_numbers import vanishing_percentages_of
 from grammar.checks.cluster_costs import with_estimates
-from grammar.checks.numbers import vanishing_percentages_of
 from grammar.checks.references import unknown_labels
-from grammar.clauses import Share
-from grammar.errors import EvaluationError
-from grammar.evaluator import evaluate
-from grammar.policy_checker import Checked
+from grammar.meaning.evaluator import evaluate
+from grammar.tree.clauses import Share
+from grammar.values.errors import EvaluationError
 from policies.validation import Validation
 
 

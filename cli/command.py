@@ -11,7 +11,7 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
-from grammar.errors import EvaluationError
+from grammar.values.errors import EvaluationError
 from grammar.values.quantity import NANO, Quantity
 from grammar.values.time import SECOND, Duration
 from server.settings import SettingsError, parse_address

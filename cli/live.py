@@ -17,14 +17,14 @@ from typing import Any, TypeVar
 import msgspec
 
 from cli.command import CommandError
-from cli.explaining.pending import event_time
-from cli.scheduling.gate_checks import Marking
+from cli.doctor.gate_checks import Marking
+from cli.explanation.pending import event_time
 from cli.version import version
 from cli.world import Documents
 from engine.cache.informers import CONTROLLERS, NAMESPACES, NODES, PODS, POLICIES
 from engine.cache.list_watch import PAGE, ContinueExpiredError, GarbageError, Resource, pages
 from engine.cluster.client import ApiClient, connect
-from engine.cluster.configuration import Context, chosen_context
+from engine.cluster.connection_configuration import Context, chosen_context
 from engine.errors import ApiError, ApiUnreachableError, ClusterConfigurationError, EngineError
 from grammar.values.time import Timestamp
 

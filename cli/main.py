@@ -15,7 +15,7 @@ from typing import Protocol, cast
 from cli.command import CommandError, Exit
 from cli.render import print_error
 from cli.version import version
-from grammar.diagnostics import nearest
+from grammar.messages.diagnostics import nearest
 
 # Each command is a module of `cli.commands`, and only the requested one is imported: `check` starts
 # in a fraction of the time that the server's libraries take.

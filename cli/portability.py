@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from engine.objects.codec import ObjectCodec
-from engine.portable.conditions import Frozen
+from engine.portable.label_conditions import Frozen
 from engine.portable.portability import portability
-from grammar.policy_checker import Checked
+from grammar.checker.policy_checker import Checked
 
 
 def portability_lines(checked: Checked, codec: ObjectCodec, frozen: Frozen) -> Iterator[str]:

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TextIO
 
-from grammar.diagnostics import Diagnostic, human, plain
-from grammar.source import Source, Span
+from grammar.messages.diagnostics import Diagnostic, human, plain
+from grammar.tree.source import Source, Span
 
 FORMATS = ("human", "plain", "json", "github")
 

@@ -21,7 +21,7 @@ from cli.command import CommandError, add_context_arguments
 from cli.world import Cluster, NamedPod, Policies, World, in_force, named_pod, policy_files
 from cli.world import read_world as read_files
 from engine.objects.codec import ObjectCodec
-from grammar.schema import Schema, load_schema
+from grammar.meaning.schema import Schema, load_schema
 
 if TYPE_CHECKING:
     from cli.live import Found, LiveCluster

@@ -39,17 +39,17 @@ from engine.objects.request_pod import SYSTEM_NAMESPACES, Exemptions
 from engine.program.frame import Frame
 from engine.program.needs import needs
 from engine.program.policy_compiler import compile_policy
+from grammar.checker.policy_checker import Checked
 from grammar.checks.cluster_costs import UNKNOWN_SIZE
-from grammar.diagnostics import Diagnostic, nearest, plain
-from grammar.policy_checker import Checked
-from grammar.schema import Schema, load_schema
-from grammar.source import Source
-from grammar.texts import named
+from grammar.meaning.schema import Schema, load_schema
+from grammar.messages.diagnostics import Diagnostic, nearest, plain
+from grammar.messages.texts import named
+from grammar.tree.source import Source
 from grammar.values.time import Timestamp
 from policies.admission import StoredObject, check_stored
-from policies.forms import is_manifest
 from policies.loader import load
-from policies.page import report
+from policies.manifest_names import is_manifest
+from policies.manifest_text import report
 from policies.resource import KINDS as POLICY_KINDS
 from policies.resource import Status
 from policies.validation import (

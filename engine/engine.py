@@ -23,7 +23,6 @@ from engine.cache.snapshot import Snapshot
 from engine.counting.count_clauses import CountClauses
 from engine.counting.in_flight_pods import DEFAULT_SCHEDULERS, InFlightPods, Schedulers
 from engine.decision import filtering
-from engine.decision.call import Call, CallOpener, ClusterView, Observer, OfferedNodes
 from engine.decision.filtering import FilterMemo
 from engine.decision.inspection import Inspection
 from engine.decision.journal import Journal
@@ -31,6 +30,7 @@ from engine.decision.placement import Placement, Question
 from engine.decision.preemption import Preemption, Victims
 from engine.decision.recent_answers import AnswerListener, Damper, LastAnswers
 from engine.decision.registry import Registry
+from engine.decision.verb_call import Call, CallOpener, ClusterView, Observer, OfferedNodes
 from engine.decision.verdict import (
     FEASIBLE,
     FURTHER,
@@ -60,7 +60,7 @@ from engine.program.card_choice import CardUse, Sums
 from engine.program.frame import Evaluation, Floats, Frame, Points
 from engine.program.policy_time import CallTime, PolicyTimes
 from engine.program.program import CountProgram, FilterProgram, Program
-from grammar.texts import MOST_ERROR, cut, shown
+from grammar.messages.texts import MOST_ERROR, cut, shown
 from grammar.values.cards import CardShape, Mix
 from grammar.values.time import SECOND, Timestamp
 

@@ -13,16 +13,16 @@ from typing import Any
 
 import msgspec
 
+from grammar.checker.policy_checker import Checked
 from grammar.checks.cluster_costs import UNKNOWN_SIZE, ClusterSize, with_estimates
 from grammar.checks.costs import LIMIT
-from grammar.clauses import File
-from grammar.diagnostics import Diagnostic, Severity
-from grammar.policy_checker import Checked
-from grammar.schema import Schema
+from grammar.meaning.schema import Schema
+from grammar.messages.diagnostics import Diagnostic, Severity
+from grammar.tree.clauses import File
 from policies import validation as uses
 from policies.loader import library_sources
+from policies.manifest_text import RULES, object_page, report
 from policies.manifests import Read, additions, manifest_from
-from policies.page import RULES, object_page, report
 from policies.resource import Manifest
 from policies.sugar import policy_of
 from policies.validation import CheckedFile, Validation, check_source, checked_file, identity

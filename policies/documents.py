@@ -17,8 +17,8 @@ from typing import Any
 import msgspec
 import yaml
 
-from grammar.source import Source, Span
-from policies.page import Move, Page, nearest_above
+from grammar.tree.source import Source, Span
+from policies.manifest_text import Move, Page, nearest_above
 
 MAX_DEPTH = 1_000
 _BRACKET = re.compile(rb"[\[\]{}]")

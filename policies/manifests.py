@@ -20,13 +20,13 @@ from msgspec.inspect import (
 )
 from msgspec.structs import fields as struct_fields
 
-from grammar.catalogue import listed
-from grammar.clauses import File, Policy
-from grammar.diagnostics import Diagnostic, nearest
-from grammar.source import Source, Span
+from grammar.messages.catalogue import listed
+from grammar.messages.diagnostics import Diagnostic, nearest
+from grammar.tree.clauses import File, Policy
+from grammar.tree.source import Source, Span
 from policies.documents import DocumentError, documents, file_page, join, literal_rules
-from policies.forms import GROUP
-from policies.page import Page
+from policies.manifest_names import GROUP
+from policies.manifest_text import Page
 from policies.resource import (
     ALPHA,
     KINDS,

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from grammar.limits import MAX_BYTES
+from grammar.syntax.limits import MAX_BYTES
 
 STORED, ALPHA = "v1", "v1alpha1"
 VERSIONS = (STORED, ALPHA)

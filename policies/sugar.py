@@ -11,13 +11,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import assert_never
 
-from grammar import catalogue
-from grammar.clauses import Argument, ForPods, Item, Policy, Setting, Share
-from grammar.diagnostics import Diagnostic
-from grammar.parser import parse_expression, parse_rules
-from grammar.printer import print_string
-from grammar.source import Source
-from policies.page import Page, put
+from grammar.messages import catalogue
+from grammar.messages.diagnostics import Diagnostic
+from grammar.syntax.parser import parse_expression, parse_rules
+from grammar.tree.clauses import Argument, ForPods, Item, Policy, Setting, Share
+from grammar.tree.printer import print_string
+from grammar.tree.source import Source
+from policies.manifest_text import Page, put
 from policies.resource import (
     ClusterSpec,
     Manifest,

@@ -19,12 +19,16 @@ STARTERS = {"Thread", "ThreadPoolExecutor", "create_task", "ensure_future", "run
 # and why its failure is seen.
 STARTS = {
     "server/supervisor.py: create_task in Supervisor.start": "the supervisor itself",
-    "server/running.py: create_task in Listener.open": "accepts for as long as the server lives; "
+    "server/http/sockets.py: create_task in Listener.open": "accepts while the server lives; "
     "every exception is reported to the event loop, and the next connection is accepted",
-    "server/running.py: create_task in Listener._accept": "one connection; `_connected` reports it",
-    "server/running.py: Thread in health_server": "an event loop of its own; its caller joins it",
-    "server/admission.py: ensure_future in AdmissionWebhooks._in_turn": "one request awaits it",
-    "server/checking.py: Thread in _serve": "ends the process for checks when its server has ended",
+    "server/http/sockets.py: create_task in Listener._accept": "one connection, which "
+    "`_connected` reports",
+    "server/http/sockets.py: Thread in health_server": "an event loop of its own; its "
+    "caller joins it",
+    "server/admission/webhooks.py: ensure_future in AdmissionWebhooks._in_turn": "one request "
+    "awaits it",
+    "server/admission/checking_process.py: Thread in _serve": "ends the process for checks "
+    "when its server has ended",
     "engine/cluster/binding.py: create_task in Binder.bind": "one call awaits it",
     "engine/cluster/binding.py: create_task in Binder._bind": "one pod whose binding is unknown; "
     "the pod counts on its node until a time, whatever happens here",

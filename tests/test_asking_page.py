@@ -14,7 +14,7 @@ import yaml
 from cli.world import engine, read_cluster, read_policies
 from engine.decision.journal import Journal
 from engine.objects.codec import ObjectCodec
-from grammar.schema import load_schema
+from grammar.meaning.schema import load_schema
 from grammar.values.time import Timestamp
 from tests.cli.conftest import Placet, placet
 from tests.support.kubeconfig import kubeconfig

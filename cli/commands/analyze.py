@@ -6,11 +6,11 @@ import argparse
 
 from cli.command import CommandError, Exit
 from cli.console import put
-from cli.explaining.analysis import analysis
-from cli.explaining.documents import analysis_document
-from cli.explaining.explanation import explain
-from cli.explaining.live_views import not_in_force
-from cli.explaining.views import head
+from cli.explanation.analysis_layout import analysis
+from cli.explanation.decision_layout import head
+from cli.explanation.explanation import explain
+from cli.explanation.explanation_documents import analysis_document
+from cli.explanation.live_layout import not_in_force
 from cli.output import add_output_argument, put_document
 from cli.sources import (
     add_cluster_arguments,

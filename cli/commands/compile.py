@@ -13,9 +13,9 @@ from cli.world import read_pod, read_policies
 from engine.objects.codec import ObjectCodec
 from engine.objects.form_annotation import FORM
 from engine.objects.request_pod import SYSTEM_NAMESPACES, Exemptions, RequestPodReader
-from engine.portable.conditions import Frozen
-from engine.portable.forms import Addition, Form, added, form_of
-from grammar.schema import load_schema
+from engine.portable.label_conditions import Frozen
+from engine.portable.portable_form import Addition, Form, added, form_of
+from grammar.meaning.schema import load_schema
 
 EXAMPLES = """\
 examples:

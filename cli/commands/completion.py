@@ -92,7 +92,7 @@ def _print_names(kind: str, words: Sequence[str]) -> None:
     """Prints the names of a kind, as far as they can be read; a completion shows no errors."""
     # These imports take as long as all others together.
     from cli.live import opened  # noqa: PLC0415
-    from engine.cluster.configuration import known_contexts  # noqa: PLC0415
+    from engine.cluster.connection_configuration import known_contexts  # noqa: PLC0415
     from engine.errors import ClusterConfigurationError  # noqa: PLC0415
 
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)

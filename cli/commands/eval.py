@@ -12,6 +12,7 @@ from cli.command import Exit
 from cli.console import show, table
 from cli.expressions import Evaluator, Expression, Failure, check
 from cli.output import add_output_argument, put_document
+from cli.policy_tests.fixture import to_json
 from cli.render import print_findings
 from cli.sources import (
     ForbiddenError,
@@ -22,7 +23,6 @@ from cli.sources import (
     opened,
     question_namespace,
 )
-from cli.testing.fixture import to_json
 from cli.world import (
     Cluster,
     NamedPod,
@@ -34,8 +34,8 @@ from cli.world import (
 from engine.explanation.value_text import Values
 from engine.objects.codec import ObjectCodec
 from engine.program.frame import Frame
-from grammar.diagnostics import human
-from grammar.schema import Schema, load_schema
+from grammar.meaning.schema import Schema, load_schema
+from grammar.messages.diagnostics import human
 
 if TYPE_CHECKING:
     from cli.live import LiveCluster

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from cli.asking import replicas
 from cli.command import CommandError, Exit
 from cli.console import put, show, table
-from cli.explaining.documents import decision_document
-from cli.explaining.explanation import Explanation, UndecidedError, explain
-from cli.explaining.live_views import cause_lines, not_in_force, readable_policies, said_about
-from cli.explaining.pending import Cause, Decided, cause, decided
-from cli.explaining.then_and_now import decision_now, then_and_now
-from cli.explaining.views import every_node, head, one_node
+from cli.explanation.decision_layout import every_node, head, one_node
+from cli.explanation.explanation import Explanation, UndecidedError, explain
+from cli.explanation.explanation_documents import decision_document
+from cli.explanation.live_layout import cause_lines, not_in_force, readable_policies, said_about
+from cli.explanation.pending import Cause, Decided, cause, decided
+from cli.explanation.then_and_now import decision_now, then_and_now
 from cli.output import add_output_argument, put_document
 from cli.render import excerpt
+from cli.replicas import replicas
 from cli.sources import (
     ForbiddenError,
     add_cluster_arguments,
@@ -39,9 +39,9 @@ from cli.world import (
     in_force,
     read_world,
 )
-from grammar.diagnostics import nearest
-from grammar.schema import load_schema
-from server.view_answers import DecisionDetail
+from grammar.meaning.schema import load_schema
+from grammar.messages.diagnostics import nearest
+from server.answers.view_answers import DecisionDetail
 
 if TYPE_CHECKING:
     from cli.live import Found, LiveCluster

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from cli.command import CommandError, Exit, write_text
 from cli.render import counted
-from cli.simulating.inputs import (
+from cli.simulation.inputs import (
     Conditions,
     Inputs,
     pending_pods,
@@ -20,8 +20,7 @@ from cli.simulating.inputs import (
     read_inputs,
     read_pods,
 )
-from cli.simulating.seeds import Simulate, print_runs, runs, runs_chart, runs_json
-from cli.simulating.views import (
+from cli.simulation.result_layout import (
     chart,
     difference_json,
     print_difference,
@@ -29,6 +28,7 @@ from cli.simulating.views import (
     progress,
     result_json,
 )
+from cli.simulation.seeds import Simulate, print_runs, runs, runs_chart, runs_json
 from cli.sources import (
     ForbiddenError,
     add_cluster_arguments,
@@ -42,7 +42,7 @@ from cli.sources import (
 from cli.world import Policies, read_policies
 from engine.simulation.node_resources import CPU
 from engine.simulation.result import Result, result
-from grammar.schema import Schema, load_schema
+from grammar.meaning.schema import Schema, load_schema
 
 if TYPE_CHECKING:
     from cli.live import LiveCluster

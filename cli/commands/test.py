@@ -9,13 +9,13 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from cli.command import CommandError, Exit, write_text
+from cli.policy_tests import report
+from cli.policy_tests.runner import Collection, Result, Runner, Suite, collect
 from cli.render import print_error, wants_colour
 from cli.sources import ForbiddenError, add_cluster_arguments, chosen_flag, opened
-from cli.testing import report
-from cli.testing.runner import Collection, Result, Runner, Suite, collect
 from cli.world import Documents
-from grammar.clauses import ClusterFile, Test
-from grammar.schema import Schema, load_schema
+from grammar.meaning.schema import Schema, load_schema
+from grammar.tree.clauses import ClusterFile, Test
 from policies.loader import INTERVAL_SECONDS, Search, Watcher
 from policies.validation import Validator
 

@@ -8,10 +8,10 @@ import sys
 import webbrowser
 from contextlib import AsyncExitStack
 
-from cli.asking import replicas
-from cli.asking.replicas import Replica
 from cli.command import CommandError, Exit
-from server.page import ROOT
+from cli.replicas import replicas
+from cli.replicas.replicas import Replica
+from server.view.page_files import ROOT
 
 EXAMPLES = """\
 examples:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from cli.demo.cluster import NODE_NAMES, Object
+from cli.demo.demo_cluster import NODE_NAMES, Object
 from engine.decision import scoring
 from engine.engine import Engine
 from server.runtime.reloader import PolicyReloader

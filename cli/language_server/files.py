@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from grammar.schema import Schema
-from grammar.source import Source
-from policies.editing.document import Document, document
-from policies.forms import GROUP, is_manifest
+from grammar.meaning.schema import Schema
+from grammar.tree.source import Source
+from policies.editor.document import Document, document
 from policies.loader import SUFFIX, Search, read_source
+from policies.manifest_names import GROUP, is_manifest
 from policies.validation import Validation, Validator
 
 # A larger file, such as that of a cluster, is not looked at for policies.

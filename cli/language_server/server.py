@@ -1,4 +1,4 @@
-"""Server: the requests of an editor, answered by `policies.editing`.
+"""Server: the requests of an editor, answered by `policies.editor`.
 
 It lives as long as the editor keeps standard input open. It reads policies and writes nothing but
 answers: edits are the editor's.
@@ -18,17 +18,17 @@ from pygls.uris import from_fs_path, to_fs_path
 
 from cli.language_server.files import PolicyFiles, Warn
 from cli.language_server.positions import Positions
-from grammar.diagnostics import Diagnostic, Fix
-from grammar.parser import parse_file
-from grammar.printer import format_file
-from grammar.schema import Schema
-from grammar.source import Source, Span
-from policies.editing.completion import Candidate, Samples
-from policies.editing.document import Document, complete
-from policies.editing.meaning import Meaning, meaning
-from policies.editing.outline import Entry, outline
-from policies.editing.tokens import coloured_lines
-from policies.forms import is_manifest
+from grammar.meaning.schema import Schema
+from grammar.messages.diagnostics import Diagnostic, Fix
+from grammar.syntax.parser import parse_file
+from grammar.tree.printer import format_file
+from grammar.tree.source import Source, Span
+from policies.editor.completion import Candidate, Samples
+from policies.editor.document import Document, complete
+from policies.editor.meaning import Meaning, meaning
+from policies.editor.outline import Entry, outline
+from policies.editor.tokens import coloured_lines
+from policies.manifest_names import is_manifest
 from policies.validation import LIBRARY
 
 # A check starts when nothing was typed for so long.

@@ -20,10 +20,10 @@ from cli.repl.notebook import NAME
 from cli.repl.session import Origin, Reply, Session
 from cli.world import read_pod
 from engine.cache.cluster_file import SUFFIXES
-from grammar.diagnostics import nearest
-from grammar.parser import parse_file
-from grammar.printer import format_file
-from grammar.source import Source
+from grammar.messages.diagnostics import nearest
+from grammar.syntax.parser import parse_file
+from grammar.tree.printer import format_file
+from grammar.tree.source import Source
 from policies.loader import SUFFIX
 from policies.validation import Validation
 

@@ -1,6 +1,6 @@
 """Completion of the lines of `placet repl`: commands and their arguments, and what is typed.
 
-What can follow in an expression or a policy is known to `policies.editing`; the names, the policies
+What can follow in an expression or a policy is known to `policies.editor`; the names, the policies
 and the cluster are those of the session.
 """
 
@@ -15,9 +15,9 @@ from cli.repl.commands import COMMANDS
 from cli.repl.conversation import STARTS
 from cli.repl.samples import SessionSamples
 from cli.repl.session import Session
-from policies.editing import completion
-from policies.editing.completion import Candidate, Surroundings
-from policies.editing.usable import usable
+from policies.editor import completion
+from policies.editor.completion import Candidate, Surroundings
+from policies.editor.usable import usable
 
 _COMMAND = re.compile(r"\s*(:[^\s]*)\Z")
 _ARGUMENT = re.compile(r"\s*(:[^\s]+)\s+")

@@ -21,11 +21,11 @@ from cli.render import coloured, error_text, wants_colour
 from cli.repl import commands, evaluation
 from cli.repl.notebook import NAME, item_key, item_title
 from cli.repl.session import FindingsError, Reply, Session
-from grammar import limits
-from grammar.clauses import Def, Item, Let
-from grammar.diagnostics import Diagnostic, Severity, human
-from grammar.parser import accepts, parse_file, parse_rules
-from grammar.source import Source
+from grammar.messages.diagnostics import Diagnostic, Severity, human
+from grammar.syntax import limits
+from grammar.syntax.parser import accepts, parse_file, parse_rules
+from grammar.tree.clauses import Def, Item, Let
+from grammar.tree.source import Source
 from policies.validation import Validation, identity
 
 # A definition that is typed first is used by later lines.

@@ -8,26 +8,26 @@ from collections.abc import Iterator
 from rich.table import Table
 
 from cli.command import CommandError
-from cli.commands.check import cost_table
 from cli.console import table
-from cli.explaining.views import trace_rows
+from cli.cost_table import cost_table
+from cli.explanation.decision_layout import trace_rows
 from cli.expressions import Evaluator, Expression, Failure
 from cli.render import counted
 from cli.repl.session import Reply, Session
 from engine.explanation.evidence import traced
 from engine.explanation.written import Written
 from engine.program.frame import Frame
-from grammar.ast import Comprehension, DefCall, Expr, Ident, Index, LetReference, Select
+from grammar.checker.policy_checker import Checked
 from grammar.checks.costs import LIMIT
-from grammar.clauses import Def, Filter, Let, Policy, Score
-from grammar.environment import Environment
-from grammar.errors import MissingError
-from grammar.policy_checker import Checked
-from grammar.printer import print_expression
-from grammar.texts import named
-from grammar.types import Type
+from grammar.meaning.environment import Environment
+from grammar.messages.texts import named
+from grammar.tree.ast import Comprehension, DefCall, Expr, Ident, Index, LetReference, Select
+from grammar.tree.clauses import Def, Filter, Let, Policy, Score
+from grammar.tree.printer import print_expression
+from grammar.tree.types import Type
+from grammar.tree.walk import children
+from grammar.values.errors import MissingError
 from grammar.values.optional import Optional
-from grammar.walk import children
 
 # Node names in one cell of a table.
 _MAX_NAMES = 4

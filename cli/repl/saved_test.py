@@ -10,18 +10,18 @@ from typing import Any
 import msgspec
 
 from cli.command import CommandError, make, replace_text
+from cli.policy_tests.fixture import Fixture
+from cli.policy_tests.runner import FixtureEngine
 from cli.render import counted
 from cli.repl.session import Reply, Session
-from cli.testing.fixture import Fixture
-from cli.testing.runner import FixtureEngine
 from cli.world import NamedPod, World
 from engine.decision.verdict import Feasible, Verdict
 from engine.errors import EngineError
-from grammar.parser import parse_file
-from grammar.printer import print_string
-from grammar.schema import Schema
-from grammar.source import Source
-from grammar.types import Type
+from grammar.meaning.schema import Schema
+from grammar.syntax.parser import parse_file
+from grammar.tree.printer import print_string
+from grammar.tree.source import Source
+from grammar.tree.types import Type
 from policies.loader import SUFFIX, TEST_SUFFIX, UnreadFile, read_source
 
 Json = Any

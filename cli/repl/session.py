@@ -15,7 +15,7 @@ from pathlib import Path
 
 from cli.command import CommandError
 from cli.console import Part
-from cli.explaining.explanation import Explanation, explain
+from cli.explanation.explanation import Explanation, explain
 from cli.expressions import Expression, check
 from cli.render import Finding
 from cli.repl.notebook import Notebook
@@ -32,10 +32,10 @@ from cli.world import (
 from engine.explanation.value_text import Values
 from engine.objects.codec import ObjectCodec
 from engine.program.frame import Frame
-from grammar.environment import Environment
-from grammar.policy_checker import VARIABLES
-from grammar.schema import load_schema
-from grammar.source import Source
+from grammar.checker.policy_checker import VARIABLES
+from grammar.meaning.environment import Environment
+from grammar.meaning.schema import load_schema
+from grammar.tree.source import Source
 from policies.loader import load
 from policies.validation import Validation, Validator, identity
 

@@ -24,7 +24,7 @@ from cli.render import wants_colour
 from cli.repl.completion import complete
 from cli.repl.conversation import answer, print_replies, prompt, unfinished
 from cli.repl.session import Session
-from policies.editing.tokens import coloured_lines
+from policies.editor.tokens import coloured_lines
 
 _STYLE = Style.from_dict(
     {

@@ -17,19 +17,19 @@ import numpy as np
 
 from cli.command import CommandError
 from cli.console import table
-from cli.explaining.analysis import analysis
-from cli.explaining.explanation import Explanation, explain
-from cli.explaining.views import every_node, head, one_node, passed
+from cli.explanation.analysis_layout import analysis
+from cli.explanation.decision_layout import every_node, head, one_node, passed
+from cli.explanation.explanation import Explanation, explain
 from cli.expressions import Evaluator, Failure
+from cli.policy_tests.fixture import to_json
 from cli.render import counted
 from cli.repl.session import FindingsError, Reply, Session
-from cli.testing.fixture import to_json
 from cli.world import NamedPod, World
 from engine.decision.verdict import Feasible, message_of
 from engine.errors import BadObjectError
-from grammar.ast import Call, Expr, Ident, Index, Literal, Select
-from grammar.diagnostics import Diagnostic
-from grammar.source import Source
+from grammar.messages.diagnostics import Diagnostic
+from grammar.tree.ast import Call, Expr, Ident, Index, Literal, Select
+from grammar.tree.source import Source
 
 Json = Any
 

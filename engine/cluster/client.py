@@ -20,7 +20,7 @@ from typing import Any, Protocol
 import aiohttp
 import msgspec
 
-from engine.cluster.configuration import SERVICE_ACCOUNT, Load, find
+from engine.cluster.connection_configuration import SERVICE_ACCOUNT, Load, find
 from engine.errors import ApiError, ApiUnreachableError, ClusterConfigurationError, NotSentError
 from engine.objects.api_types import Status
 

@@ -14,7 +14,7 @@ from cachetools import LRUCache
 
 from engine.cluster.client import Api, TokenBucket
 from engine.errors import ApiError
-from grammar.texts import shown
+from grammar.messages.texts import shown
 
 _CONTROLLER = "placet"
 # The limits of kube-scheduler's own events, so that events delay no other requests.

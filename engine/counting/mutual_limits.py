@@ -32,7 +32,7 @@ from engine.program.frame import (
     unlimited,
 )
 from engine.program.program import LimitProgram, Program
-from grammar.errors import EvaluationError
+from grammar.values.errors import EvaluationError
 from grammar.values.sizes import STEPS
 
 # The results of rules, and the groups of pods, that are kept.

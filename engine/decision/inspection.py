@@ -24,7 +24,7 @@ from engine.decision.registry import Selection
 from engine.decision.verdict import full_reason
 from engine.program.frame import Evaluation, Floats, Frame, Term, unhurried
 from engine.program.program import CountClause, FilterProgram, Program, ScoreProgram, applies
-from grammar.errors import EvaluationError
+from grammar.values.errors import EvaluationError
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,8 @@ import numpy.typing as npt
 
 from engine.cache.names import KnownRows
 from engine.counting.groups import ON, CountHeadroom
-from engine.decision.call import Call
 from engine.decision.registry import Selection
+from engine.decision.verb_call import Call
 from engine.decision.verdict import Decision, Failed, Feasible, Scores, Verdict
 from engine.objects.request_pod import RequestPod
 from engine.program.program import LimitProgram, ShareProgram

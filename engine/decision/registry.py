@@ -13,8 +13,8 @@ from engine.errors import NotSyncedError, WaitingError
 from engine.program.frame import Evaluation
 from engine.program.pod_shape import Shapes
 from engine.program.program import Program
-from grammar.errors import EvaluationError, MissingError
-from grammar.texts import shown
+from grammar.messages.texts import shown
+from grammar.values.errors import EvaluationError, MissingError
 
 
 @dataclass(frozen=True, slots=True)

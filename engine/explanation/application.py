@@ -5,7 +5,7 @@ from __future__ import annotations
 from engine.decision.registry import Selection
 from engine.program.frame import Frame
 from engine.program.program import Program
-from grammar.errors import EvaluationError
+from grammar.values.errors import EvaluationError
 
 
 def application(program: Program, selection: Selection, frame: Frame) -> tuple[str, str]:

@@ -29,11 +29,11 @@ from engine.program.program import (
 )
 from engine.program.sums import THOUSANDTHS
 from engine.program.trace import Step
-from grammar import cards
-from grammar.ast import Expr, Ident
-from grammar.clauses import Cards, Filter, Score
-from grammar.errors import EvaluationError
+from grammar.meaning import card_forms as cards
+from grammar.tree.ast import Expr, Ident
+from grammar.tree.clauses import Cards, Filter, Score
 from grammar.values.cards import Card, CardFacts, holders
+from grammar.values.errors import EvaluationError
 from grammar.values.quantity import NANO, Quantity
 
 # What is said of a limit that other pods have.

@@ -9,7 +9,7 @@ import msgspec
 from engine.counting.pod_counter import PodInGroup
 from engine.explanation.evidence import ClauseEvidence, CountEvidence, ScoreEvidence, Traced
 from engine.explanation.value_text import Values
-from grammar.errors import EvaluationError
+from grammar.values.errors import EvaluationError
 
 
 class ReadValue(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -11,17 +11,17 @@ from engine.program.compiler import Compiler
 from engine.program.fast_paths import FAST_PATHS
 from engine.program.frame import MEMO_BYTES, Frame
 from engine.program.trace import Step, Tracer
-from grammar.ast import Comprehension, DefCall, Expr, Ident, Index, LetReference, Select
-from grammar.checker import Checker
-from grammar.clauses import Clause, Policy, RejectingClause
-from grammar.environment import Environment
-from grammar.errors import EvaluationError
-from grammar.policy_checker import Checked
-from grammar.printer import print_expression
-from grammar.source import Source, Span
+from grammar.checker.expression_checker import Checker
+from grammar.checker.policy_checker import Checked
+from grammar.meaning.environment import Environment
+from grammar.tree.ast import Comprehension, DefCall, Expr, Ident, Index, LetReference, Select
+from grammar.tree.clauses import Clause, Policy, RejectingClause
+from grammar.tree.printer import print_expression
+from grammar.tree.source import Source, Span
+from grammar.tree.walk import children
+from grammar.values.errors import EvaluationError
 from grammar.values.format import show
 from grammar.values.kinds import kind
-from grammar.walk import children
 from policies.loader import library_sources
 from policies.validation import CheckedFile
 

@@ -10,8 +10,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
-from grammar import ast
-from grammar.clauses import (
+from grammar.checker.policy_checker import Checked
+from grammar.meaning.environment import Environment
+from grammar.meaning.evaluator import evaluate
+from grammar.meaning.schema import Schema
+from grammar.meaning.short_forms import print_as_written
+from grammar.messages.diagnostics import Diagnostic
+from grammar.tree import ast
+from grammar.tree.clauses import (
     Cards,
     Clause,
     CountingClause,
@@ -25,16 +31,10 @@ from grammar.clauses import (
     Share,
     Spread,
 )
-from grammar.diagnostics import Diagnostic
-from grammar.environment import Environment
-from grammar.errors import EvaluationError
-from grammar.evaluator import evaluate
-from grammar.policy_checker import Checked
-from grammar.printer import print_expression
-from grammar.schema import Schema
-from grammar.short_forms import print_as_written
-from grammar.types import BOOL, NULL, QUANTITY, STRING
-from grammar.walk import children, rewritten
+from grammar.tree.printer import print_expression
+from grammar.tree.types import BOOL, NULL, QUANTITY, STRING
+from grammar.tree.walk import children, rewritten
+from grammar.values.errors import EvaluationError
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,7 @@ from functools import lru_cache
 from itertools import accumulate
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from grammar.errors import EvaluationError, MissingError
-from grammar.types import (
+from grammar.tree.types import (
     DOUBLE,
     INT,
     QUANTITY,
@@ -29,6 +28,7 @@ from grammar.types import (
     list_of,
     map_of,
 )
+from grammar.values.errors import EvaluationError, MissingError
 from grammar.values.quantity import Quantity
 from grammar.values.sizes import Size
 

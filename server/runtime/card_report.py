@@ -15,7 +15,7 @@ from engine.cache.snapshot import Snapshot
 from engine.engine import Engine
 from engine.objects.peer import key_of
 from engine.program.card_choice import CardUse
-from grammar.texts import shown
+from grammar.messages.texts import shown
 from grammar.values.cards import Card
 
 _SECONDS = 15.0

@@ -20,9 +20,9 @@ from engine.decision.registry import Registry
 from engine.program.needs import needs
 from engine.program.policy_compiler import compile_policy
 from engine.program.program import Program
+from grammar.checker.policy_checker import Checked
 from grammar.checks.cluster_costs import UNKNOWN_SIZE, ClusterSize
-from grammar.policy_checker import Checked
-from grammar.schema import Schema
+from grammar.meaning.schema import Schema
 from policies.admission import (
     CheckedObject,
     StoredObject,
@@ -42,7 +42,7 @@ from policies.validation import (
     identity,
     succeed,
 )
-from server.checking import CheckFailedError, CheckingProcess, CheckStoppedError
+from server.admission.checking_process import CheckFailedError, CheckingProcess, CheckStoppedError
 from server.runtime.policy_log import PolicyLog
 
 

@@ -13,12 +13,12 @@ from logging import Logger
 from typing import Protocol
 
 from engine.cache.informers import Needs
-from engine.decision.call import ClusterView
+from engine.decision.verb_call import ClusterView
 from engine.engine import Engine
 from engine.objects.request_pod import NO_EXEMPTIONS, Exemptions
 from grammar.checks.cluster_costs import ClusterSize
 from policies.loader import INTERVAL_SECONDS
-from server.health import Check
+from server.http.health import Check
 from server.runtime.policies import EnforcedPolicies, Policies
 
 

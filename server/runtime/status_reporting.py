@@ -18,12 +18,12 @@ from engine.cache.informers import Informers
 from engine.cache.reflector import Report
 from engine.cache.snapshot import Snapshot
 from engine.cache.tallies import Scope
-from engine.cluster import status
+from engine.cluster import status_writer as status
 from engine.cluster.client import ApiClient
 from engine.cluster.events import Event, Events, Regarding
 from engine.cluster.lease import micro_time
 from engine.cluster.requeue import Requeuer
-from engine.cluster.status import Reported
+from engine.cluster.status_writer import Reported
 from engine.counting.in_flight_pods import Schedulers
 from engine.counting.share_status import PodCounts, ShareStatus
 from engine.decision.recent_answers import RejectedPods

@@ -11,10 +11,7 @@ from engine.counting.in_flight_pods import InFlightPod
 from engine.decision.journal import Journal
 from engine.engine import Engine
 from grammar.values.time import SECOND, Timestamp
-from server.health import Readiness
-from server.metrics import Metrics
-from server.runtime.cluster import ClusterRuntime
-from server.view_answers import (
+from server.answers.view_answers import (
     FailedCheck,
     InFlight,
     Status,
@@ -22,6 +19,9 @@ from server.view_answers import (
     policies_in_force,
     rejections,
 )
+from server.http.health import Readiness
+from server.metrics.metrics import Metrics
+from server.runtime.cluster_runtime import ClusterRuntime
 
 # Pods in flight that are named.
 _MOST_NAMED = 20

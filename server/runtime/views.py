@@ -30,9 +30,9 @@ from engine.cache.snapshot import Snapshot
 from engine.errors import NotSyncedError
 from engine.objects.codec import ObjectCodec
 from grammar.checks.cluster_costs import UNKNOWN_SIZE, ClusterSize
-from grammar.schema import Schema
+from grammar.meaning.schema import Schema
 from policies.loader import Watcher
-from server.health import Check
+from server.http.health import Check
 
 _NO_POLICIES: Mapping[str, bytes] = {}
 

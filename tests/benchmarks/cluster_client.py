@@ -28,11 +28,11 @@ from engine.counting.in_flight_pods import DEFAULT_SCHEDULERS
 from engine.decision.recent_answers import RejectedPods
 from engine.engine import Engine
 from engine.objects.codec import ObjectCodec
-from grammar.schema import load_schema
+from grammar.meaning.schema import load_schema
+from server.admission.checking_process import CheckingProcess
 from server.api_failures import ApiFailures
-from server.checking import CheckingProcess
-from server.metrics import Metrics
-from server.runtime.cluster import Access, open_cluster
+from server.metrics.metrics import Metrics
+from server.runtime.cluster_runtime import Access, open_cluster
 from server.runtime.observers import LogObserver
 from server.runtime.policies import Policies
 from server.runtime.reloader import PolicyReloader

@@ -16,12 +16,12 @@ import pytest
 from engine.decision.registry import Registry
 from engine.engine import Engine
 from engine.objects.codec import ObjectCodec
-from engine.portable.conditions import Frozen
+from engine.portable.label_conditions import Frozen
 from engine.portable.portability import portability
 from engine.program.policy_compiler import compile_policy
-from grammar.policy_checker import Checked
-from grammar.schema import load_schema
-from grammar.source import Source
+from grammar.checker.policy_checker import Checked
+from grammar.meaning.schema import load_schema
+from grammar.tree.source import Source
 from policies.loader import load
 from policies.validation import Validator
 from tests.differential.plugins import running

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import pytest
 
 from grammar.checks.cluster_costs import UNKNOWN_SIZE
-from grammar.schema import load_schema
-from grammar.source import Source
+from grammar.meaning.schema import load_schema
+from grammar.tree.source import Source
 from policies.admission import Examiner, changes_spec, check_new, check_object, lines
 from policies.manifests import additions
 from policies.resource import Spec, Target

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from grammar.diagnostics import Diagnostic
-from grammar.schema import load_schema
+from grammar.meaning.schema import load_schema
+from grammar.messages.diagnostics import Diagnostic
 from policies.admission import check_object
+from policies.manifest_text import object_page
 from policies.manifests import Read
 from policies.manifests import manifest_from as read_manifest
-from policies.page import object_page
 from policies.resource import ClusterPlacementPolicy, PlacementPolicy, Target
 from tests.support.builders import Object, raw
 from tests.support.manifests import (

@@ -9,16 +9,16 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cli.explaining.explanation import Explanation, explain, written_clauses
+from cli.explanation.explanation import Explanation, explain, written_clauses
 from cli.world import Documents, World, compiled
 from engine.explanation.evidence import CountEvidence, Traced, clauses_on, scores_on
 from engine.explanation.written import Written
-from grammar.ast import Expr, Ident
-from grammar.environment import Environment
-from grammar.errors import EvaluationError
-from grammar.evaluator import evaluate
-from grammar.source import Source
-from grammar.walk import children
+from grammar.meaning.environment import Environment
+from grammar.meaning.evaluator import evaluate
+from grammar.tree.ast import Expr, Ident
+from grammar.tree.source import Source
+from grammar.tree.walk import children
+from grammar.values.errors import EvaluationError
 from policies.validation import Validator
 from tests.properties import strategies
 from tests.support.builders import kubectl_list, raw

@@ -13,11 +13,11 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric
 
 from engine.decision.journal import Journal
+from server.answers.view_answers import InFlight, PolicyInForce, Status
 from server.call import CallRecord, ReviewedObject
-from server.metrics import Metrics
+from server.metrics.metrics import Metrics
+from server.metrics.state_metrics import StateMetrics
 from server.settings import Settings
-from server.state_metrics import StateMetrics
-from server.view_answers import InFlight, PolicyInForce, Status
 from tests.support.view_server import status_of
 
 RESOURCE = {

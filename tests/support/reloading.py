@@ -1,4 +1,4 @@
-"""A PolicyReloader over a view, built as `server.runtime.serve` builds it."""
+"""A PolicyReloader over a view, built as `server.runtime.server_runtime` builds it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from engine.cache.informers import Needs
 from engine.engine import Engine
 from engine.objects.codec import ObjectCodec
 from engine.objects.request_pod import NO_EXEMPTIONS, Exemptions
-from grammar.schema import Schema
+from grammar.meaning.schema import Schema
 from server.runtime.observers import LogObserver
 from server.runtime.policies import Policies
 from server.runtime.reloader import ClusterSource, PolicyReloader

@@ -18,14 +18,14 @@ from prometheus_client import CollectorRegistry
 
 from engine.cluster.binding import Binding
 from engine.errors import RefusedError
-from grammar.schema import load_schema
+from grammar.meaning.schema import load_schema
 from policies.admission import Examiner
-from server.admission import Tell
+from server.admission.checking_process import CheckingProcess
+from server.admission.webhooks import Tell
 from server.app import create_app
-from server.checking import CheckingProcess
-from server.health import Check
-from server.metrics import Metrics
-from server.running import Shutdown, listening
+from server.http.health import Check
+from server.http.sockets import Shutdown, listening
+from server.metrics.metrics import Metrics
 from server.settings import Settings
 from server.verbs.bind import Binder
 from tests.support.table_decider import TableDecider

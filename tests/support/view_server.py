@@ -21,24 +21,24 @@ from engine.decision.registry import Registry
 from engine.engine import Engine
 from engine.errors import EngineError
 from engine.program.policy_compiler import compile_policy
+from grammar.checker.policy_checker import Checked
 from grammar.checks.cluster_costs import UNKNOWN_SIZE
-from grammar.policy_checker import Checked
-from grammar.source import Source
+from grammar.tree.source import Source
 from policies.admission import CheckedObject, check_stored
 from policies.validation import CheckedFile, InForce, Validation, Validator, succeed
-from server.bodies import ByteBudget
-from server.checking import CheckingProcess
-from server.connections import Connections
-from server.drafts import Drafts
-from server.explaining import Explainer
+from server.admission.checking_process import CheckingProcess
+from server.answers.view_answers import ClauseRejections, Latency, PolicyInForce, Status
+from server.http.bodies import ByteBudget
+from server.http.connections import Connections
+from server.http.sockets import CONNECTIONS, listening
 from server.log_limit import LimitedLog
-from server.metrics import Metrics
-from server.policy_states import PolicyStates
-from server.running import CONNECTIONS, listening
+from server.metrics.metrics import Metrics
 from server.settings import Settings
-from server.view import View, view_app
-from server.view_answers import ClauseRejections, Latency, PolicyInForce, Status
-from server.z_pages import ZPages
+from server.view.drafts import Drafts
+from server.view.explaining import Explainer
+from server.view.policy_states import PolicyStates
+from server.view.view import View, view_app
+from server.view.z_pages import ZPages
 from tests.support.builders import node
 from tests.support.engines import CODEC, SCHEMA, Known, Silent, cache_of
 

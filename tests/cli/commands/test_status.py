@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from engine.decision.journal import Journal
-from server.view_answers import FailedCheck, Status
+from server.answers.view_answers import FailedCheck, Status
 from tests.cli.conftest import Placet
 from tests.cli.test_serve import serving
 from tests.support.every_metric import full_status

@@ -26,7 +26,7 @@ from engine.objects.api_types import Condition
 from engine.objects.codec import ObjectCodec
 from engine.objects.peer import REQUEUE_CONDITION, Peer
 from engine.objects.request_pod import RequestPod, RequestPodReader
-from grammar.schema import load_schema
+from grammar.meaning.schema import load_schema
 from grammar.values.time import Timestamp
 from tests.support import builders
 

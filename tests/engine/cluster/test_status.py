@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from engine.cluster.status import Reported, with_times, write
+from engine.cluster.status_writer import Reported, with_times, write
 from engine.errors import ApiError, ApiUnreachableError
 from policies.resource import Condition, Status
 

@@ -18,11 +18,11 @@ from engine.errors import WaitingError
 from engine.objects.codec import ObjectCodec, decode_namespace
 from engine.objects.peer import Peer, labelled
 from engine.objects.request_pod import BYPASS, NO_EXEMPTIONS, Exemptions
-from grammar.ast import Expr
-from grammar.clauses import Limit
-from grammar.errors import EvaluationError
-from grammar.evaluator import evaluate
-from grammar.policy_checker import Checked
+from grammar.checker.policy_checker import Checked
+from grammar.meaning.evaluator import evaluate
+from grammar.tree.ast import Expr
+from grammar.tree.clauses import Limit
+from grammar.values.errors import EvaluationError
 from tests.support.builders import Object, namespace, node, pod, raw
 from tests.support.engines import (
     CODEC,

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.portable.clauses import Left, Part, PortablePolicy
-from engine.portable.conditions import Frozen
+from engine.portable.label_conditions import Frozen
+from engine.portable.portable_clauses import Left, Part, PortablePolicy
 from engine.portable.selectors import ALWAYS, NEVER, Requirement, Terms, accepts
 from tests.support.builders import node, pod, raw
 from tests.support.engines import CODEC, checked, engine_of

@@ -11,8 +11,8 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from engine.objects.request_pod import NO_EXEMPTIONS
-from server.metrics import Metrics
-from server.runtime.configuration import (
+from server.metrics.metrics import Metrics
+from server.runtime.configuration_reloader import (
     Configuration,
     ConfigurationFile,
     ConfigurationReloader,

@@ -17,9 +17,9 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from engine.objects.request_pod import Exemptions
-from grammar.schema import load_schema
+from grammar.meaning.schema import load_schema
 from policies.resource import Status
-from server.metrics import Metrics
+from server.metrics.metrics import Metrics
 from server.runtime import policies as module_of_policies
 from server.runtime.observers import LogObserver
 from server.runtime.reloader import PolicyReloader

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 
 from engine.decision.registry import Registry
 from grammar.checks.cluster_costs import UNKNOWN_SIZE, ClusterSize
-from grammar.schema import load_schema
+from grammar.meaning.schema import load_schema
 from policies.admission import lines
 from server.runtime.policies import EnforcedPolicies, Objects, Policies
 from tests.support.builders import Object, raw

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from grammar.schema import load_schema
-from grammar.source import Source
+from grammar.meaning.schema import load_schema
+from grammar.tree.source import Source
 from policies.loader import UnreadFile
 from policies.validation import InForce, Validation, Validator, succeed
 from server.runtime.policies import Policies

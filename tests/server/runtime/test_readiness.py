@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from engine.cache.cache import Cache
-from engine.cluster.status import Reported, with_times
+from engine.cluster.status_writer import Reported, with_times
 from engine.errors import DeadlineExceededError
 from engine.program.frame import Evaluation, Frame
 from policies.resource import Condition, Status

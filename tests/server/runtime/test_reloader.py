@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry
 
-from cli.demo.cluster import Demo
+from cli.demo.demo_cluster import Demo
 from engine.cache.cluster_file import ClusterFileError
 from engine.decision.verdict import Feasible
 from engine.errors import NotSyncedError
-from grammar.schema import load_schema
-from server.metrics import Metrics
+from grammar.meaning.schema import load_schema
+from server.metrics.metrics import Metrics
 from server.runtime.observers import LogObserver
 from server.runtime.reloader import PolicyReloader
 from server.runtime.views import Files, NoCluster, Snapshots

@@ -14,7 +14,7 @@ from engine.objects.gate import GATE
 from engine.objects.peer import Peer
 from engine.objects.request_pod import Exemptions
 from engine.program.frame import Evaluation, Frame
-from grammar.schema import load_schema
+from grammar.meaning.schema import load_schema
 from grammar.values.time import SECOND, Timestamp
 from policies.resource import Status
 from server.runtime.status_reporting import Statuses

@@ -1,0 +1,275 @@
+"""Trial: a draft beside the policies in force, on a cluster that comes in parts.
+
+It runs in the process for drafts: `begin`, `take` for each part, and `finish`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from engine.cache.cache import Cache
+from engine.cache.cluster_file import (
+    ClusterFileError,
+    ClusterFileReader,
+    ClusterObjects,
+    bodies,
+    cache_of,
+)
+from engine.cache.informers import Needs
+from engine.cache.snapshot import Snapshot
+from engine.decision import scoring
+from engine.decision.registry import Registry
+from engine.engine import Engine
+from engine.errors import EngineError
+from engine.objects.codec import ObjectCodec
+from engine.objects.peer import key_of
+from engine.objects.request_pod import SYSTEM_NAMESPACES, Exemptions
+from engine.program.needs import needs
+from engine.program.policy_compiler import compile_policy
+from grammar.checker.policy_checker import Checked
+from grammar.checks.cluster_costs import UNKNOWN_SIZE
+from grammar.meaning.schema import Schema
+from grammar.tree.source import Source
+from grammar.values.time import Timestamp
+from policies.admission import check_stored
+from policies.documents import DocumentError, as_json
+from policies.editor.completion import NoSamples
+from policies.editor.document import Document, complete, document
+from policies.editor.meaning import meaning
+from policies.validation import CheckedFile, InForce, Validation, Validator, succeed
+from server.answers.draft_answers import ChangedPod, CompletedDraft, DescribedName, TriedDraft
+from server.answers.policy_answers import Problem, problems
+
+# The seconds after which no further pod is asked about, and the names in an answer.
+_SECONDS, _MOST_NAMES = 3.0, 20
+_FILE = Path("cluster")
+# The bytes of placed pods that can be asked about; other placed pods only count.
+_MOST_BYTES = 64 * 1024 * 1024
+_LOST = "the process for drafts has begun anew in the middle (try again)"
+
+
+class _Unobserved:
+    """An observer that ignores everything: the answers are enough."""
+
+    def rejected(self, *_: object, **__: object) -> None:
+        pass
+
+    failed = would_reject = conflict = bypassed = expensive = gave_up = shortened = rejected
+    unnamed_scheduler = rejected
+
+
+class _View:
+    """A cluster that does not change but for the pod in question."""
+
+    def __init__(self, cache: Cache) -> None:
+        self.pods = cache
+
+    def snapshot(self) -> Snapshot:
+        return self.pods.snapshot()
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A text of policies, with what is in force beside it.
+
+    `files` are the policy files by name and text, `objects` the policy objects by name and JSON.
+    """
+
+    name: str
+    text: str
+    files: Sequence[tuple[str, str]]
+    objects: Mapping[str, bytes]
+
+
+@dataclass(slots=True)
+class _Trial:
+    """A draft without errors, the policies without it and with it, and the cluster so far."""
+
+    told: Sequence[Problem]
+    policies: Sequence[Sequence[Checked]]
+    codec: ObjectCodec
+    reader: ClusterFileReader
+    objects: ClusterObjects = field(default_factory=ClusterObjects)
+    pods: dict[str, bytes] = field(default_factory=dict)
+    bytes_of_placed: int = 0
+
+
+@dataclass(slots=True)
+class _Kept:
+    """What the process keeps between two jobs: it has one trial at a time."""
+
+    trial: _Trial | None = None
+
+
+_kept = _Kept()
+
+
+def check_draft(draft: Draft, schema: Schema) -> Sequence[Problem]:
+    """What is wrong with a draft."""
+    return _checked(draft, schema)[0]
+
+
+def complete_draft(draft: Draft, offset: int, schema: Schema) -> CompletedDraft:
+    """What can stand at a place of a draft."""
+    text = _document(draft, schema)
+    return CompletedDraft(complete(text, min(offset, len(draft.text)), NoSamples()))
+
+
+def describe_name(draft: Draft, offset: int, schema: Schema) -> DescribedName:
+    """What the name at a place of a draft stands for."""
+    found = meaning(_document(draft, schema), min(offset, len(draft.text)), NoSamples())
+    if found is None:
+        return DescribedName(None, ())
+    return DescribedName(found.heading, found.about)
+
+
+def begin(draft: Draft, schema: Schema) -> TriedDraft | Needs:
+    """Begins a trial: what its policies read of a cluster, or the errors of the draft."""
+    told, sources, stored, after = _checked(draft, schema)
+    if any(each.severity == "error" for each in told):
+        return TriedDraft(told, 0, 0, 0, ())
+    before = succeed(InForce(), Validator(schema).validate(sources, stored)).policies
+    policies = succeed(InForce(), after).policies
+    read = needs(part.policy for c in (*before, *policies) for part in (c, *c.uses))
+    codec = ObjectCodec(schema, read.annotations)
+    _kept.trial = _Trial(told, (before, policies), codec, ClusterFileReader(codec))
+    return read
+
+
+def take(text: bytes, _schema: Schema) -> str | None:
+    """Takes a part of the cluster, in JSON or YAML; what it says is why it cannot be read."""
+    if (trial := _kept.trial) is None:
+        return _LOST
+    try:
+        for document in as_json(text, is_yaml=False):
+            first = len(trial.objects.pods)
+            trial.reader.add(trial.objects, _FILE, document)
+            placed = {key_of(pod) for pod in trial.objects.pods[first:] if pod.nodeName}
+            for key, body in bodies([document], "Pod").items():
+                # Bytes of their own: a Raw would keep the whole text.
+                own = bytes(body)
+                if key not in placed or trial.bytes_of_placed + len(own) <= _MOST_BYTES:
+                    trial.pods[key] = own
+                    trial.bytes_of_placed += len(own) if key in placed else 0
+    except (ClusterFileError, DocumentError, msgspec.MsgspecError) as error:
+        return str(error)
+    return None
+
+
+def finish(_schema: Schema) -> TriedDraft | str:
+    """What changes with the draft, or why it cannot be told. The cluster is given back."""
+    trial, _kept.trial = _kept.trial, None
+    if trial is None:
+        return _LOST
+    if not trial.objects.nodes:
+        return "the cluster has no nodes"
+    cache = cache_of(trial.objects)
+    engines = [_engine(each, cache, trial.codec) for each in trial.policies]
+    return _tried(trial.told, engines, cache, trial.pods)
+
+
+def _checked(
+    draft: Draft, schema: Schema
+) -> tuple[Sequence[Problem], Sequence[Source], Sequence[CheckedFile], Validation]:
+    """What is wrong with a draft, what is beside it, and all of it together."""
+    sources = [Source(*file) for file in draft.files]
+    stored = [
+        check_stored(n, raw, schema, UNKNOWN_SIZE).checked.file for n, raw in draft.objects.items()
+    ]
+    own = Source(draft.name, draft.text)
+    # The first policy of a name counts, so those of the draft come first.
+    after = Validator(schema).validate([own, *sources], stored)
+    found = next(each for each in after.files if each.source is own)
+    return problems(found.diagnostics, own), sources, stored, after
+
+
+def _document(draft: Draft, schema: Schema) -> Document:
+    _, _, _, validation = _checked(draft, schema)
+    found = document(draft.name, validation, schema)
+    assert found is not None, "the draft is among the files"
+    return found
+
+
+def _engine(policies: Sequence[Checked], cache: Cache, codec: ObjectCodec) -> Engine:
+    now = cache.snapshot().newest() or Timestamp.now()
+    return Engine(
+        Registry(map(compile_policy, policies)),
+        _View(cache),
+        codec,
+        _Unobserved(),
+        exemptions=Exemptions(SYSTEM_NAMESPACES, by_annotation=True),
+        now=lambda: now,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Verdict:
+    """The nodes that pass, the best of them if scores tell them apart, or why there is none."""
+
+    passing: frozenset[str] = frozenset()
+    best: str | None = None
+    error: str | None = None
+
+
+def _tried(
+    told: Sequence[Problem], engines: Sequence[Engine], cache: Cache, pods: Mapping[str, bytes]
+) -> TriedDraft:
+    """Asks about pods without a node first, until the time is over."""
+    names = sorted(cache.snapshot().table.rows)
+    known = {key: pod for key in pods if (pod := cache.pod(key)) is not None}
+    order = sorted(known, key=lambda key: (bool(known[key].nodeName), key))
+    ends, asked = time.monotonic() + _SECONDS, 0
+    changed: list[ChangedPod] = []
+    for key in order:
+        if time.monotonic() >= ends:
+            break
+        asked += 1
+        pod = known[key]
+        # As if it were not on its node.
+        cache.put_pod(msgspec.structs.replace(pod, nodeName=""))
+        before, after = (_verdict(engine, pods[key], names) for engine in engines)
+        cache.put_pod(pod)
+        if before != after:
+            changed.append(_change(key, before, after))
+    return TriedDraft(told, len(names), len(cache.snapshot().pods()), asked, changed)
+
+
+def _verdict(engine: Engine, body: bytes, names: Sequence[str]) -> _Verdict:
+    pod = msgspec.json.decode(body)
+    (pod.get("spec") or {}).pop("nodeName", None)
+    try:
+        inspection = engine.inspect(msgspec.json.encode(pod))
+    except EngineError as error:
+        return _Verdict(error=str(error))
+    if inspection.selection.unselectable:
+        return _Verdict()
+    refused = np.zeros(len(names), np.bool_)
+    for objection in inspection.all_objections(names):
+        refused |= objection.refused
+    passing = [name for name, no in zip(names, refused.tolist(), strict=True) if not no]
+    given = inspection.contributions(passing) if passing else ()
+    best = None
+    if given:
+        points = scoring.scores([(each.weight, each.points) for each in given])
+        # The first of equals, by name.
+        best = passing[int(np.argmax(points))] if points.min() < points.max() else None
+    return _Verdict(frozenset(passing), best)
+
+
+def _change(key: str, before: _Verdict, after: _Verdict) -> ChangedPod:
+    return ChangedPod(
+        key,
+        len(before.passing),
+        len(after.passing),
+        sorted(after.passing - before.passing)[:_MOST_NAMES],
+        sorted(before.passing - after.passing)[:_MOST_NAMES],
+        before.best,
+        after.best,
+        after.error,
+    )
