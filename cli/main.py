@@ -45,7 +45,7 @@ _FLAG = re.compile(r"(?<![\w-])--?[a-z][a-z-]*")
 _EPILOG = "exit codes: 0 success, 1 problems found, 2 the command could not run"
 
 
-class Command(Protocol):
+class CommandModule(Protocol):
     """The interface of a module in `cli.commands`."""
 
     EXAMPLES: str
@@ -125,8 +125,8 @@ def parser_of(name: str, wanted: Container[str]) -> argparse.ArgumentParser:
     return parser
 
 
-def _module(command: str) -> Command:
-    return cast("Command", import_module(f"cli.commands.{command.replace('-', '_')}"))
+def _module(command: str) -> CommandModule:
+    return cast("CommandModule", import_module(f"cli.commands.{command.replace('-', '_')}"))
 
 
 def _run(

@@ -106,14 +106,14 @@ class ForbiddenError(CommandError):
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class WorldReading:
     """A world that was read, and the rights without which it may be incomplete."""
 
     world: World
     lacks: tuple[str, ...] = ()
 
 
-def live_world(live: LiveCluster, args: argparse.Namespace, namespace: str) -> Read:
+def live_world(live: LiveCluster, args: argparse.Namespace, namespace: str) -> WorldReading:
     """The world of a running cluster, for the pods of a namespace, or of all without one.
 
     Raises ForbiddenError, and CommandError.
@@ -123,7 +123,7 @@ def live_world(live: LiveCluster, args: argparse.Namespace, namespace: str) -> R
         raise ForbiddenError(found)
     policies, lacks = live_policies(found, getattr(args, "policies", None), schema)
     codec = ObjectCodec(schema, policies.needs.annotations)
-    return Read(World(schema, codec, found.documents.cluster(codec), policies), lacks)
+    return WorldReading(World(schema, codec, found.documents.cluster(codec), policies), lacks)
 
 
 def live_policies(
@@ -140,14 +140,14 @@ def live_policies(
 
 
 @contextmanager
-def world_of(args: argparse.Namespace) -> Iterator[tuple[Read, LiveCluster | None]]:
+def world_of(args: argparse.Namespace) -> Iterator[tuple[WorldReading, LiveCluster | None]]:
     """The world of the files that are given, or of the cluster of the kubeconfig.
 
     Raises CommandError.
     """
     if not is_live(args):
         require_cluster(args)
-        yield Read(read_files(args)), None
+        yield WorldReading(read_files(args)), None
         return
     with opened(args) as live:
         read = live_world(live, args, question_namespace(args, live))

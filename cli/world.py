@@ -51,7 +51,7 @@ from policies.loader import load
 from policies.manifest_names import is_manifest
 from policies.manifest_text import report
 from policies.resource import KINDS as POLICY_KINDS
-from policies.resource import Status
+from policies.resource import PolicyStatus
 from policies.validation import (
     ActivePolicy,
     CheckedFile,
@@ -256,7 +256,7 @@ def _those(file: CheckedFile, active: Sequence[ActivePolicy]) -> tuple[Checked, 
     return tuple(checked for checked in file.policies if id(checked) in here)
 
 
-def _status(stored: StoredObject) -> Status | None:
+def _status(stored: StoredObject) -> PolicyStatus | None:
     manifest = stored.checked.manifest
     return manifest.status if manifest is not None else None
 

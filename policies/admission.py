@@ -22,7 +22,7 @@ from grammar.tree.clauses import File
 from policies import validation as uses
 from policies.loader import library_sources
 from policies.manifest_text import RULES, object_page, report
-from policies.manifests import Read, additions, manifest_from
+from policies.manifests import ManifestReading, additions, manifest_from
 from policies.resource import Manifest
 from policies.sugar import policy_of
 from policies.validation import CheckedFile, Validation, check_source, checked_file, identity
@@ -63,7 +63,7 @@ def check_object(
         value = msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         page = object_page(name, "")
-        read = Read(None, (page.error("object", f"is not JSON: {str(error).lower()}"),))
+        read = ManifestReading(None, (page.error("object", f"is not JSON: {str(error).lower()}"),))
     else:
         page = object_page(name, _rules(value))
         read = manifest_from(value, page, stored=stored)

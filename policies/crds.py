@@ -78,7 +78,7 @@ _SPEC = (
     ),
 )
 _RULES: Mapping[type, tuple[Schema, ...]] = {
-    resource.Requirement: (_VALUES,),
+    resource.LabelRequirement: (_VALUES,),
     resource.NodeRequirement: (_VALUES, _NUMBER),
     resource.NodeSelector: (_SELECTIVE,),
     resource.Spec: _SPEC,

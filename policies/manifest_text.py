@@ -34,7 +34,7 @@ _LINES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class ManifestText:
     """A text and the spans in it.
 
     `place` gives the span of a field, or of the nearest field around an absent one. `rules` maps a
@@ -59,7 +59,7 @@ class Page:
         return put(found, self.place(RULES)) if self.rules is None else moved(found, self.rules)
 
 
-def object_page(name: str, rules: str) -> Page:
+def object_page(name: str, rules: str) -> ManifestText:
     """The page of an object of the cluster: its rules, then a line for each other field."""
     starts: dict[str, int] = {}
     text = f"{rules}\n"
@@ -71,7 +71,7 @@ def object_page(name: str, rules: str) -> Page:
         known = nearest_above(field, starts) or _LINES[0]
         return Span(starts[known], starts[known] + len(known))
 
-    return Page(Source(name, text), place, lambda span: span)
+    return ManifestText(Source(name, text), place, lambda span: span)
 
 
 def report(found: Diagnostic, source: Source) -> str:

@@ -24,7 +24,7 @@ from server.metrics.metrics import Metrics
 from server.metrics.misconfiguration import MisconfigurationWarnings
 from server.settings import Settings
 from server.verbs.answering import Decider, DecisionQueue, PromptVerb, Verb, VerbAnswerer
-from server.verbs.bind import Binder, BindVerb, not_offered
+from server.verbs.bind import BindVerb, PodBinder, not_offered
 from server.verbs.filter import FilterVerb
 from server.verbs.names_mode import AnsweredNames, NameFragments
 from server.verbs.preempt import PreemptVerb
@@ -61,7 +61,7 @@ def create_app(
     log: Logger,
     version: str,
     cluster_size: Callable[[], int | None] = lambda: None,
-    binder: Binder | None = None,
+    binder: PodBinder | None = None,
     examiner: Examiner | None = None,
     checking: Sequence[CheckingProcess] = (),
     shutdown: Shutdown | None = None,

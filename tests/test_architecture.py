@@ -1,9 +1,10 @@
 """The layout of the source: layers, sizes of files, charters of packages, allowed imports."""
 
 import ast
+import re
 import subprocess
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("cli", "engine", "grammar", "policies", "server")
 MOST_LINES = 700
+NAMED_MODULE = re.compile(rf"`((?:{'|'.join(PACKAGES)})(?:\.\w+)+)[`(]")
 # What starts a task or a thread that nobody has to wait for.
 STARTERS = {"Thread", "ThreadPoolExecutor", "create_task", "ensure_future", "run_in_executor"}
 # Who may do so besides the supervisor, which starts failed tasks again: what is started, where,
@@ -51,6 +53,12 @@ class Module:
     imports: tuple[str, ...]
     # What tasks and threads are started with, and in which function.
     starts: tuple[str, ...]
+    # The classes that it defines.
+    classes: tuple[str, ...]
+    # What it defines at its top.
+    definitions: frozenset[str]
+    # What its docstrings and comments name in backticks that looks like a part of a package.
+    named_modules: tuple[str, ...]
 
 
 @cache
@@ -62,6 +70,9 @@ def read(module: str) -> Module:
         content.count(b"\n"),
         tuple(imports(tree)),
         tuple(f"{module}: {start}" for start in starts(tree, ())),
+        tuple(n.name for n in ast.walk(tree) if isinstance(n, ast.ClassDef)),
+        frozenset(definitions(tree)),
+        tuple(NAMED_MODULE.findall(content.decode())),
     )
 
 
@@ -72,6 +83,19 @@ def imports(tree: ast.AST) -> Iterator[str]:
                 yield from (name.name for name in names)
             case ast.ImportFrom(module=str(origin), names=names):
                 yield from (f"{origin}.{name.name}" for name in names)
+            case _:
+                pass
+
+
+def definitions(tree: ast.Module) -> Iterator[str]:
+    for node in tree.body:
+        match node:
+            case ast.ClassDef(name=name) | ast.FunctionDef(name=name):
+                yield name
+            case ast.AsyncFunctionDef(name=name) | ast.AnnAssign(target=ast.Name(id=name)):
+                yield name
+            case ast.Assign(targets=targets):
+                yield from (target.id for target in targets if isinstance(target, ast.Name))
             case _:
                 pass
 
@@ -106,10 +130,7 @@ def test_layers_are_kept() -> None:
 
 def test_no_modules_import_each_other() -> None:
     """Not even through other modules, so a reader follows imports in one direction."""
-    names = {
-        m.removesuffix(".py").removesuffix("/__init__").replace("/", "."): m
-        for m in modules(*PACKAGES)
-    }
+    names = {name_of(m): m for m in modules(*PACKAGES)}
     graph = {
         name: {
             known for i in read(module).imports if (known := _module(i, names)) not in (None, name)
@@ -180,3 +201,47 @@ def test_tests_mock_nothing() -> None:
 def test_end_to_end_tests_see_what_users_see() -> None:
     found = {(m, name) for m in modules("tests/e2e") for name in read(m).imports}
     assert {(m, name) for m, name in found if name.split(".")[0] in PACKAGES} == set()
+
+
+# ---- words
+
+
+# Classes that stand in two files, with the reason.
+ONE_NAME_TWICE: dict[str, str] = {}
+
+
+def test_a_class_name_means_one_thing() -> None:
+    """In the whole project: a reader who meets a name knows which class it is."""
+    places: dict[str, list[str]] = {}
+    for module in modules(*PACKAGES):
+        for name in read(module).classes:
+            places.setdefault(name, []).append(module)
+    twice = {name: where for name, where in places.items() if len(where) > 1}
+    assert {name: where for name, where in twice.items() if name not in ONE_NAME_TWICE} == {}
+    assert ONE_NAME_TWICE.keys() <= twice.keys()
+
+
+def test_docstrings_name_what_exists() -> None:
+    """A dotted name in backticks that begins with a package is a module, or defined in one."""
+    names = {name_of(m): m for m in modules(*PACKAGES)}
+    stale = [
+        f"{module}: {name}"
+        for module in modules(*PACKAGES, "tests")
+        for name in read(module).named_modules
+        if name not in names and not is_defined(name, names)
+    ]
+    assert stale == []
+
+
+def name_of(module: str) -> str:
+    """The dotted name of a file: `engine.cache.store` of `engine/cache/store.py`."""
+    return module.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+def is_defined(name: str, known: Mapping[str, str]) -> bool:
+    """Whether a module defines a name at its top, or a class there has such a member."""
+    parts = name.split(".")
+    for count in (len(parts) - 1, len(parts) - 2):
+        if (module := known.get(".".join(parts[:count]))) is not None:
+            return parts[count] in read(module).definitions
+    return False

@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     return asyncio.run(_run(args, replicas.target(args)))
 
 
-async def _run(args: argparse.Namespace, target: replicas.Target) -> int:
+async def _run(args: argparse.Namespace, target: replicas.ReplicaTarget) -> int:
     async with replicas.replicas(target) as found:
         if args.follow:
             return await _follow(found, args.pod, args.output)

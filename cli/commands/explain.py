@@ -230,7 +230,7 @@ async def _last_decision(args: argparse.Namespace, pod: str) -> DecisionDetail:
     It is found by the same kubeconfig as the cluster.
     """
     url = replicas.checked(args.url) if args.url is not None else None
-    target = replicas.Target(url, args.kubeconfig, args.context)
+    target = replicas.ReplicaTarget(url, args.kubeconfig, args.context)
     async with replicas.replicas(target) as found:
         details, errors = await replicas.last_decisions(found, pod)
     replicas.end(errors)

@@ -9,7 +9,7 @@ from pathlib import Path
 from cli.command import CommandError, Exit
 from cli.repl.commands import cluster_summary, loaded
 from cli.repl.conversation import answer_lines, print_replies
-from cli.repl.session import FindingsError, Origin, Session
+from cli.repl.session import ClusterOrigin, FindingsError, ReplSession
 from cli.sources import (
     ForbiddenError,
     add_cluster_arguments,
@@ -50,7 +50,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    session = Session()
+    session = ReplSession()
     try:
         validation = session.load(args.files) if args.files else None
     except FindingsError as error:
@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
     if args.cluster and (flag := chosen_flag(args)) is not None:
         raise CommandError(f"--cluster does not work with {flag}", "leave out one of them")
     if args.cluster:
-        session.open(Origin.files(args.cluster))
+        session.open(ClusterOrigin.files(args.cluster))
     elif is_live(args, ("files",)) and (chosen_flag(args) is not None or names_cluster()):
         open_live(session, args)
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
     return Exit.OK
 
 
-def open_live(session: Session, args: argparse.Namespace) -> None:
+def open_live(session: ReplSession, args: argparse.Namespace) -> None:
     """Reads the cluster of the kubeconfig.
 
     Where no flag asks for it, a session begins without a cluster if it cannot be read. Raises
@@ -92,7 +92,7 @@ def open_live(session: Session, args: argparse.Namespace) -> None:
         return found.documents
 
     try:
-        session.open(Origin((), read))
+        session.open(ClusterOrigin((), read))
     except CommandError as error:
         if chosen_flag(args) is not None:
             raise

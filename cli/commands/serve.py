@@ -52,14 +52,14 @@ from server.metrics.metrics import Metrics
 from server.metrics.misconfiguration import exposure
 from server.runtime.cluster_runtime import Access
 from server.runtime.configuration_reloader import (
-    Configuration,
     ConfigurationFile,
+    ServerConfiguration,
     UnusableConfigurationError,
 )
 from server.runtime.observers import FORMATS, start_logging
 from server.runtime.reloader import PolicyReloader
 from server.runtime.server_runtime import CannotListenError, Options, serve
-from server.runtime.views import Files, Origin
+from server.runtime.views import Files, SnapshotOrigin
 from server.settings import SelfSigned, Settings, SettingsError, TlsFiles
 from server.view.view import DEFAULT_PORT
 
@@ -521,7 +521,7 @@ def _file(args: argparse.Namespace, file: Path | None) -> ConfigurationFile | No
         return None
     flags = {flag.key: flag for flag in args.configuration.flags}
 
-    def read() -> Configuration:
+    def read() -> ServerConfiguration:
         try:
             again = args.read_again()
             # The others keep the values that the server was started with.
@@ -532,7 +532,7 @@ def _file(args: argparse.Namespace, file: Path | None) -> ConfigurationFile | No
             raise UnusableConfigurationError(error.message) from None
         document = again.configuration.document()
         exempt = exemptions(merged)
-        return Configuration(document, settings, exempt, merged.log_format, merged.verbose)
+        return ServerConfiguration(document, settings, exempt, merged.log_format, merged.verbose)
 
     return ConfigurationFile(args.config, read, {flags[key].field for key in APPLIED})
 
@@ -607,7 +607,7 @@ def _policies(args: argparse.Namespace) -> list[Path]:
     return list(args.policies)
 
 
-def _cluster(args: argparse.Namespace) -> Access | Origin | None:
+def _cluster(args: argparse.Namespace) -> Access | SnapshotOrigin | None:
     named = {
         "--demo": args.demo,
         "--cluster": bool(args.cluster),

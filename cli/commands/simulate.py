@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from cli.command import CommandError, Exit, write_text
 from cli.render import counted
 from cli.simulation.inputs import (
-    Conditions,
     Inputs,
+    SimulationOptions,
     pending_pods,
     prepare,
     read_inputs,
@@ -41,7 +41,7 @@ from cli.sources import (
 )
 from cli.world import Policies, read_policies
 from engine.simulation.node_resources import CPU
-from engine.simulation.result import Result, result
+from engine.simulation.result import SimulationResult, result
 from grammar.meaning.schema import Schema, load_schema
 
 if TYPE_CHECKING:
@@ -199,11 +199,11 @@ def _simulate(
     return Exit.OK
 
 
-def _conditions(args: argparse.Namespace) -> Conditions:
+def _conditions(args: argparse.Namespace) -> SimulationOptions:
     resource, grow = args.arrivals
     ties = args.ties == "random"
     ignored = tuple(args.ignore_resource)
-    return Conditions(args.weight, args.plugins, ties, args.shuffle, resource, grow, ignored)
+    return SimulationOptions(args.weight, args.plugins, ties, args.shuffle, resource, grow, ignored)
 
 
 def _one(
@@ -211,7 +211,7 @@ def _one(
     inputs: Inputs,
     sets: Mapping[str, Policies],
     schema: Schema,
-    conditions: Conditions,
+    conditions: SimulationOptions,
 ) -> int:
     """Shows one simulation for each set of policies. Returns the number of pods."""
     seed = args.seeds[0] if args.seeds else 0
@@ -236,12 +236,12 @@ def _several(
     inputs: Inputs,
     sets: Mapping[str, Policies],
     schema: Schema,
-    conditions: Conditions,
+    conditions: SimulationOptions,
 ) -> int:
     """Shows what the simulations of several seeds have in common. Returns the number of pods."""
 
     def simulate(read: Policies) -> Simulate:
-        def run(seed: int, told: Callable[[int], None]) -> Result:
+        def run(seed: int, told: Callable[[int], None]) -> SimulationResult:
             return result(prepare(inputs, read, schema, conditions, seed), told)
 
         return run

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from cli.command import CommandError, Exit, write_text
 from cli.policy_tests import report
-from cli.policy_tests.runner import Collection, Result, Runner, Suite, collect
+from cli.policy_tests.runner import Collection, Runner, Suite, TestOutcome, collect
 from cli.render import print_error, wants_colour
 from cli.sources import ForbiddenError, add_cluster_arguments, chosen_flag, opened
 from cli.world import Documents
@@ -135,8 +135,8 @@ def _results(
     *,
     verbose: bool,
     colour: bool,
-) -> list[Result]:
-    results: list[Result] = []
+) -> list[TestOutcome]:
+    results: list[TestOutcome] = []
     for suite, tests in chosen:
         if not verbose:
             print(f"{suite.source.name} ", end="", flush=True)

@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
     return asyncio.run(_run(args, replicas.target(args)))
 
 
-async def _run(args: argparse.Namespace, target: replicas.Target) -> int:
+async def _run(args: argparse.Namespace, target: replicas.ReplicaTarget) -> int:
     async with replicas.replicas(target) as found:
         # The first one that answers; whoever may not forward a port learns it here.
         answers, _ = await replicas.ask_all(found, Replica.status)

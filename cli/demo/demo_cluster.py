@@ -32,7 +32,7 @@ class Machine:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class DemoNode:
     """A node of a pool and a zone, which its name contains."""
 
     name: str
@@ -48,7 +48,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class PodSet:
+class DemoPods:
     """The pods of one controller, and their nodes."""
 
     namespace: str
@@ -60,7 +60,7 @@ class PodSet:
     priority: int = 0
 
 
-def node_object(place: Place, now: datetime) -> Object:
+def node_object(place: DemoNode, now: datetime) -> Object:
     machine = place.machine
     node = object_("Node", "v1", place.name, None, now - place.age)
     node["metadata"]["labels"] = {
@@ -108,7 +108,7 @@ def node_object(place: Place, now: datetime) -> Object:
     return node
 
 
-def workload_objects(pods: PodSet, now: datetime) -> Iterator[Object]:
+def workload_objects(pods: DemoPods, now: datetime) -> Iterator[Object]:
     """The controllers, root first, and their pods."""
     born = now - timedelta(days=30)
     replicas = len(pods.on)
@@ -131,7 +131,7 @@ def workload_objects(pods: PodSet, now: datetime) -> Iterator[Object]:
         yield _pod(name, place, owner, pods, now - timedelta(hours=2 + 5 * number))
 
 
-def _pod(name: str, place: str, owner: Object, pods: PodSet, born: datetime) -> Object:
+def _pod(name: str, place: str, owner: Object, pods: DemoPods, born: datetime) -> Object:
     pod = object_("Pod", "v1", name, pods.namespace, born)
     pod["metadata"]["labels"] = {"app": pods.name} | ({"tier": pods.tier} if pods.tier else {})
     pod["metadata"]["ownerReferences"] = [_reference(owner)]
@@ -176,21 +176,21 @@ _GENERAL = Machine("m6i.2xlarge", "amd64", "8", "7910m", "32386528Ki", "31369696
 _ARM = Machine("m7g.2xlarge", "arm64", "8", "7910m", "32214204Ki", "31197372Ki")
 _GPU = Machine("g5.12xlarge", "amd64", "48", "47810m", "195788016Ki", "193031024Ki", gpus=4)
 _PLACES = (
-    Place("general-a1", _GENERAL, timedelta(days=41)),
-    Place("general-b1", _GENERAL, timedelta(days=41)),
-    Place("general-b2", _GENERAL, timedelta(days=96), cordoned=True),
-    Place("general-c1", _GENERAL, timedelta(days=41), maintenance=True),
-    Place("spot-a1", _GENERAL, timedelta(hours=7), spot=True),
-    Place("spot-b1", _GENERAL, timedelta(hours=19), spot=True),
-    Place("spot-c1", _GENERAL, timedelta(hours=2), spot=True),
-    Place("arm-a1", _ARM, timedelta(days=12)),
-    Place("arm-b1", _ARM, timedelta(days=12)),
-    Place("arm-c1", _ARM, timedelta(minutes=2), spot=True),
-    Place("gpu-a1", _GPU, timedelta(days=5)),
-    Place("gpu-b1", _GPU, timedelta(days=3)),
+    DemoNode("general-a1", _GENERAL, timedelta(days=41)),
+    DemoNode("general-b1", _GENERAL, timedelta(days=41)),
+    DemoNode("general-b2", _GENERAL, timedelta(days=96), cordoned=True),
+    DemoNode("general-c1", _GENERAL, timedelta(days=41), maintenance=True),
+    DemoNode("spot-a1", _GENERAL, timedelta(hours=7), spot=True),
+    DemoNode("spot-b1", _GENERAL, timedelta(hours=19), spot=True),
+    DemoNode("spot-c1", _GENERAL, timedelta(hours=2), spot=True),
+    DemoNode("arm-a1", _ARM, timedelta(days=12)),
+    DemoNode("arm-b1", _ARM, timedelta(days=12)),
+    DemoNode("arm-c1", _ARM, timedelta(minutes=2), spot=True),
+    DemoNode("gpu-a1", _GPU, timedelta(days=5)),
+    DemoNode("gpu-b1", _GPU, timedelta(days=3)),
 )
 _SETS = (
-    PodSet(
+    DemoPods(
         "shop",
         "web",
         "Deployment",
@@ -198,7 +198,7 @@ _SETS = (
         ("general-a1", "general-b1", "spot-a1", "spot-b1", "arm-a1", "arm-b1"),
         tier="web",
     ),
-    PodSet(
+    DemoPods(
         "shop",
         "checkout",
         "Deployment",
@@ -206,7 +206,7 @@ _SETS = (
         ("general-a1", "general-c1", "spot-c1", "arm-b1"),
         tier="api",
     ),
-    PodSet(
+    DemoPods(
         "shop",
         "orders-db",
         "StatefulSet",
@@ -215,7 +215,7 @@ _SETS = (
         tier="db",
         priority=1000,
     ),
-    PodSet(
+    DemoPods(
         "shop",
         "cache",
         "Deployment",
@@ -223,14 +223,14 @@ _SETS = (
         ("general-b2", "arm-a1"),
         tier="cache",
     ),
-    PodSet(
+    DemoPods(
         "ml",
         "train-embeddings",
         "Job",
         {"cpu": "8", "memory": "48Gi", "nvidia.com/gpu": "2"},
         ("gpu-a1", "gpu-b1"),
     ),
-    PodSet(
+    DemoPods(
         "ml",
         "inference",
         "Deployment",
@@ -238,7 +238,7 @@ _SETS = (
         ("gpu-a1", "gpu-a1"),
         priority=100,
     ),
-    PodSet(
+    DemoPods(
         "batch",
         "consumer",
         "Deployment",
@@ -246,7 +246,7 @@ _SETS = (
         ("spot-a1", "spot-a1", "spot-b1", "spot-b1", "spot-c1", "spot-c1", "general-b1"),
         priority=-10,
     ),
-    PodSet(
+    DemoPods(
         "kube-system",
         "coredns",
         "Deployment",
@@ -254,7 +254,7 @@ _SETS = (
         ("general-a1", "arm-b1"),
         priority=2_000_000_000,
     ),
-    PodSet(
+    DemoPods(
         "kube-system",
         "node-agent",
         "DaemonSet",

@@ -61,7 +61,7 @@ class Manifest:
 
 
 @dataclass(frozen=True, slots=True)
-class Configuration:
+class SchedulerConfiguration:
     """A KubeSchedulerConfiguration or a Policy, correct or not.
 
     `source` names its file; `before` is the number of lines before it there, None if unknown.
@@ -105,7 +105,7 @@ class Configuration:
 
 def configurations(
     texts: Sequence[tuple[str, str]], open_file: Callable[[str], str | None]
-) -> list[Configuration]:
+) -> list[SchedulerConfiguration]:
     """The configurations in some texts, which are given with their names.
 
     If the texts have none but the manifest of a kube-scheduler, `open_file` reads the file of its
@@ -124,16 +124,16 @@ def configurations(
         )
     # With several manifests it is unknown which one uses the configuration.
     manifest = manifests[0] if len(manifests) == 1 else None
-    return [Configuration(c.source, c.document, c.before, manifest) for c in found]
+    return [SchedulerConfiguration(c.source, c.document, c.before, manifest) for c in found]
 
 
-def _inside(document: Document, name: str) -> Iterator[Configuration]:
+def _inside(document: Document, name: str) -> Iterator[SchedulerConfiguration]:
     value = document.value
     if not isinstance(value, dict):
         return
     kind = value.get("kind")
     if _is_configuration(value) or ("metadata" not in value and _looks_like_one(value)):
-        yield Configuration(name, document)
+        yield SchedulerConfiguration(name, document)
     elif kind == "ConfigMap":
         yield from _in_config_map(document, value, "", name)
     elif kind in (*_LISTS, None) and isinstance(value.get("items"), list):
@@ -157,7 +157,7 @@ def _looks_like_one(value: Mapping[str, Any]) -> bool:
 
 def _in_config_map(
     outer: Document, value: Mapping[str, Any], path: str, name: str
-) -> Iterator[Configuration]:
+) -> Iterator[SchedulerConfiguration]:
     data = value.get("data")
     for key, text in data.items() if isinstance(data, dict) else ():
         if not isinstance(text, str) or not _KIND.search(text):
@@ -170,12 +170,12 @@ def _in_config_map(
                 block = outer.scalar(join(join(path, "data"), key))
                 before = block.start_mark.line + 1 if block and block.style == "|" else None
                 source = name if before is not None else f"{name} {label}"
-                yield Configuration(source, document, before)
+                yield SchedulerConfiguration(source, document, before)
 
 
 def _started_with(
     manifest: Manifest, names: str, open_file: Callable[[str], str | None]
-) -> list[Configuration]:
+) -> list[SchedulerConfiguration]:
     if manifest.config is None:
         raise CommandError(
             f"kube-scheduler is started without `--config` in {names}, so it has no extenders",

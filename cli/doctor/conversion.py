@@ -14,7 +14,7 @@ import yaml
 
 from cli.command import mapping, mappings
 from cli.doctor import fields
-from cli.doctor.configuration_text import Configuration
+from cli.doctor.configuration_text import SchedulerConfiguration
 from cli.doctor.extender import ExtenderEntry
 from cli.doctor.generator import Extender, section, yaml_text
 from cli.doctor.old_plugins import (
@@ -49,7 +49,9 @@ class Conversion:
         return yaml.safe_dump(self.document, sort_keys=False, width=100)
 
 
-def convert(configuration: Configuration, ours: ExtenderEntry | None, new: Extender) -> Conversion:
+def convert(
+    configuration: SchedulerConfiguration, ours: ExtenderEntry | None, new: Extender
+) -> Conversion:
     """The conversion of any configuration. `new` is added if it has no extenders at all."""
     value, notes = configuration.value, list[str]()
     if configuration.legacy:

@@ -16,7 +16,7 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 @dataclass(frozen=True, slots=True)
-class Url:
+class ExtenderUrl:
     """The parts of a `urlPrefix`, all empty if it is not a URL. The scheme is in lower case."""
 
     scheme: str = ""
@@ -25,7 +25,7 @@ class Url:
     path: str = ""
 
     @classmethod
-    def of(cls, text: str) -> Url:
+    def of(cls, text: str) -> ExtenderUrl:
         try:
             parts = urlsplit(text)
             port = parts.port or _DEFAULT_PORTS.get(parts.scheme, 0)
@@ -82,8 +82,8 @@ class ExtenderEntry:
         return f"{self.place}.{name}"
 
     @property
-    def prefix(self) -> Url:
-        return Url.of(self.url)
+    def prefix(self) -> ExtenderUrl:
+        return ExtenderUrl.of(self.url)
 
     @property
     def https_name(self) -> str:

@@ -14,12 +14,12 @@ from dataclasses import dataclass, replace
 
 from cli.command import CommandError, mapping, mappings
 from cli.doctor import fields, gate_checks
-from cli.doctor.configuration_text import Configuration, configurations
+from cli.doctor.configuration_text import SchedulerConfiguration, configurations
 from cli.doctor.extender import ExtenderEntry
 from cli.doctor.gate_checks import Marking
 from cli.doctor.generator import OUR_LEASE, VERBS
 from cli.doctor.requirements import SchedulerRequirements
-from cli.render import FieldFinding, Place
+from cli.render import FieldFinding, FieldPlace
 from engine.counting.in_flight_pods import BIND_TIMEOUT_SECONDS
 from engine.objects.gate import GATE
 from grammar.messages.diagnostics import Diagnostic, Severity, nearest
@@ -44,7 +44,7 @@ class CheckContext:
     `--gate`. `marking` is None if the cluster is unknown.
     """
 
-    configuration: Configuration
+    configuration: SchedulerConfiguration
     ours: ExtenderEntry | None
     because: str
     http_timeout: float
@@ -99,7 +99,7 @@ def examine(context: CheckContext) -> list[FieldFinding]:
     unread = {path for code, path, _ in found if code == "wrong-type"}
     source, line = context.configuration.source, context.configuration.line
     findings = [
-        (replace(diagnostic, code=code), Place(source, line(path), path))
+        (replace(diagnostic, code=code), FieldPlace(source, line(path), path))
         for code, path, diagnostic in found
         if code == "wrong-type" or path not in unread
     ]

@@ -21,7 +21,7 @@ Scalar = str | int | bool | bytes | Duration
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class GeneratedField:
     """One field. Its value can be a mapping of fields, or a list of such mappings.
 
     `why` is the comment above it, which gives the reason for its value. The first field of a
@@ -33,7 +33,7 @@ class Field:
     why: str = ""
 
 
-Fields = tuple[Field, ...]
+Fields = tuple[GeneratedField, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +49,17 @@ class Tls:
     server_name: str = ""
     insecure: bool = False
 
-    def fields(self) -> Iterator[Field]:
+    def fields(self) -> Iterator[GeneratedField]:
         if self.insecure:
-            yield Field("insecure", True, "trusts any server: for trials only")
+            yield GeneratedField("insecure", True, "trusts any server: for trials only")
         if self.server_name:
-            yield Field("serverName", self.server_name, "the name in Placet's certificate")
+            yield GeneratedField("serverName", self.server_name, "the name in Placet's certificate")
         for name, given in (("ca", self.ca), ("cert", self.certificate), ("key", self.key)):
             why = "without a CA kube-scheduler trusts any server" if name == "ca" else ""
             if given is not None:
-                yield Field(f"{name}{'Data' if isinstance(given, bytes) else 'File'}", given, why)
+                yield GeneratedField(
+                    f"{name}{'Data' if isinstance(given, bytes) else 'File'}", given, why
+                )
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,44 +77,49 @@ class Extender:
     # More resources, which kube-scheduler itself ignores.
     ignored_resources: tuple[str, ...] = ()
 
-    def fields(self) -> Iterator[Field]:
-        yield Field("urlPrefix", self.url)
-        yield from (Field(f"{verb}Verb", verb, _WHY_VERB[verb]) for verb in self.verbs)
+    def fields(self) -> Iterator[GeneratedField]:
+        yield GeneratedField("urlPrefix", self.url)
+        yield from (GeneratedField(f"{verb}Verb", verb, _WHY_VERB[verb]) for verb in self.verbs)
         if "prioritize" in self.verbs:
-            yield Field("weight", self.weight, _WHY_WEIGHT if self.weight == 10 else "")
+            yield GeneratedField("weight", self.weight, _WHY_WEIGHT if self.weight == 10 else "")
         if self.url.lower().startswith("https:"):
-            yield Field("enableHTTPS", True)
+            yield GeneratedField("enableHTTPS", True)
         if self.tls is not None and (tls := tuple(self.tls.fields())):
-            yield Field("tlsConfig", tls)
+            yield GeneratedField("tlsConfig", tls)
         why = "the same as `placet serve --http-timeout`, which answers in four fifths of it"
-        yield Field("httpTimeout", self.http_timeout, why)
+        yield GeneratedField("httpTimeout", self.http_timeout, why)
         why = _WHY_NAMES if self.node_cache_capable else _WHY_OBJECTS
-        yield Field("nodeCacheCapable", self.node_cache_capable, why)
+        yield GeneratedField("nodeCacheCapable", self.node_cache_capable, why)
         if resources := list(self._resources()):
             why = "pods that request none of these are scheduled without policies"
-            yield Field("managedResources", resources, why)
+            yield GeneratedField("managedResources", resources, why)
         why = _WHY_IGNORED if self.ignorable else _WHY_NEEDED
-        yield Field("ignorable", self.ignorable, why)
+        yield GeneratedField("ignorable", self.ignorable, why)
 
     def _resources(self) -> Iterator[Fields]:
-        yield from ((Field("name", name),) for name in self.managed_resources)
+        yield from ((GeneratedField("name", name),) for name in self.managed_resources)
         for name in self.ignored_resources:
             why = "kube-scheduler no longer checks whether a node has enough of it"
-            yield Field("name", name), Field("ignoredByScheduler", True, why)
+            yield GeneratedField("name", name), GeneratedField("ignoredByScheduler", True, why)
 
 
-def configuration(extender: Extender, name: str = "", kubeconfig: str = "") -> Iterator[Field]:
+def configuration(
+    extender: Extender, name: str = "", kubeconfig: str = ""
+) -> Iterator[GeneratedField]:
     """A whole KubeSchedulerConfiguration. Empty texts mean kube-scheduler's defaults."""
-    yield Field("apiVersion", "kubescheduler.config.k8s.io/v1")
-    yield Field("kind", "KubeSchedulerConfiguration")
+    yield GeneratedField("apiVersion", "kubescheduler.config.k8s.io/v1")
+    yield GeneratedField("kind", "KubeSchedulerConfiguration")
     if kubeconfig:
         why = "kube-scheduler ignores its flag --kubeconfig when it has --config"
-        yield Field("clientConnection", (Field("kubeconfig", kubeconfig, why),))
+        yield GeneratedField("clientConnection", (GeneratedField("kubeconfig", kubeconfig, why),))
     if name:
         why = "a Lease of its own: with that of kube-scheduler it would wait forever"
-        lease = (Field("leaderElect", True), Field("resourceName", own_lease(name), why))
-        yield Field("leaderElection", lease)
-        yield Field("profiles", [(Field("schedulerName", name),)])
+        lease = (
+            GeneratedField("leaderElect", True),
+            GeneratedField("resourceName", own_lease(name), why),
+        )
+        yield GeneratedField("leaderElection", lease)
+        yield GeneratedField("profiles", [(GeneratedField("schedulerName", name),)])
     yield from section(extender)
 
 
@@ -125,17 +132,22 @@ def own_lease(name: str) -> str:
 def section(extender: Extender) -> Fields:
     """The fields that an existing KubeSchedulerConfiguration needs for Placet."""
     return (
-        Field("percentageOfNodesToScore", 100, _WHY_ALL),
-        Field("extenders", [tuple(extender.fields())]),
+        GeneratedField("percentageOfNodesToScore", 100, _WHY_ALL),
+        GeneratedField("extenders", [tuple(extender.fields())]),
     )
 
 
 def policy(extender: Extender) -> Fields:
     """The Policy that kube-scheduler read up to 1.22, in which one field has another name."""
     renamed = tuple(
-        Field("enableHttps", f.value) if f.name == "enableHTTPS" else f for f in extender.fields()
+        GeneratedField("enableHttps", f.value) if f.name == "enableHTTPS" else f
+        for f in extender.fields()
     )
-    return Field("kind", "Policy"), Field("apiVersion", "v1"), Field("extenders", [renamed])
+    return (
+        GeneratedField("kind", "Policy"),
+        GeneratedField("apiVersion", "v1"),
+        GeneratedField("extenders", [renamed]),
+    )
 
 
 def base64_text(data: bytes) -> str:
@@ -164,17 +176,17 @@ _PLAIN = re.compile(r"[A-Za-z/][A-Za-z0-9_./-]*(:[A-Za-z0-9_./-]+)*")
 _WORDS_OF_YAML = frozenset("y n yes no on off true false null".split())
 
 
-def yaml_text(fields: Iterable[Field]) -> str:
+def yaml_text(fields: Iterable[GeneratedField]) -> str:
     """YAML in block style; the reason for a field is a comment above it."""
     return "".join(f"{line}\n" for line in _lines(fields, ""))
 
 
-def json_text(fields: Iterable[Field]) -> str:
+def json_text(fields: Iterable[GeneratedField]) -> str:
     """Indented JSON; durations are nanoseconds, as in a Policy."""
     return json.dumps(_plain(tuple(fields)), indent=2) + "\n"
 
 
-def _lines(fields: Iterable[Field], indent: str) -> Iterator[str]:
+def _lines(fields: Iterable[GeneratedField], indent: str) -> Iterator[str]:
     for field in fields:
         if field.why:
             yield f"{indent}# {field.why}"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from grammar.meaning.schema import Schema
 from grammar.tree.source import Source
-from policies.editor.document import Document, document
+from policies.editor.document import EditedDocument, document
 from policies.loader import SUFFIX, Search, read_source
 from policies.manifest_names import GROUP, is_manifest
 from policies.validation import Validation, Validator
@@ -51,7 +51,7 @@ class PolicyFiles:
         self._folders: dict[Path, _Folder] = {}
         self._read: dict[Path, tuple[_Mark, Source | None]] = {}
 
-    def document(self, path: str, *, warned: bool = False) -> Document | None:
+    def document(self, path: str, *, warned: bool = False) -> EditedDocument | None:
         """The document of an open text; None for a manifest without policies of Placet.
 
         If `warned`, its diagnostics have the further warnings.

@@ -24,7 +24,7 @@ from grammar.syntax.parser import parse_file
 from grammar.tree.printer import format_file
 from grammar.tree.source import Source, Span
 from policies.editor.completion import Candidate, Samples
-from policies.editor.document import Document, complete
+from policies.editor.document import EditedDocument, complete
 from policies.editor.meaning import Meaning, meaning
 from policies.editor.outline import Entry, outline
 from policies.editor.tokens import coloured_lines
@@ -138,7 +138,9 @@ class PolicyServer:
         self._uris[path] = uri
         self._texts[path] = self._server.workspace.get_text_document(uri).source
 
-    def _document(self, uri: str, *, warned: bool = False) -> tuple[Document | None, Positions]:
+    def _document(
+        self, uri: str, *, warned: bool = False
+    ) -> tuple[EditedDocument | None, Positions]:
         path = _path(uri)
         positions = self._positions(self._texts[path])
         return self._files.document(path, warned=warned), positions
@@ -279,7 +281,7 @@ def _lines(found: Diagnostic) -> Iterator[str]:
 
 
 def _fix(
-    found: Diagnostic, fix: Fix, document: Document, uri: str, positions: Positions
+    found: Diagnostic, fix: Fix, document: EditedDocument, uri: str, positions: Positions
 ) -> types.CodeAction:
     old, new = (_shortened(t) for t in (document.source.slice(fix.span), fix.text))
     title = f"replace `{old}` by `{new}`" if old and new else f"insert `{new}`"

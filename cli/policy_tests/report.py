@@ -8,7 +8,7 @@ from dataclasses import replace
 from xml.etree import ElementTree as ET
 
 from cli.policy_tests.coverage import Coverage
-from cli.policy_tests.runner import Outcome, Result, Suite
+from cli.policy_tests.runner import Outcome, Suite, TestOutcome
 from cli.render import counted, render
 from grammar.messages.diagnostics import Diagnostic, human
 from grammar.tree.source import Source, Span
@@ -21,12 +21,14 @@ def painted(text: str, outcome: Outcome, *, colour: bool) -> str:
     return f"\x1b[{_COLOURS[outcome]}m{text}\x1b[0m" if colour else text
 
 
-def verbose(result: Result, *, colour: bool) -> str:
+def verbose(result: TestOutcome, *, colour: bool) -> str:
     outcome = painted(result.outcome, result.outcome, colour=colour)
     return f"{result.suite.source.name}: {result.test.name} {outcome}"
 
 
-def details(suites: Iterable[Suite], results: Sequence[Result], *, colour: bool) -> Iterator[str]:
+def details(
+    suites: Iterable[Suite], results: Sequence[TestOutcome], *, colour: bool
+) -> Iterator[str]:
     for suite in suites:
         if suite.errors:
             yield ""
@@ -54,7 +56,7 @@ def uncovered(coverage: Coverage) -> Iterator[str]:
 
 
 def summary(
-    suites: Sequence[Suite], results: Sequence[Result], seconds: float, *, colour: bool
+    suites: Sequence[Suite], results: Sequence[TestOutcome], seconds: float, *, colour: bool
 ) -> str:
     """`1 failed, 2 passed in 0.03s`. A file that cannot be read counts as an error."""
     outcomes = [result.outcome for result in results]
@@ -79,7 +81,7 @@ def _shown(found: Diagnostic, source: Source, *, colour: bool = False) -> str:
 _UNWRITABLE = re.compile(r"[^\t\n\r\u0020-\uD7FF\uE000-\uFFFD\U00010000-\U0010FFFF]")
 
 
-def junit(suites: Sequence[Suite], results: Sequence[Result]) -> str:
+def junit(suites: Sequence[Suite], results: Sequence[TestOutcome]) -> str:
     root = ET.Element("testsuites", _counts(results))
     for suite in suites:
         own = [result for result in results if result.suite is suite]
@@ -94,7 +96,7 @@ def junit(suites: Sequence[Suite], results: Sequence[Result]) -> str:
     return ET.tostring(root, "unicode", xml_declaration=False) + "\n"
 
 
-def _add_case(parent: ET.Element, result: Result) -> None:
+def _add_case(parent: ET.Element, result: TestOutcome) -> None:
     source = result.suite.source
     line, _ = source.position(result.test.span.start)
     attributes = {
@@ -120,7 +122,7 @@ def _add_errors(case: ET.Element, suite: Suite) -> None:
     element.text = _text("\n".join(human(*finding) for finding in suite.errors))
 
 
-def _counts(results: Sequence[Result]) -> dict[str, str]:
+def _counts(results: Sequence[TestOutcome]) -> dict[str, str]:
     outcomes = [result.outcome for result in results]
     return {
         "tests": str(len(results)),

@@ -104,7 +104,7 @@ def _suite(file: CheckedFile, tested: Sequence[CheckedFile]) -> Suite:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class TestOutcome:
     """The outcome of a test.
 
     `diagnostics` are the failed expectations, or the reason why the test could not run.
@@ -130,18 +130,18 @@ class Runner:
         self._fixtures = FixtureBuilder(schema, self._codec, running)
         self.coverage = Coverage(collection.files)
 
-    def run(self, suite: Suite, tests: Iterable[Test]) -> Iterator[Result]:
+    def run(self, suite: Suite, tests: Iterable[Test]) -> Iterator[TestOutcome]:
         """The result of each test, as soon as it has ended."""
         if suite.errors:
             for test in tests:
-                yield Result(suite, test, "error", (), 0.0)
+                yield TestOutcome(suite, test, "error", (), 0.0)
             return
         programs = [self.coverage.watch(c, compile_policy(c)) for c in suite.policies]
         registry = Registry(programs)
         for test in tests:
             started = time.perf_counter()
             outcome, found = self._run(suite, test, programs, registry)
-            yield Result(suite, test, outcome, tuple(found), time.perf_counter() - started)
+            yield TestOutcome(suite, test, outcome, tuple(found), time.perf_counter() - started)
 
     def _run(
         self, suite: Suite, test: Test, programs: Sequence[Program], registry: Registry

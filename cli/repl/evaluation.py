@@ -13,7 +13,7 @@ from cli.cost_table import cost_table
 from cli.explanation.decision_layout import trace_rows
 from cli.expressions import Evaluator, Expression, Failure
 from cli.render import counted
-from cli.repl.session import Reply, Session
+from cli.repl.session import ReplSession, Reply
 from engine.explanation.evidence import traced
 from engine.explanation.written import Written
 from engine.program.frame import Frame
@@ -35,7 +35,7 @@ _MAX_NAMES = 4
 _BENCH_SECONDS = 0.2
 
 
-def value(session: Session, text: str) -> Iterator[Reply]:
+def value(session: ReplSession, text: str) -> Iterator[Reply]:
     """`value : type`; one row per node if the expression reads the node and none is chosen."""
     expression = session.expression(text)
     if "node" in expression.names and session.node is None:
@@ -51,12 +51,12 @@ def value(session: Session, text: str) -> Iterator[Reply]:
             yield session.values.typed(found, expression.expr.type)
 
 
-def type_(session: Session, text: str) -> Iterator[Reply]:
+def type_(session: ReplSession, text: str) -> Iterator[Reply]:
     expression = session.expression(required(text), type_only=True)
     yield f"{text} : {expression.expr.type}"
 
 
-def trace(session: Session, text: str) -> Iterator[Reply]:
+def trace(session: ReplSession, text: str) -> Iterator[Reply]:
     expression = session.expression(required(text))
     if "node" in expression.names:
         session.required_node()
@@ -64,7 +64,7 @@ def trace(session: Session, text: str) -> Iterator[Reply]:
         yield from _parts(session, expression, frame)
 
 
-def cost(session: Session, text: str) -> Iterator[Reply]:
+def cost(session: ReplSession, text: str) -> Iterator[Reply]:
     if text:
         expression = session.expression(text, type_only=True)
         policy = Policy("expression", (Score("", 1, expression.expr),))
@@ -84,7 +84,7 @@ def cost(session: Session, text: str) -> Iterator[Reply]:
         yield from cost_table(checked, source, LIMIT)
 
 
-def bench(session: Session, text: str) -> Iterator[Reply]:
+def bench(session: ReplSession, text: str) -> Iterator[Reply]:
     expression = session.expression(required(text))
     evaluator = Evaluator(expression)
     with session.frame(expression) as frame:
@@ -119,7 +119,7 @@ def required(text: str) -> str:
     return text
 
 
-def _on_all_nodes(session: Session, expression: Expression) -> Reply:
+def _on_all_nodes(session: ReplSession, expression: Expression) -> Reply:
     """A table of the values, or the failure if no node has a value."""
     evaluator, type_ = Evaluator(expression), expression.expr.type
     shown: list[tuple[str, str]] = []
@@ -156,7 +156,7 @@ def _grouped(shown: list[tuple[str, str]], type_: Type, limit: int) -> Table:
     return rows
 
 
-def _parts(session: Session, expression: Expression, frame: Frame) -> Iterator[Reply]:
+def _parts(session: ReplSession, expression: Expression, frame: Frame) -> Iterator[Reply]:
     written = Written(Filter("", ()), expression.environment, expression.source)
     yield from trace_rows(traced(written, expression.expr, frame), session.values)
 
@@ -169,7 +169,7 @@ def _on_node(evaluator: Evaluator, frame: Frame, node: object) -> object | Failu
 # ---- fields and keys that are absent
 
 
-def missing(session: Session, text: str) -> Iterator[Reply]:
+def missing(session: ReplSession, text: str) -> Iterator[Reply]:
     """A row for each field or key that the expression reads and that is absent somewhere."""
     expression = session.expression(required(text))
     rows = table("reads", "absent", "which", right=("absent",))

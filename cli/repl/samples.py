@@ -8,7 +8,7 @@ from itertools import islice
 
 from cli.command import CommandError
 from cli.expressions import Evaluator, Expression, Failure
-from cli.repl.session import FindingsError, Session
+from cli.repl.session import FindingsError, ReplSession
 from engine.errors import BadObjectError
 from engine.program.frame import Frame
 
@@ -19,7 +19,7 @@ _MAX_SAMPLES = 1000
 class SessionSamples:
     """The values of an operand on every node, or for every pod or peer, of a session's cluster."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: ReplSession) -> None:
         self._session = session
 
     def keys(self, operand: str) -> list[str]:

@@ -13,7 +13,7 @@ from cli.command import CommandError, make, replace_text
 from cli.policy_tests.fixture import Fixture
 from cli.policy_tests.runner import FixtureEngine
 from cli.render import counted
-from cli.repl.session import Reply, Session
+from cli.repl.session import ReplSession, Reply
 from cli.world import NamedPod, World
 from engine.decision.verdict import Feasible, Verdict
 from engine.errors import EngineError
@@ -33,7 +33,7 @@ _METADATA = ("labels", "annotations", "uid", "creationTimestamp", "ownerReferenc
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
-def save_test(session: Session, text: str) -> Iterator[Reply]:
+def save_test(session: ReplSession, text: str) -> Iterator[Reply]:
     """Adds the block to the end of a file; creates the file if there is none."""
     if not text:
         raise CommandError("no file is given", _EXAMPLE)

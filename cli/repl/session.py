@@ -59,7 +59,7 @@ class FindingsError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class ClusterOrigin:
     """The place of a snapshot, which `read` reads again and again; it raises CommandError.
 
     `paths` are its files; empty for a running cluster.
@@ -69,12 +69,12 @@ class Origin:
     read: Callable[[], Documents]
 
     @classmethod
-    def files(cls, paths: Sequence[Path]) -> Origin:
+    def files(cls, paths: Sequence[Path]) -> ClusterOrigin:
         return cls(paths, lambda: read_documents(paths))
 
 
 @dataclass(slots=True)
-class Settings:
+class ReplSettings:
     """The values of `:set`: rows of a table, and whether a line shows its parts and its time."""
 
     rows: int = 20
@@ -82,7 +82,7 @@ class Settings:
     time: bool = False
 
 
-class Session:
+class ReplSession:
     """A session without policies, cluster, pod and node at first.
 
     `clock` gives seconds; it measures how long lines and evaluations take.
@@ -92,10 +92,10 @@ class Session:
         self.clock = clock
         self.schema = load_schema()
         self.values = Values(self.schema)
-        self.settings = Settings()
+        self.settings = ReplSettings()
         self.notebook = Notebook()
         self.files: tuple[Path, ...] = ()
-        self.origin: Origin | None = None
+        self.origin: ClusterOrigin | None = None
         self.cluster: Cluster | None = None
         self.pod: NamedPod | None = None
         self.pod_file: Path | None = None
@@ -144,7 +144,7 @@ class Session:
         self._keep(self.policies.needs.annotations)
         return validation
 
-    def open(self, origin: Origin) -> None:
+    def open(self, origin: ClusterOrigin) -> None:
         """Reads a cluster, again too. Raises CommandError.
 
         The chosen pod and node stay chosen if they still exist.

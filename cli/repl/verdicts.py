@@ -23,7 +23,7 @@ from cli.explanation.explanation import Explanation, explain
 from cli.expressions import Evaluator, Failure
 from cli.policy_tests.fixture import to_json
 from cli.render import counted
-from cli.repl.session import FindingsError, Reply, Session
+from cli.repl.session import FindingsError, ReplSession, Reply
 from cli.world import NamedPod, World
 from engine.decision.verdict import Feasible, message_of
 from engine.errors import BadObjectError
@@ -34,7 +34,7 @@ from grammar.tree.source import Source
 Json = Any
 
 
-def why(session: Session, text: str) -> Iterator[Reply]:
+def why(session: ReplSession, text: str) -> Iterator[Reply]:
     """As `placet explain`: every node, or every value on one."""
     if text:
         session.required_cluster().node(text)
@@ -43,13 +43,13 @@ def why(session: Session, text: str) -> Iterator[Reply]:
         yield from one_node(world, found, text) if text else every_node(world, found)
 
 
-def analyze(session: Session, _: str) -> Iterator[Reply]:
+def analyze(session: ReplSession, _: str) -> Iterator[Reply]:
     with session.explained() as (world, found):
         yield from head(world, found)
         yield from analysis(world, found)
 
 
-def rank(session: Session, text: str) -> Iterator[Reply]:
+def rank(session: ReplSession, text: str) -> Iterator[Reply]:
     if text and not text.isdecimal():
         raise CommandError(f"`{text}` is not a number of nodes", "as in `:rank 5`")
     limit = int(text) if text else session.settings.rows
@@ -69,7 +69,7 @@ def rank(session: Session, text: str) -> Iterator[Reply]:
         yield f"and {more} more"
 
 
-def what_if(session: Session, text: str) -> Iterator[Reply]:
+def what_if(session: ReplSession, text: str) -> Iterator[Reply]:
     with session.explained() as (_, found):
         before = found
     with _changed(session, text) as (world, pod), world.cluster.asking(pod):
@@ -138,7 +138,7 @@ _COMPUTED: Mapping[tuple[str, str], tuple[Step, ...] | str] = {
 
 
 @contextmanager
-def _changed(session: Session, text: str) -> Iterator[tuple[World, NamedPod]]:
+def _changed(session: ReplSession, text: str) -> Iterator[tuple[World, NamedPod]]:
     """The world and the pod after a change `PATH = VALUE`; the change ends with the context.
 
     Raises CommandError and FindingsError.
@@ -165,7 +165,7 @@ def _changed(session: Session, text: str) -> Iterator[tuple[World, NamedPod]]:
         yield world, pod
 
 
-def _path(session: Session, field: str) -> tuple[str, tuple[Step, ...]]:
+def _path(session: ReplSession, field: str) -> tuple[str, tuple[Step, ...]]:
     expression = session.expression(field, type_only=True)
     steps: list[Step] = []
     part = expression.expr
@@ -199,7 +199,7 @@ def _unchangeable(part: Expr, source: Source, hint: str) -> FindingsError:
     return FindingsError([(Diagnostic("", "error", message, part.span, hint=hint), source)])
 
 
-def _value(session: Session, text: str) -> Json:
+def _value(session: ReplSession, text: str) -> Json:
     expression = session.expression(text)
     with session.frame(expression) as frame:
         found = Evaluator(expression).evaluate(frame)

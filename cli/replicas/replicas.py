@@ -25,7 +25,7 @@ from cli.world import ambiguous
 from engine.cluster.client import ApiClient, connect
 from engine.cluster.port_forward import PortForward, local_socket
 from engine.errors import ApiError, ClusterConfigurationError, EngineError
-from server.answers.view_answers import DecisionDetail, Listing, Status
+from server.answers.view_answers import DecisionDetail, Listing, ReplicaStatus
 from server.view.api_description import API
 from server.view.view import DEFAULT_PORT, HOST
 
@@ -41,7 +41,7 @@ Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ReplicaTarget:
     """The replicas to ask: the one at a URL, else one or all in a cluster."""
 
     url: str | None = None
@@ -85,11 +85,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def target(args: argparse.Namespace) -> Target:
+def target(args: argparse.Namespace) -> ReplicaTarget:
     """The target that the flags name. Raises CommandError."""
     if args.url is not None:
-        return Target(url=checked(args.url))
-    return Target(
+        return ReplicaTarget(url=checked(args.url))
+    return ReplicaTarget(
         None,
         args.kubeconfig,
         args.context,
@@ -159,9 +159,9 @@ class Replica:
         path = f"/decisions/{quote(namespace, '')}/{quote(name, '')}"
         return await self._get(path, DecisionDetail)
 
-    async def status(self) -> Status:
+    async def status(self) -> ReplicaStatus:
         """Raises CommandError."""
-        found = await self._get("/status", Status)
+        found = await self._get("/status", ReplicaStatus)
         if found is None:
             raise self._strange(404)
         return found
@@ -243,7 +243,7 @@ def _refused(pod: str, forward: PortForward) -> CommandError:
 
 
 @asynccontextmanager
-async def replicas(target: Target) -> AsyncIterator[Sequence[Replica]]:
+async def replicas(target: ReplicaTarget) -> AsyncIterator[Sequence[Replica]]:
     """The replicas of a target, at least one. Raises CommandError."""
     async with AsyncExitStack() as stack:
         if target.url is not None:
@@ -263,7 +263,9 @@ async def replicas(target: Target) -> AsyncIterator[Sequence[Replica]]:
         yield [await _through(stack, client, target, pod) for pod in pods]
 
 
-async def _through(stack: AsyncExitStack, client: ApiClient, target: Target, pod: str) -> Replica:
+async def _through(
+    stack: AsyncExitStack, client: ApiClient, target: ReplicaTarget, pod: str
+) -> Replica:
     forward = PortForward(client, target.namespace, pod, target.port)
     path = await stack.enter_async_context(local_socket(forward))
     session = aiohttp.ClientSession(
@@ -274,7 +276,7 @@ async def _through(stack: AsyncExitStack, client: ApiClient, target: Target, pod
     return Replica(pod, await stack.enter_async_context(session), forward)
 
 
-class _Metadata(msgspec.Struct):
+class _ListedMetadata(msgspec.Struct):
     name: str
 
 
@@ -282,21 +284,21 @@ class _PodStatus(msgspec.Struct):
     phase: str = ""
 
 
-class _Pod(msgspec.Struct):
-    metadata: _Metadata
+class _ListedPod(msgspec.Struct):
+    metadata: _ListedMetadata
     status: _PodStatus = msgspec.field(default_factory=_PodStatus)
 
 
-class _Pods(msgspec.Struct):
-    items: list[_Pod]
+class _ListedPods(msgspec.Struct):
+    items: list[_ListedPod]
 
 
-async def _pods(client: ApiClient, target: Target) -> Sequence[str]:
+async def _pods(client: ApiClient, target: ReplicaTarget) -> Sequence[str]:
     """The running pods with the labels. Raises CommandError and EngineError."""
     params = [("labelSelector", target.selector), ("limit", "500")]
     path = f"/api/v1/namespaces/{quote(target.namespace, '')}/pods"
     body = await client.request("GET", path, params=params)
-    found = msgspec.json.decode(body, type=_Pods).items
+    found = msgspec.json.decode(body, type=_ListedPods).items
     names = sorted(pod.metadata.name for pod in found if pod.status.phase == "Running")
     if not names:
         where = f"namespace `{target.namespace}` has no running pod with `{target.selector}`"

@@ -8,7 +8,7 @@ from cli.command import mapping
 from cli.console import Part, table
 from cli.render import counted
 from grammar.messages.texts import named
-from server.answers.view_answers import Latency, Status
+from server.answers.view_answers import Latency, ReplicaStatus
 
 _NAMED = 5
 _WRONG_CARDS = {
@@ -17,7 +17,7 @@ _WRONG_CARDS = {
 }
 
 
-def status(found: Status) -> Iterator[Part]:
+def status(found: ReplicaStatus) -> Iterator[Part]:
     """Readiness, leader, policies, informers, pods in flight and latency of one replica."""
     state = "ready" if found.ready else "not ready"
     yield f"replica {found.replica}, version {found.version}, {state}, started at {found.started}"
@@ -34,7 +34,7 @@ def status(found: Status) -> Iterator[Part]:
     yield from _latency(found)
 
 
-def _leader(found: Status) -> str:
+def _leader(found: ReplicaStatus) -> str:
     if found.cluster is None:
         return "no cluster is watched"
     lease = mapping(found.cluster, "lease")
@@ -46,7 +46,7 @@ def _leader(found: Status) -> str:
     return f"leader: `{lease.get('holder') or 'nobody'}` holds the Lease{failure}"
 
 
-def _policies(found: Status) -> Iterator[Part]:
+def _policies(found: ReplicaStatus) -> Iterator[Part]:
     if not found.policies:
         yield "no policy is in force"
     else:
@@ -61,7 +61,7 @@ def _policies(found: Status) -> Iterator[Part]:
     yield ""
 
 
-def _informers(found: Status) -> Iterator[Part]:
+def _informers(found: ReplicaStatus) -> Iterator[Part]:
     resources = mapping(found.cluster or {}, "resources")
     if not resources:
         return
@@ -79,7 +79,7 @@ def _informer(each: Mapping[str, object]) -> tuple[str, str, str, str]:
     return str(each.get("objects", "")), synced, seconds, str(each.get("failure") or "")
 
 
-def _cards(found: Status) -> Iterator[Part]:
+def _cards(found: ReplicaStatus) -> Iterator[Part]:
     """What is left of the cards of each clause, and the pods that are not where they should be."""
     clauses = mapping(found.cluster or {}, "cards")
     if not clauses:
@@ -105,7 +105,7 @@ def _cards(found: Status) -> Iterator[Part]:
     yield ""
 
 
-def _in_flight(found: Status) -> Iterator[Part]:
+def _in_flight(found: ReplicaStatus) -> Iterator[Part]:
     pods = counted(found.podsInFlight, "pod")
     if found.podsInFlight:
         first = named([each.pod for each in found.inFlight[:_NAMED]], _NAMED)
@@ -116,7 +116,7 @@ def _in_flight(found: Status) -> Iterator[Part]:
         yield "no pod is in flight"
 
 
-def _latency(found: Status) -> Iterator[Part]:
+def _latency(found: ReplicaStatus) -> Iterator[Part]:
     if not any(each.calls for each in found.latency):
         yield "no call yet"
         return

@@ -61,7 +61,7 @@ def pending_pods(cluster: Documents, namespace: str, name: str) -> PodFile:
 
     `name` is that of the cluster. Raises CommandError without any.
     """
-    pods = _Pods()
+    pods = _PodsRead()
     for document in (d for _, d in cluster.contents):
         listed = msgspec.json.decode(document)
         if listed.get("kind") != "PodList":
@@ -78,7 +78,7 @@ def pending_pods(cluster: Documents, namespace: str, name: str) -> PodFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Conditions:
+class SimulationOptions:
     """What a simulation does beside kube-scheduler's usual way, with chances from the seed.
 
     `grow` is a part of what the nodes have of `resource`: clones of pods come until all together
@@ -101,7 +101,7 @@ class Conditions:
 
 
 def prepare(
-    inputs: Inputs, read: Policies, schema: Schema, conditions: Conditions, seed: int = 0
+    inputs: Inputs, read: Policies, schema: Schema, conditions: SimulationOptions, seed: int = 0
 ) -> Simulation:
     """A simulation with a cluster of its own, because it changes the cluster.
 
@@ -160,7 +160,7 @@ _NAMESPACE = "default"
 
 
 @dataclass(slots=True)
-class _Pods:
+class _PodsRead:
     """The pods read so far, and the numbers of skipped objects and of ignored constraints."""
 
     bodies: dict[str, bytes] = field(default_factory=dict)
@@ -174,7 +174,7 @@ def read_pods(file: Path) -> PodFile:
 
     Raises CommandError.
     """
-    pods = _Pods()
+    pods = _PodsRead()
     for item in _items(file):
         _add(item, file, pods)
     if not pods.bodies:
@@ -204,7 +204,7 @@ def _items(file: Path) -> Iterator[Any]:
             yield {**item, "kind": "Pod"} if is_pod_list and lacks_kind else item
 
 
-def _add(item: Any, file: Path, pods: _Pods) -> None:
+def _add(item: Any, file: Path, pods: _PodsRead) -> None:
     """Adds an object to the pods. Raises CommandError for one that is not an API object."""
     if not isinstance(item, dict) or not isinstance(item.get("kind"), str):
         raise CommandError(f"`{file}` is not a list of pods", _hint(file))
@@ -235,7 +235,7 @@ def _add(item: Any, file: Path, pods: _Pods) -> None:
     pods.ignored.update({name for name, has in _IGNORED.items() if has(spec)})
 
 
-def _notes(pods: _Pods) -> Iterator[str]:
+def _notes(pods: _PodsRead) -> Iterator[str]:
     if pods.others:
         others = counted(pods.others, "object that is not a pod", "objects that are not pods")
         yield f"skipped {others}"

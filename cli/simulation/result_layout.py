@@ -16,7 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from cli.console import show, table
 from cli.render import counted
 from engine.simulation.cycle import Outcome, Pending, Placed
-from engine.simulation.result import KINDS, Allocation, Change, Result, changes
+from engine.simulation.result import KINDS, Allocation, OutcomeChange, SimulationResult, changes
 
 # ---- tables
 
@@ -27,7 +27,7 @@ _UNITS = ("", "Ki", "Mi", "Gi", "Ti", "Pi")
 _NO_POLICY = "(none)"
 
 
-def print_result(result: Result) -> None:
+def print_result(result: SimulationResult) -> None:
     """The placed and pending pods, the allocation, and the pods of each policy."""
     pods, nodes = counted(len(result.outcomes), "pod"), counted(result.nodes, "node")
     print(f"{len(result.placed)} of {pods} placed on {nodes}, {len(result.pending)} pending")
@@ -44,7 +44,7 @@ def print_result(result: Result) -> None:
     _print_policies(result)
 
 
-def print_difference(names: Sequence[str], old: Result, new: Result) -> None:
+def print_difference(names: Sequence[str], old: SimulationResult, new: SimulationResult) -> None:
     """Both results side by side, then the pods that the second set of policies moves."""
     both = (old, new)
     print(f"{counted(len(new.outcomes), 'pod')} on {counted(new.nodes, 'node')}\n")
@@ -63,14 +63,14 @@ def print_difference(names: Sequence[str], old: Result, new: Result) -> None:
     _print_changes(names, changes(old, new))
 
 
-def _print_policies(result: Result) -> None:
+def _print_policies(result: SimulationResult) -> None:
     policies = table("policy", "placed", "pending", right=("placed", "pending"))
     for policy, (placed, pending) in result.policies().items():
         policies.add_row(policy or _NO_POLICY, str(placed), str(pending))
     show(policies)
 
 
-def _print_reasons(result: Result) -> None:
+def _print_reasons(result: SimulationResult) -> None:
     """A row for each reason; a pod counts in the rows of all its reasons."""
     rows = table("pending", "nodes", "because", right=("pending", "nodes"))
     found = result.pending_reasons()
@@ -83,7 +83,7 @@ def _print_reasons(result: Result) -> None:
         print(f"and {len(found) - _MAX_ROWS} more reasons; --json has them all")
 
 
-def _print_changes(names: Sequence[str], found: Sequence[Change]) -> None:
+def _print_changes(names: Sequence[str], found: Sequence[OutcomeChange]) -> None:
     if not found:
         print("no pod moves")
         return
@@ -125,11 +125,11 @@ def _amount(resource: str, amount: float) -> str:
 # ---- the JSON document, which docs/simulate.md describes
 
 
-def result_json(result: Result) -> str:
+def result_json(result: SimulationResult) -> str:
     return json.dumps(_result(result), ensure_ascii=False)
 
 
-def difference_json(old: Result, new: Result) -> str:
+def difference_json(old: SimulationResult, new: SimulationResult) -> str:
     moves = [
         {"pod": c.pod, "change": c.kind, "old": _node(c.old), "new": _node(c.new)}
         for c in changes(old, new)
@@ -138,7 +138,7 @@ def difference_json(old: Result, new: Result) -> str:
     return json.dumps(both, ensure_ascii=False)
 
 
-def _result(result: Result) -> dict[str, object]:
+def _result(result: SimulationResult) -> dict[str, object]:
     return {
         "nodes": result.nodes,
         "placed": len(result.placed),
@@ -184,7 +184,7 @@ _MAX_PANELS = 4
 _LINES = (("#0072b2", ""), ("#d55e00", ' stroke-dasharray="6 3"'))
 
 
-def chart(results: Mapping[str, Result]) -> str:
+def chart(results: Mapping[str, SimulationResult]) -> str:
     """A panel per resource with a line per result.
 
     `results` are one or two, by the name of their policies, with the same pods and nodes.
@@ -220,7 +220,7 @@ def _parts(allocation: Allocation) -> Sequence[float]:
     return [amount / allocation.allocatable for amount in allocation.course]
 
 
-def _resources(results: Sequence[Result]) -> list[str]:
+def _resources(results: Sequence[SimulationResult]) -> list[str]:
     """cpu, memory, and the other resources that pods took; without the number of pods."""
     kept = []
     for name in results[0].allocation:

@@ -17,7 +17,7 @@ from cli.command import CommandError
 from cli.console import show, table
 from cli.render import counted
 from cli.simulation.result_layout import line_chart, progress
-from engine.simulation.result import Result
+from engine.simulation.result import SimulationResult
 
 # The table has a row for each so many percent of arrivals; the JSON has all.
 _STEP = 10
@@ -42,7 +42,7 @@ class Run:
 
 
 # A simulation with a seed, to its end; it tells how many pods it has placed.
-Simulate = Callable[[int, Callable[[int], None]], Result]
+Simulate = Callable[[int, Callable[[int], None]], SimulationResult]
 
 
 class _Worker:

@@ -10,7 +10,7 @@ import msgspec
 
 from engine.cluster.client import Api
 from engine.errors import ApiError
-from policies.resource import Condition, Status
+from policies.resource import PolicyStatus, StatusCondition
 
 # Another version of the object will come, or none.
 _CHANGED = {404, 409}
@@ -24,8 +24,8 @@ class Reported:
 
     path: str
     resource_version: str
-    written: Status
-    wanted: Status
+    written: PolicyStatus
+    wanted: PolicyStatus
 
 
 async def write(api: Api, reports: Iterable[Reported], now: str) -> int:
@@ -59,11 +59,11 @@ async def write(api: Api, reports: Iterable[Reported], now: str) -> int:
     return written
 
 
-def with_times(wanted: Status, written: Status, now: str) -> Status:
+def with_times(wanted: PolicyStatus, written: PolicyStatus, now: str) -> PolicyStatus:
     """The wanted status, each condition with the time when its `status` last changed."""
     known = {condition.type: condition for condition in written.conditions}
 
-    def timed(condition: Condition) -> Condition:
+    def timed(condition: StatusCondition) -> StatusCondition:
         before = known.get(condition.type)
         same = before is not None and before.status == condition.status
         time = before.lastTransitionTime if same and before is not None else now
@@ -72,7 +72,7 @@ def with_times(wanted: Status, written: Status, now: str) -> Status:
     return msgspec.structs.replace(wanted, conditions=tuple(map(timed, wanted.conditions)))
 
 
-def _patch(report: Reported, wanted: Status) -> bytes:
+def _patch(report: Reported, wanted: PolicyStatus) -> bytes:
     """A merge patch, in which null removes a field."""
     before: Mapping[str, Any] = msgspec.to_builtins(report.written)
     after: Mapping[str, Any] = msgspec.to_builtins(wanted)

@@ -63,7 +63,7 @@ class Observer(Protocol):
     def unnamed_scheduler(self, name: str) -> None: ...
 
 
-class Call(msgspec.Struct, frozen=True, eq=False):
+class VerbCall(msgspec.Struct, frozen=True, eq=False):
     """One call of a verb. `known` is None while the cluster is not known."""
 
     pod: RequestPod
@@ -134,7 +134,7 @@ class CallOpener:
     def _facts(self, mixes: Mapping[str, Mix]) -> CardFacts:
         return CardFacts(mixes, CardClaims(self.registry.with_cards, self.exemptions.exempts).of)
 
-    def open(self, pod: RequestPod, names: Sequence[str], time: CallTime) -> Call:
+    def open(self, pod: RequestPod, names: Sequence[str], time: CallTime) -> VerbCall:
         """A call about these nodes. Raises EngineError."""
         known = self.snapshot()
         exemptions, exempt = self.exemptions, ""
@@ -183,7 +183,7 @@ class CallOpener:
         for loser in plan.selection.losers:
             assert plan.selection.governing is not None, "there is no loser without a winner"
             self._observer.conflict(plan.selection.governing.address, loser.address)
-        return Call(pod, known, plan, evaluation, self.view, exemptions.exempts)
+        return VerbCall(pod, known, plan, evaluation, self.view, exemptions.exempts)
 
     def snapshot(self) -> Snapshot | None:
         """The cluster, or None while not all of it is known."""

@@ -52,7 +52,7 @@ class ObjectHead(msgspec.Struct, frozen=True, gc=False):
     items: list[msgspec.Raw] | None = None
 
 
-class Condition(msgspec.Struct, frozen=True, gc=False):
+class ObjectCondition(msgspec.Struct, frozen=True, gc=False):
     """A condition in the status of an object."""
 
     type: str | None = None
@@ -75,7 +75,7 @@ class StatusDetails(msgspec.Struct, frozen=True, gc=False):
     retryAfterSeconds: int = 0
 
 
-class Status(msgspec.Struct, frozen=True, gc=False):
+class ApiStatus(msgspec.Struct, frozen=True, gc=False):
     """An error answer of the API server (meta/v1 Status)."""
 
     kind: str | None = None
@@ -153,7 +153,7 @@ class PodStatus(msgspec.Struct, frozen=True, gc=False):
 
     phase: str | None = None
     nominatedNodeName: str | None = None
-    conditions: tuple[Condition, ...] | None = None
+    conditions: tuple[ObjectCondition, ...] | None = None
     containerStatuses: tuple[ContainerStatus, ...] | None = None
     initContainerStatuses: tuple[ContainerStatus, ...] | None = None
     resources: ResourceRequirements | None = None

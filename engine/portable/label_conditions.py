@@ -77,7 +77,7 @@ Values = Mapping[str, object]
 OfKey = Callable[[str], Sides]
 
 
-class Conditions:
+class LabelConditions:
     """The conditions of one policy about one pod. The methods raise UnportableError."""
 
     def __init__(self, environment: Environment, pod: Pod, frozen: Frozen) -> None:
@@ -204,7 +204,7 @@ def _named(path: Path) -> str:
 class _Selecting:
     """Makes selectors of the labels of one kind of object."""
 
-    def __init__(self, conditions: Conditions, of: str) -> None:
+    def __init__(self, conditions: LabelConditions, of: str) -> None:
         self._conditions = conditions
         self._of = of
         self._algebra = conditions.algebra

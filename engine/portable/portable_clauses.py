@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, assert_never
 
 from engine.objects.codec import Pod
-from engine.portable.label_conditions import Conditions, Frozen
+from engine.portable.label_conditions import Frozen, LabelConditions
 from engine.portable.selectors import (
     ALWAYS,
     NEVER,
@@ -88,7 +88,7 @@ class PortablePolicy:
         Raises UnportableError if that may change.
         """
         selector = self._checked.policy.selector
-        conditions = Conditions(self._checked.environment, pod, frozen)
+        conditions = LabelConditions(self._checked.environment, pod, frozen)
         return selector is None or conditions.of_pod(selector)
 
     def parts(self, pod: Pod, frozen: Frozen, exempt: Collection[str]) -> Iterator[Part | Left]:
@@ -97,7 +97,7 @@ class PortablePolicy:
         `exempt` are the namespaces about whose pods no policy decides.
         """
         for checked in (self._checked, *self._checked.uses):
-            conditions = Conditions(checked.environment, pod, frozen)
+            conditions = LabelConditions(checked.environment, pod, frozen)
             for clause in checked.policy.clauses:
                 if not isinstance(clause, RejectingClause) or _prefers(clause):
                     continue
@@ -110,7 +110,7 @@ class PortablePolicy:
         self,
         clause: RejectingClause,
         checked: Checked,
-        conditions: Conditions,
+        conditions: LabelConditions,
         exempt: Collection[str],
     ) -> Part:
         if self._audits:
@@ -131,7 +131,7 @@ class PortablePolicy:
 
     # ---- filters
 
-    def _filter(self, clause: Filter, conditions: Conditions) -> Part:
+    def _filter(self, clause: Filter, conditions: LabelConditions) -> Part:
         algebra = conditions.algebra
         sides = [conditions.of_node(expr) for expr in clause.requires]
         may_fail = any(each.may_fail for each in sides)
@@ -153,7 +153,7 @@ class PortablePolicy:
 
     # ---- clauses that count
 
-    def _spread(self, clause: Spread, checked: Checked, conditions: Conditions) -> Part:
+    def _spread(self, clause: Spread, checked: Checked, conditions: LabelConditions) -> Part:
         _rejects_missing(clause)
         if clause.pods is not None and clause.pods.all:
             raise UnportableError("a spread constraint counts the pods of one namespace")
@@ -174,7 +174,7 @@ class PortablePolicy:
         return Part(clause.name, exact=True, spread=(constraint,) if applies else ())
 
     def _limit(
-        self, clause: Limit, checked: Checked, conditions: Conditions, exempt: Collection[str]
+        self, clause: Limit, checked: Checked, conditions: LabelConditions, exempt: Collection[str]
     ) -> Part:
         if clause.pods is not None and clause.pods.amount is not None:
             raise UnportableError("a sum has no equivalent")
@@ -206,7 +206,9 @@ class PortablePolicy:
         exact = exact and (clause.per.scope == "node" or clause.missing == "pass")
         return Part(clause.name, exact, away=tuple(away) if _applies(clause, conditions) else ())
 
-    def _near(self, clause: Limit, conditions: Conditions, counted: Terms, number: int) -> Part:
+    def _near(
+        self, clause: Limit, conditions: LabelConditions, counted: Terms, number: int
+    ) -> Part:
         _rejects_missing(clause)
         if number != 1:
             raise UnportableError("pod affinity needs one pod, and no more")
@@ -224,7 +226,7 @@ def _prefers(clause: RejectingClause) -> bool:
     return isinstance(clause, CountingClause) and not clause.strength.strict
 
 
-def _applies(clause: RejectingClause, conditions: Conditions) -> bool:
+def _applies(clause: RejectingClause, conditions: LabelConditions) -> bool:
     """Whether the clause applies to the pod: where its `when` is missing, it does not."""
     return clause.when is None or conditions.of_pod(clause.when)
 
@@ -241,7 +243,7 @@ def _whole(number: float | Expr, checked: Checked) -> int:
     return int(found)
 
 
-def _domain(per: Per, conditions: Conditions) -> str:
+def _domain(per: Per, conditions: LabelConditions) -> str:
     """The label whose values are the domains."""
     if per.domain is None:
         what = "nodes" if per.of_nodes else f"pods per {per.scope}"
@@ -249,7 +251,7 @@ def _domain(per: Per, conditions: Conditions) -> str:
     return conditions.label(per.domain)
 
 
-def _counted(pods: PodSet | None, conditions: Conditions) -> Terms:
+def _counted(pods: PodSet | None, conditions: LabelConditions) -> Terms:
     """The pods that a clause counts, by their labels."""
     if pods is None or pods.where is None:
         raise UnportableError("the pods of a workload have no selector: write `pods where`")

@@ -37,18 +37,18 @@ _NO_NODE = [
 ]
 
 
-class _Metadata(msgspec.Struct):
+class _AnnotatedMetadata(msgspec.Struct):
     annotations: dict[str, msgspec.Raw] | None = None
 
 
-class _Spec(msgspec.Struct):
+class _PortableSpec(msgspec.Struct):
     affinity: Json | None = None
     topologySpreadConstraints: list[Json] | None = None
 
 
 class _NewPod(msgspec.Struct):
-    spec: _Spec
-    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
+    spec: _PortableSpec
+    metadata: _AnnotatedMetadata = msgspec.field(default_factory=_AnnotatedMetadata)
 
 
 _NEW_POD = ObjectDecoder("Pod", _NewPod)
@@ -63,7 +63,7 @@ class Form:
 
 
 @dataclass(frozen=True, slots=True)
-class Addition:
+class FormAddition:
     """A form in the spec of a pod: the new values of the fields that change, and what is left.
 
     `annotation` is empty if nothing changes.
@@ -159,18 +159,18 @@ def _concerning(
     return found, left
 
 
-def added(pod: RequestPod, form: Form) -> Addition:
+def added(pod: RequestPod, form: Form) -> FormAddition:
     """The form together with what the pod says itself, which is kept.
 
     A pod that has the annotation has a form already, and gets no second one. Raises BadObjectError.
     """
     given = _NEW_POD.decode(pod.body)
     if FORM in (given.metadata.annotations or {}):
-        return Addition()
+        return FormAddition()
     return _Adding(form, given.spec).found()
 
 
-def patch(pod: RequestPod, addition: Addition) -> list[Json]:
+def patch(pod: RequestPod, addition: FormAddition) -> list[Json]:
     """The JSON patch of a pod that is created. Raises BadObjectError."""
     if not addition.annotation:
         return []
@@ -185,21 +185,21 @@ def patch(pod: RequestPod, addition: Addition) -> list[Json]:
 class _Adding:
     """Adds a form to what a pod has."""
 
-    def __init__(self, form: Form, spec: _Spec) -> None:
+    def __init__(self, form: Form, spec: _PortableSpec) -> None:
         self._parts = form.parts
         self._affinity = spec.affinity or {}
         self._constraints = spec.topologySpreadConstraints or ()
         self._left = [*form.left]
         self._said: list[Program] = []
 
-    def found(self) -> Addition:
+    def found(self) -> FormAddition:
         new = {
             "nodeAffinity": self._nodes(),
             "podAffinity": self._near(),
             "podAntiAffinity": self._away(),
         }
         changed = {name: value for name, value in new.items() if value is not None}
-        return Addition(
+        return FormAddition(
             affinity={**self._affinity, **changed} if changed else None,
             topologySpreadConstraints=self._spread(),
             annotation=written((each.address, each.digest) for each in self._said),

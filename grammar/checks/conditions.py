@@ -38,7 +38,7 @@ from grammar.values.errors import EvaluationError
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class WrittenCondition:
     """A condition: its expression, the keyword before it, and the rule for missing values."""
 
     expr: ast.Expr
@@ -46,33 +46,33 @@ class Condition:
     missing: MissingRule | None = None
 
 
-def conditions(policy: Policy) -> Iterator[Condition]:
+def conditions(policy: Policy) -> Iterator[WrittenCondition]:
     """Every condition of a policy, in the order of its items."""
     for item in policy.items:
         if isinstance(item, ForPods):
-            yield Condition(item.where, "for")
+            yield WrittenCondition(item.where, "for")
         elif isinstance(item, Clause):
             yield from _of_clause(item)
 
 
-def _of_clause(clause: Clause) -> Iterator[Condition]:
+def _of_clause(clause: Clause) -> Iterator[WrittenCondition]:
     if clause.when is not None:
-        yield Condition(clause.when, "when")
+        yield WrittenCondition(clause.when, "when")
     pods = clause.pods if isinstance(clause, CountingClause) else None
     if pods is not None and pods.where is not None:
-        yield Condition(pods.where, "pods where")
+        yield WrittenCondition(pods.where, "pods where")
     match clause:
         case Filter():
-            yield from (Condition(e, "require", clause.missing) for e in clause.requires)
+            yield from (WrittenCondition(e, "require", clause.missing) for e in clause.requires)
         case Share():
-            yield Condition(clause.on, "on nodes where")
+            yield WrittenCondition(clause.on, "on nodes where")
         case Preempt():
-            yield from (Condition(e, "protect", clause.missing) for e in clause.protect)
+            yield from (WrittenCondition(e, "protect", clause.missing) for e in clause.protect)
             if clause.allow is not None:
-                yield Condition(clause.allow, "allow")
+                yield WrittenCondition(clause.allow, "allow")
         case Limit(per=per):
             if per.where is not None:
-                yield Condition(per.where, "nodes where")
+                yield WrittenCondition(per.where, "nodes where")
         case Score() | Spread() | Cards():
             pass
         case _:

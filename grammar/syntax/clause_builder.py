@@ -12,7 +12,7 @@ from grammar.messages.catalogue import ParseError
 from grammar.syntax.expression_builder import (
     Child,
     ExpressionBuilder,
-    Token,
+    SyntaxToken,
     is_token,
     nodes,
     span_of,
@@ -68,11 +68,11 @@ class _Part:
     span: Span
 
 
-def _tokens(c: list[Child], *types: str) -> list[Token]:
+def _tokens(c: list[Child], *types: str) -> list[SyntaxToken]:
     return [t for t in c if is_token(t) and t.type in types]
 
 
-def _string(c: list[Child]) -> Token:
+def _string(c: list[Child]) -> SyntaxToken:
     return _tokens(c, "STRING")[0]
 
 
@@ -407,11 +407,11 @@ def _choice(c: list[Child], part: str, allowed: tuple[str, ...]) -> str:
     return str(token)
 
 
-def _ident(token: Token) -> Ident:
+def _ident(token: SyntaxToken) -> Ident:
     return Ident(str(token), False, token_span(token))
 
 
-def _weight(token: Token) -> float:
+def _weight(token: SyntaxToken) -> float:
     number = _number(str(token))
     if number == 0:
         raise _bad_number(token, "weight", "a number other than 0")
@@ -429,7 +429,7 @@ def _whole(expr: Expr, what: str, least: int) -> int | Expr:
     return expr.value if expr.value < 2**63 else expr
 
 
-def _percentage(token: Token) -> float | Expr:
+def _percentage(token: SyntaxToken) -> float | Expr:
     """`40%` as a number, `n%` as a name."""
     text = str(token)[:-1]
     if not text[0].isdigit():
@@ -439,11 +439,11 @@ def _percentage(token: Token) -> float | Expr:
     return percent
 
 
-def _positive(token: Token, what: str) -> int:
+def _positive(token: SyntaxToken, what: str) -> int:
     if (count := int(str(token), 0)) < 1:
         raise _bad_number(token, what, "a whole number from 1")
     return count
 
 
-def _bad_number(token: Token, what: str, allowed: str) -> ParseError:
+def _bad_number(token: SyntaxToken, what: str, allowed: str) -> ParseError:
     return ParseError(catalogue.bad_number(str(token), what, allowed, token_span(token)))

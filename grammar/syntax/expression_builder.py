@@ -60,7 +60,7 @@ def parse_int(text: str) -> int:
 # ---- expressions
 
 
-class Token(Protocol):
+class SyntaxToken(Protocol):
     """A terminal of the parser: a `str` with its type and offsets."""
 
     type: str
@@ -72,7 +72,7 @@ Child = object
 Children = Sequence[Child]
 
 
-def is_token(child: Child) -> TypeGuard[Token]:
+def is_token(child: Child) -> TypeGuard[SyntaxToken]:
     """Tokens are the only strings among the children."""
     return isinstance(child, str)
 
@@ -112,7 +112,7 @@ class _Optional:
     optional: bool
 
 
-def token_span(token: Token) -> Span:
+def token_span(token: SyntaxToken) -> Span:
     return Span(token.start_pos, token.end_pos)
 
 
@@ -129,7 +129,7 @@ def nodes(children: Children) -> Iterable[ast.Expr]:
     return (c for c in children if isinstance(c, ast.Expr))
 
 
-def text_of(token: Token) -> str:
+def text_of(token: SyntaxToken) -> str:
     """The value of a STRING token."""
     try:
         return unquote(str(token))
@@ -329,7 +329,7 @@ def _variables(macro: str, args: tuple[ast.Expr, ...]) -> tuple[str, ...]:
 _CLOSERS = {"{": "}", "[": "]", "(": ")"}
 
 
-def template(token: Token, parse_hole: Callable[[str, int], ast.Expr]) -> Template:
+def template(token: SyntaxToken, parse_hole: Callable[[str, int], ast.Expr]) -> Template:
     """The parts of a STRING token; holes are parsed at their offsets, which gives right spans."""
     text_of(token)  # the whole string must be valid
     raw = str(token)
@@ -370,7 +370,7 @@ def _body(raw: str) -> tuple[int, int, bool]:
     return opening + quotes, len(raw) - quotes, plain
 
 
-def _closing(raw: str, opening: int, end: int, token: Token) -> int:
+def _closing(raw: str, opening: int, end: int, token: SyntaxToken) -> int:
     """The offset of the brace that closes a hole, beyond quotes and inner brackets."""
     stack = ["}"]
     quote = ""
@@ -392,5 +392,5 @@ def _closing(raw: str, opening: int, end: int, token: Token) -> int:
     raise ParseError(catalogue.bad_hole("the `{` has no matching `}`", _at(token, opening, end)))
 
 
-def _at(token: Token, start: int, end: int) -> Span:
+def _at(token: SyntaxToken, start: int, end: int) -> Span:
     return Span(token.start_pos + start, token.start_pos + end)

@@ -65,7 +65,7 @@ def stretch(text: str, offset: int, *, in_block: bool) -> Span:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class OffsetContext:
     """What of a text decides what may follow at an offset.
 
     `head` is the start of the block around it, up to its brace, or to the offset if there is none;
@@ -82,15 +82,15 @@ class Place:
         return head + text[self.item.start : self.item.end]
 
 
-def place(text: str, offset: int) -> Place:
+def place(text: str, offset: int) -> OffsetContext:
     """The place of an offset."""
     marks = _marks(text[:offset], 0)
     if not marks or marks[-1].closes:
         start = marks[-1].offset + 1 if marks else 0
-        return Place(Span(start, start), Span(start, offset))
+        return OffsetContext(Span(start, start), Span(start, offset))
     number = next((n for n, m in reversed([*enumerate(marks)]) if m.depth == 0), None)
     if number is None:
-        return Place(Span(0, 0), Span(marks[-1].offset, offset))
+        return OffsetContext(Span(0, 0), Span(marks[-1].offset, offset))
     block = marks[number].offset
     depth = 0
     for match in _TOKEN.finditer(text, block):
@@ -98,11 +98,11 @@ def place(text: str, offset: int) -> Place:
         if match.lastgroup == "open" and depth <= 0:
             break
     else:
-        return Place(Span(block, offset), Span(block, offset))
+        return OffsetContext(Span(block, offset), Span(block, offset))
     if offset < match.end():
-        return Place(Span(block, match.end()), Span(block, offset))
+        return OffsetContext(Span(block, match.end()), Span(block, offset))
     start = marks[-1].offset if number + 1 < len(marks) else match.end()
-    return Place(Span(block, match.end()), Span(start, offset))
+    return OffsetContext(Span(block, match.end()), Span(start, offset))
 
 
 def blank(text: str, span: Span) -> str:

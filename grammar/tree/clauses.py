@@ -94,7 +94,7 @@ class Keep:
 
 
 @dataclass(frozen=True, slots=True)
-class _Clause:
+class _NamedClause:
     """The parts of every clause; `missing` says what a missing value means for it."""
 
     name: str
@@ -111,7 +111,7 @@ class _Clause:
 
 
 @dataclass(frozen=True, slots=True)
-class _RejectingClause(_Clause):
+class _RejectingClause(_NamedClause):
     """A clause that can reject a node, with the texts for that."""
 
     _: KW_ONLY
@@ -152,7 +152,7 @@ class Filter(_RejectingClause):
 
 
 @dataclass(frozen=True, slots=True)
-class Score(_Clause):
+class Score(_NamedClause):
     """A value scaled to 0..100, with its weight in the policy's mean.
 
     `weight_from` is the parameter that gives the weight, until it is filled.
@@ -207,7 +207,7 @@ class Limit(_CountingClause):
 
 
 @dataclass(frozen=True, slots=True)
-class Preempt(_Clause):
+class Preempt(_NamedClause):
     """The protected victims, and the candidate nodes that are kept."""
 
     _: KW_ONLY

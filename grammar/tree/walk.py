@@ -68,7 +68,7 @@ def rewritten(node: T, change: Callable[[object], object]) -> T:
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class FieldRead:
     """One read, such as `("pod", "metadata", "labels")`, at its span or that of its `let`."""
 
     path: tuple[str, ...]
@@ -100,19 +100,19 @@ class Definitions:
 
 def reads(
     expr: ast.Expr, definitions: Definitions, hidden: frozenset[str] = frozenset()
-) -> Iterator[Read]:
+) -> Iterator[FieldRead]:
     """Every read of a declared name in a checked tree; variables of macros are not reads."""
     match expr:
         case ast.LetReference(name) | ast.DefCall(name):
-            yield from (Read(path, expr.span) for path in definitions.paths(name))
+            yield from (FieldRead(path, expr.span) for path in definitions.paths(name))
         case ast.Ident(name) if name not in hidden:
-            yield Read((name,), expr.span)
+            yield FieldRead((name,), expr.span)
         case ast.Select():
             path, root, indexes = _chain(expr)
             if not isinstance(root, ast.Ident):
                 yield from reads(root, definitions, hidden)
             elif root.name not in hidden:
-                yield Read((root.name, *path), expr.span)
+                yield FieldRead((root.name, *path), expr.span)
             for index in indexes:
                 yield from reads(index, definitions, hidden)
             return

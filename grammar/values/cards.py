@@ -1,7 +1,7 @@
 """Cards: numbered devices of a node, such as GPUs, what pods take of them, and their fragmentation.
 
 A pod that takes cards has their numbers and its amounts in an annotation, which its Binding sets:
-see `engine.program.cards`. What a node offers comes from the `cards` clause of a policy.
+see `engine.program.card_choice`. What a node offers comes from the `cards` clause of a policy.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from policies.editor.descriptions import VARIABLE_MEANINGS, about_field, absent,
 from policies.editor.scope import macro_variables, member_functions, type_of
 from policies.editor.tokens import (
     CLOSING,
-    Token,
+    ColouredToken,
     last_operand,
     open_brackets,
     significant,
@@ -127,7 +127,7 @@ def _matching(offers: Iterable[_Offer], begun: str, start: int) -> list[Candidat
     return list(found.values())
 
 
-def _members(around: Surroundings, before: Sequence[Token]) -> Iterator[_Offer]:
+def _members(around: Surroundings, before: Sequence[ColouredToken]) -> Iterator[_Offer]:
     """The fields, keys and functions of the operand before the dot that ends the tokens."""
     environment, _ = macro_variables(before, around.environment)
     operand = last_operand(before[:-1])
@@ -156,7 +156,7 @@ def _function(environment: Environment, name: str, *, member: bool) -> _Offer:
     return _Offer(f"{name}(", "function", "", about)
 
 
-def _strings(around: Surroundings, before: Sequence[Token], quote: str) -> Iterator[_Offer]:
+def _strings(around: Surroundings, before: Sequence[ColouredToken], quote: str) -> Iterator[_Offer]:
     """Keys after a bracket, values after a comparison, policies after `use`."""
     if not before:
         return
@@ -178,7 +178,7 @@ def _strings(around: Surroundings, before: Sequence[Token], quote: str) -> Itera
             yield _Offer(f"{text}{quote}", "text")
 
 
-def _left_of_list(before: Sequence[Token]) -> str:
+def _left_of_list(before: Sequence[ColouredToken]) -> str:
     """The operand before `in [`, followed by any number of strings."""
     left = list(before)
     while left and (left[-1].text == "," or left[-1].kind == "string"):
@@ -189,7 +189,7 @@ def _left_of_list(before: Sequence[Token]) -> str:
 
 
 def _words(
-    around: Surroundings, code: str, before: Sequence[Token], starts: Sequence[Start]
+    around: Surroundings, code: str, before: Sequence[ColouredToken], starts: Sequence[Start]
 ) -> Iterator[_Offer]:
     """The words that the grammar accepts, and names where an expression can start."""
     sets = [accepts(code, start) for start in starts]
@@ -209,7 +209,7 @@ def _words(
     yield from (_Offer(w, "word") for t, w in sorted(keywords().items()) if t in accepted)
 
 
-def used_policy(code: Sequence[Token]) -> str | None:
+def used_policy(code: Sequence[ColouredToken]) -> str | None:
     """The name in `use "NAME" (` if its parenthesis is the innermost that is open at the end."""
     opened = open_brackets(code)
     if not opened or opened[-1] < 2 or code[opened[-1]].text != "(":
@@ -219,7 +219,7 @@ def used_policy(code: Sequence[Token]) -> str | None:
     return named.text.strip("\"'") if is_use else None
 
 
-def _parameters(around: Surroundings, before: Sequence[Token]) -> Iterator[_Offer]:
+def _parameters(around: Surroundings, before: Sequence[ColouredToken]) -> Iterator[_Offer]:
     """The parameters of the policy that `use "NAME" (` names, without those that are set."""
     policy = around.policies.get(used_policy(before) or "")
     if policy is None:
@@ -245,7 +245,7 @@ def _names(environment: Environment) -> Iterator[_Offer]:
         yield _function(environment, name, member=False)
 
 
-def _is_in_brackets(code: Sequence[Token]) -> bool:
+def _is_in_brackets(code: Sequence[ColouredToken]) -> bool:
     """Whether the innermost open bracket is that of a key or a list."""
     open_ = open_brackets(code)
     return bool(open_) and code[open_[-1]].text in ("[", "[?")

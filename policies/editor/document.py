@@ -14,19 +14,19 @@ from grammar.checker.policy_checker import VARIABLES, Checked
 from grammar.meaning.environment import Environment
 from grammar.meaning.schema import Schema
 from grammar.messages.diagnostics import Diagnostic, Fix
-from grammar.syntax.parser import Place, parse_file, parse_rules, place
+from grammar.syntax.parser import OffsetContext, parse_file, parse_rules, place
 from grammar.tree.clauses import Parameter
 from grammar.tree.source import Source, Span
 from policies.editor import completion
 from policies.editor.completion import Candidate, Samples, Surroundings
-from policies.editor.tokens import Token, significant, tokens
+from policies.editor.tokens import ColouredToken, significant, tokens
 from policies.editor.usable import Usable, usable
 from policies.manifest_names import is_manifest
 from policies.validation import CheckedFile, Validation
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class EditedDocument:
     """A checked text, and the policies by name that a `use` in it can name."""
 
     file: CheckedFile
@@ -42,10 +42,10 @@ class Document:
         return found.fix if is_manifest(self.source.name) else found.fix or found.remedy
 
 
-def document(name: str, validation: Validation, schema: Schema) -> Document | None:
+def document(name: str, validation: Validation, schema: Schema) -> EditedDocument | None:
     """The document of this name among files that were checked together."""
     found = next((file for file in validation.files if file.source.name == name), None)
-    return None if found is None else Document(found, usable(validation.files), schema)
+    return None if found is None else EditedDocument(found, usable(validation.files), schema)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +55,13 @@ class Knowledge:
     `parameters` are those of the policy and of the `def` around the place.
     """
 
-    place: Place
+    place: OffsetContext
     environment: Environment
     checked: Checked | None
     parameters: Sequence[Parameter]
 
 
-def knowledge(document: Document, offset: int) -> Knowledge:
+def knowledge(document: EditedDocument, offset: int) -> Knowledge:
     text = document.source.text
     at = place(text, offset)
     start = at.head.start
@@ -74,14 +74,14 @@ def knowledge(document: Document, offset: int) -> Knowledge:
     return Knowledge(at, replace(environment, variables=known), checked, parameters)
 
 
-def _of_policy(text: str, at: Place) -> list[Parameter]:
+def _of_policy(text: str, at: OffsetContext) -> list[Parameter]:
     head = text[at.head.start : at.head.end]
     file, _ = parse_file(Source("", f"{head}}}" if head.endswith("{") else f"{head}{{}}"))
     found = (p for policy in file.policies for p in policy.parameters)
     return [_moved(p, at.head.start) for p in found]
 
 
-def _of_def(text: str, at: Place) -> list[Parameter]:
+def _of_def(text: str, at: OffsetContext) -> list[Parameter]:
     item = text[at.item.start :]
     if not item.startswith("def"):
         return []
@@ -96,7 +96,7 @@ def _moved(parameter: Parameter, by: int) -> Parameter:
     return replace(parameter, name_span=Span(span.start + by, span.end + by))
 
 
-def hole(token: Token, before: Sequence[Token], offset: int) -> Span | None:
+def hole(token: ColouredToken, before: Sequence[ColouredToken], offset: int) -> Span | None:
     """The expression in braces around an offset, in the text of a message or a detail.
 
     `before` are the tokens before the string. The expression may not be closed yet.
@@ -112,7 +112,7 @@ def hole(token: Token, before: Sequence[Token], offset: int) -> Span | None:
     return Span(token.start + start, token.start + end)
 
 
-def complete(document: Document, offset: int, samples: Samples) -> list[Candidate]:
+def complete(document: EditedDocument, offset: int, samples: Samples) -> list[Candidate]:
     """What can stand at an offset; nothing in a manifest."""
     if is_manifest(document.source.name):
         return []

@@ -19,9 +19,9 @@ from policies.editor.descriptions import (
     head_of_def,
     signatures,
 )
-from policies.editor.document import Document, Knowledge, hole, knowledge
+from policies.editor.document import EditedDocument, Knowledge, hole, knowledge
 from policies.editor.scope import macro_variables, type_of
-from policies.editor.tokens import Token, last_operand, significant, tokens
+from policies.editor.tokens import ColouredToken, last_operand, significant, tokens
 from policies.manifest_names import is_manifest
 
 # The most values of a cluster, and the longest text of a `let`, that are shown.
@@ -54,9 +54,9 @@ class Meaning:
 class _Cursor:
     """A word or string of a document, with what is before and after it in its item."""
 
-    token: Token
-    before: Sequence[Token]
-    after: Sequence[Token]
+    token: ColouredToken
+    before: Sequence[ColouredToken]
+    after: Sequence[ColouredToken]
     code: str
     known: Knowledge
 
@@ -73,7 +73,7 @@ class _Cursor:
         return self.before[-1].text if self.before else ""
 
 
-def meaning(document: Document, offset: int, samples: Samples) -> Meaning | None:
+def meaning(document: EditedDocument, offset: int, samples: Samples) -> Meaning | None:
     """The meaning of the name at an offset; None if nothing is known of it."""
     cursor = None if is_manifest(document.source.name) else _cursor(document, offset)
     if cursor is None:
@@ -89,7 +89,7 @@ def meaning(document: Document, offset: int, samples: Samples) -> Meaning | None
     return _of_name(document, cursor)
 
 
-def _cursor(document: Document, offset: int) -> _Cursor | None:
+def _cursor(document: EditedDocument, offset: int) -> _Cursor | None:
     text = document.source.text
     found = [t for t in tokens(text) if t.start <= offset <= t.start + len(t.text)]
     token = next((t for t in reversed(found) if t.kind in ("word", "string")), None)
@@ -115,7 +115,7 @@ def _cursor(document: Document, offset: int) -> _Cursor | None:
     return _Cursor(token, before, following, code, known)
 
 
-def _tokens(text: str, span: Span) -> list[Token]:
+def _tokens(text: str, span: Span) -> list[ColouredToken]:
     """The tokens of a part of a text, with their offsets in the whole text."""
     found = tokens(text[span.start : span.end])
     return [replace(token, start=token.start + span.start) for token in found]
@@ -131,7 +131,7 @@ def _is_keyword(cursor: _Cursor) -> bool:
 # ---- strings: policies and keys
 
 
-def _of_string(document: Document, cursor: _Cursor, samples: Samples) -> Meaning | None:
+def _of_string(document: EditedDocument, cursor: _Cursor, samples: Samples) -> Meaning | None:
     text = cursor.token.text
     if cursor.previous == "use":
         found = document.policies.get(text.strip("\"'"))
@@ -201,7 +201,7 @@ def _of_member(cursor: _Cursor, samples: Samples) -> Meaning | None:
     return Meaning(cursor.span, f"{shown}: {field.type}", sentences)
 
 
-def _of_argument(document: Document, cursor: _Cursor, used: str) -> Meaning | None:
+def _of_argument(document: EditedDocument, cursor: _Cursor, used: str) -> Meaning | None:
     found = document.policies.get(used)
     for parameter in found.policy.parameters if found is not None else ():
         if found is not None and parameter.name == cursor.token.text:
@@ -213,7 +213,7 @@ def _of_argument(document: Document, cursor: _Cursor, used: str) -> Meaning | No
 # ---- names
 
 
-def _of_name(document: Document, cursor: _Cursor) -> Meaning | None:
+def _of_name(document: EditedDocument, cursor: _Cursor) -> Meaning | None:
     """Inner names hide outer ones: variables of macros, parameters, `let` and `def`, variables."""
     name, span, source = cursor.token.text, cursor.span, document.source
     known = cursor.known
@@ -237,7 +237,7 @@ def _of_name(document: Document, cursor: _Cursor) -> Meaning | None:
     return Meaning(span, "\n".join(signatures(overloads))) if overloads else None
 
 
-def _declaring(after: Sequence[Token]) -> Iterator[Token]:
+def _declaring(after: Sequence[ColouredToken]) -> Iterator[ColouredToken]:
     """The tokens that end the declaration of a macro's variables: `, item,`."""
     for wanted, token in zip(("", "word", ""), after, strict=False):
         if wanted == "word" and token.kind != "word":
@@ -247,7 +247,7 @@ def _declaring(after: Sequence[Token]) -> Iterator[Token]:
         yield token
 
 
-def _defined(document: Document, known: Knowledge, name: str, span: Span) -> Meaning | None:
+def _defined(document: EditedDocument, known: Knowledge, name: str, span: Span) -> Meaning | None:
     assert known.checked is not None, "the policy could be read"
     source = document.source
     for item in known.checked.policy.items:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from grammar.tree.clauses import Clause, Def, Item, Let, Use
 from grammar.tree.source import Span
-from policies.editor.document import Document
+from policies.editor.document import EditedDocument
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class Entry:
     parts: Sequence[Entry] = ()
 
 
-def outline(document: Document) -> Sequence[Entry]:
+def outline(document: EditedDocument) -> Sequence[Entry]:
     """The entries in the order of the text; parts with errors are left out."""
     blocks = [
         *(

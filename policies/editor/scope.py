@@ -12,7 +12,7 @@ from grammar.syntax import limits
 from grammar.syntax.parser import parse_expression
 from grammar.tree.source import Source, Span
 from grammar.tree.types import Type, agrees
-from policies.editor.tokens import Token, last_operand, open_brackets
+from policies.editor.tokens import ColouredToken, last_operand, open_brackets
 
 # Macros by the number of their variables: those with one over lists and maps, those that also take
 # a key or an index before the item, and those over optionals.
@@ -34,7 +34,7 @@ class MacroVariable:
 
 
 def macro_variables(
-    code: Sequence[Token], environment: Environment
+    code: Sequence[ColouredToken], environment: Environment
 ) -> tuple[Environment, Mapping[str, MacroVariable]]:
     """The environment with the variables of macros that are open at the end of some tokens.
 
@@ -59,9 +59,9 @@ def macro_variables(
     return environment, found
 
 
-def _named(code: Sequence[Token]) -> list[Token]:
+def _named(code: Sequence[ColouredToken]) -> list[ColouredToken]:
     """The words at the start of some tokens, each with a comma after it."""
-    found: list[Token] = []
+    found: list[ColouredToken] = []
     for word, comma in zip(code[::2], code[1::2], strict=False):
         if word.kind != "word" or comma.text != ",":
             break

@@ -34,7 +34,7 @@ OPENING, CLOSING = ("(", "[", "[?", "{"), (")", "]", "}")
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class ColouredToken:
     """A piece of a text, which starts at offset `start`."""
 
     kind: Kind
@@ -60,13 +60,13 @@ class Token:
         return escapes % 2 == 1 and self.text[0] not in "rR"
 
 
-def tokens(text: str) -> list[Token]:
+def tokens(text: str) -> list[ColouredToken]:
     """All tokens of a text; joined, they are the text."""
     found = _TOKEN.finditer(text)
-    return [Token(cast("Kind", m.lastgroup), m.group(), m.start()) for m in found]
+    return [ColouredToken(cast("Kind", m.lastgroup), m.group(), m.start()) for m in found]
 
 
-def last_operand(before: Sequence[Token]) -> str:
+def last_operand(before: Sequence[ColouredToken]) -> str:
     """The operand at the end of the tokens, as `a.b["c"].d()`; empty if there is none."""
     taken: list[str] = []
     left = list(before)
@@ -91,7 +91,7 @@ def last_operand(before: Sequence[Token]) -> str:
     return "".join(reversed(taken)).lstrip(".?")
 
 
-def _bracket(left: list[Token]) -> str | None:
+def _bracket(left: list[ColouredToken]) -> str | None:
     """Takes the tokens from the end to the opening bracket of a closing one, and joins them."""
     depth, taken = 1, list[str]()
     while left:
@@ -103,7 +103,7 @@ def _bracket(left: list[Token]) -> str | None:
     return None
 
 
-def open_brackets(code: Sequence[Token]) -> list[int]:
+def open_brackets(code: Sequence[ColouredToken]) -> list[int]:
     """The numbers of the opening brackets that no other closes, outermost first."""
     open_: list[int] = []
     for index, token in enumerate(code):
@@ -114,7 +114,7 @@ def open_brackets(code: Sequence[Token]) -> list[int]:
     return open_
 
 
-def significant(found: Sequence[Token]) -> list[Token]:
+def significant(found: Sequence[ColouredToken]) -> list[ColouredToken]:
     """The tokens without spaces and comments."""
     return [token for token in found if token.kind not in ("space", "comment")]
 

@@ -116,12 +116,12 @@ class _PodSpec(Struct, rename="camel"):
     scheduler_name: str = ""
 
 
-class _Pod(Struct):
+class _ReviewedPod(Struct):
     spec: _PodSpec
 
 
 _REVIEW = msgspec.json.Decoder(_ReviewRequest)
-_POD = msgspec.json.Decoder(_Pod)
+_POD = msgspec.json.Decoder(_ReviewedPod)
 _NEW_POD = msgspec.json.Decoder(NewPod)
 _ENCODER = msgspec.json.Encoder()
 

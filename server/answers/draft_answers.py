@@ -15,14 +15,14 @@ MOST_TEXT = 256 * 1024
 MOST_CLUSTER = 4 * 1024 * 1024
 
 
-class Session(msgspec.Struct, frozen=True):
+class DraftSession(msgspec.Struct, frozen=True):
     """The replica, and the token that requests with a draft need; each start makes another one."""
 
     replica: str
     token: str
 
 
-class Draft(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class DraftText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A text of policies, as in a file; the `name` of a manifest ends in `.yaml`."""
 
     text: Annotated[str, Meta(max_length=MOST_TEXT)]
@@ -35,7 +35,7 @@ class CheckedDraft(msgspec.Struct, frozen=True):
     diagnostics: Sequence[Problem]
 
 
-class Point(Draft, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class Point(DraftText, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A draft, and a place in it: `offset` counts the characters before it."""
 
     offset: Annotated[int, Meta(ge=0, le=MOST_TEXT)]
@@ -54,7 +54,7 @@ class DescribedName(msgspec.Struct, frozen=True):
     about: Sequence[str]
 
 
-class Trial(Draft, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class Trial(DraftText, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A draft, and the cluster to try it on: the content of a cluster file, in YAML or JSON.
 
     Without one it is tried on the cluster of the server, as it is now.

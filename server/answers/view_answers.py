@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from engine.decision.journal import Record, RecordedCounts, RecordedVerdicts
+from engine.decision.journal import DecisionRecord, RecordedCounts, RecordedVerdicts
 from engine.decision.registry import Registry
 from engine.decision.verdict import Failed, Feasible, Verdict, full_reason
 from engine.program.program import Program
@@ -105,11 +105,11 @@ class DecisionDetail(Summary, frozen=True, kw_only=True):
     scores: Sequence[NodeScore] | None
 
 
-def listing(replica: str, records: Iterable[Record], *, more: bool) -> Listing:
+def listing(replica: str, records: Iterable[DecisionRecord], *, more: bool) -> Listing:
     return Listing(replica, [summary(record) for record in records], more)
 
 
-def summary(record: Record) -> Summary:
+def summary(record: DecisionRecord) -> Summary:
     passing = 0 if record.error else record.offered
     if record.answered is not None:
         passing = int((record.answered.codes == 0).sum())
@@ -126,7 +126,7 @@ def summary(record: Record) -> Summary:
     )
 
 
-def detail(replica: str, record: Record, generation: int) -> DecisionDetail:
+def detail(replica: str, record: DecisionRecord, generation: int) -> DecisionDetail:
     """`generation` is the journal's now."""
     groups = list(_groups(record.answered)) if record.answered is not None else None
     passed = [n for v, names in groups or () if isinstance(v, Feasible) for n in names]
@@ -182,7 +182,7 @@ def _reasons(groups: Sequence[tuple[Verdict, Sequence[str]]]) -> Sequence[Reason
     return sorted(found, key=lambda reason: (-reason.nodes, reason.text))
 
 
-def _scores(record: Record) -> Sequence[NodeScore] | None:
+def _scores(record: DecisionRecord) -> Sequence[NodeScore] | None:
     """The scores, the best first."""
     if record.scored is None:
         return None
@@ -241,7 +241,7 @@ class InFlight(msgspec.Struct, frozen=True):
     nodes: int | None
 
 
-class Status(msgspec.Struct, frozen=True, kw_only=True):
+class ReplicaStatus(msgspec.Struct, frozen=True, kw_only=True):
     """What a replica is and knows at this time.
 
     `notInForce` are strict policies without a valid version. `cluster` is the state of what is

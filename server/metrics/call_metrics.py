@@ -30,7 +30,7 @@ _BOUNDS = (*map(str, BUCKETS), "+Inf")
 
 
 @dataclass(slots=True)
-class _Sums:
+class _CallSums:
     """What the calls of one verb add up to.
 
     `ended` has the calls by status and outcome, `lasted` those in each bucket of duration.
@@ -58,13 +58,13 @@ class CallMetrics(Collector):
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._verbs: dict[str, _Sums] = {}
+        self._verbs: dict[str, _CallSums] = {}
 
     def ended(self, call: CallRecord, code: int, seconds: float, sent: int) -> None:
         """Takes a call that was answered with this status and so many bytes."""
         sums = self._verbs.get(call.verb)
         if sums is None:
-            sums = self._verbs[call.verb] = _Sums()
+            sums = self._verbs[call.verb] = _CallSums()
         sums.ended[code, call.outcome] += 1
         sums.lasted[bisect_left(BUCKETS, seconds)] += 1
         sums.seconds += seconds

@@ -9,7 +9,7 @@ from typing import Any
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from server.answers.view_answers import Status
+from server.answers.view_answers import ReplicaStatus
 
 LOOK_SECONDS = 1.0
 _KIND = "resource"
@@ -23,9 +23,9 @@ class StateMetrics(Collector):
     """
 
     def __init__(self) -> None:
-        self._status: Status | None = None
+        self._status: ReplicaStatus | None = None
 
-    async def follow(self, read: Callable[[], Status]) -> None:
+    async def follow(self, read: Callable[[], ReplicaStatus]) -> None:
         """Looks at the status until it is cancelled."""
         while True:
             self._status = read()
@@ -52,7 +52,7 @@ class StateMetrics(Collector):
             yield from _cluster(status.cluster)
 
 
-def _policies(status: Status) -> Metric:
+def _policies(status: ReplicaStatus) -> Metric:
     family = GaugeMetricFamily("placet_policies", "[BETA] Policies, by state.", labels=["state"])
     states = {
         "enforced": sum(policy.mode == "enforce" for policy in status.policies),

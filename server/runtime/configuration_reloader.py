@@ -27,7 +27,7 @@ class UnusableConfigurationError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Configuration:
+class ServerConfiguration:
     """A configuration as a running server can use it.
 
     `document` has every field with its value. The other attributes are those of a server that was
@@ -49,7 +49,7 @@ class ConfigurationFile:
     """
 
     path: Path
-    read: Callable[[], Configuration]
+    read: Callable[[], ServerConfiguration]
     applied: Collection[str]
 
 
@@ -60,7 +60,7 @@ class ConfigurationReloader:
         self,
         file: ConfigurationFile,
         document: Mapping[str, object],
-        apply: Callable[[Configuration], None],
+        apply: Callable[[ServerConfiguration], None],
         log: Logger,
         metrics: Metrics,
     ) -> None:

@@ -46,7 +46,7 @@ from server.admission.checking_process import CheckFailedError, CheckingProcess,
 from server.runtime.policy_log import PolicyLog
 
 
-class _Object(msgspec.Struct):
+class _PolicyObject(msgspec.Struct):
     metadata: Metadata
 
 
@@ -64,7 +64,7 @@ _BUSY = "wait: this namespace or the cluster has many changed policies"
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _CheckedObject:
     """An object as it was checked, and when. `version` is None while it has not been checked."""
 
     version: object
@@ -87,7 +87,7 @@ class Objects:
         self._log = log
         self._clock = clock
         # Never changed in place: the event loop reads it while a thread checks objects.
-        self._known: Mapping[str, _Known] = {}
+        self._known: Mapping[str, _CheckedObject] = {}
         # The newest JSON of each object, and its version.
         self._versions: dict[str, tuple[bytes, object]] = {}
         # Until when a namespace has used its part of the time.
@@ -116,7 +116,7 @@ class Objects:
         if not self._has_started:
             for name in changed:
                 found = self._without_rules(name, objects[name], _WAITING, _BUSY)
-                known[name] = _Known(None, found, 0.0)
+                known[name] = _CheckedObject(None, found, 0.0)
             self._has_started = bool(objects)
         self._known = dict(sorted(known.items()))
         return [each.found.checked for each in self._known.values()]
@@ -159,7 +159,7 @@ class Objects:
         is_due = not self._has_started or self._used.get(_namespace(first), 0.0) <= latest
         return first if is_due else None
 
-    def _check(self, name: str, raw: bytes, size: ClusterSize) -> _Known:
+    def _check(self, name: str, raw: bytes, size: ClusterSize) -> _CheckedObject:
         began, namespace = self._clock(), _namespace(name)
         try:
             found = self._process.run(
@@ -174,7 +174,7 @@ class Objects:
         ended = self._clock()
         used = max(self._used.get(namespace, 0.0), began)
         self._used[namespace] = min(used + (ended - began) / _SHARE, ended + _PAUSE_SECONDS)
-        return _Known(self._version(name, raw), found, ended)
+        return _CheckedObject(self._version(name, raw), found, ended)
 
     def _without_rules(self, name: str, raw: bytes, message: str, hint: str) -> StoredObject:
         arguments = (name, raw, self._process.schema, message, hint)
@@ -198,7 +198,7 @@ def _namespace(name: str) -> str:
 def _version(raw: bytes) -> object:
     """A value that changes with the spec of the object, and not with its status."""
     try:
-        metadata = msgspec.json.decode(raw, type=_Object).metadata
+        metadata = msgspec.json.decode(raw, type=_PolicyObject).metadata
     except msgspec.MsgspecError:
         return raw
     return (metadata.uid, metadata.generation) if metadata.generation else raw
@@ -232,7 +232,7 @@ class EnforcedPolicies:
         return [f for f in files if f.policies and all(id(p) in active for p in f.policies)]
 
 
-class Policies:
+class PolicyReader:
     """Reads the policies of a server, from files and from the cluster.
 
     INVARIANT: one thread uses it at a time. What others use of the result is `EnforcedPolicies`.

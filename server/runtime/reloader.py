@@ -19,7 +19,7 @@ from engine.objects.request_pod import NO_EXEMPTIONS, Exemptions
 from grammar.checks.cluster_costs import ClusterSize
 from policies.loader import INTERVAL_SECONDS
 from server.http.health import Check
-from server.runtime.policies import EnforcedPolicies, Policies
+from server.runtime.policies import EnforcedPolicies, PolicyReader
 
 
 class ClusterSource(ClusterView, Protocol):
@@ -55,7 +55,7 @@ class PolicyReloader:
 
     def __init__(
         self,
-        policies: Policies,
+        policies: PolicyReader,
         enforced: EnforcedPolicies,
         objects: Mapping[str, bytes] | None,
         view: ClusterSource,

@@ -45,16 +45,16 @@ from server.metrics.metrics import Metrics
 from server.runtime.cluster_runtime import Access, ClusterRuntime, open_cluster
 from server.runtime.configuration_reloader import (
     GROUP,
-    Configuration,
     ConfigurationFile,
     ConfigurationReloader,
+    ServerConfiguration,
 )
 from server.runtime.observers import LogObserver, start_logging
-from server.runtime.policies import Policies
+from server.runtime.policies import PolicyReader
 from server.runtime.portable_pods import PortablePods
 from server.runtime.reloader import ClusterSource, PolicyReloader
 from server.runtime.view_status import status_reader
-from server.runtime.views import NoCluster, Origin, Snapshots
+from server.runtime.views import NoCluster, SnapshotOrigin, Snapshots
 from server.settings import SelfSigned, Settings
 from server.supervisor import Supervisor, end
 from server.view.drafts import DRAFT_MEMORY_MIB, Drafts
@@ -82,7 +82,7 @@ class Options:
 
     settings: Settings
     policies: Sequence[Path]
-    cluster: Access | Origin | None
+    cluster: Access | SnapshotOrigin | None
     exemptions: Exemptions
     version: str
     schedulers: Schedulers = DEFAULT_SCHEDULERS
@@ -134,7 +134,7 @@ async def serve(
         stack.push_async_callback(supervisor.stop)
         _serve_health(stack, settings, readiness, supervisor, metrics, options.version, log)
         drafts, *checking = _checking_processes(stack, schema)
-        policies = Policies(options.policies, schema, log, checking[0])
+        policies = PolicyReader(options.policies, schema, log, checking[0])
         objects: Mapping[str, bytes] | None = None if isinstance(options.cluster, Access) else {}
         enforced = policies.read(objects)
         view = await _open_view(
@@ -276,7 +276,7 @@ def _follow_file(
     if options.file is None:
         return lambda: options.configuration
 
-    def apply(configuration: Configuration) -> None:
+    def apply(configuration: ServerConfiguration) -> None:
         for adopt in app[ADOPTERS]:
             adopt(configuration.settings)
         policies.exempt(configuration.exemptions)

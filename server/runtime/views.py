@@ -48,7 +48,7 @@ def leave_uncollected() -> None:
     gc.freeze()
 
 
-class Origin(Protocol):
+class SnapshotOrigin(Protocol):
     """A source of snapshots that can be read repeatedly."""
 
     def files(self) -> Iterable[Path]:
@@ -119,7 +119,7 @@ class Snapshots(_StaticView):
     INVARIANT: a thread replaces the cache as a whole, and does not touch it after that.
     """
 
-    def __init__(self, origin: Origin, schema: Schema, needs: Needs, log: Logger) -> None:
+    def __init__(self, origin: SnapshotOrigin, schema: Schema, needs: Needs, log: Logger) -> None:
         """Reads the snapshot; `needs` is what the policies read. Raises ClusterFileError."""
         self._origin = origin
         self._schema = schema

@@ -13,15 +13,15 @@ from server.answers.draft_answers import (
     CheckedDraft,
     CompletedDraft,
     DescribedName,
-    Draft,
+    DraftSession,
+    DraftText,
     Point,
-    Session,
     Trial,
     TriedDraft,
 )
 from server.answers.explanation_answers import PodExplanation
 from server.answers.policy_answers import PolicyDetail, PolicyList
-from server.answers.view_answers import DecisionDetail, Listing, Status
+from server.answers.view_answers import DecisionDetail, Listing, ReplicaStatus
 
 API = "/api/v1"
 VERSION = "1"
@@ -92,7 +92,7 @@ OPERATIONS: Sequence[Operation] = (
         parameters=_POD,
         fails={404: "no decision about the pod is kept"},
     ),
-    Operation("/status", "status", "the state of the replica and of what it knows", Status),
+    Operation("/status", "status", "the state of the replica and of what it knows", ReplicaStatus),
     Operation(
         "/explain/{namespace}/{name}",
         "explain",
@@ -133,14 +133,14 @@ OPERATIONS: Sequence[Operation] = (
         "/session",
         "session",
         f"the token that requests with a draft send as `{TOKEN_HEADER}`",
-        Session,
+        DraftSession,
     ),
     Operation(
         "/check",
         "check",
         "the diagnostics of a draft; nothing is written",
         CheckedDraft,
-        body=Draft,
+        body=DraftText,
         fails=_OF_DRAFTS,
     ),
     Operation(

@@ -24,15 +24,15 @@ from server.answers.draft_answers import (
     CheckedDraft,
     CompletedDraft,
     DescribedName,
-    Draft,
+    DraftSession,
+    DraftText,
     Point,
-    Session,
     Trial,
     TriedDraft,
 )
 from server.view import trial
 from server.view.api_description import TOKEN_HEADER
-from server.view.policy_states import Read
+from server.view.policy_states import PolicyReading
 
 T = TypeVar("T")
 # A body has a text of at most 256 Ki characters, and a cluster of at most 4 Mi, in JSON.
@@ -51,7 +51,7 @@ class Drafts:
         self,
         replica: str,
         process: CheckingProcess,
-        read: Callable[[], Read],
+        read: Callable[[], PolicyReading],
         objects: Callable[[], Mapping[str, bytes] | None],
         cluster: Callable[[Needs], AsyncIterator[bytes]],
     ) -> None:
@@ -63,16 +63,16 @@ class Drafts:
         self._cluster = cluster
         self._objects = objects
         self._process = process
-        self._session = Session(replica, secrets.token_urlsafe(32))
+        self._session = DraftSession(replica, secrets.token_urlsafe(32))
         self._busy = False
 
     @property
-    def session(self) -> Session:
+    def session(self) -> DraftSession:
         return self._session
 
     async def check(self, request: web.Request) -> CheckedDraft:
         """The diagnostics of the draft in a request. Raises HTTPException."""
-        draft = await self._read(request, Draft)
+        draft = await self._read(request, DraftText)
         with self._turn():
             found = await self._run(_CHECK_SECONDS, trial.check_draft, self._beside(draft))
             return CheckedDraft(found)
@@ -118,7 +118,7 @@ class Drafts:
             text = f"the cluster could not be read in {_CLUSTER_SECONDS:g} s (paste a part of it)\n"
             raise web.HTTPServiceUnavailable(text=text) from None
 
-    def _beside(self, draft: Draft) -> trial.Draft:
+    def _beside(self, draft: DraftText) -> trial.Draft:
         """A draft with the policies in force."""
         read, objects = self._read_policies(), self._objects() or {}
         files = [

@@ -19,7 +19,7 @@ from aiohttp import web
 from engine.cache.names import KnownRows
 from engine.counting.groups import Mask
 from engine.decision.inspection import Contribution, Objection
-from engine.decision.journal import Journal, Record, concerned, recorded_counts
+from engine.decision.journal import DecisionRecord, Journal, concerned, recorded_counts
 from engine.decision.registry import Selection
 from engine.engine import Engine
 from engine.errors import DeadlineExceededError, EngineError, NotSyncedError
@@ -84,7 +84,7 @@ class Enforced(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _FoundPod:
     """What the event loop has found about a pod; the answer is made of it in a thread."""
 
     pod: str
@@ -94,7 +94,7 @@ class _Found:
     results: ClauseResults
     nearest: Sequence[NearestMiss]
     now: DecisionDetail
-    then: Record | None
+    then: DecisionRecord | None
     generation: int
     node: NodeExplanation | None
 
@@ -144,7 +144,7 @@ class Explainer:
             self._waiting -= 1
         return lambda: self._answer(found)
 
-    async def _found(self, namespace: str, name: str, node: str | None) -> _Found:
+    async def _found(self, namespace: str, name: str, node: str | None) -> _FoundPod:
         key = f"{namespace}/{name}"
         body, on = await self._pod(namespace, name)
         # What is enforced may change while this works; the texts are those of the inspection.
@@ -177,7 +177,9 @@ class Explainer:
         now = _decision(self._replica, key, at, selection, counts, results)
         journal = self._journal
         then = journal.find(namespace, name)
-        return _Found(key, on, at, policies, results, nearest, now, then, journal.generation, about)
+        return _FoundPod(
+            key, on, at, policies, results, nearest, now, then, journal.generation, about
+        )
 
     async def _pod(self, namespace: str, name: str) -> tuple[bytes, str]:
         """The pod as kube-scheduler would send it, and its node."""
@@ -240,7 +242,7 @@ class Explainer:
             scores_document(terms, index, self._values),
         )
 
-    def _answer(self, found: _Found) -> PodExplanation:
+    def _answer(self, found: _FoundPod) -> PodExplanation:
         then = None
         if found.then is not None:
             then = detail(self._replica, found.then, found.generation)

@@ -37,7 +37,7 @@ def page_files() -> Mapping[str, bytes]:
     }
 
 
-class Page:
+class PageFiles:
     """The handlers of the page."""
 
     def __init__(self) -> None:

@@ -17,7 +17,7 @@ from engine.program.program import Program
 from grammar.messages.diagnostics import Diagnostic
 from grammar.values.time import SECOND, Timestamp
 from policies.admission import CheckedObject
-from policies.resource import ClusterSpec, Manifest, Status
+from policies.resource import ClusterSpec, Manifest, PolicyStatus
 from policies.sugar import matches
 from policies.validation import CheckedFile, InForce, Validation, identity
 from server.answers.policy_answers import (
@@ -38,7 +38,7 @@ _TURN, _MOST_IN_FLIGHT = 50, 1000
 _NO_NUMBERS = PodNumbers(None, None, None, None, None)
 
 
-class Read(Protocol):
+class PolicyReading(Protocol):
     """What is enforced, and what it was read from."""
 
     @property
@@ -49,8 +49,8 @@ class Read(Protocol):
     def objects(self) -> Mapping[str, CheckedObject]: ...
 
 
-class _Object(msgspec.Struct):
-    status: Status = Status()
+class _StatusObject(msgspec.Struct):
+    status: PolicyStatus = PolicyStatus()
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class _Now:
     """
 
     at: str
-    read: Read
+    read: PolicyReading
     programs: Mapping[str, Program]
     expensive: frozenset[str]
     overruled: Mapping[str, Sequence[str]]
@@ -74,9 +74,9 @@ class _Now:
         if raw is None:
             return _NO_NUMBERS
         try:
-            status = msgspec.json.decode(raw, type=_Object).status
+            status = msgspec.json.decode(raw, type=_StatusObject).status
         except msgspec.MsgspecError:
-            status = Status()
+            status = PolicyStatus()
         flying = None
         if checked is not None and checked.manifest is not None:
             flying = sum(_selects(checked.manifest, pod) for pod in self.in_flight)
@@ -86,7 +86,7 @@ class _Now:
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _KnownPolicy:
     """A policy, or a file without one that can be read, with its file and what is wrong."""
 
     summary: PolicySummary
@@ -102,7 +102,7 @@ class PolicyStates:
         replica: str,
         engine: Engine,
         journal: Journal,
-        read: Callable[[], Read],
+        read: Callable[[], PolicyReading],
         objects: Callable[[], Mapping[str, bytes] | None],
         now: Callable[[], Timestamp] = Timestamp.now,
     ) -> None:
@@ -188,7 +188,7 @@ def _selects(manifest: Manifest, pod: Peer) -> bool:
     return is_inside and matches(manifest.spec.podSelector, pod.labels)
 
 
-def _every(now: _Now, address: str | None = None) -> Iterator[_Known]:
+def _every(now: _Now, address: str | None = None) -> Iterator[_KnownPolicy]:
     """Each policy, or those of one address, in the order of the files."""
     states: dict[object, State] = {
         identity(each.checked.policy): "last valid version in force" if each.stale else "in force"
@@ -215,7 +215,7 @@ def _known(
     namespace: str | None,
     state: State,
     found: Sequence[Diagnostic],
-) -> _Known:
+) -> _KnownPolicy:
     program = now.programs.get(address) if state != "not in force" else None
     errors = sum(each.severity == "error" for each in found)
     summary = PolicySummary(
@@ -232,4 +232,4 @@ def _known(
         overruledBy=now.overruled.get(address, ()),
         pods=now.numbers(file.source.name),
     )
-    return _Known(summary, file, found)
+    return _KnownPolicy(summary, file, found)

@@ -40,7 +40,7 @@ from grammar.values.time import Timestamp
 from policies.admission import check_stored
 from policies.documents import DocumentError, as_json
 from policies.editor.completion import NoSamples
-from policies.editor.document import Document, complete, document
+from policies.editor.document import EditedDocument, complete, document
 from policies.editor.meaning import meaning
 from policies.validation import CheckedFile, InForce, Validation, Validator, succeed
 from server.answers.draft_answers import ChangedPod, CompletedDraft, DescribedName, TriedDraft
@@ -189,7 +189,7 @@ def _checked(
     return problems(found.diagnostics, own), sources, stored, after
 
 
-def _document(draft: Draft, schema: Schema) -> Document:
+def _document(draft: Draft, schema: Schema) -> EditedDocument:
     _, _, _, validation = _checked(draft, schema)
     found = document(draft.name, validation, schema)
     assert found is not None, "the draft is among the files"

@@ -19,14 +19,14 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 from cachetools import LRUCache
 
-from engine.decision.journal import Journal, Record
+from engine.decision.journal import DecisionRecord, Journal
 from engine.errors import EngineError
 from grammar.messages.texts import shown
-from server.answers.view_answers import Status, detail, listing, summary
+from server.answers.view_answers import ReplicaStatus, detail, listing, summary
 from server.view.api_description import API, MOST_LISTED, description
 from server.view.drafts import MOST_BYTES, Drafts
 from server.view.explaining import Explainer
-from server.view.page_files import Page
+from server.view.page_files import PageFiles
 from server.view.policy_states import PolicyStates
 from server.view.z_pages import ZPages
 
@@ -68,7 +68,7 @@ class View:
         self,
         replica: str,
         journal: Journal,
-        status: Callable[[], Status],
+        status: Callable[[], ReplicaStatus],
         watched: Watched | None,
         explainer: Explainer,
         policies: PolicyStates,
@@ -228,19 +228,19 @@ class View:
                 silent = 0.0
                 yield b": nothing new\n\n"
 
-    def _decision(self, record: Record) -> bytes:
+    def _decision(self, record: DecisionRecord) -> bytes:
         """The event of a decision, which is made once for all who follow."""
         event = self._made.get(record.number)
         if event is None:
             event = self._made[record.number] = _event("decision", summary(record))
         return event
 
-    def _newer(self, number: int) -> tuple[Sequence[Record], int]:
+    def _newer(self, number: int) -> tuple[Sequence[DecisionRecord], int]:
         """The last decisions after this number, the oldest first, and the number of others."""
         made = self._journal.number - number
         if not made:
             return (), 0
-        found: list[Record] = []
+        found: list[DecisionRecord] = []
         for record in self._journal:
             if record.number > number:
                 found.append(record)
@@ -259,7 +259,7 @@ class View:
 def view_app(view: View, z_pages: ZPages) -> web.Application:
     """The application of the view."""
     app = web.Application(middlewares=[_only_own_pages], client_max_size=MOST_BYTES)
-    app.add_routes([*view.routes(), *z_pages.routes(), *Page().routes()])
+    app.add_routes([*view.routes(), *z_pages.routes(), *PageFiles().routes()])
     return app
 
 

@@ -34,7 +34,7 @@ from server.api_failures import ApiFailures
 from server.metrics.metrics import Metrics
 from server.runtime.cluster_runtime import Access, open_cluster
 from server.runtime.observers import LogObserver
-from server.runtime.policies import Policies
+from server.runtime.policies import PolicyReader
 from server.runtime.reloader import PolicyReloader
 from server.supervisor import Supervisor
 from tests.benchmarks.cluster_server import pod_lines
@@ -67,7 +67,7 @@ class Measured:
         self._log = logging.getLogger("benchmark")
         self._schema = load_schema()
         process = CheckingProcess(self._schema)
-        self._policies = Policies([folder / "room.policy"], self._schema, self._log, process)
+        self._policies = PolicyReader([folder / "room.policy"], self._schema, self._log, process)
         self._enforced = self._policies.read(None)
         assert self._enforced.in_force.policies
         self._http = aiohttp.ClientSession()

@@ -27,7 +27,7 @@ from server.http.health import Check
 from server.http.sockets import Shutdown, listening
 from server.metrics.metrics import Metrics
 from server.settings import Settings
-from server.verbs.bind import Binder
+from server.verbs.bind import PodBinder
 from tests.support.table_decider import TableDecider
 
 LOG = logging.getLogger("placet")
@@ -76,7 +76,7 @@ class Parts:
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
     checks: Sequence[Check] = ()
     cluster_size: int | None = None
-    binder: Binder | None = field(default_factory=RefusingBinder)
+    binder: PodBinder | None = field(default_factory=RefusingBinder)
     examiner: Examiner | None = None
     shutdown: Shutdown = field(default_factory=Shutdown)
     scheduler: str = "placet"

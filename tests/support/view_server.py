@@ -27,7 +27,7 @@ from grammar.tree.source import Source
 from policies.admission import CheckedObject, check_stored
 from policies.validation import CheckedFile, InForce, Validation, Validator, succeed
 from server.admission.checking_process import CheckingProcess
-from server.answers.view_answers import ClauseRejections, Latency, PolicyInForce, Status
+from server.answers.view_answers import ClauseRejections, Latency, PolicyInForce, ReplicaStatus
 from server.http.bodies import ByteBudget
 from server.http.connections import Connections
 from server.http.sockets import CONNECTIONS, listening
@@ -46,8 +46,8 @@ AT = "2026-11-21T12:00:00Z"
 PROTOCOL = "v4.channel.k8s.io"
 
 
-def status_of(replica: str, journal: Journal) -> Status:
-    return Status(
+def status_of(replica: str, journal: Journal) -> ReplicaStatus:
+    return ReplicaStatus(
         replica=replica,
         version="1.2.3",
         at=AT,
@@ -131,7 +131,7 @@ class Parts:
     replica: str = "placet-0"
     cluster: Cluster = field(default_factory=Cluster)
     ending: bool = False
-    status: Callable[[str, Journal], Status] = status_of
+    status: Callable[[str, Journal], ReplicaStatus] = status_of
     process: CheckingProcess = field(default_factory=lambda: CheckingProcess(SCHEMA))
 
     @cached_property

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from cli.command import CommandError
-from cli.doctor.configuration_text import Configuration, configurations
+from cli.doctor.configuration_text import SchedulerConfiguration, configurations
 from tests.support.scheduler_configs import Json, configuration
 
 TEXT = "kind: KubeSchedulerConfiguration\napiVersion: x\nextenders: []\n"
@@ -22,7 +22,7 @@ SPEC: Json = {
 MANIFEST: Json = {"apiVersion": "v1", "kind": "Pod", "spec": SPEC}
 
 
-def read(*texts: str, files: dict[str, str] | None = None) -> list[Configuration]:
+def read(*texts: str, files: dict[str, str] | None = None) -> list[SchedulerConfiguration]:
     return configurations([("s.yaml", text) for text in texts], (files or {}).get)
 
 

@@ -7,7 +7,7 @@ import pytest
 from grammar.meaning.schema import Schema, load_schema
 from grammar.tree.source import Source, Span
 from policies.editor.completion import NoSamples
-from policies.editor.document import Document, complete, document
+from policies.editor.document import EditedDocument, complete, document
 from policies.editor.meaning import Meaning, meaning
 from policies.editor.outline import Entry, outline
 from policies.validation import Validator
@@ -42,7 +42,7 @@ def schema() -> Schema:
     return load_schema()
 
 
-def made(text: str, schema: Schema) -> tuple[Document, int]:
+def made(text: str, schema: Schema) -> tuple[EditedDocument, int]:
     """The document of a text with a mark, beside another file; and the offset of the mark."""
     before, _, after = text.partition("^")
     sources = [Source("shop.policy", before + after), Source("spot.policy", OTHER)]

@@ -7,12 +7,12 @@ from collections.abc import Callable
 import msgspec
 from prometheus_client import CollectorRegistry
 
-from server.answers.view_answers import Status
+from server.answers.view_answers import ReplicaStatus
 from server.metrics.state_metrics import StateMetrics
 from tests.support.every_metric import full_status, look
 
 
-async def seen(status: Callable[[], Status]) -> Callable[..., float | None]:
+async def seen(status: Callable[[], ReplicaStatus]) -> Callable[..., float | None]:
     """The values after one look at the status."""
     registry, state = CollectorRegistry(), StateMetrics()
     registry.register(state)

@@ -10,7 +10,7 @@ from engine.decision.registry import Registry
 from grammar.checks.cluster_costs import UNKNOWN_SIZE, ClusterSize
 from grammar.meaning.schema import load_schema
 from policies.admission import lines
-from server.runtime.policies import EnforcedPolicies, Objects, Policies
+from server.runtime.policies import EnforcedPolicies, Objects, PolicyReader
 from tests.support.builders import Object, raw
 from tests.support.manifests import placement_policy
 from tests.support.served import PROCESSES
@@ -49,7 +49,7 @@ class Read:
     """The policies of a server, and what was enforced after the last look at the cluster."""
 
     def __init__(self) -> None:
-        self._policies = Policies([], load_schema(), LOG, PROCESSES[0])
+        self._policies = PolicyReader([], load_schema(), LOG, PROCESSES[0])
         self.objects = self._policies.objects
         self.last: EnforcedPolicies | None = None
 

@@ -15,7 +15,7 @@ from engine.objects.form_annotation import FORM
 from engine.objects.peer import Peer
 from engine.portable.label_conditions import Frozen
 from engine.program.policy_time import PolicyTimes
-from policies.resource import Condition, Status
+from policies.resource import PolicyStatus, StatusCondition
 from server.app import GATE as PATH
 from server.runtime.portable_pods import PortablePods
 from server.runtime.status_reporting import Statuses
@@ -102,7 +102,7 @@ def peer(name: str, annotation: str = "", **more: Any) -> Peer:
     return ObjectCodec(SCHEMA, {FORM}).peer(builders.raw(value))
 
 
-def status(cache: Cache, spec: Object) -> tuple[Status, str]:
+def status(cache: Cache, spec: Object) -> tuple[PolicyStatus, str]:
     """The status of the policy shop/web, and its digest."""
     read = Read()
     objects = stored("", spec=spec)
@@ -115,7 +115,7 @@ def status(cache: Cache, spec: Object) -> tuple[Status, str]:
     return report.wanted, program.digest
 
 
-def condition(found: Status) -> Condition:
+def condition(found: PolicyStatus) -> StatusCondition:
     (portable,) = (each for each in found.conditions if each.type == "Portable")
     return portable
 

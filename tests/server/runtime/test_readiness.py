@@ -9,7 +9,7 @@ from engine.cache.cache import Cache
 from engine.cluster.status_writer import Reported, with_times
 from engine.errors import DeadlineExceededError
 from engine.program.frame import Evaluation, Frame
-from policies.resource import Condition, Status
+from policies.resource import PolicyStatus, StatusCondition
 from server.runtime.status_reporting import Statuses, readiness_news
 from tests.server.runtime.test_objects import READY, Read, stored
 
@@ -31,7 +31,7 @@ class Server:
     def __init__(self) -> None:
         self._read = Read()
         self._statuses = Statuses(CACHE, no_time)
-        self._written = Status()
+        self._written = PolicyStatus()
 
     def edit(self, rules: str, generation: int) -> Reported:
         written = msgspec.to_builtins(self._written)
@@ -43,7 +43,7 @@ class Server:
         return report
 
 
-def ready(report: Reported) -> Condition:
+def ready(report: Reported) -> StatusCondition:
     (found,) = (each for each in report.wanted.conditions if each.type == "Ready")
     return found
 

@@ -25,7 +25,7 @@ from grammar.meaning.schema import load_schema
 from server.http.tls import Credentials
 from server.metrics.metrics import Metrics
 from server.runtime.cluster_runtime import Access
-from server.runtime.configuration_reloader import Configuration, ConfigurationFile
+from server.runtime.configuration_reloader import ConfigurationFile, ServerConfiguration
 from server.runtime.server_runtime import Options, serve
 from server.settings import SelfSigned, Settings, TlsFiles
 from tests.e2e.waiting import free_port
@@ -147,7 +147,7 @@ def documented() -> set[str]:
     return {name for row in rows for name in re.findall(r"`([^`]+)`", row)}
 
 
-def unread() -> Configuration:
+def unread() -> ServerConfiguration:
     raise AssertionError("the file does not change")
 
 
