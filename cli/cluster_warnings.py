@@ -14,6 +14,7 @@ from functools import partial
 
 from cli.command import CommandError
 from cli.world import Cluster, frame
+from engine.cards.card_functions import with_cards
 from engine.objects.codec import ObjectCodec
 from grammar.checker.policy_checker import Checked
 from grammar.checks.clause_numbers import vanishing_percentages_of
@@ -74,7 +75,7 @@ class ClusterWarnings:
                 conditions = (checked.policy.selector, clause.when)
                 if workload is None or workload.replicas is None:
                     continue
-                environment = checked.environment
+                environment = with_cards(checked.environment)
                 if all(c is None or evaluate(c, variables, environment) for c in conditions):
                     found[f"{asked.namespace}/{workload.name}"] = workload.replicas
         return found

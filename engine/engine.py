@@ -20,9 +20,11 @@ import numpy as np
 from engine.cache.names import KnownRows
 from engine.cache.node_table import NodeRows, NodeTable, NodeView, without
 from engine.cache.snapshot import Snapshot
+from engine.cards.fragmentation import CardShape, Mix
 from engine.counting.count_clauses import CountClauses
 from engine.counting.in_flight_pods import DEFAULT_SCHEDULERS, InFlightPods, Schedulers
-from engine.decision import filtering
+from engine.decision import card_choice, filtering
+from engine.decision.card_choice import CardUse, Sums
 from engine.decision.filtering import FilterMemo
 from engine.decision.inspection import Inspection
 from engine.decision.journal import Journal
@@ -55,13 +57,10 @@ from engine.errors import (
 from engine.objects.codec import ObjectCodec
 from engine.objects.peer import Peer, rooted
 from engine.objects.request_pod import NO_EXEMPTIONS, Exemptions, RequestPod, RequestPodReader
-from engine.program import card_choice
-from engine.program.card_choice import CardUse, Sums
 from engine.program.frame import Evaluation, Floats, Frame, Points
 from engine.program.policy_time import CallTime, PolicyTimes
 from engine.program.program import CountProgram, FilterProgram, Program
 from grammar.messages.texts import MOST_ERROR, cut, shown
-from grammar.values.cards import CardShape, Mix
 from grammar.values.time import SECOND, Timestamp
 
 # The time of one portion of work for which nobody waits, and the most portions of one piece of it.

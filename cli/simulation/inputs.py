@@ -25,8 +25,7 @@ from engine.cache.cluster_file import ClusterFileError, documents
 from engine.cache.snapshot import ENDED
 from engine.errors import BadObjectError
 from engine.objects.codec import ObjectCodec
-from engine.simulation.arrivals import grown, shuffled
-from engine.simulation.cycle import Simulation, Waiting, waiting
+from engine.simulation.cycle import Simulation, Waiting, grown, shuffled, waiting
 from engine.simulation.node_resources import CPU, NodeResources
 from grammar.meaning.schema import Schema
 

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable
 
 from cachetools import LRUCache
 
+from engine.cards.node_cards import CardPod, Claim
+from engine.decision.card_choice import demand
 from engine.objects.peer import Peer, placed_pod
-from engine.program.card_choice import demand
 from engine.program.frame import Frame
 from engine.program.program import CardsProgram, Program
-from grammar.values.cards import CardPod, Claim
 from grammar.values.errors import EvaluationError
 from grammar.values.time import Timestamp
 

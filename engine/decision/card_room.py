@@ -14,13 +14,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.cache.node_table import NodeRows, NodeTable
+from engine.cards.node_cards import Demand
 from engine.counting.groups import Headroom
 from engine.counting.in_flight_pods import HeldCards, InFlightPod
+from engine.decision.card_choice import demands
 from engine.decision.scoring import ScoreMemo
-from engine.program.card_choice import demands
 from engine.program.frame import Evaluation
 from engine.program.program import CardsProgram, ScoreProgram, applies
-from grammar.values.cards import Demand
 
 
 class SpareMemo(ScoreMemo):

@@ -17,6 +17,8 @@ from cachetools import LRUCache
 
 from engine.cache.node_table import NodeRows, NodeTable, NodeView, view_of
 from engine.cache.snapshot import Snapshot
+from engine.cards.card_functions import CardFacts
+from engine.cards.fragmentation import Mix
 from engine.counting.pod_counter import CountContext, KnownPods
 from engine.decision.card_claims import CardClaims
 from engine.decision.plan import Plan, SharedMemos
@@ -28,7 +30,6 @@ from engine.objects.request_pod import Exemptions, RequestPod
 from engine.program.frame import Evaluation, Frame
 from engine.program.policy_time import CallTime
 from grammar.messages.texts import shown
-from grammar.values.cards import CardFacts, Mix
 from grammar.values.errors import EvaluationError
 from grammar.values.time import NEVER, Timestamp
 

@@ -12,11 +12,11 @@ from logging import Logger
 
 from engine.cache.node_table import NodeView
 from engine.cache.snapshot import Snapshot
+from engine.cards.node_cards import Card
+from engine.decision.card_choice import CardUse
 from engine.engine import Engine
 from engine.objects.peer import key_of
-from engine.program.card_choice import CardUse
 from grammar.messages.texts import shown
-from grammar.values.cards import Card
 
 _SECONDS = 15.0
 # The nodes between two turns.

@@ -10,9 +10,9 @@ import asyncio
 from collections import deque
 
 from engine.cache.cache import Cache
+from engine.cards.fragmentation import CardShape
+from engine.decision.card_choice import taken_shapes
 from engine.engine import Engine
-from engine.program.card_choice import taken_shapes
-from grammar.values.cards import CardShape
 
 # The pods that count of each clause: the last ones by the time of their creation.
 MOST_PODS = 10_000

@@ -19,10 +19,12 @@ import numpy.typing as npt
 import pytest
 
 from engine.cache.cache import Cache
+from engine.cards.card_functions import CardFacts
+from engine.cards.fragmentation import Mix
+from engine.cards.node_cards import TAKEN, Taken, annotation
 from engine.decision.scoring import value
 from engine.engine import Engine
 from engine.objects.codec import ObjectCodec
-from grammar.values.cards import TAKEN, CardFacts, Mix, Taken, annotation
 from tests.benchmarks.results import AtMost, Record
 from tests.support import builders
 from tests.support.engines import (

@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
+from engine.cards.node_cards import TAKEN
 from engine.decision.registry import Registry
 from engine.engine import Engine
 from engine.objects.codec import ObjectCodec
 from engine.program.needs import needs
 from engine.program.policy_compiler import compile_policy
 from grammar.tree.source import Source
-from grammar.values.cards import TAKEN
 from grammar.values.time import Timestamp
 from policies.validation import Validator
 from tests.support import builders

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.cache.cache import Cache
+from engine.cards.node_cards import TAKEN, taken
 from engine.cluster.binding import Binder, Binding
 from engine.counting.in_flight_pods import Schedulers
 from engine.decision.recent_answers import LastAnswers
@@ -20,7 +21,6 @@ from engine.engine import Engine
 from engine.errors import ApiUnreachableError, EngineError, HandoverError, WaitingError
 from engine.objects.codec import ObjectCodec
 from grammar.meaning.schema import load_schema
-from grammar.values.cards import TAKEN, taken
 from tests.support import builders
 from tests.support.binding_api import BindingApi, Fault
 from tests.support.engines import Known, Silent, cache_of, registry_of

@@ -8,9 +8,9 @@ import logging
 import pytest
 
 from engine.cache.cache import Cache
+from engine.cards.node_cards import TAKEN, Taken, annotation
 from engine.engine import Engine
 from engine.objects.codec import ObjectCodec
-from grammar.values.cards import TAKEN, Taken, annotation
 from server.runtime.card_report import CardReport
 from tests.support import builders
 from tests.support.engines import SCHEMA, Known, Silent, registry_of

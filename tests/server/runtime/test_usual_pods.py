@@ -6,9 +6,10 @@ import asyncio
 import math
 
 from engine.cache.cache import Cache
+from engine.cards.fragmentation import CardShape
+from engine.cards.node_cards import TAKEN, Taken, annotation
 from engine.engine import Engine
 from engine.objects.codec import ObjectCodec
-from grammar.values.cards import TAKEN, CardShape, Taken, annotation
 from server.runtime.usual_pods import MOST_PODS, UsualPods
 from tests.support import builders
 from tests.support.engines import SCHEMA, Known, Silent, registry_of

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.cards.fragmentation import CardShape
+from engine.cards.node_cards import TAKEN, Taken, annotation, taken
+from engine.decision.card_choice import shape
 from engine.decision.preemption import Victims
 from engine.engine import Engine
 from engine.objects.codec import ObjectCodec
-from engine.program.card_choice import shape
-from grammar.values.cards import TAKEN, CardShape, Taken, annotation, taken
 from tests.support import builders
 from tests.support.engines import (
     SCHEMA,

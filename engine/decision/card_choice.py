@@ -10,23 +10,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
+from engine.cards.card_functions import CardFacts
+from engine.cards.fragmentation import CardShape
+from engine.cards.node_cards import TAKEN, Cards, Demand, Taken, annotation, holders, taken
 from engine.errors import RefusedError, WaitingError
 from engine.objects.peer import Peer
 from engine.objects.resources import Resources
 from engine.program.frame import Evaluation, Frame
 from engine.program.program import CardsProgram, applies
 from grammar.messages.texts import shown
-from grammar.values.cards import (
-    TAKEN,
-    CardFacts,
-    Cards,
-    CardShape,
-    Demand,
-    Taken,
-    annotation,
-    holders,
-    taken,
-)
 from grammar.values.errors import EvaluationError, MissingError
 
 
