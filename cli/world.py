@@ -30,6 +30,7 @@ from engine.cache.cluster_file import (
 from engine.cache.informers import Needs
 from engine.cache.node_table import NodeView
 from engine.cache.snapshot import Snapshot
+from engine.decision.after import AfterDecision
 from engine.decision.journal import Journal
 from engine.decision.registry import Registry
 from engine.engine import Engine
@@ -39,6 +40,7 @@ from engine.objects.request_pod import SYSTEM_NAMESPACES, Exemptions
 from engine.program.frame import Frame
 from engine.program.needs import needs
 from engine.program.policy_compiler import compile_policy
+from engine.program.policy_time import DecisionTime
 from grammar.checker.policy_checker import Checked
 from grammar.checks.cluster_costs import UNKNOWN_SIZE
 from grammar.meaning.schema import Schema, load_schema
@@ -321,8 +323,8 @@ def engine(
         codec,
         Silent(),
         exemptions=Exemptions(SYSTEM_NAMESPACES, by_annotation=True),
-        journal=journal,
-        now=lambda: cluster.now,
+        time=DecisionTime(now=lambda: cluster.now),
+        after=AfterDecision(journal=journal),
     )
 
 

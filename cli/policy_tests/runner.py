@@ -29,6 +29,7 @@ from engine.errors import EngineError
 from engine.objects.codec import ObjectCodec
 from engine.program.needs import needs
 from engine.program.policy_compiler import compile_policy
+from engine.program.policy_time import DecisionTime
 from engine.program.program import Program
 from grammar.checker.policy_checker import Checked
 from grammar.meaning.schema import Schema
@@ -180,8 +181,7 @@ class FixtureEngine:
             fixture.cluster,
             codec,
             Silent(),
-            clock=lambda: next(clock),
-            now=lambda: fixture.now,
+            time=DecisionTime(lambda: next(clock), lambda: fixture.now),
         )
         pod = fixture.cluster.pods.pod(fixture.pod.key)
         self._uid = pod.uid if pod is not None else ""

@@ -115,11 +115,11 @@ def prepare(
         pods = shuffled(pods, order)
     made = engine(read.registry, cluster, codec)
     if read.registry.cards:
-        pods = [replace(each, cards=made.card_demand(each.body)) for each in pods]
+        pods = [replace(each, cards=made.cards.demand(each.body)) for each in pods]
     resource = conditions.resource
     if conditions.grow is not None:
         views = list(cluster.pods.snapshot().nodes.values())
-        nodes = NodeResources(views, cards=made.card_sums(views))
+        nodes = NodeResources(views, cards=made.cards.sums(views))
         try:
             most = int(nodes.allocatable(resource) * conditions.grow)
             pods = grown(pods, order, codec, resource, most)

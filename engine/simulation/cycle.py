@@ -179,14 +179,14 @@ class Simulation:
         cache.add_event_handler(engine.in_flight.pod_changed)
         for each in pods:
             cache.put_pod(each.peer)
-        if engine.registry.cards:
-            engine.measure_by(engine.card_shapes(each.body for each in pods))
+        if engine.cards.are_used:
+            engine.cards.measure_by(engine.cards.shapes(each.body for each in pods))
         views = cache.snapshot().nodes
         # In this order, because of ties.
         names = sorted(views)
         self.names: Sequence[str] = order.sample(names, len(names)) if order else names
         nodes = [views[name] for name in self.names]
-        cards = engine.card_sums(nodes) if engine.registry.cards else ()
+        cards = engine.cards.sums(nodes) if engine.cards.are_used else ()
         self.resources = NodeResources(nodes, ignored, cards)
         self._eligibility = NodeEligibility(nodes)
 
@@ -236,7 +236,7 @@ class Simulation:
 
     def _bind(self, pod: Waiting, needed: ResourceDemand, policy: str, row: int) -> Placed:
         node, placed = self.names[row], pod.peer
-        if self._engine.registry.cards:
+        if self._engine.cards.are_used:
             given = self._engine.admit(pod.body, node, math.inf).annotations
             placed = msgspec.structs.replace(placed, annotations={**placed.annotations, **given})
         placed = msgspec.structs.replace(placed, nodeName=node, phase="Running")

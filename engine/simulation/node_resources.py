@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.cache.node_table import NodeView
-from engine.decision.card_choice import Sums
+from engine.decision.card_questions import Sums
 from engine.objects.peer import Peer
 from grammar.values.quantity import NANO, Quantity
 

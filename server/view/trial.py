@@ -32,6 +32,7 @@ from engine.objects.peer import key_of
 from engine.objects.request_pod import SYSTEM_NAMESPACES, Exemptions
 from engine.program.needs import needs
 from engine.program.policy_compiler import compile_policy
+from engine.program.policy_time import DecisionTime
 from grammar.checker.policy_checker import Checked
 from grammar.checks.cluster_costs import UNKNOWN_SIZE
 from grammar.meaning.schema import Schema
@@ -204,7 +205,7 @@ def _engine(policies: Sequence[Checked], cache: Cache, codec: ObjectCodec) -> En
         codec,
         _Unobserved(),
         exemptions=Exemptions(SYSTEM_NAMESPACES, by_annotation=True),
-        now=lambda: now,
+        time=DecisionTime(now=lambda: now),
     )
 
 

@@ -88,7 +88,7 @@ def world(clauses: str, sizes: Sequence[int] = SIZES) -> tuple[Cache, Engine]:
         for card in range(0, CARDS, 2):
             cache.put_pod(CODEC.peer(pod(f"{name}-{card}", dice.choice(sizes), name, card)))
     engine = Engine(registry_of(policy(clauses)), Known(cache), CODEC, Silent())
-    engine.measure_by(engine.card_shapes(usual_pods()))
+    engine.cards.measure_by(engine.cards.shapes(usual_pods()))
     return cache, engine
 
 
@@ -161,7 +161,7 @@ def full_passes(sizes: Sequence[int] = SIZES) -> tuple[float, float]:
     It works out what the policy does: the values of its score are the same.
     """
     cache, engine = world(FRAGMENTATION, sizes)
-    mix = Mix(engine.card_shapes(usual_pods())["gpu"])
+    mix = Mix(engine.cards.shapes(usual_pods())["gpu"])
     (program,) = programs_of(policy(FRAGMENTATION))
     frame = frame_of(new_pod("new", 500))
     frame.cardFacts = CardFacts({"gpu": mix})

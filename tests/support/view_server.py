@@ -16,6 +16,7 @@ from aiohttp import WSMsgType, web
 from prometheus_client import CollectorRegistry
 
 from engine.cache.informers import Needs
+from engine.decision.after import AfterDecision
 from engine.decision.journal import Journal
 from engine.decision.registry import Registry
 from engine.engine import Engine
@@ -139,7 +140,13 @@ class Parts:
         if self.cluster.engine is not None:
             return self.cluster.engine
         registry = Registry(map(compile_policy, self.cluster.policies))
-        return Engine(registry, Known(cache_of([node("n")])), CODEC, Silent(), journal=self.journal)
+        return Engine(
+            registry,
+            Known(cache_of([node("n")])),
+            CODEC,
+            Silent(),
+            after=AfterDecision(journal=self.journal),
+        )
 
 
 def explainer_of(parts: Parts) -> Explainer:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from engine.cards.node_cards import TAKEN, Claim, Demand
-from engine.decision.card_claims import CardClaims
+from engine.decision.card_room import CardClaims
 from engine.decision.registry import Registry
 from engine.decision.verdict import Feasible
 from engine.engine import Engine

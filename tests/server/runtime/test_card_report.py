@@ -43,7 +43,7 @@ def nodes(known: Cache, cards: int) -> None:
 
 async def watched(engine: Engine, known: Cache, looks: int = 1) -> CardReport:
     """The report after some looks."""
-    report = CardReport(engine, known.snapshot, LOG, seconds=0.0)
+    report = CardReport(engine.cards, known.snapshot, LOG, seconds=0.0)
     following = asyncio.create_task(report.follow())
     for _ in range(3 * looks):
         await asyncio.sleep(0.001)
