@@ -27,6 +27,7 @@ from engine.cluster.status_writer import Reported
 from engine.counting.in_flight_pods import Schedulers
 from engine.counting.share_status import PodCounts, ShareStatus
 from engine.decision.recent_answers import RejectedPods
+from engine.enforced import EnforcedPolicies
 from engine.engine import Engine
 from engine.errors import (
     ApiError,
@@ -55,7 +56,6 @@ from policies.resource import (
 )
 from policies.sugar import CLAUSE, matches
 from policies.validation import CheckedFile
-from server.runtime.policies import EnforcedPolicies
 from server.runtime.ungated import UngatedPods
 
 GROUP_PATH = "/apis/placement-policy.scheduling.x-k8s.io/v1"
