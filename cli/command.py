@@ -11,6 +11,7 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
+from grammar.messages.diagnostics import UserError
 from grammar.values.errors import EvaluationError
 from grammar.values.quantity import NANO, Quantity
 from grammar.values.time import SECOND, Duration
@@ -29,13 +30,8 @@ class Exit(IntEnum):
     INTERRUPTED = 130
 
 
-class CommandError(Exception):
-    """An error that ends a command with `Exit.ERROR`: one sentence and a hint."""
-
-    def __init__(self, message: str, hint: str = "") -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
+class CommandError(UserError):
+    """An error that ends a command with `Exit.ERROR`, as every UserError does."""
 
 
 def add_context_arguments(parser: argparse._ActionsContainer, use: str) -> None:

@@ -20,7 +20,7 @@ from cli.command import CommandError
 from cli.doctor.gate_checks import Marking
 from cli.explanation.pending import event_time
 from cli.version import version
-from cli.world import Documents
+from engine.cache.cluster_copy import ClusterDocuments
 from engine.cache.informers import CONTROLLERS, NAMESPACES, NODES, PODS, POLICIES
 from engine.cache.list_watch import PAGE, ContinueExpiredError, GarbageError, Resource, pages
 from engine.cluster.client import ApiClient, connect
@@ -47,7 +47,7 @@ class Found:
     missing rights; `lacks_namespaces` and `lacks_workloads` those that only some policies need.
     """
 
-    documents: Documents | None
+    documents: ClusterDocuments | None
     policies: Mapping[str, bytes]
     lacks: tuple[str, ...]
     lacks_namespaces: tuple[str, ...] = ()
@@ -139,7 +139,7 @@ class LiveCluster:
         if may_decide:
             file = Path(self.name)
             read = [(file, each) for each in contents]
-            documents = Documents([file], read, Timestamp.now(), policies)
+            documents = ClusterDocuments([file], read, Timestamp.now(), policies)
         namespaces = tuple(r for kind, r in optional.items() if kind == "Namespace")
         workloads = tuple(r for kind, r in optional.items() if kind != "Namespace")
         return Found(documents, policies, tuple(lacks), namespaces, workloads)

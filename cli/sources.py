@@ -18,8 +18,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cli.command import CommandError, add_context_arguments
-from cli.world import Cluster, NamedPod, Policies, World, in_force, named_pod, policy_files
+from cli.world import World, in_force, named_pod, policy_files
 from cli.world import read_world as read_files
+from engine.cache.cluster_copy import ClusterCopy, NamedPod
+from engine.enforced import EnforcedPolicies
 from engine.objects.codec import ObjectCodec
 from grammar.meaning.schema import Schema, load_schema
 
@@ -128,7 +130,7 @@ def live_world(live: LiveCluster, args: argparse.Namespace, namespace: str) -> W
 
 def live_policies(
     found: Found, paths: Sequence[Path] | None, schema: Schema
-) -> tuple[Policies, tuple[str, ...]]:
+) -> tuple[EnforcedPolicies, tuple[str, ...]]:
     """The policies of files and of the cluster; and the rights that they lack."""
     sources, objects = policy_files(paths or ())
     policies, lacks = in_force(sources, {**found.policies, **objects}, schema), found.lacks
@@ -182,7 +184,7 @@ def pod_namespace(args: argparse.Namespace) -> str:
     return args.namespace or ""
 
 
-def asked_pod(args: argparse.Namespace, cluster: Cluster, live: LiveCluster | None) -> NamedPod:
+def asked_pod(args: argparse.Namespace, cluster: ClusterCopy, live: LiveCluster | None) -> NamedPod:
     """The pod of a command. Raises CommandError."""
     name: str | None = args.pod
     if name is not None and args.pod_file is None:

@@ -81,16 +81,27 @@ class EnforcedPolicies:
         A policy whose file has changed since has none.
         """
         active = {id(each.checked) for each in self.in_force.active}
-        found = []
-        for file in self.validation.files:
-            if kept := tuple(checked for checked in file.policies if id(checked) in active):
-                found.append(replace(file, policies=kept))
-        for name, each in self.stored.items():
-            kept = tuple(checked for checked in each.remembered if id(checked) in active)
-            if kept:
-                source = Source(name, _version_in_force(each).rules)
-                found.append(CheckedFile(source, whole=True, policies=kept, tests=(), unread=()))
-        return found
+
+        def active_of(policies: Sequence[Checked]) -> tuple[Checked, ...]:
+            return tuple(checked for checked in policies if id(checked) in active)
+
+        written = (
+            replace(file, policies=kept)
+            for file in self.validation.files
+            if (kept := active_of(file.policies))
+        )
+        remembered = (
+            CheckedFile(
+                Source(name, _version_in_force(each).rules),
+                whole=True,
+                policies=kept,
+                tests=(),
+                unread=(),
+            )
+            for name, each in self.stored.items()
+            if (kept := active_of(each.remembered))
+        )
+        return [*written, *remembered]
 
     @property
     def broken(self) -> Sequence[BrokenPolicy]:

@@ -31,14 +31,8 @@ from cli.sources import (
     require_cluster,
     warn_of,
 )
-from cli.world import (
-    NamedPod,
-    World,
-    add_arguments,
-    add_pod_arguments,
-    in_force,
-    read_world,
-)
+from cli.world import World, add_arguments, add_pod_arguments, in_force, read_world
+from engine.cache.cluster_copy import NamedPod
 from grammar.meaning.schema import load_schema
 from grammar.messages.diagnostics import nearest
 from server.answers.view_answers import DecisionDetail

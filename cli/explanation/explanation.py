@@ -7,11 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from cli.command import CommandError
-from cli.world import NamedPod, World, engine
+from cli.world import World
+from engine.cache.cluster_copy import NamedPod
 from engine.decision.inspection import Contribution
 from engine.decision.verdict import Feasible, Verdict
 from engine.errors import BadObjectError, EngineError
 from engine.explanation.written import ClauseResults, WrittenClauses
+from engine.offline import offline_engine
 
 
 class UndecidedError(CommandError):
@@ -45,7 +47,7 @@ def explain(world: World, pod: NamedPod) -> Explanation:
     Raises UndecidedError for a pod of a policy that is not in force, and CommandError for a
     malformed one.
     """
-    extender = engine(world.policies.registry, world.cluster, world.codec)
+    extender = offline_engine(world.policies.registry, world.cluster, world.codec)
     names = sorted(world.cluster.snapshot().table.rows)
     try:
         inspection = extender.inspect(pod.body)
@@ -70,5 +72,4 @@ def explain(world: World, pod: NamedPod) -> Explanation:
 
 def written_clauses(world: World) -> WrittenClauses:
     """The clauses of the policies of a world."""
-    validation = world.policies.validation
-    return WrittenClauses(validation.policies, validation.files)
+    return WrittenClauses(world.policies.policies, world.policies.texts)

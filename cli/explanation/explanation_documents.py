@@ -8,7 +8,8 @@ import msgspec
 
 from cli.explanation.explanation import Explanation, written_clauses
 from cli.explanation.pending import Cause
-from cli.world import NamedPod, World
+from cli.world import World
+from engine.cache.cluster_copy import NamedPod
 from engine.explanation.evidence import clauses_on, scores_on
 from engine.explanation.evidence_document import clauses_document, scores_document
 from engine.explanation.value_text import Values

@@ -10,7 +10,7 @@ import msgspec
 from cli.console import Part, table
 from cli.explanation.pending import Cause, event_time, pod_scheduled
 from cli.render import excerpt
-from cli.world import BrokenPolicy
+from engine.enforced import BrokenPolicy
 
 Json = dict[str, Any]
 _EVENTS = 3

@@ -15,9 +15,9 @@ from typing import Any, Literal
 from cli.command import mapping, mappings
 from cli.explanation.explanation import Explanation
 from cli.render import counted, excerpt
-from cli.world import BrokenPolicy
 from engine.decision.placement import NOT_BOUND
 from engine.decision.verdict import FURTHER, Feasible
+from engine.enforced import BrokenPolicy
 from engine.objects.peer import DEFAULT_SCHEDULER
 from engine.program.program import FilterProgram
 from grammar.messages.texts import named

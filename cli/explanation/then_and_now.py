@@ -13,9 +13,11 @@ from typing import Literal as OneOf
 
 from cli.console import Part, table
 from cli.explanation.decision_layout import passed
-from cli.world import NamedPod, World, engine
+from cli.world import World
+from engine.cache.cluster_copy import NamedPod
 from engine.decision.journal import Journal
 from engine.errors import EngineError
+from engine.offline import offline_engine
 from server.answers.view_answers import DecisionDetail, detail
 from server.view.changes import changes
 
@@ -26,7 +28,7 @@ _HERE = "here"
 def decision_now(world: World, pod: NamedPod) -> DecisionDetail:
     """What would be decided about a pod and every node of a world, in the form of the view."""
     journal = Journal(now=lambda: world.cluster.now)
-    extender = engine(world.policies.registry, world.cluster, world.codec, journal)
+    extender = offline_engine(world.policies.registry, world.cluster, world.codec, journal=journal)
     names = sorted(world.cluster.snapshot().table.rows)
     with suppress(EngineError):  # it is in the journal
         extender.filter(pod.body, names, None, math.inf)

@@ -20,14 +20,15 @@ from typing import assert_never
 from cli.policy_tests.coverage import Coverage
 from cli.policy_tests.fixture import BadTestError, Fixture, FixtureBuilder, bad_test
 from cli.render import Finding
-from cli.world import Documents, Silent
+from engine.cache.cluster_copy import ClusterDocuments
 from engine.decision.inspection import Inspection
 from engine.decision.registry import Registry
 from engine.decision.verdict import Failed, Feasible, Rejected, Verdict, message_of
-from engine.engine import Engine
+from engine.enforced import needs_of
 from engine.errors import EngineError
 from engine.objects.codec import ObjectCodec
-from engine.program.needs import needs
+from engine.objects.request_pod import NO_EXEMPTIONS
+from engine.offline import offline_engine
 from engine.program.policy_compiler import compile_policy
 from engine.program.program import Program
 from grammar.checker.policy_checker import Checked
@@ -121,12 +122,11 @@ class Runner:
     """Runs the tests of a collection, and records their coverage."""
 
     def __init__(
-        self, collection: Collection, schema: Schema, running: Documents | None = None
+        self, collection: Collection, schema: Schema, running: ClusterDocuments | None = None
     ) -> None:
         """`running` is a running cluster, which stands for the `cluster` files of the tests."""
         policies = [p for suite in collection.suites for p in suite.policies]
-        read = needs(part.policy for p in policies for part in (p, *p.uses))
-        self._codec = ObjectCodec(schema, read.annotations)
+        self._codec = ObjectCodec(schema, needs_of(policies).annotations)
         self._fixtures = FixtureBuilder(schema, self._codec, running)
         self.coverage = Coverage(collection.files)
 
@@ -175,13 +175,13 @@ class FixtureEngine:
     def __init__(self, registry: Registry, fixture: Fixture, codec: ObjectCodec) -> None:
         clock = count(step=_HOUR_SECONDS)
         self._fixture = fixture
-        self._engine = Engine(
+        self._engine = offline_engine(
             registry,
             fixture.cluster,
             codec,
-            Silent(),
+            # A test is about the rules, also for pods about which a server would not ask them.
+            exemptions=NO_EXEMPTIONS,
             clock=lambda: next(clock),
-            now=lambda: fixture.now,
         )
         pod = fixture.cluster.pods.pod(fixture.pod.key)
         self._uid = pod.uid if pod is not None else ""

@@ -18,7 +18,7 @@ from cli.render import counted
 from cli.repl import evaluation, saved_test, verdicts
 from cli.repl.notebook import NAME
 from cli.repl.session import ClusterOrigin, ReplSession, Reply
-from cli.world import read_pod
+from engine.cache.cluster_copy import read_pod
 from engine.cache.cluster_file import SUFFIXES
 from grammar.messages.diagnostics import nearest
 from grammar.syntax.parser import parse_file

@@ -85,7 +85,7 @@ def _files(begun: str) -> list[Offer]:
 
 def _code(session: ReplSession, text: str, offset: int) -> list[Candidate]:
     """The candidates for an expression or a policy that starts at an offset."""
-    policies = {name: at.policy for name, at in usable(session.policies.validation.files).items()}
+    policies = {name: at.policy for name, at in usable(session.policies.texts).items()}
     around = Surroundings(session.environment, policies, SessionSamples(session))
     found = completion.complete(around, text[offset:], STARTS[:1] if offset else STARTS)
     # Tests belong into files.

@@ -73,7 +73,7 @@ def cost(session: ReplSession, text: str) -> Iterator[Reply]:
     # Definitions cost nothing by themselves.
     found = [
         (checked, file.source)
-        for file in session.policies.validation.files
+        for file in session.policies.texts
         for checked in file.policies
         if not all(isinstance(item, Let | Def) for item in checked.policy.items)
     ]

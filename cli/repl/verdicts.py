@@ -24,7 +24,8 @@ from cli.expressions import Evaluator, Failure
 from cli.policy_tests.fixture import to_json
 from cli.render import counted
 from cli.repl.session import FindingsError, ReplSession, Reply
-from cli.world import NamedPod, World
+from cli.world import World
+from engine.cache.cluster_copy import NamedPod
 from engine.decision.verdict import Feasible, message_of
 from engine.errors import BadObjectError
 from grammar.messages.diagnostics import Diagnostic

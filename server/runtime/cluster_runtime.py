@@ -42,11 +42,11 @@ from grammar.values.time import SECOND, Timestamp
 from server.api_failures import ApiFailures
 from server.http.health import Check
 from server.runtime.card_report import CardReport
+from server.runtime.file_cluster import leave_uncollected
 from server.runtime.observers import LogObserver
 from server.runtime.reloader import PolicyReloader
 from server.runtime.status_reporting import PortabilityOf, StatusReporter
 from server.runtime.usual_pods import UsualPods
-from server.runtime.views import leave_uncollected
 from server.supervisor import Supervisor, end
 
 # The pause between two looks at kube-scheduler's Lease and at pods whose time is over.

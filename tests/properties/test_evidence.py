@@ -10,7 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cli.explanation.explanation import Explanation, explain, written_clauses
-from cli.world import Documents, World, compiled
+from cli.world import World
+from engine.cache.cluster_copy import ClusterDocuments
+from engine.enforced import enforced
 from engine.explanation.evidence import CountEvidence, Traced, clauses_on, scores_on
 from engine.explanation.written import Written
 from grammar.meaning.environment import Environment
@@ -52,8 +54,8 @@ def world_of(policies: list[str], pod: dict[str, Any], cluster: Cluster) -> Worl
         *({"apiVersion": "v1", "kind": "Pod", **item} for item in (*pods, pod)),
     ]
     file = Path("cluster.json")
-    documents = Documents([file], [(file, raw(kubectl_list(items)))])
-    made = compiled(validation, validation.policies)
+    documents = ClusterDocuments([file], [(file, raw(kubectl_list(items)))])
+    made = enforced(validation)
     return World(SCHEMA, CODEC, documents.cluster(CODEC), made)
 
 

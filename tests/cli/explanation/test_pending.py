@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cli.explanation.pending import Decided, Kind, cause, reasons_of
-from cli.world import BrokenPolicy
+from engine.enforced import BrokenPolicy
 from tests.support.builders import pod
 
 PASSES = Decided(

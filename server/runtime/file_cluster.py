@@ -1,6 +1,6 @@
-"""Views of the cluster from files, or from nothing.
+"""FileCluster: the cluster of a server that watches none: in files, or unknown.
 
-A view belongs to a running server. Files are read again when they change; a snapshot that cannot be
+It belongs to a running server. Files are read again when they change; a snapshot that cannot be
 read leaves the last one as it is.
 """
 
@@ -16,6 +16,7 @@ from typing import Protocol
 import msgspec
 
 from engine.cache.cache import Cache
+from engine.cache.cluster_copy import ClusterCopy
 from engine.cache.cluster_file import (
     ClusterFileError,
     ClusterFileReader,
@@ -58,7 +59,7 @@ class SnapshotOrigin(Protocol):
         """The JSON documents, each with its file. Raises ClusterFileError."""
 
 
-class Files:
+class ClusterFiles:
     """Files that `kubectl get -o json|yaml` wrote."""
 
     def __init__(self, paths: Sequence[Path]) -> None:
@@ -74,8 +75,8 @@ class Files:
         return ((f, d) for f in files_of(self._paths) for d in documents(f))
 
 
-class _StaticView:
-    """A view without policies, ready from the start."""
+class _UnwatchedCluster:
+    """A cluster without policy objects, ready from the start."""
 
     def policies(self) -> Mapping[str, bytes]:
         return _NO_POLICIES
@@ -84,8 +85,8 @@ class _StaticView:
         return (Check("cluster"),)
 
 
-class NoCluster(_StaticView):
-    """The view of a server without a cluster: requests carry their nodes."""
+class NoCluster(_UnwatchedCluster):
+    """No cluster is known: requests carry their nodes."""
 
     def snapshot(self) -> Snapshot:
         raise NotSyncedError("no cluster view: start placet serve without --no-cluster")
@@ -113,10 +114,10 @@ class NoCluster(_StaticView):
         yield b""
 
 
-class Snapshots(_StaticView):
-    """The view from files: the newest snapshot that could be read.
+class FileCluster(_UnwatchedCluster):
+    """The cluster in files: the newest snapshot that could be read.
 
-    INVARIANT: a thread replaces the cache as a whole, and does not touch it after that.
+    INVARIANT: a thread replaces the copy as a whole, and does not touch it after that.
     """
 
     def __init__(self, origin: SnapshotOrigin, schema: Schema, needs: Needs, log: Logger) -> None:
@@ -127,18 +128,18 @@ class Snapshots(_StaticView):
         self._watcher = Watcher(origin.files)
         self._annotations = needs.annotations
         self._reader = ClusterFileReader(ObjectCodec(schema, needs.annotations))
-        self._cache = self._read()
+        self._copy = self._read()
         leave_uncollected()
 
     def snapshot(self) -> Snapshot:
-        return self._cache.snapshot()
+        return self._copy.snapshot()
 
     @property
     def pods(self) -> Cache:
-        return self._cache
+        return self._copy.pods
 
     def cluster_size(self) -> ClusterSize:
-        return self._cache.size
+        return self._copy.pods.size
 
     async def pod(self, namespace: str, name: str) -> bytes | None:
         """The JSON of a pod, None if there is none. Raises NotSyncedError."""
@@ -172,17 +173,17 @@ class Snapshots(_StaticView):
 
     def _read_again(self) -> None:
         try:
-            self._cache = self._read()
+            self._copy = self._read()
         except ClusterFileError as error:
             self._log.error("%s (%s): the last snapshot stays", error.message, error.hint)
         else:
             leave_uncollected()
 
-    def _read(self) -> Cache:
+    def _read(self) -> ClusterCopy:
         reading = self._reader.take(list(self._origin.files()), self._origin.contents())
         snapshot = reading.cache.snapshot()
         nodes, pods = len(snapshot.table.rows), len(snapshot.pods())
         self._log.info("cluster of %d nodes and %d pods", nodes, pods)
         for notice in reading.notices:
             self._log.warning("cluster: %s", notice)
-        return reading.cache
+        return ClusterCopy(reading.cache)
