@@ -6,10 +6,8 @@ import argparse
 import os
 import tempfile
 from argparse import ArgumentTypeError
-from collections.abc import Mapping
 from enum import IntEnum
 from pathlib import Path
-from typing import Any
 
 from grammar.messages.diagnostics import UserError
 from grammar.values.errors import EvaluationError
@@ -101,18 +99,6 @@ def unwritable(file: Path, error: OSError) -> CommandError:
 
 def reason(error: OSError) -> str:
     return (error.strerror or str(error)).lower()
-
-
-def mapping(value: Mapping[str, Any], key: str) -> dict[str, Any]:
-    """A field that should be a mapping; another type counts as empty."""
-    found = value.get(key)
-    return found if isinstance(found, dict) else {}
-
-
-def mappings(value: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
-    """The mappings in a field that should be a list of them."""
-    found = value.get(key)
-    return [i for i in found if isinstance(i, dict)] if isinstance(found, list) else []
 
 
 def address(text: str) -> tuple[str, int]:

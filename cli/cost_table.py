@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cli.render import excerpt
 from grammar.checker.policy_checker import Checked
 from grammar.checks.costs import describe
+from grammar.messages.texts import excerpt
 from grammar.tree.source import Source, Span
 
 # The longest text of an expression in a cost table.

@@ -18,7 +18,6 @@ import msgspec
 
 from cli.command import CommandError
 from cli.doctor.gate_checks import Marking
-from cli.explanation.pending import event_time
 from cli.version import version
 from engine.cache.cluster_copy import ClusterDocuments
 from engine.cache.informers import CONTROLLERS, NAMESPACES, NODES, PODS, POLICIES
@@ -26,6 +25,7 @@ from engine.cache.list_watch import PAGE, ContinueExpiredError, GarbageError, Re
 from engine.cluster.client import ApiClient, connect
 from engine.cluster.connection_configuration import Context, chosen_context
 from engine.errors import ApiError, ApiUnreachableError, ClusterConfigurationError, EngineError
+from engine.explanation.cause import event_time
 from grammar.values.time import Timestamp
 
 _KINDS = {NODES.name: "Node", PODS.name: "Pod", NAMESPACES.name: "Namespace"}

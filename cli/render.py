@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TextIO
 
 from grammar.messages.diagnostics import Diagnostic, human, plain
+from grammar.messages.texts import counted
 from grammar.tree.source import Source, Span
 
 FORMATS = ("human", "plain", "json", "github")
@@ -84,17 +85,6 @@ def totals(diagnostics: Iterable[Diagnostic]) -> str:
     severities = [diagnostic.severity for diagnostic in diagnostics]
     counts = [counted(severities.count(s), s) for s in ("error", "warning") if s in severities]
     return ", ".join(counts)
-
-
-def counted(number: int, one: str, many: str = "") -> str:
-    """A number with its noun: `1 file`, `2 files`."""
-    return f"{number} {one if number == 1 else many or one + 's'}"
-
-
-def excerpt(text: str, most: int) -> str:
-    """A text on one line, cut off after some characters."""
-    line = " ".join(text.split())
-    return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
 def coloured(text: str, severity: str) -> str:

@@ -15,13 +15,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cli.command import CommandError, add_context_arguments
 from cli.world import World, in_force, named_pod, policy_files
 from cli.world import read_world as read_files
 from engine.cache.cluster_copy import ClusterCopy, NamedPod
 from engine.enforced import EnforcedPolicies
+from engine.explanation.explanation import Asker
 from engine.objects.codec import ObjectCodec
 from grammar.meaning.schema import Schema, load_schema
 
@@ -190,3 +191,16 @@ def asked_pod(args: argparse.Namespace, cluster: ClusterCopy, live: LiveCluster 
     if name is not None and args.pod_file is None:
         return cluster.pod(name.rpartition("/")[2], question_namespace(args, live))
     return named_pod(cluster, name, args.pod_file)
+
+
+def asker_of(
+    args: argparse.Namespace, pod: NamedPod, live: LiveCluster | None
+) -> tuple[Asker, list[dict[str, Any]] | str]:
+    """What is known beside the pod, and its events, or the right that is missing for these.
+
+    Only a pod of a running cluster has events. Raises UserError.
+    """
+    if live is None or args.pod_file is not None:
+        return Asker(), []
+    events = live.events(pod.namespace, pod.name)
+    return Asker(is_live=True, events=() if isinstance(events, str) else events), events

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from cli.command import CommandError
-from cli.render import counted, print_findings
+from cli.render import print_findings
 from engine.cache.cluster_copy import (
     ClusterCopy,
     ClusterDocuments,
@@ -26,6 +26,7 @@ from engine.enforced import EnforcedPolicies, enforced
 from engine.objects.codec import ObjectCodec
 from grammar.checks.cluster_costs import UNKNOWN_SIZE
 from grammar.meaning.schema import Schema, load_schema
+from grammar.messages.texts import counted
 from grammar.tree.source import Source
 from policies.admission import check_stored
 from policies.loader import load

@@ -22,9 +22,9 @@ from engine.cache.node_table import NodeRows, NodeTable, NodeView, without
 from engine.cache.snapshot import Snapshot
 from engine.counting.count_clauses import CountClauses
 from engine.counting.in_flight_pods import DEFAULT_SCHEDULERS, InFlightPods, Schedulers
+from engine.counting.pod_counter import PodCounter
 from engine.decision import filtering
 from engine.decision.filtering import FilterMemo
-from engine.decision.inspection import Inspection
 from engine.decision.journal import Journal
 from engine.decision.placement import Placement, Question
 from engine.decision.preemption import Preemption, Victims
@@ -324,17 +324,14 @@ class Engine:
         now = frame.now.nanos
         return Evaluation(lambda: frame, lambda: now, time, clause_failed, shortened)
 
-    def inspect(self, pod: bytes) -> Inspection:
-        """The results of all clauses for all nodes; nothing is offered or recorded.
+    def opened(self, pod: bytes) -> tuple[VerbCall, PodCounter]:
+        """A call about a pod and the counter of its snapshot; nothing is offered or recorded.
 
         Raises EngineError where there would be no decision.
         """
         call = self._open(pod, (), math.inf)
         snapshot = call.snapshot
-        counter = self._placement.counter(snapshot.table, call.context(snapshot))
-        frame = call.evaluation.frame()
-        mutual = call.plan.counts.mutual
-        return Inspection(call.plan.selection, frame, snapshot.table, counter, mutual)
+        return call, self._placement.counter(snapshot.table, call.context(snapshot))
 
     # ---- changes
 

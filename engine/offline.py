@@ -65,6 +65,7 @@ def question_frame(
     try:
         if cluster is None:
             return Frame(codec.pod(asked.body), Timestamp.now(), slots=0)
-        return offline_engine(Registry(), cluster, codec).inspect(asked.body).frame
+        call, _ = offline_engine(Registry(), cluster, codec).opened(asked.body)
+        return call.evaluation.frame()
     except EngineError as error:
         raise UserError(str(error), "fix the pod") from None

@@ -15,7 +15,7 @@ from cli.output import add_output_argument, put_document, put_item
 from cli.replicas import decision_layout as layout
 from cli.replicas import replicas
 from cli.replicas.replicas import Replica
-from server.answers.view_answers import Summary
+from engine.explanation.decision_document import Summary
 
 EXAMPLES = """\
 examples:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cli.command import CommandError, Exit, write_text
-from cli.render import counted
 from cli.simulation.inputs import (
     Inputs,
     SimulationOptions,
@@ -44,6 +43,7 @@ from engine.enforced import EnforcedPolicies
 from engine.simulation.node_resources import CPU
 from engine.simulation.result import SimulationResult, result
 from grammar.meaning.schema import Schema, load_schema
+from grammar.messages.texts import counted
 
 if TYPE_CHECKING:
     from cli.live import LiveCluster

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
-from cli.command import CommandError, mapping, mappings
+from cli.command import CommandError
 from cli.command import read_text as read_file_text
 from cli.doctor.extender import ExtenderEntry, entry
+from engine.objects.api_types import mapping, mappings
 from policies.documents import Document, DocumentError, join
 from policies.documents import read as read_documents
 

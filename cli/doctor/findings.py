@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from cli.command import CommandError, mapping, mappings
+from cli.command import CommandError
 from cli.doctor import fields, gate_checks
 from cli.doctor.configuration_text import SchedulerConfiguration, configurations
 from cli.doctor.extender import ExtenderEntry
@@ -21,6 +21,7 @@ from cli.doctor.generator import OUR_LEASE, VERBS
 from cli.doctor.requirements import SchedulerRequirements
 from cli.render import FieldFinding, FieldPlace
 from engine.counting.in_flight_pods import BIND_TIMEOUT_SECONDS
+from engine.objects.api_types import mapping, mappings
 from engine.objects.gate import GATE
 from grammar.messages.diagnostics import Diagnostic, Severity, nearest
 from grammar.messages.texts import named

@@ -4,124 +4,60 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
-
 from cli.console import Part, table
-from cli.explanation.decision_layout import count_lines, passed
-from cli.explanation.explanation import Explanation, written_clauses
-from cli.render import counted
-from cli.world import World
-from engine.decision.inspection import Objection, RefusalSummary, Relaxation, summarize
-from engine.explanation.evidence import card_evidence, count_evidence
-from engine.explanation.value_text import Values
-from engine.explanation.written import Written, WrittenClauses, rows
-from engine.program.frame import Frame
-from engine.program.program import FilterProgram
-from grammar.tree.ast import Expr
-from grammar.tree.clauses import Cards, Filter
-from grammar.values.errors import EvaluationError
+from cli.explanation.decision_layout import passed
+from engine.explanation.document import PodExplanation, Relaxation
+from grammar.messages.texts import counted
 
 _NEAREST = 5
 _RELAXATIONS = 3
 
 
-def analysis(world: World, found: Explanation) -> Iterator[Part]:
-    if not found.objections:
-        yield f"no clause can reject the pod: {len(found.passing)} nodes pass"
+def analysis(found: PodExplanation) -> Iterator[Part]:
+    if not found.clauses:
+        yield f"no clause can reject the pod: {found.offered} nodes pass"
         return
-    result = summarize(np.array([o.refused for o in found.objections]))
-    yield from _clauses(world, found, result)
-    yield from _nearest(world, found, result)
-    yield from _relaxations(found, result)
+    yield from _clauses(found)
+    yield from _nearest(found)
+    yield from _relaxations(found)
 
 
-def _clauses(world: World, found: Explanation, result: RefusalSummary) -> Iterator[Part]:
-    clauses, nodes = written_clauses(world), len(found.names)
-    listed = table(
-        "clause", "passes", "fails", "fails only this", right=("passes", "fails", "fails only this")
-    )
-    for objection, fails, alone in zip(found.objections, result.fails, result.alone, strict=True):
-        named = f"{objection.policy}: {objection.name}"
-        listed.add_row(named, str(nodes - fails), str(fails), str(alone))
-        for text, failing in _requires(objection, clauses, found):
-            listed.add_row(f"  {text}", str(nodes - failing), str(failing), "")
+def _clauses(found: PodExplanation) -> Iterator[Part]:
+    numbers = ("passes", "fails", "fails only this")
+    listed = table("clause", *numbers, right=numbers)
+    for each in found.clauses:
+        row = (found.nodes - each.fails, each.fails, each.failsOnlyThis)
+        listed.add_row(f"{each.policy}: {each.clause}", *map(str, row))
+        for part in each.requires:
+            listed.add_row(f"  {part.text}", str(found.nodes - part.fails), str(part.fails), "")
     yield listed
-    yield f"\n{passed(result.passing, nodes)}"
+    yield f"\n{passed(found.passing, found.nodes)}"
 
 
-def _nearest(world: World, found: Explanation, result: RefusalSummary) -> Iterator[Part]:
-    if not result.nearest:
+def _nearest(found: PodExplanation) -> Iterator[Part]:
+    if not found.nearest:
         return
-    clauses, values = written_clauses(world), Values(world.schema)
     yield "\nnearest misses"
-    for index in result.nearest[:_NEAREST]:
-        name = found.names[index]
-        against = found.against(name)
-        yield f"  {name} fails {counted(len(against), 'clause')}"
-        for objection in against:
-            yield f"    {objection.text}"
-            written = clauses.find(objection.policy, objection.name)
-            for line in _shortfall(objection, written, found, name, values):
+    for miss in found.nearest[:_NEAREST]:
+        yield f"  {miss.node} fails {counted(len(miss.rejectedBy), 'clause')}"
+        for each in miss.rejectedBy:
+            yield f"    {each.text}"
+            for line in each.detail.splitlines():
                 yield f"      {line}"
-    if (more := len(result.nearest) - _NEAREST) > 0:
+    if (more := found.nodes - found.passing - min(len(found.nearest), _NEAREST)) > 0:
         yield f"  and {more} more"
 
 
-def _relaxations(found: Explanation, result: RefusalSummary) -> Iterator[Part]:
-    if not result.relaxations:
+def _relaxations(found: PodExplanation) -> Iterator[Part]:
+    if not found.relaxations:
         return
     yield "\nsmallest relaxation"
-    for relaxation in result.relaxations[:_RELAXATIONS]:
-        yield f"  {_relaxed(relaxation, found)}"
-    if (more := len(result.relaxations) - _RELAXATIONS) > 0:
-        yield f"  and {more} more of {counted(len(result.relaxations[0].clauses), 'clause')}"
+    for relaxation in found.relaxations[:_RELAXATIONS]:
+        yield f"  {_relaxed(relaxation)}"
+    if (more := len(found.relaxations) - _RELAXATIONS) > 0:
+        yield f"  and {more} more of {counted(len(found.relaxations[0].without), 'clause')}"
 
 
-def _requires(
-    objection: Objection, clauses: WrittenClauses, found: Explanation
-) -> list[tuple[str, int]]:
-    if not isinstance(objection.program, FilterProgram):
-        return []
-    written = clauses.find(objection.policy, objection.name)
-    if isinstance(written.clause, Cards):
-        return []
-    assert isinstance(written.clause, Filter), "its program is a filter's"
-    failing = found.inspection.parts(objection.program, found.names)
-    shown = zip(written.clause.requires, failing, strict=True)
-    return [(written.text(require), int(mask.sum())) for require, mask in shown]
-
-
-def _shortfall(
-    objection: Objection, written: Written, found: Explanation, name: str, values: Values
-) -> list[str]:
-    """The `detail` of a clause; without one, its counts or the failing parts of its expressions."""
-    frame = found.inspection.frame_at(name)
-    if detail := written.detail(frame):
-        return [detail]
-    if not isinstance(objection.program, FilterProgram):
-        return list(count_lines(count_evidence(objection, found, name)))
-    if isinstance(written.clause, Cards):
-        return list(count_lines(card_evidence(written.clause, written, frame)))
-    assert isinstance(written.clause, Filter), "its program is a filter's"
-    failing = found.inspection.parts(objection.program, [name])
-    requires = zip(written.clause.requires, failing, strict=True)
-    return [_because(written, r, frame, values) for r, mask in requires if mask[0]]
-
-
-def _because(written: Written, require: Expr, frame: Frame, values: Values) -> str:
-    known: dict[str, str] = {}
-    for depth, text, step in rows(written, written.trace(require, frame)):
-        if isinstance(step.outcome, EvaluationError):
-            known.setdefault(text, str(step.outcome))
-        elif depth == 1:
-            known.setdefault(text, values.line(step.outcome, step.expr.type))
-    parts = ", ".join(f"{text} is {value}" for text, value in known.items())
-    whole = written.text(require)
-    return f"{whole}: {parts}" if parts else whole
-
-
-def _relaxed(relaxation: Relaxation, found: Explanation) -> str:
-    clauses = [found.objections[i] for i in relaxation.clauses]
-    names = " and ".join(f"{c.policy}: {c.name}" for c in clauses)
-    gained = counted(relaxation.gained, "more node")
-    return f"without {names}: {gained} would pass"
+def _relaxed(relaxation: Relaxation) -> str:
+    names = " and ".join(f"{each.policy}: {each.clause}" for each in relaxation.without)
+    return f"without {names}: {counted(relaxation.gained, 'more node')} would pass"

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 
 from cli.console import Part, table
-from cli.explanation.pending import Cause, event_time, pod_scheduled
-from cli.render import excerpt
-from engine.enforced import BrokenPolicy
+from engine.explanation.cause import event_time, pod_scheduled
+from engine.explanation.document import Cause
+from grammar.messages.texts import excerpt
 
 Json = dict[str, Any]
 _EVENTS = 3
@@ -37,17 +37,6 @@ def said_about(pod: Json, events: Sequence[Json] | str) -> Iterator[Part]:
             again = f" ({times} times)" if times > 1 else ""
             text = f"{event_time(event)} {event.get('reason')}{again}: {event.get('message')}"
             yield excerpt(f"event {text}", _MESSAGE)
-    yield ""
-
-
-def not_in_force(broken: Sequence[BrokenPolicy]) -> Iterator[Part]:
-    """A row for each policy that is not in force as it is written."""
-    if not broken:
-        return
-    rows = table("not in force", "instead", "because")
-    for each in broken:
-        rows.add_row(each.name, each.instead, each.line)
-    yield rows
     yield ""
 
 

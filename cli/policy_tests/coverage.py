@@ -11,8 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import assert_never
 
-from cli.render import excerpt
-from engine.decision.inspection import Inspection
+from engine.explanation.inspection import Inspection
 from engine.program.frame import Evaluate, Frame
 from engine.program.program import (
     Condition,
@@ -23,6 +22,7 @@ from engine.program.program import (
     ShareProgram,
 )
 from grammar.checker.policy_checker import Checked
+from grammar.messages.texts import excerpt
 from grammar.tree.ast import Expr, Literal
 from grammar.tree.clauses import Cards, Clause, Filter, Limit, Policy, Preempt, Score, Share, Spread
 from grammar.tree.source import Source, Span

@@ -21,11 +21,11 @@ from cli.policy_tests.coverage import Coverage
 from cli.policy_tests.fixture import BadTestError, Fixture, FixtureBuilder, bad_test
 from cli.render import Finding
 from engine.cache.cluster_copy import ClusterDocuments
-from engine.decision.inspection import Inspection
 from engine.decision.registry import Registry
 from engine.decision.verdict import Failed, Feasible, Rejected, Verdict, message_of
 from engine.enforced import needs_of
 from engine.errors import EngineError
+from engine.explanation.inspection import Inspection
 from engine.objects.codec import ObjectCodec
 from engine.objects.request_pod import NO_EXEMPTIONS
 from engine.offline import offline_engine
@@ -211,7 +211,7 @@ class FixtureEngine:
     @cached_property
     def inspection(self) -> Inspection:
         """Raises EngineError."""
-        return self._engine.inspect(self._fixture.pod.body)
+        return Inspection.of(self._engine, self._fixture.pod.body)
 
     def rejecting(self, node: str) -> list[str]:
         """The clauses that reject a node, in order; empty if an error prevents the answer."""

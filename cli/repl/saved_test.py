@@ -12,13 +12,13 @@ import msgspec
 from cli.command import CommandError, make, replace_text
 from cli.policy_tests.fixture import Fixture
 from cli.policy_tests.runner import FixtureEngine
-from cli.render import counted
 from cli.repl.session import ReplSession, Reply
 from cli.world import World
 from engine.cache.cluster_copy import NamedPod
 from engine.decision.verdict import Feasible, Verdict
 from engine.errors import EngineError
 from grammar.meaning.schema import Schema
+from grammar.messages.texts import counted
 from grammar.syntax.parser import parse_file
 from grammar.tree.printer import print_string
 from grammar.tree.source import Source

@@ -15,13 +15,14 @@ from pathlib import Path
 
 from cli.command import CommandError
 from cli.console import Part
-from cli.explanation.explanation import Explanation, explain
+from cli.explanation.explanation import decided, explained
 from cli.expressions import Expression, check
 from cli.render import Finding
 from cli.repl.notebook import Notebook
 from cli.world import World, in_force
 from engine.cache.cluster_copy import ClusterCopy, ClusterDocuments, NamedPod, read_documents
 from engine.enforced import enforced
+from engine.explanation.document import PodExplanation
 from engine.explanation.value_text import Values
 from engine.objects.codec import ObjectCodec
 from engine.offline import question_frame
@@ -232,9 +233,7 @@ class ReplSession:
                 values.node = cluster.node(self.node)
             yield values
 
-    @contextmanager
-    def explained(self) -> Iterator[tuple[World, Explanation]]:
-        """The decisions of the policies about the chosen pod. Raises CommandError."""
+    def explained(self, node: str | None = None, *, every_node: bool = False) -> PodExplanation:
+        """The decisions of the policies about the chosen pod. Raises UserError."""
         world, pod = self.world(), self.required_pod()
-        with world.cluster.asking(pod):
-            yield world, explain(world, pod)
+        return decided(explained(world, pod, node=node, every_node=every_node))

@@ -9,9 +9,8 @@ from rich.table import Table
 from cli.command import CommandError
 from cli.console import Part, table
 from cli.explanation.decision_layout import FAIL, NAMED, PASS, passed
-from cli.render import counted
-from grammar.messages.texts import named
-from server.answers.view_answers import CountedGroup, DecisionDetail, Listing, Summary
+from engine.explanation.decision_document import CountedGroup, DecisionDetail, Listing, Summary
+from grammar.messages.texts import counted, named
 
 
 def listings(found: Sequence[Listing]) -> Iterator[Part]:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from cli.command import mapping
 from cli.console import Part, table
-from cli.render import counted
-from grammar.messages.texts import named
+from engine.objects.api_types import mapping
+from grammar.messages.texts import counted, named
 from server.answers.view_answers import Latency, ReplicaStatus
 
 _NAMED = 5

@@ -18,19 +18,20 @@ from typing import Any
 
 import msgspec
 
-from cli.command import CommandError, mapping, mappings, reason
-from cli.render import counted
+from cli.command import CommandError, reason
 from engine.cache.cluster_copy import ClusterDocuments, read_documents
 from engine.cache.cluster_file import ClusterFileError, documents
 from engine.cache.snapshot import ENDED
 from engine.enforced import EnforcedPolicies
 from engine.errors import BadObjectError
+from engine.objects.api_types import mapping, mappings
 from engine.objects.codec import ObjectCodec
 from engine.offline import offline_engine
 from engine.simulation.arrivals import grown, shuffled
 from engine.simulation.cycle import Simulation, Waiting, waiting
 from engine.simulation.node_resources import CPU, NodeResources
 from grammar.meaning.schema import Schema
+from grammar.messages.texts import counted
 
 Object = dict[str, Any]
 

@@ -26,6 +26,7 @@ from engine.cache.cluster_file import (
 )
 from engine.cache.node_table import NodeView
 from engine.cache.snapshot import Snapshot
+from engine.objects.api_types import mapping
 from engine.objects.codec import Node, ObjectCodec
 from grammar.messages.diagnostics import nearest
 from grammar.messages.texts import named
@@ -93,10 +94,10 @@ class NamedPod:
     def of(cls, body: bytes) -> NamedPod:
         """The pod of a JSON object, as it was before it had a node. Raises msgspec.DecodeError."""
         pod = msgspec.json.decode(body)
-        metadata = pod.get("metadata") or {}
-        node = (pod.get("spec") or {}).pop("nodeName", None) or ""
+        metadata, node = mapping(pod, "metadata"), mapping(pod, "spec").pop("nodeName", None)
         own = msgspec.json.encode(pod)
-        return cls(metadata.get("namespace") or "", metadata.get("name") or "", own, node)
+        named = metadata.get("namespace") or "", metadata.get("name") or ""
+        return cls(*named, own, node or "")
 
     @property
     def key(self) -> str:

@@ -108,7 +108,7 @@ class ConcernedPolicies:
 
     governing: str | None = None
     guardrails: tuple[str, ...] = ()
-    losers: tuple[str, ...] = ()
+    gave_way: tuple[str, ...] = ()
     audited: tuple[str, ...] = ()
     digests: Mapping[str, str] = field(default_factory=dict)
 
@@ -267,11 +267,11 @@ def _small(decided: Decision) -> Codes:
 
 def concerned(selection: Selection) -> ConcernedPolicies:
     governing = selection.governing.address if selection.governing is not None else None
-    parts = (selection.guardrails, selection.losers, selection.audited)
-    guardrails, losers, audited = (tuple(p.address for p in part) for part in parts)
-    every = (*selection.enforced, *selection.losers, *selection.audited)
+    parts = (selection.guardrails, selection.gave_way, selection.audited)
+    guardrails, gave_way, audited = (tuple(p.address for p in part) for part in parts)
+    every = (*selection.enforced, *selection.gave_way, *selection.audited)
     digests = {p.address: p.digest for p in every}
-    return ConcernedPolicies(governing, guardrails, losers, audited, digests)
+    return ConcernedPolicies(governing, guardrails, gave_way, audited, digests)
 
 
 def recorded_counts(

@@ -15,7 +15,7 @@ import numpy as np
 from engine.cache.tallies import FULL
 from engine.counting.groups import ON, GroupCounts, fewest, wanted_on
 from engine.counting.pod_counter import PodInGroup
-from engine.decision.inspection import Contribution, Objection
+from engine.explanation.inspection import Contribution, Objection
 from engine.explanation.written import ClauseResults, Written, WrittenClauses, rows
 from engine.objects.peer import Peer, key_of
 from engine.program.frame import Frame

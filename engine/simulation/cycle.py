@@ -197,7 +197,8 @@ class Simulation:
             yield self._schedule(each)
 
     def _schedule(self, pod: Waiting) -> Outcome:
-        governing = self._engine.inspect(pod.body).selection.governing
+        call, _ = self._engine.opened(pod.body)
+        governing = call.plan.selection.governing
         policy = governing.address if governing is not None else ""
         if pod.pod.spec is not None and pod.pod.spec.schedulingGates:
             return Pending(pod.key, policy, {GATED: 0})

@@ -9,6 +9,8 @@ from typing import Any
 
 import msgspec
 
+from engine.explanation.decision_document import DecisionDetail, Listing
+from engine.explanation.document import PodExplanation
 from server.answers.draft_answers import (
     CheckedDraft,
     CompletedDraft,
@@ -19,9 +21,8 @@ from server.answers.draft_answers import (
     Trial,
     TriedDraft,
 )
-from server.answers.explanation_answers import PodExplanation
 from server.answers.policy_answers import PolicyDetail, PolicyList
-from server.answers.view_answers import DecisionDetail, Listing, ReplicaStatus
+from server.answers.view_answers import ReplicaStatus
 
 API = "/api/v1"
 VERSION = "1"

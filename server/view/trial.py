@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
-import numpy as np
 
 from engine.cache.cluster_copy import ClusterCopy, NamedPod
 from engine.cache.cluster_file import (
@@ -22,10 +21,11 @@ from engine.cache.cluster_file import (
     cache_of,
 )
 from engine.cache.informers import Needs
-from engine.decision import scoring
 from engine.enforced import EnforcedPolicies, enforced, needs_of
 from engine.engine import Engine
 from engine.errors import EngineError
+from engine.explanation.difference import PodAnswer, answer_of
+from engine.explanation.inspection import Inspection
 from engine.objects.codec import ObjectCodec
 from engine.objects.peer import key_of
 from engine.offline import offline_engine
@@ -170,15 +170,6 @@ def _document(draft: Draft, schema: Schema) -> EditedDocument:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class _Verdict:
-    """The nodes that pass, the best of them if scores tell them apart, or why there is none."""
-
-    passing: frozenset[str] = frozenset()
-    best: str | None = None
-    error: str | None = None
-
-
 def _tried(
     told: Sequence[Problem],
     engines: Sequence[Engine],
@@ -197,33 +188,20 @@ def _tried(
         asked += 1
         asking = NamedPod.of(pods[key])
         with cluster.asking(asking):
-            before, after = (_verdict(engine, asking.body, names) for engine in engines)
+            before, after = (_answer(engine, asking.body, names) for engine in engines)
         if before != after:
             changed.append(_change(key, before, after))
     return TriedDraft(told, len(names), len(cluster.snapshot().pods()), asked, changed)
 
 
-def _verdict(engine: Engine, body: bytes, names: Sequence[str]) -> _Verdict:
+def _answer(engine: Engine, body: bytes, names: Sequence[str]) -> PodAnswer:
     try:
-        inspection = engine.inspect(body)
+        return answer_of(Inspection.of(engine, body), names)
     except EngineError as error:
-        return _Verdict(error=str(error))
-    if inspection.selection.unselectable:
-        return _Verdict()
-    refused = np.zeros(len(names), np.bool_)
-    for objection in inspection.all_objections(names):
-        refused |= objection.refused
-    passing = [name for name, no in zip(names, refused.tolist(), strict=True) if not no]
-    given = inspection.contributions(passing) if passing else ()
-    best = None
-    if given:
-        points = scoring.scores([(each.weight, each.points) for each in given])
-        # The first of equals, by name.
-        best = passing[int(np.argmax(points))] if points.min() < points.max() else None
-    return _Verdict(frozenset(passing), best)
+        return PodAnswer(error=str(error))
 
 
-def _change(key: str, before: _Verdict, after: _Verdict) -> ChangedPod:
+def _change(key: str, before: PodAnswer, after: PodAnswer) -> ChangedPod:
     return ChangedPod(
         key,
         len(before.passing),

@@ -21,8 +21,9 @@ from cachetools import LRUCache
 
 from engine.decision.journal import DecisionRecord, Journal
 from engine.errors import EngineError
+from engine.explanation.decision_document import detail, listing, summary
 from grammar.messages.texts import shown
-from server.answers.view_answers import ReplicaStatus, detail, listing, summary
+from server.answers.view_answers import ReplicaStatus
 from server.view.api_description import API, MOST_LISTED, description
 from server.view.drafts import MOST_BYTES, Drafts
 from server.view.explaining import Explainer

@@ -10,50 +10,20 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
-from cli.command import mapping, mappings
-from cli.explanation.explanation import Explanation
-from cli.render import counted, excerpt
 from engine.decision.placement import NOT_BOUND
-from engine.decision.verdict import FURTHER, Feasible
-from engine.enforced import BrokenPolicy
+from engine.decision.verdict import FURTHER, attributed, full_reason
+from engine.explanation.document import Cause, CauseKind, PodExplanation, PolicyNotInForce
+from engine.objects.api_types import mapping, mappings
 from engine.objects.peer import DEFAULT_SCHEDULER
-from engine.program.program import FilterProgram
-from grammar.messages.texts import named
+from grammar.messages.texts import counted, excerpt, named
 
 Json = dict[str, Any]
 
-Kind = Literal[
-    "placed",
-    "deleted",
-    "gated",
-    "unreachable extender",
-    "extender error",
-    "policy not in force",
-    "missing rights",
-    "other scheduler",
-    "not asked yet",
-    "policy",
-    "count",
-    "held back",
-    "kube-scheduler",
-    "other extender",
-    "unknown",
-]
-
 
 @dataclass(frozen=True, slots=True)
-class Cause:
-    """Why a pod is pending, and what to do about it."""
-
-    kind: Kind
-    text: str
-    hint: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Decided:
+class _Decided:
     """What the policies would decide now, as far as a cause needs it.
 
     `refusals` are the clauses that reject a node, by how many nodes each rejects first. `texts` are
@@ -61,35 +31,51 @@ class Decided:
     error in place of a decision.
     """
 
-    nodes: int = 0
-    passing: int = 0
-    refusals: Mapping[str, int] | None = None
-    texts: Collection[str] = ()
-    counting: Collection[str] = ()
-    problem: str = ""
+    nodes: int
+    passing: int
+    refusals: Mapping[str, int]
+    texts: Collection[str]
+    counting: Collection[str]
+    problem: str
 
 
-def decided(found: Explanation) -> Decided:
+def _decided(found: PodExplanation) -> _Decided:
     """What an explanation says, in numbers."""
     refusals: Counter[str] = Counter()
-    for name in found.names:
-        if against := found.against(name):
-            refusals[against[0].text] += 1
-    texts, counting = set(), set()
-    for each in found.objections:
-        texts |= {each.message, each.text}
-        if not isinstance(each.program, FilterProgram):
-            counting |= {each.message, each.text}
-    texts |= {v.reason for v in found.verdicts.values() if not isinstance(v, Feasible)}
-    passing = sum(found.holds(name) for name in found.names)
-    return Decided(len(found.names), passing, refusals, texts, counting, found.problem)
+    for group in found.groups:
+        if group.rejectedBy:
+            refusals[group.rejectedBy[0].text] += group.nodes
+    texts, counting = set[str](), set[str]()
+    for each in found.clauses:
+        forms = {
+            each.message,
+            full_reason(each.policy, each.clause, each.message),
+            attributed(each.policy, each.message),
+        }
+        texts |= forms
+        if each.counts:
+            counting |= forms
+    return _Decided(found.nodes, found.passing, refusals, texts, counting, found.problem or "")
 
 
-def cause(
-    pod: Json, events: Sequence[Json], found: Decided | None, broken: Sequence[BrokenPolicy]
-) -> Cause:
-    """The cause. `found` is None if the caller may not read what a decision needs."""
+def cause_of(
+    pod: Json,
+    events: Sequence[Json],
+    explained: PodExplanation | None,
+    broken: Sequence[PolicyNotInForce],
+    *,
+    is_live: bool = True,
+) -> Cause | None:
+    """The cause, from the JSON of a pod with its node, and its events.
+
+    `explained` is None if the caller may not read what a decision needs. Without `is_live`, as in
+    a file, a pod about which no scheduler has said anything has no cause.
+    """
     spec, metadata = mapping(pod, "spec"), mapping(pod, "metadata")
+    said = last_words(pod, events)
+    if not is_live and not said:
+        return None
+    found = None if explained is None else _decided(explained)
     if node := spec.get("nodeName"):
         return Cause("placed", f"it is not pending: it has the node `{node}`")
     if metadata.get("deletionTimestamp"):
@@ -98,7 +84,6 @@ def cause(
         names = named([f"`{gate}`" for gate in gates], 4)
         hint = "whoever set them must take them out of `spec.schedulingGates`"
         return Cause("gated", f"it is gated by {names}: no scheduler looks at it", hint)
-    said = last_words(pod, events)
     scheduler = str(spec.get("schedulerName") or DEFAULT_SCHEDULER)
     if (waits := _of_policies(said, broken, found)) is not None:
         return waits
@@ -160,7 +145,9 @@ def _of_extender(said: str) -> Cause | None:
     return Cause("unreachable extender", text, hint)
 
 
-def _of_policies(said: str, broken: Sequence[BrokenPolicy], found: Decided | None) -> Cause | None:
+def _of_policies(
+    said: str, broken: Sequence[PolicyNotInForce], found: _Decided | None
+) -> Cause | None:
     known = _NOT_IN_FORCE.search(said)
     if known is None and found is not None:
         known = _NOT_IN_FORCE.search(found.problem)
@@ -168,7 +155,7 @@ def _of_policies(said: str, broken: Sequence[BrokenPolicy], found: Decided | Non
         return None
     policy = known["policy"]
     text = f"the policy `{policy}` is strict and has no valid version, so its pods wait"
-    line = next((each.line for each in broken if each.name == policy), "")
+    line = next((each.because for each in broken if each.policy == policy), "")
     return Cause("policy not in force", f"{text}: {line}" if line else text, "correct the policy")
 
 
@@ -253,7 +240,7 @@ def _reasons(said: str) -> Iterator[tuple[str, int]]:
         yield text.strip().removesuffix("."), int(reason["nodes"]) if reason is not None else 0
 
 
-def _of_reasons(said: str, found: Decided | None) -> Cause:
+def _of_reasons(said: str, found: _Decided | None) -> Cause:
     reasons = reasons_of(said, found.texts if found is not None else ())
     is_list = _REASONS.match(said) is not None
     if said and not is_list and reasons.others and not (found and found.refusals):
@@ -263,7 +250,7 @@ def _of_reasons(said: str, found: Decided | None) -> Cause:
         return Cause("unknown", f"the last answer was: {_listed(_all(reasons))}")
     refusals = found.refusals or {}
     if refusals and not found.passing:
-        kind: Kind = "count" if set(refusals) <= set(found.counting) else "policy"
+        kind: CauseKind = "count" if set(refusals) <= set(found.counting) else "policy"
         by_others = {**reasons.plugins, **reasons.others}
         also = f"; kube-scheduler also says: {_listed(by_others)}" if by_others else ""
         return Cause(kind, f"no node passes the policies: {_listed(refusals)}{also}")
@@ -278,7 +265,7 @@ def _of_reasons(said: str, found: Decided | None) -> Cause:
     return Cause("kube-scheduler", text, "the policies do not keep it pending")
 
 
-def _passed_since(found: Decided, ours: Mapping[str, int]) -> Cause:
+def _passed_since(found: _Decided, ours: Mapping[str, int]) -> Cause:
     """The cause where policies rejected nodes at the last answer, but would not do so now."""
     if any(_is_one_of(text, found.counting) for text in ours):
         text = (
@@ -308,7 +295,7 @@ def _listed(reasons: Mapping[str, int]) -> str:
     return excerpt("; ".join(shown), 600)
 
 
-def passes(found: Decided) -> str:
+def passes(found: _Decided) -> str:
     if not found.nodes:
         return "the cluster has no nodes"
     return f"{found.passing} of {counted(found.nodes, 'node')} would pass the policies now"

@@ -22,6 +22,7 @@ from engine.decision import filtering, scoring
 from engine.decision.filtering import Rejection
 from engine.decision.registry import Selection
 from engine.decision.verdict import full_reason
+from engine.engine import Engine
 from engine.program.frame import Evaluation, Floats, Frame, Term, unhurried
 from engine.program.program import CountClause, FilterProgram, Program, ScoreProgram, applies
 from grammar.values.errors import EvaluationError
@@ -94,6 +95,16 @@ class Inspection:
         self._counts: dict[CountClause, CountClauses] = {}
         self._counted: dict[tuple[CountClause, tuple[int, ...]], list[PodInGroup]] = {}
 
+    @classmethod
+    def of(cls, engine: Engine, pod: bytes) -> Inspection:
+        """The inspection of a pod; nothing is offered or recorded.
+
+        Raises EngineError where there would be no decision.
+        """
+        call, counter = engine.opened(pod)
+        frame, mutual = call.evaluation.frame(), call.plan.counts.mutual
+        return cls(call.plan.selection, frame, call.snapshot.table, counter, mutual)
+
     def frame_at(self, name: str) -> Frame:
         """The frame of the pod and one node, for the caller alone: nothing here changes it."""
         frame = self.frame.anew()
@@ -120,7 +131,7 @@ class Inspection:
         """The nodes on which each `require` of a filter does not hold, each by itself."""
         rows = self.table.find(names)
         single = (replace(clause, requires=(require,)) for require in clause.requires)
-        return [_mask(self.rejections(part, rows)) for part in single]
+        return [mask_of(self.rejections(part, rows)) for part in single]
 
     def contributions(self, names: Sequence[str]) -> list[Contribution]:
         """The contributions to the scores of these nodes, as one prioritize call has them."""
@@ -198,7 +209,7 @@ class Inspection:
         """The objection of a filter, from its rejection of each node."""
         errors = {i: r.error for i, r in enumerate(found) if r is not None and r.error}
         message = clause.message(self._evaluation)
-        return Objection(clause.policy, clause.name, clause, _mask(found), errors, message)
+        return Objection(clause.policy, clause.name, clause, mask_of(found), errors, message)
 
     def count_objection(self, headroom: CountHeadroom) -> Objection:
         """The objection of a clause that counts."""
@@ -267,12 +278,13 @@ def contribution(clause: ScoreProgram, values: Floats, errors: Mapping[int, str]
     return Contribution(clause.policy, clause.name, weight, given, values, errors)
 
 
-def _mask(found: Sequence[Rejection | None]) -> Mask:
+def mask_of(found: Sequence[Rejection | None]) -> Mask:
+    """The nodes that have a rejection."""
     return np.array([rejection is not None for rejection in found], np.bool_)
 
 
 @dataclass(frozen=True, slots=True)
-class Relaxation:
+class RelaxedClauses:
     """Clauses, by index, whose removal lets `gained` more nodes pass."""
 
     clauses: tuple[int, ...]
@@ -292,7 +304,7 @@ class RefusalSummary:
     alone: tuple[int, ...]
     passing: int
     nearest: tuple[int, ...]
-    relaxations: tuple[Relaxation, ...]
+    relaxations: tuple[RelaxedClauses, ...]
 
 
 def summarize(refused: Mask) -> RefusalSummary:
@@ -309,7 +321,7 @@ def summarize(refused: Mask) -> RefusalSummary:
     )
 
 
-def _relaxations(refused: Mask, counts: npt.NDArray[np.int64]) -> list[Relaxation]:
+def _relaxations(refused: Mask, counts: npt.NDArray[np.int64]) -> list[RelaxedClauses]:
     """The smallest sets of clauses whose removal frees a node, those that free most nodes first.
 
     A node is free once every clause that rejects it is removed. So the smallest sets are those that
@@ -322,7 +334,7 @@ def _relaxations(refused: Mask, counts: npt.NDArray[np.int64]) -> list[Relaxatio
     closest = refused[:, counts == fewest]
     sets, gained = np.unique(closest, axis=1, return_counts=True)
     found = [
-        Relaxation(tuple(np.nonzero(sets[:, i])[0].tolist()), int(gained[i]))
+        RelaxedClauses(tuple(np.nonzero(sets[:, i])[0].tolist()), int(gained[i]))
         for i in range(sets.shape[1])
     ]
     return sorted(found, key=lambda r: (-r.gained, r.clauses))

@@ -6,17 +6,41 @@ from typing import Any
 
 import pytest
 
-from cli.explanation.pending import Decided, Kind, cause, reasons_of
-from engine.enforced import BrokenPolicy
+from engine.explanation.cause import cause_of, reasons_of
+from engine.explanation.document import (
+    CauseKind,
+    ClauseSummary,
+    NodeGroup,
+    PodExplanation,
+    PolicyNotInForce,
+    RejectingClause,
+)
 from tests.support.builders import pod
 
-PASSES = Decided(
-    nodes=3, passing=3, texts={"shop/a: zone", "one is there"}, counting={"one is there"}
-)
-REFUSES = Decided(nodes=3, passing=0, refusals={"shop/a: zone": 3}, texts={"shop/a: zone"})
-FULL = Decided(
-    nodes=3, refusals={"one is there": 3}, texts={"one is there"}, counting={"one is there"}
-)
+ZONE = ClauseSummary("shop/a", "zone", 3, 3, 0, "zone", counts=False)
+ONE = ClauseSummary("shop/b", "one", 3, 3, 0, "one is there", counts=True)
+
+
+def explained(
+    *clauses: ClauseSummary, passing: int = 0, problem: str | None = None, text: str = ""
+) -> PodExplanation:
+    """What policies say of three nodes that pass, or that one clause rejects with a text."""
+    against = [RejectingClause("p", "c", text)] if text else []
+    return PodExplanation(
+        pod="shop/web-1",
+        at="2026-11-21T12:00:00Z",
+        on=None,
+        nodes=3,
+        passing=passing,
+        problem=problem,
+        clauses=clauses,
+        groups=[NodeGroup(against, 3, ["n1", "n2", "n3"])],
+    )
+
+
+PASSES = explained(ZONE, ONE, passing=3)
+REFUSES = explained(ZONE, text="shop/a: zone")
+FULL = explained(ONE, text="shop/b: one: one is there")
 AVAILABLE = "0/3 nodes are available: "
 PREEMPTION = " preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling."
 DOWN = (
@@ -26,7 +50,7 @@ DOWN = (
 RIGHTS = (
     "not synced: cannot list nodes: the service account `kube-system/placet` may not list nodes"
 )
-BROKEN = [BrokenPolicy("shop/a", "rules:1:1 error[P0102]: Node has no field `nme`", "")]
+BROKEN = [PolicyNotInForce("shop/a", "", "rules:1:1 error[P0102]: Node has no field `nme`")]
 
 
 def waiting(message: str = "", **spec: Any) -> dict[str, Any]:
@@ -45,7 +69,12 @@ def waiting(message: str = "", **spec: Any) -> dict[str, Any]:
             "policy",
             "shop/a: zone (3 nodes)",
         ),
-        (waiting(f"{AVAILABLE}3 one is there."), FULL, "count", "one is there (3 nodes)"),
+        (
+            waiting(f"{AVAILABLE}3 one is there."),
+            FULL,
+            "count",
+            "shop/b: one: one is there (3 nodes)",
+        ),
         (waiting(), REFUSES, "policy", "no node passes the policies"),
         (waiting(f"{AVAILABLE}3 one is there."), PASSES, "held back", "another pod was on its way"),
         (waiting(f"{AVAILABLE}3 x: one is there."), PASSES, "held back", "3 of 3 nodes"),
@@ -58,7 +87,7 @@ def waiting(message: str = "", **spec: Any) -> dict[str, Any]:
         ),
         (
             waiting(),
-            Decided(problem="policy shop/a is not enforced: no valid version loaded yet"),
+            explained(problem="policy shop/a is not enforced: no valid version loaded yet"),
             "policy not in force",
             "`shop/a` is strict",
         ),
@@ -103,9 +132,10 @@ def waiting(message: str = "", **spec: Any) -> dict[str, Any]:
     ],
 )
 def test_each_kind_has_its_cause(
-    asked: dict[str, Any], found: Decided | None, kind: Kind, text: str
+    asked: dict[str, Any], found: PodExplanation | None, kind: CauseKind, text: str
 ) -> None:
-    known = cause(asked, [], found, BROKEN)
+    known = cause_of(asked, [], found, BROKEN)
+    assert known is not None
     assert known.kind == kind
     assert text in known.text
 
@@ -113,7 +143,17 @@ def test_each_kind_has_its_cause(
 def test_an_event_counts_where_the_condition_says_nothing() -> None:
     asked = pod("web-1", "shop")
     event = {"reason": "FailedScheduling", "message": DOWN}
-    assert cause(asked, [event], PASSES, []).kind == "unreachable extender"
+    found = cause_of(asked, [event], PASSES, [])
+    assert found is not None
+    assert found.kind == "unreachable extender"
+
+
+def test_a_pod_in_a_file_has_a_cause_only_if_a_scheduler_has_spoken() -> None:
+    silent = cause_of(pod("web-1", "shop"), [], REFUSES, [], is_live=False)
+    said = cause_of(waiting(f"{AVAILABLE}3 shop/a: zone."), [], REFUSES, [], is_live=False)
+    assert silent is None
+    assert said is not None
+    assert said.kind == "policy"
 
 
 @pytest.mark.parametrize(

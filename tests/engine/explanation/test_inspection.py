@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.decision.inspection import Relaxation, summarize
+from engine.explanation.inspection import RelaxedClauses, summarize
 
 
 def test_a_clause_alone_in_the_way_is_told_from_one_that_is_not() -> None:
@@ -14,14 +14,14 @@ def test_a_clause_alone_in_the_way_is_told_from_one_that_is_not() -> None:
     assert found.alone == (2, 0)
     assert found.passing == 1
     assert found.nearest == (1, 2, 3)
-    assert found.relaxations == (Relaxation((0,), 2),)
+    assert found.relaxations == (RelaxedClauses((0,), 2),)
 
 
 def test_where_no_single_clause_helps_the_smallest_sets_do() -> None:
     rows = [[True, True, False], [True, True, True], [False, True, True]]
     assert summarize(np.array(rows)).relaxations == (
-        Relaxation((0, 1), 1),
-        Relaxation((1, 2), 1),
+        RelaxedClauses((0, 1), 1),
+        RelaxedClauses((1, 2), 1),
     )
 
 
