@@ -108,6 +108,17 @@ class EnforcedPolicies:
         """The policies that are not in force as they are written."""
         return list(_broken(self))
 
+    def instead_of(self, name: str) -> str:
+        """What holds instead of a file or an object with errors, in the words of every answer."""
+        if any(active.file == name for active in self.in_force.stale):
+            return "its last valid version is in force instead"
+        stored = self.stored.get(name)
+        if stored is not None and stored.refusing:
+            here = {identity(checked.policy) for checked in self.policies}
+            if any(identity(checked.policy) not in here for checked in stored.refusing):
+                return "it is strict, so the pods that it selects wait"
+        return "it is not enforced"
+
     def broken_in(self, namespace: str) -> Sequence[BrokenPolicy]:
         """The broken policies that can concern the pods of a namespace; all without one."""
         return [b for b in self.broken if not namespace or b.namespace in ("", namespace)]
@@ -195,22 +206,7 @@ def _broken(found: EnforcedPolicies) -> Iterator[BrokenPolicy]:
         for address, namespace, diagnostics in broken:
             if errors := [*_errors(diagnostics), *unread]:
                 line = write(errors[0], file.source).partition("\n")[0]
-                yield BrokenPolicy(address, line, _instead(found, name), namespace or "")
-
-
-def _instead(found: EnforcedPolicies, name: str) -> str:
-    """What holds instead of a file or an object with errors."""
-    stored = found.stored.get(name)
-    last = [active.checked for active in found.in_force.stale if active.file == name]
-    if last and stored is not None and any(last[0] is each for each in stored.remembered):
-        return f"its generation {_version_in_force(stored).generation} is in force instead"
-    if last:
-        return "its last valid version is in force instead"
-    if stored is not None and stored.refusing:
-        here = {identity(checked.policy) for checked in found.policies}
-        if any(identity(checked.policy) not in here for checked in stored.refusing):
-            return "it is strict, so the pods that it selects wait"
-    return "it is not enforced"
+                yield BrokenPolicy(address, line, found.instead_of(name), namespace or "")
 
 
 def _version_in_force(stored: StoredObject) -> VersionInForce:

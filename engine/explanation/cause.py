@@ -258,7 +258,9 @@ def _of_reasons(said: str, found: _Decided | None) -> Cause:
         others = _listed(reasons.others)
         text = f"{passes(found)}; another extender or plugin rejects the rest: {others}"
         return Cause("other extender", text, "look at the extenders after Placet, in their order")
-    if reasons.ours:
+    # Where the policies reject no fewer nodes now, those that pass them have another reason.
+    has_passed_since = sum(reasons.ours.values()) > found.nodes - found.passing
+    if reasons.ours and (has_passed_since or not reasons.plugins):
         return _passed_since(found, reasons.ours)
     own = _listed(reasons.plugins)
     text = f"{passes(found)}; kube-scheduler's own plugins reject the nodes: {own}"

@@ -204,7 +204,7 @@ async def test_the_last_valid_version_decides(placet: Placet, folder: Path) -> N
     old = {"generation": 1, "rules": HEADROOM["spec"]["rules"]}
     async with live_shop(folder, {**BROKEN, "status": {"inForce": old}}):
         done = await asked(placet, "explain", "web-1", "n-2")
-    assert "its generation 1 is in force instead" in done.out
+    assert "its last valid version is in force instead" in done.out
     assert 'node.free["memory"] - pod.requests["memory"] >= "1Gi"  = false' in done.out
 
 
