@@ -6,7 +6,6 @@ import argparse
 
 from cli.command import CommandError, Exit
 from cli.console import add_output_argument, document, put, put_document
-from cli.explanation.explanation import decided, explained
 from cli.explanation.layout import analysis, cause_lines, head, not_in_force
 from cli.sources import (
     add_cluster_arguments,
@@ -14,7 +13,7 @@ from cli.sources import (
     asker_of,
     world_of,
 )
-from cli.world import add_arguments, add_pod_arguments
+from cli.world import add_arguments, add_pod_arguments, decided, explained
 
 EXAMPLES = """\
 examples:

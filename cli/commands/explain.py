@@ -11,7 +11,6 @@ import msgspec
 
 from cli.command import CommandError, Exit
 from cli.console import add_output_argument, document, put, put_document, show, table
-from cli.explanation.explanation import decided, explained
 from cli.explanation.layout import (
     cause_lines,
     every_node,
@@ -35,7 +34,15 @@ from cli.sources import (
     require_cluster,
     warn_of,
 )
-from cli.world import World, add_arguments, add_pod_arguments, in_force, read_world
+from cli.world import (
+    World,
+    add_arguments,
+    add_pod_arguments,
+    decided,
+    explained,
+    in_force,
+    read_world,
+)
 from engine.cache.cluster_copy import NamedPod
 from engine.explanation.cause import cause_of
 from engine.explanation.decision_document import DecisionDetail

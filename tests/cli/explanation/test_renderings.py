@@ -14,7 +14,6 @@ import pytest
 import yaml
 
 from cli.console import Part, document, put, put_document
-from cli.explanation.explanation import explained
 from cli.explanation.layout import (
     analysis,
     cause_lines,
@@ -26,7 +25,7 @@ from cli.explanation.layout import (
 )
 from cli.repl.conversation import answer, print_replies
 from cli.repl.session import ReplSession
-from cli.world import read_world
+from cli.world import explained, read_world
 from engine.explanation.decision_document import DecisionDetail
 from engine.explanation.difference import changes
 from engine.explanation.document import PodExplanation
