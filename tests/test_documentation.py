@@ -188,6 +188,27 @@ def test_pages_that_are_named_exist() -> None:
     assert [(path.name, name) for path, name in found if not (ROOT / name).exists()] == []
 
 
+def links(path: Path) -> list[str]:
+    return re.findall(r"\]\((?!https?:)([^)#]+)", path.read_text(encoding="utf-8"))
+
+
+def test_index_of_all_pages_has_every_page_once() -> None:
+    """The pages of a book are in the index of that book."""
+    of_books = [f"{name}/index.md" for name in BOOKS]
+    wanted = {path.name for path in DOCS.glob("*.md")} - {"index.md"} | {*of_books, "decisions"}
+    listed = links(DOCS / "index.md")
+    assert len(listed) == len(set(listed))
+    assert {link for link in listed if not link.startswith("../")} == wanted
+
+
+def test_readme_ends_with_three_short_paths() -> None:
+    """And with the index, which has all that is on no path."""
+    end = README.partition("## Read on")[2]
+    assert "](docs/index.md)" in end
+    paths = re.findall(r"(?ms)^- .*?(?=^- |^$)", end)
+    assert [path.count("](") <= 5 for path in paths] == [True] * 3
+
+
 # ---- books
 
 
