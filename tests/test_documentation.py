@@ -227,6 +227,16 @@ def test_a_page_is_short(path: Path) -> None:
 # ---- what must not be said, and what must hold
 
 
+@pytest.mark.parametrize("name", ["README.md", "docs/choosing.md"])
+def test_measured_ratios_stand_in_performance_alone(name: str) -> None:
+    """A figure on two pages is true on one of them at most: here is a link instead.
+
+    Other decimal numbers are the versions of Kubernetes, Python and the licence.
+    """
+    prose = re.sub(r"(?ms)^```.*?^```$", "", (ROOT / name).read_text(encoding="utf-8"))
+    assert set(re.findall(r"\b\d+\.\d+\b", prose)) <= {"1.36", "3.11", "2.0"}
+
+
 def texts() -> Iterator[tuple[Path, str]]:
     """Yield the text of every file of the repository but this one."""
     files = [ROOT / "Makefile", ROOT / "Dockerfile", ROOT / "pyproject.toml", *ROOT.glob("*.md")]
