@@ -15,6 +15,11 @@ def add_output_argument(parser: argparse.ArgumentParser, *forms: str) -> None:
     )
 
 
+def document(value: msgspec.Struct) -> Any:
+    """A struct as plain values."""
+    return msgspec.to_builtins(value)
+
+
 def put_document(value: Any, form: str) -> None:
     """Prints a value as JSON or YAML."""
     if form == "json":

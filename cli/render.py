@@ -10,8 +10,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TextIO
 
-from grammar.diagnostics import Diagnostic, human, plain
-from grammar.source import Source, Span
+from grammar.messages.diagnostics import Diagnostic, human, plain
+from grammar.messages.texts import counted
+from grammar.tree.source import Source, Span
 
 FORMATS = ("human", "plain", "json", "github")
 
@@ -21,7 +22,7 @@ _GUTTER = re.compile(r"^( *\d* *)(\||-->|=)(.*)$")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class FieldPlace:
     """The place of a field in a YAML or JSON file, for diagnostics without a span.
 
     `path` is like `extenders[0].weight`; `line` counts from 1, 0 is unknown.
@@ -37,7 +38,7 @@ class Place:
 
 # A diagnostic in a text, and one about a field of a file.
 Finding = tuple[Diagnostic, Source]
-FieldFinding = tuple[Diagnostic, Place]
+FieldFinding = tuple[Diagnostic, FieldPlace]
 
 
 def wants_colour(stream: TextIO) -> bool:
@@ -86,17 +87,6 @@ def totals(diagnostics: Iterable[Diagnostic]) -> str:
     return ", ".join(counts)
 
 
-def counted(number: int, one: str, many: str = "") -> str:
-    """A number with its noun: `1 file`, `2 files`."""
-    return f"{number} {one if number == 1 else many or one + 's'}"
-
-
-def excerpt(text: str, most: int) -> str:
-    """A text on one line, cut off after some characters."""
-    line = " ".join(text.split())
-    return line if len(line) <= most else f"{line[: most - 1]}…"
-
-
 def coloured(text: str, severity: str) -> str:
     """The text of a diagnostic with colours: the head and carets by severity, margins in blue."""
     colour = _SEVERITY_COLOURS[severity]
@@ -116,21 +106,21 @@ def coloured(text: str, severity: str) -> str:
     return "\n".join(lines)
 
 
-def _plain(diagnostic: Diagnostic, where: Source | Place) -> str:
+def _plain(diagnostic: Diagnostic, where: Source | FieldPlace) -> str:
     """`file:line: path: severity[code]: message (hint)`, or with the column in a text."""
     if isinstance(where, Source):
         return plain(diagnostic, where)
     return f"{where}: {diagnostic.kind}: {diagnostic.message}{_hint(diagnostic)}"
 
 
-def _human(diagnostic: Diagnostic, where: Source | Place) -> str:
+def _human(diagnostic: Diagnostic, where: Source | FieldPlace) -> str:
     if isinstance(where, Source):
         return human(diagnostic, where)
     rows = [f"{diagnostic.kind}: {diagnostic.message}", f" --> {where}"]
     return "\n".join([*rows, f"  = help: {diagnostic.hint}"] if diagnostic.hint else rows)
 
 
-def _annotation(diagnostic: Diagnostic, where: Source | Place) -> str:
+def _annotation(diagnostic: Diagnostic, where: Source | FieldPlace) -> str:
     """A workflow command of GitHub Actions, which shows the message beside the line."""
     if isinstance(where, Source):
         line, column, end_line, end_column = _range(diagnostic.span, where)
@@ -153,14 +143,14 @@ def _escaped(text: str, *, property_: bool = False) -> str:
     return text.replace(":", "%3A").replace(",", "%2C") if property_ else text
 
 
-def as_json(diagnostic: Diagnostic, where: Source | Place) -> dict[str, object]:
+def as_json(diagnostic: Diagnostic, where: Source | FieldPlace) -> dict[str, object]:
     said = {
         "severity": diagnostic.severity,
         "code": diagnostic.code,
         "message": diagnostic.message,
         "hint": diagnostic.hint,
     }
-    if isinstance(where, Place):
+    if isinstance(where, FieldPlace):
         return {"file": where.file, "line": where.line or None, "place": where.path, **said}
     found = {"file": where.name, **_json_range(diagnostic.span, where), **said}
     found["notes"] = list(diagnostic.notes)

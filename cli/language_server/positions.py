@@ -7,7 +7,7 @@ from bisect import bisect_right
 
 from lsprotocol import types
 
-from grammar.source import Span
+from grammar.tree.source import Span
 
 _LINE_END = re.compile(r"\r\n|\n|\r")
 

@@ -1,4 +1,4 @@
-"""Server: the requests of an editor, answered by `policies.editing`.
+"""Server: the requests of an editor, answered by `policies.editor`.
 
 It lives as long as the editor keeps standard input open. It reads policies and writes nothing but
 answers: edits are the editor's.
@@ -18,17 +18,17 @@ from pygls.uris import from_fs_path, to_fs_path
 
 from cli.language_server.files import PolicyFiles, Warn
 from cli.language_server.positions import Positions
-from grammar.diagnostics import Diagnostic, Fix
-from grammar.parser import parse_file
-from grammar.printer import format_file
-from grammar.schema import Schema
-from grammar.source import Source, Span
-from policies.editing.completion import Candidate, Samples
-from policies.editing.document import Document, complete
-from policies.editing.meaning import Meaning, meaning
-from policies.editing.outline import Entry, outline
-from policies.editing.tokens import coloured_lines
-from policies.forms import is_manifest
+from grammar.meaning.schema import Schema
+from grammar.messages.diagnostics import Diagnostic, Fix
+from grammar.syntax.parser import parse_file
+from grammar.tree.printer import format_file
+from grammar.tree.source import Source, Span
+from policies.editor.completion import Candidate, Samples
+from policies.editor.document import EditedDocument, complete
+from policies.editor.meaning import Meaning, meaning
+from policies.editor.outline import Entry, outline
+from policies.editor.tokens import coloured_lines
+from policies.manifest_names import is_manifest
 from policies.validation import LIBRARY
 
 # A check starts when nothing was typed for so long.
@@ -138,7 +138,9 @@ class PolicyServer:
         self._uris[path] = uri
         self._texts[path] = self._server.workspace.get_text_document(uri).source
 
-    def _document(self, uri: str, *, warned: bool = False) -> tuple[Document | None, Positions]:
+    def _document(
+        self, uri: str, *, warned: bool = False
+    ) -> tuple[EditedDocument | None, Positions]:
         path = _path(uri)
         positions = self._positions(self._texts[path])
         return self._files.document(path, warned=warned), positions
@@ -279,7 +281,7 @@ def _lines(found: Diagnostic) -> Iterator[str]:
 
 
 def _fix(
-    found: Diagnostic, fix: Fix, document: Document, uri: str, positions: Positions
+    found: Diagnostic, fix: Fix, document: EditedDocument, uri: str, positions: Positions
 ) -> types.CodeAction:
     old, new = (_shortened(t) for t in (document.source.slice(fix.span), fix.text))
     title = f"replace `{old}` by `{new}`" if old and new else f"insert `{new}`"

@@ -1,6 +1,6 @@
 """Completion of the lines of `placet repl`: commands and their arguments, and what is typed.
 
-What can follow in an expression or a policy is known to `policies.editing`; the names, the policies
+What can follow in an expression or a policy is known to `policies.editor`; the names, the policies
 and the cluster are those of the session.
 """
 
@@ -14,10 +14,10 @@ from pathlib import Path
 from cli.repl.commands import COMMANDS
 from cli.repl.conversation import STARTS
 from cli.repl.samples import SessionSamples
-from cli.repl.session import Session
-from policies.editing import completion
-from policies.editing.completion import Candidate, Surroundings
-from policies.editing.usable import usable
+from cli.repl.session import ReplSession
+from policies.editor import completion
+from policies.editor.completion import Candidate, Surroundings
+from policies.editor.usable import usable
 
 _COMMAND = re.compile(r"\s*(:[^\s]*)\Z")
 _ARGUMENT = re.compile(r"\s*(:[^\s]+)\s+")
@@ -27,7 +27,7 @@ _SETTINGS = ("rows", "time off", "time on", "trace off", "trace on")
 Offer = tuple[str, str]
 
 
-def complete(session: Session, text: str) -> list[Candidate]:
+def complete(session: ReplSession, text: str) -> list[Candidate]:
     """All candidates, in display order; the cursor is at the end of `text`."""
     if command := _COMMAND.match(text):
         names = ((name, "command") for name in COMMANDS)
@@ -47,7 +47,7 @@ def _matching(offers: Iterable[Offer], begun: str, start: int) -> list[Candidate
     return [Candidate(text, start, kind, kind) for text, kind in kinds.items()]
 
 
-def _arguments(session: Session, text: str, start: int, takes: str) -> list[Candidate]:
+def _arguments(session: ReplSession, text: str, start: int, takes: str) -> list[Candidate]:
     given = text[start:]
     cluster = session.cluster
     match takes:
@@ -83,9 +83,9 @@ def _files(begun: str) -> list[Offer]:
     return [(f"{prefix}{e.name}{'/' if e.is_dir() else ''}", "file") for e in shown]
 
 
-def _code(session: Session, text: str, offset: int) -> list[Candidate]:
+def _code(session: ReplSession, text: str, offset: int) -> list[Candidate]:
     """The candidates for an expression or a policy that starts at an offset."""
-    policies = {name: at.policy for name, at in usable(session.policies.validation.files).items()}
+    policies = {name: at.policy for name, at in usable(session.policies.texts).items()}
     around = Surroundings(session.environment, policies, SessionSamples(session))
     found = completion.complete(around, text[offset:], STARTS[:1] if offset else STARTS)
     # Tests belong into files.

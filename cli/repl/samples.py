@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import islice
 
-from cli.command import CommandError
 from cli.expressions import Evaluator, Expression, Failure
-from cli.repl.session import FindingsError, Session
+from cli.repl.session import FindingsError, ReplSession
 from engine.errors import BadObjectError
 from engine.program.frame import Frame
+from grammar.messages.diagnostics import UserError
 
 # The number of evaluations for one completion, for which the user waits.
 _MAX_SAMPLES = 1000
@@ -19,7 +19,7 @@ _MAX_SAMPLES = 1000
 class SessionSamples:
     """The values of an operand on every node, or for every pod or peer, of a session's cluster."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: ReplSession) -> None:
         self._session = session
 
     def keys(self, operand: str) -> list[str]:
@@ -46,7 +46,7 @@ class SessionSamples:
                     found = evaluator.evaluate(frame)
                     if not isinstance(found, Failure):
                         yield found
-        except (FindingsError, CommandError):
+        except (FindingsError, UserError):
             return
 
     def _vary(self, expression: Expression, frame: Frame) -> Iterator[None]:

@@ -23,8 +23,8 @@ from prompt_toolkit.styles import Style
 from cli.render import wants_colour
 from cli.repl.completion import complete
 from cli.repl.conversation import answer, print_replies, prompt, unfinished
-from cli.repl.session import Session
-from policies.editing.tokens import coloured_lines
+from cli.repl.session import ReplSession
+from policies.editor.tokens import coloured_lines
 
 _STYLE = Style.from_dict(
     {
@@ -41,7 +41,7 @@ _STYLE = Style.from_dict(
 _INDENT = "  "
 
 
-def converse(session: Session) -> None:
+def converse(session: ReplSession) -> None:
     """Answers lines until Ctrl-D or `:quit`; Ctrl-C drops a line or stops its answer."""
     lines = _prompt_session(session)
     while not session.has_ended:
@@ -67,7 +67,7 @@ def _history_file() -> Path | None:
     return file
 
 
-def _prompt_session(session: Session) -> PromptSession[str]:
+def _prompt_session(session: ReplSession) -> PromptSession[str]:
     file = _history_file()
     history: History = FileHistory(str(file)) if file is not None else InMemoryHistory()
     colour = wants_colour(sys.stdout)
@@ -111,7 +111,7 @@ def _continues(text: str) -> bool:
 
 
 class _Completer(Completer):
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: ReplSession) -> None:
         self._session = session
 
     def get_completions(self, document: Document, _: CompleteEvent) -> Iterable[Completion]:
