@@ -1,23 +1,28 @@
-"""Layout of an explanation: the policies of a pod, its nodes as rows or by reason, and one node."""
+"""Layout of an explanation: policies, nodes as rows or by reason, one node, and an analysis."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
+import msgspec
 from rich.table import Table
 from rich.text import Text
 
 from cli.console import Part, console, table
+from engine.explanation.cause import event_time, pod_scheduled
 from engine.explanation.document import (
+    Cause,
     NodeExplanation,
     PodExplanation,
     PolicyNotInForce,
     ReadValue,
+    Relaxation,
     ScoreTerm,
     TracedExpression,
 )
 from engine.explanation.explanation import count_lines
-from grammar.messages.texts import counted, cut, named
+from grammar.messages.texts import counted, cut, excerpt, named
 
 # The most names in a row.
 NAMED = 4
@@ -183,3 +188,134 @@ def _bar(start: float, end: float) -> str:
     block = _PLAIN_BLOCK if console().options.ascii_only else _BLOCK
     first, last = (round(at * _WIDTH / 10) for at in (start, end))
     return f"{' ' * first}{block * (last - first)}".ljust(_WIDTH)
+
+
+# ---- then and now
+
+
+def then_and_now(found: PodExplanation) -> Iterator[Part]:
+    """Both decisions, and which of the four things changed between them."""
+    then = found.then
+    if then is None:
+        return
+    before = passed(then.passing, then.offered) if then.error is None else f"error: {then.error}"
+    yield f"decided by replica {then.replica} at {then.at}: {before}"
+    now = f"error: {found.problem}" if found.problem else passed(found.offered, found.nodes)
+    yield f"now: {now}"
+    if not found.changes:
+        yield "policies, nodes, counts and time are the same"
+        return
+    rows = table("changed", "how")
+    for change in found.changes:
+        rows.add_row(change.what, change.text)
+    yield rows
+
+
+# ---- an analysis
+
+
+_NEAREST = 5
+_RELAXATIONS = 3
+
+
+def analysis(found: PodExplanation) -> Iterator[Part]:
+    if not found.clauses:
+        yield f"no clause can reject the pod: {found.offered} nodes pass"
+        return
+    yield from _clauses(found)
+    yield from _nearest(found)
+    yield from _relaxations(found)
+
+
+def _clauses(found: PodExplanation) -> Iterator[Part]:
+    numbers = ("passes", "fails", "fails only this")
+    listed = table("clause", *numbers, right=numbers)
+    for each in found.clauses:
+        row = (found.nodes - each.fails, each.fails, each.failsOnlyThis)
+        listed.add_row(f"{each.policy}: {each.clause}", *map(str, row))
+        for part in each.requires:
+            listed.add_row(f"  {part.text}", str(found.nodes - part.fails), str(part.fails), "")
+    yield listed
+    yield f"\n{passed(found.passing, found.nodes)}"
+
+
+def _nearest(found: PodExplanation) -> Iterator[Part]:
+    if not found.nearest:
+        return
+    yield "\nnearest misses"
+    for miss in found.nearest[:_NEAREST]:
+        yield f"  {miss.node} fails {counted(len(miss.rejectedBy), 'clause')}"
+        for each in miss.rejectedBy:
+            yield f"    {each.text}"
+            for line in each.detail.splitlines():
+                yield f"      {line}"
+    if (more := found.nodes - found.passing - min(len(found.nearest), _NEAREST)) > 0:
+        yield f"  and {more} more"
+
+
+def _relaxations(found: PodExplanation) -> Iterator[Part]:
+    if not found.relaxations:
+        return
+    yield "\nsmallest relaxation"
+    for relaxation in found.relaxations[:_RELAXATIONS]:
+        yield f"  {_relaxed(relaxation)}"
+    if (more := len(found.relaxations) - _RELAXATIONS) > 0:
+        yield f"  and {more} more of {counted(len(found.relaxations[0].without), 'clause')}"
+
+
+def _relaxed(relaxation: Relaxation) -> str:
+    names = " and ".join(f"{each.policy}: {each.clause}" for each in relaxation.without)
+    return f"without {names}: {counted(relaxation.gained, 'more node')} would pass"
+
+
+# ---- what a running cluster says about a pod
+
+
+Json = dict[str, Any]
+_EVENTS = 3
+_MESSAGE = 600
+
+
+def cause_lines(found: Cause) -> Iterator[Part]:
+    yield f"cause: {found.text}"
+    if found.hint:
+        yield f"  = help: {found.hint}"
+
+
+def said_about(pod: Json, events: Sequence[Json] | str) -> Iterator[Part]:
+    """What a cause was worked out from: the condition of the pod, and its last events."""
+    condition = pod_scheduled(pod)
+    if condition is not None:
+        reason, message = condition.get("reason", ""), condition.get("message", "")
+        yield excerpt(f"PodScheduled is {condition.get('status')}: {reason}: {message}", _MESSAGE)
+    if isinstance(events, str):
+        yield f"the events are not known: you may not {events}"
+    else:
+        for event in events[-_EVENTS:]:
+            times = event.get("count") or 1
+            again = f" ({times} times)" if times > 1 else ""
+            text = f"{event_time(event)} {event.get('reason')}{again}: {event.get('message')}"
+            yield excerpt(f"event {text}", _MESSAGE)
+    yield ""
+
+
+# ---- what a caller with few rights sees
+
+
+def readable_policies(policies: Mapping[str, bytes]) -> Iterator[Part]:
+    """A row for each policy object, with what its status says; pods are numbers there."""
+    if not policies:
+        yield "no policy can be read"
+        return
+    rows = table("policy", "ready", "matched", "placed", "target", "why")
+    for name, raw in sorted(policies.items()):
+        item = msgspec.json.decode(raw)
+        status = item.get("status") or {}
+        ready: Json = next(
+            (c for c in status.get("conditions", ()) if c.get("type") == "Ready"), {}
+        )
+        numbers = [status.get(f"{field}Pods") for field in ("matched", "placed", "target")]
+        shown = ["" if number is None else str(number) for number in numbers]
+        why = "" if ready.get("status") == "True" else ready.get("message", "")
+        rows.add_row(name.partition("/")[2], ready.get("status", "unknown"), *shown, why)
+    yield rows
