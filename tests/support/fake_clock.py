@@ -1,10 +1,10 @@
 """Fake clock: an event loop whose time stands still while there is work, and skips all waiting.
 
-A test that is marked `fake_clock` runs on it, with its fixtures. So no pause takes longer on a busy
-machine, and a wait of an hour takes a moment. The time of the loop begins as `time.monotonic`, because
-Placet compares the two, and goes on only here. Sockets and threads are real: the time is that of
-the machine while a job of an executor runs. For a process, or a thread of another kind, a test
-needs the clock of the machine.
+A test that is marked `fake_clock` runs on it, with its fixtures. Then a wait of an hour takes a
+moment, and no timeout comes earlier because the machine is busy. The time of the loop begins as
+`time.monotonic`, because Placet compares the two, and moves only when nothing else is left to do.
+While a job of an executor runs, it is that of the machine. Sockets are real. A test that waits for
+another process, or for a thread that is no job of an executor, needs the usual event loop.
 """
 
 from __future__ import annotations
@@ -31,9 +31,7 @@ class _Selector(selectors.DefaultSelector):
         # The jobs of executors that have not ended.
         self.jobs = 0
 
-    def select(
-        self, timeout: float | None = None
-    ) -> list[tuple[selectors.SelectorKey, selectors._EventMask]]:
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         if timeout is None or timeout <= 0:
             return super().select(timeout)
         if self.jobs:
