@@ -12,9 +12,9 @@ from __future__ import annotations
 import asyncio
 import selectors
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
-from typing import TypeVar, TypeVarTuple
+from typing import Any, TypeVar, TypeVarTuple
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -65,6 +65,12 @@ class FakeClockLoop(asyncio.SelectorEventLoop):
 
     def _ended(self, _: object) -> None:
         self._waits.jobs -= 1
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """As `asyncio.run`, for a test that is no coroutine."""
+    with asyncio.Runner(loop_factory=FakeClockLoop) as runner:
+        return runner.run(work)
 
 
 async def settled() -> None:
