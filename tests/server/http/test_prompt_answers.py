@@ -233,21 +233,25 @@ LARGE = msgspec.json.encode(names_request(*NAMES))
 LARGE_REQUEST = request(headers=b"Content-Length: %d\r\n" % len(LARGE), body=LARGE)
 
 
+async def ask_until_an_answer_is_held(served: Served, peer: Peer) -> int:
+    """Sends one request after the other, and returns their number. The peer reads nothing."""
+    for asked in range(1, 1000):
+        peer.writer.write(LARGE_REQUEST)
+        await settled()
+        if served.metric("placet_bodies_held_bytes"):
+            return asked
+    raise AssertionError("no answer is held")
+
+
 async def test_answers_that_nobody_reads_are_held_and_end(listen: Serve, connect: Connect) -> None:
     """The second request waits for the first answer; the connection ends when its time is over."""
     served = await listen(settings=Settings(http_timeout=1.0))
     peer = await connect(served, slow=True)
-    asked, held = 0, 0.0
-
-    def is_refused() -> bool:
-        nonlocal asked, held
-        if (served.calls("filter", "answered") or 0) == asked:
-            peer.writer.write(LARGE_REQUEST)
-            asked += 1
-        held = max(held, served.metric("placet_bodies_held_bytes") or 0)
-        return served.metric(REFUSED, reason="slow_reader") is not None
-
-    await until(is_refused)
+    await ask_until_an_answer_is_held(served, peer)
+    peer.writer.write(LARGE_REQUEST)
+    await settled()
+    held = served.metric("placet_bodies_held_bytes") or 0
+    await until(lambda: served.metric(REFUSED, reason="slow_reader"))
     assert len(LARGE) / 2 < held < 3 * len(LARGE)
     await settled()
     assert served.metric("placet_bodies_held_bytes") == 0
@@ -256,16 +260,7 @@ async def test_answers_that_nobody_reads_are_held_and_end(listen: Serve, connect
 async def test_an_answer_that_is_read_late_is_sent_whole(listen: Serve, connect: Connect) -> None:
     served = await listen()
     peer = await connect(served, slow=True)
-    asked = 0
-
-    def is_held() -> bool:
-        nonlocal asked
-        if (served.calls("filter", "answered") or 0) == asked:
-            peer.writer.write(LARGE_REQUEST)
-            asked += 1
-        return bool(served.metric("placet_bodies_held_bytes"))
-
-    await until(is_held)
+    asked = await ask_until_an_answer_is_held(served, peer)
     for _ in range(asked):
         _, _, answer = await peer.answer()
         assert msgspec.json.decode(answer)["NodeNames"] == NAMES
