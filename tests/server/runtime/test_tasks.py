@@ -34,6 +34,7 @@ from tests.support.certificates import Keyring
 from tests.support.fake_api_server import FakeApiServer, fake_api_server
 from tests.support.kubeconfig import kubeconfig
 
+pytestmark = pytest.mark.fake_clock
 LOG = logging.getLogger("placet.test")
 OBJECTS = POLICIES[0].path
 SECRETS = "/api/v1/namespaces/kube-system/secrets"
