@@ -19,10 +19,11 @@ from grammar.messages.diagnostics import Diagnostic, Fix
 from grammar.syntax.lexemes import Lexemes
 from grammar.syntax.parser import parse_file
 from grammar.tree.ast import Expr
-from grammar.tree.clauses import Argument, Def, File, Let, Policy, Test, Use
+from grammar.tree.clauses import Argument, Def, File, Let, Policy, Use
 from grammar.tree.printer import print_expression
 from grammar.tree.source import Source, Span
 from grammar.tree.walk import Definitions
+from grammar.tree.written_tests import Test
 from policies.loader import is_test_file, library_sources
 from policies.manifest_names import is_manifest
 

@@ -29,7 +29,6 @@ from engine.program.program import (
     BoundProgram,
     CountClause,
     CountProgram,
-    ShareProgram,
     applies,
 )
 
@@ -89,11 +88,11 @@ class CountClauses:
         """
         for groups in self._strict:
             clause, group = groups.clause, int(groups.ids[row])
-            if not isinstance(clause, ShareProgram) or not clause.bound.percent or group < 0:
+            if (bound := clause.deletion_bound) is None or group < 0:
                 continue
             counts = counter.count(clause, groups, predicted=False, of_revision=True)
             if counts.own:
-                bound = counts.bound_of(clause, group)
+                bound = counts.numbered(bound, group)
                 return -_position(bound, int(counts.high[group]) + 1, on=group == ON)
         return None
 

@@ -37,7 +37,7 @@ from engine.program.program import (
     SpreadProgram,
 )
 from engine.program.sums import sum_bound
-from grammar.tree.clauses import NodeSet
+from grammar.tree.clause_parts import NodeSet
 from grammar.values.errors import EvaluationError, MissingError
 from grammar.values.time import NEVER
 
@@ -112,9 +112,13 @@ class GroupCounts(msgspec.Struct, frozen=True, eq=False):
 
     def bound_of(self, clause: ShareProgram | LimitProgram, group: int) -> BoundProgram:
         """The bound of one group, with its number."""
+        return self.numbered(clause.bound, group)
+
+    def numbered(self, bound: BoundProgram, group: int) -> BoundProgram:
+        """A bound with its number for one group."""
         if self.bounds is None:
-            return clause.bound
-        return replace(clause.bound, amount=self.bounds[group].item())
+            return bound
+        return replace(bound, amount=self.bounds[group].item())
 
     def skew_of(self, clause: SpreadProgram, group: int) -> float:
         """The skew of one domain."""

@@ -24,13 +24,11 @@ from engine.portable.selectors import (
 from grammar.checker.policy_checker import Checked
 from grammar.checks.clause_numbers import constant
 from grammar.tree.ast import Expr
+from grammar.tree.clause_parts import Per, PodSet
 from grammar.tree.clauses import (
     Cards,
-    CountingClause,
     Filter,
     Limit,
-    Per,
-    PodSet,
     RejectingClause,
     Share,
     Spread,
@@ -99,7 +97,8 @@ class PortablePolicy:
         for checked in (self._checked, *self._checked.uses):
             conditions = LabelConditions(checked.environment, pod, frozen)
             for clause in checked.policy.clauses:
-                if not isinstance(clause, RejectingClause) or _prefers(clause):
+                # A clause that gives points rejects no node.
+                if not isinstance(clause, RejectingClause) or clause.points_weight is not None:
                     continue
                 try:
                     yield self._part(clause, checked, conditions, exempt)
@@ -219,11 +218,6 @@ class PortablePolicy:
             term["namespaceSelector"] = {}
         applies = _applies(clause, conditions)
         return Part(clause.name, exact=True, near=(term,) if applies else ())
-
-
-def _prefers(clause: RejectingClause) -> bool:
-    """Whether a clause has a weight, so that it rejects no node."""
-    return isinstance(clause, CountingClause) and not clause.strength.strict
 
 
 def _applies(clause: RejectingClause, conditions: LabelConditions) -> bool:

@@ -5,17 +5,23 @@ A registry owns it. It is immutable and is replaced when its policy changes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import ClassVar, Protocol, TypeVar
 from typing import Literal as OneOf
 
 from engine.program.frame import Evaluate, Evaluation, Message
 from engine.program.pod_shape import Path
 from grammar.checker.policy_checker import Checked
-from grammar.tree.clauses import MissingRule, NodeSet, Order
+from grammar.tree.clause_parts import MissingRule, NodeSet, Order
 from grammar.values.errors import EvaluationError, MissingError
 
 # The two ends of a score's range, or how it compares the nodes of a request.
 Range = tuple[float, float] | Order | None
+# What the groups of a clause that counts are: the two sides of a share, domains, nodes, the whole
+# cluster, or the nodes that the pods use.
+GroupKind = OneOf["sides", "domains", "nodes", "cluster", "used nodes"]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +30,20 @@ class Condition:
 
     evaluate: Evaluate
     per_node: bool
+
+
+class OutcomeRecorder(Protocol):
+    """Replaces parts of programs by parts that also record how they come out.
+
+    A clause is named by its name; `part` is the place among the `tested_parts` of its tree.
+    """
+
+    def select(self, evaluate: Evaluate | None) -> Evaluate | None: ...
+    def when(self, clause: str, condition: Condition | None) -> Condition | None: ...
+    def condition(
+        self, clause: str, part: int, evaluate: Evaluate, *, missing: bool = False
+    ) -> Evaluate: ...
+    def value(self, clause: str, part: int, evaluate: Evaluate) -> Evaluate: ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,6 +71,20 @@ class FilterProgram:
     nodes_per_look: int
     of_pod: tuple[Evaluate, ...]
     labels: tuple[str, ...] | None
+    counts_pods: ClassVar[bool] = False
+
+    def parts(self) -> tuple[FilterProgram, ...]:
+        """A filter for each of `requires`, by itself."""
+        return tuple(replace(self, requires=(require,)) for require in self.requires)
+
+    def recorded(self, recorder: OutcomeRecorder) -> FilterProgram:
+        """The same filter, whose outcomes are recorded."""
+        requires = (
+            recorder.condition(self.name, part, require, missing=self.passes_missing)
+            for part, require in enumerate(self.requires)
+        )
+        when = recorder.when(self.name, self.when)
+        return replace(self, when=when, requires=tuple(requires))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,6 +105,11 @@ class ScoreProgram:
     time_dependent: bool
     nodes_per_look: int
     of_pod: tuple[Evaluate, ...]
+
+    def recorded(self, recorder: OutcomeRecorder) -> ScoreProgram:
+        """The same score, whose outcomes are recorded."""
+        when = recorder.when(self.name, self.when)
+        return replace(self, when=when, value=recorder.value(self.name, 0, self.value))
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +171,10 @@ class CountProgram:
     nodes_per_look: int
     needs_workloads: bool
 
+    def recorded(self, recorder: OutcomeRecorder) -> CountProgram:
+        """The same part of a clause, whose `when` is recorded."""
+        return replace(self, when=recorder.when(self.name, self.when))
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ShareProgram:
@@ -144,6 +187,25 @@ class ShareProgram:
     on: Evaluate
     bound: BoundProgram
     time_dependent: bool
+    counts_pods: ClassVar[bool] = True
+
+    @property
+    def groups_are(self) -> GroupKind:
+        return "sides"
+
+    @property
+    def deletion_bound(self) -> BoundProgram | None:
+        """The bound that orders how pods are deleted; None if the clause orders none."""
+        return self.bound if self.bound.percent else None
+
+    def parts(self) -> tuple[FilterProgram, ...]:
+        """A count has no parts that reject nodes by themselves."""
+        return ()
+
+    def recorded(self, recorder: OutcomeRecorder) -> ShareProgram:
+        """The same share, whose outcomes are recorded; its bound is seen in the verdicts."""
+        on = recorder.condition(self.count.name, 0, self.on)
+        return replace(self, count=self.count.recorded(recorder), on=on)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -159,6 +221,21 @@ class SpreadProgram:
     skew: float | None
     min_domains: float | Evaluate | None
     nodes: NodeSet
+    counts_pods: ClassVar[bool] = True
+
+    deletion_bound: ClassVar[None] = None
+
+    @property
+    def groups_are(self) -> GroupKind:
+        return "domains"
+
+    def parts(self) -> tuple[FilterProgram, ...]:
+        """A count has no parts that reject nodes by themselves."""
+        return ()
+
+    def recorded(self, recorder: OutcomeRecorder) -> SpreadProgram:
+        """The same spread, whose outcomes are recorded; its bound is seen in the verdicts."""
+        return replace(self, count=self.count.recorded(recorder))
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +276,25 @@ class LimitProgram:
     nodes: OneOf["used", "empty"] | None = None
     pool: Evaluate | None = None
     mutual: Mutual | None = None
+    counts_pods: ClassVar[bool] = True
+
+    deletion_bound: ClassVar[None] = None
+
+    @property
+    def groups_are(self) -> GroupKind:
+        if self.nodes is not None:
+            return "used nodes"
+        if self.per_node:
+            return "nodes"
+        return "cluster" if self.domain is None else "domains"
+
+    def parts(self) -> tuple[FilterProgram, ...]:
+        """A count has no parts that reject nodes by themselves."""
+        return ()
+
+    def recorded(self, recorder: OutcomeRecorder) -> LimitProgram:
+        """The same limit, whose outcomes are recorded; its bound is seen in the verdicts."""
+        return replace(self, count=self.count.recorded(recorder))
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,9 +341,16 @@ class CardsProgram:
     is_known_of_peers: bool
 
 
-# The clauses that count pods.
+# The clauses that count pods, and those that can reject a node. A new kind of program belongs in
+# these unions; `grammar.tree.clauses` says what else a kind of clause needs.
 CountClause = ShareProgram | SpreadProgram | LimitProgram
-ClauseProgram = FilterProgram | ScoreProgram | CountClause | CardsProgram | PreemptProgram
+RejectingProgram = FilterProgram | CountClause
+ClauseProgram = RejectingProgram | ScoreProgram | CardsProgram | PreemptProgram
+
+
+def of_kind(programs: Iterable[ClauseProgram], kind: type[T]) -> tuple[T, ...]:
+    """The programs of one kind, in their order."""
+    return tuple(program for program in programs if isinstance(program, kind))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -287,6 +390,21 @@ class Program:
     def counts(self) -> tuple[CountClause, ...]:
         """The clauses that count pods."""
         return (*self.shares, *self.spreads, *self.limits)
+
+    def recorded(self, recorder: OutcomeRecorder) -> Program:
+        """The same policy, whose selector and clauses record their outcomes.
+
+        What only happens at bindings and preemptions is not recorded.
+        """
+        return replace(
+            self,
+            select=recorder.select(self.select),
+            filters=tuple(each.recorded(recorder) for each in self.filters),
+            scores=tuple(each.recorded(recorder) for each in self.scores),
+            shares=tuple(each.recorded(recorder) for each in self.shares),
+            spreads=tuple(each.recorded(recorder) for each in self.spreads),
+            limits=tuple(each.recorded(recorder) for each in self.limits),
+        )
 
 
 def applies(clause: ScoreProgram | CountProgram | CardsProgram, evaluation: Evaluation) -> bool:

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import cast, get_args
+from typing import cast
 
 from lark import Lark
 from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedToken
@@ -25,12 +25,13 @@ from grammar.messages.diagnostics import Diagnostic, Fix, nearest, only_nearest
 from grammar.syntax import limits, syntax_remedies
 from grammar.syntax.clause_builder import Builder
 from grammar.tree.ast import Expr
-from grammar.tree.clauses import Clause, File, Item
+from grammar.tree.clauses import CLAUSE_WORDS, File, Item
 from grammar.tree.source import Source, Span
 
 _BLOCKS = frozenset({"policy", "cluster", "test"})
-_CLAUSES = frozenset({"bind", *(clause.__name__.lower() for clause in get_args(Clause))})
-_POLICY_ITEMS = _CLAUSES | frozenset("use description weight mode failure for let def".split())
+_POLICY_ITEMS = frozenset(CLAUSE_WORDS) | frozenset(
+    "use description weight mode failure for let def".split()
+)
 _ITEMS = _POLICY_ITEMS | frozenset("namespace node pod at expect".split())
 _TOKEN = re.compile(
     r"(?P<skip>[ \t\r\f]+|(?:#|//)[^\n]*)|(?P<line>\n)|(?P<open>\{)|(?P<close>\})"

@@ -9,16 +9,12 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from grammar.tree import ast
+from grammar.tree.clause_parts import Bound, Bounds, Per, PodSet
 from grammar.tree.clauses import (
-    At,
-    Bound,
-    Bounds,
     Cards,
     Clause,
-    ClusterFile,
     CountingClause,
     Def,
-    Expectation,
     File,
     Filter,
     ForPods,
@@ -26,8 +22,6 @@ from grammar.tree.clauses import (
     Let,
     Limit,
     Parameter,
-    Per,
-    PodSet,
     Policy,
     Preempt,
     RejectingClause,
@@ -35,14 +29,19 @@ from grammar.tree.clauses import (
     Setting,
     Share,
     Spread,
+    Use,
+)
+from grammar.tree.source import ESCAPED, Source, Span
+from grammar.tree.written_tests import (
+    At,
+    ClusterFile,
+    Expectation,
     Test,
     TestItem,
     TestNamespace,
     TestNode,
     TestPod,
-    Use,
 )
-from grammar.tree.source import ESCAPED, Source, Span
 
 # Precedence, lowest first. An operand gets parentheses if its precedence is lower than its place
 # needs.
