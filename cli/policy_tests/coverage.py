@@ -139,7 +139,7 @@ class Coverage:
         for name, (owner, clause) in written.items():
             if any(part.kind == "bound" for part in clause.tested_parts):
                 self._bounds[program.address, name] = _point(owner, clause)
-        return program.recorded(_Recorder(checked.policy, written, self._take))
+        return program.recorded(_BranchRecorder(checked.policy, written, self._take))
 
     def record_bounds(self, inspection: Inspection, names: Sequence[str]) -> None:
         """Records which bounds accept and reject one of the nodes.
@@ -175,7 +175,7 @@ class Coverage:
             self._taken.add(taken)
 
 
-class _Recorder:
+class _BranchRecorder:
     """Records the outcomes of one policy's program."""
 
     def __init__(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -213,6 +213,11 @@ def keywords() -> Mapping[str, str]:
     end = "(?![A-Za-z0-9_])"
     patterns = ((t.name, t.pattern.value) for t in _lark().terminals)
     return {name: text.removesuffix(end) for name, text in patterns if text.endswith(end)}
+
+
+def plain_keywords() -> Sequence[str]:
+    """The keywords in order, without `true`, `false` and `null`, which are values."""
+    return sorted({*keywords().values()} - {"true", "false", "null"})
 
 
 def _parse(source: Source, start: str) -> tuple[object | None, list[Diagnostic]]:

@@ -24,7 +24,6 @@ from grammar.tree.clauses import (
     Parameter,
     Policy,
     Preempt,
-    RejectingClause,
     Score,
     Setting,
     Share,
@@ -389,11 +388,10 @@ def _parts(clause: Clause, source: Source) -> Iterator[_Part]:
         yield words, None, clause.strength.span
         if isinstance(clause, Limit) and clause.mutual:
             yield "mutual", None, None
-    if isinstance(clause, RejectingClause):
-        # Exactly as the user wrote them.
-        for part, text in (("message", clause.message), ("detail", clause.detail)):
-            if text is not None:
-                yield f"{part} {source.slice(text.span)}", None, text.span
+    for part, text in clause.texts:
+        if text is not None:
+            # Exactly as the user wrote it.
+            yield f"{part} {source.slice(text.span)}", None, text.span
     if clause.missing is not None:
         yield f"missing {clause.missing}", None, None
 

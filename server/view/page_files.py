@@ -1,6 +1,7 @@
 """Page: the files under `/ui/`, which show in a browser what the view knows.
 
-They are read once, when the view is built, and never change while it runs. All their addresses are
+They are read once, when the view is built, and never change while it runs. `words.js`, the keywords
+that the editor colours, is made of the grammar of the language. All their addresses are
 relative, nothing comes from another host, and no script or style stands in the HTML.
 """
 
@@ -9,7 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 
+import msgspec
 from aiohttp import web
+
+from grammar.syntax.parser import plain_keywords
 
 ROOT = "/ui"
 # Scripts, styles and answers come from the view alone, and no other page may frame this one.
@@ -29,12 +33,19 @@ def page_files() -> Mapping[str, bytes]:
     """The content of each file that the page can load, by its path below `/ui/`."""
     root = files("server.view").joinpath("ui")
     folders = {"": root, "vendor/": root.joinpath("vendor")}
-    return {
+    found = {
         f"{prefix}{each.name}": each.read_bytes()
         for prefix, folder in folders.items()
         for each in folder.iterdir()
         if _suffix(each.name) in _TYPES
     }
+    return {**found, "words.js": _words()}
+
+
+def _words() -> bytes:
+    """A script with the keywords of the language, for the colours of the editor."""
+    words = msgspec.json.encode(plain_keywords())
+    return b"export const WORDS = new Set(" + words + b");\n"
 
 
 class PageFiles:
