@@ -83,7 +83,7 @@ def _clause_points(source: Source, policy: Policy, clause: Clause) -> Iterator[_
                 texts = (f"{which} never passed", f"{which} never failed")
             case "value":
                 texts = (f"{name} was never computed",)
-            case "room" | "bound":
+            case "verdict" | "bound":
                 texts = (f"{name} never accepted a node", f"{name} never rejected a node")
             case _:
                 assert_never(part.kind)

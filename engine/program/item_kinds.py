@@ -252,7 +252,11 @@ def _together(parts: Sequence[ReadKey]) -> ReadKey:
 
 
 def search(kinds: ItemKinds, loop: Evaluate, *, decisive: bool) -> Evaluate:
-    """`all` and `exists`; `loop` is the closure that goes over the items."""
+    """`all` and `exists`; `loop` is the closure that goes over the items.
+
+    The outcomes are values here, so an error is not raised for each item that has it, as the loops
+    of `engine.program.macros` and `engine.program.operations` have it.
+    """
 
     def run(frame: Frame) -> object:
         found = kinds.of(frame)

@@ -135,10 +135,10 @@ class TestedPart:
     """A part of a clause whose outcomes tests cover; `expr` is None for the clause as a whole.
 
     A `condition` is true or false, and `word` is the keyword before it. A `requirement` passes or
-    fails. A `value` is computed. `room` and a `bound` accept or reject a node; a bound is seen in
-    the verdicts, and each other part where it is evaluated.
+    fails. A `value` is computed. A `verdict` and a `bound` accept or reject a node; a bound is seen
+    in the answers, and each other part where it is evaluated.
     """
 
-    kind: OneOf["condition", "requirement", "value", "room", "bound"]
+    kind: OneOf["condition", "requirement", "value", "verdict", "bound"]
     expr: Expr | None = None
     word: str = ""

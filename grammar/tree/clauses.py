@@ -490,7 +490,7 @@ class Cards(_RejectingClause):
 
     @property
     def tested_parts(self) -> tuple[TestedPart, ...]:
-        return (TestedPart("room"),)
+        return (TestedPart("verdict"),)
 
 
 # ---- all kinds
