@@ -151,7 +151,7 @@ class BoundProgram:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CountProgram:
-    """The common part of share, spread and limit clauses.
+    """The common part of share, spread and limit clauses, as it is compiled.
 
     `weight` is None for a strict clause, else its weight in the mean. With `terminating` a
     terminating pod counts until it is gone. `number` computes the number of the bound for the
@@ -177,17 +177,32 @@ class CountProgram:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ShareProgram:
+class _CountingProgram:
+    """What share, spread and limit have in common for those who do not tell them apart."""
+
+    count: CountProgram
+    counts_pods: ClassVar[bool] = True
+
+    @property
+    def deletion_bound(self) -> BoundProgram | None:
+        """The bound that orders how pods are deleted; None if the clause orders none."""
+        return None
+
+    def parts(self) -> tuple[FilterProgram, ...]:
+        """A count has no parts that reject nodes by themselves."""
+        return ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ShareProgram(_CountingProgram):
     """A compiled share: bounds the number of the pods on the nodes for which `on` is true.
 
     `time_dependent` says that these nodes may change with the time alone.
     """
 
-    count: CountProgram
     on: Evaluate
     bound: BoundProgram
     time_dependent: bool
-    counts_pods: ClassVar[bool] = True
 
     @property
     def groups_are(self) -> GroupKind:
@@ -195,12 +210,7 @@ class ShareProgram:
 
     @property
     def deletion_bound(self) -> BoundProgram | None:
-        """The bound that orders how pods are deleted; None if the clause orders none."""
         return self.bound if self.bound.percent else None
-
-    def parts(self) -> tuple[FilterProgram, ...]:
-        """A count has no parts that reject nodes by themselves."""
-        return ()
 
     def recorded(self, recorder: OutcomeRecorder) -> ShareProgram:
         """The same share, whose outcomes are recorded; its bound is seen in the verdicts."""
@@ -209,29 +219,21 @@ class ShareProgram:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SpreadProgram:
+class SpreadProgram(_CountingProgram):
     """A compiled spread: bounds a domain's count minus the least count of all domains.
 
     `skew` is None where the clause computes it for each domain. `min_domains` may be computed for
     the pod. `nodes` are those on which pods count, and whose domains are compared.
     """
 
-    count: CountProgram
     domain: Evaluate
     skew: float | None
     min_domains: float | Evaluate | None
     nodes: NodeSet
-    counts_pods: ClassVar[bool] = True
-
-    deletion_bound: ClassVar[None] = None
 
     @property
     def groups_are(self) -> GroupKind:
         return "domains"
-
-    def parts(self) -> tuple[FilterProgram, ...]:
-        """A count has no parts that reject nodes by themselves."""
-        return ()
 
     def recorded(self, recorder: OutcomeRecorder) -> SpreadProgram:
         """The same spread, whose outcomes are recorded; its bound is seen in the verdicts."""
@@ -260,7 +262,7 @@ class Mutual:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LimitProgram:
+class LimitProgram(_CountingProgram):
     """A compiled limit: bounds the count per node, per domain, or in the cluster without both.
 
     The bound of a sum is in thousandths, as the sum is. With `nodes` the limit bounds the number of
@@ -269,16 +271,12 @@ class LimitProgram:
     other pods out, too.
     """
 
-    count: CountProgram
     per_node: bool
     domain: Evaluate | None
     bound: BoundProgram
     nodes: OneOf["used", "empty"] | None = None
     pool: Evaluate | None = None
     mutual: Mutual | None = None
-    counts_pods: ClassVar[bool] = True
-
-    deletion_bound: ClassVar[None] = None
 
     @property
     def groups_are(self) -> GroupKind:
@@ -287,10 +285,6 @@ class LimitProgram:
         if self.per_node:
             return "nodes"
         return "cluster" if self.domain is None else "domains"
-
-    def parts(self) -> tuple[FilterProgram, ...]:
-        """A count has no parts that reject nodes by themselves."""
-        return ()
 
     def recorded(self, recorder: OutcomeRecorder) -> LimitProgram:
         """The same limit, whose outcomes are recorded; its bound is seen in the verdicts."""
