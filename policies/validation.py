@@ -40,7 +40,7 @@ _ABOUT_CONSTANTS = frozenset({"P0331", "P0332", "P0333"})
 
 
 def known_names(policies: Iterable[Checked], library: Iterable[Checked]) -> dict[str, Checked]:
-    """The policies that `use` can name: by address, and those of the library with a prefix."""
+    """The policies that `use` can name: by address, and policies of the library with a prefix."""
     found = {LIBRARY + c.policy.name: c for c in library}
     for checked in policies:
         found.setdefault(checked.policy.address, checked)
@@ -199,7 +199,7 @@ class CheckedFile:
     whole: bool
     policies: tuple[Checked, ...]
     tests: tuple[Test, ...]
-    # The diagnostics of the text itself; those of a policy are in the policy.
+    # The diagnostics of the text itself; the diagnostics of a policy are in the policy.
     unread: tuple[Diagnostic, ...]
 
     @property
@@ -222,7 +222,7 @@ class Validation:
 
     @property
     def policies(self) -> tuple[Checked, ...]:
-        """All policies but those of test files."""
+        """All policies outside of test files."""
         return tuple(policy for file in self.files if not file.private for policy in file.policies)
 
     def findings(self) -> Iterator[tuple[Diagnostic, Source]]:

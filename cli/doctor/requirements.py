@@ -18,8 +18,7 @@ class SchedulerRequirements:
 
     `amounts` are the filters that add up what pods ask for, with or without a check at binding;
     `cards` give pods cards when they are bound. `scores` has the bounds that are preferences.
-    `namespaces` are those of namespaced policies, and `portable` the policies that are to be told
-    to others.
+    `namespaces` are the namespaces of policies, and `portable` the policies to tell to others.
     """
 
     strict: tuple[str, ...] = ()

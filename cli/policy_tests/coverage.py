@@ -1,4 +1,4 @@
-"""Coverage: the branches of policies, and those that the tests have taken.
+"""Coverage: the branches of policies, and the branches that the tests have taken.
 
 A condition has two branches, true and false. The value of a score has one. The bound of a share,
 spread or limit has two: it accepts a node, or rejects one. Clauses that another policy uses count
@@ -109,7 +109,7 @@ _MAX_POINTS = 100
 
 
 class Coverage:
-    """The branches of the policies in some files, without test files, and those taken so far."""
+    """The branches of the policies in some files, without test files, and which were taken."""
 
     def __init__(self, files: Iterable[CheckedFile]) -> None:
         tested = (file for file in files if not is_test_file(file.source.name))
@@ -184,7 +184,7 @@ class _BranchRecorder:
         written: Mapping[str, tuple[Policy, Clause]],
         take: Callable[[tuple[BranchPoint, bool]], None],
     ) -> None:
-        """`written` are its clauses and those that it uses, by name, each with its own policy.
+        """`written` are its clauses and the clauses that it uses, by name, each with its policy.
 
         `take` is called with a point and the outcome there.
         """

@@ -1,7 +1,7 @@
 """Completion of the lines of `placet repl`: commands and their arguments, and what is typed.
 
-What can follow in an expression or a policy is known to `policies.editor`; the names, the policies
-and the cluster are those of the session.
+What can follow in an expression or a policy is known to `policies.editor`; the session has the
+names, the policies and the cluster.
 """
 
 from __future__ import annotations

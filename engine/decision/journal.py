@@ -118,8 +118,8 @@ class DecisionRecord:
 
     `offered` is how many nodes it was about. `answered` is None where no policy concerns the pod,
     and all pass; also where there was no decision, for which `error` has the reason. `generation`
-    is the journal's at the time, and `number` counts the calls of filter. `counts` are those of the
-    strict clauses. `seconds` and `scored_seconds` are how long the two decisions took.
+    is the journal's at the time, and `number` counts the calls of filter. `counts` is what the
+    strict clauses count. `seconds` and `scored_seconds` are how long the two decisions took.
     """
 
     namespace: str

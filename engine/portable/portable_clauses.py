@@ -1,7 +1,7 @@
 """Clauses as parts of a pod's spec: node affinity, spread constraints, affinity between pods.
 
-None of them rejects a node that its clause does not reject. Those that reject the same nodes are
-exact. Sources: KEP-895 and KEP-3094 (spread constraints), `interpodaffinity` and
+No part rejects a node that its clause does not reject. A part that rejects the same nodes is exact.
+Sources: KEP-895 and KEP-3094 (spread constraints), `interpodaffinity` and
 `component-helpers/scheduling/corev1/nodeaffinity` of Kubernetes.
 """
 
@@ -73,7 +73,7 @@ class Left:
 
 
 class PortablePolicy:
-    """A policy, with those that it uses, that may be told to others."""
+    """A policy, with the policies that it uses, that may be told to other schedulers."""
 
     def __init__(self, checked: Checked) -> None:
         self._checked = checked
@@ -199,8 +199,8 @@ class PortablePolicy:
             if everywhere and of_all:
                 made["namespaceSelector"] = _all_but(exempt)
             away.append(made)
-        # Anti-affinity passes nodes without the label. It would keep out exempt pods, so it stays
-        # away from none of them, and those count.
+        # Anti-affinity passes nodes without the label. It would also keep out exempt pods. So the
+        # term leaves out their namespaces, although the limit counts exempt pods.
         exact = (not everywhere or (of_all and not exempt)) and itself is not None
         exact = exact and (clause.per.scope == "node" or clause.missing == "pass")
         return Part(clause.name, exact, away=tuple(away) if _applies(clause, conditions) else ())

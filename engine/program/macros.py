@@ -26,7 +26,7 @@ def comprehension(
     body: Sequence[Evaluate],
     weight: int,
 ) -> Evaluate:
-    """The closure of a macro over those of its parts; `slots` are those of its variables.
+    """The closure of a macro over the closures of its parts; each variable has one of `slots`.
 
     `weight` are the steps of one item.
     """

@@ -28,7 +28,7 @@ _CLAUSE = 20
 _KINDS = 5
 _PATTERN = 80
 _PATTERN_FUNCTIONS = frozenset({"matches", "find", "findAll"})
-# A count for which labels tell the pods, and what else it takes for a pod that it looks at.
+# A count that tells the pods by their labels; beyond it, the time for each pod that it looks at.
 _COUNT = 17
 _PER_POD = 10
 

@@ -119,9 +119,9 @@ class Peers:
     `where` reads `peer` and the frame's pod; None means the pods of the same workload. With
     `replicas` the total is the number of pods that the workload wants, not the existing ones. With
     `placed` only pods with a node count. With `everywhere` the pods of every namespace count, or of
-    those for which `namespaces` is true. `by_pod` says that the set depends on the frame's pod, of
-    which it reads the parts `of_pod`; `by_labels` that peers with equal labels count alike, and
-    `time_dependent` that the set may change with the time. Each pod adds `amount`, which reads
+    the namespaces for which `namespaces` is true. `by_pod` says that the set depends on the frame's
+    pod, of which it reads the parts `of_pod`; `by_labels` that peers with equal labels count alike,
+    and `time_dependent` that the set may change with the time. Each pod adds `amount`, which reads
     `peer`; None means that it adds one.
     """
 
@@ -178,7 +178,7 @@ class CountProgram:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _CountingProgram:
-    """What share, spread and limit have in common for those who do not tell them apart."""
+    """What share, spread and limit have in common, for code that does not tell them apart."""
 
     count: CountProgram
     counts_pods: ClassVar[bool] = True
@@ -223,7 +223,7 @@ class SpreadProgram(_CountingProgram):
     """A compiled spread: bounds a domain's count minus the least count of all domains.
 
     `skew` is None where the clause computes it for each domain. `min_domains` may be computed for
-    the pod. `nodes` are those on which pods count, and whose domains are compared.
+    the pod. `nodes` are the nodes on which pods count, and whose domains are compared.
     """
 
     domain: Evaluate
@@ -244,8 +244,9 @@ class SpreadProgram(_CountingProgram):
 class Reads:
     """What a part of a mutual limit reads of pods that are there: paths of peers.
 
-    `pod` are those that it reads of the pod that has the limit, `peer` those of the pod that it
-    counts. `namespace` says that it reads the namespace of the former.
+    `pod` are the paths that it reads of the pod that has the limit, and `peer` the paths that it
+    reads of a pod that it counts. `namespace` says that it reads the namespace of the pod that has
+    the limit.
     """
 
     pod: frozenset[Path] = frozenset()
@@ -266,9 +267,9 @@ class LimitProgram(_CountingProgram):
     """A compiled limit: bounds the count per node, per domain, or in the cluster without both.
 
     The bound of a sum is in thousandths, as the sum is. With `nodes` the limit bounds the number of
-    nodes instead: of those with a counted pod, or of those without one. They are among the nodes
-    for which `pool` is true, or among all without it. A `mutual` limit of a pod that is there keeps
-    other pods out, too.
+    nodes instead: of nodes with a counted pod, or of nodes without one. Only nodes for which `pool`
+    is true are counted; without a `pool`, all nodes are. A `mutual` limit of a pod that is there
+    keeps other pods out, too.
     """
 
     per_node: bool
@@ -314,8 +315,8 @@ class PreemptProgram:
 class CardsProgram:
     """A compiled `cards` clause; that cards have room is a filter of the same name.
 
-    `cards` are those of a node, `chosen` those that the pod takes, MissingError if too few have
-    room. The value of `spare` is what others may take while the pod has room, see
+    `cards` gives the cards of a node, `chosen` the cards that the pod takes, or a MissingError if
+    too few have room. The value of `spare` is what others may take while the pod has room, see
     `grammar.values.cards.spare`. `number` and `take` are how many cards it takes, and the amounts
     of each. `index` is the annotation for their numbers, and `writes` are others with their texts.
     `is_known_of_peers` says that what it reads of the pod is also known of a pod that is there.
@@ -335,8 +336,8 @@ class CardsProgram:
     is_known_of_peers: bool
 
 
-# The clauses that count pods, and those that can reject a node. A new kind of program belongs in
-# these unions; `grammar.tree.clauses` says what else a kind of clause needs.
+# The clauses that count pods, and the clauses that can reject a node. A new kind of program belongs
+# in these unions; `grammar.tree.clauses` says what else a kind of clause needs.
 CountClause = ShareProgram | SpreadProgram | LimitProgram
 RejectingProgram = FilterProgram | CountClause
 ClauseProgram = RejectingProgram | ScoreProgram | CardsProgram | PreemptProgram
@@ -353,8 +354,8 @@ class Program:
 
     An `only_used` policy governs no pod itself. A `strict` one can reject, which decides between
     policies of equal weight. `reads` are the paths of the pod that its selector and clauses read,
-    messages aside. `digest` is that of `digest_of`. `selects_by` is what the selector reads of a
-    pod that is there, None if it reads what is not known of such a pod.
+    messages aside. `digest` is the result of `digest_of`. `selects_by` is what the selector reads
+    of a pod that is there, None if it reads more than is known of a pod that is there.
     """
 
     address: str

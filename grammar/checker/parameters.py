@@ -57,8 +57,8 @@ Values = Mapping[str, Expr]
 def declared(policy: Policy, schema: Schema) -> tuple[dict[str, Expr], list[Diagnostic]]:
     """The values of the parameters without anybody who sets them, and the mistakes in them.
 
-    A parameter without a default gets an example of its type: such a policy governs no pod, and is
-    checked only for what does not depend on the value.
+    A parameter without a default gets an example of its type: a policy with such an example governs
+    no pod, and only what does not depend on the value is checked.
     """
     found = [*_about_names(policy)]
     values: dict[str, Expr] = {}

@@ -18,7 +18,7 @@ from grammar.values.quantity import Quantity
 
 
 def constant(number: float | Expr, environment: Environment) -> float | None:
-    """The value of a number that is written as such or as a constant expression, else None."""
+    """The value of a number, or of a constant expression; None for any other expression."""
     if not isinstance(number, Expr):
         return number
     value = literal(number, environment)
@@ -38,7 +38,7 @@ def literal(expr: Expr, environment: Environment) -> object:
 def bounds(checked: Checked) -> Iterator[Diagnostic]:
     """An error for each constant expression that is no number for its bound (P0204, P0208).
 
-    The parser has looked at the numbers that are written as such.
+    The parser has looked at the numbers that are no expressions.
     """
     environment, items = checked.environment, checked.policy.items
     for share in of_kind(items, Share):
@@ -109,7 +109,7 @@ def vanishing_percentages_of(
 ) -> Iterator[Diagnostic]:
     """A warning (P0313) for each percentage that is 0 of a workload of a cluster.
 
-    `workloads` gives the replicas of those that a share is about, by name.
+    `workloads` gives the replicas of each workload that a share is about, by its name.
     """
     for clause in _vanishing_shares(checked):
         for name, replicas in sorted(workloads(clause).items()):

@@ -1,4 +1,4 @@
-"""Domains: those that are the same for all nodes, and nodes without one.
+"""Domains: checks of domains that are the same for all nodes, and of nodes without a domain.
 
 These checks look at policies that are written out; what they say is about the policy as written.
 """

@@ -37,7 +37,7 @@ _PERCENT = 100
 def percentages_of_parts(expr: ast.Expr, environment: Environment) -> Iterator[Diagnostic]:
     """A warning (P0332) for a part of a node that is compared with a percentage.
 
-    `node.usage["cpu"]` is such a part, and so is a quantity divided by what the node has.
+    Parts of a node are `node.usage["cpu"]`, and a quantity divided by what the node has.
     """
     if isinstance(expr, ast.Binary) and expr.op in _RELATIONS:
         for part, other in ((expr.left, expr.right), (expr.right, expr.left)):

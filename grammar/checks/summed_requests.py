@@ -1,7 +1,7 @@
 """Amounts: filters that add up what the pods of a node ask for, and so bound it.
 
-The pods that are still on their way to the node are not in such a sum. A `limit` with the sum
-counts them.
+These filters do not see the pods that are still on their way to the node. A `limit` with the same
+sum counts these pods.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ def sums_in_filters(checked: Checked) -> Iterator[Diagnostic]:
 
 
 def as_limit(clause: Filter, checked: Checked) -> str:
-    """The text of a limit that says what such a filter means; its form, where that is not clear.
+    """The text of a limit with the meaning of a filter that adds up amounts; its form, if unclear.
 
-    It is clear for `node.pods.map(p, AMOUNT).sum() + … <= BOUND`, also with a `filter` before the
-    `map`: the limit adds the pod itself.
+    The meaning is clear for `node.pods.map(p, AMOUNT).sum() + … <= BOUND`, also with a `filter`
+    before the `map`: the limit adds the pod itself.
     """
     schema = checked.environment.schema
     match clause.requires:
@@ -99,7 +99,7 @@ def sum_of(clause: Clause, checked: Checked) -> ast.Expr | None:
     seen: set[tuple[str, bool]] = set()
 
     def inside(expr: ast.Expr, *, summed: bool) -> ast.Expr | None:
-        """The first part that is such a sum; `summed` says that the whole is added up."""
+        """The first part that adds up amounts; `summed` says that the whole is added up."""
         for part in walk(expr):
             match part:
                 case ast.Select(operand, name) if summed and name in _AMOUNTS:

@@ -415,7 +415,7 @@ def _weight(token: SyntaxToken) -> float:
 
 
 def _whole(expr: Expr, what: str, least: int) -> int | Expr:
-    """A number that is written as such, which must be from `least`; else the expression."""
+    """A number that is written as a number, and is at least `least`; else the expression."""
     if not isinstance(expr, Literal) or not isinstance(expr.value, int) or expr.type != INT:
         return expr
     if expr.value < least:

@@ -43,8 +43,8 @@ from grammar.tree.written_tests import (
 class _NamedClause:
     """The parts of every clause; `missing` says what a missing value means for it.
 
-    The properties below are what a clause says of itself. A kind overrides those for which its
-    answer differs.
+    The properties below are what a clause says of itself. A kind overrides each property for which
+    its answer differs.
     """
 
     name: str
@@ -149,7 +149,7 @@ class _NamedClause:
 
     @property
     def counted(self) -> PodSet | None:
-        """The pods that it counts; None if it counts none, or those of one workload."""
+        """The pods that it counts; None if it counts none, or the pods of one workload."""
         return None
 
     def counting(self, pods: PodSet) -> Clause:
@@ -371,7 +371,8 @@ class Share(_CountingClause):
 class Spread(_CountingClause):
     """The count in a node's domain minus the lowest count of all domains.
 
-    `nodes` are those on which pods count, and whose domains are compared; `eligible` by default.
+    `nodes` are the nodes on which pods count, and whose domains are compared; `eligible` by
+    default.
     """
 
     over: Expr

@@ -1,4 +1,4 @@
-"""Usable policies: those that `use` can name, with the text that each of them is in."""
+"""Usable policies: the policies that `use` can name, with the text that each of them is in."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Usable:
 
 
 def usable(files: Iterable[CheckedFile]) -> Mapping[str, Usable]:
-    """The policies of some files by address, and those of the library with its prefix."""
+    """The policies of some files by address, and the policies of the library with its prefix."""
     found = dict(_library())
     for file in files:
         for checked in () if file.private else file.policies:
