@@ -39,7 +39,7 @@ class ClusterWarnings:
     def added(self, validation: Validation, *, quick: bool = False) -> Validation:
         """The validation with the warnings among its diagnostics.
 
-        If `quick`, without those for which each pod is looked at.
+        If `quick`, without the warnings for which each pod is looked at.
         """
         files = (
             replace(file, policies=tuple(self._warned(c, quick=quick) for c in file.policies))

@@ -44,7 +44,8 @@ class Found:
 
     `documents` is None without the right to list all nodes and pods: what would be decided cannot
     be told then. `policies` is the JSON of policy objects, by `resource/key`. `lacks` names the
-    missing rights; `lacks_namespaces` and `lacks_workloads` those that only some policies need.
+    missing rights; `lacks_namespaces` and `lacks_workloads` name rights that only some policies
+    need.
     """
 
     documents: ClusterDocuments | None

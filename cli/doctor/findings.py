@@ -37,7 +37,7 @@ _Found = tuple[str, Diagnostic]
 
 @dataclass(frozen=True, slots=True)
 class CheckContext:
-    """One configuration to check. The timeouts are those of `placet serve`, in seconds.
+    """One configuration to check. The timeouts of `placet serve` are in seconds.
 
     `ours` is the extender taken for Placet, `because` the reason; None and empty if it is unclear.
     `requirements` is None if the policies are unknown. `binds` says whether `placet serve` has
@@ -425,7 +425,7 @@ def version(context: CheckContext) -> Iterator[_Found]:
         yield _error("apiVersion", message, f"{hint}; {converts}" if is_older else hint)
 
 
-# Fields of a Policy, and those that were beside the extenders before there were profiles.
+# Fields of a Policy, and fields that were beside the extenders before there were profiles.
 _MOVED = frozenset(
     {"predicates", "priorities", "schedulerName", "plugins", "pluginConfig", "algorithmSource"}
 )

@@ -24,12 +24,12 @@ def nodes_in_use(
     """The most and the fewest nodes in use once one more pod is on each node.
 
     It is 0 on a node where the pod takes no further node. `placed` and `certain` are the pods on
-    each node, with and without those that are only assumed there. `in_flight` are the nodes where
-    each other pod may end.
+    each node, with and without the pods that are only assumed there. `in_flight` are the nodes
+    where each other pod may end.
     """
     used = placed > 0
     used[_OFF] = True
-    # Nodes where some in-flight pod ends if it takes a further node at all, and those where one of
+    # Nodes where some in-flight pod ends if it takes a further node at all, and nodes where one of
     # several `wide` pods may end.
     single, several = np.zeros((2, len(placed)), np.bool_)
     wide = 0

@@ -28,9 +28,9 @@ NOT_BOUND = "the pod was not bound to the offered node; retrying"
 
 
 class Question(msgspec.Struct, frozen=True, eq=False):
-    """A pod and the nodes of the cache that are in question; `suits` has our scores 0..10.
+    """A pod, and nodes of the cache to decide about; `suits` has our scores 0..10.
 
-    `cards` are those that the pod takes, None if it takes none.
+    `cards` are the cards that the pod takes, None if it takes none.
     """
 
     context: CountContext
@@ -53,7 +53,7 @@ class Placement:
         return PodCounter(self._view.pods, in_flight, table, context)
 
     def all_open(self, counts: CountClauses, question: Question, without: Collection[Peer]) -> bool:
-        """Whether every strict clause has headroom on all nodes in question, some pods gone."""
+        """Whether every strict clause has headroom on all nodes of a question, some pods gone."""
         pods, context = PodsExcluding(self._view.pods, without), question.context
         in_flight = self.in_flight.others(context.pod.uid, question.table.owner)
         counter = PodCounter(pods, in_flight, question.table, context)

@@ -144,7 +144,7 @@ class PodSpec(msgspec.Struct, frozen=True, gc=False):
 
 
 class ContainerStatus(msgspec.Struct, frozen=True, gc=False):
-    """The amounts that a running container has, and those that the kubelet has granted it."""
+    """The amounts that a running container has, and the amounts that the kubelet has granted."""
 
     name: str | None = None
     resources: ResourceRequirements | None = None

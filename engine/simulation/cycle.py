@@ -245,7 +245,7 @@ class Simulation:
     def _reasons(
         self, needed: ResourceDemand, eligibility: Eligibility, decided: Decision | None
     ) -> dict[str, int]:
-        """The reasons that its event would list, those of the most nodes first."""
+        """The reasons that its event would list, the reason of the most nodes first."""
         found = Counter(reason for reason in eligibility.reasons if reason)
         for resource, lacks in self.resources.lacking(needed):
             text = "Too many pods" if resource == PODS else f"Insufficient {resource}"

@@ -49,7 +49,7 @@ def table(overloads: Iterable[Overload]) -> Functions:
 
 
 FUNCTIONS: Functions = table(o for topic in _TOPICS for o in topic.OVERLOADS)
-# Those of a policy with a `cards` clause, which is written out with them.
+# The functions of a policy with a `cards` clause: the clause is written out with them.
 FUNCTIONS_OF_CARDS: Functions = MappingProxyType({**FUNCTIONS, **table(cards.WRITTEN_OUT)})
 
 

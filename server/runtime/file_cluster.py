@@ -159,7 +159,7 @@ class FileCluster(_UnwatchedCluster):
     def adopt(self, needs: Needs) -> None:
         """A snapshot has only the annotations that policies read: others need it read again.
 
-        Of what else there is in the files, everything is kept.
+        Everything else in the files is kept.
         """
         if not needs.annotations <= self._annotations:
             self._annotations |= needs.annotations
@@ -167,7 +167,7 @@ class FileCluster(_UnwatchedCluster):
             self._read_again()
 
     def refresh(self) -> None:
-        """Reads again if the files are others than those that were read last."""
+        """Reads again if the files have changed since they were read last."""
         if self._watcher.changed():
             self._read_again()
 

@@ -118,7 +118,7 @@ class VerbAnswerer:
     def answer_at_once(self, verb: PromptVerb, body: bytes, call: CallRecord) -> bytes | None:
         """The body of the answer to a whole request; None where the call has to wait.
 
-        Such a call has changed nothing that `answer` does not change again. Never raises.
+        An interrupted call has changed nothing that `answer` does not change again. Never raises.
         """
         if len(body) > min(self._settings.body_limit, MEBIBYTE) or not self._queue.begin_at_once():
             return None
@@ -155,8 +155,8 @@ class DecisionQueue:
     A call is in flight while its body is read, while it waits for its turn, and while it binds.
 
     Decisions are synchronous: while one is made, nothing else happens. Between any two of them the
-    event loop looks at its sockets and timers, so that calls are counted when they come, and what
-    else there is to do, such as renewing the Lease, gets done. On one event loop.
+    event loop looks at its sockets and timers, so that calls are counted when they come, and other
+    work gets done, such as renewing the Lease. On one event loop.
     """
 
     def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:
@@ -172,7 +172,7 @@ class DecisionQueue:
         self.in_flight = 0
 
     def adopt(self, most: int) -> None:
-        """Takes another largest number of calls; those in flight go on."""
+        """Takes another largest number of calls; the calls in flight go on."""
         self._most = most
 
     def arrival(self) -> float:
