@@ -7,7 +7,7 @@ import os
 import resource
 import signal
 import socket
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 
@@ -127,7 +127,7 @@ async def test_a_fault_of_one_connection_is_reported_and_ends_no_other(
     """At once, to the event loop's exception handler, which logs it."""
 
     class Faulty(Connections):
-        def admit(self, server: web.Server, host: str) -> Connection | None:
+        def admit(self, server: Callable[[], asyncio.Protocol], host: str) -> Connection | None:
             raise ValueError(f"fault in {server} for {host}")
 
     metrics = Metrics(CollectorRegistry(), "1.2.3")
