@@ -10,18 +10,18 @@ from engine.program.fast_paths import FAST_PATHS
 from engine.program.frame import Frame
 from engine.program.needs import named_annotations
 from engine.program.trace import Step, Tracer
-from grammar import catalogue
-from grammar.ast import Expr
-from grammar.checker import Checker
-from grammar.clauses import Policy
-from grammar.diagnostics import Diagnostic
-from grammar.environment import Environment
-from grammar.errors import EvaluationError
-from grammar.parser import parse_expression, parse_rules
-from grammar.policy_checker import VARIABLES, check_policy
-from grammar.schema import Schema
-from grammar.source import Source
-from grammar.walk import Definitions, reads
+from grammar.checker.expression_checker import Checker
+from grammar.checker.policy_checker import VARIABLES, check_policy
+from grammar.meaning.environment import Environment
+from grammar.meaning.schema import Schema
+from grammar.messages import catalogue
+from grammar.messages.diagnostics import Diagnostic
+from grammar.syntax.parser import parse_expression, parse_rules
+from grammar.tree.ast import Expr
+from grammar.tree.clauses import Policy
+from grammar.tree.source import Source
+from grammar.tree.walk import Definitions, reads
+from grammar.values.errors import EvaluationError
 
 NAME = "expression"
 

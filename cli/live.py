@@ -17,15 +17,15 @@ from typing import Any, TypeVar
 import msgspec
 
 from cli.command import CommandError
-from cli.explaining.pending import event_time
-from cli.scheduling.gate_checks import Marking
+from cli.doctor.gate_checks import Marking
 from cli.version import version
-from cli.world import Documents
+from engine.cache.cluster_copy import ClusterDocuments
 from engine.cache.informers import CONTROLLERS, NAMESPACES, NODES, PODS, POLICIES
 from engine.cache.list_watch import PAGE, ContinueExpiredError, GarbageError, Resource, pages
 from engine.cluster.client import ApiClient, connect
-from engine.cluster.configuration import Context, chosen_context
+from engine.cluster.connection_configuration import Context, chosen_context
 from engine.errors import ApiError, ApiUnreachableError, ClusterConfigurationError, EngineError
+from engine.explanation.cause import event_time
 from grammar.values.time import Timestamp
 
 _KINDS = {NODES.name: "Node", PODS.name: "Pod", NAMESPACES.name: "Namespace"}
@@ -47,7 +47,7 @@ class Found:
     missing rights; `lacks_namespaces` and `lacks_workloads` those that only some policies need.
     """
 
-    documents: Documents | None
+    documents: ClusterDocuments | None
     policies: Mapping[str, bytes]
     lacks: tuple[str, ...]
     lacks_namespaces: tuple[str, ...] = ()
@@ -139,7 +139,7 @@ class LiveCluster:
         if may_decide:
             file = Path(self.name)
             read = [(file, each) for each in contents]
-            documents = Documents([file], read, Timestamp.now(), policies)
+            documents = ClusterDocuments([file], read, Timestamp.now(), policies)
         namespaces = tuple(r for kind, r in optional.items() if kind == "Namespace")
         workloads = tuple(r for kind, r in optional.items() if kind != "Namespace")
         return Found(documents, policies, tuple(lacks), namespaces, workloads)

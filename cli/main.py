@@ -12,10 +12,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Protocol, cast
 
-from cli.command import CommandError, Exit
+from cli.command import Exit
 from cli.render import print_error
 from cli.version import version
-from grammar.diagnostics import nearest
+from grammar.messages.diagnostics import UserError, nearest
 
 # Each command is a module of `cli.commands`, and only the requested one is imported: `check` starts
 # in a fraction of the time that the server's libraries take.
@@ -45,7 +45,7 @@ _FLAG = re.compile(r"(?<![\w-])--?[a-z][a-z-]*")
 _EPILOG = "exit codes: 0 success, 1 problems found, 2 the command could not run"
 
 
-class Command(Protocol):
+class CommandModule(Protocol):
     """The interface of a module in `cli.commands`."""
 
     EXAMPLES: str
@@ -125,8 +125,8 @@ def parser_of(name: str, wanted: Container[str]) -> argparse.ArgumentParser:
     return parser
 
 
-def _module(command: str) -> Command:
-    return cast("Command", import_module(f"cli.commands.{command.replace('-', '_')}"))
+def _module(command: str) -> CommandModule:
+    return cast("CommandModule", import_module(f"cli.commands.{command.replace('-', '_')}"))
 
 
 def _run(
@@ -138,7 +138,7 @@ def _run(
             args = _configured(parser, args, arguments)
         code = command.run(args)
         sys.stdout.flush()
-    except CommandError as error:
+    except UserError as error:
         print_error(error.message, error.hint)
         return Exit.ERROR
     except KeyboardInterrupt:

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any, cast
 
 from cli.command import CommandError, read_text
-from cli.scheduling.configuration import read
-from grammar.diagnostics import nearest
+from cli.doctor.configuration_text import read
+from grammar.messages.diagnostics import nearest
 from policies.documents import Document
-from server.runtime.configuration import GROUP
+from server.runtime.configuration_reloader import GROUP
 
 KIND = "PlacetConfiguration"
 API_VERSION = f"{GROUP}/v1alpha1"

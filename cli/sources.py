@@ -15,13 +15,16 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cli.command import CommandError, add_context_arguments
-from cli.world import Cluster, NamedPod, Policies, World, in_force, named_pod, policy_files
+from cli.world import World, in_force, named_pod, policy_files
 from cli.world import read_world as read_files
+from engine.cache.cluster_copy import ClusterCopy, NamedPod
+from engine.enforced import EnforcedPolicies
+from engine.explanation.explanation import Asker
 from engine.objects.codec import ObjectCodec
-from grammar.schema import Schema, load_schema
+from grammar.meaning.schema import Schema, load_schema
 
 if TYPE_CHECKING:
     from cli.live import Found, LiveCluster
@@ -106,14 +109,14 @@ class ForbiddenError(CommandError):
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class WorldReading:
     """A world that was read, and the rights without which it may be incomplete."""
 
     world: World
     lacks: tuple[str, ...] = ()
 
 
-def live_world(live: LiveCluster, args: argparse.Namespace, namespace: str) -> Read:
+def live_world(live: LiveCluster, args: argparse.Namespace, namespace: str) -> WorldReading:
     """The world of a running cluster, for the pods of a namespace, or of all without one.
 
     Raises ForbiddenError, and CommandError.
@@ -123,12 +126,12 @@ def live_world(live: LiveCluster, args: argparse.Namespace, namespace: str) -> R
         raise ForbiddenError(found)
     policies, lacks = live_policies(found, getattr(args, "policies", None), schema)
     codec = ObjectCodec(schema, policies.needs.annotations)
-    return Read(World(schema, codec, found.documents.cluster(codec), policies), lacks)
+    return WorldReading(World(schema, codec, found.documents.cluster(codec), policies), lacks)
 
 
 def live_policies(
     found: Found, paths: Sequence[Path] | None, schema: Schema
-) -> tuple[Policies, tuple[str, ...]]:
+) -> tuple[EnforcedPolicies, tuple[str, ...]]:
     """The policies of files and of the cluster; and the rights that they lack."""
     sources, objects = policy_files(paths or ())
     policies, lacks = in_force(sources, {**found.policies, **objects}, schema), found.lacks
@@ -140,14 +143,14 @@ def live_policies(
 
 
 @contextmanager
-def world_of(args: argparse.Namespace) -> Iterator[tuple[Read, LiveCluster | None]]:
+def world_of(args: argparse.Namespace) -> Iterator[tuple[WorldReading, LiveCluster | None]]:
     """The world of the files that are given, or of the cluster of the kubeconfig.
 
     Raises CommandError.
     """
     if not is_live(args):
         require_cluster(args)
-        yield Read(read_files(args)), None
+        yield WorldReading(read_files(args)), None
         return
     with opened(args) as live:
         read = live_world(live, args, question_namespace(args, live))
@@ -182,9 +185,22 @@ def pod_namespace(args: argparse.Namespace) -> str:
     return args.namespace or ""
 
 
-def asked_pod(args: argparse.Namespace, cluster: Cluster, live: LiveCluster | None) -> NamedPod:
+def asked_pod(args: argparse.Namespace, cluster: ClusterCopy, live: LiveCluster | None) -> NamedPod:
     """The pod of a command. Raises CommandError."""
     name: str | None = args.pod
     if name is not None and args.pod_file is None:
         return cluster.pod(name.rpartition("/")[2], question_namespace(args, live))
     return named_pod(cluster, name, args.pod_file)
+
+
+def asker_of(
+    args: argparse.Namespace, pod: NamedPod, live: LiveCluster | None
+) -> tuple[Asker, list[dict[str, Any]] | str]:
+    """What is known beside the pod, and its events, or the right that is missing for these.
+
+    Only a pod of a running cluster has events. Raises UserError.
+    """
+    if live is None or args.pod_file is not None:
+        return Asker(), []
+    events = live.events(pod.namespace, pod.name)
+    return Asker(is_live=True, events=() if isinstance(events, str) else events), events

@@ -22,15 +22,15 @@ from engine.cache.node_table import NodeRows, NodeTable, NodeView, without
 from engine.cache.snapshot import Snapshot
 from engine.counting.count_clauses import CountClauses
 from engine.counting.in_flight_pods import DEFAULT_SCHEDULERS, InFlightPods, Schedulers
+from engine.counting.pod_counter import PodCounter
 from engine.decision import filtering
-from engine.decision.call import Call, CallOpener, ClusterView, Observer, OfferedNodes
 from engine.decision.filtering import FilterMemo
-from engine.decision.inspection import Inspection
 from engine.decision.journal import Journal
 from engine.decision.placement import Placement, Question
 from engine.decision.preemption import Preemption, Victims
 from engine.decision.recent_answers import AnswerListener, Damper, LastAnswers
 from engine.decision.registry import Registry
+from engine.decision.verb_call import CallOpener, ClusterView, Observer, OfferedNodes, VerbCall
 from engine.decision.verdict import (
     FEASIBLE,
     FURTHER,
@@ -60,7 +60,7 @@ from engine.program.card_choice import CardUse, Sums
 from engine.program.frame import Evaluation, Floats, Frame, Points
 from engine.program.policy_time import CallTime, PolicyTimes
 from engine.program.program import CountProgram, FilterProgram, Program
-from grammar.texts import MOST_ERROR, cut, shown
+from grammar.messages.texts import MOST_ERROR, cut, shown
 from grammar.values.cards import CardShape, Mix
 from grammar.values.time import SECOND, Timestamp
 
@@ -324,17 +324,14 @@ class Engine:
         now = frame.now.nanos
         return Evaluation(lambda: frame, lambda: now, time, clause_failed, shortened)
 
-    def inspect(self, pod: bytes) -> Inspection:
-        """The results of all clauses for all nodes; nothing is offered or recorded.
+    def opened(self, pod: bytes) -> tuple[VerbCall, PodCounter]:
+        """A call about a pod and the counter of its snapshot; nothing is offered or recorded.
 
         Raises EngineError where there would be no decision.
         """
         call = self._open(pod, (), math.inf)
         snapshot = call.snapshot
-        counter = self._placement.counter(snapshot.table, call.context(snapshot))
-        frame = call.evaluation.frame()
-        mutual = call.plan.counts.mutual
-        return Inspection(call.plan.selection, frame, snapshot.table, counter, mutual)
+        return call, self._placement.counter(snapshot.table, call.context(snapshot))
 
     # ---- changes
 
@@ -421,7 +418,7 @@ class Engine:
 
     # ---- filter, step by step
 
-    def _accepted(self, call: Call, names: Sequence[str], began: float) -> Decision:
+    def _accepted(self, call: VerbCall, names: Sequence[str], began: float) -> Decision:
         """Every node, for a pod that no policy concerns, or a request without nodes."""
         count = len(names)
         # An exempt pod passes before anything is known, and is counted as soon as it is.
@@ -445,7 +442,7 @@ class Engine:
         return decided
 
     def _filtered(
-        self, call: Call, names: Sequence[str], nodes: Sequence[bytes] | None, began: float
+        self, call: VerbCall, names: Sequence[str], nodes: Sequence[bytes] | None, began: float
     ) -> Decision:
         plan = call.plan
         table, rows, known_rows = self._nodes(names, nodes, call)
@@ -467,7 +464,7 @@ class Engine:
         return self._hopeless(call, decided) if is_hopeless else decided
 
     def _counted(
-        self, call: Call, names: Sequence[str], cached: NodeRows | None, decided: Decision
+        self, call: VerbCall, names: Sequence[str], cached: NodeRows | None, decided: Decision
     ) -> Decision:
         """The decision with the nodes held back that shares, spreads and limits do not allow.
 
@@ -488,7 +485,9 @@ class Engine:
         predicts = self._calls.registry.soft_counts
         return self._placement.answer(call.plan.counts, question, decided, predicts=predicts)
 
-    def _finish(self, call: Call, names: Sequence[str], decided: Decision, seconds: float) -> None:
+    def _finish(
+        self, call: VerbCall, names: Sequence[str], decided: Decision, seconds: float
+    ) -> None:
         """Does what no answer waits for, but the next one would; reports and records."""
         reads_peers = self._calls.registry.reads_peers
         if unnamed := self.in_flight.settle(call.pod.uid, is_read=reads_peers):
@@ -497,7 +496,7 @@ class Engine:
         if self._journal is not None:
             self._journal.filtered(call, names, decided, seconds)
 
-    def _hopeless(self, call: Call, decided: Decision) -> Decision:
+    def _hopeless(self, call: VerbCall, decided: Decision) -> Decision:
         """The answer about a pod without a node, in the form that kube-scheduler settles with.
 
         Raises EngineError if kube-scheduler should retry the pod itself.
@@ -522,7 +521,7 @@ class Engine:
         return Decision(np.ones(len(decided), np.int32), (FEASIBLE, one), rows, headrooms)
 
     def _audit(
-        self, call: Call, names: Sequence[str], table: NodeTable, rows: NodeRows
+        self, call: VerbCall, names: Sequence[str], table: NodeTable, rows: NodeRows
     ) -> Iterator[None]:
         """Reports what policies in audit mode would reject; stops at the end of each portion."""
         for program, memo in call.plan.audits:
@@ -537,7 +536,7 @@ class Engine:
                 self._observer.would_reject(program.address, clause, count)
 
     def _in_portions(
-        self, program: Program, call: Call, work: Callable[[Call], list[tuple[str, int]]]
+        self, program: Program, call: VerbCall, work: Callable[[VerbCall], list[tuple[str, int]]]
     ) -> Generator[None, None, list[tuple[str, int]]]:
         """What the work finds, in portions of time; nothing if it takes too many."""
         for _ in range(MOST_PORTIONS):
@@ -558,7 +557,7 @@ class Engine:
             return
 
     def _closed(
-        self, counts: CountClauses, names: Sequence[str], call: Call
+        self, counts: CountClauses, names: Sequence[str], call: VerbCall
     ) -> list[tuple[str, int]]:
         """The strict clauses without headroom on some nodes, with the number of these."""
         snapshot = call.snapshot
@@ -575,7 +574,7 @@ class Engine:
 
     # ---- what several verbs share
 
-    def _open(self, pod: bytes, names: Sequence[str], deadline: float) -> Call:
+    def _open(self, pod: bytes, names: Sequence[str], deadline: float) -> VerbCall:
         return self._calls.open(self._pods.read(pod), names, self._time(deadline))
 
     def _time(self, deadline: float) -> CallTime:
@@ -587,7 +586,7 @@ class Engine:
         return CallTime(self._clock, self._clock() + PORTION_SECONDS, self._times, is_portion=True)
 
     def _nodes(
-        self, names: Sequence[str], nodes: Sequence[bytes] | None, call: Call
+        self, names: Sequence[str], nodes: Sequence[bytes] | None, call: VerbCall
     ) -> tuple[NodeTable, NodeRows, KnownRows | None]:
         """The nodes to decide about: the request's objects if it has any, else the cache's."""
         if nodes is not None:
@@ -595,7 +594,7 @@ class Engine:
         table = (call.known or call.snapshot).table
         return table, *table.locate(names)
 
-    def _scored(self, call: Call, table: NodeTable, rows: NodeRows, known: NodeRows) -> Points:
+    def _scored(self, call: VerbCall, table: NodeTable, rows: NodeRows, known: NodeRows) -> Points:
         """A score per row of a table; `known` are the same nodes in the cache."""
         plan, evaluation = call.plan, call.evaluation
         if not plan.counts.soft:
@@ -605,7 +604,7 @@ class Engine:
         soft = plan.counts.terms(counter, snapshot.table, known, evaluation)
         return plan.scorer.scores(table, rows, evaluation, soft)
 
-    def _check_known(self, call: Call) -> None:
+    def _check_known(self, call: VerbCall) -> None:
         """Raises BriefWaitError where a pod would be counted without those of other revisions.
 
         The watch of ReplicaSets may be behind that of pods. A pod that is not new has none.
@@ -622,7 +621,7 @@ class Engine:
         if abs(self._now().nanos - created.nanos) < _NEW_SECONDS * SECOND:
             raise BriefWaitError(f"waiting until ReplicaSet {owner.name} of the pod is known")
 
-    def _check_cards(self, call: Call) -> None:
+    def _check_cards(self, call: VerbCall) -> None:
         """Raises WaitingError for a pod that needs cards where nobody gives them."""
         if self._gives_cards:
             return
@@ -630,7 +629,7 @@ class Engine:
         text = "gives cards at bind: serve with `--bind`, and set the extender's `bindVerb`"
         raise WaitingError(f"policy {address} {text}")
 
-    def _check_gate(self, call: Call, *, asked: bool = True) -> None:
+    def _check_gate(self, call: VerbCall, *, asked: bool = True) -> None:
         """Raises HandoverError where another replica decides by the counts of this call.
 
         Looks of our own are not `asked`: the Lease follows the calls of clients alone.
@@ -641,7 +640,7 @@ class Engine:
 
 
 def _rejecting(
-    memo: FilterMemo, table: NodeTable, rows: NodeRows, call: Call
+    memo: FilterMemo, table: NodeTable, rows: NodeRows, call: VerbCall
 ) -> list[tuple[str, int]]:
     """The clauses that reject some of the nodes, with the number of these."""
     would = memo.decide(table, rows, call.evaluation)
@@ -678,7 +677,7 @@ def _not_narrowed() -> Floats:
 
 
 def _question(
-    call: Call, snapshot: Snapshot, rows: NodeRows, suits: Callable[[], Floats] = _not_narrowed
+    call: VerbCall, snapshot: Snapshot, rows: NodeRows, suits: Callable[[], Floats] = _not_narrowed
 ) -> Question:
     context, cards = call.context(snapshot), call.plan.cards
     return Question(context, snapshot.table, rows, call.evaluation, suits, cards)

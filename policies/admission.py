@@ -13,16 +13,16 @@ from typing import Any
 
 import msgspec
 
+from grammar.checker.policy_checker import Checked
 from grammar.checks.cluster_costs import UNKNOWN_SIZE, ClusterSize, with_estimates
 from grammar.checks.costs import LIMIT
-from grammar.clauses import File
-from grammar.diagnostics import Diagnostic, Severity
-from grammar.policy_checker import Checked
-from grammar.schema import Schema
+from grammar.meaning.schema import Schema
+from grammar.messages.diagnostics import Diagnostic, Severity
+from grammar.tree.clauses import File
 from policies import validation as uses
 from policies.loader import library_sources
-from policies.manifests import Read, additions, manifest_from
-from policies.page import RULES, object_page, report
+from policies.manifest_text import RULES, object_page, report
+from policies.manifests import ManifestReading, additions, manifest_from
 from policies.resource import Manifest
 from policies.sugar import policy_of
 from policies.validation import CheckedFile, Validation, check_source, checked_file, identity
@@ -63,7 +63,7 @@ def check_object(
         value = msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         page = object_page(name, "")
-        read = Read(None, (page.error("object", f"is not JSON: {str(error).lower()}"),))
+        read = ManifestReading(None, (page.error("object", f"is not JSON: {str(error).lower()}"),))
     else:
         page = object_page(name, _rules(value))
         read = manifest_from(value, page, stored=stored)

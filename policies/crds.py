@@ -27,7 +27,7 @@ from msgspec.inspect import (
 )
 
 from policies import resource
-from policies.forms import GROUP
+from policies.manifest_names import GROUP
 from policies.manifests import bare
 from policies.resource import ALPHA, KINDS, RESERVED_WEIGHT, STORED, VERSIONS
 
@@ -78,7 +78,7 @@ _SPEC = (
     ),
 )
 _RULES: Mapping[type, tuple[Schema, ...]] = {
-    resource.Requirement: (_VALUES,),
+    resource.LabelRequirement: (_VALUES,),
     resource.NodeRequirement: (_VALUES, _NUMBER),
     resource.NodeSelector: (_SELECTIVE,),
     resource.Spec: _SPEC,

@@ -17,8 +17,8 @@ from typing import Any
 import msgspec
 import yaml
 
-from grammar.source import Source, Span
-from policies.page import Move, Page, nearest_above
+from grammar.tree.source import Source, Span
+from policies.manifest_text import ManifestText, Move, nearest_above
 
 MAX_DEPTH = 1_000
 _BRACKET = re.compile(rb"[\[\]{}]")
@@ -70,7 +70,7 @@ def as_json(data: bytes, *, is_yaml: bool) -> Iterator[bytes]:
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class DocumentField:
     """The YAML node of a field and of its key; an item of a list has no key."""
 
     node: yaml.Node
@@ -86,7 +86,7 @@ class Document:
     """
 
     value: Any
-    fields: Mapping[str, Field] = field(default_factory=dict)
+    fields: Mapping[str, DocumentField] = field(default_factory=dict)
     repeated: tuple[str, ...] = ()
     root: str = ""
 
@@ -210,12 +210,12 @@ class _Builder:
 
     def __init__(self, loader: _Loader) -> None:
         self._loader = loader
-        self._fields: dict[str, Field] = {}
+        self._fields: dict[str, DocumentField] = {}
         self._repeated: list[str] = []
         self._built: dict[int, Any] = {}
 
     def document(self, node: yaml.Node) -> Document:
-        self._fields[""] = Field(node)
+        self._fields[""] = DocumentField(node)
         return Document(self._value(node, ""), self._fields, tuple(self._repeated))
 
     def _value(self, node: yaml.Node, path: str) -> Any:
@@ -232,7 +232,7 @@ class _Builder:
                 return self._mapping(node, path)
             case yaml.SequenceNode(value=items):
                 for number, item in enumerate(items):
-                    self._fields[f"{path}[{number}]"] = Field(item)
+                    self._fields[f"{path}[{number}]"] = DocumentField(item)
                 return [self._value(item, f"{path}[{n}]") for n, item in enumerate(items)]
             case _:
                 return self._loader.construct_object(node)
@@ -247,7 +247,7 @@ class _Builder:
             here = join(path, key)
             if key in found:
                 self._repeated.append(here)
-            self._fields[here] = Field(value_node, key_node)
+            self._fields[here] = DocumentField(value_node, key_node)
             found[key] = self._value(value_node, here)
         return found
 
@@ -255,11 +255,11 @@ class _Builder:
 # ---- the pages of manifests in files
 
 
-def file_page(source: Source, document: Document) -> Page:
+def file_page(source: Source, document: Document) -> ManifestText:
     """The page of a manifest in a file."""
     rules = document.scalar("spec.rules")
     move = _move(source.text, rules) if rules is not None else None
-    return Page(source, document.span, move)
+    return ManifestText(source, document.span, move)
 
 
 def literal_rules(document: Document) -> Span | None:

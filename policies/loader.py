@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
-from grammar.catalogue import listed
-from grammar.source import Source
-from policies.forms import GROUP, MANIFEST_SUFFIXES, is_manifest
+from grammar.messages.catalogue import listed
+from grammar.tree.source import Source
+from policies.manifest_names import GROUP, MANIFEST_SUFFIXES, is_manifest
 
 # A change counts when two looks in a row see the same state, so after half a second at most.
 INTERVAL_SECONDS = 0.25

@@ -20,28 +20,28 @@ from msgspec.inspect import (
 )
 from msgspec.structs import fields as struct_fields
 
-from grammar.catalogue import listed
-from grammar.clauses import File, Policy
-from grammar.diagnostics import Diagnostic, nearest
-from grammar.source import Source, Span
+from grammar.messages.catalogue import listed
+from grammar.messages.diagnostics import Diagnostic, nearest
+from grammar.tree.clauses import File, Policy
+from grammar.tree.source import Source, Span
 from policies.documents import DocumentError, documents, file_page, join, literal_rules
-from policies.forms import GROUP
-from policies.page import Page
+from policies.manifest_names import GROUP
+from policies.manifest_text import ManifestText
 from policies.resource import (
     ALPHA,
     KINDS,
     RESERVED_WEIGHT,
     VERSIONS,
+    BoundedTarget,
     ClusterPlacementPolicy,
     ClusterSpec,
+    LabelRequirement,
     Manifest,
     NodeRequirement,
     NodeSelector,
     PlacementPolicy,
-    Requirement,
     Selector,
     Spec,
-    Target,
 )
 from policies.sugar import DEFAULT_NAMESPACE, policy_of
 
@@ -69,7 +69,7 @@ _KINDS = {
 }
 
 
-def decoded(value: object, wanted: type[S], page: Page) -> S | Diagnostic:
+def decoded(value: object, wanted: type[S], page: ManifestText) -> S | Diagnostic:
     """The struct, or the diagnostic of the first field that does not fit it."""
     try:
         return msgspec.convert(value, wanted)
@@ -82,7 +82,7 @@ def decoded(value: object, wanted: type[S], page: Page) -> S | Diagnostic:
 
 
 def _field_error(
-    what: str, path: str, wanted: type[msgspec.Struct], page: Page, value: object
+    what: str, path: str, wanted: type[msgspec.Struct], page: ManifestText, value: object
 ) -> Diagnostic:
     if (lacking := _LACKING.match(what)) is not None:
         other = _other_case(value, path, lacking["name"])
@@ -173,7 +173,7 @@ _MOST = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class ManifestReading:
     """A manifest, or None if no policy can be made of it, and its diagnostics."""
 
     manifest: Manifest | None
@@ -188,7 +188,7 @@ def is_ours(value: object) -> bool:
     return group == GROUP and value.get("kind") in tuple(KINDS)
 
 
-def manifest_from(value: object, page: Page, *, stored: bool = False) -> Read:
+def manifest_from(value: object, page: ManifestText, *, stored: bool = False) -> ManifestReading:
     """A manifest from its parsed fields.
 
     `stored` is true for an object of the API server. That shows each object in every version, so a
@@ -196,25 +196,27 @@ def manifest_from(value: object, page: Page, *, stored: bool = False) -> Read:
     """
     if not is_ours(value):
         kinds = listed([f"`{kind}`" for kind in KINDS])
-        return Read(None, (page.error("kind", f"must be {kinds} of `{GROUP}`"),))
+        return ManifestReading(None, (page.error("kind", f"must be {kinds} of `{GROUP}`"),))
     assert isinstance(value, dict), "it has a kind"
     version = str(value["apiVersion"]).partition("/")[2]
     if version not in VERSIONS:
         message = f"unknown version `{version}`"
-        return Read(None, (page.error("apiVersion", message, f"write `{GROUP}/{VERSIONS[0]}`"),))
+        return ManifestReading(
+            None, (page.error("apiVersion", message, f"write `{GROUP}/{VERSIONS[0]}`"),)
+        )
     manifest = decoded(value, KINDS[value["kind"]], page)
     if isinstance(manifest, Diagnostic):
-        return Read(None, (manifest,))
+        return ManifestReading(None, (manifest,))
     found = (
         *_metadata(manifest, page),
         *_weight(manifest.spec.weight, page, lenient=stored or version == ALPHA),
         *_spec(manifest.spec, page),
     )
     broken = any(d.severity == "error" for d in found)
-    return Read(None if broken else manifest, found)
+    return ManifestReading(None if broken else manifest, found)
 
 
-def _metadata(manifest: Manifest, page: Page) -> Iterator[Diagnostic]:
+def _metadata(manifest: Manifest, page: ManifestText) -> Iterator[Diagnostic]:
     name, namespace = manifest.metadata.name, manifest.metadata.namespace
     if not name:
         yield page.error("metadata.name", "is missing")
@@ -226,7 +228,7 @@ def _metadata(manifest: Manifest, page: Page) -> Iterator[Diagnostic]:
         yield page.error("metadata.namespace", "a ClusterPlacementPolicy has no namespace", hint)
 
 
-def _weight(weight: int, page: Page, *, lenient: bool) -> Iterator[Diagnostic]:
+def _weight(weight: int, page: ManifestText, *, lenient: bool) -> Iterator[Diagnostic]:
     if weight > RESERVED_WEIGHT:
         return
     field, hint = "spec.weight", f"0 to {RESERVED_WEIGHT} are reserved"
@@ -237,7 +239,7 @@ def _weight(weight: int, page: Page, *, lenient: bool) -> Iterator[Diagnostic]:
         yield page.error(field, message, hint)
 
 
-def _spec(spec: Spec, page: Page) -> Iterator[Diagnostic]:
+def _spec(spec: Spec, page: ManifestText) -> Iterator[Diagnostic]:
     if spec.podSelector is None:
         yield page.error("spec.podSelector", "is missing", "`{}` selects every pod")
     if spec.placementPolicy is not None and spec.policy is not None:
@@ -257,7 +259,7 @@ def _spec(spec: Spec, page: Page) -> Iterator[Diagnostic]:
         yield from _selector(spec.namespaceSelector, "spec.namespaceSelector", page)
 
 
-def _target(target: Target, field: str, page: Page) -> Iterator[Diagnostic]:
+def _target(target: BoundedTarget, field: str, page: ManifestText) -> Iterator[Diagnostic]:
     size = target.targetSize
     if isinstance(size, int):
         if not 0 <= size <= _MOST:
@@ -269,14 +271,14 @@ def _target(target: Target, field: str, page: Page) -> Iterator[Diagnostic]:
 
 
 def _selector(
-    selector: Selector | NodeSelector | None, field: str, page: Page
+    selector: Selector | NodeSelector | None, field: str, page: ManifestText
 ) -> Iterator[Diagnostic]:
     if selector is None:
         return
     if isinstance(selector, NodeSelector) and not is_selective(selector):
         message = "is empty and would select every node"
         yield page.error(field, message, "select nodes by their labels")
-    requirements: tuple[Requirement | NodeRequirement, ...] = selector.matchExpressions
+    requirements: tuple[LabelRequirement | NodeRequirement, ...] = selector.matchExpressions
     for number, requirement in enumerate(requirements):
         where, values = f"{field}.matchExpressions[{number}].values", requirement.values
         match requirement.operator:
@@ -336,7 +338,7 @@ def mendable(source: Source) -> tuple[Span, ...]:
         return ()
 
 
-def _not_a_policy(value: object, page: Page) -> Diagnostic:
+def _not_a_policy(value: object, page: ManifestText) -> Diagnostic:
     kind = str(value.get("kind", "")) if isinstance(value, dict) else ""
     what = f"`{kind}` of `{value.get('apiVersion', '')}`" if isinstance(value, dict) else "this"
     kinds = listed([f"`{kind}`" for kind in KINDS])
@@ -344,7 +346,7 @@ def _not_a_policy(value: object, page: Page) -> Diagnostic:
     return Diagnostic("P0502", "error", f"{what} is not a policy", page.place("kind"), hint=hint)
 
 
-def _without_namespace(page: Page) -> Diagnostic:
+def _without_namespace(page: ManifestText) -> Diagnostic:
     message = f"metadata.namespace: is missing, so `{DEFAULT_NAMESPACE}` is used"
     return Diagnostic("P0322", "warning", message, page.place("metadata.name"))
 
@@ -352,14 +354,14 @@ def _without_namespace(page: Page) -> Diagnostic:
 # ---- defaults, as a JSON patch
 
 
-class Addition(msgspec.Struct, frozen=True, tag_field="op", tag="add"):
+class PatchOperation(msgspec.Struct, frozen=True, tag_field="op", tag="add"):
     """One operation of a patch (RFC 6902)."""
 
     path: str
     value: int | str
 
 
-def additions(value: object) -> tuple[Addition, ...]:
+def additions(value: object) -> tuple[PatchOperation, ...]:
     """A patch that adds the defaults of absent fields.
 
     It is empty if the API server has the CustomResourceDefinitions, which add them already.
@@ -370,16 +372,16 @@ def additions(value: object) -> tuple[Addition, ...]:
     found = [*_absent(Spec, spec, "/spec")]
     for name in ("placementPolicy", "policy"):
         if isinstance(target := spec.get(name), dict):
-            found += _absent(Target, target, f"/spec/{name}")
+            found += _absent(BoundedTarget, target, f"/spec/{name}")
     return tuple(found)
 
 
 def _absent(
     struct: type[msgspec.Struct], given: dict[str, object], path: str
-) -> Iterator[Addition]:
+) -> Iterator[PatchOperation]:
     for field in struct_fields(struct):
         default = field.default
         # An empty default needs no field.
         has_default = isinstance(default, int | str) and bool(default)
         if has_default and given.get(field.encode_name) is None:
-            yield Addition(f"{path}/{field.encode_name}", default)
+            yield PatchOperation(f"{path}/{field.encode_name}", default)

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from grammar.limits import MAX_BYTES
+from grammar.syntax.limits import MAX_BYTES
 
 STORED, ALPHA = "v1", "v1alpha1"
 VERSIONS = (STORED, ALPHA)
@@ -43,7 +43,7 @@ class Base(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """The base of all parts. An unknown field is an error."""
 
 
-class Requirement(Base, frozen=True):
+class LabelRequirement(Base, frozen=True):
     """A requirement for the label of a key."""
 
     key: _Key
@@ -63,7 +63,7 @@ class Selector(Base, frozen=True):
     """Requirements that must all hold. An empty selector selects everything."""
 
     matchLabels: _Matches | None = None
-    matchExpressions: Annotated[tuple[Requirement, ...], Meta(max_length=32)] = ()
+    matchExpressions: Annotated[tuple[LabelRequirement, ...], Meta(max_length=32)] = ()
 
 
 class NodeSelector(Base, frozen=True):
@@ -73,7 +73,7 @@ class NodeSelector(Base, frozen=True):
     matchExpressions: Annotated[tuple[NodeRequirement, ...], Meta(max_length=32)] = ()
 
 
-class Target(Base, frozen=True):
+class BoundedTarget(Base, frozen=True):
     """A bound on the selected pods that run on the selected nodes."""
 
     targetSize: Annotated[
@@ -109,10 +109,10 @@ class Spec(Base, frozen=True):
         ),
     ] = None
     placementPolicy: Annotated[
-        Target | None, Meta(description="How many of the pods go on the nodes.")
+        BoundedTarget | None, Meta(description="How many of the pods go on the nodes.")
     ] = None
     policy: Annotated[
-        Target | None,
+        BoundedTarget | None,
         Meta(description="The name of placementPolicy in v1alpha1. Give only one of them."),
     ] = None
     weight: Annotated[
@@ -157,7 +157,7 @@ class Spec(Base, frozen=True):
     ] = None
 
     @property
-    def target(self) -> Target | None:
+    def target(self) -> BoundedTarget | None:
         """The declarative part, under either of its names."""
         return self.placementPolicy or self.policy
 
@@ -171,7 +171,7 @@ class ClusterSpec(Spec, frozen=True):
     ] = None
 
 
-class Condition(Base, frozen=True):
+class StatusCondition(Base, frozen=True):
     """A condition of the status: true, false or unknown."""
 
     type: Annotated[str, Meta(max_length=316)]
@@ -184,7 +184,7 @@ class Condition(Base, frozen=True):
     observedGeneration: int = 0
 
 
-class InForce(Base, frozen=True):
+class VersionInForce(Base, frozen=True):
     """The last valid version."""
 
     generation: int
@@ -192,12 +192,12 @@ class InForce(Base, frozen=True):
     parameters: _Parameters | None = None
 
 
-class Status(Base, frozen=True):
+class PolicyStatus(Base, frozen=True):
     """The status of a policy."""
 
     observedGeneration: int = 0
     conditions: Annotated[
-        tuple[Condition, ...],
+        tuple[StatusCondition, ...],
         Meta(
             max_length=8,
             extra_json_schema={
@@ -206,7 +206,7 @@ class Status(Base, frozen=True):
             },
         ),
     ] = ()
-    inForce: InForce | None = None
+    inForce: VersionInForce | None = None
     matchedPods: Annotated[_Count | None, Meta(description="The pods that the policy selects.")] = (
         None
     )
@@ -260,7 +260,7 @@ class PlacementPolicy(Struct, frozen=True, kw_only=True, omit_defaults=True):
     kind: Literal["PlacementPolicy"]
     metadata: Metadata
     spec: Spec
-    status: Status | None = None
+    status: PolicyStatus | None = None
 
 
 class ClusterPlacementPolicy(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -270,7 +270,7 @@ class ClusterPlacementPolicy(Struct, frozen=True, kw_only=True, omit_defaults=Tr
     kind: Literal["ClusterPlacementPolicy"]
     metadata: Metadata
     spec: ClusterSpec
-    status: Status | None = None
+    status: PolicyStatus | None = None
 
 
 Manifest = PlacementPolicy | ClusterPlacementPolicy

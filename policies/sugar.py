@@ -11,22 +11,22 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import assert_never
 
-from grammar import catalogue
-from grammar.clauses import Argument, ForPods, Item, Policy, Setting, Share
-from grammar.diagnostics import Diagnostic
-from grammar.parser import parse_expression, parse_rules
-from grammar.printer import print_string
-from grammar.source import Source
-from policies.page import Page, put
+from grammar.messages import catalogue
+from grammar.messages.diagnostics import Diagnostic
+from grammar.syntax.parser import parse_expression, parse_rules
+from grammar.tree.clauses import Argument, ForPods, Item, Policy, Setting, Share
+from grammar.tree.printer import print_string
+from grammar.tree.source import Source
+from policies.manifest_text import ManifestText, put
 from policies.resource import (
+    BoundedTarget,
     ClusterSpec,
+    LabelRequirement,
     Manifest,
     NodeRequirement,
     NodeSelector,
-    Requirement,
     Selector,
     Spec,
-    Target,
 )
 
 # At most 18 digits fit in an int. As with strconv.ParseInt, the requirement is false for any other
@@ -43,12 +43,12 @@ def conditions(selector: Selector | NodeSelector | None, values: str) -> Iterato
         return
     for key, value in (selector.matchLabels or {}).items():
         yield f"{_has(key, values)} && {_at(key, values)} == {print_string(value)}"
-    requirements: tuple[Requirement | NodeRequirement, ...] = selector.matchExpressions
+    requirements: tuple[LabelRequirement | NodeRequirement, ...] = selector.matchExpressions
     for requirement in requirements:
         yield _condition(requirement, values)
 
 
-def _condition(requirement: Requirement | NodeRequirement, values: str) -> str:
+def _condition(requirement: LabelRequirement | NodeRequirement, values: str) -> str:
     has, at = _has(requirement.key, values), _at(requirement.key, values)
     wanted = ", ".join(map(print_string, requirement.values))
     match requirement.operator:
@@ -87,7 +87,7 @@ def matches(selector: Selector | None, labels: Mapping[str, str]) -> bool:
     )
 
 
-def _matches(requirement: Requirement, value: str | None) -> bool:
+def _matches(requirement: LabelRequirement, value: str | None) -> bool:
     match requirement.operator:
         case "In":
             return value is not None and value in requirement.values
@@ -125,7 +125,7 @@ _FIELDS = {
 }
 
 
-def policy_of(manifest: Manifest, page: Page) -> tuple[Policy, list[Diagnostic]]:
+def policy_of(manifest: Manifest, page: ManifestText) -> tuple[Policy, list[Diagnostic]]:
     """The policy of a manifest, not yet checked, and the diagnostics of parts that do not parse.
 
     All spans are spans of the page.
@@ -156,7 +156,7 @@ def policy_of(manifest: Manifest, page: Page) -> tuple[Policy, list[Diagnostic]]
     return policy, found
 
 
-def _values(spec: Spec, page: Page, found: list[Diagnostic]) -> Iterator[Argument]:
+def _values(spec: Spec, page: ManifestText, found: list[Diagnostic]) -> Iterator[Argument]:
     """The values for the policies that the rules use, as if they were written there."""
     for name, value in (spec.parameters or {}).items():
         place = page.place(f"spec.parameters.{name}")
@@ -194,7 +194,7 @@ def parts(manifest: Manifest) -> Iterator[tuple[str, str]]:
         yield (field, _share(manifest, spec.target))
 
 
-def _share(manifest: Manifest, target: Target) -> str:
+def _share(manifest: Manifest, target: BoundedTarget) -> str:
     """The clause that a target means: how many of the selected pods go on the selected nodes."""
     spec = manifest.spec
     labels = conditions(spec.nodeSelector, "node.labels")

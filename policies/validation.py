@@ -7,22 +7,24 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice, pairwise
 
-from grammar import catalogue, checks, parameters
-from grammar.access import beyond
-from grammar.ast import Expr
+from grammar import checks
+from grammar.checker import parameters
+from grammar.checker.policy_checker import Checked, check_policy
 from grammar.checks.costs import LIMIT
 from grammar.checks.mutual import has_mutual_limit, unknown_of_selector
-from grammar.clauses import Argument, Def, File, Let, Policy, Test, Use
-from grammar.diagnostics import Diagnostic, Fix
-from grammar.lexemes import Lexemes
-from grammar.parser import parse_file
-from grammar.policy_checker import Checked, check_policy
-from grammar.printer import print_expression
-from grammar.schema import Schema
-from grammar.source import Source, Span
-from grammar.walk import Definitions
-from policies.forms import is_manifest
+from grammar.meaning.access import beyond
+from grammar.meaning.schema import Schema
+from grammar.messages import catalogue
+from grammar.messages.diagnostics import Diagnostic, Fix
+from grammar.syntax.lexemes import Lexemes
+from grammar.syntax.parser import parse_file
+from grammar.tree.ast import Expr
+from grammar.tree.clauses import Argument, Def, File, Let, Policy, Test, Use
+from grammar.tree.printer import print_expression
+from grammar.tree.source import Source, Span
+from grammar.tree.walk import Definitions
 from policies.loader import is_test_file, library_sources
+from policies.manifest_names import is_manifest
 
 # The prefix of the policies that come with Placet.
 LIBRARY = "library/"

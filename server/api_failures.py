@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from logging import Logger
 
-from grammar.texts import MOST_SHOWN, shown
-from server.health import Check
+from grammar.messages.texts import MOST_SHOWN, shown
+from server.http.health import Check
 
 # The first pause before the same text is logged again, and the longest.
 _FIRST_SECONDS, _MOST_SECONDS = 10.0, 600.0

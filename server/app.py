@@ -12,19 +12,19 @@ from aiohttp.typedefs import Middleware
 
 from engine.objects.peer import DEFAULT_SCHEDULER
 from policies.admission import Examiner
-from server.admission import AdmissionWebhooks, Tell
-from server.bodies import BodyReader, ByteBudget
-from server.checking import CheckingProcess
-from server.connections import AnswerAtOnce, Connections
-from server.health import Health, Readiness, health_routes
+from server.admission.checking_process import CheckingProcess
+from server.admission.webhooks import AdmissionWebhooks, Tell
+from server.http.bodies import BodyReader, ByteBudget
+from server.http.connections import AnswerAtOnce, Connections
+from server.http.health import Health, Readiness, health_routes
+from server.http.middleware import CallRecorder, VerbHandler, access
+from server.http.sockets import CONNECTIONS, Shutdown
 from server.log_limit import LimitedLog
-from server.metrics import Metrics
-from server.middleware import CallRecorder, VerbHandler, access
-from server.misconfiguration import MisconfigurationWarnings
-from server.running import CONNECTIONS, Shutdown
+from server.metrics.metrics import Metrics
+from server.metrics.misconfiguration import MisconfigurationWarnings
 from server.settings import Settings
 from server.verbs.answering import Decider, DecisionQueue, PromptVerb, Verb, VerbAnswerer
-from server.verbs.bind import Binder, BindVerb, not_offered
+from server.verbs.bind import BindVerb, PodBinder, not_offered
 from server.verbs.filter import FilterVerb
 from server.verbs.names_mode import AnsweredNames, NameFragments
 from server.verbs.preempt import PreemptVerb
@@ -61,7 +61,7 @@ def create_app(
     log: Logger,
     version: str,
     cluster_size: Callable[[], int | None] = lambda: None,
-    binder: Binder | None = None,
+    binder: PodBinder | None = None,
     examiner: Examiner | None = None,
     checking: Sequence[CheckingProcess] = (),
     shutdown: Shutdown | None = None,

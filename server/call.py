@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from engine.program.frame import Points
-from grammar.texts import cut
+from grammar.messages.texts import cut
 from server.errors import CallFailure, Outcome, failure_of
 from server.wire import pod_key
 

@@ -13,7 +13,7 @@ from engine.errors import (
     NotSyncedError,
     RefusedError,
 )
-from grammar.texts import MOST_ERROR, shown
+from grammar.messages.texts import MOST_ERROR, shown
 
 
 class Outcome(StrEnum):

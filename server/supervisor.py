@@ -18,7 +18,7 @@ from logging import Logger
 
 from engine.cache.reflector import Backoff, Timing
 from engine.errors import EngineError
-from server.health import Check
+from server.http.health import Check
 
 # A task that has run for so many seconds since its last failure counts as running again.
 STEADY_SECONDS = 5.0

@@ -105,13 +105,13 @@ class _NodeList(Struct):
     items: list[Raw] | None = None
 
 
-class _Args(Struct, rename="pascal"):
+class _ExtenderArgs(Struct, rename="pascal"):
     pod: Raw = Raw()
     nodes: _NodeList | None = None
     node_names: list[str] | None = None
 
 
-class Metadata(Struct, frozen=True, gc=False):
+class RequestMetadata(Struct, frozen=True, gc=False):
     """The identity in an object's metadata; absent fields are empty."""
 
     name: str = ""
@@ -122,11 +122,11 @@ class Metadata(Struct, frozen=True, gc=False):
 class ApiObject(Struct, frozen=True, gc=False):
     """A pod or a node, of which the server itself reads the identity only."""
 
-    metadata: Metadata = Metadata()
+    metadata: RequestMetadata = RequestMetadata()
 
 
 _Message = TypeVar("_Message")
-_ARGS = msgspec.json.Decoder(_Args)
+_ARGS = msgspec.json.Decoder(_ExtenderArgs)
 _API_OBJECT = msgspec.json.Decoder(ApiObject)
 
 

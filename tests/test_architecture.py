@@ -1,9 +1,10 @@
 """The layout of the source: layers, sizes of files, charters of packages, allowed imports."""
 
 import ast
+import re
 import subprocess
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -13,18 +14,23 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("cli", "engine", "grammar", "policies", "server")
 MOST_LINES = 700
+NAMED_MODULE = re.compile(rf"`((?:{'|'.join(PACKAGES)})(?:\.\w+)+)[`(]")
 # What starts a task or a thread that nobody has to wait for.
 STARTERS = {"Thread", "ThreadPoolExecutor", "create_task", "ensure_future", "run_in_executor"}
 # Who may do so besides the supervisor, which starts failed tasks again: what is started, where,
 # and why its failure is seen.
 STARTS = {
     "server/supervisor.py: create_task in Supervisor.start": "the supervisor itself",
-    "server/running.py: create_task in Listener.open": "accepts for as long as the server lives; "
+    "server/http/sockets.py: create_task in Listener.open": "accepts while the server lives; "
     "every exception is reported to the event loop, and the next connection is accepted",
-    "server/running.py: create_task in Listener._accept": "one connection; `_connected` reports it",
-    "server/running.py: Thread in health_server": "an event loop of its own; its caller joins it",
-    "server/admission.py: ensure_future in AdmissionWebhooks._in_turn": "one request awaits it",
-    "server/checking.py: Thread in _serve": "ends the process for checks when its server has ended",
+    "server/http/sockets.py: create_task in Listener._accept": "one connection, which "
+    "`_connected` reports",
+    "server/http/sockets.py: Thread in health_server": "an event loop of its own; its "
+    "caller joins it",
+    "server/admission/webhooks.py: ensure_future in AdmissionWebhooks._in_turn": "one request "
+    "awaits it",
+    "server/admission/checking_process.py: Thread in _serve": "ends the process for checks "
+    "when its server has ended",
     "engine/cluster/binding.py: create_task in Binder.bind": "one call awaits it",
     "engine/cluster/binding.py: create_task in Binder._bind": "one pod whose binding is unknown; "
     "the pod counts on its node until a time, whatever happens here",
@@ -47,6 +53,14 @@ class Module:
     imports: tuple[str, ...]
     # What tasks and threads are started with, and in which function.
     starts: tuple[str, ...]
+    # The classes that it defines.
+    classes: tuple[str, ...]
+    # The names of their fields.
+    fields: tuple[str, ...]
+    # What it defines at its top.
+    definitions: frozenset[str]
+    # What its docstrings and comments name in backticks that looks like a part of a package.
+    named_modules: tuple[str, ...]
 
 
 @cache
@@ -58,6 +72,10 @@ def read(module: str) -> Module:
         content.count(b"\n"),
         tuple(imports(tree)),
         tuple(f"{module}: {start}" for start in starts(tree, ())),
+        tuple(n.name for n in ast.walk(tree) if isinstance(n, ast.ClassDef)),
+        tuple(fields(tree)),
+        frozenset(definitions(tree)),
+        tuple(NAMED_MODULE.findall(content.decode())),
     )
 
 
@@ -68,6 +86,28 @@ def imports(tree: ast.AST) -> Iterator[str]:
                 yield from (name.name for name in names)
             case ast.ImportFrom(module=str(origin), names=names):
                 yield from (f"{origin}.{name.name}" for name in names)
+            case _:
+                pass
+
+
+def fields(tree: ast.Module) -> Iterator[str]:
+    """The annotated names in the bodies of classes."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef):
+            for item in node.body:
+                if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name):
+                    yield item.target.id
+
+
+def definitions(tree: ast.Module) -> Iterator[str]:
+    for node in tree.body:
+        match node:
+            case ast.ClassDef(name=name) | ast.FunctionDef(name=name):
+                yield name
+            case ast.AsyncFunctionDef(name=name) | ast.AnnAssign(target=ast.Name(id=name)):
+                yield name
+            case ast.Assign(targets=targets):
+                yield from (target.id for target in targets if isinstance(target, ast.Name))
             case _:
                 pass
 
@@ -102,10 +142,7 @@ def test_layers_are_kept() -> None:
 
 def test_no_modules_import_each_other() -> None:
     """Not even through other modules, so a reader follows imports in one direction."""
-    names = {
-        m.removesuffix(".py").removesuffix("/__init__").replace("/", "."): m
-        for m in modules(*PACKAGES)
-    }
+    names = {name_of(m): m for m in modules(*PACKAGES)}
     graph = {
         name: {
             known for i in read(module).imports if (known := _module(i, names)) not in (None, name)
@@ -176,3 +213,62 @@ def test_tests_mock_nothing() -> None:
 def test_end_to_end_tests_see_what_users_see() -> None:
     found = {(m, name) for m in modules("tests/e2e") for name in read(m).imports}
     assert {(m, name) for m, name in found if name.split(".")[0] in PACKAGES} == set()
+
+
+# ---- words
+
+
+# Classes that stand in two files, with the reason.
+ONE_NAME_TWICE: dict[str, str] = {}
+
+
+def test_a_class_name_means_one_thing() -> None:
+    """In the whole project: a reader who meets a name knows which class it is."""
+    places: dict[str, list[str]] = {}
+    for module in modules(*PACKAGES):
+        for name in read(module).classes:
+            places.setdefault(name, []).append(module)
+    twice = {name: where for name, where in places.items() if len(where) > 1}
+    assert {name: where for name, where in twice.items() if name not in ONE_NAME_TWICE} == {}
+    assert ONE_NAME_TWICE.keys() <= twice.keys()
+
+
+def test_docstrings_name_what_exists() -> None:
+    """A dotted name in backticks that begins with a package is a module, or defined in one."""
+    names = {name_of(m): m for m in modules(*PACKAGES)}
+    stale = [
+        f"{module}: {name}"
+        for module in modules(*PACKAGES, "tests")
+        for name in read(module).named_modules
+        if name not in names and not is_defined(name, names)
+    ]
+    assert stale == []
+
+
+def name_of(module: str) -> str:
+    """The dotted name of a file: `engine.cache.store` of `engine/cache/store.py`."""
+    return module.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+def is_defined(name: str, known: Mapping[str, str]) -> bool:
+    """Whether a module defines a name at its top, or a class there has such a member."""
+    parts = name.split(".")
+    for count in (len(parts) - 1, len(parts) - 2):
+        if (module := known.get(".".join(parts[:count]))) is not None:
+            return parts[count] in read(module).definitions
+    return False
+
+
+# What only one struct says, in its own words: the explanation of a pod.
+OF_EXPLANATIONS = {"failsOnlyThis", "heldBack", "rejectedBy", "toldToOthers"}
+
+
+def test_there_is_one_struct_of_explanations() -> None:
+    """Another one would have other keys and words for the same, and show something else."""
+    found = {
+        module
+        for module in modules(*PACKAGES)
+        for name in read(module).fields
+        if name in OF_EXPLANATIONS
+    }
+    assert found == {"engine/explanation/document.py"}

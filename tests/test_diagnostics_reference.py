@@ -11,9 +11,9 @@ import pytest
 
 from cli.command import Exit
 from cli.main import main
-from grammar.diagnostics import mend
-from grammar.schema import load_schema
-from grammar.source import Source
+from grammar.meaning.schema import load_schema
+from grammar.messages.diagnostics import mend
+from grammar.tree.source import Source
 from policies.validation import check_source
 
 ROOT = Path(__file__).parents[1]

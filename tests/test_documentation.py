@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from grammar.environment import FUNCTIONS
-from grammar.schema import load_schema
-from grammar.source import Source
+from grammar.meaning.environment import FUNCTIONS
+from grammar.meaning.schema import load_schema
+from grammar.tree.source import Source
 from policies.validation import Validator
 
 ROOT = Path(__file__).parents[1]
@@ -89,7 +89,7 @@ def test_every_flag_is_documented() -> None:
 
 
 def test_every_endpoint_is_documented() -> None:
-    endpoints = words(r'"(/[a-z][a-z/]*)"', "server/app.py", "server/health.py")
+    endpoints = words(r'"(/[a-z][a-z/]*)"', "server/app.py", "server/http/health.py")
     assert [path for path in endpoints if f"`{path}`" not in page("operations.md")] == []
 
 

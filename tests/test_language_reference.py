@@ -24,17 +24,17 @@ from engine.program.compiler import Compiler
 from engine.program.fast_paths import FAST_PATHS
 from engine.program.frame import Frame
 from engine.program.policy_compiler import compile_policy
-from grammar.ast import Expr
-from grammar.checker import Checker
-from grammar.clauses import File, Filter, Setting
-from grammar.environment import FUNCTIONS, Environment
-from grammar.errors import EvaluationError, MissingError
-from grammar.evaluator import evaluate
-from grammar.expression_builder import _MACROS, RESERVED
-from grammar.parser import parse_expression, parse_file
-from grammar.policy_checker import VARIABLES
-from grammar.schema import Schema, load_schema
-from grammar.source import Source
+from grammar.checker.expression_checker import Checker
+from grammar.checker.policy_checker import VARIABLES
+from grammar.meaning.environment import FUNCTIONS, Environment
+from grammar.meaning.evaluator import evaluate
+from grammar.meaning.schema import Schema, load_schema
+from grammar.syntax.expression_builder import _MACROS, RESERVED
+from grammar.syntax.parser import parse_expression, parse_file
+from grammar.tree.ast import Expr
+from grammar.tree.clauses import File, Filter, Setting
+from grammar.tree.source import Source
+from grammar.values.errors import EvaluationError, MissingError
 from grammar.values.kinds import TypeValue, kind
 from grammar.values.maps import key_values
 from grammar.values.optional import Optional
@@ -294,7 +294,7 @@ def names_in(file: File) -> Iterator[str]:
 
 def test_every_word_of_a_clause_has_an_example() -> None:
     """The soft keywords are the terminals of the grammar."""
-    grammar = (DOCS.parent / "grammar" / "policy.lark").read_text(encoding="utf-8")
+    grammar = (DOCS.parent / "grammar" / "syntax" / "policy.lark").read_text(encoding="utf-8")
     words = re.findall(r"(?m)^[A-Z]+\.5: /([a-z]+)\(\?!", grammar)
     texts = "\n".join([*fences(PAGE, "placet example"), *(e.text for e in EXPRESSIONS)])
     assert words

@@ -92,7 +92,7 @@ def test_wheel_has_every_file_of_a_package(package: str, names: list[str]) -> No
 
 
 def test_wheel_has_what_the_language_is_read_from(names: list[str]) -> None:
-    data = {"placet/bundle/grammar/policy.lark", "placet/bundle/grammar/schema.txt"}
+    data = {"placet/bundle/grammar/syntax/policy.lark", "placet/bundle/grammar/meaning/schema.txt"}
     assert data - set(names) == set()
 
 

@@ -12,7 +12,7 @@ import pytest
 from cli.main import main
 from cli.repl.commands import COMMANDS
 from cli.repl.conversation import answer, print_replies, prompt
-from cli.repl.session import Origin, Session
+from cli.repl.session import ClusterOrigin, ReplSession
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE = (DOCS / "repl.md").read_text(encoding="utf-8")
@@ -42,9 +42,9 @@ def shown() -> Iterator[tuple[str, str, str]]:
 
 
 def test_the_session_is_as_the_page_shows_it(capsys: pytest.CaptureFixture[str]) -> None:
-    session = Session()
+    session = ReplSession()
     session.load([Path("shop.policy")])
-    session.open(Origin.files([Path("cluster.yaml")]))
+    session.open(ClusterOrigin.files([Path("cluster.yaml")]))
     for before, line, after in shown():
         assert prompt(session) == before
         print_replies(answer(session, line).replies)

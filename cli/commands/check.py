@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from cli.command import CommandError, Exit, replace_text
-from cli.frozen import add_frozen_arguments
-from cli.render import FORMATS, Finding, counted, excerpt, print_error, render, totals, wants_colour
-from grammar.checks.costs import LIMIT, describe
-from grammar.diagnostics import Mended, mend
-from grammar.policy_checker import Checked
-from grammar.schema import Schema, load_schema
-from grammar.source import Source, Span
+from cli.command import CommandError, Exit, add_frozen_arguments, replace_text
+from cli.render import (
+    FORMATS,
+    Finding,
+    cost_table,
+    line_and_column,
+    print_error,
+    render,
+    totals,
+    wants_colour,
+)
+from grammar.checks.costs import LIMIT
+from grammar.meaning.schema import Schema, load_schema
+from grammar.messages.diagnostics import Mended, mend
+from grammar.messages.texts import counted
+from grammar.tree.source import Source
 from policies.loader import load
 from policies.validation import Validation, Validator, check_source
 
-# The longest text of an expression in a cost table.
-_TEXT = 72
 EXAMPLES = """\
 examples:
   placet check policies/
@@ -122,9 +128,9 @@ def run(args: argparse.Namespace) -> int:
 def _put_portability(args: argparse.Namespace, schema: Schema, validation: Validation) -> None:
     """Prints a line for each clause that rejects nodes."""
     # Importing the engine takes as long as the rest of a check.
-    from cli.portability import portability_lines  # noqa: PLC0415
+    from cli.explanation.portability_lines import portability_lines  # noqa: PLC0415
     from engine.objects.codec import ObjectCodec  # noqa: PLC0415
-    from engine.portable.conditions import Frozen  # noqa: PLC0415
+    from engine.portable.label_conditions import Frozen  # noqa: PLC0415
 
     codec, frozen = ObjectCodec(schema), Frozen.of(args.frozen_label, args.frozen_annotation)
     for checked in (c for c in validation.policies if not c.broken):
@@ -147,7 +153,7 @@ def _report(mended: Mended) -> list[str]:
     for diagnostic, source in mended.applied:
         what = f"{diagnostic.code}: {diagnostic.message}"
         written = diagnostic.fix.text if diagnostic.fix else ""
-        lines.append(f"  {_place(source, diagnostic.span)} {what}, now `{written}`")
+        lines.append(f"  {line_and_column(source, diagnostic.span)} {what}, now `{written}`")
     return [*lines, ""]
 
 
@@ -164,55 +170,3 @@ def _steps(text: str) -> int:
     if number < 1:
         raise ValueError(text)
     return number
-
-
-def cost_table(checked: Checked, source: Source, limit: int) -> Iterator[str]:
-    """Lines with the steps for one node, the place and the text of each expression.
-
-    The most expensive parts of an expression follow it.
-    """
-    described = list(describe(checked))
-    yield f"cost of {checked.policy.address} in steps for one node, of {limit:,}"
-    if not described:
-        yield "  nothing"
-        return
-    rows = [
-        row
-        for d in described
-        for row in (
-            (d.steps, d.expr.span, ""),
-            *((part.steps, part.span, "  ") for part in d.parts),
-        )
-    ]
-    width = max(len(f"{steps:,}") for steps, _, _ in rows)
-    places = [_place(source, span) for _, span, _ in rows]
-    column = max(map(len, places))
-    for (steps, span, indent), place in zip(rows, places, strict=True):
-        text = excerpt(source.slice(span), _TEXT)
-        yield f"  {steps:>{width},}  {place:<{column}}  {indent}{text}"
-    yield from _slow_for_new_shapes(checked, source)
-
-
-def _slow_for_new_shapes(checked: Checked, source: Source) -> Iterator[str]:
-    """Lines with the clauses that make the first call about a new shape of pods slow."""
-    from engine.program.new_shapes import LIMIT, NODES, PODS_ON_NODE, new_shapes  # noqa: PLC0415
-
-    found = list(new_shapes(checked))
-    for verb in ("filter", "prioritize"):
-        clauses = sorted((each for each in found if each.verb == verb), key=lambda e: -e.times)
-        total = sum(each.times for each in clauses)
-        if total <= LIMIT:
-            continue
-        yield (
-            f"the first {verb} about pods of a new shape takes up to {total:,} times as long as the"
-            f" next one, with {NODES:,} nodes and {PODS_ON_NODE} pods on each"
-        )
-        width = len(f"{clauses[0].times:,}")
-        for each in clauses:
-            place = _place(source, each.span)
-            yield f"  {each.times:>{width},} times  {place}  {each.clause}"
-
-
-def _place(source: Source, span: Span) -> str:
-    line, column = source.position(span.start)
-    return f"{line}:{column}"

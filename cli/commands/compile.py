@@ -6,16 +6,16 @@ import argparse
 from collections.abc import Iterator
 from pathlib import Path
 
-from cli.command import Exit
-from cli.frozen import add_frozen_arguments
-from cli.output import add_output_argument, put_document
-from cli.world import read_pod, read_policies
+from cli.command import Exit, add_frozen_arguments
+from cli.console import add_output_argument, put_document
+from cli.world import read_policies
+from engine.cache.cluster_copy import read_pod
 from engine.objects.codec import ObjectCodec
 from engine.objects.form_annotation import FORM
 from engine.objects.request_pod import SYSTEM_NAMESPACES, Exemptions, RequestPodReader
-from engine.portable.conditions import Frozen
-from engine.portable.forms import Addition, Form, added, form_of
-from grammar.schema import load_schema
+from engine.portable.label_conditions import Frozen
+from engine.portable.portable_form import Form, FormAddition, added, form_of
+from grammar.meaning.schema import load_schema
 
 EXAMPLES = """\
 examples:
@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
     return Exit.OK
 
 
-def _notes(pod: str, form: Form, addition: Addition) -> Iterator[str]:
+def _notes(pod: str, form: Form, addition: FormAddition) -> Iterator[str]:
     """A line for each clause that concerns the pod."""
     left = [(program.address, each.clause, each.reason) for program, each in addition.left]
     refused = {(address, clause) for address, clause, _ in left}

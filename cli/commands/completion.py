@@ -14,6 +14,7 @@ import shtab
 
 from cli.command import CommandError, Exit
 from cli.sources import add_cluster_arguments
+from grammar.messages.diagnostics import UserError
 
 EXAMPLES = """\
 examples:
@@ -92,7 +93,7 @@ def _print_names(kind: str, words: Sequence[str]) -> None:
     """Prints the names of a kind, as far as they can be read; a completion shows no errors."""
     # These imports take as long as all others together.
     from cli.live import opened  # noqa: PLC0415
-    from engine.cluster.configuration import known_contexts  # noqa: PLC0415
+    from engine.cluster.connection_configuration import known_contexts  # noqa: PLC0415
     from engine.errors import ClusterConfigurationError  # noqa: PLC0415
 
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
@@ -105,7 +106,7 @@ def _print_names(kind: str, words: Sequence[str]) -> None:
             with opened(known.kubeconfig, known.context) as live:
                 every = "" if known.all_namespaces else known.namespace or live.namespace
                 names = live.names(kind, every)
-    except (CommandError, ClusterConfigurationError):
+    except (UserError, ClusterConfigurationError):
         names = []
     for name in names:
         print(name)

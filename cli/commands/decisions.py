@@ -9,13 +9,11 @@ from collections.abc import Sequence
 
 import msgspec
 
-from cli.asking import decisions as layout
-from cli.asking import replicas
-from cli.asking.replicas import Replica
 from cli.command import CommandError, Exit
-from cli.console import put
-from cli.output import add_output_argument, put_document, put_item
-from server.view_answers import Summary
+from cli.console import add_output_argument, put, put_document, put_item
+from cli.replicas import layout, replicas
+from cli.replicas.replicas import Replica
+from engine.explanation.decision_document import Summary
 
 EXAMPLES = """\
 examples:
@@ -45,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
     return asyncio.run(_run(args, replicas.target(args)))
 
 
-async def _run(args: argparse.Namespace, target: replicas.Target) -> int:
+async def _run(args: argparse.Namespace, target: replicas.ReplicaTarget) -> int:
     async with replicas.replicas(target) as found:
         if args.follow:
             return await _follow(found, args.pod, args.output)

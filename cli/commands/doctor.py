@@ -10,12 +10,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from cli.command import CommandError, Exit, add_context_arguments, lease, replace_text, seconds
+from cli.doctor.configuration_text import configurations, read_text
+from cli.doctor.conversion import convert
+from cli.doctor.findings import CheckContext, choose, examine
+from cli.doctor.generator import OUR_LEASE, OUR_URL, Extender
+from cli.doctor.requirements import read_requirements
 from cli.render import FieldFinding, as_json, render, totals, wants_colour
-from cli.scheduling.checks import CheckContext, choose, examine
-from cli.scheduling.configuration import configurations, read_text
-from cli.scheduling.conversion import convert
-from cli.scheduling.generator import OUR_LEASE, OUR_URL, Extender
-from cli.scheduling.requirements import read_requirements
 from engine.counting.in_flight_pods import BIND_TIMEOUT_SECONDS
 
 _COMMENT = re.compile(r"(?m)^\s*#")

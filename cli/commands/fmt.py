@@ -8,11 +8,11 @@ from pathlib import Path
 
 from cli.command import CommandError, Exit, replace_text
 from cli.render import print_error, print_findings
-from grammar.parser import parse_file
-from grammar.printer import format_file
-from grammar.source import Source
-from policies.forms import is_manifest
+from grammar.syntax.parser import parse_file
+from grammar.tree.printer import format_file
+from grammar.tree.source import Source
 from policies.loader import load
+from policies.manifest_names import is_manifest
 
 _STANDARD_INPUT = Path("-")
 EXAMPLES = """\

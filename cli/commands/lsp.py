@@ -11,8 +11,8 @@ from cli.cluster_warnings import ClusterWarnings
 from cli.command import CommandError, Exit
 from cli.language_server.files import Warn
 from cli.language_server.server import PolicyServer
-from cli.repl.samples import SessionSamples
-from cli.repl.session import Origin, Session
+from cli.repl.session import ClusterOrigin, ReplSession
+from cli.repl.terminal import SessionSamples
 from cli.version import version
 from cli.world import add_cluster_argument
 from policies.loader import Search
@@ -42,15 +42,15 @@ def run(args: argparse.Namespace) -> int:
         raise CommandError("`placet lsp` answers an editor, which starts it itself", hint)
     for problem in Search(args.paths).problems:
         raise CommandError(problem.message, problem.hint)
-    session = Session()
+    session = ReplSession()
     if args.cluster:
-        session.open(Origin.files(args.cluster))
+        session.open(ClusterOrigin.files(args.cluster))
     samples = SessionSamples(session)
     PolicyServer(session.schema, args.paths, samples, _warn(session), version()).run()
     return Exit.OK
 
 
-def _warn(session: Session) -> Warn:
+def _warn(session: ReplSession) -> Warn:
     """What is to be said of the cluster of a session, if it has one, in the time of a keystroke."""
     if session.cluster is None:
         return lambda validation: validation

@@ -9,7 +9,7 @@ from pathlib import Path
 from cli.command import CommandError, Exit
 from cli.repl.commands import cluster_summary, loaded
 from cli.repl.conversation import answer_lines, print_replies
-from cli.repl.session import FindingsError, Origin, Session
+from cli.repl.session import ClusterOrigin, FindingsError, ReplSession
 from cli.sources import (
     ForbiddenError,
     add_cluster_arguments,
@@ -20,7 +20,8 @@ from cli.sources import (
     warn_of,
 )
 from cli.version import version
-from cli.world import Documents
+from engine.cache.cluster_copy import ClusterDocuments
+from grammar.messages.diagnostics import UserError
 
 EXAMPLES = """\
 examples:
@@ -50,7 +51,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    session = Session()
+    session = ReplSession()
     try:
         validation = session.load(args.files) if args.files else None
     except FindingsError as error:
@@ -59,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
     if args.cluster and (flag := chosen_flag(args)) is not None:
         raise CommandError(f"--cluster does not work with {flag}", "leave out one of them")
     if args.cluster:
-        session.open(Origin.files(args.cluster))
+        session.open(ClusterOrigin.files(args.cluster))
     elif is_live(args, ("files",)) and (chosen_flag(args) is not None or names_cluster()):
         open_live(session, args)
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
@@ -76,14 +77,14 @@ def run(args: argparse.Namespace) -> int:
     return Exit.OK
 
 
-def open_live(session: Session, args: argparse.Namespace) -> None:
+def open_live(session: ReplSession, args: argparse.Namespace) -> None:
     """Reads the cluster of the kubeconfig.
 
     Where no flag asks for it, a session begins without a cluster if it cannot be read. Raises
     CommandError.
     """
 
-    def read() -> Documents:
+    def read() -> ClusterDocuments:
         with opened(args) as live:
             found = live.read("")
         if found.documents is None:
@@ -92,8 +93,8 @@ def open_live(session: Session, args: argparse.Namespace) -> None:
         return found.documents
 
     try:
-        session.open(Origin((), read))
-    except CommandError as error:
+        session.open(ClusterOrigin((), read))
+    except UserError as error:
         if chosen_flag(args) is not None:
             raise
         print(f"no cluster is loaded: {error.message}", file=sys.stderr)

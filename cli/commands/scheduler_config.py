@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 
 from cli.command import CommandError, Exit, read_file, seconds
-from cli.scheduling.generator import (
+from cli.doctor.generator import (
     OUR_LEASE,
     OUR_URL,
     VERBS,
@@ -136,7 +136,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     # Importing YAML takes longer than the rest of this command.
-    from cli.scheduling.checks import refuse_unsound  # noqa: PLC0415
+    from cli.doctor.findings import refuse_unsound  # noqa: PLC0415
 
     if (args.section or args.legacy) and (args.scheduler_name or args.scheduler_kubeconfig):
         form = "--section" if args.section else "--legacy"
@@ -161,9 +161,9 @@ def run(args: argparse.Namespace) -> int:
 def _convert(args: argparse.Namespace, extender: Extender) -> int:
     """Prints what a configuration is converted to, and on standard error what is different."""
     # Importing YAML takes longer than the rest of this command.
-    from cli.scheduling.checks import choose  # noqa: PLC0415
-    from cli.scheduling.configuration import configurations, read_text  # noqa: PLC0415
-    from cli.scheduling.conversion import convert  # noqa: PLC0415
+    from cli.doctor.configuration_text import configurations, read_text  # noqa: PLC0415
+    from cli.doctor.conversion import convert  # noqa: PLC0415
+    from cli.doctor.findings import choose  # noqa: PLC0415
 
     given = {
         "--section": args.section,

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from cli.command import Exit
 from cli.console import show, table
 from cli.render import print_findings
-from grammar import catalogue
-from grammar.diagnostics import Diagnostic
-from grammar.policy_checker import VARIABLES
-from grammar.schema import Field, Record, Schema, load_schema
-from grammar.source import Source, Span
-from grammar.types import Type
-from policies.editing.descriptions import VARIABLE_MEANINGS, about_field, absent, field_name
+from grammar.checker.policy_checker import VARIABLES
+from grammar.meaning.schema import Field, Record, Schema, load_schema
+from grammar.messages import catalogue
+from grammar.messages.diagnostics import Diagnostic
+from grammar.tree.source import Source, Span
+from grammar.tree.types import Type
+from policies.editor.descriptions import VARIABLE_MEANINGS, about_field, absent, field_name
 
 EXAMPLES = """\
 examples:

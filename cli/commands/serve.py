@@ -18,6 +18,7 @@ from cli.command import (
     CommandError,
     Exit,
     add_context_arguments,
+    add_frozen_arguments,
     address,
     lease,
     pause,
@@ -25,15 +26,14 @@ from cli.command import (
     seconds,
     size,
 )
-from cli.demo.cluster import Demo
+from cli.demo.demo_cluster import Demo
 from cli.demo.question import announcement
-from cli.frozen import add_frozen_arguments
 from cli.placet_configuration import add_configuration_arguments
 from cli.version import version
 from engine.cache.cluster_file import ClusterFileError
 from engine.cache.reflector import Timing
 from engine.cluster.client import Limits
-from engine.cluster.configuration import own_namespace
+from engine.cluster.connection_configuration import own_namespace
 from engine.counting.in_flight_pods import (
     BIND_TIMEOUT_SECONDS,
     DEFAULT_SCHEDULERS,
@@ -44,24 +44,24 @@ from engine.errors import ClusterConfigurationError
 from engine.objects.gate import GATE
 from engine.objects.peer import DEFAULT_SCHEDULER
 from engine.objects.request_pod import SYSTEM_NAMESPACES, Exemptions
-from engine.portable.conditions import Frozen
-from grammar.schema import load_schema
+from engine.portable.label_conditions import Frozen
+from grammar.meaning.schema import load_schema
 from policies.loader import load
-from server.metrics import Metrics
-from server.misconfiguration import exposure
-from server.runtime.cluster import Access
-from server.runtime.configuration import (
-    Configuration,
+from server.http.tls import Credentials, TlsError, private_file
+from server.metrics.metrics import Metrics
+from server.metrics.misconfiguration import exposure
+from server.runtime.cluster_runtime import Access
+from server.runtime.configuration_reloader import (
     ConfigurationFile,
+    ServerConfiguration,
     UnusableConfigurationError,
 )
+from server.runtime.file_cluster import ClusterFiles, SnapshotOrigin
 from server.runtime.observers import FORMATS, start_logging
 from server.runtime.reloader import PolicyReloader
-from server.runtime.serve import CannotListenError, Options, serve
-from server.runtime.views import Files, Origin
+from server.runtime.server_runtime import CannotListenError, Options, serve
 from server.settings import SelfSigned, Settings, SettingsError, TlsFiles
-from server.tls import Credentials, TlsError, private_file
-from server.view import DEFAULT_PORT
+from server.view.view import DEFAULT_PORT
 
 _NAME = re.compile("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
@@ -521,7 +521,7 @@ def _file(args: argparse.Namespace, file: Path | None) -> ConfigurationFile | No
         return None
     flags = {flag.key: flag for flag in args.configuration.flags}
 
-    def read() -> Configuration:
+    def read() -> ServerConfiguration:
         try:
             again = args.read_again()
             # The others keep the values that the server was started with.
@@ -532,7 +532,7 @@ def _file(args: argparse.Namespace, file: Path | None) -> ConfigurationFile | No
             raise UnusableConfigurationError(error.message) from None
         document = again.configuration.document()
         exempt = exemptions(merged)
-        return Configuration(document, settings, exempt, merged.log_format, merged.verbose)
+        return ServerConfiguration(document, settings, exempt, merged.log_format, merged.verbose)
 
     return ConfigurationFile(args.config, read, {flags[key].field for key in APPLIED})
 
@@ -607,7 +607,7 @@ def _policies(args: argparse.Namespace) -> list[Path]:
     return list(args.policies)
 
 
-def _cluster(args: argparse.Namespace) -> Access | Origin | None:
+def _cluster(args: argparse.Namespace) -> Access | SnapshotOrigin | None:
     named = {
         "--demo": args.demo,
         "--cluster": bool(args.cluster),
@@ -623,7 +623,7 @@ def _cluster(args: argparse.Namespace) -> Access | Origin | None:
     if args.demo:
         return Demo()
     if args.cluster:
-        return Files(args.cluster)
+        return ClusterFiles(args.cluster)
     limits = Limits(args.kube_api_qps, args.kube_api_burst)
     timing = Timing(idle=args.watch_idle)
     return Access(args.kubeconfig, args.context, args.lease, args.standby, limits, timing)

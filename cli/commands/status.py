@@ -5,11 +5,9 @@ from __future__ import annotations
 import argparse
 import asyncio
 
-from cli.asking import replicas
-from cli.asking import status as layout
-from cli.asking.replicas import Replica
-from cli.console import put
-from cli.output import add_output_argument, put_document
+from cli.console import add_output_argument, put, put_document
+from cli.replicas import layout, replicas
+from cli.replicas.replicas import Replica
 
 EXAMPLES = """\
 examples:
@@ -28,7 +26,7 @@ def run(args: argparse.Namespace) -> int:
     return asyncio.run(_run(args, replicas.target(args)))
 
 
-async def _run(args: argparse.Namespace, target: replicas.Target) -> int:
+async def _run(args: argparse.Namespace, target: replicas.ReplicaTarget) -> int:
     async with replicas.replicas(target) as found:
         answers, errors = await replicas.ask_all(found, Replica.status)
     found_status = [answer for _, answer in answers]

@@ -8,10 +8,10 @@ import sys
 import webbrowser
 from contextlib import AsyncExitStack
 
-from cli.asking import replicas
-from cli.asking.replicas import Replica
 from cli.command import CommandError, Exit
-from server.page import ROOT
+from cli.replicas import replicas
+from cli.replicas.replicas import Replica
+from server.view.view import ROOT
 
 EXAMPLES = """\
 examples:
@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
     return asyncio.run(_run(args, replicas.target(args)))
 
 
-async def _run(args: argparse.Namespace, target: replicas.Target) -> int:
+async def _run(args: argparse.Namespace, target: replicas.ReplicaTarget) -> int:
     async with replicas.replicas(target) as found:
         # The first one that answers; whoever may not forward a port learns it here.
         answers, _ = await replicas.ask_all(found, Replica.status)

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from grammar.schema import Schema
-from grammar.source import Source
-from policies.editing.document import Document, document
-from policies.forms import GROUP, is_manifest
+from grammar.meaning.schema import Schema
+from grammar.tree.source import Source
+from policies.editor.document import EditedDocument, document
 from policies.loader import SUFFIX, Search, read_source
+from policies.manifest_names import GROUP, is_manifest
 from policies.validation import Validation, Validator
 
 # A larger file, such as that of a cluster, is not looked at for policies.
@@ -51,7 +51,7 @@ class PolicyFiles:
         self._folders: dict[Path, _Folder] = {}
         self._read: dict[Path, tuple[_Mark, Source | None]] = {}
 
-    def document(self, path: str, *, warned: bool = False) -> Document | None:
+    def document(self, path: str, *, warned: bool = False) -> EditedDocument | None:
         """The document of an open text; None for a manifest without policies of Placet.
 
         If `warned`, its diagnostics have the further warnings.

@@ -4,5 +4,5 @@ Belongs here: the state of a session, what an input line means, the commands, co
 terminal. Everything but `terminal` takes text and returns text.
 
 Must not: another way to evaluate or decide, which is the engine's; the layout of explanations,
-which all commands share in `cli.explaining`.
+which all commands share in `cli.explanation`.
 """

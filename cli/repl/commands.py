@@ -14,23 +14,23 @@ from typing import Literal as OneOf
 
 from cli.command import CommandError, make, replace_text
 from cli.console import table
-from cli.render import counted
 from cli.repl import evaluation, saved_test, verdicts
 from cli.repl.notebook import NAME
-from cli.repl.session import Origin, Reply, Session
-from cli.world import read_pod
+from cli.repl.session import ClusterOrigin, ReplSession, Reply
+from engine.cache.cluster_copy import read_pod
 from engine.cache.cluster_file import SUFFIXES
-from grammar.diagnostics import nearest
-from grammar.parser import parse_file
-from grammar.printer import format_file
-from grammar.source import Source
+from grammar.messages.diagnostics import nearest
+from grammar.messages.texts import counted
+from grammar.syntax.parser import parse_file
+from grammar.tree.printer import format_file
+from grammar.tree.source import Source
 from policies.loader import SUFFIX
 from policies.validation import Validation
 
 _ALL_NODES = "*"
 
 
-def load(session: Session, text: str) -> Iterator[Reply]:
+def load(session: ReplSession, text: str) -> Iterator[Reply]:
     paths = _paths(text)
     if not paths:
         raise CommandError("no file is given", "as in `:load shop.policy`")
@@ -38,7 +38,7 @@ def load(session: Session, text: str) -> Iterator[Reply]:
     yield from loaded(session, session.load(files))
 
 
-def reload(session: Session, _: str) -> Iterator[Reply]:
+def reload(session: ReplSession, _: str) -> Iterator[Reply]:
     if not session.files and session.origin is None:
         raise CommandError("no files are loaded", "use `:load` or `:cluster` first")
     if session.files:
@@ -53,13 +53,13 @@ def reload(session: Session, _: str) -> Iterator[Reply]:
             yield f"pod `{before.key}` no longer exists"
 
 
-def cluster(session: Session, text: str) -> Iterator[Reply]:
+def cluster(session: ReplSession, text: str) -> Iterator[Reply]:
     if paths := _paths(text):
-        session.open(Origin.files(paths))
+        session.open(ClusterOrigin.files(paths))
     yield cluster_summary(session)
 
 
-def pod(session: Session, text: str) -> Iterator[Reply]:
+def pod(session: ReplSession, text: str) -> Iterator[Reply]:
     if text and Path(text).suffix in SUFFIXES:
         session.pod, session.pod_file = read_pod(Path(text)), Path(text)
     elif text:
@@ -69,7 +69,7 @@ def pod(session: Session, text: str) -> Iterator[Reply]:
     yield f"pod {chosen.key}{place}"
 
 
-def node(session: Session, text: str) -> Iterator[Reply]:
+def node(session: ReplSession, text: str) -> Iterator[Reply]:
     if text == _ALL_NODES:
         session.node = None
         yield f"all of {counted(len(session.node_names), 'node')}"
@@ -79,7 +79,7 @@ def node(session: Session, text: str) -> Iterator[Reply]:
     yield f"node {session.required_node()}"
 
 
-def policy(session: Session, text: str) -> Iterator[Reply]:
+def policy(session: ReplSession, text: str) -> Iterator[Reply]:
     source = Source(NAME, session.notebook.text)
     if not source.text:
         raise CommandError("nothing has been typed for a policy", 'as in `filter "a" {`')
@@ -97,7 +97,7 @@ def policy(session: Session, text: str) -> Iterator[Reply]:
     yield f"{counted(len(session.notebook.sources), 'policy', 'policies')} in {file}"
 
 
-def drop(session: Session, text: str) -> Iterator[Reply]:
+def drop(session: ReplSession, text: str) -> Iterator[Reply]:
     name, known = text.strip("\"'"), session.notebook.names
     if name not in known:
         typed = ", ".join(f"`{k}`" for k in known)
@@ -107,7 +107,7 @@ def drop(session: Session, text: str) -> Iterator[Reply]:
     yield f"dropped {name}"
 
 
-def set_(session: Session, text: str) -> Iterator[Reply]:
+def set_(session: ReplSession, text: str) -> Iterator[Reply]:
     settings, (name, *given) = session.settings, text.split() or [""]
     match name, given:
         case "rows", [number] if number.isdecimal() and int(number):
@@ -127,7 +127,7 @@ def set_(session: Session, text: str) -> Iterator[Reply]:
     yield f"rows {settings.rows}, trace {words[settings.trace]}, time {words[settings.time]}"
 
 
-def loaded(session: Session, validation: Validation) -> Iterator[Reply]:
+def loaded(session: ReplSession, validation: Validation) -> Iterator[Reply]:
     """The number of loaded policies and files, and the warnings about them."""
     typed = session.notebook.sources
     files = [f for f in validation.files if f.source not in typed and not f.private]
@@ -137,7 +137,7 @@ def loaded(session: Session, validation: Validation) -> Iterator[Reply]:
         yield from ((d, file.source) for d in file.diagnostics if d.severity == "warning")
 
 
-def cluster_summary(session: Session) -> str:
+def cluster_summary(session: ReplSession) -> str:
     found = session.required_cluster()
     pods = counted(len(found.pod_bodies), "pod")
     return f"{counted(len(session.node_names), 'node')} and {pods} at {found.now}"
@@ -158,21 +158,21 @@ Takes = OneOf["nothing", "expression", "file", "pod", "node", "setting", "comman
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class ReplCommand:
     """A command: its `form` with arguments, a `summary` of one line, and further `details`."""
 
     form: str
     summary: str
     details: str
     takes: Takes
-    run: Callable[[Session, str], Iterator[Reply]]
+    run: Callable[[ReplSession, str], Iterator[Reply]]
 
     @property
     def name(self) -> str:
         return self.form.split()[0]
 
 
-def help_(_: Session, text: str) -> Iterator[Reply]:
+def help_(_: ReplSession, text: str) -> Iterator[Reply]:
     if not text:
         rows = table("command", "does")
         for command in COMMANDS.values():
@@ -187,12 +187,12 @@ def help_(_: Session, text: str) -> Iterator[Reply]:
         yield f"  {command.details}"
 
 
-def quit_(session: Session, _: str) -> Iterator[Reply]:
+def quit_(session: ReplSession, _: str) -> Iterator[Reply]:
     session.has_ended = True
     return iter(())
 
 
-def find(name: str) -> Command:
+def find(name: str) -> ReplCommand:
     """A command by its name. Raises CommandError."""
     if name in COMMANDS:
         return COMMANDS[name]
@@ -202,84 +202,84 @@ def find(name: str) -> Command:
 
 
 _ALL = (
-    Command(
+    ReplCommand(
         ":load FILE…",
         "loads more policy files",
         "If one of them has an error, nothing changes.",
         "file",
         load,
     ),
-    Command(
+    ReplCommand(
         ":reload",
         "reads the policy files and the cluster again",
         "Typed clauses and policies stay.",
         "nothing",
         reload,
     ),
-    Command(
+    ReplCommand(
         ":cluster [SNAPSHOT…]",
         "loads another cluster; without a file, shows the size of the current one",
         "A snapshot is the output of `kubectl get nodes,pods -A -o json` (or yaml).",
         "file",
         cluster,
     ),
-    Command(
+    ReplCommand(
         ":pod [POD]",
         "chooses the pod: NAMESPACE/NAME, a name that only one pod has, or a manifest",
         "A pod that has a node is evaluated as if it had none.",
         "pod",
         pod,
     ),
-    Command(
+    ReplCommand(
         ":node [NODE]",
         "chooses the node; `*` means all nodes, each with its own value",
         "In a cluster of one node, this node is chosen.",
         "node",
         node,
     ),
-    Command(
+    ReplCommand(
         ":type EXPR",
         "shows the type of an expression without evaluating it",
         "It needs no cluster, pod or node.",
         "expression",
         evaluation.type_,
     ),
-    Command(
+    ReplCommand(
         ":trace EXPR",
         "shows the value of every part of an expression",
         "A part that was not evaluated, such as the right side of a decided `&&`, has no value.",
         "expression",
         evaluation.trace,
     ),
-    Command(
+    ReplCommand(
         ":why [NODE]",
         "shows which policies apply to the pod, and why each node passes or fails",
         "With a node, shows the value of every part of every expression. Same as `placet explain`.",
         "node",
         verdicts.why,
     ),
-    Command(
+    ReplCommand(
         ":rank [N]",
         "lists the nodes that pass, the best first",
         "`exactly` is the score before it is rounded to a whole number.",
         "nothing",
         verdicts.rank,
     ),
-    Command(
+    ReplCommand(
         ":analyze",
         "shows what keeps the pod from nodes, and what would help",
         "One row for each clause. Same as `placet analyze`.",
         "nothing",
         verdicts.analyze,
     ),
-    Command(
+    ReplCommand(
         ":cost [EXPR]",
         "shows the maximum number of steps per node of an expression, or of every policy",
         "The most expensive parts come first. Same as `placet check --cost`.",
         "expression",
         evaluation.cost,
     ),
-    Command(
+    ReplCommand(
         ":what-if PATH = VALUE",
         "shows how the answers change if one field of the node or the pod changes",
         'As in `:what-if node.labels["disk"] = "ssd"`; `= absent` removes the field. The change is'
@@ -287,14 +287,14 @@ _ALL = (
         "expression",
         verdicts.what_if,
     ),
-    Command(
+    ReplCommand(
         ":missing EXPR",
         "shows which fields and keys of an expression are absent, and where",
         "Each is looked up separately, even if the evaluation does not reach it.",
         "expression",
         evaluation.missing,
     ),
-    Command(
+    ReplCommand(
         ":save-test FILE",
         "writes a `test` block with the current answer for each node",
         "It is added to the end of FILE, for `placet test`. With more than 20 nodes, one stands for"
@@ -302,7 +302,7 @@ _ALL = (
         "file",
         saved_test.save_test,
     ),
-    Command(
+    ReplCommand(
         ":bench EXPR",
         "measures how long an expression takes, in microseconds per node",
         "The expression is compiled once and evaluated repeatedly; nodes without a value are"
@@ -310,14 +310,14 @@ _ALL = (
         "expression",
         evaluation.bench,
     ),
-    Command(
+    ReplCommand(
         ":set [NAME VALUE]",
         "changes a setting: `rows N` of a table, `trace on`, `time on`",
         "`trace` shows the parts of each expression, `time` shows how long each line took.",
         "setting",
         set_,
     ),
-    Command(
+    ReplCommand(
         ":policy [FILE]",
         "shows the typed clauses and policies, or writes them to a new file",
         "Clauses, `let` and `def` form a cluster policy called `session`, which applies to every"
@@ -325,17 +325,17 @@ _ALL = (
         "file",
         policy,
     ),
-    Command(
+    ReplCommand(
         ":drop NAME",
         "removes a typed clause, name or policy",
         "To change one, type it again.",
         "typed",
         drop,
     ),
-    Command(":quit", "ends the session, like Ctrl-D", "", "nothing", quit_),
-    Command(":help [NAME]", "lists the commands, or explains one", "", "command", help_),
+    ReplCommand(":quit", "ends the session, like Ctrl-D", "", "nothing", quit_),
+    ReplCommand(":help [NAME]", "lists the commands, or explains one", "", "command", help_),
 )
-COMMANDS: Mapping[str, Command] = {command.name: command for command in _ALL}
+COMMANDS: Mapping[str, ReplCommand] = {command.name: command for command in _ALL}
 # What other programs call these commands, alone on a line: also where a `let` has that name.
 PLAIN: Mapping[str, str] = {
     "help": ":help",

@@ -20,12 +20,12 @@ from cli.console import put
 from cli.render import coloured, error_text, wants_colour
 from cli.repl import commands, evaluation
 from cli.repl.notebook import NAME, item_key, item_title
-from cli.repl.session import FindingsError, Reply, Session
-from grammar import limits
-from grammar.clauses import Def, Item, Let
-from grammar.diagnostics import Diagnostic, Severity, human
-from grammar.parser import accepts, parse_file, parse_rules
-from grammar.source import Source
+from cli.repl.session import FindingsError, ReplSession, Reply
+from grammar.messages.diagnostics import Diagnostic, Severity, UserError, human
+from grammar.syntax import limits
+from grammar.syntax.parser import accepts, parse_file, parse_rules
+from grammar.tree.clauses import Def, Item, Let
+from grammar.tree.source import Source
 from policies.validation import Validation, identity
 
 # A definition that is typed first is used by later lines.
@@ -42,18 +42,18 @@ class Answer:
     @property
     def failed(self) -> bool:
         return any(
-            isinstance(reply, CommandError)
+            isinstance(reply, UserError)
             or (isinstance(reply, tuple) and reply[0].severity == "error")
             for reply in self.replies
         )
 
 
-def answer(session: Session, text: str) -> Answer:
+def answer(session: ReplSession, text: str) -> Answer:
     """The answer to a text. A text with an error does not change the session."""
     started, replies = session.clock(), list[Reply]()
     try:
         replies.extend(_replies(session, text))
-    except CommandError as error:
+    except UserError as error:
         replies.append(error)
     except FindingsError as error:
         replies.extend(error.findings)
@@ -62,7 +62,7 @@ def answer(session: Session, text: str) -> Answer:
     return Answer(tuple(replies), session.has_ended)
 
 
-def answer_lines(session: Session, lines: Iterable[str]) -> bool:
+def answer_lines(session: ReplSession, lines: Iterable[str]) -> bool:
     """Prints the answers to lines of a pipe; whether none of them failed.
 
     A text that spans several lines is answered once it is complete.
@@ -91,7 +91,7 @@ def print_replies(replies: Iterable[Reply]) -> None:
         match reply:
             case str() | Table():
                 put([reply])
-            case CommandError():
+            case UserError():
                 _print_problem(error_text(reply.message, reply.hint), "error")
             case diagnostic, source:
                 # An error of evaluation has no code.
@@ -105,7 +105,7 @@ def _print_problem(text: str, severity: Severity) -> None:
     print(shown, file=sys.stderr, flush=True)
 
 
-def prompt(session: Session) -> str:
+def prompt(session: ReplSession) -> str:
     """The chosen pod and node, or `placet`."""
     chosen = [session.pod.key if session.pod is not None else "", session.node or ""]
     return f"{' @ '.join(filter(None, chosen)) or 'placet'}> "
@@ -180,7 +180,7 @@ def _in_long_string(text: str) -> bool:
 # ---- the replies to each kind
 
 
-def _replies(session: Session, text: str) -> Iterator[Reply]:
+def _replies(session: ReplSession, text: str) -> Iterator[Reply]:
     if "\0" in text:
         raise CommandError("the text contains a NUL character", "remove it")
     kind = reading(text)
@@ -198,7 +198,7 @@ def _replies(session: Session, text: str) -> Iterator[Reply]:
             yield from _add_policies(session, Source(NAME, text))
 
 
-def _add_items(session: Session, typed: Source) -> Iterator[Reply]:
+def _add_items(session: ReplSession, typed: Source) -> Iterator[Reply]:
     items, found = parse_rules(typed)
     _raise_errors(found, typed)
     before = session.notebook
@@ -208,7 +208,7 @@ def _add_items(session: Session, typed: Source) -> Iterator[Reply]:
     yield from _warnings(session, validation, typed)
 
 
-def _added(session: Session, item: Item, *, known: bool) -> str:
+def _added(session: ReplSession, item: Item, *, known: bool) -> str:
     match item:
         case Let(name):
             return f"{name} : {session.environment.lets[name].type}"
@@ -219,7 +219,7 @@ def _added(session: Session, item: Item, *, known: bool) -> str:
             return f"{'replaced' if known else 'added'} {item_title(item)}"
 
 
-def _add_policies(session: Session, typed: Source) -> Iterator[Reply]:
+def _add_policies(session: ReplSession, typed: Source) -> Iterator[Reply]:
     file, found = parse_file(typed)
     _raise_errors(found, typed)
     if file.tests:
@@ -241,7 +241,7 @@ def _raise_errors(found: list[Diagnostic], typed: Source) -> None:
         raise FindingsError(errors)
 
 
-def _warnings(session: Session, validation: Validation, typed: Source) -> Iterator[Reply]:
+def _warnings(session: ReplSession, validation: Validation, typed: Source) -> Iterator[Reply]:
     notebook = session.notebook
     for found, source in validation.findings():
         diagnostic, where = notebook.as_typed(found, source)

@@ -8,26 +8,26 @@ from collections.abc import Iterator
 from rich.table import Table
 
 from cli.command import CommandError
-from cli.commands.check import cost_table
 from cli.console import table
-from cli.explaining.views import trace_rows
+from cli.explanation.layout import trace_rows
 from cli.expressions import Evaluator, Expression, Failure
-from cli.render import counted
-from cli.repl.session import Reply, Session
+from cli.render import cost_table
+from cli.repl.session import ReplSession, Reply
 from engine.explanation.evidence import traced
+from engine.explanation.explanation import traced_expression
 from engine.explanation.written import Written
 from engine.program.frame import Frame
-from grammar.ast import Comprehension, DefCall, Expr, Ident, Index, LetReference, Select
+from grammar.checker.policy_checker import Checked
 from grammar.checks.costs import LIMIT
-from grammar.clauses import Def, Filter, Let, Policy, Score
-from grammar.environment import Environment
-from grammar.errors import MissingError
-from grammar.policy_checker import Checked
-from grammar.printer import print_expression
-from grammar.texts import named
-from grammar.types import Type
+from grammar.meaning.environment import Environment
+from grammar.messages.texts import counted, named
+from grammar.tree.ast import Comprehension, DefCall, Expr, Ident, Index, LetReference, Select
+from grammar.tree.clauses import Def, Filter, Let, Policy, Score
+from grammar.tree.printer import print_expression
+from grammar.tree.types import Type
+from grammar.tree.walk import children
+from grammar.values.errors import MissingError
 from grammar.values.optional import Optional
-from grammar.walk import children
 
 # Node names in one cell of a table.
 _MAX_NAMES = 4
@@ -35,7 +35,7 @@ _MAX_NAMES = 4
 _BENCH_SECONDS = 0.2
 
 
-def value(session: Session, text: str) -> Iterator[Reply]:
+def value(session: ReplSession, text: str) -> Iterator[Reply]:
     """`value : type`; one row per node if the expression reads the node and none is chosen."""
     expression = session.expression(text)
     if "node" in expression.names and session.node is None:
@@ -51,12 +51,12 @@ def value(session: Session, text: str) -> Iterator[Reply]:
             yield session.values.typed(found, expression.expr.type)
 
 
-def type_(session: Session, text: str) -> Iterator[Reply]:
+def type_(session: ReplSession, text: str) -> Iterator[Reply]:
     expression = session.expression(required(text), type_only=True)
     yield f"{text} : {expression.expr.type}"
 
 
-def trace(session: Session, text: str) -> Iterator[Reply]:
+def trace(session: ReplSession, text: str) -> Iterator[Reply]:
     expression = session.expression(required(text))
     if "node" in expression.names:
         session.required_node()
@@ -64,7 +64,7 @@ def trace(session: Session, text: str) -> Iterator[Reply]:
         yield from _parts(session, expression, frame)
 
 
-def cost(session: Session, text: str) -> Iterator[Reply]:
+def cost(session: ReplSession, text: str) -> Iterator[Reply]:
     if text:
         expression = session.expression(text, type_only=True)
         policy = Policy("expression", (Score("", 1, expression.expr),))
@@ -73,7 +73,7 @@ def cost(session: Session, text: str) -> Iterator[Reply]:
     # Definitions cost nothing by themselves.
     found = [
         (checked, file.source)
-        for file in session.policies.validation.files
+        for file in session.policies.texts
         for checked in file.policies
         if not all(isinstance(item, Let | Def) for item in checked.policy.items)
     ]
@@ -84,7 +84,7 @@ def cost(session: Session, text: str) -> Iterator[Reply]:
         yield from cost_table(checked, source, LIMIT)
 
 
-def bench(session: Session, text: str) -> Iterator[Reply]:
+def bench(session: ReplSession, text: str) -> Iterator[Reply]:
     expression = session.expression(required(text))
     evaluator = Evaluator(expression)
     with session.frame(expression) as frame:
@@ -119,7 +119,7 @@ def required(text: str) -> str:
     return text
 
 
-def _on_all_nodes(session: Session, expression: Expression) -> Reply:
+def _on_all_nodes(session: ReplSession, expression: Expression) -> Reply:
     """A table of the values, or the failure if no node has a value."""
     evaluator, type_ = Evaluator(expression), expression.expr.type
     shown: list[tuple[str, str]] = []
@@ -156,9 +156,10 @@ def _grouped(shown: list[tuple[str, str]], type_: Type, limit: int) -> Table:
     return rows
 
 
-def _parts(session: Session, expression: Expression, frame: Frame) -> Iterator[Reply]:
+def _parts(session: ReplSession, expression: Expression, frame: Frame) -> Iterator[Reply]:
     written = Written(Filter("", ()), expression.environment, expression.source)
-    yield from trace_rows(traced(written, expression.expr, frame), session.values)
+    shown = traced(written, expression.expr, frame)
+    yield from trace_rows(traced_expression("value", shown, session.values))
 
 
 def _on_node(evaluator: Evaluator, frame: Frame, node: object) -> object | Failure:
@@ -169,7 +170,7 @@ def _on_node(evaluator: Evaluator, frame: Frame, node: object) -> object | Failu
 # ---- fields and keys that are absent
 
 
-def missing(session: Session, text: str) -> Iterator[Reply]:
+def missing(session: ReplSession, text: str) -> Iterator[Reply]:
     """A row for each field or key that the expression reads and that is absent somewhere."""
     expression = session.expression(required(text))
     rows = table("reads", "absent", "which", right=("absent",))

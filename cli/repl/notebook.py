@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from cli.render import Finding
-from grammar.clauses import Def, Filter, ForPods, Item, Let, Policy, Setting, Use
-from grammar.diagnostics import Diagnostic
-from grammar.source import Source, Span
+from grammar.messages.diagnostics import Diagnostic
+from grammar.tree.clauses import Def, Filter, ForPods, Item, Let, Policy, Setting, Use
+from grammar.tree.source import Source, Span
 from policies.validation import Identity, identity
 
 NAME = "session"

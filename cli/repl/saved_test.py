@@ -10,18 +10,19 @@ from typing import Any
 import msgspec
 
 from cli.command import CommandError, make, replace_text
-from cli.render import counted
-from cli.repl.session import Reply, Session
-from cli.testing.fixture import Fixture
-from cli.testing.runner import FixtureEngine
-from cli.world import NamedPod, World
+from cli.policy_tests.fixture import Fixture
+from cli.policy_tests.runner import FixtureEngine
+from cli.repl.session import ReplSession, Reply
+from cli.world import World
+from engine.cache.cluster_copy import NamedPod
 from engine.decision.verdict import Feasible, Verdict
 from engine.errors import EngineError
-from grammar.parser import parse_file
-from grammar.printer import print_string
-from grammar.schema import Schema
-from grammar.source import Source
-from grammar.types import Type
+from grammar.meaning.schema import Schema
+from grammar.messages.texts import counted
+from grammar.syntax.parser import parse_file
+from grammar.tree.printer import print_string
+from grammar.tree.source import Source
+from grammar.tree.types import Type
 from policies.loader import SUFFIX, TEST_SUFFIX, UnreadFile, read_source
 
 Json = Any
@@ -33,7 +34,7 @@ _METADATA = ("labels", "annotations", "uid", "creationTimestamp", "ownerReferenc
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
-def save_test(session: Session, text: str) -> Iterator[Reply]:
+def save_test(session: ReplSession, text: str) -> Iterator[Reply]:
     """Adds the block to the end of a file; creates the file if there is none."""
     if not text:
         raise CommandError("no file is given", _EXAMPLE)
@@ -92,7 +93,7 @@ def _unused_name(name: str, source: Source) -> str:
 def _expectations(world: World, pod: NamedPod) -> list[str]:
     """One line per node with its answer. Raises CommandError."""
     names = sorted(world.cluster.snapshot().table.rows)
-    fixture = Fixture(world.cluster, world.cluster.now, pod, names)
+    fixture = Fixture(world.cluster, pod, names)
     engine = FixtureEngine(world.policies.registry, fixture, world.codec)
     try:
         verdicts, scores = {n: engine.verdict(n) for n in names}, engine.scores or {}

@@ -15,19 +15,15 @@ from engine.errors import BadObjectError
 from engine.objects.api_types import ObjectHead
 from engine.objects.codec import Namespace, Node, ObjectCodec, decode_namespace
 from engine.objects.peer import Controller, Peer, decode_controller
+from grammar.messages.diagnostics import UserError
 from policies.documents import DocumentError, as_json
 
 SUFFIXES = frozenset({".json", ".yaml", ".yml"})
 _YAML = frozenset({".yaml", ".yml"})
 
 
-class ClusterFileError(Exception):
-    """A file that cannot be read as what it should be: a sentence, and what to do about it."""
-
-    def __init__(self, message: str, hint: str) -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
+class ClusterFileError(UserError):
+    """A cluster in files that cannot be read, or that lacks what is asked of it."""
 
 
 def files_of(paths: Sequence[Path]) -> list[Path]:

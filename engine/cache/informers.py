@@ -16,7 +16,7 @@ from engine.cache.snapshot import Snapshot
 from engine.cache.store import ObjectStore
 from engine.errors import NotSyncedError
 from engine.objects.codec import ObjectCodec
-from policies.forms import GROUP
+from policies.manifest_names import GROUP
 
 _POLL_SECONDS = 0.05
 

@@ -11,7 +11,7 @@ from typing import Protocol
 import msgspec
 
 from engine.errors import ApiError
-from engine.objects.api_types import ListMeta, Status
+from engine.objects.api_types import ApiStatus, ListMeta
 
 PAGE = 500
 
@@ -58,7 +58,7 @@ class ContinueExpiredError(Exception):
 # ---- lists
 
 
-class Page(msgspec.Struct, frozen=True, gc=False):
+class ListPage(msgspec.Struct, frozen=True, gc=False):
     """A part of a list: its objects as bytes, and the resource version of the whole list."""
 
     metadata: ListMeta
@@ -66,12 +66,12 @@ class Page(msgspec.Struct, frozen=True, gc=False):
     items: list[msgspec.Raw] | None = None
 
 
-_PAGE = msgspec.json.Decoder(Page)
+_PAGE = msgspec.json.Decoder(ListPage)
 
 
 async def pages(
     source: ListerWatcher, resource: Resource, version: str, limit: int, seconds: float
-) -> AsyncIterator[Page]:
+) -> AsyncIterator[ListPage]:
     """The list in pages of `limit` objects (0: all in one), of a state not older than `version`.
 
     Raises ContinueExpiredError between pages, GarbageError for an answer that is not a list,
@@ -135,7 +135,7 @@ def _token(body: bytes) -> str:
         return _whole(body).metadata.next
 
 
-def _whole(body: bytes) -> Page:
+def _whole(body: bytes) -> ListPage:
     try:
         return _PAGE.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -157,7 +157,7 @@ class Kind(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class WatchEvent:
     """One line of a watch: the resource version, and the key and bytes of the object.
 
     A key is `namespace/name`, or the name of an object without a namespace.
@@ -183,7 +183,7 @@ class _Meta(msgspec.Struct, frozen=True, gc=False):
     namespace: str = ""
 
 
-class _Object(msgspec.Struct, frozen=True, gc=False):
+class _WatchedObject(msgspec.Struct, frozen=True, gc=False):
     metadata: _Meta
 
 
@@ -197,9 +197,9 @@ class _Bookmark(msgspec.Struct, frozen=True, gc=False):
 
 
 _LINE = msgspec.json.Decoder(_Line)
-_OBJECT = msgspec.json.Decoder(_Object)
+_OBJECT = msgspec.json.Decoder(_WatchedObject)
 _BOOKMARK = msgspec.json.Decoder(_Bookmark)
-_STATUS = msgspec.json.Decoder(Status)
+_STATUS = msgspec.json.Decoder(ApiStatus)
 _KINDS = {"ADDED": Kind.PUT, "MODIFIED": Kind.PUT, "DELETED": Kind.REMOVED}
 
 
@@ -226,7 +226,7 @@ def watch_params(resource: Resource, version: str, seconds: float) -> Params:
     )
 
 
-def read_event(line: bytes) -> Event:
+def read_event(line: bytes) -> WatchEvent:
     """The event of a line. Raises GarbageError, and ApiError for a line that reports one."""
     try:
         outer = _LINE.decode(line)
@@ -237,11 +237,11 @@ def read_event(line: bytes) -> Event:
                 meta = _BOOKMARK.decode(outer.object).metadata
                 end = (meta.annotations or {}).get(_END) == "true"
                 kind = Kind.END if end else Kind.BOOKMARK
-                return Event(kind, meta.resourceVersion)
+                return WatchEvent(kind, meta.resourceVersion)
             case _:
                 kind = _KINDS[outer.type]
                 named = _OBJECT.decode(outer.object).metadata
-                return Event(kind, named.resourceVersion, _key(named), outer.object)
+                return WatchEvent(kind, named.resourceVersion, _key(named), outer.object)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, KeyError) as error:
         text = " ".join(line[:60].decode("utf-8", "replace").split())
         raise GarbageError(f"the watch sent a line that is not an event: {text}") from error

@@ -27,11 +27,11 @@ import msgspec
 from engine.cache import list_watch
 from engine.cache.list_watch import (
     ContinueExpiredError,
-    Event,
     GarbageError,
     Kind,
     ListerWatcher,
     Resource,
+    WatchEvent,
     head,
     read_event,
 )
@@ -265,7 +265,7 @@ class Reflector:
                 keys.add(key)
         return False
 
-    async def apply(self, event: Event) -> str | None:
+    async def apply(self, event: WatchEvent) -> str | None:
         """Apply an event to the store. Returns the key of an object that exists now."""
         if event.kind is Kind.PUT:
             await self._put(event.key, event.version, event.object)

@@ -20,9 +20,9 @@ from typing import Any, Protocol
 import aiohttp
 import msgspec
 
-from engine.cluster.configuration import SERVICE_ACCOUNT, Load, find
+from engine.cluster.connection_configuration import SERVICE_ACCOUNT, Load, find
 from engine.errors import ApiError, ApiUnreachableError, ClusterConfigurationError, NotSentError
-from engine.objects.api_types import Status
+from engine.objects.api_types import ApiStatus
 
 
 class Api(Protocol):
@@ -110,7 +110,7 @@ class Throttle:
 # ---- error answers
 
 _MOST_TEXT = 200
-_STATUS = msgspec.json.Decoder(Status)
+_STATUS = msgspec.json.Decoder(ApiStatus)
 
 
 def error_of(status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
@@ -121,7 +121,7 @@ def error_of(status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
     try:
         answer = _STATUS.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        answer = Status()
+        answer = ApiStatus()
     if answer.kind != "Status":
         text = " ".join(body[: 4 * _MOST_TEXT].decode("utf-8", "replace").split())
         return ApiError(status, "", text[:_MOST_TEXT], wait)
@@ -150,7 +150,7 @@ class _Request:
     idle_seconds: float | None = None
 
 
-class Session:
+class ApiSession:
     """Connections with one identity, which is renewed when the server does not accept it.
 
     `connect` makes one, inside a running loop.
@@ -301,7 +301,7 @@ _TRANSPORT = (aiohttp.ClientError, OSError)
 class ApiClient:
     """An API server. `connect` makes one."""
 
-    def __init__(self, session: Session, throttle: Throttle, user_agent: str) -> None:
+    def __init__(self, session: ApiSession, throttle: Throttle, user_agent: str) -> None:
         self._session = session
         self._throttle = throttle
         self._headers = {"User-Agent": user_agent, "Accept": "application/json"}
@@ -445,7 +445,7 @@ async def connect(
     load = find(kubeconfig, context, service_account)
     configuration = await load()
     try:
-        session = Session(load, configuration)
+        session = ApiSession(load, configuration)
     except OSError as error:  # ssl.SSLError is one
         raise ClusterConfigurationError(f"the certificates cannot be used: {error}") from error
     system = f"{platform.system()}/{platform.machine()}".lower()

@@ -14,7 +14,7 @@ from cachetools import LRUCache
 
 from engine.cluster.client import Api, TokenBucket
 from engine.errors import ApiError
-from grammar.texts import shown
+from grammar.messages.texts import shown
 
 _CONTROLLER = "placet"
 # The limits of kube-scheduler's own events, so that events delay no other requests.
@@ -34,7 +34,7 @@ class Regarding(msgspec.Struct, frozen=True, rename="camel"):
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class PodEvent:
     """An event. `reason` and `action` are one word each; `note` is its text."""
 
     regarding: Regarding
@@ -53,11 +53,11 @@ class Events:
         self._api = api
         self._instance = instance
         self._bucket = TokenBucket(_PER_SECOND, _BURST, clock)
-        self._waiting: deque[Event] = deque(maxlen=_MOST_WAITING)
+        self._waiting: deque[PodEvent] = deque(maxlen=_MOST_WAITING)
         # The last note by object and reason.
         self._sent: LRUCache[tuple[str, str], str] = LRUCache(_MOST_KNOWN)
 
-    def add(self, event: Event) -> None:
+    def add(self, event: PodEvent) -> None:
         """Add an event, unless it repeats the last note about its object for the same reason.
 
         Its note is shown as every text is: the API server takes at most 1024 bytes, and a character
@@ -91,7 +91,7 @@ class Events:
                     raise
             self._waiting.popleft()
 
-    def _object(self, event: Event, namespace: str, now: str) -> dict[str, Any]:
+    def _object(self, event: PodEvent, namespace: str, now: str) -> dict[str, Any]:
         about = event.regarding
         text = f"{self._instance} {about.uid} {event.reason} {event.note} {now}"
         suffix = hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -29,7 +29,7 @@ _LEASE_WORK = "read the Lease of kube-scheduler"
 _POD_WORK = "see whether pods on their way are bound"
 
 
-class _LeaseObject(msgspec.Struct):
+class _SchedulerLeaseObject(msgspec.Struct):
     spec: LeaseSpec = msgspec.field(default_factory=LeaseSpec)
 
 
@@ -63,7 +63,7 @@ class SchedulerLease:
         began = self._clock()
         try:
             body = await self._api.request("GET", self._path, timeout_seconds=_REQUEST_SECONDS)
-            spec = msgspec.json.decode(body, type=_LeaseObject).spec
+            spec = msgspec.json.decode(body, type=_SchedulerLeaseObject).spec
         except (ApiError, ApiUnreachableError, msgspec.MsgspecError) as error:
             # Without it, kube-scheduler has no leader election, or a Lease of another name.
             is_absent = isinstance(error, ApiError) and error.status == _NOT_FOUND

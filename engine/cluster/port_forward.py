@@ -19,7 +19,7 @@ import aiohttp
 
 from engine.cluster.client import ApiClient
 from engine.errors import ApiUnreachableError, EngineError
-from grammar.texts import MOST_ERROR, shown
+from grammar.messages.texts import MOST_ERROR, shown
 
 PROTOCOL = "v4.channel.k8s.io"
 # The first byte of each message; with several ports there would be two channels for each.

@@ -23,14 +23,14 @@ T = TypeVar("T")
 _KINDS = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
 
 
-class _Metadata(msgspec.Struct):
+class _SecretMetadata(msgspec.Struct):
     resourceVersion: str = ""
 
 
 class _SecretObject(msgspec.Struct):
     """A Secret; msgspec reads and writes bytes as base64."""
 
-    metadata: _Metadata
+    metadata: _SecretMetadata
     data: dict[str, bytes] | None = None
 
 

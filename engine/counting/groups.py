@@ -37,8 +37,8 @@ from engine.program.program import (
     SpreadProgram,
 )
 from engine.program.sums import sum_bound
-from grammar.clauses import NodeSet
-from grammar.errors import EvaluationError, MissingError
+from grammar.tree.clauses import NodeSet
+from grammar.values.errors import EvaluationError, MissingError
 from grammar.values.time import NEVER
 
 Counts = npt.NDArray[np.int64]

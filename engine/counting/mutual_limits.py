@@ -32,7 +32,7 @@ from engine.program.frame import (
     unlimited,
 )
 from engine.program.program import LimitProgram, Program
-from grammar.errors import EvaluationError
+from grammar.values.errors import EvaluationError
 from grammar.values.sizes import STEPS
 
 # The results of rules, and the groups of pods, that are kept.
@@ -64,7 +64,7 @@ class _Look:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _FoundGroups:
     """The groups of a census that were found for something, each with one of its pods."""
 
     census: Census
@@ -121,7 +121,7 @@ class MutualLimit:
         # Results by what they depend on.
         self._governed: dict[_Key, bool] = {}
         self._counted: dict[tuple[str, Hashable, _CountedKey], bool] = {}
-        self._found: LRUCache[Hashable, _Found] = LRUCache(_MOST_FOUND)
+        self._found: LRUCache[Hashable, _FoundGroups] = LRUCache(_MOST_FOUND)
         self._placed: dict[Hashable, _Placed] = {}
 
     def reaches(self, namespace: str) -> bool:
@@ -273,7 +273,7 @@ class MutualLimit:
         known = self._found.get(name)
         if known is None or known.census is not census or known.generation != census.generation:
             found = {key: g.sample for key, g in census.groups.items() if wanted(g.sample)}
-            known = self._found[name] = _Found(census, census.generation, found)
+            known = self._found[name] = _FoundGroups(census, census.generation, found)
         more = {
             key: change.pod
             for change in look.changes

@@ -42,7 +42,7 @@ from engine.program.program import (
     SpreadProgram,
 )
 from engine.program.sums import added
-from grammar.errors import EvaluationError, MissingError
+from grammar.values.errors import EvaluationError, MissingError
 from grammar.values.sizes import STEPS
 from grammar.values.time import NEVER
 

@@ -14,8 +14,8 @@ from engine.objects.peer import Peer, placed_pod
 from engine.program.card_choice import demand
 from engine.program.frame import Frame
 from engine.program.program import CardsProgram, Program
-from grammar.errors import EvaluationError
 from grammar.values.cards import CardPod, Claim
+from grammar.values.errors import EvaluationError
 from grammar.values.time import Timestamp
 
 # The pods whose claims are kept.

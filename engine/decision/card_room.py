@@ -32,7 +32,7 @@ class SpareMemo(ScoreMemo):
 
 
 @dataclass(frozen=True, slots=True)
-class _Clause:
+class _AppliedCards:
     """A clause that applies, what the pods of the shape take, and what others may by node."""
 
     program: CardsProgram
@@ -53,7 +53,7 @@ class CardRoom:
         applying = [clause for clause in clauses if applies(clause, evaluation)]
         found = demands(applying, evaluation)
         self._clauses = [
-            _Clause(clause, found[clause.name], spare(clause.spare, evaluation))
+            _AppliedCards(clause, found[clause.name], spare(clause.spare, evaluation))
             for clause in applying
             if clause.name in found and found[clause.name].cards > 0
         ]

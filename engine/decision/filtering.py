@@ -28,8 +28,8 @@ from engine.program.columns import Freshness, Moments, grown
 from engine.program.frame import Evaluation, Frame
 from engine.program.policy_time import CallTime
 from engine.program.program import FilterProgram
-from grammar.errors import EvaluationError, MissingError
-from grammar.texts import shown
+from grammar.messages.texts import shown
+from grammar.values.errors import EvaluationError, MissingError
 from grammar.values.time import NEVER
 
 UNKNOWN_NODE = "node not yet known"

@@ -17,8 +17,8 @@ import numpy.typing as npt
 
 from engine.cache.names import KnownRows
 from engine.counting.groups import ON, CountHeadroom
-from engine.decision.call import Call
 from engine.decision.registry import Selection
+from engine.decision.verb_call import VerbCall
 from engine.decision.verdict import Decision, Failed, Feasible, Scores, Verdict
 from engine.objects.request_pod import RequestPod
 from engine.program.program import LimitProgram, ShareProgram
@@ -108,13 +108,13 @@ class ConcernedPolicies:
 
     governing: str | None = None
     guardrails: tuple[str, ...] = ()
-    losers: tuple[str, ...] = ()
+    gave_way: tuple[str, ...] = ()
     audited: tuple[str, ...] = ()
     digests: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
-class Record:
+class DecisionRecord:
     """The last call of filter about a pod, and that of prioritize after it.
 
     `offered` is how many nodes it was about. `answered` is None where no policy concerns the pod,
@@ -160,7 +160,7 @@ class Journal:
         self._most_pods = most_pods
         self._most_bytes = most_bytes
         self._now = now
-        self._records: OrderedDict[Key, Record] = OrderedDict()
+        self._records: OrderedDict[Key, DecisionRecord] = OrderedDict()
         # Tables are shared by the records between two changes of the nodes, and counted once.
         self._tables: Counter[int] = Counter()
         self._last: RequestPod | None = None
@@ -170,18 +170,20 @@ class Journal:
     def __len__(self) -> int:
         return len(self._records)
 
-    def __iter__(self) -> Iterator[Record]:
+    def __iter__(self) -> Iterator[DecisionRecord]:
         """The newest first."""
         return reversed(self._records.values())
 
-    def find(self, namespace: str, name: str) -> Record | None:
+    def find(self, namespace: str, name: str) -> DecisionRecord | None:
         return self._records.get((namespace, name))
 
     def adopted(self) -> None:
         """Other policies are enforced from now on."""
         self.generation += 1
 
-    def filtered(self, call: Call, names: Sequence[str], decided: Decision, seconds: float) -> None:
+    def filtered(
+        self, call: VerbCall, names: Sequence[str], decided: Decision, seconds: float
+    ) -> None:
         selection, answered = call.plan.selection, None
         if not selection.empty or np.count_nonzero(decided.codes):
             nodes = _nodes(names, decided.known_rows)
@@ -214,17 +216,17 @@ class Journal:
         )
         self._keep(known)
 
-    def _record(self, pod: RequestPod, offered: int) -> Record:
+    def _record(self, pod: RequestPod, offered: int) -> DecisionRecord:
         self.number += 1
         now, key = self._now(), (pod.namespace, pod.name)
-        return Record(*key, pod.uid, now, self.generation, self.number, offered)
+        return DecisionRecord(*key, pod.uid, now, self.generation, self.number, offered)
 
     def _concerned(self, selection: Selection) -> ConcernedPolicies:
         if self._selected is None or self._selected[0] is not selection:
             self._selected = selection, concerned(selection)
         return self._selected[1]
 
-    def _keep(self, record: Record) -> None:
+    def _keep(self, record: DecisionRecord) -> None:
         key = (record.namespace, record.name)
         if (known := self._records.get(key)) is not None:
             self._forget(known)
@@ -240,7 +242,7 @@ class Journal:
         ):
             self._forget(next(iter(self._records.values())))
 
-    def _forget(self, record: Record) -> None:
+    def _forget(self, record: DecisionRecord) -> None:
         del self._records[record.namespace, record.name]
         self.bytes -= record.bytes
         for table in _tables(record):
@@ -265,11 +267,11 @@ def _small(decided: Decision) -> Codes:
 
 def concerned(selection: Selection) -> ConcernedPolicies:
     governing = selection.governing.address if selection.governing is not None else None
-    parts = (selection.guardrails, selection.losers, selection.audited)
-    guardrails, losers, audited = (tuple(p.address for p in part) for part in parts)
-    every = (*selection.enforced, *selection.losers, *selection.audited)
+    parts = (selection.guardrails, selection.gave_way, selection.audited)
+    guardrails, gave_way, audited = (tuple(p.address for p in part) for part in parts)
+    every = (*selection.enforced, *selection.gave_way, *selection.audited)
     digests = {p.address: p.digest for p in every}
-    return ConcernedPolicies(governing, guardrails, losers, audited, digests)
+    return ConcernedPolicies(governing, guardrails, gave_way, audited, digests)
 
 
 def recorded_counts(
@@ -306,13 +308,13 @@ def _text_size(verdict: Verdict) -> int:
     return len(verdict.reason) + (len(verdict.error) if isinstance(verdict, Failed) else 0)
 
 
-def _tables(record: Record) -> Iterator[Mapping[str, int]]:
+def _tables(record: DecisionRecord) -> Iterator[Mapping[str, int]]:
     for part in (record.answered, record.scored):
         if part is not None and part.nodes.rows is not None:
             yield part.nodes.table
 
 
-def _size(record: Record) -> int:
+def _size(record: DecisionRecord) -> int:
     size = _RECORD_BYTES
     if record.answered is not None:
         size += record.answered.nodes.bytes + record.answered.codes.nbytes

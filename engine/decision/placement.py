@@ -16,8 +16,8 @@ from engine.counting.count_clauses import CountClauses, narrowed
 from engine.counting.groups import CountHeadroom, Headroom, Mask
 from engine.counting.in_flight_pods import InFlightPods
 from engine.counting.pod_counter import CountContext, PodCounter, PodsExcluding
-from engine.decision.call import ClusterView
 from engine.decision.card_room import CardRoom
+from engine.decision.verb_call import ClusterView
 from engine.decision.verdict import Decision, Rejected, Verdict
 from engine.errors import BriefWaitError, WaitingError
 from engine.objects.peer import Peer

@@ -22,7 +22,7 @@ from engine.objects.codec import Namespace
 from engine.program.frame import MEMO_BYTES, Evaluation, Frame, unlimited
 from engine.program.pod_values import pod_values
 from engine.program.program import FilterProgram, ScoreProgram, applies
-from grammar.texts import MOST_SHOWN, cut, shown
+from grammar.messages.texts import MOST_SHOWN, cut, shown
 from grammar.values.time import NEVER
 
 Clause = TypeVar("Clause", FilterProgram, ScoreProgram)

@@ -15,7 +15,7 @@ from engine.objects.peer import Peer
 from engine.program.frame import Evaluate, Evaluation
 from engine.program.operations import magnitude
 from engine.program.program import PreemptProgram, Program
-from grammar.errors import EvaluationError, MissingError
+from grammar.values.errors import EvaluationError, MissingError
 
 # Whether every strict count has headroom in these rows, with some pods gone.
 HasHeadroom = Callable[[NodeRows, Collection[Peer]], bool]

@@ -19,7 +19,7 @@ from engine.cache.node_table import NodeTable
 from engine.decision.verdict import Decision
 from engine.objects.peer import Peer
 from engine.objects.request_pod import RequestPod
-from grammar.texts import MOST_ERROR, cut
+from grammar.messages.texts import MOST_ERROR, cut
 
 # The listener for filter's answers: the pod, and whether any node was offered.
 AnswerListener = Callable[[RequestPod, bool], None]

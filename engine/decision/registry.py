@@ -13,8 +13,8 @@ from engine.errors import NotSyncedError, WaitingError
 from engine.program.frame import Evaluation
 from engine.program.pod_shape import Shapes
 from engine.program.program import Program
-from grammar.errors import EvaluationError, MissingError
-from grammar.texts import shown
+from grammar.messages.texts import shown
+from grammar.values.errors import EvaluationError, MissingError
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +29,14 @@ class Unselectable:
 class Selection:
     """The policies that concern one pod.
 
-    `guardrails` all apply, then `governing` if there is one; `losers` select the pod too and do not
-    apply; `audited` are evaluated beside it and never reject; `unselectable` ones reject every node
-    (`failure fail`). Of a pod that is exempt there are none, and `exempt` says why.
+    `guardrails` all apply, then `governing` if there is one. Those in `gave_way` select the pod too
+    and do not apply. `audited` are evaluated beside it and never reject; `unselectable` ones reject
+    every node (`failure fail`). Of a pod that is exempt there are none, and `exempt` says why.
     """
 
     guardrails: tuple[Program, ...] = ()
     governing: Program | None = None
-    losers: tuple[Program, ...] = ()
+    gave_way: tuple[Program, ...] = ()
     audited: tuple[Program, ...] = ()
     unselectable: tuple[Unselectable, ...] = ()
     exempt: str = ""
@@ -168,7 +168,7 @@ class Registry:
         return Selection(
             guardrails=tuple(p for p in matching if p.cluster and not p.audit),
             governing=contenders[0] if contenders else None,
-            losers=tuple(contenders[1:]),
+            gave_way=tuple(contenders[1:]),
             audited=tuple(p for p in matching if p.audit),
             unselectable=tuple(broken),
         )

@@ -19,7 +19,7 @@ from engine.program.columns import Freshness, Moments, grown
 from engine.program.frame import Evaluation, Floats, Frame, Points, Report, Term
 from engine.program.operations import magnitude
 from engine.program.program import ScoreProgram
-from grammar.errors import EvaluationError, MissingError
+from grammar.values.errors import EvaluationError, MissingError
 from grammar.values.time import NEVER
 
 # The value of a clause for a node that has none.

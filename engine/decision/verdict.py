@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from engine.cache.names import KnownRows
 from engine.counting.groups import CountHeadroom
-from grammar.texts import MOST_SHOWN, cut
+from grammar.messages.texts import MOST_SHOWN, cut
 
 # The most characters of the different texts of an answer: kube-scheduler joins them in the pod's
 # condition and in its log.

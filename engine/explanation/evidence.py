@@ -15,7 +15,7 @@ import numpy as np
 from engine.cache.tallies import FULL
 from engine.counting.groups import ON, GroupCounts, fewest, wanted_on
 from engine.counting.pod_counter import PodInGroup
-from engine.decision.inspection import Contribution, Objection
+from engine.explanation.inspection import Contribution, Objection
 from engine.explanation.written import ClauseResults, Written, WrittenClauses, rows
 from engine.objects.peer import Peer, key_of
 from engine.program.frame import Frame
@@ -29,11 +29,11 @@ from engine.program.program import (
 )
 from engine.program.sums import THOUSANDTHS
 from engine.program.trace import Step
-from grammar import cards
-from grammar.ast import Expr, Ident
-from grammar.clauses import Cards, Filter, Score
-from grammar.errors import EvaluationError
+from grammar.meaning import card_forms as cards
+from grammar.tree.ast import Expr, Ident
+from grammar.tree.clauses import Cards, Filter, Score
 from grammar.values.cards import Card, CardFacts, holders
+from grammar.values.errors import EvaluationError
 from grammar.values.quantity import NANO, Quantity
 
 # What is said of a limit that other pods have.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from grammar.printer import print_string
-from grammar.schema import Schema
-from grammar.types import DYN, Type
+from grammar.meaning.schema import Schema
+from grammar.tree.printer import print_string
+from grammar.tree.types import DYN, Type
 from grammar.values.format import show
 from grammar.values.kinds import kind, type_of
 from grammar.values.maps import key_values

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 
-from engine.decision.inspection import Inspection, Objection
+import numpy as np
+
+from engine.counting.groups import Mask
+from engine.explanation.inspection import Inspection, Objection
 from engine.program.compiler import Compiler
 from engine.program.fast_paths import FAST_PATHS
 from engine.program.frame import MEMO_BYTES, Frame
 from engine.program.trace import Step, Tracer
-from grammar.ast import Comprehension, DefCall, Expr, Ident, Index, LetReference, Select
-from grammar.checker import Checker
-from grammar.clauses import Clause, Policy, RejectingClause
-from grammar.environment import Environment
-from grammar.errors import EvaluationError
-from grammar.policy_checker import Checked
-from grammar.printer import print_expression
-from grammar.source import Source, Span
+from grammar.checker.expression_checker import Checker
+from grammar.checker.policy_checker import Checked
+from grammar.meaning.environment import Environment
+from grammar.tree.ast import Comprehension, DefCall, Expr, Ident, Index, LetReference, Select
+from grammar.tree.clauses import Clause, Policy, RejectingClause
+from grammar.tree.printer import print_expression
+from grammar.tree.source import Source, Span
+from grammar.tree.walk import children
+from grammar.values.errors import EvaluationError
 from grammar.values.format import show
 from grammar.values.kinds import kind
-from grammar.walk import children
 from policies.loader import library_sources
 from policies.validation import CheckedFile
 
@@ -30,7 +34,7 @@ from policies.validation import CheckedFile
 class ClauseResults:
     """What every clause says of each of these nodes for one pod.
 
-    `scores` are 0..10 for nodes that pass, empty if no score applies.
+    `names` are sorted. `scores` are 0..10 for nodes that pass, empty if no score applies.
     """
 
     inspection: Inspection
@@ -38,13 +42,19 @@ class ClauseResults:
     scores: Mapping[str, int]
     objections: Sequence[Objection]
 
+    @property
+    def refused(self) -> Mask:
+        """A row for each clause and a column for each node."""
+        shape = len(self.objections), len(self.names)
+        return np.array([o.refused for o in self.objections], np.bool_).reshape(shape)
+
     def holds(self, name: str) -> bool:
         """Whether no clause refuses the node. The answer may still hold it back."""
         return not self.inspection.selection.unselectable and not self.against(name)
 
     def against(self, name: str) -> list[Objection]:
         """The clauses that refuse the node, in their order in the policies."""
-        index = self.names.index(name)
+        index = bisect_left(self.names, name)
         return [o for o in self.objections if o.refused[index]]
 
 

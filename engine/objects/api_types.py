@@ -7,6 +7,9 @@ own beside its decoder.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import msgspec
 
 from engine.objects.decoding import JsonInt, JsonQuantity, JsonTimestamp
@@ -52,7 +55,7 @@ class ObjectHead(msgspec.Struct, frozen=True, gc=False):
     items: list[msgspec.Raw] | None = None
 
 
-class Condition(msgspec.Struct, frozen=True, gc=False):
+class ObjectCondition(msgspec.Struct, frozen=True, gc=False):
     """A condition in the status of an object."""
 
     type: str | None = None
@@ -75,7 +78,7 @@ class StatusDetails(msgspec.Struct, frozen=True, gc=False):
     retryAfterSeconds: int = 0
 
 
-class Status(msgspec.Struct, frozen=True, gc=False):
+class ApiStatus(msgspec.Struct, frozen=True, gc=False):
     """An error answer of the API server (meta/v1 Status)."""
 
     kind: str | None = None
@@ -153,7 +156,7 @@ class PodStatus(msgspec.Struct, frozen=True, gc=False):
 
     phase: str | None = None
     nominatedNodeName: str | None = None
-    conditions: tuple[Condition, ...] | None = None
+    conditions: tuple[ObjectCondition, ...] | None = None
     containerStatuses: tuple[ContainerStatus, ...] | None = None
     initContainerStatuses: tuple[ContainerStatus, ...] | None = None
     resources: ResourceRequirements | None = None
@@ -200,3 +203,18 @@ class SlimController(msgspec.Struct, frozen=True, gc=False):
 
     metadata: ObjectMeta | None = None
     spec: ControllerSpec | None = None
+
+
+# ---- objects as people write them: plain JSON of which any field can have a wrong type
+
+
+def mapping(value: Mapping[str, Any], key: str) -> dict[str, Any]:
+    """A field that should be a mapping; another type counts as empty."""
+    found = value.get(key)
+    return found if isinstance(found, dict) else {}
+
+
+def mappings(value: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
+    """The mappings in a field that should be a list of them."""
+    found = value.get(key)
+    return [i for i in found if isinstance(i, dict)] if isinstance(found, list) else []

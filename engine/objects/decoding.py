@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
 import msgspec
 
 from engine.errors import BadObjectError
-from grammar.errors import EvaluationError
-from grammar.schema import Schema
-from grammar.types import Type
+from grammar.meaning.schema import Schema
+from grammar.tree.types import Type
+from grammar.values.errors import EvaluationError
 from grammar.values.quantity import Quantity
 from grammar.values.time import Duration, Timestamp
 

@@ -41,7 +41,7 @@ class _Container(msgspec.Struct):
         return any(GATE in (amounts or ()) for _, amounts in sides)
 
 
-class _Spec(msgspec.Struct, rename="camel"):
+class _GatedSpec(msgspec.Struct, rename="camel"):
     containers: tuple[_Container, ...] | None = None
     init_containers: tuple[_Container, ...] | None = None
 
@@ -49,7 +49,7 @@ class _Spec(msgspec.Struct, rename="camel"):
 class NewPod(msgspec.Struct):
     """What is read of a pod that is to be created."""
 
-    spec: _Spec
+    spec: _GatedSpec
 
 
 def is_marked(pod: Peer) -> bool:

@@ -12,9 +12,9 @@ from typing import TypeVar, cast
 import msgspec
 
 from engine.objects.api_types import (
-    Condition,
     ControllerSpec,
     DeploymentStrategy,
+    ObjectCondition,
     ObjectMeta,
     OwnerReference,
     PodSpec,
@@ -132,7 +132,7 @@ class Peer(msgspec.Struct, frozen=True, gc=False):
     deletionTimestamp: Timestamp | None
     nominatedNodeName: str
     schedulerName: str
-    unscheduled: Condition | None
+    unscheduled: ObjectCondition | None
     requeued: str
     is_gated: bool
     has_claims: bool
@@ -311,14 +311,14 @@ class PeerDecoder:
         return cast("T", self._shared.setdefault(key, value))
 
 
-def _condition(status: PodStatus, kind: str) -> Condition | None:
+def _condition(status: PodStatus, kind: str) -> ObjectCondition | None:
     for condition in status.conditions or ():
         if condition.type == kind:
             return condition
     return None
 
 
-def _unscheduled(status: PodStatus) -> Condition | None:
+def _unscheduled(status: PodStatus) -> ObjectCondition | None:
     """The PodScheduled condition of a pod without a node."""
     found = _condition(status, "PodScheduled")
     return found if found is not None and found.status != "True" else None

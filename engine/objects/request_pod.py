@@ -14,9 +14,9 @@ from engine.objects.api_types import OwnerReference
 from engine.objects.codec import ObjectCodec, Pod
 from engine.objects.decoding import ObjectDecoder, revision_of
 from engine.objects.peer import UNLABELLED, Peer, Workload, labelled, rooted, workload_of
-from grammar.errors import EvaluationError
+from grammar.values.errors import EvaluationError
 from grammar.values.time import Timestamp
-from policies.forms import GROUP
+from policies.manifest_names import GROUP
 
 # The annotation that exempts a pod from policies. Its value is the reason.
 BYPASS = f"{GROUP}/bypass"

@@ -9,14 +9,14 @@ from itertools import islice, product
 import msgspec
 
 from engine.objects.codec import ObjectCodec, Pod
-from engine.portable.clauses import Left, PortablePolicy
-from engine.portable.conditions import Frozen
+from engine.portable.label_conditions import Frozen
+from engine.portable.portable_clauses import Left, PortablePolicy
 from engine.portable.selectors import UnportableError
 from engine.program.pod_shape import PodReads
-from grammar.ast import Literal
-from grammar.policy_checker import Checked
-from grammar.types import STRING
-from grammar.walk import Definitions, children, walk
+from grammar.checker.policy_checker import Checked
+from grammar.tree.ast import Literal
+from grammar.tree.types import STRING
+from grammar.tree.walk import Definitions, children, walk
 
 # The pods that are tried: whether a clause can be told may depend on the pod's labels.
 MOST_PODS = 256

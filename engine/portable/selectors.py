@@ -31,7 +31,7 @@ class UnportableError(Exception):
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Requirement:
+class SelectorExpression:
     """One expression of a selector: a label's `key`, an operator, and its values, sorted."""
 
     key: str
@@ -64,7 +64,7 @@ class Requirement:
         return found | {"values": [*self.values]} if self.values else found
 
 
-Term = frozenset[Requirement]
+Term = frozenset[SelectorExpression]
 # An object is selected if it meets all requirements of one term. Here an empty term selects every
 # object, and no terms select none.
 Terms = frozenset[Term]
@@ -177,7 +177,7 @@ class Algebra:
             raise UnportableError("it takes too many terms on the way")
 
 
-def _opposite(requirement: Requirement) -> Terms:
+def _opposite(requirement: SelectorExpression) -> Terms:
     if (operator := _OPPOSITE.get(requirement.operator)) is None:
         raise UnportableError("no selector has the labels that are no number")
     return only(replace(requirement, operator=operator))
@@ -192,7 +192,7 @@ def _contradicts(term: Term) -> bool:
 # ---- conditions of one label
 
 
-def only(*requirements: Requirement) -> Terms:
+def only(*requirements: SelectorExpression) -> Terms:
     return frozenset({frozenset(requirements)})
 
 
@@ -206,7 +206,9 @@ def valid_key(key: str) -> str:
 def present(key: str) -> Sides:
     """Whether there is a label."""
     valid_key(key)
-    return Sides(only(Requirement(key, "Exists")), only(Requirement(key, "DoesNotExist")))
+    return Sides(
+        only(SelectorExpression(key, "Exists")), only(SelectorExpression(key, "DoesNotExist"))
+    )
 
 
 def one_of(key: str, values: Iterable[str]) -> Sides:
@@ -214,26 +216,31 @@ def one_of(key: str, values: Iterable[str]) -> Sides:
 
     `NotIn` selects objects without the label, so it has `Exists` beside it.
     """
-    there = Requirement(valid_key(key), "Exists")
+    there = SelectorExpression(valid_key(key), "Exists")
     possible = _possible(values)
     if not possible:
         return Sides(NEVER, only(there))
     return Sides(
-        only(Requirement(key, "In", possible)), only(there, Requirement(key, "NotIn", possible))
+        only(SelectorExpression(key, "In", possible)),
+        only(there, SelectorExpression(key, "NotIn", possible)),
     )
 
 
 def one_of_or_absent(key: str, values: Iterable[str], *, absent: bool) -> Sides:
     """As `one_of`, and `absent` without the label."""
     valid_key(key)
-    nowhere, possible = only(Requirement(key, "DoesNotExist")), _possible(values)
+    nowhere, possible = only(SelectorExpression(key, "DoesNotExist")), _possible(values)
     if not possible:
-        return Sides(nowhere, only(Requirement(key, "Exists"))) if absent else known(truth=False)
-    among = only(Requirement(key, "In", possible))
+        return (
+            Sides(nowhere, only(SelectorExpression(key, "Exists")))
+            if absent
+            else known(truth=False)
+        )
+    among = only(SelectorExpression(key, "In", possible))
     if not absent:
-        return Sides(among, only(Requirement(key, "NotIn", possible)))
-    there = Requirement(key, "Exists")
-    return Sides(among | nowhere, only(there, Requirement(key, "NotIn", possible)))
+        return Sides(among, only(SelectorExpression(key, "NotIn", possible)))
+    there = SelectorExpression(key, "Exists")
+    return Sides(among | nowhere, only(there, SelectorExpression(key, "NotIn", possible)))
 
 
 def _possible(values: Iterable[str]) -> tuple[str, ...]:
@@ -268,14 +275,14 @@ def _above(key: str, number: int) -> Terms:
     if number >= _INT64 - 1:
         return NEVER
     if number >= 0:
-        return only(Requirement(key, "Gt", (str(number),)))
+        return only(SelectorExpression(key, "Gt", (str(number),)))
     # All of them: a selector may not name a negative number.
-    return only(Requirement(key, "Gt", ("0",))) | only(Requirement(key, "Lt", ("1",)))
+    return only(SelectorExpression(key, "Gt", ("0",))) | only(SelectorExpression(key, "Lt", ("1",)))
 
 
 def _below(key: str, number: int) -> Terms:
     if number <= 0:
         return NEVER
     if number < _INT64:
-        return only(Requirement(key, "Lt", (str(number),)))
+        return only(SelectorExpression(key, "Lt", (str(number),)))
     return _above(key, -1)

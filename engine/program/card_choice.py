@@ -15,8 +15,7 @@ from engine.objects.peer import Peer
 from engine.objects.resources import Resources
 from engine.program.frame import Evaluation, Frame
 from engine.program.program import CardsProgram, applies
-from grammar.errors import EvaluationError, MissingError
-from grammar.texts import shown
+from grammar.messages.texts import shown
 from grammar.values.cards import (
     TAKEN,
     CardFacts,
@@ -28,6 +27,7 @@ from grammar.values.cards import (
     holders,
     taken,
 )
+from grammar.values.errors import EvaluationError, MissingError
 
 
 def choose(

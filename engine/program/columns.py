@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from engine.cache.node_table import NodeRows, NodeTable
 from engine.program.frame import Evaluate, Frame
-from grammar.errors import EvaluationError
+from grammar.values.errors import EvaluationError
 from grammar.values.optional import Optional
 from grammar.values.quantity import Quantity
 from grammar.values.sizes import STEPS

@@ -1,9 +1,9 @@
 """Compiler: checked expressions to closures; names and overloads are resolved once, not per node.
 
-The plain evaluator (`grammar.evaluator`) defines what each expression means; `tests/properties`
-compares the two. Variants of the compiler are passed in. Fast paths are an ordered tuple of
-functions; the first one that takes an expression makes its closure. Tracing is a compiler with a
-wrap around each closure, not a flag inside closures.
+The plain evaluator (`grammar.meaning.evaluator`) defines what each expression means;
+`tests/properties` compares the two. Variants of the compiler are passed in. Fast paths are an
+ordered tuple of functions; the first one that takes an expression makes its closure. Tracing is a
+compiler with a wrap around each closure, not a flag inside closures.
 """
 
 from __future__ import annotations
@@ -14,23 +14,24 @@ from enum import Enum
 from functools import partial
 from typing import assert_never
 
-from engine.program import amounts, macros, operations
+from engine.program import comparisons as amounts
+from engine.program import macros, operations
 from engine.program.columns import ColumnRoom, once_per_node, once_per_pod
 from engine.program.frame import Evaluate, Frame
 from engine.program.item_kinds import ItemKinds, value_key
-from grammar import ast
-from grammar.cards import FACTS
-from grammar.checker import Checker
-from grammar.environment import Environment
-from grammar.errors import MissingError
-from grammar.printer import print_expression
-from grammar.schema import short_form
-from grammar.steps import GREATEST, Estimate, Estimator
-from grammar.types import BOOL, DYN, STRING, Type, Work
+from grammar.checker.expression_checker import Checker
+from grammar.meaning.card_forms import FACTS
+from grammar.meaning.environment import Environment
+from grammar.meaning.schema import short_form
+from grammar.meaning.steps import GREATEST, Estimate, Estimator
+from grammar.tree import ast
+from grammar.tree.printer import print_expression
+from grammar.tree.types import BOOL, DYN, STRING, Type, Work
+from grammar.tree.walk import children
+from grammar.values.errors import MissingError
 from grammar.values.kinds import equals
 from grammar.values.maps import lookup, read_field
 from grammar.values.sizes import CHARACTERS, PARSED, equated
-from grammar.walk import children
 
 # ---- stages
 

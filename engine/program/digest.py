@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 
-from grammar.policy_checker import Checked
+from grammar.checker.policy_checker import Checked
 
 _LENGTH = 12
 

@@ -11,13 +11,14 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any
 
-from engine.program import amounts, item_kinds, macros, operations
+from engine.program import comparisons as amounts
+from engine.program import item_kinds, macros, operations
 from engine.program.compiler import Compiler, FastPath
 from engine.program.frame import Evaluate
 from engine.program.macros import Items, Sieve
 from engine.program.operations import FieldChain
-from grammar import ast
-from grammar.types import BOOL, DURATION, QUANTITY, STRING, TIMESTAMP, map_of
+from grammar.tree import ast
+from grammar.tree.types import BOOL, DURATION, QUANTITY, STRING, TIMESTAMP, map_of
 
 # ---- chains of fields, which may end in a key of a map: `node.metadata.labels["k"]`
 

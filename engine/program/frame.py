@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.program.policy_time import CallTime, untimed
-from grammar.errors import EvaluationError
 from grammar.values.cards import NO_FACTS
+from grammar.values.errors import EvaluationError
 from grammar.values.sizes import STEPS, too_many_steps
 from grammar.values.time import NEVER, SECOND, Timestamp
 

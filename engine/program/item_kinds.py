@@ -18,7 +18,7 @@ import msgspec
 from engine.program.columns import MOST_NODES, ColumnRoom, with_own_steps
 from engine.program.frame import Evaluate, Frame
 from engine.program.macros import Items
-from grammar.errors import EvaluationError, StepLimitError
+from grammar.values.errors import EvaluationError, StepLimitError
 from grammar.values.quantity import Quantity
 
 # The nodes of a request for which a loop over the items takes less than finding their kinds, or

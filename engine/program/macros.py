@@ -11,8 +11,8 @@ from typing import Any
 
 from engine.program import operations
 from engine.program.frame import Evaluate, Frame
-from grammar.ast import Comprehension, Expr
-from grammar.errors import EvaluationError, StepLimitError
+from grammar.tree.ast import Comprehension, Expr
+from grammar.values.errors import EvaluationError, StepLimitError
 from grammar.values.lists import sort_by
 from grammar.values.maps import build, key_values, merge
 from grammar.values.optional import NONE, Optional

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from engine.cache.informers import Needs
 from engine.objects.form_annotation import FORM
 from engine.objects.request_pod import BYPASS
-from grammar.ast import Ident, Literal, Select
-from grammar.clauses import Cards, CountingClause, Limit, Policy
+from grammar.tree.ast import Ident, Literal, Select
+from grammar.tree.clauses import Cards, CountingClause, Limit, Policy
+from grammar.tree.walk import walk
 from grammar.values.cards import TAKEN
-from grammar.walk import walk
 
 
 def needs(policies: Iterable[Policy]) -> Needs:

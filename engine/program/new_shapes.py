@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 
 from engine.program.compiler import Stages
 from engine.program.pod_shape import PodReads
-from grammar import ast
-from grammar.clauses import CountingClause, Filter, PodSet, Score, Template
-from grammar.policy_checker import Checked
-from grammar.source import Span
-from grammar.steps import USUAL, Estimator
-from grammar.walk import Definitions, children, reads
+from grammar.checker.policy_checker import Checked
+from grammar.meaning.steps import USUAL, Estimator
+from grammar.tree import ast
+from grammar.tree.clauses import CountingClause, Filter, PodSet, Score, Template
+from grammar.tree.source import Span
+from grammar.tree.walk import Definitions, children, reads
 
 NODES, PODS_ON_NODE = 5_000, 30
 # A call may take so many times as long as one about a known shape before it is named.

@@ -12,10 +12,10 @@ from operator import attrgetter, ge, gt, le, lt
 from typing import Any
 
 from engine.program.frame import Evaluate, Evaluation, Frame, Message
-from grammar.ast import Literal
-from grammar.errors import EvaluationError, MissingError, StepLimitError
-from grammar.texts import MOST_SHOWN, MOST_WHOLE, cut, shown
-from grammar.types import BOOL, DOUBLE, DURATION, INT, QUANTITY, STRING, TIMESTAMP, Type, Work
+from grammar.messages.texts import MOST_SHOWN, MOST_WHOLE, cut, shown
+from grammar.tree.ast import Literal
+from grammar.tree.types import BOOL, DOUBLE, DURATION, INT, QUANTITY, STRING, TIMESTAMP, Type, Work
+from grammar.values.errors import EvaluationError, MissingError, StepLimitError
 from grammar.values.format import show
 from grammar.values.kinds import equals
 from grammar.values.lists import element

@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
-from grammar import ast
-from grammar.types import Type
-from grammar.walk import Definitions, children
+from grammar.tree import ast
+from grammar.tree.types import Type
+from grammar.tree.walk import Definitions, children
 
 Path = tuple[str, ...]
 # Every item of a list.

@@ -10,11 +10,11 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 
 from engine.program.compiler import Compiler
 from engine.program.frame import Evaluate, Frame
-from grammar import ast
-from grammar.errors import EvaluationError
+from grammar.tree import ast
+from grammar.tree.walk import children
+from grammar.values.errors import EvaluationError
 from grammar.values.quantity import Quantity
 from grammar.values.time import Duration, Timestamp
-from grammar.walk import children
 
 _OF_THE_POD = frozenset({"pod", "namespaceObject"})
 _PLAIN = frozenset({str, bool, int, type(None), Duration, Timestamp})

@@ -34,13 +34,14 @@ from engine.program.program import (
     SpreadProgram,
 )
 from engine.program.sums import sum_bound
-from grammar import cards
-from grammar.ast import Expr, Ident, Literal
-from grammar.checker import Checker
+from grammar.checker.expression_checker import Checker
+from grammar.checker.policy_checker import Checked
+from grammar.checks.clause_numbers import constant, literal
 from grammar.checks.costs import Costs
 from grammar.checks.mutual import kept
-from grammar.checks.numbers import constant, literal
-from grammar.clauses import (
+from grammar.meaning import card_forms as cards
+from grammar.tree.ast import Expr, Ident, Literal
+from grammar.tree.clauses import (
     Bound,
     Bounds,
     Cards,
@@ -57,9 +58,8 @@ from grammar.clauses import (
     Spread,
     Template,
 )
-from grammar.policy_checker import Checked
-from grammar.printer import print_expression
-from grammar.walk import Definitions, children, reads
+from grammar.tree.printer import print_expression
+from grammar.tree.walk import Definitions, children, reads
 
 DEFAULT_WEIGHT = 101
 # About a millisecond.

@@ -10,9 +10,9 @@ from typing import Literal as OneOf
 
 from engine.program.frame import Evaluate, Evaluation, Message
 from engine.program.pod_shape import Path
-from grammar.clauses import MissingRule, NodeSet, Order
-from grammar.errors import EvaluationError, MissingError
-from grammar.policy_checker import Checked
+from grammar.checker.policy_checker import Checked
+from grammar.tree.clauses import MissingRule, NodeSet, Order
+from grammar.values.errors import EvaluationError, MissingError
 
 # The two ends of a score's range, or how it compares the nodes of a request.
 Range = tuple[float, float] | Order | None

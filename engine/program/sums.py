@@ -6,7 +6,7 @@ import math
 from fractions import Fraction
 
 from engine.cache.tallies import FULL
-from grammar.errors import EvaluationError
+from grammar.values.errors import EvaluationError
 from grammar.values.quantity import NANO, Quantity
 
 # What a sum adds up.

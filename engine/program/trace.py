@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from engine.program.compiler import Compiler
 from engine.program.frame import Evaluate, Frame
-from grammar.ast import Expr, Literal
-from grammar.environment import Environment
-from grammar.errors import EvaluationError
+from grammar.meaning.environment import Environment
+from grammar.tree.ast import Expr, Literal
+from grammar.values.errors import EvaluationError
 from grammar.values.format import show
 
 

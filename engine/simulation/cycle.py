@@ -20,7 +20,7 @@ from engine.errors import EngineError
 from engine.objects.codec import ObjectCodec, Pod
 from engine.objects.eligibility import matches_affinity, untolerated
 from engine.objects.peer import Peer, key_of
-from engine.simulation.node_resources import PODS, Demand, Mask, NodeResources, demand
+from engine.simulation.node_resources import PODS, Mask, NodeResources, ResourceDemand, demand
 
 # ---- outcomes
 
@@ -128,7 +128,7 @@ class Waiting:
     cards: Mapping[str, int] = field(default_factory=dict)
 
     @property
-    def demand(self) -> Demand:
+    def demand(self) -> ResourceDemand:
         """What it takes of the resources of a node, cards included."""
         found = demand(self.peer)
         return replace(found, amounts={**found.amounts, **self.cards}) if self.cards else found
@@ -197,7 +197,8 @@ class Simulation:
             yield self._schedule(each)
 
     def _schedule(self, pod: Waiting) -> Outcome:
-        governing = self._engine.inspect(pod.body).selection.governing
+        call, _ = self._engine.opened(pod.body)
+        governing = call.plan.selection.governing
         policy = governing.address if governing is not None else ""
         if pod.pod.spec is not None and pod.pod.spec.schedulingGates:
             return Pending(pod.key, policy, {GATED: 0})
@@ -217,7 +218,7 @@ class Simulation:
         names = [self.names[row] for row in rows]
         return self._engine.filter(pod.body, names, None, math.inf)
 
-    def _choose(self, pod: Waiting, needed: Demand, rows: NodeRows) -> int:
+    def _choose(self, pod: Waiting, needed: ResourceDemand, rows: NodeRows) -> int:
         """A row with the highest sum of scores. A single row is not scored (C29)."""
         if len(rows) == 1:
             return int(rows[0])
@@ -231,7 +232,7 @@ class Simulation:
         best = np.flatnonzero(totals == totals.max())
         return int(rows[best[self._ties.randrange(len(best)) if self._ties else 0]])
 
-    def _bind(self, pod: Waiting, needed: Demand, policy: str, row: int) -> Placed:
+    def _bind(self, pod: Waiting, needed: ResourceDemand, policy: str, row: int) -> Placed:
         node, placed = self.names[row], pod.peer
         if self._engine.registry.cards:
             given = self._engine.admit(pod.body, node, math.inf).annotations
@@ -242,7 +243,7 @@ class Simulation:
         return Placed(pod.key, policy, node)
 
     def _reasons(
-        self, needed: Demand, eligibility: Eligibility, decided: Decision | None
+        self, needed: ResourceDemand, eligibility: Eligibility, decided: Decision | None
     ) -> dict[str, int]:
         """The reasons that its event would list, those of the most nodes first."""
         found = Counter(reason for reason in eligibility.reasons if reason)

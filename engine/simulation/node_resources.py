@@ -25,7 +25,7 @@ _LARGEST = 2**56
 
 
 @dataclass(frozen=True, slots=True)
-class Demand:
+class ResourceDemand:
     """The amounts that a pod takes of each resource, with one of `pods`.
 
     `scored` are the amounts of cpu and memory for least-allocated, which assumes some for a pod
@@ -42,7 +42,7 @@ def amount(resource: str, quantity: Quantity) -> int:
     return max(0, min(-(-quantity.nanos // unit), _LARGEST))
 
 
-def demand(pod: Peer) -> Demand:
+def demand(pod: Peer) -> ResourceDemand:
     """The demand of a pod.
 
     A peer has requests per pod, not per container, so defaults apply only to resources that none of
@@ -51,7 +51,7 @@ def demand(pod: Peer) -> Demand:
     amounts = {resource: amount(resource, each) for resource, each in pod.requests.items()}
     containers = len(pod.containers)
     scored = {r: amounts.get(r, least * containers) for r, least in _UNNAMED.items()}
-    return Demand({r: n for r, n in amounts.items() if n} | {PODS: 1}, scored)
+    return ResourceDemand({r: n for r, n in amounts.items() if n} | {PODS: 1}, scored)
 
 
 class NodeResources:
@@ -87,14 +87,14 @@ class NodeResources:
         some = [r for r, column in self._allocatable.items() if column.any()]
         return sorted(some, key=lambda r: (r == PODS, r not in (CPU, MEMORY), r))
 
-    def fits(self, demanded: Demand) -> Mask:
+    def fits(self, demanded: ResourceDemand) -> Mask:
         """The nodes that have enough of every resource."""
         fits = np.ones(len(self._none), np.bool_)
         for _, lacks in self.lacking(demanded):
             fits &= ~lacks
         return fits
 
-    def lacking(self, demanded: Demand) -> Iterator[tuple[str, Mask]]:
+    def lacking(self, demanded: ResourceDemand) -> Iterator[tuple[str, Mask]]:
         """Each resource of the demand with the nodes that have too little of it."""
         for resource, needed in demanded.amounts.items():
             if resource in self._ignored:
@@ -102,7 +102,7 @@ class NodeResources:
             has = self._allocatable.get(resource, self._none)
             yield resource, needed > has - self._requested.get(resource, self._none)
 
-    def least_allocated(self, demanded: Demand) -> Ints:
+    def least_allocated(self, demanded: ResourceDemand) -> Ints:
         """The score 0..100 of each node: the mean of the free fractions of cpu and of memory.
 
         In whole numbers, rounded down twice, as in NodeResourcesFit (leastResourceScorer).
@@ -116,7 +116,7 @@ class NodeResources:
         least: Ints = total // np.maximum(known, 1)
         return least
 
-    def take(self, node: int, demanded: Demand) -> None:
+    def take(self, node: int, demanded: ResourceDemand) -> None:
         for resource, needed in demanded.amounts.items():
             # It does not exist if no node has an ignored resource.
             if resource not in self._requested:

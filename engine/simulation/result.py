@@ -43,7 +43,7 @@ class PendingReason:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class SimulationResult:
     """The outcomes in the order of the pods, and each resource that some node has."""
 
     nodes: int
@@ -93,7 +93,7 @@ class Result:
         }
 
 
-def result(simulation: Simulation, progress: Callable[[int], None]) -> Result:
+def result(simulation: Simulation, progress: Callable[[int], None]) -> SimulationResult:
     """Run a simulation to its end. `progress` gets the number of pods so far after each."""
     resources, outcomes = simulation.resources, list[Outcome]()
     courses = {resource: [resources.requested(resource)] for resource in resources.resources}
@@ -111,7 +111,7 @@ def result(simulation: Simulation, progress: Callable[[int], None]) -> Result:
     allocation = {
         r: Allocation(resources.allocatable(r), course, arrived[r]) for r, course in courses.items()
     }
-    return Result(len(simulation.names), outcomes, allocation)
+    return SimulationResult(len(simulation.names), outcomes, allocation)
 
 
 Kind = Literal["now pending", "now placed", "moved"]
@@ -119,7 +119,7 @@ KINDS: tuple[Kind, ...] = ("now pending", "now placed", "moved")
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class OutcomeChange:
     """A pod with another outcome."""
 
     kind: Kind
@@ -131,13 +131,13 @@ class Change:
         return self.new.pod
 
 
-def changes(old: Result, new: Result) -> Sequence[Change]:
+def changes(old: SimulationResult, new: SimulationResult) -> Sequence[OutcomeChange]:
     """The changes between two results of the same pods in the same order.
 
     A change of reasons or of the policy alone is not one.
     """
     pairs = zip(old.outcomes, new.outcomes, strict=True)
-    return [Change(kind, a, b) for a, b in pairs if (kind := _kind(a, b)) is not None]
+    return [OutcomeChange(kind, a, b) for a, b in pairs if (kind := _kind(a, b)) is not None]
 
 
 def _kind(old: Outcome, new: Outcome) -> Kind | None:

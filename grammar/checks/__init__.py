@@ -7,9 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from grammar import ast
+from grammar.checker.policy_checker import Checked
 from grammar.checks.absence import comparisons_with_null, has_below_absent
-from grammar.checks.amounts import sums_in_filters
+from grammar.checks.clause_numbers import (
+    bounds,
+    conflicting_shares,
+    light_weights,
+    sampled_ranges,
+    vanishing_percentages,
+)
 from grammar.checks.conditions import (
     absent_negations,
     constant_conditions,
@@ -25,20 +31,14 @@ from grammar.checks.known_words import (
     unknown_zones,
 )
 from grammar.checks.mutual import mutual_limits
-from grammar.checks.numbers import (
-    bounds,
-    conflicting_shares,
-    light_weights,
-    sampled_ranges,
-    vanishing_percentages,
-)
 from grammar.checks.references import bad_patterns, unused_definitions
 from grammar.checks.scales import parts_as_scores, percentages_of_parts, provider_versions
+from grammar.checks.summed_requests import sums_in_filters
 from grammar.checks.written_out import write_out
-from grammar.diagnostics import Diagnostic
-from grammar.environment import Environment
-from grammar.policy_checker import Checked
-from grammar.walk import walk
+from grammar.meaning.environment import Environment
+from grammar.messages.diagnostics import Diagnostic
+from grammar.tree import ast
+from grammar.tree.walk import walk
 
 Check = Callable[[Checked], Iterator[Diagnostic]]
 ExpressionCheck = Callable[[ast.Expr, Environment], Iterator[Diagnostic]]

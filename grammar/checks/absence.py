@@ -9,9 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from grammar import ast
+from grammar.checker.policy_checker import Checked
 from grammar.checks.conditions import conditions, guards
-from grammar.clauses import (
+from grammar.meaning.environment import Environment
+from grammar.meaning.schema import Schema
+from grammar.meaning.short_forms import print_as_written
+from grammar.messages.diagnostics import Diagnostic
+from grammar.tree import ast
+from grammar.tree.clauses import (
     Bounds,
     Filter,
     Limit,
@@ -21,14 +26,9 @@ from grammar.clauses import (
     Share,
     Spread,
 )
-from grammar.diagnostics import Diagnostic
-from grammar.environment import Environment
-from grammar.policy_checker import Checked
-from grammar.printer import print_expression
-from grammar.schema import Schema
-from grammar.short_forms import print_as_written
-from grammar.types import NULL, Type
-from grammar.walk import children, walk
+from grammar.tree.printer import print_expression
+from grammar.tree.types import NULL, Type
+from grammar.tree.walk import children, walk
 
 # ---- null
 

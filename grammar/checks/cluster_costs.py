@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from grammar.ast import Expr
+from grammar.checker.policy_checker import Checked
 from grammar.checks.costs import Costs
-from grammar.clauses import Clause, CountingClause, PodSet, Preempt, Score, Template
-from grammar.diagnostics import Diagnostic
-from grammar.policy_checker import Checked
-from grammar.walk import Definitions, children, reads
+from grammar.messages.diagnostics import Diagnostic
+from grammar.tree.ast import Expr
+from grammar.tree.clauses import Clause, CountingClause, PodSet, Preempt, Score, Template
+from grammar.tree.walk import Definitions, children, reads
 
 # What a verb may spend on the clauses of one policy, and the time of a step.
 VERB_SECONDS = 0.1

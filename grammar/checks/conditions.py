@@ -10,8 +10,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
-from grammar import ast
-from grammar.clauses import (
+from grammar.checker.policy_checker import Checked
+from grammar.meaning.environment import Environment
+from grammar.meaning.evaluator import evaluate
+from grammar.meaning.schema import Schema
+from grammar.meaning.short_forms import print_as_written
+from grammar.messages.diagnostics import Diagnostic
+from grammar.tree import ast
+from grammar.tree.clauses import (
     Cards,
     Clause,
     CountingClause,
@@ -25,20 +31,14 @@ from grammar.clauses import (
     Share,
     Spread,
 )
-from grammar.diagnostics import Diagnostic
-from grammar.environment import Environment
-from grammar.errors import EvaluationError
-from grammar.evaluator import evaluate
-from grammar.policy_checker import Checked
-from grammar.printer import print_expression
-from grammar.schema import Schema
-from grammar.short_forms import print_as_written
-from grammar.types import BOOL, NULL, QUANTITY, STRING
-from grammar.walk import children, rewritten
+from grammar.tree.printer import print_expression
+from grammar.tree.types import BOOL, NULL, QUANTITY, STRING
+from grammar.tree.walk import children, rewritten
+from grammar.values.errors import EvaluationError
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class WrittenCondition:
     """A condition: its expression, the keyword before it, and the rule for missing values."""
 
     expr: ast.Expr
@@ -46,33 +46,33 @@ class Condition:
     missing: MissingRule | None = None
 
 
-def conditions(policy: Policy) -> Iterator[Condition]:
+def conditions(policy: Policy) -> Iterator[WrittenCondition]:
     """Every condition of a policy, in the order of its items."""
     for item in policy.items:
         if isinstance(item, ForPods):
-            yield Condition(item.where, "for")
+            yield WrittenCondition(item.where, "for")
         elif isinstance(item, Clause):
             yield from _of_clause(item)
 
 
-def _of_clause(clause: Clause) -> Iterator[Condition]:
+def _of_clause(clause: Clause) -> Iterator[WrittenCondition]:
     if clause.when is not None:
-        yield Condition(clause.when, "when")
+        yield WrittenCondition(clause.when, "when")
     pods = clause.pods if isinstance(clause, CountingClause) else None
     if pods is not None and pods.where is not None:
-        yield Condition(pods.where, "pods where")
+        yield WrittenCondition(pods.where, "pods where")
     match clause:
         case Filter():
-            yield from (Condition(e, "require", clause.missing) for e in clause.requires)
+            yield from (WrittenCondition(e, "require", clause.missing) for e in clause.requires)
         case Share():
-            yield Condition(clause.on, "on nodes where")
+            yield WrittenCondition(clause.on, "on nodes where")
         case Preempt():
-            yield from (Condition(e, "protect", clause.missing) for e in clause.protect)
+            yield from (WrittenCondition(e, "protect", clause.missing) for e in clause.protect)
             if clause.allow is not None:
-                yield Condition(clause.allow, "allow")
+                yield WrittenCondition(clause.allow, "allow")
         case Limit(per=per):
             if per.where is not None:
-                yield Condition(per.where, "nodes where")
+                yield WrittenCondition(per.where, "nodes where")
         case Score() | Spread() | Cards():
             pass
         case _:

@@ -1,7 +1,7 @@
 """Costs: how many steps an expression can take at most, computed before it runs.
 
 The lengths are the limits of the API and of the kubelet, not guesses about usual sizes; what has no
-limit counts as 100 items or 256 characters. `grammar.steps` works them out.
+limit counts as 100 items or 256 characters. `grammar.meaning.steps` works them out.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from grammar import ast
-from grammar.clauses import Bounds, Clause, ForPods, Score
-from grammar.diagnostics import Diagnostic
-from grammar.environment import Environment
-from grammar.policy_checker import Checked
-from grammar.source import Span
-from grammar.steps import USUAL, Estimator
+from grammar.checker.policy_checker import Checked
+from grammar.meaning.environment import Environment
+from grammar.meaning.steps import USUAL, Estimator
+from grammar.messages.diagnostics import Diagnostic
+from grammar.tree import ast
+from grammar.tree.clauses import Bounds, Clause, ForPods, Score
+from grammar.tree.source import Span
+from grammar.tree.walk import children, walk
 from grammar.values.sizes import STEPS
-from grammar.walk import children, walk
 
 # The most steps that an expression may take for one node: as many as it gets when it runs.
 LIMIT = STEPS

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from grammar import ast, catalogue
+from grammar.checker.policy_checker import Checked
+from grammar.checks.clause_numbers import constant
 from grammar.checks.conditions import unguarded_keys
 from grammar.checks.known_words import constants
-from grammar.checks.numbers import constant
-from grammar.clauses import Limit, Spread
-from grammar.diagnostics import Diagnostic
-from grammar.policy_checker import Checked
-from grammar.printer import print_expression
-from grammar.short_forms import print_as_written
-from grammar.walk import Definitions, reads
+from grammar.meaning.short_forms import print_as_written
+from grammar.messages import catalogue
+from grammar.messages.diagnostics import Diagnostic
+from grammar.tree import ast
+from grammar.tree.clauses import Limit, Spread
+from grammar.tree.printer import print_expression
+from grammar.tree.walk import Definitions, reads
 
 # The fields of a node that people name in the place of its value.
 _FIELDS = {

@@ -1,7 +1,8 @@
 """Known values: what Kubernetes 1.36 writes into the fields that take one of a few words.
 
-A table by record and field of `grammar/schema.txt`, and one by key for labels. A closed field takes
-no other word. An open one may, so there only a word that is nearly a known one is a mistake.
+A table by record and field of `grammar/meaning/schema.txt`, and one by key for labels. A closed
+field takes no other word. An open one may, so there only a word that is nearly a known one is a
+mistake.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 from zoneinfo import available_timezones
 
-from grammar import ast, catalogue
-from grammar.checker import inside
+from grammar.checker.expression_checker import inside
+from grammar.checker.parameters import is_example
 from grammar.checks.conditions import fold
 from grammar.checks.known_values import (
     FIELDS,
@@ -22,13 +22,14 @@ from grammar.checks.known_values import (
     RESOURCES,
     Words,
 )
-from grammar.diagnostics import Diagnostic, nearest
-from grammar.environment import Environment
-from grammar.errors import EvaluationError
-from grammar.parameters import is_example
-from grammar.printer import print_string
-from grammar.source import Span
-from grammar.types import QUANTITY, STRING, TIMESTAMP, Type, map_of
+from grammar.meaning.environment import Environment
+from grammar.messages import catalogue
+from grammar.messages.diagnostics import Diagnostic, nearest
+from grammar.tree import ast
+from grammar.tree.printer import print_string
+from grammar.tree.source import Span
+from grammar.tree.types import QUANTITY, STRING, TIMESTAMP, Type, map_of
+from grammar.values.errors import EvaluationError
 from grammar.values.time import Timestamp
 
 _RESOURCES = map_of(STRING, QUANTITY)

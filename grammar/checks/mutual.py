@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from grammar import catalogue
-from grammar.ast import Expr
-from grammar.checks.numbers import constant
-from grammar.clauses import Limit
-from grammar.diagnostics import Diagnostic
-from grammar.policy_checker import Checked
-from grammar.source import Span
-from grammar.walk import Definitions, reads
+from grammar.checker.policy_checker import Checked
+from grammar.checks.clause_numbers import constant
+from grammar.messages import catalogue
+from grammar.messages.diagnostics import Diagnostic
+from grammar.tree.ast import Expr
+from grammar.tree.clauses import Limit
+from grammar.tree.source import Span
+from grammar.tree.walk import Definitions, reads
 
 Path = tuple[str, ...]
 

@@ -4,17 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from grammar import catalogue
-from grammar.ast import Binary, Call, DefCall, Expr, Ident, Index, LetReference, Literal, Select
-from grammar.clauses import Def, Let
-from grammar.diagnostics import Diagnostic, Fix, nearest
-from grammar.errors import EvaluationError
-from grammar.policy_checker import Checked
-from grammar.printer import print_string
-from grammar.source import Span
-from grammar.types import Type
+from grammar.checker.policy_checker import Checked
+from grammar.messages import catalogue
+from grammar.messages.diagnostics import Diagnostic, Fix, nearest
+from grammar.tree.ast import (
+    Binary,
+    Call,
+    DefCall,
+    Expr,
+    Ident,
+    Index,
+    LetReference,
+    Literal,
+    Select,
+)
+from grammar.tree.clauses import Def, Let
+from grammar.tree.printer import print_string
+from grammar.tree.source import Span
+from grammar.tree.types import Type
+from grammar.tree.walk import walk
 from grammar.values import strings as regex
-from grammar.walk import walk
+from grammar.values.errors import EvaluationError
 
 _NODE = Type("Node")
 

@@ -8,19 +8,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from grammar import ast
-from grammar.checker import inside
+from grammar.checker.expression_checker import inside
+from grammar.checker.policy_checker import Checked
 from grammar.checks.known_words import constants
-from grammar.clauses import Bounds, Score
-from grammar.diagnostics import Diagnostic
-from grammar.environment import Environment
-from grammar.errors import EvaluationError
-from grammar.policy_checker import Checked
-from grammar.printer import print_expression
-from grammar.short_forms import print_as_written
-from grammar.types import QUANTITY, STRING
+from grammar.meaning.environment import Environment
+from grammar.meaning.short_forms import print_as_written
+from grammar.messages.diagnostics import Diagnostic
+from grammar.tree import ast
+from grammar.tree.clauses import Bounds, Score
+from grammar.tree.printer import print_expression
+from grammar.tree.types import QUANTITY, STRING
+from grammar.tree.walk import walk
+from grammar.values.errors import EvaluationError
 from grammar.values.semver import kubernetes_version
-from grammar.walk import walk
 
 _ORDERS = ("<", "<=", ">", ">=")
 _RELATIONS = (*_ORDERS, "==", "!=")

@@ -12,13 +12,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Literal as OneOf
 
-from grammar import ast
-from grammar.clauses import Def, Item, Let
-from grammar.environment import Environment
-from grammar.policy_checker import Checked
-from grammar.source import Span
-from grammar.types import BOOL, INT
-from grammar.walk import rewritten, walk
+from grammar.checker.policy_checker import Checked
+from grammar.meaning.environment import Environment
+from grammar.tree import ast
+from grammar.tree.clauses import Def, Item, Let
+from grammar.tree.source import Span
+from grammar.tree.types import BOOL, INT
+from grammar.tree.walk import rewritten, walk
 
 # The most nodes of one expression that is written out, and of all those of a policy: definitions
 # that use each other could otherwise come to billions.

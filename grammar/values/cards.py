@@ -1,7 +1,7 @@
 """Cards: numbered devices of a node, such as GPUs, what pods take of them, and their fragmentation.
 
 A pod that takes cards has their numbers and its amounts in an annotation, which its Binding sets:
-see `engine.program.cards`. What a node offers comes from the `cards` clause of a policy.
+see `engine.program.card_choice`. What a node offers comes from the `cards` clause of a policy.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from functools import lru_cache
 from itertools import accumulate
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from grammar.errors import EvaluationError, MissingError
-from grammar.types import (
+from grammar.tree.types import (
     DOUBLE,
     INT,
     QUANTITY,
@@ -29,6 +28,7 @@ from grammar.types import (
     list_of,
     map_of,
 )
+from grammar.values.errors import EvaluationError, MissingError
 from grammar.values.quantity import Quantity
 from grammar.values.sizes import Size
 

@@ -6,8 +6,8 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 
-from grammar.errors import EvaluationError
-from grammar.types import DYN, POISON, STRING, Overload, Type, list_of, member
+from grammar.tree.types import DYN, POISON, STRING, Overload, Type, list_of, member
+from grammar.values.errors import EvaluationError
 from grammar.values.kinds import kind, type_of
 from grammar.values.maps import key_values
 from grammar.values.numbers import plain_double, show_double

@@ -7,8 +7,8 @@ import re
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
-from grammar.errors import EvaluationError, has_value
-from grammar.types import BOOL, CIDR, INT, IP, STRING, Overload, function, member
+from grammar.tree.types import BOOL, CIDR, INT, IP, STRING, Overload, function, member
+from grammar.values.errors import EvaluationError, has_value
 from grammar.values.sizes import PARSED, parsed, quoted
 
 Address = IPv4Address | IPv6Address

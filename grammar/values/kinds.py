@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address
 from typing import cast
 
-from grammar.types import DYN, TYPE, A, Overload, function
+from grammar.tree.types import DYN, TYPE, A, Overload, function
 from grammar.values.ip import Cidr
 from grammar.values.named_formats import Format
 from grammar.values.optional import Optional

@@ -8,8 +8,7 @@ from itertools import pairwise
 from operator import add, itemgetter
 from typing import Any
 
-from grammar.errors import EvaluationError, MissingError
-from grammar.types import (
+from grammar.tree.types import (
     BOOL,
     DOUBLE,
     DURATION,
@@ -26,6 +25,7 @@ from grammar.types import (
     member,
     optional_of,
 )
+from grammar.values.errors import EvaluationError, MissingError
 from grammar.values.kinds import equals, kind
 from grammar.values.maps import to_key
 from grammar.values.numbers import checked

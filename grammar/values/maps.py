@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from grammar.errors import EvaluationError, MissingError
-from grammar.types import BOOL, DYN, INT, A, B, Overload, function, map_of, member
+from grammar.tree.types import BOOL, DYN, INT, A, B, Overload, function, map_of, member
+from grammar.values.errors import EvaluationError, MissingError
 from grammar.values.sizes import items_of, quoted
 
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sized
 from dataclasses import dataclass
 from datetime import date
 
-from grammar.errors import EvaluationError
-from grammar.types import FORMAT, STRING, Overload, function, list_of, member, optional_of
+from grammar.tree.types import FORMAT, STRING, Overload, function, list_of, member, optional_of
 from grammar.values import url
+from grammar.values.errors import EvaluationError
 from grammar.values.optional import NONE, Optional
 from grammar.values.sizes import read
 

@@ -12,8 +12,7 @@ from decimal import Decimal
 from operator import ge, gt, le, lt
 from typing import Any
 
-from grammar.errors import EvaluationError
-from grammar.types import (
+from grammar.tree.types import (
     BOOL,
     DOUBLE,
     DURATION,
@@ -26,6 +25,7 @@ from grammar.types import (
     function,
     list_of,
 )
+from grammar.values.errors import EvaluationError
 from grammar.values.sizes import compared, deep, parsed, quoted
 from grammar.values.time import SECOND, Duration, Timestamp
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from grammar.errors import EvaluationError
-from grammar.types import BOOL, A, Overload, function, list_of, member, optional_of
+from grammar.tree.types import BOOL, A, Overload, function, list_of, member, optional_of
+from grammar.values.errors import EvaluationError
 
 
 @dataclass(frozen=True, slots=True)

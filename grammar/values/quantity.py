@@ -13,8 +13,8 @@ from fractions import Fraction
 from operator import add, ge, gt, le, lt, sub
 from typing import ClassVar
 
-from grammar.errors import EvaluationError, has_value
-from grammar.types import BOOL, DOUBLE, INT, QUANTITY, STRING, Overload, function, member
+from grammar.tree.types import BOOL, DOUBLE, INT, QUANTITY, STRING, Overload, function, member
+from grammar.values.errors import EvaluationError, has_value
 from grammar.values.numbers import checked
 from grammar.values.sizes import parsed
 

@@ -11,8 +11,8 @@ import re
 from dataclasses import dataclass
 from operator import ge, gt, le, lt
 
-from grammar.errors import EvaluationError, has_value
-from grammar.types import BOOL, INT, SEMVER, STRING, Overload, function, member
+from grammar.tree.types import BOOL, INT, SEMVER, STRING, Overload, function, member
+from grammar.values.errors import EvaluationError, has_value
 from grammar.values.sizes import PARSED, parsed, quoted
 
 _NUMBER = r"(0|[1-9]\d{0,17})"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from grammar.types import BOOL, A, Overload, function, list_of
+from grammar.tree.types import BOOL, A, Overload, function, list_of
 from grammar.values import lists
 from grammar.values.sizes import Size, deep
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sized
 from dataclasses import dataclass
 from typing import Any
 
-from grammar.errors import EvaluationError, StepLimitError
+from grammar.values.errors import EvaluationError, StepLimitError
 from grammar.values.optional import Optional
 
 # The steps that one evaluation of one expression may take: about 0.1 s.

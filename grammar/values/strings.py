@@ -9,9 +9,9 @@ from operator import add
 
 import re2
 
-from grammar.errors import EvaluationError
-from grammar.source import ESCAPED
-from grammar.types import BOOL, INT, STRING, Overload, function, list_of, member
+from grammar.tree.source import ESCAPED
+from grammar.tree.types import BOOL, INT, STRING, Overload, function, list_of, member
+from grammar.values.errors import EvaluationError
 from grammar.values.sizes import (
     CHARACTERS,
     INSTRUCTIONS,

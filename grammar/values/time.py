@@ -15,8 +15,8 @@ from fractions import Fraction
 from typing import ClassVar
 from zoneinfo import ZoneInfo
 
-from grammar.errors import EvaluationError
-from grammar.types import DURATION, INT, STRING, TIMESTAMP, Overload, function, member
+from grammar.tree.types import DURATION, INT, STRING, TIMESTAMP, Overload, function, member
+from grammar.values.errors import EvaluationError
 from grammar.values.sizes import PARSED, Size, parsed, quoted
 
 SECOND = 10**9

@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 from ipaddress import AddressValueError, IPv6Address
 
-from grammar.errors import EvaluationError, has_value
-from grammar.types import BOOL, STRING, URL, Overload, function, list_of, map_of, member
+from grammar.tree.types import BOOL, STRING, URL, Overload, function, list_of, map_of, member
+from grammar.values.errors import EvaluationError, has_value
 from grammar.values.sizes import items_of, quoted, text_of
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")

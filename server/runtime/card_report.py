@@ -15,7 +15,7 @@ from engine.cache.snapshot import Snapshot
 from engine.engine import Engine
 from engine.objects.peer import key_of
 from engine.program.card_choice import CardUse
-from grammar.texts import shown
+from grammar.messages.texts import shown
 from grammar.values.cards import Card
 
 _SECONDS = 15.0
@@ -26,7 +26,7 @@ _MOST_NAMED = 10
 
 
 @dataclass(slots=True)
-class _Sums:
+class _CardSums:
     """The cards of one clause in the cluster, and the pods that are named in a report.
 
     `amounts` has what all cards have of each amount, and what pods take of it.
@@ -80,7 +80,7 @@ class CardReport:
         self._snapshot = snapshot
         self._log = log
         self._seconds = seconds
-        self._found: Mapping[str, _Sums] = {}
+        self._found: Mapping[str, _CardSums] = {}
         self._told: dict[tuple[str, str], frozenset[str]] = {}
 
     async def follow(self) -> None:
@@ -110,18 +110,18 @@ class CardReport:
             for clause, sums in self._found.items()
         }
 
-    async def _look(self) -> Mapping[str, _Sums]:
-        found: dict[str, _Sums] = {}
+    async def _look(self) -> Mapping[str, _CardSums]:
+        found: dict[str, _CardSums] = {}
         views = [view for view in self._snapshot().table.views if view is not None]
         for begin in range(0, len(views), _TURN):
             self._add(found, views[begin : begin + _TURN])
             await asyncio.sleep(0)
         return found
 
-    def _add(self, found: dict[str, _Sums], views: Iterable[NodeView]) -> None:
+    def _add(self, found: dict[str, _CardSums], views: Iterable[NodeView]) -> None:
         for uses in self._engine.card_uses(views):
             for clause, use in uses.items():
-                found.setdefault(clause, _Sums()).add(use)
+                found.setdefault(clause, _CardSums()).add(use)
 
     def _tell(self) -> None:
         """Logs which pods are not on the cards that they should have, when that changes."""

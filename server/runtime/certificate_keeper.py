@@ -2,7 +2,7 @@
 
 A server with that flag has one for its whole life. Every replica has its own, and all do the same:
 they look at the Secret again and again, and whoever finds something due writes it. The file is for
-`server.tls.Credentials`, which loads it when it changes, as it does with files of others.
+`server.http.tls.Credentials`, which loads it when it changes, as it does with files of others.
 """
 
 from __future__ import annotations
@@ -17,7 +17,14 @@ from engine.cache.reflector import Report
 from engine.cluster.client import Api
 from engine.cluster.serving_certificate import TlsSecret, trust
 from engine.errors import ApiError, ApiUnreachableError, why
-from server.self_signed import CA, CERTIFICATE, KEY, ForeignCertificateError, changes, is_usable
+from server.http.self_signed import (
+    CA,
+    CERTIFICATE,
+    KEY,
+    ForeignCertificateError,
+    changes,
+    is_usable,
+)
 from server.settings import SelfSigned
 
 # The pause between two looks: how long a webhook can have a wrong `caBundle`, as after an upgrade.

@@ -15,8 +15,8 @@ from logging import Logger
 
 from cachetools import TTLCache
 
-from engine.decision.call import Observer
-from grammar.texts import MOST_WHOLE, shown
+from engine.decision.verb_call import Observer
+from grammar.messages.texts import MOST_WHOLE, shown
 from server.call import LogEntry
 from server.log_limit import LimitedLog
 

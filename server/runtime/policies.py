@@ -7,24 +7,17 @@ version stays enforced, also across a restart, by the version that the status of
 from __future__ import annotations
 
 import time
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from logging import Logger
 from pathlib import Path
 
 import msgspec
 
-from engine.cache.informers import Needs
-from engine.decision.registry import Registry
-from engine.program.needs import needs
-from engine.program.policy_compiler import compile_policy
-from engine.program.program import Program
+from engine.enforced import EnforcedPolicies, enforced
 from grammar.checks.cluster_costs import UNKNOWN_SIZE, ClusterSize
-from grammar.policy_checker import Checked
-from grammar.schema import Schema
+from grammar.meaning.schema import Schema
 from policies.admission import (
-    CheckedObject,
     StoredObject,
     check_stored,
     stopped_object,
@@ -32,21 +25,12 @@ from policies.admission import (
 )
 from policies.loader import Search, UnreadFile, Watcher, load
 from policies.resource import Metadata
-from policies.validation import (
-    ActivePolicy,
-    CheckedFile,
-    Identity,
-    InForce,
-    Validation,
-    Validator,
-    identity,
-    succeed,
-)
-from server.checking import CheckFailedError, CheckingProcess, CheckStoppedError
+from policies.validation import Validator
+from server.admission.checking_process import CheckFailedError, CheckingProcess, CheckStoppedError
 from server.runtime.policy_log import PolicyLog
 
 
-class _Object(msgspec.Struct):
+class _PolicyObject(msgspec.Struct):
     metadata: Metadata
 
 
@@ -64,7 +48,7 @@ _BUSY = "wait: this namespace or the cluster has many changed policies"
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _CheckedObject:
     """An object as it was checked, and when. `version` is None while it has not been checked."""
 
     version: object
@@ -87,7 +71,7 @@ class Objects:
         self._log = log
         self._clock = clock
         # Never changed in place: the event loop reads it while a thread checks objects.
-        self._known: Mapping[str, _Known] = {}
+        self._known: Mapping[str, _CheckedObject] = {}
         # The newest JSON of each object, and its version.
         self._versions: dict[str, tuple[bytes, object]] = {}
         # Until when a namespace has used its part of the time.
@@ -95,8 +79,9 @@ class Objects:
         self._has_started = False
 
     @property
-    def checked(self) -> Mapping[str, CheckedObject]:
-        return {name: known.found.checked for name, known in self._known.items()}
+    def stored(self) -> Mapping[str, StoredObject]:
+        """The objects as they were checked last, by name."""
+        return {name: known.found for name, known in self._known.items()}
 
     def changed(self, objects: Mapping[str, bytes]) -> bool:
         """Whether `read` would find anything; the status of an object does not matter."""
@@ -104,7 +89,7 @@ class Objects:
             return True
         return self._next(self._changed(objects)) is not None
 
-    def read(self, objects: Mapping[str, bytes], size: ClusterSize) -> list[CheckedObject]:
+    def read(self, objects: Mapping[str, bytes], size: ClusterSize) -> Mapping[str, StoredObject]:
         """The objects as far as they are checked, in the order of their names."""
         known = {name: each for name, each in self._known.items() if name in objects}
         changed = self._changed(objects)
@@ -116,24 +101,10 @@ class Objects:
         if not self._has_started:
             for name in changed:
                 found = self._without_rules(name, objects[name], _WAITING, _BUSY)
-                known[name] = _Known(None, found, 0.0)
+                known[name] = _CheckedObject(None, found, 0.0)
             self._has_started = bool(objects)
         self._known = dict(sorted(known.items()))
-        return [each.found.checked for each in self._known.values()]
-
-    def remembered(self) -> Iterator[tuple[str, Checked]]:
-        """The last valid version of each object with errors, from its status."""
-        for name, known in self._known.items():
-            yield from ((name, policy) for policy in known.found.remembered)
-
-    def refusing(self, enforced: Iterable[Identity]) -> list[Checked]:
-        """The strict objects without any valid version, as policies with a selector and no clauses.
-
-        Objects whose `failurePolicy` is Ignore are left out.
-        """
-        known = set(enforced)
-        found = (policy for each in self._known.values() for policy in each.found.refusing)
-        return [policy for policy in found if identity(policy.policy) not in known]
+        return self.stored
 
     def _changed(self, objects: Mapping[str, bytes]) -> list[str]:
         """The objects to check, that of the oldest check first."""
@@ -159,7 +130,7 @@ class Objects:
         is_due = not self._has_started or self._used.get(_namespace(first), 0.0) <= latest
         return first if is_due else None
 
-    def _check(self, name: str, raw: bytes, size: ClusterSize) -> _Known:
+    def _check(self, name: str, raw: bytes, size: ClusterSize) -> _CheckedObject:
         began, namespace = self._clock(), _namespace(name)
         try:
             found = self._process.run(
@@ -174,7 +145,7 @@ class Objects:
         ended = self._clock()
         used = max(self._used.get(namespace, 0.0), began)
         self._used[namespace] = min(used + (ended - began) / _SHARE, ended + _PAUSE_SECONDS)
-        return _Known(self._version(name, raw), found, ended)
+        return _CheckedObject(self._version(name, raw), found, ended)
 
     def _without_rules(self, name: str, raw: bytes, message: str, hint: str) -> StoredObject:
         arguments = (name, raw, self._process.schema, message, hint)
@@ -198,41 +169,13 @@ def _namespace(name: str) -> str:
 def _version(raw: bytes) -> object:
     """A value that changes with the spec of the object, and not with its status."""
     try:
-        metadata = msgspec.json.decode(raw, type=_Object).metadata
+        metadata = msgspec.json.decode(raw, type=_PolicyObject).metadata
     except msgspec.MsgspecError:
         return raw
     return (metadata.uid, metadata.generation) if metadata.generation else raw
 
 
-@dataclass(frozen=True, slots=True)
-class EnforcedPolicies:
-    """What is enforced at one time, and what that was read from.
-
-    It is immutable, because one thread makes it and another one uses it. `objects` are all policy
-    objects by name; `programs` are by the name of an object, or of a file with one policy.
-    """
-
-    registry: Registry
-    in_force: InForce
-    validation: Validation
-    objects: Mapping[str, CheckedObject]
-    programs: Mapping[str, Program]
-    needs: Needs
-
-    @property
-    def policies(self) -> Sequence[Checked]:
-        """The policies in force."""
-        return self.in_force.policies
-
-    @property
-    def texts(self) -> Sequence[CheckedFile]:
-        """The files that are in force as they are written."""
-        active = {id(each) for each in self.in_force.policies}
-        files = self.validation.files
-        return [f for f in files if f.policies and all(id(p) in active for p in f.policies)]
-
-
-class Policies:
+class PolicyReader:
     """Reads the policies of a server, from files and from the cluster.
 
     INVARIANT: one thread uses it at a time. What others use of the result is `EnforcedPolicies`.
@@ -251,9 +194,8 @@ class Policies:
         self._validator = Validator(schema)
         self._report = PolicyLog(log)
         self._watcher = Watcher(lambda: Search(paths).files)
-        self._compiled: dict[int, tuple[Checked, Program]] = {}
         self.objects = Objects(process, log, clock)
-        self._in_force = InForce()
+        self._enforced: EnforcedPolicies | None = None
 
     def changed(self) -> bool:
         return self._watcher.changed()
@@ -267,56 +209,23 @@ class Policies:
         is that of the cluster.
         """
         loaded = load(self._paths)
-        checked = self.objects.read(objects or {}, size)
-        validation = self._validator.validate(loaded.sources, [c.file for c in checked])
-        unread = [file for failure in loaded.problems for file in self._unread(failure)]
-        in_force = self._with_remembered(succeed(self._in_force, validation, unread))
-        self._report.read(loaded.problems, validation, in_force)
-        compiled = self._compile(in_force.policies)
-        refusing = self.objects.refusing(identity(p.policy) for p in in_force.policies)
-        registry = Registry(
-            [program for _, program in compiled.values()],
-            refusing=map(compile_policy, refusing),
-            complete=objects is not None,
+        stored = self.objects.read(objects or {}, size)
+        validation = self._validator.validate(
+            loaded.sources, [each.checked.file for each in stored.values()]
         )
-        of_file = Counter(active.file for active in in_force.active)
-        parts = (part for each in in_force.policies for part in (each, *each.uses))
-        self._in_force, self._compiled = in_force, compiled
-        return EnforcedPolicies(
-            registry,
-            in_force,
+        self._enforced = enforced(
             validation,
-            self.objects.checked,
-            {
-                active.file: compiled[id(active.checked)][1]
-                for active in in_force.active
-                if of_file[active.file] == 1
-            },
-            needs(part.policy for part in parts),
+            stored,
+            previous=self._enforced,
+            unread=[file for failure in loaded.problems for file in self._unread(failure)],
+            is_complete=objects is not None,
         )
-
-    def _compile(self, policies: Sequence[Checked]) -> dict[int, tuple[Checked, Program]]:
-        """The programs; an unchanged policy keeps its program, and what that remembers."""
-        return {
-            id(checked): self._compiled.get(id(checked)) or (checked, compile_policy(checked))
-            for checked in policies
-        }
-
-    def _with_remembered(self, in_force: InForce) -> InForce:
-        """Adds the last valid versions from statuses, of policies without a valid version here."""
-        known = {identity(checked.policy) for checked in in_force.policies}
-        more = [
-            ActivePolicy(checked, name, stale=True)
-            for name, checked in self.objects.remembered()
-            if identity(checked.policy) not in known
-        ]
-        found = {active.checked.policy.address for active in more}
-        idle = tuple(address for address in in_force.idle if address not in found)
-        return replace(in_force, active=(*in_force.active, *more), idle=idle)
+        self._report.read(loaded.problems, validation, self._enforced.in_force)
+        return self._enforced
 
     def _unread(self, failure: UnreadFile) -> Iterator[str]:
         """The files of enforced policies that can no longer be read, though they may exist."""
-        if failure.unread:
-            for active in self._in_force.active:
+        if failure.unread and self._enforced is not None:
+            for active in self._enforced.in_force.active:
                 if Path(active.file).is_relative_to(failure.path):
                     yield active.file

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from logging import ERROR, WARNING, Logger
 
 from engine.cluster.client import TokenBucket
-from grammar.diagnostics import Diagnostic, plain
-from grammar.source import Source
-from grammar.texts import shown
+from grammar.messages.diagnostics import Diagnostic, plain
+from grammar.messages.texts import shown
+from grammar.tree.source import Source
 from policies.loader import UnreadFile
 from policies.validation import CheckedFile, InForce, Validation
 

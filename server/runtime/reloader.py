@@ -13,13 +13,14 @@ from logging import Logger
 from typing import Protocol
 
 from engine.cache.informers import Needs
-from engine.decision.call import ClusterView
+from engine.decision.verb_call import ClusterView
+from engine.enforced import EnforcedPolicies
 from engine.engine import Engine
 from engine.objects.request_pod import NO_EXEMPTIONS, Exemptions
 from grammar.checks.cluster_costs import ClusterSize
 from policies.loader import INTERVAL_SECONDS
-from server.health import Check
-from server.runtime.policies import EnforcedPolicies, Policies
+from server.http.health import Check
+from server.runtime.policies import PolicyReader
 
 
 class ClusterSource(ClusterView, Protocol):
@@ -55,7 +56,7 @@ class PolicyReloader:
 
     def __init__(
         self,
-        policies: Policies,
+        policies: PolicyReader,
         enforced: EnforcedPolicies,
         objects: Mapping[str, bytes] | None,
         view: ClusterSource,

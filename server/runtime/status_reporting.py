@@ -18,15 +18,16 @@ from engine.cache.informers import Informers
 from engine.cache.reflector import Report
 from engine.cache.snapshot import Snapshot
 from engine.cache.tallies import Scope
-from engine.cluster import status
+from engine.cluster import status_writer as status
 from engine.cluster.client import ApiClient
-from engine.cluster.events import Event, Events, Regarding
+from engine.cluster.events import Events, PodEvent, Regarding
 from engine.cluster.lease import micro_time
 from engine.cluster.requeue import Requeuer
-from engine.cluster.status import Reported
+from engine.cluster.status_writer import Reported
 from engine.counting.in_flight_pods import Schedulers
 from engine.counting.share_status import PodCounts, ShareStatus
 from engine.decision.recent_answers import RejectedPods
+from engine.enforced import EnforcedPolicies
 from engine.engine import Engine
 from engine.errors import (
     ApiError,
@@ -45,10 +46,16 @@ from engine.program.program import Program, ShareProgram
 from grammar.values.maps import EMPTY_RECORD
 from grammar.values.time import Timestamp
 from policies.admission import CheckedObject, lines
-from policies.resource import ClusterSpec, Condition, InForce, Manifest, Metadata, Status
+from policies.resource import (
+    ClusterSpec,
+    Manifest,
+    Metadata,
+    PolicyStatus,
+    StatusCondition,
+    VersionInForce,
+)
 from policies.sugar import CLAUSE, matches
 from policies.validation import CheckedFile
-from server.runtime.policies import EnforcedPolicies
 from server.runtime.ungated import UngatedPods
 
 GROUP_PATH = "/apis/placement-policy.scheduling.x-k8s.io/v1"
@@ -71,7 +78,7 @@ PortabilityOf = Callable[[Program], Sequence[ClauseVerdict]]
 _Outcome = tuple[Literal["True", "False"], str, str]
 
 
-class _Object(msgspec.Struct):
+class _ReportedObject(msgspec.Struct):
     metadata: Metadata
     apiVersion: str = ""
     kind: str = ""
@@ -126,7 +133,14 @@ class Statuses:
             conflict = conflicts.get(name, "")
             is_expensive = program is not None and program.address in expensive
             wanted = _status(
-                checked, file, written, metadata, program, conflict, is_expensive=is_expensive
+                checked,
+                file,
+                written,
+                metadata,
+                program,
+                conflict,
+                enforced.instead_of(name),
+                is_expensive=is_expensive,
             )
             counts = (
                 self._counts(name, manifest, program, snapshot) if manifest is not None else None
@@ -177,17 +191,17 @@ class Statuses:
 
     def _with_portability(
         self,
-        status: Status,
+        status: PolicyStatus,
         name: str,
         manifest: Manifest,
         program: Program,
         portability: PortabilityOf,
-    ) -> Status:
+    ) -> PolicyStatus:
         """The status with what others are told of a portable policy."""
         if not program.source.policy.portable:
             return status
         outcome = _told(portability(program))
-        condition = Condition("Portable", *outcome, "", status.observedGeneration)
+        condition = StatusCondition("Portable", *outcome, "", status.observedGeneration)
         selects, address, digest = self.selects(manifest), program.address, program.digest
 
         def is_outdated(pod: Peer) -> bool:
@@ -225,42 +239,42 @@ def _scope(manifest: Manifest) -> Scope:
     return Scope(None if is_cluster else manifest.metadata.namespace)
 
 
-def _read(raw: bytes) -> tuple[Metadata, Status]:
+def _read(raw: bytes) -> tuple[Metadata, PolicyStatus]:
     """The metadata and status of an object; a status in another format counts as empty."""
-    policy = msgspec.json.decode(raw, type=_Object)
+    policy = msgspec.json.decode(raw, type=_ReportedObject)
     try:
-        return policy.metadata, msgspec.json.decode(policy.status, type=Status)
+        return policy.metadata, msgspec.json.decode(policy.status, type=PolicyStatus)
     except msgspec.MsgspecError:
-        return policy.metadata, Status()
+        return policy.metadata, PolicyStatus()
 
 
 def _status(
     checked: CheckedObject,
     file: CheckedFile,
-    written: Status,
+    written: PolicyStatus,
     metadata: Metadata,
     program: Program | None,
     conflict: str,
+    instead: str,
     *,
     is_expensive: bool,
-) -> Status:
-    """The status of an object without its counts."""
+) -> PolicyStatus:
+    """The status of an object without its counts; `instead` holds where it has errors."""
     errors = lines(file, "error")
     good = checked.holds and not errors
     in_force = written.inForce
     if good and checked.manifest is not None:
         spec = checked.manifest.spec
-        in_force = InForce(metadata.generation, spec.rules or "", spec.parameters)
+        in_force = VersionInForce(metadata.generation, spec.rules or "", spec.parameters)
     first = errors[0] if errors else ""
     because = f": {first}" if first else ""
     ready: _Outcome
     if program is None:
-        ready = ("False", "NotInForce", f"no version of it is enforced{because}"[:_MOST_TEXT])
+        ready = ("False", "NotInForce", f"{instead}{because}"[:_MOST_TEXT])
     elif good:
         ready = ("True", "InForce", "")
     else:
-        told = f"the last version that compiled stays enforced{because}"
-        ready = ("False", "LastGoodInForce", told[:_MOST_TEXT])
+        ready = ("False", "LastGoodInForce", f"{instead}{because}"[:_MOST_TEXT])
     outcomes: Mapping[str, _Outcome] = {
         "Ready": ready,
         "Compiled": ("True", "Compiled", "") if good else ("False", "Errors", first),
@@ -268,10 +282,11 @@ def _status(
         "Expensive": ("True", "TooMuchTime", EXPENSIVE) if is_expensive else ("False", "None", ""),
     }
     texts = tuple(line[:_MOST_TEXT] for line in (*errors, *lines(file, "warning")))
-    return Status(
+    return PolicyStatus(
         observedGeneration=metadata.generation,
         conditions=tuple(
-            Condition(kind, *outcome, "", metadata.generation) for kind, outcome in outcomes.items()
+            StatusCondition(kind, *outcome, "", metadata.generation)
+            for kind, outcome in outcomes.items()
         ),
         inForce=in_force,
         diagnostics=texts[:_MOST_LINES],
@@ -289,10 +304,10 @@ def _told(verdicts: Sequence[ClauseVerdict]) -> _Outcome:
     return "False", "StaysInPlacet", text
 
 
-def _with_ungated(status: Status, number: int) -> Status:
+def _with_ungated(status: PolicyStatus, number: int) -> PolicyStatus:
     """The status with the condition of the gate; it names no number, which changes often."""
     outcome: _Outcome = ("True", "NoMarker", UNGATED) if number else ("False", "None", "")
-    condition = Condition("Ungated", *outcome, "", status.observedGeneration)
+    condition = StatusCondition("Ungated", *outcome, "", status.observedGeneration)
     return msgspec.structs.replace(
         status, conditions=(*status.conditions, condition), ungatedPods=number
     )
@@ -413,7 +428,7 @@ class StatusReporter:
         for pod in self._ungated.take_new():
             if note := self._why_ungated(pod):
                 about = Regarding("v1", "Pod", pod.namespace, pod.name, pod.uid)
-                self._events.add(Event(about, "Warning", "Ungated", "Schedule", note))
+                self._events.add(PodEvent(about, "Warning", "Ungated", "Schedule", note))
         await self._events.send(now)
 
     async def _requeue(self, snapshot: Snapshot, now: str) -> None:
@@ -462,7 +477,7 @@ def readiness_news(report: Reported) -> tuple[Literal["Normal", "Warning"], str,
     return None
 
 
-def _ready(status: Status) -> Condition | None:
+def _ready(status: PolicyStatus) -> StatusCondition | None:
     return next((each for each in status.conditions if each.type == "Ready"), None)
 
 
@@ -472,9 +487,9 @@ def _event(
     note: str,
     kind: Literal["Normal", "Warning"] = "Warning",
     action: str = "Select",
-) -> Event:
+) -> PodEvent:
     """An event about a policy object."""
-    policy = msgspec.json.decode(raw, type=_Object)
+    policy = msgspec.json.decode(raw, type=_ReportedObject)
     meta = policy.metadata
     about = Regarding(policy.apiVersion, policy.kind, meta.namespace, meta.name, meta.uid)
-    return Event(about, kind, reason, action, note)
+    return PodEvent(about, kind, reason, action, note)

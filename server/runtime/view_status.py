@@ -11,17 +11,17 @@ from engine.counting.in_flight_pods import InFlightPod
 from engine.decision.journal import Journal
 from engine.engine import Engine
 from grammar.values.time import SECOND, Timestamp
-from server.health import Readiness
-from server.metrics import Metrics
-from server.runtime.cluster import ClusterRuntime
-from server.view_answers import (
+from server.answers.view_answers import (
     FailedCheck,
     InFlight,
-    Status,
+    ReplicaStatus,
     latency,
     policies_in_force,
     rejections,
 )
+from server.http.health import Readiness
+from server.metrics.metrics import Metrics
+from server.runtime.cluster_runtime import ClusterRuntime
 
 # Pods in flight that are named.
 _MOST_NAMED = 20
@@ -36,18 +36,18 @@ def status_reader(
     metrics: Metrics,
     cluster: ClusterRuntime | None,
     now: Callable[[], Timestamp] = Timestamp.now,
-) -> Callable[[], Status]:
+) -> Callable[[], ReplicaStatus]:
     """A function that reads the status of a server; `cluster` is None if none is watched."""
     started = _second(now())
 
-    def read() -> Status:
+    def read() -> ReplicaStatus:
         failing = [
             FailedCheck(check.name, check.failure, check.is_warning)
             for check in readiness()
             if check.failure
         ]
         registry = engine.registry
-        return Status(
+        return ReplicaStatus(
             replica=replica,
             version=version,
             at=_second(now()),

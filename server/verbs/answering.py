@@ -16,9 +16,9 @@ from aiohttp import web
 from engine.decision.preemption import Victims
 from engine.decision.verdict import Decision, Scores
 from engine.errors import BriefWaitError, DeadlineExceededError
-from server.bodies import BodyReader, refuse_encoded
 from server.call import CallRecord
 from server.errors import CallFailure, Outcome, RequestError
+from server.http.bodies import BodyReader, refuse_encoded
 from server.settings import MEBIBYTE, Settings
 
 # A request that is read this soon after a long decision may have arrived during it.

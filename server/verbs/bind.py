@@ -19,7 +19,7 @@ from server.verbs.answering import json_response
 from server.wire import BIND, decode
 
 
-class Binder(Protocol):
+class PodBinder(Protocol):
     """A client of the API server that binds pods."""
 
     async def bind(self, binding: Binding, deadline: float) -> None:
@@ -42,7 +42,7 @@ async def not_offered(_request: web.Request, call: CallRecord) -> web.Response:
 class BindVerb:
     """The verb bind. Every refusal is a text in `Error`: without one, the pod is bound (C44)."""
 
-    def __init__(self, binder: Binder) -> None:
+    def __init__(self, binder: PodBinder) -> None:
         self._binder = binder
 
     def decide(self, body: bytes, call: CallRecord) -> Awaitable[bytes]:

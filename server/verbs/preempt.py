@@ -88,13 +88,13 @@ class _MetaVictims(Struct, rename="pascal"):
     violations: int | None = field(name="NumPDBViolations", default=None)
 
 
-class _Args(Struct, rename="pascal"):
+class _PreemptionArgs(Struct, rename="pascal"):
     pod: Raw = Raw()
     node_name_to_victims: dict[str, _PodVictims | None] | None = None
     node_name_to_meta_victims: dict[str, _MetaVictims | None] | None = None
 
 
-_ARGS = msgspec.json.Decoder(_Args)
+_ARGS = msgspec.json.Decoder(_PreemptionArgs)
 _ENCODER = msgspec.json.Encoder()
 
 

@@ -7,7 +7,7 @@ import sys
 
 from aiohttp import web
 
-from server.running import runner_options
+from server.http.sockets import runner_options
 from server.settings import Settings
 
 _KEY = b'"NodeNames":'

@@ -28,13 +28,13 @@ from engine.counting.in_flight_pods import DEFAULT_SCHEDULERS
 from engine.decision.recent_answers import RejectedPods
 from engine.engine import Engine
 from engine.objects.codec import ObjectCodec
-from grammar.schema import load_schema
+from grammar.meaning.schema import load_schema
+from server.admission.checking_process import CheckingProcess
 from server.api_failures import ApiFailures
-from server.checking import CheckingProcess
-from server.metrics import Metrics
-from server.runtime.cluster import Access, open_cluster
+from server.metrics.metrics import Metrics
+from server.runtime.cluster_runtime import Access, open_cluster
 from server.runtime.observers import LogObserver
-from server.runtime.policies import Policies
+from server.runtime.policies import PolicyReader
 from server.runtime.reloader import PolicyReloader
 from server.supervisor import Supervisor
 from tests.benchmarks.cluster_server import pod_lines
@@ -67,7 +67,7 @@ class Measured:
         self._log = logging.getLogger("benchmark")
         self._schema = load_schema()
         process = CheckingProcess(self._schema)
-        self._policies = Policies([folder / "room.policy"], self._schema, self._log, process)
+        self._policies = PolicyReader([folder / "room.policy"], self._schema, self._log, process)
         self._enforced = self._policies.read(None)
         assert self._enforced.in_force.policies
         self._http = aiohttp.ClientSession()

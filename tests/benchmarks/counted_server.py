@@ -19,7 +19,7 @@ def main() -> None:
     # Under valgrind everything takes thirty times as long, and brief work would be charged.
     time.thread_time = repeat(0.0).__next__
     with suppress(ImportError):  # of an older program
-        from server import state_metrics  # noqa: PLC0415
+        from server.metrics import state_metrics  # noqa: PLC0415
 
         state_metrics.LOOK_SECONDS = math.inf
     sys.argv = ["placet", *sys.argv[1:]]

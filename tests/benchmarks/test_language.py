@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from engine.program.policy_compiler import compile_policy
-from grammar.schema import load_schema
-from grammar.source import Source
+from grammar.meaning.schema import load_schema
+from grammar.tree.source import Source
 from policies.validation import check_source
 from tests.benchmarks.race import ROOT, RaceResult, race
 from tests.benchmarks.results import AtLeast, AtMost, Record

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from cli.demo.cluster import NODE_NAMES
+from cli.demo.demo_cluster import NODE_NAMES
 from cli.demo.question import POD
 from tests.cli.test_serve import serving, until
 

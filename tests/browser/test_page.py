@@ -11,7 +11,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
-from cli.demo.cluster import demo_cluster
+from cli.demo.demo_cluster import demo_cluster
 from tests.browser.conftest import Demo, picture
 from tests.browser.editing import write
 

@@ -1,8 +1,9 @@
 """Vendor: brings the libraries of the page from npm: `make vendor`, with versions and hashes.
 
-`server/ui/vendor/versions.json` says what is there. Another version is written into PACKAGES here.
-npm checks the integrity that its registry names, and this script the one that is written here.
-The parts of the editor are joined to one file by esbuild, whose program is for Linux on x86-64.
+`server/view/ui/vendor/versions.json` says what is there. Another version is written into PACKAGES
+here. npm checks the integrity that its registry names, and this script the one that is written
+here. The parts of the editor are joined to one file by esbuild, whose program is for Linux on
+x86-64.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-FOLDER = Path(__file__).parents[2] / "server" / "ui" / "vendor"
+FOLDER = Path(__file__).parents[2] / "server" / "view" / "ui" / "vendor"
 VERSIONS = FOLDER / "versions.json"
 
 

@@ -5,8 +5,8 @@ import io
 import pytest
 
 from cli.render import Finding, render, wants_colour
-from grammar.diagnostics import Diagnostic
-from grammar.source import Source, Span
+from grammar.messages.diagnostics import Diagnostic
+from grammar.tree.source import Source, Span
 
 
 class Terminal(io.StringIO):

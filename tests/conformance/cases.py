@@ -12,14 +12,14 @@ from typing import Any
 from engine.program.compiler import Compiler
 from engine.program.fast_paths import FAST_PATHS
 from engine.program.frame import Frame
-from grammar.ast import Expr
-from grammar.checker import Checker
-from grammar.environment import Environment
-from grammar.errors import EvaluationError
-from grammar.evaluator import evaluate
-from grammar.parser import parse_expression
-from grammar.source import Source
-from grammar.types import DYN, Type, list_of, map_of, optional_of
+from grammar.checker.expression_checker import Checker
+from grammar.meaning.environment import Environment
+from grammar.meaning.evaluator import evaluate
+from grammar.syntax.parser import parse_expression
+from grammar.tree.ast import Expr
+from grammar.tree.source import Source
+from grammar.tree.types import DYN, Type, list_of, map_of, optional_of
+from grammar.values.errors import EvaluationError
 from grammar.values.ip import parse_cidr, parse_ip
 from grammar.values.kinds import TypeValue, kind
 from grammar.values.maps import build, key_values

@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from grammar.environment import FUNCTIONS
-from grammar.types import (
+from grammar.meaning.environment import FUNCTIONS
+from grammar.tree.types import (
     BOOL,
     CIDR,
     DOUBLE,

@@ -10,13 +10,13 @@ from typing import Any
 from engine.program.compiler import Compiler
 from engine.program.fast_paths import FAST_PATHS
 from engine.program.frame import Frame
-from grammar.ast import Expr
-from grammar.checker import Checker
-from grammar.environment import Environment
-from grammar.errors import EvaluationError
-from grammar.evaluator import evaluate
-from grammar.parser import parse_expression
-from grammar.source import Source
+from grammar.checker.expression_checker import Checker
+from grammar.meaning.environment import Environment
+from grammar.meaning.evaluator import evaluate
+from grammar.syntax.parser import parse_expression
+from grammar.tree.ast import Expr
+from grammar.tree.source import Source
+from grammar.values.errors import EvaluationError
 from grammar.values.kinds import TypeValue, kind
 from grammar.values.maps import key_values
 from grammar.values.named_formats import Format

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from grammar.environment import FUNCTIONS
-from grammar.types import DURATION, Overload
+from grammar.meaning.environment import FUNCTIONS
+from grammar.tree.types import DURATION, Overload
 from tests.differential.differences import PAGE, RULES, Case, Row, rows
 from tests.differential.expressions import VARIABLES, Generator
 from tests.differential.here import NO_VALUE, Here, read, same

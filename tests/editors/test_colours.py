@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from grammar.parser import _lark, keywords
-from grammar.source import Source
+from grammar.syntax.parser import _lark, keywords
+from grammar.tree.source import Source
 from tests.editors.textmate import Piece, TextMate
 
 ROOT = Path(__file__).parents[2]

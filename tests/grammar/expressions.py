@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from grammar.environment import Environment
-from grammar.evaluator import evaluate
-from grammar.parser import parse_expression
-from grammar.source import Source
-from grammar.types import DYN
+from grammar.meaning.environment import Environment
+from grammar.meaning.evaluator import evaluate
+from grammar.syntax.parser import parse_expression
+from grammar.tree.source import Source
+from grammar.tree.types import DYN
 
 NOTHING: Mapping[str, object] = MappingProxyType({})
 

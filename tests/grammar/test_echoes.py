@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from grammar.schema import load_schema
-from grammar.source import Source
+from grammar.meaning.schema import load_schema
+from grammar.tree.source import Source
 from policies.validation import check_source
 
 

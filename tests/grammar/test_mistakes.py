@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 import yaml
 
-from cli.testing.runner import Runner, collect
-from grammar.diagnostics import Diagnostic, mend, plain
-from grammar.schema import Schema, load_schema
-from grammar.source import Source
+from cli.policy_tests.runner import Runner, collect
+from grammar.meaning.schema import Schema, load_schema
+from grammar.messages.diagnostics import Diagnostic, mend, plain
+from grammar.tree.source import Source
 from policies.validation import Validator, check_source
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "mistakes.yaml"

@@ -7,11 +7,11 @@ from typing import NamedTuple
 import pytest
 
 from grammar.checks.cluster_costs import UNKNOWN_SIZE
-from grammar.schema import load_schema
-from grammar.source import Source
+from grammar.meaning.schema import load_schema
+from grammar.tree.source import Source
 from policies.admission import Examiner, changes_spec, check_new, check_object, lines
 from policies.manifests import additions
-from policies.resource import Spec, Target
+from policies.resource import BoundedTarget, Spec
 from policies.validation import Validation, Validator
 from tests.support.builders import Object, raw
 from tests.support.manifests import on_wanted, placement_policy
@@ -139,7 +139,7 @@ def test_what_cannot_be_read_is_another() -> None:
 def test_additions_are_the_defaults_of_the_structs() -> None:
     value = placement_policy({"podSelector": {}, "policy": {"targetSize": 1}, "weight": None})
     made = {each.path: each.value for each in additions(value)}
-    spec, target = Spec(), Target(targetSize=1)
+    spec, target = Spec(), BoundedTarget(targetSize=1)
     assert made == {
         "/spec/weight": spec.weight,
         "/spec/enforcementMode": spec.enforcementMode,

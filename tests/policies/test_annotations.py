@@ -3,8 +3,8 @@
 import pytest
 
 from engine.program.needs import named_annotations, needs
-from grammar.parser import parse_file
-from grammar.source import Source
+from grammar.syntax.parser import parse_file
+from grammar.tree.source import Source
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from engine.engine import Engine
 from engine.objects.codec import ObjectCodec
 from engine.program.needs import needs
 from engine.program.policy_compiler import compile_policy
-from grammar.source import Source
+from grammar.tree.source import Source
 from grammar.values.cards import TAKEN
 from grammar.values.time import Timestamp
 from policies.validation import Validator

@@ -2,8 +2,8 @@
 
 import pytest
 
-from grammar.schema import Schema, load_schema
-from grammar.source import Source
+from grammar.meaning.schema import Schema, load_schema
+from grammar.tree.source import Source
 from policies.validation import InForce, Validator, succeed
 
 

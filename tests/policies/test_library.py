@@ -11,10 +11,10 @@ import pytest
 
 from cli.main import main
 from engine.decision.preemption import Victims
-from grammar.parser import parse_file
-from grammar.printer import format_file, print_parameter
-from grammar.schema import load_schema
-from grammar.source import Source
+from grammar.meaning.schema import load_schema
+from grammar.syntax.parser import parse_file
+from grammar.tree.printer import format_file, print_parameter
+from grammar.tree.source import Source
 from policies.loader import is_test_file, library_sources, load
 from policies.validation import Validator, check_source
 from tests.support.builders import node, pod, raw

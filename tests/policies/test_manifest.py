@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from grammar.diagnostics import Diagnostic
-from grammar.schema import load_schema
+from grammar.meaning.schema import load_schema
+from grammar.messages.diagnostics import Diagnostic
 from policies.admission import check_object
-from policies.manifests import Read
+from policies.manifest_text import object_page
+from policies.manifests import ManifestReading
 from policies.manifests import manifest_from as read_manifest
-from policies.page import object_page
-from policies.resource import ClusterPlacementPolicy, PlacementPolicy, Target
+from policies.resource import BoundedTarget, ClusterPlacementPolicy, PlacementPolicy
 from tests.support.builders import Object, raw
 from tests.support.manifests import (
     GROUP,
@@ -24,7 +24,7 @@ from tests.support.manifests import (
 GOOD = on_wanted("40%")
 
 
-def manifest_from(value: object, *, stored: bool = False) -> Read:
+def manifest_from(value: object, *, stored: bool = False) -> ManifestReading:
     return read_manifest(value, object_page("object", ""), stored=stored)
 
 
@@ -46,7 +46,9 @@ def test_target_has_two_names_in_both_versions(version: str, field: str) -> None
     read = manifest_from(placement_policy(spec, version=version))
     assert read.diagnostics == ()
     assert read.manifest is not None
-    assert read.manifest.spec.target == Target(targetSize=3, action="MustNot", bound="Exactly")
+    assert read.manifest.spec.target == BoundedTarget(
+        targetSize=3, action="MustNot", bound="Exactly"
+    )
 
 
 def test_what_is_left_out_has_a_default() -> None:
@@ -55,7 +57,7 @@ def test_what_is_left_out_has_a_default() -> None:
     assert isinstance(manifest, PlacementPolicy)
     assert (manifest.spec.weight, manifest.spec.enforcementMode) == (101, "BestEffort")
     assert manifest.spec.failurePolicy == "Fail"
-    assert manifest.spec.target == Target(targetSize="40%", action="Must", bound="Exactly")
+    assert manifest.spec.target == BoundedTarget(targetSize="40%", action="Must", bound="Exactly")
 
 
 def test_object_of_the_api_server_is_taken_whole() -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from cli.main import main
-from grammar.schema import Schema, load_schema
-from grammar.source import Source
+from grammar.meaning.schema import Schema, load_schema
+from grammar.tree.source import Source
 from policies.crds import texts
 from policies.loader import load
 from policies.validation import CheckedFile, check_source

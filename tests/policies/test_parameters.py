@@ -8,11 +8,11 @@ from collections.abc import Iterator
 import pytest
 
 from engine.program.policy_compiler import compile_policy
+from grammar.checker.policy_checker import Checked
 from grammar.checks.cluster_costs import UNKNOWN_SIZE
-from grammar.clauses import Share
-from grammar.policy_checker import Checked
-from grammar.schema import load_schema
-from grammar.source import Source
+from grammar.meaning.schema import load_schema
+from grammar.tree.clauses import Share
+from grammar.tree.source import Source
 from policies.admission import check_object, check_stored, lines
 from policies.validation import CheckedFile, Validation, Validator
 from tests.support.engines import SCHEMA

@@ -14,8 +14,8 @@ import pytest
 
 from engine.decision.preemption import Victims
 from engine.decision.verdict import Feasible
-from grammar.diagnostics import Diagnostic
-from grammar.source import Source
+from grammar.messages.diagnostics import Diagnostic
+from grammar.tree.source import Source
 from grammar.values.time import Timestamp
 from policies.validation import Validator, check_source
 from tests.support.builders import Object, controller, node, pod, raw

@@ -9,7 +9,7 @@ from engine.decision.registry import Registry
 from engine.decision.verdict import Feasible
 from engine.engine import Engine
 from engine.program.policy_compiler import compile_policy
-from grammar.source import Source
+from grammar.tree.source import Source
 from policies.validation import Validation, Validator
 from tests.support.builders import node, pod, raw
 from tests.support.engines import CODEC, SCHEMA, Fixed, Silent, snapshot_of

@@ -11,11 +11,11 @@ from engine.objects.codec import ObjectCodec
 from engine.program.frame import Frame, unhurried
 from engine.program.policy_compiler import compile_policy
 from engine.program.program import Program
-from grammar.errors import EvaluationError
-from grammar.parser import parse_file
-from grammar.printer import format_file
-from grammar.schema import Schema, load_schema
-from grammar.source import Source
+from grammar.meaning.schema import Schema, load_schema
+from grammar.syntax.parser import parse_file
+from grammar.tree.printer import format_file
+from grammar.tree.source import Source
+from grammar.values.errors import EvaluationError
 from grammar.values.time import Timestamp
 from policies.validation import CheckedFile, check_source
 from tests.support.engines import snapshot_of

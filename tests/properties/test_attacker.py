@@ -16,7 +16,7 @@ from engine.program.policy_time import (
     NAMESPACE_SHARE,
     PolicyTimes,
 )
-from grammar.source import Source
+from grammar.tree.source import Source
 from policies.validation import check_source
 from tests.support.attacker import KINDS, HostilePolicy, hostile_policies
 from tests.support.builders import node, pod, raw

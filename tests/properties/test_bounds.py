@@ -15,12 +15,12 @@ from engine.cache.node_table import NodeView
 from engine.counting.count_clauses import CountClauses
 from engine.objects.peer import Peer
 from engine.program.policy_compiler import compile_policy
-from grammar.ast import Expr
-from grammar.clauses import CountingClause, Limit, Share, Spread
-from grammar.errors import EvaluationError
-from grammar.evaluator import evaluate
-from grammar.policy_checker import Checked
-from grammar.source import Source
+from grammar.checker.policy_checker import Checked
+from grammar.meaning.evaluator import evaluate
+from grammar.tree.ast import Expr
+from grammar.tree.clauses import CountingClause, Limit, Share, Spread
+from grammar.tree.source import Source
+from grammar.values.errors import EvaluationError
 from policies.validation import check_source
 from tests.engine.counting.helpers import Counting, counting_of
 from tests.properties import strategies

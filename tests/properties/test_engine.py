@@ -17,9 +17,9 @@ from engine.decision.verdict import Failed, Feasible, Rejected, Verdict
 from engine.engine import Engine
 from engine.errors import EngineError
 from engine.program.policy_compiler import compile_policy
-from grammar.parser import parse_file
-from grammar.policy_checker import Checked, check_policy
-from grammar.source import Source
+from grammar.checker.policy_checker import Checked, check_policy
+from grammar.syntax.parser import parse_file
+from grammar.tree.source import Source
 from grammar.values.time import Timestamp
 from tests.properties import strategies
 from tests.support.builders import raw

@@ -16,7 +16,7 @@ from engine.decision.verdict import Failed, Feasible
 from engine.engine import Engine
 from engine.objects.peer import key_of
 from engine.program.policy_compiler import compile_policy
-from grammar.policy_checker import Checked
+from grammar.checker.policy_checker import Checked
 from grammar.values.time import Timestamp
 from tests.properties import strategies
 from tests.properties.test_engine import checked, texts

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grammar.parser import parse_file
-from grammar.printer import format_file
-from grammar.source import Source
+from grammar.syntax.parser import parse_file
+from grammar.tree.printer import format_file
+from grammar.tree.source import Source
 from tests.properties import strategies
 from tests.support.examples import examples
 

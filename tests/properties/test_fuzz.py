@@ -18,7 +18,7 @@ from tests.properties.fuzzing import Pipeline
 from tests.support.examples import examples
 
 PIPELINE = Pipeline()
-GRAMMAR = files("grammar").joinpath("policy.lark").read_text(encoding="utf-8")
+GRAMMAR = files("grammar.syntax").joinpath("policy.lark").read_text(encoding="utf-8")
 WORDS = sorted(set(re.findall(r"^[A-Z]+\.5: /([a-z]+)", GRAMMAR, re.MULTILINE)))
 SIGNS = "{ } ( ) [ ] , : . .. ? ! + - * / % < <= == != && || = .? [?".split()
 TOKENS = [

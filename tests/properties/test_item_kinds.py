@@ -13,10 +13,10 @@ from engine.program.compiler import Compiler
 from engine.program.fast_paths import FAST_PATHS
 from engine.program.frame import Frame
 from engine.program.item_kinds import LOOPED
-from grammar.checker import Checker
-from grammar.evaluator import evaluate
-from grammar.parser import parse_expression
-from grammar.source import Source
+from grammar.checker.expression_checker import Checker
+from grammar.meaning.evaluator import evaluate
+from grammar.syntax.parser import parse_expression
+from grammar.tree.source import Source
 from tests.properties import strategies
 from tests.properties.test_fast_paths import ENVIRONMENT, NOW, outcome
 from tests.support.builders import raw

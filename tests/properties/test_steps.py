@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 from engine.program.compiler import Compiler
 from engine.program.fast_paths import FAST_PATHS
 from engine.program.frame import Frame
-from grammar.checker import Checker
-from grammar.environment import FUNCTIONS, Environment
-from grammar.errors import EvaluationError
-from grammar.evaluator import evaluate
-from grammar.parser import parse_expression
-from grammar.policy_checker import VARIABLES
-from grammar.source import Source
-from grammar.steps import USUAL, Estimator
-from grammar.types import Overload, Type
+from grammar.checker.expression_checker import Checker
+from grammar.checker.policy_checker import VARIABLES
+from grammar.meaning.environment import FUNCTIONS, Environment
+from grammar.meaning.evaluator import evaluate
+from grammar.meaning.steps import USUAL, Estimator
+from grammar.syntax.parser import parse_expression
+from grammar.tree.source import Source
+from grammar.tree.types import Overload, Type
+from grammar.values.errors import EvaluationError
 from grammar.values.sizes import STEPS, Size, deep
 from grammar.values.time import Timestamp
 from tests.support.engines import SCHEMA

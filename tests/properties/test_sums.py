@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from engine.program.policy_compiler import compile_policy
-from grammar.clauses import Limit
-from grammar.errors import EvaluationError
-from grammar.evaluator import evaluate
-from grammar.policy_checker import Checked
+from grammar.checker.policy_checker import Checked
+from grammar.meaning.evaluator import evaluate
+from grammar.tree.clauses import Limit
+from grammar.values.errors import EvaluationError
 from grammar.values.quantity import Quantity
 from tests.engine.counting.helpers import Counting, Reports, counting_of
 from tests.support.builders import Object, node, pod, raw

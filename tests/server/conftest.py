@@ -11,7 +11,7 @@ import pytest
 from aiohttp.test_utils import TestClient
 from pytest_aiohttp import AiohttpClient, AiohttpServer
 
-from server.running import runner_options
+from server.http.sockets import runner_options
 from tests.support.certificates import Keyring
 from tests.support.served import Parts, Served, serving
 

@@ -8,7 +8,7 @@ import pytest
 
 from engine.errors import ApiError, ApiUnreachableError, EngineError, why
 from server.api_failures import ApiFailures
-from server.health import Check
+from server.http.health import Check
 
 WORK, REFUSED, BROKEN = "watch nodes", "cannot watch nodes: refused", "cannot watch nodes: broken"
 

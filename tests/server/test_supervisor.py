@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from engine.errors import ApiUnreachableError
-from server.health import Check
+from server.http.health import Check
 from server.supervisor import STEADY_SECONDS, Supervisor, end
 
 LOG = logging.getLogger("placet.test")

@@ -19,8 +19,8 @@ from engine.cache.cache import Cache
 from engine.cache.names import NameIndex
 from engine.cache.node_table import UNKNOWN_ROW, NodeTable, NodeView, view
 from engine.cache.snapshot import ENDED, Snapshot
-from engine.decision.call import Observer
 from engine.decision.registry import Registry
+from engine.decision.verb_call import Observer
 from engine.engine import Engine
 from engine.objects.codec import Namespace, Node, ObjectCodec
 from engine.objects.peer import Controller, Peer, key_of, labelled, root_of, rooted
@@ -28,10 +28,10 @@ from engine.program.frame import CheckDeadline, Evaluation, Frame, Report, Repor
 from engine.program.policy_compiler import compile_policy
 from engine.program.policy_time import CallTime
 from engine.program.program import Program
-from grammar.errors import EvaluationError
-from grammar.policy_checker import Checked
-from grammar.schema import load_schema
-from grammar.source import Source
+from grammar.checker.policy_checker import Checked
+from grammar.meaning.schema import load_schema
+from grammar.tree.source import Source
+from grammar.values.errors import EvaluationError
 from grammar.values.time import Timestamp
 from policies.validation import check_source
 from tests.support.builders import CREATED, Object, raw

@@ -13,11 +13,11 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric
 
 from engine.decision.journal import Journal
+from server.answers.view_answers import InFlight, PolicyInForce, ReplicaStatus
 from server.call import CallRecord, ReviewedObject
-from server.metrics import Metrics
+from server.metrics.metrics import Metrics
+from server.metrics.state_metrics import StateMetrics
 from server.settings import Settings
-from server.state_metrics import StateMetrics
-from server.view_answers import InFlight, PolicyInForce, Status
 from tests.support.view_server import status_of
 
 RESOURCE = {
@@ -44,7 +44,7 @@ CARDS = {
 }
 
 
-def full_status(replica: str = "placet-0") -> Status:
+def full_status(replica: str = "placet-0") -> ReplicaStatus:
     """A status with something of everything."""
     plain = status_of(replica, Journal())
     (policy,) = plain.policies
@@ -64,7 +64,7 @@ def full_status(replica: str = "placet-0") -> Status:
     )
 
 
-async def look(state: StateMetrics, status: Callable[[], Status]) -> None:
+async def look(state: StateMetrics, status: Callable[[], ReplicaStatus]) -> None:
     """Have the metrics look at the status once."""
     looking = asyncio.create_task(state.follow(status))
     await asyncio.sleep(0)

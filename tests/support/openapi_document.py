@@ -5,7 +5,7 @@ from typing import Any
 
 import yaml
 
-from server.api_description import description
+from server.view.api_description import description
 
 
 class _Dumper(yaml.SafeDumper):

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from grammar.ast import Expr
-from grammar.clauses import Bounds, Filter, Policy, Score
-from grammar.environment import Environment
-from grammar.errors import EvaluationError, MissingError
-from grammar.evaluator import evaluate
-from grammar.policy_checker import Checked
+from grammar.checker.policy_checker import Checked
+from grammar.meaning.environment import Environment
+from grammar.meaning.evaluator import evaluate
+from grammar.tree.ast import Expr
+from grammar.tree.clauses import Bounds, Filter, Policy, Score
+from grammar.values.errors import EvaluationError, MissingError
 
 
 @dataclass(frozen=True, slots=True)

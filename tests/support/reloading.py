@@ -1,4 +1,4 @@
-"""A PolicyReloader over a view, built as `server.runtime.serve` builds it."""
+"""A PolicyReloader over a view, built as `server.runtime.server_runtime` builds it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from engine.cache.informers import Needs
 from engine.engine import Engine
 from engine.objects.codec import ObjectCodec
 from engine.objects.request_pod import NO_EXEMPTIONS, Exemptions
-from grammar.schema import Schema
+from grammar.meaning.schema import Schema
 from server.runtime.observers import LogObserver
-from server.runtime.policies import Policies
+from server.runtime.policies import PolicyReader
 from server.runtime.reloader import ClusterSource, PolicyReloader
 from tests.support.served import PROCESSES
 
@@ -28,7 +28,7 @@ def reloader_of(
     clock: Callable[[], float] = time.monotonic,
 ) -> PolicyReloader:
     """The reloader of these policy files; `open_view` opens the view for what they read."""
-    policies = Policies(paths, schema, log, PROCESSES[0], clock)
+    policies = PolicyReader(paths, schema, log, PROCESSES[0], clock)
     view = open_view(policies.read({}).needs)
     objects = view.policies()
     enforced = policies.read(objects)

@@ -14,11 +14,11 @@ from prometheus_client import CollectorRegistry
 from trustme import LeafCert
 
 from policies.admission import Examiner
-from server.metrics import Metrics
-from server.running import listening
+from server.http.sockets import listening
+from server.http.tls import Credentials
+from server.metrics.metrics import Metrics
 from server.settings import Settings, TlsFiles
 from server.supervisor import Supervisor
-from server.tls import Credentials
 from tests.support.served import LOG, Answer, Parts, names_request
 
 

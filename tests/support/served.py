@@ -18,16 +18,16 @@ from prometheus_client import CollectorRegistry
 
 from engine.cluster.binding import Binding
 from engine.errors import RefusedError
-from grammar.schema import load_schema
+from grammar.meaning.schema import load_schema
 from policies.admission import Examiner
-from server.admission import Tell
+from server.admission.checking_process import CheckingProcess
+from server.admission.webhooks import Tell
 from server.app import create_app
-from server.checking import CheckingProcess
-from server.health import Check
-from server.metrics import Metrics
-from server.running import Shutdown, listening
+from server.http.health import Check
+from server.http.sockets import Shutdown, listening
+from server.metrics.metrics import Metrics
 from server.settings import Settings
-from server.verbs.bind import Binder
+from server.verbs.bind import PodBinder
 from tests.support.table_decider import TableDecider
 
 LOG = logging.getLogger("placet")
@@ -76,7 +76,7 @@ class Parts:
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
     checks: Sequence[Check] = ()
     cluster_size: int | None = None
-    binder: Binder | None = field(default_factory=RefusingBinder)
+    binder: PodBinder | None = field(default_factory=RefusingBinder)
     examiner: Examiner | None = None
     shutdown: Shutdown = field(default_factory=Shutdown)
     scheduler: str = "placet"

@@ -17,28 +17,26 @@ from prometheus_client import CollectorRegistry
 
 from engine.cache.informers import Needs
 from engine.decision.journal import Journal
-from engine.decision.registry import Registry
+from engine.enforced import EnforcedPolicies, enforced
 from engine.engine import Engine
 from engine.errors import EngineError
-from engine.program.policy_compiler import compile_policy
 from grammar.checks.cluster_costs import UNKNOWN_SIZE
-from grammar.policy_checker import Checked
-from grammar.source import Source
-from policies.admission import CheckedObject, check_stored
-from policies.validation import CheckedFile, InForce, Validation, Validator, succeed
-from server.bodies import ByteBudget
-from server.checking import CheckingProcess
-from server.connections import Connections
-from server.drafts import Drafts
-from server.explaining import Explainer
+from grammar.tree.source import Source
+from policies.admission import check_stored
+from policies.validation import Validator
+from server.admission.checking_process import CheckingProcess
+from server.answers.view_answers import ClauseRejections, Latency, PolicyInForce, ReplicaStatus
+from server.http.bodies import ByteBudget
+from server.http.connections import Connections
+from server.http.sockets import CONNECTIONS, listening
 from server.log_limit import LimitedLog
-from server.metrics import Metrics
-from server.policy_states import PolicyStates
-from server.running import CONNECTIONS, listening
+from server.metrics.metrics import Metrics
 from server.settings import Settings
-from server.view import View, view_app
-from server.view_answers import ClauseRejections, Latency, PolicyInForce, Status
-from server.z_pages import ZPages
+from server.view.drafts import Drafts
+from server.view.explaining import Explainer
+from server.view.policy_states import PolicyStates
+from server.view.view import View, view_app
+from server.view.z_pages import ZPages
 from tests.support.builders import node
 from tests.support.engines import CODEC, SCHEMA, Known, Silent, cache_of
 
@@ -46,8 +44,8 @@ AT = "2026-11-21T12:00:00Z"
 PROTOCOL = "v4.channel.k8s.io"
 
 
-def status_of(replica: str, journal: Journal) -> Status:
-    return Status(
+def status_of(replica: str, journal: Journal) -> ReplicaStatus:
+    return ReplicaStatus(
         replica=replica,
         version="1.2.3",
         at=AT,
@@ -87,29 +85,12 @@ class Cluster:
     bodies: Mapping[str, bytes] = field(default_factory=dict)
     parts: Sequence[bytes] = ()
 
-    @property
-    def texts(self) -> Sequence[CheckedFile]:
-        return self.validation.files
-
-    @property
-    def policies(self) -> Sequence[Checked]:
-        return self.in_force.policies
-
     @cached_property
-    def validation(self) -> Validation:
-        checked = [o.file for o in self.objects.values()]
-        return Validator(SCHEMA).validate([Source("p.policy", self.text)], checked)
-
-    @cached_property
-    def in_force(self) -> InForce:
-        return succeed(InForce(), self.validation)
-
-    @cached_property
-    def objects(self) -> Mapping[str, CheckedObject]:
-        return {
-            name: check_stored(name, raw, SCHEMA, UNKNOWN_SIZE).checked
-            for name, raw in self.bodies.items()
-        }
+    def enforced(self) -> EnforcedPolicies:
+        stored = {n: check_stored(n, raw, SCHEMA, UNKNOWN_SIZE) for n, raw in self.bodies.items()}
+        files = [each.checked.file for each in stored.values()]
+        validation = Validator(SCHEMA).validate([Source("p.policy", self.text)], files)
+        return enforced(validation, stored)
 
     async def pod(self, namespace: str, name: str) -> bytes | None:
         if self.failure is not None:
@@ -131,26 +112,28 @@ class Parts:
     replica: str = "placet-0"
     cluster: Cluster = field(default_factory=Cluster)
     ending: bool = False
-    status: Callable[[str, Journal], Status] = status_of
+    status: Callable[[str, Journal], ReplicaStatus] = status_of
     process: CheckingProcess = field(default_factory=lambda: CheckingProcess(SCHEMA))
 
     @cached_property
     def engine(self) -> Engine:
         if self.cluster.engine is not None:
             return self.cluster.engine
-        registry = Registry(map(compile_policy, self.cluster.policies))
+        registry = self.cluster.enforced.registry
         return Engine(registry, Known(cache_of([node("n")])), CODEC, Silent(), journal=self.journal)
 
 
 def explainer_of(parts: Parts) -> Explainer:
     cluster = parts.cluster
-    return Explainer(parts.replica, parts.engine, parts.journal, cluster, SCHEMA, lambda: cluster)
+    return Explainer(
+        parts.replica, parts.engine, parts.journal, cluster, SCHEMA, lambda: cluster.enforced
+    )
 
 
 def states_of(parts: Parts) -> PolicyStates:
     cluster = parts.cluster
     return PolicyStates(
-        parts.replica, parts.engine, parts.journal, lambda: cluster, lambda: cluster.bodies
+        parts.replica, parts.engine, parts.journal, lambda: cluster.enforced, lambda: cluster.bodies
     )
 
 
@@ -180,7 +163,7 @@ def view_over(parts: Parts) -> web.Application:
         Drafts(
             parts.replica,
             parts.process,
-            lambda: parts.cluster,
+            lambda: parts.cluster.enforced,
             lambda: parts.cluster.bodies,
             parts.cluster.documents,
         ),

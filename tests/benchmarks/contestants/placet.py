@@ -20,9 +20,9 @@ from engine.objects.codec import ObjectCodec
 from engine.program.frame import Frame
 from engine.program.policy_compiler import compile_policy
 from engine.program.program import Program
-from grammar.errors import MissingError
-from grammar.schema import load_schema
-from grammar.source import Source
+from grammar.meaning.schema import load_schema
+from grammar.tree.source import Source
+from grammar.values.errors import MissingError
 from grammar.values.time import Timestamp
 from policies.validation import check_source
 from tests.benchmarks.contestants.loop import Rule, compete

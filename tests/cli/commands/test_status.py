@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from engine.decision.journal import Journal
-from server.view_answers import FailedCheck, Status
+from server.answers.view_answers import FailedCheck, ReplicaStatus
 from tests.cli.conftest import Placet
 from tests.cli.test_serve import serving
 from tests.support.every_metric import full_status
@@ -55,7 +55,7 @@ filter      2  1.0 ms  2.0 ms
 
 
 def test_what_fails_is_named(placet: Placet) -> None:
-    def failing(replica: str, journal: Journal) -> Status:
+    def failing(replica: str, journal: Journal) -> ReplicaStatus:
         checks = [
             FailedCheck("cluster", "not synced", warning=False),
             FailedCheck("api", "slow", warning=True),

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cli.repl.conversation import answer, print_replies
-from cli.repl.session import Origin, Session
+from cli.repl.session import ClusterOrigin, ReplSession
 from tests.cli import shop
 from tests.cli.conftest import folder, placet
 
@@ -27,17 +27,17 @@ Say = Callable[[str], Said]
 
 
 @pytest.fixture
-def session(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
+def session(folder: Path, monkeypatch: pytest.MonkeyPatch) -> ReplSession:
     """Four nodes and four pods; no policies, no pod and no node chosen."""
     monkeypatch.setenv("COLUMNS", "96")
     shop.write(folder)
-    made = Session()
-    made.open(Origin.files([Path("cluster.json")]))
+    made = ReplSession()
+    made.open(ClusterOrigin.files([Path("cluster.json")]))
     return made
 
 
 @pytest.fixture
-def say(session: Session, capsys: pytest.CaptureFixture[str]) -> Say:
+def say(session: ReplSession, capsys: pytest.CaptureFixture[str]) -> Say:
     def said(text: str) -> Said:
         given = answer(session, text)
         print_replies(given.replies)

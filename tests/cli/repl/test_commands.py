@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cli.repl.commands import COMMANDS
-from cli.repl.session import Session
+from cli.repl.session import ReplSession
 from tests.cli.repl.conftest import Say
 from tests.support.builders import kubectl_list, node, pod, raw
 
@@ -35,7 +35,7 @@ def test_files_are_loaded_one_after_the_other(say: Say, folder: Path) -> None:
     assert not said.failed
 
 
-def test_a_file_with_mistakes_is_not_taken(web: Say, session: Session, folder: Path) -> None:
+def test_a_file_with_mistakes_is_not_taken(web: Say, session: ReplSession, folder: Path) -> None:
     (folder / "bad.policy").write_text('cluster policy b { filter "a" { require node.x } }')
     said = web(":load bad.policy")
     assert said.err.startswith("error[P0102]: Node has no field `x`\n --> bad.policy:1:46")
@@ -43,7 +43,7 @@ def test_a_file_with_mistakes_is_not_taken(web: Say, session: Session, folder: P
 
 
 def test_reload_keeps_a_pod_and_a_node_that_still_exist(
-    web: Say, session: Session, folder: Path
+    web: Say, session: ReplSession, folder: Path
 ) -> None:
     web(":node n-2")
     web(":reload")
@@ -115,7 +115,7 @@ def test_an_impossible_command_gets_one_sentence_and_a_hint(
     assert said.err.count("\n") <= 2
 
 
-def test_without_a_cluster_the_hint_says_how_to_load_one(session: Session, say: Say) -> None:
+def test_without_a_cluster_the_hint_says_how_to_load_one(session: ReplSession, say: Say) -> None:
     session.cluster = None
     assert "= help: load one with `:cluster SNAPSHOT`, or begin with" in say("node.ready").err
     assert say(":node n-1").err == (

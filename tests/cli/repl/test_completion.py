@@ -2,12 +2,12 @@
 
 import pytest
 
-from cli.repl.completion import complete
-from cli.repl.session import Session
+from cli.repl.session import ReplSession
+from cli.repl.terminal import complete
 from tests.cli.repl.conftest import Say
 
 
-def offered(session: Session, text: str) -> list[str]:
+def offered(session: ReplSession, text: str) -> list[str]:
     """The line as it would be with each candidate."""
     return [f"{text[: found.start]}{found.text}" for found in complete(session, text)]
 
@@ -29,7 +29,7 @@ def offered(session: Session, text: str) -> list[str]:
     ],
     ids=lambda text: text if isinstance(text, str) else "",
 )
-def test_commands_and_what_they_take(session: Session, text: str, first: list[str]) -> None:
+def test_commands_and_what_they_take(session: ReplSession, text: str, first: list[str]) -> None:
     assert offered(session, text) == first
 
 
@@ -53,7 +53,9 @@ def test_commands_and_what_they_take(session: Session, text: str, first: list[st
     ],
     ids=lambda text: text if isinstance(text, str) else "",
 )
-def test_fields_keys_and_functions(session: Session, text: str, first: list[str] | None) -> None:
+def test_fields_keys_and_functions(
+    session: ReplSession, text: str, first: list[str] | None
+) -> None:
     found = offered(session, text)
     if first is None:
         assert found
@@ -87,7 +89,7 @@ def test_fields_keys_and_functions(session: Session, text: str, first: list[str]
     ids=lambda text: text if isinstance(text, str) else "",
 )
 def test_keys_and_values_are_those_of_the_cluster(
-    session: Session, text: str, lines: list[str]
+    session: ReplSession, text: str, lines: list[str]
 ) -> None:
     assert sorted(offered(session, text)) == sorted(lines)
 
@@ -111,7 +113,7 @@ def test_keys_and_values_are_those_of_the_cluster(
     ids=lambda text: text if isinstance(text, str) else "",
 )
 def test_words_are_those_that_the_grammar_accepts(
-    session: Session, text: str, words: list[str] | None
+    session: ReplSession, text: str, words: list[str] | None
 ) -> None:
     found = [candidate.text for candidate in complete(session, text)]
     if words is None:
@@ -120,13 +122,13 @@ def test_words_are_those_that_the_grammar_accepts(
         assert found == words
 
 
-def test_a_range_begins_with_a_word_or_an_expression(session: Session) -> None:
+def test_a_range_begins_with_a_word_or_an_expression(session: ReplSession) -> None:
     found = [c.text for c in complete(session, 'score "s" weight 1 { value 1 range ')]
     assert found[:2] == ["minmax", "rank"]
     assert {"node", "pod", "size("} <= set(found)
 
 
-def test_typed_names_are_offered(session: Session, say: Say) -> None:
+def test_typed_names_are_offered(session: ReplSession, say: Say) -> None:
     say("let spotty = node.ready")
     say("def spotted(r: string): bool = true")
     assert offered(session, "spot") == ["spotty", "spotted("]
@@ -135,13 +137,13 @@ def test_typed_names_are_offered(session: Session, say: Say) -> None:
     assert 'use "spots"' in offered(session, 'use "sp')
 
 
-def test_an_empty_line_offers_names_and_clauses(session: Session) -> None:
+def test_an_empty_line_offers_names_and_clauses(session: ReplSession) -> None:
     found = offered(session, "")
     assert {"node", "filter", "policy", "let"} <= set(found)
     assert "test" not in found
 
 
-def test_without_a_cluster_the_schema_is_still_there(session: Session) -> None:
+def test_without_a_cluster_the_schema_is_still_there(session: ReplSession) -> None:
     session.cluster = None
     assert offered(session, "node.lab") == ["node.labels"]
     assert offered(session, 'node.labels["') == []
@@ -159,7 +161,7 @@ def test_without_a_cluster_the_schema_is_still_there(session: Session) -> None:
         ('use "library/nothing" (', []),
     ],
 )
-def test_types_and_parameters(session: Session, text: str, first: list[str]) -> None:
+def test_types_and_parameters(session: ReplSession, text: str, first: list[str]) -> None:
     found = [candidate.text for candidate in complete(session, text)]
     assert [text for text in found if text in first] == first
     assert found or not first

@@ -3,7 +3,7 @@
 import pytest
 
 from cli.repl.conversation import answer, reading, unfinished
-from cli.repl.session import Session
+from cli.repl.session import ReplSession
 from tests.cli.repl.conftest import Say
 
 
@@ -135,10 +135,10 @@ def test_help_needs_no_colon(say: Say, word: str) -> None:
 
 
 @pytest.mark.parametrize("word", ["exit", "quit"])
-def test_the_words_of_other_programs_end_the_session(session: Session, word: str) -> None:
+def test_the_words_of_other_programs_end_the_session(session: ReplSession, word: str) -> None:
     assert answer(session, word).is_last
 
 
-def test_quit_gives_the_last_answer(session: Session) -> None:
+def test_quit_gives_the_last_answer(session: ReplSession) -> None:
     assert not answer(session, "1").is_last
     assert answer(session, ":quit").is_last

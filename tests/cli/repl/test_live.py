@@ -9,7 +9,7 @@ import pytest
 from cli.command import CommandError
 from cli.commands import repl
 from cli.repl.conversation import answer
-from cli.repl.session import Session
+from cli.repl.session import ReplSession
 from tests.support.builders import Object, controller, node, pod
 from tests.support.fake_api_server import Answer, FakeApiServer, fake_api_server
 from tests.support.kubeconfig import kubeconfig
@@ -23,8 +23,8 @@ def put(server: FakeApiServer, path: str, item: Object) -> None:
     server.put(path, item["metadata"]["name"], **fields)
 
 
-async def opened(server: FakeApiServer, folder: Path) -> Session:
-    session = Session()
+async def opened(server: FakeApiServer, folder: Path) -> ReplSession:
+    session = ReplSession()
     file = kubeconfig(folder / "kubeconfig", server.url, {"token": "static"})
     args = argparse.Namespace(kubeconfig=file, context=None)
     await asyncio.to_thread(repl.open_live, session, args)

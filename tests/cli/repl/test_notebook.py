@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from cli.repl.session import Session
+from cli.repl.session import ReplSession
 from tests.cli.repl.conftest import Say
 
 
@@ -42,7 +42,7 @@ def test_a_whole_policy_is_added_and_replaced(say: Say) -> None:
     assert "n-1       2     2.00" in say(":rank").out.splitlines()
 
 
-def test_an_error_changes_nothing(say: Say, session: Session) -> None:
+def test_an_error_changes_nothing(say: Say, session: ReplSession) -> None:
     say("let a = 1")
     say('filter "f" { require a == 1 }')
     before = session.notebook

@@ -8,7 +8,7 @@ import yaml
 
 from engine.cache.cluster_file import ClusterFileError, ClusterFileReader, Reading
 from engine.objects.codec import ObjectCodec
-from grammar.schema import load_schema
+from grammar.meaning.schema import load_schema
 from tests.support.builders import Object, controller, kubectl_list, namespace, node, pod
 
 CLUSTER = kubectl_list([node("n1"), node("n2"), pod("a", cpu="2", on="n1"), pod("b")])

@@ -20,8 +20,8 @@ from engine.engine import Engine
 from engine.errors import ApiUnreachableError, EngineError, RefusedError, WaitingError
 from engine.objects.codec import ObjectCodec
 from engine.program.policy_compiler import compile_policy
-from grammar.schema import load_schema
-from grammar.source import Source
+from grammar.meaning.schema import load_schema
+from grammar.tree.source import Source
 from policies.validation import check_source
 from tests.support import builders
 from tests.support.binding_api import BindingApi, Fault

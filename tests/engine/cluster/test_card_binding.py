@@ -19,7 +19,7 @@ from engine.decision.recent_answers import LastAnswers
 from engine.engine import Engine
 from engine.errors import ApiUnreachableError, EngineError, HandoverError, WaitingError
 from engine.objects.codec import ObjectCodec
-from grammar.schema import load_schema
+from grammar.meaning.schema import load_schema
 from grammar.values.cards import TAKEN, taken
 from tests.support import builders
 from tests.support.binding_api import BindingApi, Fault

@@ -11,7 +11,7 @@ import pytest
 import trustme
 
 from engine.cluster.client import connect
-from engine.cluster.configuration import Context, chosen_context, known_contexts
+from engine.cluster.connection_configuration import Context, chosen_context, known_contexts
 from engine.errors import ApiError, ApiUnreachableError, ClusterConfigurationError
 from tests.support.fake_api_server import FakeApiServer, fake_api_server
 from tests.support.kubeconfig import kubeconfig

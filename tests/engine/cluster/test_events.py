@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from engine.cluster.events import Event, Events, Regarding
+from engine.cluster.events import Events, PodEvent, Regarding
 from engine.errors import ApiError, ApiUnreachableError
 
 NOW = "2026-01-01T00:00:00.000000Z"
@@ -31,8 +31,8 @@ class Api:
         return b"{}"
 
 
-def news(note: str = "a", about: Regarding = POLICY) -> Event:
-    return Event(about, "Warning", "Conflicting", "Select", note)
+def news(note: str = "a", about: Regarding = POLICY) -> PodEvent:
+    return PodEvent(about, "Warning", "Conflicting", "Select", note)
 
 
 async def test_the_fields_of_an_event() -> None:

@@ -22,18 +22,18 @@ from engine.errors import (
     NotSentError,
     WaitingError,
 )
-from engine.objects.api_types import Condition
+from engine.objects.api_types import ObjectCondition
 from engine.objects.codec import ObjectCodec
 from engine.objects.peer import REQUEUE_CONDITION, Peer
 from engine.objects.request_pod import RequestPod, RequestPodReader
-from grammar.schema import load_schema
+from grammar.meaning.schema import load_schema
 from grammar.values.time import Timestamp
 from tests.support import builders
 
 CODEC = ObjectCodec(load_schema())
 NOW = "2026-01-01T00:00:00.000000Z"
 OURS = "0/1 nodes are available: 1 policy web: zone."
-UNSCHEDULABLE = Condition("PodScheduled", "False", "Unschedulable", message=OURS)
+UNSCHEDULABLE = ObjectCondition("PodScheduled", "False", "Unschedulable", message=OURS)
 
 
 @dataclass
@@ -221,8 +221,8 @@ async def test_at_most_twenty_per_second() -> None:
     "fields",
     [
         {"unscheduled": None},
-        {"unscheduled": Condition("PodScheduled", "False", "SchedulingGated")},
-        {"unscheduled": Condition("PodScheduled", "False", "SchedulerError", message=OURS)},
+        {"unscheduled": ObjectCondition("PodScheduled", "False", "SchedulingGated")},
+        {"unscheduled": ObjectCondition("PodScheduled", "False", "SchedulerError", message=OURS)},
         {"deletionTimestamp": Timestamp.parse(NOW)},
         {"uid": "another"},
     ],
@@ -277,7 +277,7 @@ async def test_pods_that_another_replica_rejected_are_noticed() -> None:
     [
         {"schedulerName": "foreign"},
         {"schedulerName": ""},
-        {"unscheduled": Condition("PodScheduled", "False", "Unschedulable")},
+        {"unscheduled": ObjectCondition("PodScheduled", "False", "Unschedulable")},
         {"unscheduled": replace(UNSCHEDULABLE, message="0/1 nodes: 1 Insufficient cpu.")},
     ],
     ids=["of-another-scheduler", "of-the-default-scheduler", "no-reason", "not-our-reason"],

@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from engine.cluster.status import Reported, with_times, write
+from engine.cluster.status_writer import Reported, with_times, write
 from engine.errors import ApiError, ApiUnreachableError
-from policies.resource import Condition, Status
+from policies.resource import PolicyStatus, StatusCondition
 
 PATH = "/apis/placement-policy.scheduling.x-k8s.io/v1/namespaces/shop/placementpolicies/web"
 EARLY, LATE = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
 
 
-def condition(status: Any, reason: str = "r", time: str = "") -> Condition:
-    return Condition("Ready", status, reason, "", time, 1)
+def condition(status: Any, reason: str = "r", time: str = "") -> StatusCondition:
+    return StatusCondition("Ready", status, reason, "", time, 1)
 
 
 class Api:
@@ -36,21 +36,21 @@ class Api:
         return b"{}"
 
 
-def reported(written: Status, wanted: Status) -> Reported:
+def reported(written: PolicyStatus, wanted: PolicyStatus) -> Reported:
     return Reported(PATH, "7", written, wanted)
 
 
 async def test_an_equal_status_is_not_written() -> None:
-    written = Status(observedGeneration=1, conditions=(condition("True", time=EARLY),))
-    wanted = Status(observedGeneration=1, conditions=(condition("True"),))
+    written = PolicyStatus(observedGeneration=1, conditions=(condition("True", time=EARLY),))
+    wanted = PolicyStatus(observedGeneration=1, conditions=(condition("True"),))
     api = Api()
     assert await write(api, [reported(written, wanted)], LATE) == 0
     assert api.sent == []
 
 
 async def test_a_change_is_a_patch_of_the_version_that_was_seen() -> None:
-    written = Status(observedGeneration=1, matchedPods=3, diagnostics=("a",))
-    wanted = Status(observedGeneration=2, matchedPods=4)
+    written = PolicyStatus(observedGeneration=1, matchedPods=3, diagnostics=("a",))
+    wanted = PolicyStatus(observedGeneration=2, matchedPods=4)
     api = Api()
     assert await write(api, [reported(written, wanted)], LATE) == 1
     [(method, path, body, kind)] = api.sent
@@ -62,17 +62,17 @@ async def test_a_change_is_a_patch_of_the_version_that_was_seen() -> None:
 
 
 def test_a_condition_has_the_time_of_its_last_change() -> None:
-    written = Status(conditions=(condition("True", time=EARLY),))
-    same = with_times(Status(conditions=(condition("True", "other"),)), written, LATE)
+    written = PolicyStatus(conditions=(condition("True", time=EARLY),))
+    same = with_times(PolicyStatus(conditions=(condition("True", "other"),)), written, LATE)
     assert same.conditions == (condition("True", "other", EARLY),)
-    changed = with_times(Status(conditions=(condition("False"),)), written, LATE)
+    changed = with_times(PolicyStatus(conditions=(condition("False"),)), written, LATE)
     assert changed.conditions == (replace(condition("False"), lastTransitionTime=LATE),)
 
 
 @pytest.mark.parametrize("status", [409, 404])
 async def test_a_changed_or_deleted_object_is_left_for_the_next_call(status: int) -> None:
     api = Api(ApiError(status, "", ""))
-    reports = [reported(Status(), Status(matchedPods=n)) for n in (1, 2)]
+    reports = [reported(PolicyStatus(), PolicyStatus(matchedPods=n)) for n in (1, 2)]
     assert await write(api, reports, LATE) == 2
     assert len(api.sent) == 2
 
@@ -83,7 +83,7 @@ async def test_an_object_that_the_server_refuses_keeps_no_other_from_its_status(
 ) -> None:
     """Such as a stored object that a newer definition does not allow; the error is still raised."""
     api = Api(ApiError(status, "Invalid", "spec.weight: too large"))
-    reports = [reported(Status(), Status(matchedPods=n)) for n in (1, 2)]
+    reports = [reported(PolicyStatus(), PolicyStatus(matchedPods=n)) for n in (1, 2)]
     with pytest.raises(ApiError, match="too large"):
         await write(api, reports, LATE)
     assert len(api.sent) == 2
@@ -92,4 +92,4 @@ async def test_an_object_that_the_server_refuses_keeps_no_other_from_its_status(
 @pytest.mark.parametrize("error", [ApiError(403, "Forbidden", "no"), ApiUnreachableError("gone")])
 async def test_other_errors_are_raised(error: Exception) -> None:
     with pytest.raises(type(error)):
-        await write(Api(error), [reported(Status(), Status(matchedPods=1))], LATE)
+        await write(Api(error), [reported(PolicyStatus(), PolicyStatus(matchedPods=1))], LATE)

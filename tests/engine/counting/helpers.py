@@ -21,7 +21,7 @@ from engine.objects.peer import Peer, Workload
 from engine.objects.request_pod import RequestPodReader
 from engine.program.frame import CheckDeadline, Frame, Report, unlimited
 from engine.program.program import BoundProgram, CountClause, LimitProgram, ShareProgram
-from grammar.errors import EvaluationError
+from grammar.values.errors import EvaluationError
 from grammar.values.time import Timestamp
 from tests.support.builders import Object, pod, raw
 from tests.support.engines import (

@@ -16,7 +16,7 @@ from engine.cache.node_table import UNKNOWN_ROW, NodeRows
 from engine.counting import in_flight_pods
 from engine.counting.in_flight_pods import PLACING_SECONDS, InFlightPod, InFlightPods, Schedulers
 from engine.errors import BadObjectError
-from engine.objects.api_types import Condition
+from engine.objects.api_types import ObjectCondition
 from engine.objects.peer import Peer
 from tests.support.builders import pod
 from tests.support.engines import peer_of
@@ -25,14 +25,14 @@ from tests.support.examples import examples
 SCHEDULERS = Schedulers(bind_timeout=600.0)
 HOLD = SCHEDULERS.longest
 OWNER = object()
-UNSCHEDULED = Condition("PodScheduled", "False", "Unschedulable")
-REFUSED = Condition("PodScheduled", "False", "SchedulerError")
+UNSCHEDULED = ObjectCondition("PodScheduled", "False", "Unschedulable")
+REFUSED = ObjectCondition("PodScheduled", "False", "SchedulerError")
 WAITING = peer_of(pod("a"))
 UID = WAITING.uid
 
 
 def state(
-    uid: str = UID, node: str = "", unscheduled: Condition | None = None, name: str = "a"
+    uid: str = UID, node: str = "", unscheduled: ObjectCondition | None = None, name: str = "a"
 ) -> Peer:
     """A state of the pod as the cache has it."""
     return msgspec.structs.replace(
@@ -631,7 +631,7 @@ class Histories(RuleBasedStateMachine):
         self.flight.offer_all(*rows, uid=uid)
 
     @rule(uid=_UIDS, node=st.sampled_from(["", "n1"]), condition=_CONDITIONS, revision=_REVISIONS)
-    def show(self, uid: str, node: str, condition: Condition | None, revision: int) -> None:
+    def show(self, uid: str, node: str, condition: ObjectCondition | None, revision: int) -> None:
         old = self.shown.get(uid)
         new = self.shown[uid] = state(uid, node, None if node else condition, name=uid)
         known = self.model.get(uid)

@@ -15,14 +15,15 @@ from engine.decision.preemption import Victims
 from engine.decision.verdict import Feasible
 from engine.engine import Engine
 from engine.errors import WaitingError
+from engine.explanation.inspection import Inspection
 from engine.objects.codec import ObjectCodec, decode_namespace
 from engine.objects.peer import Peer, labelled
 from engine.objects.request_pod import BYPASS, NO_EXEMPTIONS, Exemptions
-from grammar.ast import Expr
-from grammar.clauses import Limit
-from grammar.errors import EvaluationError
-from grammar.evaluator import evaluate
-from grammar.policy_checker import Checked
+from grammar.checker.policy_checker import Checked
+from grammar.meaning.evaluator import evaluate
+from grammar.tree.ast import Expr
+from grammar.tree.clauses import Limit
+from grammar.values.errors import EvaluationError
 from tests.support.builders import Object, namespace, node, pod, raw
 from tests.support.engines import (
     CODEC,
@@ -143,7 +144,7 @@ def test_an_inspection_says_whose_limit_it_is() -> None:
     cache = cache_of(NODES, [db("db-0", on="n1"), web("web-0", on="n2"), web("web-1", on="n2")])
     engine = engine_over(text, cache)
     for asked, whose in ((web("web-2"), [(True, ["n1"])]), (db("db-1"), [(False, ["n1", "n2"])])):
-        found = engine.inspect(raw(asked)).all_objections(["n1", "n2", "n3"])
+        found = Inspection.of(engine, raw(asked)).all_objections(["n1", "n2", "n3"])
         names = [[f"n{i + 1}" for i in o.refused.nonzero()[0]] for o in found]
         assert list(zip((o.is_mutual for o in found), names, strict=True)) == whose
 
@@ -358,7 +359,7 @@ def test_equals_a_plain_model(seed: int) -> None:
             engine.in_flight.offer(uid, lambda p=peer: p, 0, owner, rows, 0, is_narrow=False)  # type: ignore[misc]
             places[name] = made, offered
         asked = _pod(random, f"asked-{step}", None)
-        inspection = engine.inspect(raw(asked))
+        inspection = Inspection.of(engine, raw(asked))
         refused = {
             n
             for o, n in product(inspection.all_objections(names), names)

@@ -16,7 +16,7 @@ from engine.objects.codec import Namespace, decode_namespace
 from engine.objects.peer import decode_controller
 from engine.program.frame import Frame
 from engine.program.program import CountClause, LimitProgram
-from grammar.errors import EvaluationError
+from grammar.values.errors import EvaluationError
 from grammar.values.time import Timestamp
 from tests.engine.counting.helpers import (
     ASKED,

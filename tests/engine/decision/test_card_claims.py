@@ -15,7 +15,7 @@ from engine.objects.codec import ObjectCodec
 from engine.objects.request_pod import Exemptions
 from engine.program.needs import needs
 from engine.program.policy_compiler import compile_policy
-from grammar.source import Source
+from grammar.tree.source import Source
 from grammar.values.cards import TAKEN, Claim, Demand
 from policies.validation import Validator
 from tests.support.builders import node, pod, raw

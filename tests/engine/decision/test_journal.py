@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from engine.decision.journal import Journal, Record
+from engine.decision.journal import DecisionRecord, Journal
 from engine.decision.registry import Registry
 from engine.engine import Engine
 from engine.errors import EngineError
@@ -39,7 +39,7 @@ def ask(engine: Engine, name: str, names: list[str] = NAMES) -> None:
     engine.filter(raw(web(name)), names, None, math.inf)
 
 
-def found(journal: Journal, name: str) -> Record:
+def found(journal: Journal, name: str) -> DecisionRecord:
     record = journal.find("shop", name)
     assert record is not None
     return record

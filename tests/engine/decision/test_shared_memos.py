@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from engine.decision.call import CallOpener
 from engine.decision.plan import Plan
+from engine.decision.verb_call import CallOpener
 from engine.engine import Engine
 from engine.program.pod_values import pod_values
 from engine.program.policy_time import untimed

@@ -13,8 +13,8 @@ import pytest
 from engine.errors import BadObjectError
 from engine.objects.codec import ObjectCodec
 from engine.objects.peer import HostPort, Workload, decode_controller
-from grammar.schema import Schema, load_schema
-from grammar.types import Type
+from grammar.meaning.schema import Schema, load_schema
+from grammar.tree.types import Type
 from grammar.values.quantity import Quantity
 from grammar.values.time import Timestamp
 from tests.support import builders

@@ -19,7 +19,7 @@ from engine.objects.resources import (
     pod_requests,
     total_requests,
 )
-from grammar.schema import load_schema
+from grammar.meaning.schema import load_schema
 from grammar.values.quantity import Quantity
 
 TESTS = Path(__file__).parents[2]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from engine.portable.clauses import HOST, Json, Left, Part, PortablePolicy
-from engine.portable.conditions import Frozen
+from engine.portable.label_conditions import Frozen
+from engine.portable.portable_clauses import HOST, Json, Left, Part, PortablePolicy
 from tests.support.builders import pod, raw
 from tests.support.engines import CODEC, checked
 

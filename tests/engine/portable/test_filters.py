@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.portable.clauses import Left, Part, PortablePolicy
-from engine.portable.conditions import Frozen
-from engine.portable.selectors import ALWAYS, NEVER, Requirement, Terms, accepts
+from engine.portable.label_conditions import Frozen
+from engine.portable.portable_clauses import Left, Part, PortablePolicy
+from engine.portable.selectors import ALWAYS, NEVER, SelectorExpression, Terms, accepts
 from tests.support.builders import node, pod, raw
 from tests.support.engines import CODEC, checked, engine_of
 
@@ -113,24 +113,28 @@ def test_node_affinity_is_never_stronger_and_equal_where_exact(
         ('filter "f" { require node.labels["a"] == "not valid" }', NEVER),
         (
             'filter "f" { require node.labels["a"] != "x" }',
-            {frozenset({Requirement("a", "Exists"), Requirement("a", "NotIn", ("x",))})},
+            {
+                frozenset(
+                    {SelectorExpression("a", "Exists"), SelectorExpression("a", "NotIn", ("x",))}
+                )
+            },
         ),
         (
             'filter "f" when "a" in node.labels { require false }',
-            {frozenset({Requirement("a", "DoesNotExist")})},
+            {frozenset({SelectorExpression("a", "DoesNotExist")})},
         ),
         (
             'filter "f" { require node.labels["pool"] == pod.namespace }',
-            {frozenset({Requirement("pool", "In", ("shop",))})},
+            {frozenset({SelectorExpression("pool", "In", ("shop",))})},
         ),
         (
             'filter "f" when pod.labels["team"] == "x" { require node.zone in ["b", "a"] }',
-            {frozenset({Requirement("topology.kubernetes.io/zone", "In", ("a", "b"))})},
+            {frozenset({SelectorExpression("topology.kubernetes.io/zone", "In", ("a", "b"))})},
         ),
         ('filter "f" when pod.labels["team"] == "y" { require node.zone == "a" }', ALWAYS),
         (
             'filter "f" { require int(node.labels["size"]) >= 3 }',
-            {frozenset({Requirement("size", "Gt", ("2",))})},
+            {frozenset({SelectorExpression("size", "Gt", ("2",))})},
         ),
     ],
 )

@@ -9,8 +9,8 @@ import pytest
 from engine.errors import ExpensivePolicyError
 from engine.objects.form_annotation import FORM, versions
 from engine.objects.request_pod import NO_EXEMPTIONS, Exemptions, RequestPod, RequestPodReader
-from engine.portable.conditions import Frozen
-from engine.portable.forms import Addition, Form, added, form_of, patch
+from engine.portable.label_conditions import Frozen
+from engine.portable.portable_form import Form, FormAddition, added, form_of, patch
 from tests.support.builders import Object, pod, raw
 from tests.support.engines import CODEC, registry_of
 
@@ -32,7 +32,7 @@ def form(policies: str, asked: RequestPod | None = None, **more: Any) -> Form:
     return form_of(asked or read(), registry_of(policies), NO_EXEMPTIONS, FROZEN, **more)
 
 
-def terms(addition: Addition) -> Any:
+def terms(addition: FormAddition) -> Any:
     assert addition.affinity is not None
     return [
         term["matchExpressions"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.program.digest import digest_of
-from grammar.source import Source
+from grammar.tree.source import Source
 from policies.validation import Validator
 from tests.support.engines import SCHEMA, programs_of
 

@@ -12,13 +12,13 @@ import pytest
 from engine.program.compiler import Compiler
 from engine.program.fast_paths import FAST_PATHS
 from engine.program.frame import Frame
-from grammar.checker import Checker
-from grammar.environment import Environment
-from grammar.errors import EvaluationError
-from grammar.evaluator import evaluate
-from grammar.parser import parse_expression
-from grammar.policy_checker import VARIABLES
-from grammar.source import Source
+from grammar.checker.expression_checker import Checker
+from grammar.checker.policy_checker import VARIABLES
+from grammar.meaning.environment import Environment
+from grammar.meaning.evaluator import evaluate
+from grammar.syntax.parser import parse_expression
+from grammar.tree.source import Source
+from grammar.values.errors import EvaluationError
 from grammar.values.optional import NONE
 from tests.support.builders import node, pod, raw
 from tests.support.engines import CODEC, NOW, SCHEMA, engine_of, peer_of, snapshot_of

@@ -9,13 +9,13 @@ import pytest
 from engine.program.compiler import Compiler
 from engine.program.fast_paths import FAST_PATHS
 from engine.program.frame import Evaluate, Frame
-from grammar.checker import Checker
-from grammar.environment import Environment
-from grammar.errors import EvaluationError
-from grammar.parser import parse_expression
-from grammar.policy_checker import VARIABLES
-from grammar.schema import load_schema
-from grammar.source import Source
+from grammar.checker.expression_checker import Checker
+from grammar.checker.policy_checker import VARIABLES
+from grammar.meaning.environment import Environment
+from grammar.meaning.schema import load_schema
+from grammar.syntax.parser import parse_expression
+from grammar.tree.source import Source
+from grammar.values.errors import EvaluationError
 from grammar.values.time import NEVER, SECOND, Timestamp
 
 

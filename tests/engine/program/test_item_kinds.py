@@ -14,12 +14,12 @@ from engine.program.fast_paths import FAST_PATHS
 from engine.program.frame import Evaluate, Frame
 from engine.program.item_kinds import LOOPED, MOST_KINDS, ItemKinds
 from engine.program.macros import list_items
-from grammar.checker import Checker
-from grammar.environment import Environment
-from grammar.errors import EvaluationError, StepLimitError
-from grammar.parser import parse_expression
-from grammar.policy_checker import VARIABLES
-from grammar.source import Source
+from grammar.checker.expression_checker import Checker
+from grammar.checker.policy_checker import VARIABLES
+from grammar.meaning.environment import Environment
+from grammar.syntax.parser import parse_expression
+from grammar.tree.source import Source
+from grammar.values.errors import EvaluationError, StepLimitError
 from grammar.values.sizes import STEPS
 from tests.support.builders import node, pod
 from tests.support.engines import SCHEMA, frame_of, snapshot_of

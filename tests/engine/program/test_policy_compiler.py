@@ -6,9 +6,9 @@ from engine.cache.node_table import NodeView
 from engine.program.frame import Frame
 from engine.program.policy_compiler import compile_policy
 from engine.program.program import BoundProgram, Program
-from grammar.parser import parse_file
-from grammar.policy_checker import check_policy
-from grammar.source import Source
+from grammar.checker.policy_checker import check_policy
+from grammar.syntax.parser import parse_file
+from grammar.tree.source import Source
 from grammar.values.time import Timestamp
 from tests.support.builders import node, pod, raw
 from tests.support.engines import CODEC, SCHEMA, evaluation_of, snapshot_of

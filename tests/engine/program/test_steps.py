@@ -16,14 +16,14 @@ from engine.program.columns import COLUMN_BYTES, ColumnRoom, once_per_node, once
 from engine.program.compiler import Compiler
 from engine.program.fast_paths import FAST_PATHS
 from engine.program.frame import MEMO_BYTES, STEPS_PER_LOOK, Frame
-from grammar.ast import Expr
-from grammar.checker import Checker
-from grammar.environment import Environment
-from grammar.errors import EvaluationError, StepLimitError
-from grammar.evaluator import evaluate
-from grammar.parser import parse_expression
-from grammar.policy_checker import VARIABLES
-from grammar.source import Source
+from grammar.checker.expression_checker import Checker
+from grammar.checker.policy_checker import VARIABLES
+from grammar.meaning.environment import Environment
+from grammar.meaning.evaluator import evaluate
+from grammar.syntax.parser import parse_expression
+from grammar.tree.ast import Expr
+from grammar.tree.source import Source
+from grammar.values.errors import EvaluationError, StepLimitError
 from grammar.values.ip import parse_ip
 from grammar.values.quantity import Quantity
 from grammar.values.semver import Semver

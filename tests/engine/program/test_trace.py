@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from engine.program.frame import Frame
 from engine.program.trace import Step, Tracer
-from grammar.checker import Checker
-from grammar.environment import Environment
-from grammar.parser import parse_expression
-from grammar.policy_checker import VARIABLES
-from grammar.printer import print_expression
-from grammar.source import Source
+from grammar.checker.expression_checker import Checker
+from grammar.checker.policy_checker import VARIABLES
+from grammar.meaning.environment import Environment
+from grammar.syntax.parser import parse_expression
+from grammar.tree.printer import print_expression
+from grammar.tree.source import Source
 from grammar.values.time import Timestamp
 from tests.support.builders import node, pod, raw
 from tests.support.engines import CODEC, SCHEMA, snapshot_of

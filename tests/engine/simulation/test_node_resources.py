@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.simulation.node_resources import Demand, NodeResources, amount, demand
+from engine.simulation.node_resources import NodeResources, ResourceDemand, amount, demand
 from grammar.values.quantity import Quantity
 from tests.support.builders import Object, node, pod, raw
 from tests.support.engines import CODEC, snapshot_of
@@ -15,7 +15,7 @@ def room(nodes: list[Object], pods: list[Object]) -> NodeResources:
     return NodeResources(list(snapshot_of(nodes, pods).nodes.values()))
 
 
-def asked(item: Object) -> Demand:
+def asked(item: Object) -> ResourceDemand:
     return demand(CODEC.peer(raw(item)))
 
 

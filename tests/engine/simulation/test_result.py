@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.simulation.result import PendingReason, Result, changes, result
+from engine.simulation.result import PendingReason, SimulationResult, changes, result
 from tests.support.builders import node, pod
 from tests.support.simulated import simulation
 
@@ -12,7 +12,7 @@ PACK = 'cluster policy pack { score "b" weight 1 { value node.name == "b" } }'
 KEEP = 'policy keep { for pods where pod.name != "p-3" filter "a" { require node.name == "a" } }'
 
 
-def ran(policies: str = "") -> Result:
+def ran(policies: str = "") -> SimulationResult:
     heard: list[int] = []
     done = result(simulation(NODES, PODS, policies), heard.append)
     assert heard == [1, 2, 3, 4]

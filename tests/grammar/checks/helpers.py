@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from grammar.diagnostics import Diagnostic
-from grammar.schema import load_schema
-from grammar.source import Source
+from grammar.meaning.schema import load_schema
+from grammar.messages.diagnostics import Diagnostic
+from grammar.tree.source import Source
 from policies.validation import check_source
 
 SCHEMA = load_schema()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from grammar import checks
-from grammar.source import Source
+from grammar.tree.source import Source
 from policies.validation import check_source
 from tests.grammar.checks.helpers import SCHEMA, found
 

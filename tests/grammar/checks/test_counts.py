@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from grammar.checks.numbers import vanishing_percentages_of
-from grammar.source import Source
+from grammar.checks.clause_numbers import vanishing_percentages_of
+from grammar.tree.source import Source
 from policies.validation import check_source
 from tests.grammar.checks.helpers import SCHEMA, found
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from grammar.checks.known_values import FIELDS
-from grammar.types import STRING, list_of
+from grammar.tree.types import STRING, list_of
 from tests.grammar.checks.helpers import SCHEMA
 
 

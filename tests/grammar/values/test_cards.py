@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grammar.errors import EvaluationError, MissingError
 from grammar.values.cards import (
     MOST_CARDS,
     NO_FACTS,
@@ -37,6 +36,7 @@ from grammar.values.cards import (
     spare,
     taken,
 )
+from grammar.values.errors import EvaluationError, MissingError
 from grammar.values.quantity import Quantity
 
 WHOLE = {"milli": 1000}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from grammar.expression_builder import parse_int, unquote
+from grammar.syntax.expression_builder import parse_int, unquote
 
 STRINGS = {
     '""': "",

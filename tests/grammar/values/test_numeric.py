@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from grammar.errors import EvaluationError
+from grammar.values.errors import EvaluationError
 from grammar.values.kinds import kind
 from grammar.values.numbers import plain_double, show_double
 from tests.grammar.expressions import value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from grammar.errors import EvaluationError
+from grammar.values.errors import EvaluationError
 from grammar.values.quantity import NANO, Quantity
 from tests.grammar.expressions import value
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from grammar.errors import StepLimitError
+from grammar.values.errors import StepLimitError
 from tests.grammar.expressions import value
 
 

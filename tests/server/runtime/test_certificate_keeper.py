@@ -15,10 +15,10 @@ import aiohttp
 import pytest
 
 from engine.errors import ApiError
+from server.http.self_signed import CA, CA_KEY, CERTIFICATE, KEY, LIFE
+from server.http.tls import private_file
 from server.runtime.certificate_keeper import CertificateKeeper
-from server.self_signed import CA, CA_KEY, CERTIFICATE, KEY, LIFE
 from server.settings import SelfSigned, Settings, TlsFiles
-from server.tls import private_file
 from tests.server.runtime.test_tasks import running
 from tests.support.object_api import Object, ObjectApi
 

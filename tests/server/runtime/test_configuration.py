@@ -11,11 +11,11 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from engine.objects.request_pod import NO_EXEMPTIONS
-from server.metrics import Metrics
-from server.runtime.configuration import (
-    Configuration,
+from server.metrics.metrics import Metrics
+from server.runtime.configuration_reloader import (
     ConfigurationFile,
     ConfigurationReloader,
+    ServerConfiguration,
     UnusableConfigurationError,
 )
 from server.settings import Settings
@@ -30,7 +30,7 @@ class Followed:
 
     path: Path
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
-    applied: list[Configuration] = field(default_factory=list)
+    applied: list[ServerConfiguration] = field(default_factory=list)
     found: dict[str, Any] | str = ""
     edits: int = 0
 
@@ -40,10 +40,10 @@ class Followed:
         metrics = Metrics(self.registry, "1.2.3")
         self.reloader = ConfigurationReloader(file, START, self.applied.append, LOG, metrics)
 
-    def read(self) -> Configuration:
+    def read(self) -> ServerConfiguration:
         if isinstance(self.found, str):
             raise UnusableConfigurationError(self.found)
-        return Configuration(
+        return ServerConfiguration(
             START | self.found, Settings(), NO_EXEMPTIONS, "text", is_verbose=False
         )
 

@@ -19,9 +19,9 @@ from engine.decision.verdict import Feasible
 from engine.errors import EngineError, NotSyncedError
 from engine.objects.codec import ObjectCodec
 from grammar.checks.cluster_costs import ClusterSize
-from grammar.schema import load_schema
-from server.health import Check
-from server.metrics import Metrics
+from grammar.meaning.schema import load_schema
+from server.http.health import Check
+from server.metrics.metrics import Metrics
 from server.runtime.observers import LogObserver
 from tests.support.builders import node, pod, raw
 from tests.support.failures import (

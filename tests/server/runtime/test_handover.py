@@ -17,14 +17,14 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from engine.objects.request_pod import Exemptions
-from grammar.schema import load_schema
-from policies.resource import Status
-from server.metrics import Metrics
+from grammar.meaning.schema import load_schema
+from policies.resource import PolicyStatus
+from server.metrics.metrics import Metrics
 from server.runtime import policies as module_of_policies
+from server.runtime.file_cluster import NoCluster
 from server.runtime.observers import LogObserver
 from server.runtime.reloader import PolicyReloader
 from server.runtime.status_reporting import Statuses
-from server.runtime.views import NoCluster
 from tests.support.builders import node, pod
 from tests.support.engines import cache_of
 from tests.support.reloading import reloader_of
@@ -118,7 +118,7 @@ def test_reports_during_a_reload_are_those_before_it(
     portion = reloader.engine.portion
     statuses, first = Statuses(CACHE, portion), view.objects
 
-    def reports() -> list[tuple[str, Status]]:
+    def reports() -> list[tuple[str, PolicyStatus]]:
         found = statuses.reports(reloader.enforced, first, {}, (), CACHE.snapshot())
         return [(report.path, report.wanted) for report in found]
 

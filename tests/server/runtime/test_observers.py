@@ -8,7 +8,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from server.call import LogEntry
-from server.metrics import Metrics
+from server.metrics.metrics import Metrics
 from server.runtime.observers import LogObserver, start_logging
 
 LOG = logging.getLogger("placet.test")

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from grammar.schema import load_schema
-from grammar.source import Source
+from grammar.meaning.schema import load_schema
+from grammar.tree.source import Source
 from policies.loader import UnreadFile
 from policies.validation import InForce, Validation, Validator, succeed
-from server.runtime.policies import Policies
+from server.runtime.policies import PolicyReader
 from server.runtime.policy_log import BURST, MOST_FINDINGS, MOST_TEXT, PolicyLog
 from tests.support.served import PROCESSES
 
@@ -139,7 +139,7 @@ def test_a_server_logs_so_too(tmp_path: Path, caplog: pytest.LogCaptureFixture) 
     caplog.set_level(logging.INFO, logger=LOG.name)
     for name in "ab":
         (tmp_path / f"{name}.policy").write_text(warned(name), encoding="utf-8")
-    policies = Policies([tmp_path], SCHEMA, LOG, PROCESSES[0])
+    policies = PolicyReader([tmp_path], SCHEMA, LOG, PROCESSES[0])
     policies.read({})
     caplog.clear()
     (tmp_path / "b.policy").write_text(warned("b", key="other"), encoding="utf-8")

@@ -13,17 +13,17 @@ from engine.errors import ExpensivePolicyError
 from engine.objects.codec import ObjectCodec
 from engine.objects.form_annotation import FORM
 from engine.objects.peer import Peer
-from engine.portable.conditions import Frozen
+from engine.portable.label_conditions import Frozen
 from engine.program.policy_time import PolicyTimes
-from policies.resource import Condition, Status
+from policies.resource import PolicyStatus, StatusCondition
 from server.app import GATE as PATH
 from server.runtime.portable_pods import PortablePods
 from server.runtime.status_reporting import Statuses
+from tests.server.admission.test_gate import EXAMINER
+from tests.server.admission.test_pod_admission import changes, created
 from tests.server.conftest import Serve
 from tests.server.runtime.test_objects import Read, stored
 from tests.server.runtime.test_ungated import no_time
-from tests.server.test_gate import EXAMINER
-from tests.server.test_pod_admission import changes, created
 from tests.support import builders
 from tests.support.builders import Object
 from tests.support.engines import CODEC, SCHEMA, Known, Silent, cache_of, programs_of
@@ -102,7 +102,7 @@ def peer(name: str, annotation: str = "", **more: Any) -> Peer:
     return ObjectCodec(SCHEMA, {FORM}).peer(builders.raw(value))
 
 
-def status(cache: Cache, spec: Object) -> tuple[Status, str]:
+def status(cache: Cache, spec: Object) -> tuple[PolicyStatus, str]:
     """The status of the policy shop/web, and its digest."""
     read = Read()
     objects = stored("", spec=spec)
@@ -115,7 +115,7 @@ def status(cache: Cache, spec: Object) -> tuple[Status, str]:
     return report.wanted, program.digest
 
 
-def condition(found: Status) -> Condition:
+def condition(found: PolicyStatus) -> StatusCondition:
     (portable,) = (each for each in found.conditions if each.type == "Portable")
     return portable
 

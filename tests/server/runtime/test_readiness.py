@@ -6,18 +6,18 @@ import msgspec
 import pytest
 
 from engine.cache.cache import Cache
-from engine.cluster.status import Reported, with_times
+from engine.cluster.status_writer import Reported, with_times
 from engine.errors import DeadlineExceededError
 from engine.program.frame import Evaluation, Frame
-from policies.resource import Condition, Status
+from policies.resource import PolicyStatus, StatusCondition
 from server.runtime.status_reporting import Statuses, readiness_news
 from tests.server.runtime.test_objects import READY, Read, stored
 
 NOW = "2026-11-21T10:00:00Z"
 WRONG = 'filter "ready" { require node.redy }'
 REDY = "rules:1:31 error[P0102]: Node has no field `redy` (a similar name exists: `ready`)"
-NO_GOOD = ("NotInForce", f"no version of it is enforced: {REDY}")
-LAST_GOOD = ("LastGoodInForce", f"the last version that compiled stays enforced: {REDY}")
+NO_GOOD = ("NotInForce", f"it is not enforced: {REDY}")
+LAST_GOOD = ("LastGoodInForce", f"its last valid version is in force instead: {REDY}")
 CACHE = Cache()
 
 
@@ -31,7 +31,7 @@ class Server:
     def __init__(self) -> None:
         self._read = Read()
         self._statuses = Statuses(CACHE, no_time)
-        self._written = Status()
+        self._written = PolicyStatus()
 
     def edit(self, rules: str, generation: int) -> Reported:
         written = msgspec.to_builtins(self._written)
@@ -43,7 +43,7 @@ class Server:
         return report
 
 
-def ready(report: Reported) -> Condition:
+def ready(report: Reported) -> StatusCondition:
     (found,) = (each for each in report.wanted.conditions if each.type == "Ready")
     return found
 

@@ -21,13 +21,13 @@ from prometheus_client import CollectorRegistry
 from engine.cache.informers import NODES, POLICIES
 from engine.cache.informers import PODS as POD_RESOURCE
 from engine.objects.request_pod import Exemptions
-from grammar.schema import load_schema
-from server.metrics import Metrics
-from server.runtime.cluster import Access
-from server.runtime.configuration import Configuration, ConfigurationFile
-from server.runtime.serve import Options, serve
+from grammar.meaning.schema import load_schema
+from server.http.tls import Credentials
+from server.metrics.metrics import Metrics
+from server.runtime.cluster_runtime import Access
+from server.runtime.configuration_reloader import ConfigurationFile, ServerConfiguration
+from server.runtime.server_runtime import Options, serve
 from server.settings import SelfSigned, Settings, TlsFiles
-from server.tls import Credentials
 from tests.e2e.waiting import free_port
 from tests.support.certificates import Keyring
 from tests.support.fake_api_server import FakeApiServer, fake_api_server
@@ -147,7 +147,7 @@ def documented() -> set[str]:
     return {name for row in rows for name in re.findall(r"`([^`]+)`", row)}
 
 
-def unread() -> Configuration:
+def unread() -> ServerConfiguration:
     raise AssertionError("the file does not change")
 
 

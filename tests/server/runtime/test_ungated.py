@@ -14,9 +14,9 @@ from engine.objects.gate import GATE
 from engine.objects.peer import Peer
 from engine.objects.request_pod import Exemptions
 from engine.program.frame import Evaluation, Frame
-from grammar.schema import load_schema
+from grammar.meaning.schema import load_schema
 from grammar.values.time import SECOND, Timestamp
-from policies.resource import Status
+from policies.resource import PolicyStatus
 from server.runtime.status_reporting import Statuses
 from server.runtime.ungated import UngatedPods
 from tests.server.runtime.test_objects import READY, Read, stored
@@ -80,7 +80,7 @@ def no_time(_: Frame) -> Evaluation:
     raise DeadlineExceededError
 
 
-def status(cache: Cache, found: UngatedPods | None) -> Status:
+def status(cache: Cache, found: UngatedPods | None) -> PolicyStatus:
     read, objects = Read(), stored(READY)
     read.read(objects)
     assert read.last is not None

@@ -27,7 +27,7 @@ from engine.decision.verdict import (
 from engine.engine import Engine
 from engine.program.frame import Frame
 from engine.program.operations import message
-from grammar.texts import MOST_SHOWN, MOST_WHOLE
+from grammar.messages.texts import MOST_SHOWN, MOST_WHOLE
 from server.call import CallRecord
 from server.verbs.answering import DecisionQueue
 from server.verbs.filter import FilterVerb

@@ -23,7 +23,7 @@ from engine.decision.preemption import Victims
 from engine.decision.verdict import Decision
 from engine.errors import HandoverError
 from server.app import ADOPTERS
-from server.running import CONNECTIONS
+from server.http.sockets import CONNECTIONS
 from server.settings import Settings
 from server.verbs.answering import DecisionQueue
 from tests.server.conftest import Serve

@@ -10,8 +10,8 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from server.call import CallRecord
-from server.metrics import Metrics
-from server.misconfiguration import MisconfigurationWarnings, exposure, sample_size
+from server.metrics.metrics import Metrics
+from server.metrics.misconfiguration import MisconfigurationWarnings, exposure, sample_size
 from server.settings import Settings, TlsFiles
 
 GO = "Go-http-client/1.1"

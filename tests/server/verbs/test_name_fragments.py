@@ -16,8 +16,8 @@ from engine.decision.verdict import FEASIBLE, Decision, Failed, Rejected, Scores
 from engine.engine import Engine
 from engine.objects.codec import ObjectCodec
 from engine.program.policy_compiler import compile_policy
-from grammar.schema import load_schema
-from grammar.source import Source
+from grammar.meaning.schema import load_schema
+from grammar.tree.source import Source
 from policies.validation import check_source
 from server import wire
 from server.verbs.filter import encode_filter, partition

@@ -1,4 +1,4 @@
-// What Kubernetes' own Go code says: the API part of grammar/schema.txt, and sums of pods' resources.
+// What Kubernetes' own Go code says: the API part of grammar/meaning/schema.txt, and sums of pods' resources.
 module placet/tests/support/schema
 
 go 1.26.0

@@ -1,6 +1,6 @@
 // Command schema prints the fields of Pod and Node as the policy language sees them, one record a paragraph.
 //
-// The output is the second part of grammar/schema.txt. Run it in this folder with `go run .`.
+// The output is the second part of grammar/meaning/schema.txt. Run it in this folder with `go run .`.
 package main
 
 import (

@@ -1,0 +1,290 @@
+"""The demo cluster: twelve nodes in three zones and forty pods, as the objects kubectl shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import cycle
+from pathlib import Path
+from typing import Any
+from uuid import NAMESPACE_OID, uuid5
+
+import msgspec
+
+Object = dict[str, Any]
+
+_MAINTENANCE = "maintenance.example.com/start"
+_REGION = "eu-west-1"
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """An instance type: its capacity, and what is allocatable."""
+
+    name: str
+    arch: str
+    cpu: str
+    allocatable_cpu: str
+    memory: str
+    allocatable_memory: str
+    gpus: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DemoNode:
+    """A node of a pool and a zone, which its name contains."""
+
+    name: str
+    machine: Machine
+    age: timedelta
+    spot: bool = False
+    cordoned: bool = False
+    maintenance: bool = False
+
+    @property
+    def zone(self) -> str:
+        return _REGION + self.name.split("-")[1][0]
+
+
+@dataclass(frozen=True, slots=True)
+class DemoPods:
+    """The pods of one controller, and their nodes."""
+
+    namespace: str
+    name: str
+    kind: str
+    requests: dict[str, str]
+    on: tuple[str, ...]
+    tier: str = ""
+    priority: int = 0
+
+
+def node_object(place: DemoNode, now: datetime) -> Object:
+    machine = place.machine
+    node = object_("Node", "v1", place.name, None, now - place.age)
+    node["metadata"]["labels"] = {
+        "kubernetes.io/hostname": place.name,
+        "kubernetes.io/os": "linux",
+        "kubernetes.io/arch": machine.arch,
+        "node.kubernetes.io/instance-type": machine.name,
+        "topology.kubernetes.io/region": _REGION,
+        "topology.kubernetes.io/zone": place.zone,
+        "karpenter.sh/capacity-type": "spot" if place.spot else "on-demand",
+    }
+    if place.maintenance:
+        node["metadata"]["annotations"] = {_MAINTENANCE: _time(now + timedelta(hours=1))}
+    node["spec"] = {"providerID": f"aws:///{place.zone}/{place.name}"}
+    taints = [{"key": "nvidia.com/gpu", "effect": "NoSchedule"}] if machine.gpus else []
+    if place.cordoned:
+        node["spec"]["unschedulable"] = True
+        taints.append({"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"})
+    if taints:
+        node["spec"]["taints"] = taints
+    gpus = {"nvidia.com/gpu": str(machine.gpus)} if machine.gpus else {}
+    node["status"] = {
+        "capacity": {"cpu": machine.cpu, "memory": machine.memory, "pods": "58"} | gpus,
+        "allocatable": {
+            "cpu": machine.allocatable_cpu,
+            "memory": machine.allocatable_memory,
+            "pods": "58",
+            **gpus,
+        },
+        "conditions": [
+            {
+                "type": "Ready",
+                "status": "True",
+                "reason": "KubeletReady",
+                "lastHeartbeatTime": _time(now),
+                "lastTransitionTime": _time(now - place.age),
+            }
+        ],
+        "nodeInfo": {
+            "architecture": machine.arch,
+            "operatingSystem": "linux",
+            "kubeletVersion": "v1.36.2",
+        },
+    }
+    return node
+
+
+def workload_objects(pods: DemoPods, now: datetime) -> Iterator[Object]:
+    """The controllers, root first, and their pods."""
+    born = now - timedelta(days=30)
+    replicas = len(pods.on)
+    root = object_(
+        pods.kind, "batch/v1" if pods.kind == "Job" else "apps/v1", pods.name, pods.namespace, born
+    )
+    if pods.kind != "DaemonSet":
+        root["spec"] = {"parallelism" if pods.kind == "Job" else "replicas": replicas}
+    yield root
+    owner = root
+    if pods.kind == "Deployment":
+        owner = object_("ReplicaSet", "apps/v1", f"{pods.name}-7d9c6b", pods.namespace, born)
+        owner["metadata"]["ownerReferences"] = [_reference(root)]
+        owner["spec"] = {"replicas": replicas}
+        yield owner
+    for number, (place, ending) in enumerate(zip(pods.on, cycle("x4k2m9q7v3"), strict=False)):
+        name = f"{owner['metadata']['name']}-{number}"
+        if pods.kind != "StatefulSet":
+            name += ending
+        yield _pod(name, place, owner, pods, now - timedelta(hours=2 + 5 * number))
+
+
+def _pod(name: str, place: str, owner: Object, pods: DemoPods, born: datetime) -> Object:
+    pod = object_("Pod", "v1", name, pods.namespace, born)
+    pod["metadata"]["labels"] = {"app": pods.name} | ({"tier": pods.tier} if pods.tier else {})
+    pod["metadata"]["ownerReferences"] = [_reference(owner)]
+    pod["spec"] = {
+        "nodeName": place,
+        "priority": pods.priority,
+        "schedulerName": "default-scheduler",
+        "containers": [
+            {
+                "name": pods.name,
+                "image": f"registry.example/{pods.name}:1.4.2",
+                "resources": {"requests": pods.requests},
+            }
+        ],
+    }
+    pod["status"] = {"phase": "Running"}
+    return pod
+
+
+def object_(kind: str, version: str, name: str, namespace: str | None, born: datetime) -> Object:
+    metadata: Object = {"name": name} | ({} if namespace is None else {"namespace": namespace})
+    metadata["uid"] = str(uuid5(NAMESPACE_OID, f"{kind}/{namespace}/{name}"))
+    metadata["creationTimestamp"] = _time(born)
+    return {"apiVersion": version, "kind": kind, "metadata": metadata}
+
+
+def _reference(owner: Object) -> Object:
+    return {
+        "apiVersion": owner["apiVersion"],
+        "kind": owner["kind"],
+        "name": owner["metadata"]["name"],
+        "uid": owner["metadata"]["uid"],
+        "controller": True,
+    }
+
+
+def _time(at: datetime) -> str:
+    return at.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+_GENERAL = Machine("m6i.2xlarge", "amd64", "8", "7910m", "32386528Ki", "31369696Ki")
+_ARM = Machine("m7g.2xlarge", "arm64", "8", "7910m", "32214204Ki", "31197372Ki")
+_GPU = Machine("g5.12xlarge", "amd64", "48", "47810m", "195788016Ki", "193031024Ki", gpus=4)
+_PLACES = (
+    DemoNode("general-a1", _GENERAL, timedelta(days=41)),
+    DemoNode("general-b1", _GENERAL, timedelta(days=41)),
+    DemoNode("general-b2", _GENERAL, timedelta(days=96), cordoned=True),
+    DemoNode("general-c1", _GENERAL, timedelta(days=41), maintenance=True),
+    DemoNode("spot-a1", _GENERAL, timedelta(hours=7), spot=True),
+    DemoNode("spot-b1", _GENERAL, timedelta(hours=19), spot=True),
+    DemoNode("spot-c1", _GENERAL, timedelta(hours=2), spot=True),
+    DemoNode("arm-a1", _ARM, timedelta(days=12)),
+    DemoNode("arm-b1", _ARM, timedelta(days=12)),
+    DemoNode("arm-c1", _ARM, timedelta(minutes=2), spot=True),
+    DemoNode("gpu-a1", _GPU, timedelta(days=5)),
+    DemoNode("gpu-b1", _GPU, timedelta(days=3)),
+)
+_SETS = (
+    DemoPods(
+        "shop",
+        "web",
+        "Deployment",
+        {"cpu": "500m", "memory": "1Gi"},
+        ("general-a1", "general-b1", "spot-a1", "spot-b1", "arm-a1", "arm-b1"),
+        tier="web",
+    ),
+    DemoPods(
+        "shop",
+        "checkout",
+        "Deployment",
+        {"cpu": "1", "memory": "2Gi"},
+        ("general-a1", "general-c1", "spot-c1", "arm-b1"),
+        tier="api",
+    ),
+    DemoPods(
+        "shop",
+        "orders-db",
+        "StatefulSet",
+        {"cpu": "2", "memory": "8Gi"},
+        ("general-a1", "general-b1", "general-c1"),
+        tier="db",
+        priority=1000,
+    ),
+    DemoPods(
+        "shop",
+        "cache",
+        "Deployment",
+        {"cpu": "250m", "memory": "4Gi"},
+        ("general-b2", "arm-a1"),
+        tier="cache",
+    ),
+    DemoPods(
+        "ml",
+        "train-embeddings",
+        "Job",
+        {"cpu": "8", "memory": "48Gi", "nvidia.com/gpu": "2"},
+        ("gpu-a1", "gpu-b1"),
+    ),
+    DemoPods(
+        "ml",
+        "inference",
+        "Deployment",
+        {"cpu": "4", "memory": "16Gi", "nvidia.com/gpu": "1"},
+        ("gpu-a1", "gpu-a1"),
+        priority=100,
+    ),
+    DemoPods(
+        "batch",
+        "consumer",
+        "Deployment",
+        {"cpu": "1", "memory": "3Gi"},
+        ("spot-a1", "spot-a1", "spot-b1", "spot-b1", "spot-c1", "spot-c1", "general-b1"),
+        priority=-10,
+    ),
+    DemoPods(
+        "kube-system",
+        "coredns",
+        "Deployment",
+        {"cpu": "100m", "memory": "70Mi"},
+        ("general-a1", "arm-b1"),
+        priority=2_000_000_000,
+    ),
+    DemoPods(
+        "kube-system",
+        "node-agent",
+        "DaemonSet",
+        {"cpu": "50m", "memory": "128Mi"},
+        tuple(place.name for place in _PLACES),
+        priority=2_000_001_000,
+    ),
+)
+NODE_NAMES = tuple(place.name for place in _PLACES)
+
+
+def demo_cluster(now: datetime) -> Object:
+    """The whole cluster as one `kind: List`; ages are relative to `now`, in UTC."""
+    items = [node_object(place, now) for place in _PLACES]
+    for pods in _SETS:
+        items.extend(workload_objects(pods, now))
+    born = now - timedelta(days=96)
+    names = dict.fromkeys(pods.namespace for pods in _SETS)
+    items.extend(object_("Namespace", "v1", name, None, born) for name in names)
+    return {"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": ""}, "items": items}
+
+
+class Demo:
+    """The demo cluster as an origin of snapshots; its ages are of the server's start."""
+
+    def __init__(self) -> None:
+        self._document = msgspec.json.encode(demo_cluster(datetime.now(UTC)))
+
+    def files(self) -> Iterable[Path]:
+        return ()
+
+    def contents(self) -> Iterable[tuple[Path, bytes]]:
+        return [(Path("demo"), self._document)]

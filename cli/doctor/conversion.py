@@ -1,0 +1,353 @@
+"""Conversion: a KubeSchedulerConfiguration v1 from a Policy, an older version, or plugin JSON.
+
+What kube-scheduler 1.36 does not have is left out, and a note says so and what to do instead. What
+the document says of other extenders stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+from cli.doctor import fields
+from cli.doctor.configuration_text import SchedulerConfiguration
+from cli.doctor.extender import ExtenderEntry
+from cli.doctor.generator import Extender, section, yaml_text
+from cli.doctor.old_plugins import (
+    DEFAULTS,
+    FILTERS,
+    PLUGINS,
+    PREDICATES,
+    PRIORITIES,
+    SCORES,
+    Successor,
+)
+from engine.objects.api_types import mapping, mappings
+from grammar.messages.texts import named
+from grammar.values.time import Duration
+
+VERSION = "kubescheduler.config.k8s.io/v1"
+KIND = "KubeSchedulerConfiguration"
+_FIT = "NodeResourcesFit"
+_MOST_NAMES = 20
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """A KubeSchedulerConfiguration v1, and a sentence for each thing that is different in it."""
+
+    document: Json
+    notes: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        return yaml.safe_dump(self.document, sort_keys=False, width=100)
+
+
+def convert(
+    configuration: SchedulerConfiguration, ours: ExtenderEntry | None, new: Extender
+) -> Conversion:
+    """The conversion of any configuration. `new` is added if it has no extenders at all."""
+    value, notes = configuration.value, list[str]()
+    if configuration.legacy:
+        notes.append("kube-scheduler 1.23 and later do not read a Policy: it is a profile now")
+        folded = {name.lower(): found for name, found in value.items()}
+        profiles = [_profile_of_policy(folded, notes)]
+        written: Json = {"extenders": folded.get("extenders")}
+    else:
+        version = value.get("apiVersion")
+        if version != VERSION:
+            was = f"`{version}`" if version else "no `apiVersion`"
+            notes.append(f"`apiVersion` is `{VERSION}`: it was {was}")
+        profiles = _profiles(value, notes, keeps_foreign=configuration.has_kind)
+        written = value
+    others = {n: v for n, v in written.items() if n not in (*_OF_PROFILE, "apiVersion", "kind")}
+    known, dropped = fields.known(others | {"profiles": profiles})
+    notes += (f"`{path}` is left out: there is no such field" for path in dropped)
+    _replace_lock(known, notes)
+    known["extenders"] = [
+        _extender(each, place == _index(ours), notes)
+        for place, each in enumerate(mappings(known, "extenders"))
+    ]
+    if not known["extenders"]:
+        notes.append("it has no extenders: Placet is added")
+        known["extenders"] = yaml.safe_load(yaml_text(section(new)))["extenders"]
+    if known.get("percentageOfNodesToScore") != 100:
+        notes.append("`percentageOfNodesToScore` is 100, so that Placet gets every node")
+        known["percentageOfNodesToScore"] = 100
+    if not any(known["profiles"]):
+        del known["profiles"]
+    return Conversion({"apiVersion": VERSION, "kind": KIND, **known}, tuple(dict.fromkeys(notes)))
+
+
+# Fields that were beside the extenders before there were profiles.
+_OF_PROFILE = ("schedulerName", "plugins", "pluginConfig", "profiles")
+
+
+def _index(ours: ExtenderEntry | None) -> int:
+    return -1 if ours is None else int(ours.place.removeprefix("extenders[").removesuffix("]"))
+
+
+def _replace_lock(document: Json, notes: list[str]) -> None:
+    lease = mapping(document, "leaderElection")
+    if lease.get("resourceLock") not in (None, "leases"):
+        notes.append(f"`resourceLock` is `leases`: `{lease['resourceLock']}` no longer exists")
+        lease["resourceLock"] = "leases"
+
+
+# ---- extenders
+
+
+def _extender(given: Json, is_ours: bool, notes: list[str]) -> Json:  # noqa: FBT001 - private
+    made = dict(given)
+    name = f"`{made.get('urlPrefix', '')}`"
+    if isinstance(timeout := made.get("httpTimeout"), int):
+        made["httpTimeout"] = str(Duration(timeout))
+    weight = made.get("weight")
+    if made.get("prioritizeVerb") and not (isinstance(weight, int) and weight > 0):
+        made["weight"] = 10 if is_ours else 1
+        notes.append(f"the `weight` of {name} is {made['weight']}: 0 is refused")
+    resources = mappings(made, "managedResources")
+    sound = [each for each in resources if fields.is_extended(str(each.get("name")))]
+    notes += (
+        f"the managed resource `{each.get('name')}` of {name} is left out: it is not an "
+        "extended resource, as `example.com/foo` is"
+        for each in resources
+        if each not in sound
+    )
+    if resources and not sound:
+        del made["managedResources"]
+        notes.append(f"{name} is called for every pod, because it manages no resource any more")
+    elif resources:
+        made["managedResources"] = sound
+    if is_ours and made.get("nodeCacheCapable") is not True:
+        made["nodeCacheCapable"] = True
+        notes.append(f"`nodeCacheCapable` of {name} is true: Placet has its own view of the nodes")
+    return made
+
+
+# ---- profiles of a KubeSchedulerConfiguration, or of plugin JSON
+
+
+def _profiles(value: Json, notes: list[str], *, keeps_foreign: bool) -> list[Json]:
+    written = mappings(value, "profiles")
+    beside = {name: value[name] for name in _OF_PROFILE[:-1] if name in value}
+    if beside and not written:
+        notes.append(f"{_some(beside)} {'is' if len(beside) == 1 else 'are'} in a profile now")
+        written = [beside]
+    return [_profile(each, notes, keeps_foreign=keeps_foreign) for each in written]
+
+
+def _profile(written: Json, notes: list[str], *, keeps_foreign: bool) -> Json:
+    made = _Profile(notes)
+    for point, names in mapping(written, "plugins").items():
+        is_design = isinstance(names, list)
+        if is_design:
+            notes.append(
+                f"`{point}` does not turn off the plugins that it leaves out: `disabled` does"
+            )
+        sets = {"enabled": names} if is_design else names if isinstance(names, dict) else {}
+        for kind in ("enabled", "disabled"):
+            for plugin in mappings(sets, kind):
+                made.plugin(point, kind, plugin, keeps_foreign=keeps_foreign)
+    for each in mappings(written, "pluginConfig"):
+        made.configure(str(each.get("name")), mapping(each, "args"), keeps_foreign=keeps_foreign)
+    rest = {n: v for n, v in written.items() if n not in ("plugins", "pluginConfig")}
+    return rest | made.fields()
+
+
+@dataclass(slots=True)
+class _Profile:
+    """The plugins and arguments of one profile, as they are found."""
+
+    notes: list[str]
+    points: dict[str, dict[str, dict[str, Json]]] = field(default_factory=dict)
+    arguments: dict[str, Json] = field(default_factory=dict)
+
+    def plugin(self, point: str, kind: str, given: Json, *, keeps_foreign: bool) -> None:
+        """Takes an entry of `enabled` or `disabled`."""
+        name = str(given.get("name"))
+        if name not in PLUGINS:
+            if name in DEFAULTS or name == "*" or self._foreign(name, keeps=keeps_foreign):
+                self.put(point, kind, name, given.get("weight"))
+            return
+        successor = PLUGINS[name]
+        if kind == "disabled":
+            self.notes.append(f"the plugin `{name}` need not be disabled: it is gone")
+            return
+        self.notes.append(_replaced("plugin", name, successor))
+        for new in successor.plugins:
+            self.put(point, kind, new, given.get("weight"))
+        if successor.strategy and point == "score":
+            self.arguments.setdefault(_FIT, {})["scoringStrategy"] = _strategy(successor, {})
+
+    def configure(self, name: str, args: Json, *, keeps_foreign: bool) -> None:
+        """Takes the arguments of a plugin."""
+        args = {key: found for key, found in args.items() if key not in ("apiVersion", "kind")}
+        successor = PLUGINS.get(name)
+        if successor is not None and successor.strategy:
+            self.arguments.setdefault(_FIT, {})["scoringStrategy"] = _strategy(successor, args)
+        elif successor is not None:
+            self.notes.append(_replaced("plugin", name, successor))
+        elif name in DEFAULTS or self._foreign(name, keeps=keeps_foreign):
+            self.arguments[name] = self.arguments.get(name, {}) | args
+
+    def put(self, point: str, kind: str, name: str, weight: object = None) -> None:
+        entry: Json = {"name": name}
+        if isinstance(weight, int) and weight and point in ("score", "multiPoint"):
+            entry["weight"] = weight
+        known = self.points.setdefault(point, {}).setdefault(kind, {})
+        if weight_of(known.get(name, {})) <= weight_of(entry):
+            known[name] = entry
+
+    def fields(self) -> Json:
+        plugins = {
+            point: {kind: list(found.values()) for kind, found in sets.items()}
+            for point, sets in self.points.items()
+        }
+        config = [{"name": name, "args": args} for name, args in self.arguments.items() if args]
+        found = {"plugins": plugins, "pluginConfig": config}
+        return {name: each for name, each in found.items() if each}
+
+    def _foreign(self, name: str, *, keeps: bool) -> bool:
+        built = "build kube-scheduler with it"
+        if keeps:
+            self.notes.append(f"kube-scheduler 1.36 has no plugin `{name}`: {built}")
+        else:
+            self.notes.append(
+                f"the plugin `{name}` is left out, because kube-scheduler 1.36 does not have it: "
+                f"{built} and add it, or write it as a policy"
+            )
+        return keeps
+
+
+def weight_of(entry: Mapping[str, Any]) -> int:
+    found = entry.get("weight", 0)
+    return found if isinstance(found, int) else 0
+
+
+def _strategy(successor: Successor, args: Mapping[str, Any]) -> Json:
+    """The `scoringStrategy` of NodeResourcesFit; a ratio needs a shape."""
+    resources = args.get("resources") or [{"name": "cpu"}, {"name": "memory"}]
+    resources = [{"name": r["name"], "weight": r.get("weight") or 1} for r in resources]
+    made: Json = {"type": successor.strategy, "resources": resources}
+    if successor.strategy == "RequestedToCapacityRatio":
+        shape = args.get("shape") or [{"utilization": 0, "score": 10}, {"utilization": 100}]
+        shape = [{"score": 0, **point} for point in shape]
+        made["requestedToCapacityRatio"] = {"shape": shape}
+    return made
+
+
+def _replaced(what: str, name: str, successor: Successor) -> str:
+    """The sentence about a predicate, priority or plugin that has another name or none."""
+    why = f": {successor.why}" if successor.why else ""
+    clause = f"; in a policy: `{successor.clause}`" if successor.clause else ""
+    if not successor.plugins:
+        return f"the {what} `{name}` is left out{why}{clause}"
+    strategy = f" with the strategy {successor.strategy}" if successor.strategy else ""
+    return f"the {what} `{name}` is {_some(successor.plugins)}{strategy}{why}{clause}"
+
+
+def _some(names: Iterable[str]) -> str:
+    return named([f"`{name}`" for name in names], _MOST_NAMES)
+
+
+# ---- the profile of a Policy
+
+
+def _profile_of_policy(value: Json, notes: list[str]) -> Json:
+    made = _Profile(notes)
+    filters, scores = set(FILTERS), set(SCORES)
+    if value.get("predicates") is not None:
+        filters = {new for each in mappings(value, "predicates") for new in _predicate(each, made)}
+    if value.get("priorities") is not None:
+        scores = {new for each in mappings(value, "priorities") for new in _priority(each, made)}
+    _turn_off(made, filters, scores)
+    hard = value.get("hardpodaffinitysymmetricweight")
+    if isinstance(hard, int) and hard:
+        made.arguments["InterPodAffinity"] = {"hardPodAffinityWeight": hard}
+    if value.get("alwayscheckallpredicates"):
+        notes.append("`alwaysCheckAllPredicates` is left out: a node's first failed plugin ends it")
+    return made.fields()
+
+
+def _turn_off(made: _Profile, filters: set[str], scores: set[str]) -> None:
+    """Disables what the Policy does not name: everywhere, or as a filter or a score only."""
+    for name in FILTERS:
+        if name not in filters and (name not in SCORES or name not in scores):
+            made.put("multiPoint", "disabled", name)
+        elif name not in filters:
+            made.put("preFilter", "disabled", name)
+            made.put("filter", "disabled", name)
+    everywhere = made.points.get("multiPoint", {}).get("disabled", {})
+    for name in SCORES:
+        if name not in scores and name not in everywhere:
+            made.put("score", "disabled", name)
+    if off := [name for name in FILTERS if name not in filters]:
+        made.notes.append(
+            f"the Policy does not check {_some(off)}, so they are disabled; pods need them today: "
+            "take them out of `disabled` unless you know why they are off"
+        )
+
+
+def _predicate(given: Json, made: _Profile) -> tuple[str, ...]:
+    """The plugins of a predicate, which may be one of a kind with arguments."""
+    name, argument = str(given.get("name")), mapping(given, "argument")
+    presence = mapping(argument, "labelsPresence")
+    if presence:
+        operator = "Exists" if presence.get("presence") else "DoesNotExist"
+        _require_labels(made, presence.get("labels"), operator)
+        name, given_name = "CheckNodeLabelPresence", name
+        made.notes.append(_replaced("predicate", given_name, PREDICATES[name]))
+        return PREDICATES[name].plugins
+    successor = PREDICATES.get("CheckServiceAffinity" if argument else name)
+    if successor is None:
+        made.notes.append(f"the predicate `{name}` is left out: kube-scheduler never had it")
+        return ()
+    if successor.plugins != (name,):
+        made.notes.append(_replaced("predicate", name, successor))
+    return successor.plugins
+
+
+def _require_labels(made: _Profile, labels: object, operator: str) -> None:
+    wanted = [{"key": key, "operator": operator} for key in labels or ()]  # type: ignore[attr-defined]
+    affinity = made.arguments.setdefault("NodeAffinity", {}).setdefault("addedAffinity", {})
+    terms = affinity.setdefault(
+        "requiredDuringSchedulingIgnoredDuringExecution",
+        {"nodeSelectorTerms": [{"matchExpressions": []}]},
+    )
+    terms["nodeSelectorTerms"][0]["matchExpressions"] += wanted
+
+
+_ARGUMENTS = {
+    "serviceAntiAffinity": "ServiceAntiAffinity",
+    "labelPreference": "LabelPreference",
+    "requestedToCapacityRatioArguments": "RequestedToCapacityRatioPriority",
+}
+
+
+def _priority(given: Json, made: _Profile) -> tuple[str, ...]:
+    """The plugins of a priority, with their weight."""
+    name, argument = str(given.get("name")), mapping(given, "argument")
+    kind = next((_ARGUMENTS[key] for key in argument if key in _ARGUMENTS), name)
+    successor = PRIORITIES.get(kind)
+    if successor is None:
+        made.notes.append(f"the priority `{name}` is left out: kube-scheduler never had it")
+        return ()
+    made.notes.append(_replaced("priority", name, successor))
+    weight = weight_of(given) or 1
+    if successor.strategy:
+        before = made.points.get("score", {}).get("enabled", {}).get(_FIT, {})
+        if weight_of(before) >= weight:
+            made.notes.append(f"`{name}` is left out: {_FIT} has one strategy, the heavier one")
+            return successor.plugins
+        ratio = mapping(argument, "requestedToCapacityRatioArguments")
+        made.arguments[_FIT] = {"scoringStrategy": _strategy(successor, ratio)}
+    for new in successor.plugins:
+        made.put("score", "enabled", new, weight)
+    return successor.plugins

@@ -1,0 +1,326 @@
+"""Runner: collects the tests of policy files and runs them on the engine that serves.
+
+A suite is one file with its tests. Each test gets a fixture and an engine of its own; each of its
+expectations is compared with the engine's answer.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import count
+from pathlib import Path
+from typing import Literal as OneOf
+from typing import assert_never
+
+from cli.policy_tests.coverage import Coverage
+from cli.policy_tests.fixture import BadTestError, Fixture, FixtureBuilder, bad_test
+from cli.render import Finding
+from engine.cache.cluster_copy import ClusterDocuments
+from engine.decision.registry import Registry
+from engine.decision.verdict import Failed, Feasible, Rejected, Verdict, message_of
+from engine.enforced import needs_of
+from engine.errors import EngineError
+from engine.explanation.inspection import Inspection
+from engine.objects.codec import ObjectCodec
+from engine.objects.request_pod import NO_EXEMPTIONS
+from engine.offline import offline_engine
+from engine.program.policy_compiler import compile_policy
+from engine.program.program import Program
+from grammar.checker.policy_checker import Checked
+from grammar.meaning.schema import Schema
+from grammar.messages.diagnostics import Diagnostic, nearest
+from grammar.tree.clauses import Expectation, Test
+from grammar.tree.source import Source
+from policies.loader import SUFFIX, TEST_SUFFIX, UnreadFile, is_test_file, load
+from policies.manifest_names import GROUP, MANIFEST_SUFFIXES, is_manifest
+from policies.validation import CheckedFile, Validator
+
+Outcome = OneOf["passed", "failed", "error"]
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """The tests of one file, and the policies that decide in them.
+
+    `errors` are those of the policies and of the file; with any of them no test can run.
+    """
+
+    source: Source
+    tests: tuple[Test, ...]
+    policies: tuple[Checked, ...]
+    errors: tuple[Finding, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """The suites with tests or errors, the given files, and the paths that could not be read.
+
+    A file that is read only for its policies is not among `files`.
+    """
+
+    suites: tuple[Suite, ...]
+    files: tuple[CheckedFile, ...]
+    problems: tuple[UnreadFile, ...]
+
+
+def collect(paths: Sequence[Path], validator: Validator) -> Collection:
+    """Reads the files of the paths, and the policies beside their test files."""
+    loaded = load(paths)
+    given = {source.name for source in loaded.sources}
+    tested = (name for source in loaded.sources for name in _tested_files(source))
+    beside = [Path(n) for n in dict.fromkeys(tested) if n not in given and Path(n).is_file()]
+    # A YAML file beside a test file can be the cluster of its tests instead of a manifest.
+    manifests = (s for s in load(beside).sources if not is_manifest(s.name) or GROUP in s.text)
+    by_name = {
+        file.source.name: file for file in validator.validate([*loaded.sources, *manifests]).files
+    }
+    files = tuple(file for name, file in by_name.items() if name in given)
+    suites = (
+        _suite(file, [by_name[n] for n in _tested_files(file.source) if n in by_name])
+        for file in files
+    )
+    return Collection(tuple(s for s in suites if s.tests or s.errors), files, loaded.problems)
+
+
+def _tested_files(source: Source) -> Sequence[str]:
+    if not is_test_file(source.name):
+        return ()
+    name = source.name.removesuffix(TEST_SUFFIX)
+    return [name + suffix for suffix in (SUFFIX, *sorted(MANIFEST_SUFFIXES))]
+
+
+def _suite(file: CheckedFile, tested: Sequence[CheckedFile]) -> Suite:
+    files = [*tested, file]
+    errors = tuple((d, f.source) for f in files for d in f.diagnostics if d.severity == "error")
+    # The part of a file that was not understood can be a test. A file without tests is a matter
+    # for `placet check`.
+    relevant = errors if file.tests or not file.whole else ()
+    policies = tuple(policy for f in files for policy in f.policies)
+    return Suite(file.source, file.tests, policies, relevant)
+
+
+@dataclass(frozen=True, slots=True)
+class TestOutcome:
+    """The outcome of a test.
+
+    `diagnostics` are the failed expectations, or the reason why the test could not run.
+    """
+
+    suite: Suite
+    test: Test
+    outcome: Outcome
+    diagnostics: tuple[Diagnostic, ...]
+    seconds: float
+
+
+class Runner:
+    """Runs the tests of a collection, and records their coverage."""
+
+    def __init__(
+        self, collection: Collection, schema: Schema, running: ClusterDocuments | None = None
+    ) -> None:
+        """`running` is a running cluster, which stands for the `cluster` files of the tests."""
+        policies = [p for suite in collection.suites for p in suite.policies]
+        self._codec = ObjectCodec(schema, needs_of(policies).annotations)
+        self._fixtures = FixtureBuilder(schema, self._codec, running)
+        self.coverage = Coverage(collection.files)
+
+    def run(self, suite: Suite, tests: Iterable[Test]) -> Iterator[TestOutcome]:
+        """The result of each test, as soon as it has ended."""
+        if suite.errors:
+            for test in tests:
+                yield TestOutcome(suite, test, "error", (), 0.0)
+            return
+        programs = [self.coverage.watch(c, compile_policy(c)) for c in suite.policies]
+        registry = Registry(programs)
+        for test in tests:
+            started = time.perf_counter()
+            outcome, found = self._run(suite, test, programs, registry)
+            yield TestOutcome(suite, test, outcome, tuple(found), time.perf_counter() - started)
+
+    def _run(
+        self, suite: Suite, test: Test, programs: Sequence[Program], registry: Registry
+    ) -> tuple[Outcome, list[Diagnostic]]:
+        try:
+            fixture = self._fixtures.build(test, Path(suite.source.name))
+            expectations = _expectations(test, fixture, programs)
+            engine = FixtureEngine(registry, fixture, self._codec)
+            found = [f for e in expectations if (f := _failure(e, engine)) is not None]
+            self.coverage.record_bounds(engine.inspection, fixture.nodes)
+        except BadTestError as error:
+            return "error", [error.diagnostic]
+        except EngineError as error:
+            return "error", [bad_test(str(error), test.name_span).diagnostic]
+        return ("failed" if found else "passed"), found
+
+
+# ---- the engine of a test
+
+# The time between two calls: an engine that is called often within a short time reports a loop.
+_HOUR_SECONDS = 3600.0
+
+
+class FixtureEngine:
+    """An engine for one fixture. It answers each question once and keeps the answer.
+
+    Each node is filtered in a call of its own. Of several feasible nodes an engine may offer only
+    one, to keep a bound exact; a test is about the rules.
+    """
+
+    def __init__(self, registry: Registry, fixture: Fixture, codec: ObjectCodec) -> None:
+        clock = count(step=_HOUR_SECONDS)
+        self._fixture = fixture
+        self._engine = offline_engine(
+            registry,
+            fixture.cluster,
+            codec,
+            # A test is about the rules, also for pods about which a server would not ask them.
+            exemptions=NO_EXEMPTIONS,
+            clock=lambda: next(clock),
+        )
+        pod = fixture.cluster.pods.pod(fixture.pod.key)
+        self._uid = pod.uid if pod is not None else ""
+        self._verdicts: dict[str, Verdict] = {}
+
+    def verdict(self, node: str) -> Verdict:
+        """Raises EngineError."""
+        if node not in self._verdicts:
+            body = self._fixture.pod.body
+            (self._verdicts[node],) = self._engine.filter(body, [node], None, math.inf)
+            # Nobody received the offer, so the pod is not in flight.
+            self._engine.in_flight.forget(self._uid)
+        return self._verdicts[node]
+
+    @cached_property
+    def feasible(self) -> list[str]:
+        """The nodes that pass. Raises EngineError."""
+        return [n for n in self._fixture.nodes if isinstance(self.verdict(n), Feasible)]
+
+    @cached_property
+    def scores(self) -> Mapping[str, int] | None:
+        """0..10 of each feasible node; None if no score applies. Raises EngineError."""
+        nodes = self.feasible
+        scores = self._engine.prioritize(self._fixture.pod.body, nodes, None, math.inf)
+        return None if scores is None else dict(zip(nodes, scores, strict=True))
+
+    @cached_property
+    def inspection(self) -> Inspection:
+        """Raises EngineError."""
+        return Inspection.of(self._engine, self._fixture.pod.body)
+
+    def rejecting(self, node: str) -> list[str]:
+        """The clauses that reject a node, in order; empty if an error prevents the answer."""
+        try:
+            found = self.inspection.all_objections([node])
+        except EngineError:
+            return []
+        return [objection.name for objection in found if objection.refused.any()]
+
+
+# ---- expectations
+
+_OPERATORS = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+def _expectations(test: Test, fixture: Fixture, programs: Sequence[Program]) -> list[Expectation]:
+    """The expectations of a test. Raises BadTestError for one that no answer could meet."""
+    if not programs:
+        hint = "put it beside its policy, or into `NAME_test.policy` beside `NAME.policy`"
+        raise bad_test("the test has no policy", test.name_span, hint)
+    clauses = {f.name for p in programs for f in p.filters}
+    clauses |= {c.count.name for p in programs for c in p.counts} | {"for"}
+    found = [item for item in test.items if isinstance(item, Expectation)]
+    if not found:
+        hint = 'add one, as in `expect pass "node-1"`'
+        raise bad_test("the test has no expectation", test.name_span, hint)
+    for item in found:
+        if item.node not in fixture.nodes:
+            raise _unknown("node", item.node, fixture.nodes, item)
+        if item.clause is not None and item.clause not in clauses:
+            raise _unknown("rejecting clause", item.clause, sorted(clauses), item)
+    return found
+
+
+def _unknown(kind: str, name: str, names: Sequence[str], item: Expectation) -> BadTestError:
+    close = nearest(name, names)
+    hint = f"a similar name exists: `{close}`" if close else None
+    return bad_test(f"there is no {kind} `{name}` in this test", item.span, hint)
+
+
+def _failure(item: Expectation, engine: FixtureEngine) -> Diagnostic | None:
+    """The difference between an expectation and the answer; None if it is met."""
+    try:
+        verdict = engine.verdict(item.node)
+        match item.kind:
+            case "pass":
+                if isinstance(verdict, Feasible):
+                    return None
+                return _failed(item, f"`{item.node}` does not pass", _rejection(verdict))
+            case "reject":
+                return _reject_failure(item, verdict, engine)
+            case "score":
+                return _score_failure(item, verdict, engine)
+            case _:
+                assert_never(item.kind)
+    except EngineError as error:
+        return _failed(item, f"`{item.node}` gets no answer", f"no answer: {error}")
+
+
+def _reject_failure(
+    item: Expectation, verdict: Verdict, engine: FixtureEngine
+) -> Diagnostic | None:
+    if isinstance(verdict, Feasible):
+        return _failed(item, f"`{item.node}` is not rejected", "it passes")
+    if verdict.clause == item.clause:
+        return None
+    hint = None
+    if item.clause in engine.rejecting(item.node):
+        hint = f"`{item.clause}` rejects it too, but only the first, `{verdict.clause}`, is named"
+    message = f"`{item.node}` is rejected by another clause"
+    return _failed(item, message, _rejection(verdict), hint=hint)
+
+
+def _score_failure(item: Expectation, verdict: Verdict, engine: FixtureEngine) -> Diagnostic | None:
+    assert item.op is not None, "the grammar gives a score both"
+    assert item.number is not None, "the grammar gives a score both"
+    if not isinstance(verdict, Feasible):
+        return _failed(item, f"`{item.node}` has no score", _rejection(verdict))
+    if engine.scores is None:
+        return _failed(item, f"`{item.node}` has no score", "no score applies to the pod")
+    score = engine.scores[item.node]
+    if _OPERATORS[item.op](score, item.number):
+        return None
+    index = engine.feasible.index(item.node)
+    notes = tuple(
+        f"{c.name}: {c.points[index]:.3g} of 100, weight {c.weight:g}"
+        for c in engine.inspection.contributions(engine.feasible)
+    )
+    return _failed(item, f"`{item.node}` has another score", f"it is {score}", notes=notes)
+
+
+def _rejection(verdict: Rejected | Failed) -> str:
+    text = f"rejected by `{verdict.clause}`: {message_of(verdict)}"
+    return f"{text} ({verdict.error})" if isinstance(verdict, Failed) else text
+
+
+def _failed(
+    item: Expectation,
+    message: str,
+    label: str,
+    *,
+    hint: str | None = None,
+    notes: tuple[str, ...] = (),
+) -> Diagnostic:
+    return Diagnostic("", "error", message, item.span, label=label, hint=hint, notes=notes)

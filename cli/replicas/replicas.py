@@ -1,0 +1,376 @@
+"""Replicas: the running Placets that a command asks, by a URL or through the API server.
+
+A view listens on 127.0.0.1 of its pod, so it is reached by port forwarding, and Kubernetes' RBAC
+says who may. Replicas live as long as the command.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+from urllib.parse import quote, urlsplit
+
+import aiohttp
+import msgspec
+
+from cli.command import CommandError, Exit, add_context_arguments, positive, reason
+from cli.render import print_error
+from cli.version import version
+from engine.cache.cluster_copy import ambiguous
+from engine.cluster.client import ApiClient, connect
+from engine.cluster.port_forward import PortForward, local_socket
+from engine.errors import ApiError, ClusterConfigurationError, EngineError
+from engine.explanation.decision_document import DecisionDetail, Listing
+from server.answers.view_answers import ReplicaStatus
+from server.view.api_description import API
+from server.view.view import DEFAULT_PORT, HOST
+
+TIMEOUT_SECONDS = 10.0
+NAMESPACE, SELECTOR = "kube-system", "app.kubernetes.io/name=placet"
+# The most replicas of one command, and the longest answer.
+_MOST_REPLICAS = 16
+_LONGEST = 64 << 20
+_LONGEST_LINE = 1 << 20
+_LISTED = 1000
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaTarget:
+    """The replicas to ask: the one at a URL, else one or all in a cluster."""
+
+    url: str | None = None
+    kubeconfig: Path | None = None
+    context: str | None = None
+    namespace: str = NAMESPACE
+    selector: str = SELECTOR
+    replica: str | None = None
+    port: int = DEFAULT_PORT
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The flags that name a target."""
+    group = parser.add_argument_group("the running Placet")
+    group.add_argument(
+        "--url",
+        metavar="URL",
+        help=f"the view of a server on this machine, as in http://127.0.0.1:{DEFAULT_PORT}; "
+        "without it, replicas are reached through the cluster of the kubeconfig",
+    )
+    add_context_arguments(group, "how to reach the cluster")
+    group.add_argument(
+        "--placet-namespace",
+        metavar="NAMESPACE",
+        default=NAMESPACE,
+        help="the namespace of Placet's pods (default: %(default)s)",
+    )
+    group.add_argument(
+        "--selector",
+        metavar="LABELS",
+        default=SELECTOR,
+        help="the labels of Placet's pods (default: %(default)s)",
+    )
+    group.add_argument("--replica", metavar="POD", help="only this pod of Placet")
+    group.add_argument(
+        "--port",
+        metavar="PORT",
+        type=positive,
+        default=DEFAULT_PORT,
+        help="the --view-port of the replicas (default: %(default)s)",
+    )
+
+
+def target(args: argparse.Namespace) -> ReplicaTarget:
+    """The target that the flags name. Raises CommandError."""
+    if args.url is not None:
+        return ReplicaTarget(url=checked(args.url))
+    return ReplicaTarget(
+        None,
+        args.kubeconfig,
+        args.context,
+        args.placet_namespace,
+        args.selector,
+        args.replica,
+        args.port,
+    )
+
+
+def checked(url: str) -> str:
+    """The URL of a view. Raises CommandError for what is none."""
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme == "http" and parts.hostname and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable:
+        hint = f"give a URL such as http://127.0.0.1:{DEFAULT_PORT}"
+        raise CommandError(f"`{url}` is not a URL of a view", hint)
+    return url.rstrip("/")
+
+
+class Replica:
+    """The view of one replica. `name` is its pod, or the URL."""
+
+    def __init__(
+        self, name: str, session: aiohttp.ClientSession, forward: PortForward | None = None
+    ) -> None:
+        self.name = name
+        self._session = session
+        self._forward = forward
+
+    @asynccontextmanager
+    async def on_port(self, port: int) -> AsyncIterator[str]:
+        """The URL of its view on this machine, for as long as the block runs; 0 is any free port.
+
+        Whoever is on this machine can ask it there, as with `kubectl port-forward`. Raises
+        CommandError.
+        """
+        if self._forward is None:
+            yield self.name
+            return
+        try:
+            server = await asyncio.start_server(self._forward.relay, HOST, port)
+        except OSError as error:
+            message = f"cannot listen on `{HOST}:{port}`: {reason(error)}"
+            raise CommandError(message, "name another port with --local-port") from None
+        async with server:
+            yield f"http://{HOST}:{server.sockets[0].getsockname()[1]}"
+
+    def check(self) -> None:
+        """Raises CommandError if the API server refuses to connect with the pod."""
+        # Other failures end one connection: that of a browser which closes a page is one of them.
+        if self._forward is not None and isinstance(self._forward.failure, ApiError):
+            raise _refused(self.name, self._forward)
+
+    async def decisions(self) -> Listing:
+        """Its last decisions. Raises CommandError."""
+        found = await self._get(f"/decisions?limit={_LISTED}", Listing)
+        if found is None:
+            raise self._strange(404)
+        return found
+
+    async def decision(self, namespace: str, name: str) -> DecisionDetail | None:
+        """Its last decision about a pod, or None. Raises CommandError."""
+        path = f"/decisions/{quote(namespace, '')}/{quote(name, '')}"
+        return await self._get(path, DecisionDetail)
+
+    async def status(self) -> ReplicaStatus:
+        """Raises CommandError."""
+        found = await self._get("/status", ReplicaStatus)
+        if found is None:
+            raise self._strange(404)
+        return found
+
+    async def events(self) -> AsyncIterator[tuple[str, bytes]]:
+        """The kind and the content of each event of the stream. Raises CommandError."""
+        kind = ""
+        timeout = aiohttp.ClientTimeout(sock_connect=TIMEOUT_SECONDS)
+        try:
+            async with self._session.get(f"{API}/decisions/stream", timeout=timeout) as response:
+                if response.status != 200:
+                    raise self._strange(response.status)
+                async for line in response.content:
+                    field, _, value = line.rstrip(b"\r\n").partition(b": ")
+                    if field == b"event":
+                        kind = value.decode("utf-8", "replace")
+                    elif field == b"data":
+                        yield kind, value
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise self._unreachable(error) from None
+        raise CommandError(f"`{self.name}` has ended the stream", "it may be shutting down")
+
+    async def _get(self, path: str, kind: type[Answer]) -> Answer | None:
+        """The decoded answer; None for 404."""
+        timeout = aiohttp.ClientTimeout(total=TIMEOUT_SECONDS)
+        try:
+            async with self._session.get(f"{API}{path}", timeout=timeout) as response:
+                status, body = response.status, bytearray()
+                async for part in response.content.iter_any():
+                    body += part
+                    if len(body) > _LONGEST:
+                        raise self._strange(status)
+        except (aiohttp.ClientError, OSError) as error:
+            raise self._unreachable(error) from None
+        if status == 404:
+            return None
+        try:
+            if status == 200:
+                return msgspec.json.decode(body, type=kind)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            pass
+        raise self._strange(status)
+
+    def _strange(self, status: int) -> CommandError:
+        hint = "this is not the view of a `placet serve` of this version; see --view-port there"
+        return CommandError(f"`{self.name}` answers {status}, and not as a view does", hint)
+
+    def _unreachable(self, error: Exception) -> CommandError:
+        if self._forward is not None and self._forward.failure is not None:
+            return _refused(self.name, self._forward)
+        if isinstance(error, TimeoutError):
+            reason = f"no answer within {TIMEOUT_SECONDS:g} s"
+        elif isinstance(error, aiohttp.ClientConnectorError):
+            reason = (error.os_error.strerror or str(error.os_error)).lower()
+        elif isinstance(error, aiohttp.ClientResponseError):
+            reason = "it does not speak HTTP"
+        else:
+            text = str(error) or type(error).__name__
+            reason = text[:1].lower() + text[1:]
+        hint = "check that `placet serve` runs there with this --view-port"
+        return CommandError(f"cannot reach `{self.name}`: {reason}", hint)
+
+
+def _refused(pod: str, forward: PortForward) -> CommandError:
+    failure = forward.failure
+    if isinstance(failure, ApiError) and failure.status in (401, 403):
+        hint = (
+            "Placet's operators need `get` and `create` of pods/portforward: kubectl auth can-i "
+            f"create pods --subresource=portforward -n {forward.namespace}"
+        )
+        return CommandError(f"you may not forward a port of pod `{pod}`", hint)
+    if isinstance(failure, ApiError) and failure.status == 404:
+        return CommandError(f"there is no pod `{pod}`", f"kubectl get pods -n {forward.namespace}")
+    hint = "check that the pod runs, and that its `placet serve` has this --view-port"
+    return CommandError(f"cannot reach `{pod}`: {failure}", hint)
+
+
+# ---- finding them
+
+
+@asynccontextmanager
+async def replicas(target: ReplicaTarget) -> AsyncIterator[Sequence[Replica]]:
+    """The replicas of a target, at least one. Raises CommandError."""
+    async with AsyncExitStack() as stack:
+        if target.url is not None:
+            session = aiohttp.ClientSession(target.url, read_bufsize=_LONGEST_LINE)
+            yield [Replica(target.url, await stack.enter_async_context(session))]
+            return
+        try:
+            connecting = connect(target.kubeconfig, target.context, version=version())
+            client = await stack.enter_async_context(connecting)
+            pods = [target.replica] if target.replica else await _pods(client, target)
+        except ClusterConfigurationError as error:
+            hint = "name one with --kubeconfig, or ask a server on this machine with --url"
+            raise CommandError(str(error), hint) from None
+        except EngineError as error:
+            hint = f"name the pod with --replica, or check: kubectl get pods -n {target.namespace}"
+            raise CommandError(f"cannot find Placet's pods: {error}", hint) from None
+        yield [await _through(stack, client, target, pod) for pod in pods]
+
+
+async def _through(
+    stack: AsyncExitStack, client: ApiClient, target: ReplicaTarget, pod: str
+) -> Replica:
+    forward = PortForward(client, target.namespace, pod, target.port)
+    path = await stack.enter_async_context(local_socket(forward))
+    session = aiohttp.ClientSession(
+        "http://127.0.0.1",
+        connector=aiohttp.UnixConnector(str(path)),
+        read_bufsize=_LONGEST_LINE,
+    )
+    return Replica(pod, await stack.enter_async_context(session), forward)
+
+
+class _ListedMetadata(msgspec.Struct):
+    name: str
+
+
+class _PodStatus(msgspec.Struct):
+    phase: str = ""
+
+
+class _ListedPod(msgspec.Struct):
+    metadata: _ListedMetadata
+    status: _PodStatus = msgspec.field(default_factory=_PodStatus)
+
+
+class _ListedPods(msgspec.Struct):
+    items: list[_ListedPod]
+
+
+async def _pods(client: ApiClient, target: ReplicaTarget) -> Sequence[str]:
+    """The running pods with the labels. Raises CommandError and EngineError."""
+    params = [("labelSelector", target.selector), ("limit", "500")]
+    path = f"/api/v1/namespaces/{quote(target.namespace, '')}/pods"
+    body = await client.request("GET", path, params=params)
+    found = msgspec.json.decode(body, type=_ListedPods).items
+    names = sorted(pod.metadata.name for pod in found if pod.status.phase == "Running")
+    if not names:
+        where = f"namespace `{target.namespace}` has no running pod with `{target.selector}`"
+        hint = "give --placet-namespace and --selector, or one pod with --replica"
+        raise CommandError(where, hint)
+    if len(names) > _MOST_REPLICAS:
+        message = f"{len(names)} pods have the labels `{target.selector}`, more than replicas do"
+        raise CommandError(message, "give another --selector, or one pod with --replica")
+    return names
+
+
+# ---- asking all of them
+
+
+async def ask_all(
+    found: Sequence[Replica], ask: Callable[[Replica], Awaitable[Answer]]
+) -> tuple[list[tuple[Replica, Answer]], list[CommandError]]:
+    """The answers of all that answer, and the errors of the others.
+
+    Raises CommandError if none answers.
+    """
+    results = await asyncio.gather(*map(ask, found), return_exceptions=True)
+    answers: list[tuple[Replica, Answer]] = []
+    errors: list[CommandError] = []
+    for replica, result in zip(found, results, strict=True):
+        if isinstance(result, CommandError):
+            errors.append(result)
+        elif isinstance(result, BaseException):
+            raise result
+        else:
+            answers.append((replica, result))
+    if not answers:
+        raise errors[0]
+    return answers, errors
+
+
+def end(errors: Sequence[CommandError]) -> int:
+    """Says which replicas have not answered; some have. Returns the exit code."""
+    for error in errors:
+        print_error(error.message, error.hint)
+    return Exit.FINDINGS if errors else Exit.OK
+
+
+def document(answers: Sequence[msgspec.Struct]) -> Mapping[str, object]:
+    """The answers of the replicas as one document of data."""
+    return {"replicas": msgspec.to_builtins(answers)}
+
+
+async def last_decisions(
+    found: Sequence[Replica], pod: str
+) -> tuple[Sequence[DecisionDetail], Sequence[CommandError]]:
+    """What the replicas decided about a pod, the newest first. Raises CommandError if none did."""
+    key, errors = pod, list[CommandError]()
+    if "/" not in pod:
+        listings, errors = await ask_all(found, Replica.decisions)
+        key = _key(pod, [answer for _, answer in listings])
+    namespace, _, name = key.partition("/")
+    details: list[DecisionDetail] = []
+    if namespace and name:
+        answers, errors = await ask_all(found, lambda replica: replica.decision(namespace, name))
+        details = [answer for _, answer in answers if answer is not None]
+    if not details:
+        hint = "list the recorded decisions with: placet decisions"
+        raise CommandError(f"no replica has a decision about `{pod}`", hint)
+    return sorted(details, key=lambda each: each.at, reverse=True), errors
+
+
+def _key(pod: str, listings: Sequence[Listing]) -> str:
+    """The `NAMESPACE/NAME` of a name that one pod has; empty if none has it."""
+    keys = sorted({one.pod for each in listings for one in each.decisions})
+    keys = [key for key in keys if key.partition("/")[2] == pod]
+    if len(keys) > 1:
+        raise ambiguous(pod, keys)
+    return keys[0] if keys else ""

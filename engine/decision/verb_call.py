@@ -1,0 +1,263 @@
+"""Call: the beginning of a verb: its pod, a snapshot of the cluster, and the plan for the pod.
+
+The CallOpener belongs to the engine and lives as long as it does; a Call lives until the verb is
+answered. OfferedNodes keeps the nodes of full-node requests between calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Protocol
+
+import msgspec
+import numpy as np
+from cachetools import LRUCache
+
+from engine.cache.node_table import NodeRows, NodeTable, NodeView, view_of
+from engine.cache.snapshot import Snapshot
+from engine.counting.pod_counter import CountContext, KnownPods
+from engine.decision.card_claims import CardClaims
+from engine.decision.plan import Plan, SharedMemos
+from engine.decision.registry import Registry
+from engine.errors import NotSyncedError
+from engine.objects.codec import ObjectCodec
+from engine.objects.peer import UNLABELLED, Peer
+from engine.objects.request_pod import Exemptions, RequestPod
+from engine.program.frame import Evaluation, Frame
+from engine.program.policy_time import CallTime
+from grammar.messages.texts import shown
+from grammar.values.cards import CardFacts, Mix
+from grammar.values.errors import EvaluationError
+from grammar.values.time import NEVER, Timestamp
+
+# The memory of all plans together: at 5,000 nodes and three scores, some 200 pod shapes.
+PLAN_BYTES = 64 << 20
+
+
+class ClusterView(Protocol):
+    """A source of snapshots: files, a live cluster, or nothing."""
+
+    def snapshot(self) -> Snapshot:
+        """Raises NotSyncedError while not all of the cluster is known."""
+        ...
+
+    @property
+    def pods(self) -> KnownPods:
+        """The pods of the last snapshot, for counting."""
+        ...
+
+
+class Observer(Protocol):
+    """A listener for what operators should see of decisions besides the answers."""
+
+    def rejected(self, policy: str, clause: str, nodes: int) -> None: ...
+    def failed(self, policy: str, clause: str, error: str) -> None: ...
+    def would_reject(self, policy: str, clause: str, nodes: int) -> None: ...
+    def conflict(self, winner: str, loser: str) -> None: ...
+    def bypassed(self, pod: str, uid: str, reason: str) -> None: ...
+    def expensive(self, policy: str) -> None: ...
+    def gave_up(self, work: str, about: str) -> None: ...
+    def shortened(self, policy: str, clause: str, text: str) -> None: ...
+    def unnamed_scheduler(self, name: str) -> None: ...
+
+
+class VerbCall(msgspec.Struct, frozen=True, eq=False):
+    """One call of a verb. `known` is None while the cluster is not known."""
+
+    pod: RequestPod
+    known: Snapshot | None
+    plan: Plan
+    evaluation: Evaluation
+    view: ClusterView
+    exempts: Callable[[Peer], bool]
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The snapshot of this call. Raises NotSyncedError."""
+        return self.known or self.view.snapshot()
+
+    def context(self, snapshot: Snapshot) -> CountContext:
+        """The pod and what rules about other pods read of it."""
+        pod, roots = self.pod, snapshot.workloads
+        root = roots.get(pod.controller)
+        plan, evaluation = self.plan, self.evaluation
+        frame = plan.frame
+        if plan.time_dependent_counts:
+            frame = frame.anew()
+            frame.now = Timestamp(evaluation.now())
+        namespace = snapshot.namespaces.get(pod.namespace)
+        labels = namespace.labels if namespace is not None else UNLABELLED
+        peer = partial(pod.rooted, root, labels)
+        return CountContext(
+            pod, peer, frame, evaluation.time, root, plan, evaluation.report, self.exempts
+        )
+
+
+class CallOpener:
+    """Opens calls. `registry` has the policies that are enforced; it is replaced as a whole.
+
+    `facts` are what is known of cards beside the nodes.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        view: ClusterView,
+        observer: Observer,
+        exemptions: Exemptions,
+        *,
+        now: Callable[[], Timestamp] = Timestamp.now,
+    ) -> None:
+        self.exemptions = exemptions
+        self.registry = registry
+        self.facts = self._facts({})
+        self.view = view
+        self._observer = observer
+        self._now = now
+        self._memos = SharedMemos()
+        self._plans: LRUCache[Hashable, Plan] = LRUCache(PLAN_BYTES, lambda plan: plan.bytes)
+
+    def adopt(self, registry: Registry) -> None:
+        """Takes other policies; what was kept for the old ones is forgotten."""
+        self.registry = registry
+        self.facts = self._facts(self.facts.mixes)
+        self._plans.clear()
+        self._memos = SharedMemos()
+
+    def measure_by(self, mixes: Mapping[str, Mix]) -> None:
+        """Takes other usual pods of each clause, for the fragmentation of cards."""
+        self.facts = CardFacts(mixes)
+        self.adopt(self.registry)
+
+    def _facts(self, mixes: Mapping[str, Mix]) -> CardFacts:
+        return CardFacts(mixes, CardClaims(self.registry.with_cards, self.exemptions.exempts).of)
+
+    def open(self, pod: RequestPod, names: Sequence[str], time: CallTime) -> VerbCall:
+        """A call about these nodes. Raises EngineError."""
+        known = self.snapshot()
+        exemptions, exempt = self.exemptions, ""
+        if pod.bypass or pod.namespace in exemptions.namespaces:
+            exempt = exemptions.reason(pod)
+        if known is None and not exempt and not self.registry.complete:
+            self.view.snapshot()  # raises NotSyncedError, which says what is missing
+        namespace = known.namespaces.get(pod.namespace) if known is not None else None
+        root = known.workloads.get(pod.controller) if known is not None else None
+        registry = self.registry
+        made: list[Frame] = []
+        moments: list[Timestamp] = []
+
+        def now() -> int:
+            if not moments:
+                moments.append(self._now())
+            return moments[0].nanos
+
+        def frame() -> Frame:
+            if not made:
+                whole = pod.pod if root is None else replace(pod.pod, workload=root)
+                at, slots = Timestamp(now()), registry.slots
+                made.append(
+                    Frame(whole, at, slots=slots, namespace=namespace, check=time.check_within)
+                )
+                made[0].cardFacts = self.facts
+            return made[0]
+
+        evaluation = Evaluation(frame, now, time, self.clause_failed, self._observer.shortened)
+        # A plan keeps its namespace alive, so that its id is not reused.
+        shape = pod.shape(registry.shapes)
+        key = (id(namespace), pod.namespace, root, exempt, shape)
+        plan = self._plans.get(key)
+        if plan is None or (plan.until != NEVER and not plan.lasts(now())):
+            made_now = Plan(
+                registry,
+                pod.namespace,
+                namespace,
+                evaluation,
+                self._memos,
+                nodes=len(names),
+                exempt=exempt,
+            )
+            plan = made_now if plan is None else made_now.follows(plan)
+            self._plans[key] = plan
+        for other in plan.selection.gave_way:
+            assert plan.selection.governing is not None, (
+                "no policy gives way without one that governs"
+            )
+            self._observer.conflict(plan.selection.governing.address, other.address)
+        return VerbCall(pod, known, plan, evaluation, self.view, exemptions.exempts)
+
+    def snapshot(self) -> Snapshot | None:
+        """The cluster, or None while not all of it is known."""
+        try:
+            return self.view.snapshot()
+        except NotSyncedError:
+            return None
+
+    def clause_failed(self, policy: str, clause: str, error: EvaluationError) -> None:
+        """Reports an evaluation that failed."""
+        self._observer.failed(policy, clause, shown(str(error)))
+
+
+# The largest table: names come and go, and a table of this size starts over.
+_MOST_NODES = 20_000
+# A table that has more bytes of JSON than this starts over, too.
+_MOST_BYTES = 128 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """The JSON of a node, and the cache's view of the node at that time."""
+
+    body: bytes
+    counted: NodeView | None
+
+
+class OfferedNodes:
+    """A table of the nodes of full-node requests; each version of a node is decoded once."""
+
+    def __init__(self, codec: ObjectCodec) -> None:
+        self._codec = codec
+        self._start_over()
+
+    def _start_over(self) -> None:
+        self._rows: dict[str, int] = {}
+        self._seen: list[_Seen | None] = [None]
+        self._views: list[NodeView | None] = [None]
+        self._versions = np.zeros(1, np.int64)
+        self._owner = object()
+        self._version = 0
+        self._bytes = 0
+
+    def table(
+        self, names: Sequence[str], bodies: Sequence[bytes], snapshot: Snapshot | None
+    ) -> tuple[NodeTable, NodeRows]:
+        """The table, and the row of each offered node. Raises BadObjectError.
+
+        The table is valid until the next call.
+        """
+        if len(self._rows) + len(names) > _MOST_NODES or self._bytes > _MOST_BYTES:
+            self._start_over()
+        counted = snapshot.table.view if snapshot is not None else (lambda _: None)
+        changed = []
+        found = np.empty(len(names), np.intp)
+        for i, (name, body) in enumerate(zip(names, bodies, strict=True)):
+            row = self._rows.get(name)
+            known = counted(name)
+            if row is None:
+                row = self._rows[name] = len(self._seen)
+                self._seen.append(None)
+                self._views.append(None)
+            seen = self._seen[row]
+            if seen is None or seen.counted is not known or seen.body != body:
+                self._views[row] = view_of(self._codec.node(body), known)
+                self._bytes += len(body) - (len(seen.body) if seen is not None else 0)
+                self._seen[row] = _Seen(bytes(body), known)
+                changed.append(row)
+            found[i] = row
+        if len(self._versions) < len(self._seen):
+            more = np.zeros(len(self._seen) - len(self._versions), np.int64)
+            self._versions = np.concatenate([self._versions, more])
+        self._version += 1
+        self._versions[changed] = self._version
+        return NodeTable(self._owner, self._rows, self._views, self._versions), found

@@ -1,0 +1,689 @@
+"""Checker: resolves names and infers types; returns the same tree, typed, with diagnostics.
+
+Short forms such as `node.zone` are written out, constants take the type of the operand beside them,
+`let` names become LetReference and `def` calls DefCall. A wrong part gets the poison type, which
+agrees with every type, so that one mistake is one message. Checking a checked tree changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import assert_never
+
+from grammar.checker.name_remedies import MACROS, Remedy, bare
+from grammar.checker.type_remedies import Remedies
+from grammar.meaning import card_forms as cards
+from grammar.meaning import schema as shortforms
+from grammar.meaning.environment import Environment, dotted
+from grammar.messages import catalogue
+from grammar.messages.diagnostics import Diagnostic, nearest
+from grammar.tree import ast
+from grammar.tree.clauses import Cards
+from grammar.tree.printer import print_expression
+from grammar.tree.source import Span
+from grammar.tree.types import (
+    BOOL,
+    DURATION,
+    DYN,
+    INT,
+    POISON,
+    QUANTITY,
+    SEMVER,
+    STRING,
+    TIMESTAMP,
+    Type,
+    agrees,
+    comparable,
+    join,
+    list_of,
+    loses_record,
+    map_of,
+    optional_of,
+    resolve,
+)
+from grammar.values import quantity
+from grammar.values.cards import CARD
+from grammar.values.errors import EvaluationError
+from grammar.values.format import refused
+from grammar.values.quantity import Quantity
+from grammar.values.semver import Semver
+from grammar.values.time import Duration, Timestamp
+
+# ---- macros
+
+# The macros whose last argument is a condition.
+TESTS = frozenset({"all", "exists", "exists_one", "existsOne", "filter"})
+_OPTIONAL = frozenset({"optMap", "optFlatMap"})
+
+
+def inside(found: Type) -> Type:
+    """The type inside an optional; any other type as it is."""
+    return found.args[0] if found.name == "optional" else found
+
+
+def variables(macro: str, target: Type, count: int) -> tuple[Type, ...] | None:
+    """The types of a macro's variables; None if the macro does not accept the target."""
+    if macro == "cel.bind":
+        return (target,)
+    if macro in _OPTIONAL:
+        return (inside(target),) if target.name in ("optional", "dyn", "error") else None
+    match target:
+        case Type("list", (item,)):
+            return (INT, item)[-count:]
+        case Type("map", args):
+            return args[:count]
+        case Type("dyn" | "error"):
+            return (DYN,) * count
+        case _:
+            return None
+
+
+def result(macro: str, target: Type, kinds: tuple[Type, ...], made: Type) -> Type | None:
+    """The type of a macro whose body has the type `made`; None if `made` must be an optional."""
+    match macro:
+        case "all" | "exists" | "exists_one" | "existsOne":
+            return BOOL
+        case "map" | "transformList":
+            return list_of(made)
+        case "filter":
+            return list_of(kinds[0])
+        case "sortBy":
+            return target
+        case "transformMap":
+            return map_of(kinds[0], made)
+        case "transformMapEntry":
+            return made if made.name == "map" else map_of(DYN, DYN)
+        case "optMap":
+            return optional_of(made)
+        case "optFlatMap":
+            return made if made.name in ("optional", "dyn", "error") else None
+        case _:  # cel.bind
+            return made
+
+
+# ---- constants that take the type of the operand beside them
+
+_PARSERS: dict[Type, Callable[[str], object]] = {
+    QUANTITY: Quantity.parse,
+    DURATION: Duration.parse,
+    TIMESTAMP: Timestamp.parse,
+    SEMVER: Semver.parse,
+}
+
+
+def coerce(expr: ast.Expr, wanted: Type, found: list[Diagnostic]) -> ast.Expr:
+    """The expression with its string and int constants converted to `wanted`, where possible.
+
+    This includes constants in lists, in the branches of a conditional, and behind a `let`, and
+    nothing else. Bad constants are appended to `found`.
+    """
+    match expr:
+        case ast.LetReference(constants=(_, *_)):
+            coerced = coerce(_spelled_out(expr), wanted, found)
+            return coerced if coerced.type == wanted else expr
+        case ast.Literal(str() as text) if wanted in _PARSERS and expr.type == STRING:
+            try:
+                return replace(expr, value=_PARSERS[wanted](text), type=wanted)
+            except EvaluationError as error:
+                is_quantity = wanted == QUANTITY and not expr.let
+                meant = quantity.corrected(text) if is_quantity else None
+                found.append(catalogue.bad_constant(text, wanted, str(error), expr.span, meant))
+                return replace(expr, value=None, type=wanted)
+        case ast.Literal(int() as number) if wanted == QUANTITY and expr.type == INT:
+            return replace(expr, value=Quantity.parse(str(number)), type=QUANTITY)
+        case ast.ListLiteral(elements) if wanted.name == "list" and wanted.args[0] in _PARSERS:
+            items = tuple(coerce(e, wanted.args[0], found) for e in elements)
+            return replace(expr, elements=items, type=list_of(wanted.args[0])) if items else expr
+        case ast.Conditional(_, then, otherwise) if wanted in _PARSERS and expr.type in (
+            STRING,
+            INT,
+        ):
+            branches = (coerce(then, wanted, found), coerce(otherwise, wanted, found))
+            if any(b.type != wanted for b in branches):
+                return expr
+            return replace(expr, then=branches[0], otherwise=branches[1], type=wanted)
+        case _:
+            return expr
+
+
+def _spelled_out(reference: ast.LetReference) -> ast.Expr:
+    """The constant, or the list of constants, that a `let` stands for."""
+    kind, span, name = reference.type, reference.span, reference.name
+    if kind.name != "list":
+        return ast.Literal(reference.constants[0], kind, span, name)
+    items = (ast.Literal(value, kind.args[0], span, name) for value in reference.constants)
+    return ast.ListLiteral(tuple(items), (), span, kind)
+
+
+def _constants(expr: ast.Expr) -> tuple[str | int, ...]:
+    """The constants that can take another type, of an expression that is one or a list of them."""
+    match expr:
+        case ast.Literal(str() | int() as value) if expr.type in (STRING, INT):
+            return (value,)
+        case ast.ListLiteral(elements, ()):
+            items = [_constants(e) for e in elements if isinstance(e, ast.Literal)]
+            return tuple(i[0] for i in items) if all(items) and len(items) == len(elements) else ()
+        case ast.LetReference():
+            return expr.constants
+        case _:
+            return ()
+
+
+def coerce_beside(
+    op: str, left: ast.Expr, right: ast.Expr, found: list[Diagnostic]
+) -> tuple[ast.Expr, ast.Expr]:
+    """Both operands of a binary operator; constants take the type of the other operand."""
+    if op == "in":
+        items = right.type.args[0] if right.type.name == "list" else None
+        if items is not None and items in _PARSERS:
+            return coerce(left, items, found), right
+        return left, coerce(right, list_of(left.type), found)
+    if op in ("*", "%"):
+        return left, right
+    if op == "/":
+        # A quantity divided by an int is a quantity, so only a string can mean a quantity here.
+        return left, coerce(right, left.type, found) if right.type == STRING else right
+    return (
+        coerce(left, _beside(op, right.type, left), found),
+        coerce(right, _beside(op, left.type, right), found),
+    )
+
+
+def coerce_chain(chain: ast.Chain, found: list[Diagnostic]) -> ast.Chain:
+    """`a + b + …`, with constants converted to the type of the first quantity, time or the like."""
+    given = next((o.type for o in chain.operands if o.type in _PARSERS), None)
+    if given is None:
+        return chain
+    operands = (coerce(o, _beside("+", given, o), found) for o in chain.operands)
+    return replace(chain, operands=tuple(operands))
+
+
+def _beside(op: str, other: Type, constant: ast.Expr) -> Type:
+    """The type for a constant beside `other`; beside a timestamp it may be a duration."""
+    if other != TIMESTAMP or op not in ("+", "-") or not isinstance(constant, ast.Literal):
+        return other
+    try:
+        Timestamp.parse(str(constant.value))
+    except EvaluationError:
+        return DURATION
+    return TIMESTAMP
+
+
+# ---- expressions
+
+
+class Checker:
+    """Checks expressions in one environment and collects diagnostics in `found`."""
+
+    def __init__(self, environment: Environment) -> None:
+        self.environment = environment
+        self.found: list[Diagnostic] = []
+        self._locals: dict[str, Type] = {}
+        # The expressions that are being checked, as they are written, outermost first.
+        self._around: list[ast.Expr] = []
+        self._quiet = False
+        # Inside the arguments of `format`.
+        self._formats = False
+
+    def _report(self, found: Diagnostic, remedy: Remedy | None = None) -> None:
+        self.found.append(found if remedy is None else remedy.on(found))
+
+    def _ask(self, question: Callable[[Remedies], Remedy | None]) -> Remedy | None:
+        """What to write for what is wrong in the innermost expression.
+
+        Answers need the types of parts. For those nobody asks again, so that nested mistakes do
+        not cost more and more.
+        """
+        if self._quiet:
+            return None
+        return question(Remedies(self.environment, self._locals, self._around, self._kind))
+
+    def _kind(self, expr: ast.Expr) -> Type:
+        """The type of a part, which is checked for itself elsewhere."""
+        return self._quietly(expr).type
+
+    def check(self, expr: ast.Expr, wanted: Type | None = None) -> ast.Expr:
+        """The typed tree. With `wanted`, constants take that type; any other type is an error."""
+        checked = self._check(expr)
+        if wanted is None:
+            return checked
+        checked = coerce(checked, wanted, self.found)
+        if not agrees(wanted, checked.type) or loses_record(wanted, checked.type):
+            hint = catalogue.wanted_hint(wanted, checked.type)
+            found = catalogue.wrong_type(checked.type, catalogue.an(wanted), checked.span, hint)
+            is_condition = wanted == BOOL
+            self._report(
+                found,
+                self._ask(lambda r: r.condition(expr, checked.type)) if is_condition else None,
+            )
+        return checked
+
+    @contextmanager
+    def scope(self, names: Mapping[str, Type], *, closed: bool = False) -> Iterator[None]:
+        """Adds local names; `closed` hides the outer ones, for the body of a `def`."""
+        outer = self._locals
+        self._locals = dict(names) if closed else {**outer, **names}
+        try:
+            yield
+        finally:
+            self._locals = outer
+
+    def _check(self, expr: ast.Expr) -> ast.Expr:
+        self._around.append(expr)
+        try:
+            return self._checked(expr)
+        finally:
+            self._around.pop()
+
+    def _checked(self, expr: ast.Expr) -> ast.Expr:
+        match expr:
+            case ast.Literal() | ast.LetReference():
+                return expr
+            case ast.Ident():
+                return self._ident(expr)
+            case ast.Select():
+                return self._select(expr)
+            case ast.Index():
+                return self._index(expr)
+            case ast.Call():
+                return self._call(expr)
+            case ast.Unary(op, operand):
+                checked = self._check(operand)
+                found = self._overload(f"{op}_", (checked,), expr.span)
+                return replace(expr, operand=checked, type=found)
+            case ast.Binary():
+                return self._binary(expr)
+            case ast.Chain():
+                return self._chain(expr)
+            case ast.Conditional(condition, then, otherwise):
+                return self._conditional(
+                    expr, self.check(condition, BOOL), self._check(then), self._check(otherwise)
+                )
+            case ast.ListLiteral(elements, marked):
+                items = tuple(self._element(e, marked=i in marked) for i, e in enumerate(elements))
+                kinds = [inside(e.type) if i in marked else e.type for i, e in enumerate(items)]
+                self._uniform("items", items, kinds)
+                return replace(expr, elements=items, type=list_of(join(kinds)))
+            case ast.MapLiteral():
+                return self._map(expr)
+            case ast.Comprehension():
+                return self._comprehension(expr)
+            case ast.Has(operand):
+                checked = self._check(operand)
+                if isinstance(checked, ast.Select | ast.Index):
+                    return replace(expr, operand=checked, type=BOOL)
+                if checked.type != POISON:
+                    self.found.append(catalogue.has_needs_selection(operand.span))
+                return replace(expr, type=BOOL)
+            case ast.DefCall(_, args):
+                return replace(expr, args=tuple(self._check(a) for a in args))
+            case _:
+                assert_never(expr)
+
+    # ---- names
+
+    def _ident(self, expr: ast.Ident) -> ast.Expr:
+        name = expr.name
+        if not expr.absolute and name in self._locals:
+            return replace(expr, type=self._locals[name])
+        if not expr.absolute and name in self.environment.lets:
+            value = self.environment.lets[name]
+            return ast.LetReference(name, expr.span, value.type, _constants(value))
+        if (known := self._variable(name, expr.span, absolute=expr.absolute)) is not None:
+            return known
+        names = {*self._locals, *self.environment.lets, *self.environment.variables}
+        self._report(
+            catalogue.unknown_name(name, names, expr.span), self._ask(lambda r: r.name(expr))
+        )
+        return replace(expr, type=POISON)
+
+    def _qualified(self, expr: ast.Select) -> ast.Ident | None:
+        """`a.b.c` as one declared name, if there is one; local names are never qualified."""
+        root, name = dotted(expr)
+        if root is None or (root.name in self._locals and not root.absolute):
+            return None
+        return self._variable(name, expr.span, absolute=root.absolute)
+
+    def _variable(self, name: str, span: Span, *, absolute: bool) -> ast.Ident | None:
+        """A declared name in full, with its type; None if it is unknown."""
+        if (found := self.environment.variable(name, absolute=absolute)) is None:
+            return None
+        return ast.Ident(found[0], absolute or bool(self.environment.container), span, found[1])
+
+    def _select(self, expr: ast.Select) -> ast.Expr:
+        if (whole := self._qualified(expr)) is not None:
+            return whole
+        operand = self._check(expr.operand)
+        inner = inside(operand.type)
+        wrapped = expr.optional or operand.type.name == "optional"
+        match inner:
+            case Type("dyn" | "error"):
+                found = inner
+                schema = self.environment.schema
+                if inner == DYN and schema is not None and schema.reads_more(expr.name):
+                    self.found.append(catalogue.needs_type(expr.name, expr.name_span))
+                    found = POISON
+            case Type("map", (_, value)):
+                found = value
+            case Type() if inner.is_record:
+                return self._field(replace(expr, operand=operand), inner, wrapped=wrapped)
+            case _:
+                wrong = catalogue.no_fields(inner, expr.name, expr.name_span)
+                self._report(wrong, self._ask(lambda r: r.without_fields(expr, inner)))
+                found = POISON
+        return replace(expr, operand=operand, type=optional_of(found) if wrapped else found)
+
+    def _field(self, expr: ast.Select, record: Type, *, wrapped: bool) -> ast.Expr:
+        schema = self.environment.schema
+        assert schema is not None, "record types come from a schema"
+        if (known := schema.field(record.name, expr.name)) is None:
+            fields = schema.records[record.name].fields
+            wrong = schema_mistake(record, expr.name, fields, expr.name_span)
+            self._report(wrong, self._ask(lambda r: r.field(self._written(expr), record.name)))
+            return replace(expr, type=POISON)
+        if known.parameter is not None:
+            wrong = catalogue.must_index(expr.name, expr.span)
+            self._report(wrong, self._ask(lambda r: r.indexed(self._written(expr))))
+            return replace(expr, type=POISON)
+        if known.derived is not None and not expr.optional:
+            return self._check(shortforms.written_out(known.derived, expr.operand, None, expr.span))
+        return replace(expr, type=optional_of(known.type) if wrapped else known.type)
+
+    def _written(self, expr: ast.Select) -> ast.Select:
+        """The selection that is being checked, as its author wrote it."""
+        written = self._around[-1]
+        return written if isinstance(written, ast.Select) else expr
+
+    def _index(self, expr: ast.Index) -> ast.Expr:
+        if (written := self._computed_index(expr)) is not None:
+            return written
+        operand = self._check(expr.operand)
+        inner = inside(operand.type)
+        if operand.type == POISON and isinstance(expr.index, ast.Ident) and expr.index.name == "_":
+            # A wildcard of another language, in something that was already reported.
+            return replace(expr, operand=operand, type=POISON)
+        index = self._key(expr.index) if inner.name == "map" else self._check(expr.index)
+        wrapped = expr.optional or operand.type.name == "optional"
+        match inner:
+            case Type("dyn" | "error"):
+                found = inner
+            case Type("list" | "map"):
+                key, found = (INT, inner.args[0]) if inner.name == "list" else inner.args
+                if not agrees(key, index.type):
+                    expected = f"{catalogue.an(key)}, the key of this {inner.name}"
+                    self.found.append(catalogue.wrong_type(index.type, expected, index.span))
+            case _:
+                self.found.append(catalogue.no_keys(inner, operand.span))
+                found = POISON
+        found = optional_of(found) if wrapped else found
+        return replace(expr, operand=operand, index=index, type=found)
+
+    def _key(self, expr: ast.Expr) -> ast.Expr:
+        """A key of a map, which is often a text without its quotes."""
+        if (remedy := self._ask(lambda r: r.bare_text(expr))) is None:
+            return self._check(expr)
+        name = remedy.text[1:-1]
+        self._report(catalogue.unknown_name(name, (), expr.span), remedy)
+        return replace(expr, type=POISON)
+
+    def _computed_index(self, expr: ast.Index) -> ast.Expr | None:
+        """`node.usage[r]` written out: a short form with its index as a parameter."""
+        schema, select = self.environment.schema, expr.operand
+        if schema is None or not isinstance(select, ast.Select):
+            return None
+        if not any(select.name in r.fields for r in schema.records.values()):
+            return None
+        operand = self._quietly(select.operand)
+        known = schema.field(operand.type.name, select.name)
+        if known is None or known.parameter is None:
+            return None
+        if known.derived is None:
+            return self._cards(expr, select.name, operand)
+        index = (known.parameter, self.check(self._key(expr.index), STRING))
+        return self._check(shortforms.written_out(known.derived, operand, index, expr.span))
+
+    def _cards(self, expr: ast.Index, form: str, node: ast.Expr) -> ast.Expr:
+        """`node.cards["gpu"]` or `node.chosen["gpu"]` written out."""
+        if (clause := self._cards_clause(expr.index)) is None:
+            return replace(expr, type=POISON)
+        if form == "chosen":
+            return self._check(cards.chosen(clause, node, expr.span))
+        return self._check(cards.cards(clause, node, expr.span))
+
+    def _fragmentation(self, expr: ast.Call) -> ast.Expr:
+        """`fragmentation("gpu")` written out: in a `pick` of its card, else of the chosen ones."""
+        if len(expr.args) != 1:
+            self.found.append(catalogue.wrong_count(expr.function, 1, len(expr.args), expr.span))
+            return replace(expr, type=POISON)
+        if (clause := self._cards_clause(expr.args[0])) is None:
+            return replace(expr, type=POISON)
+        node, pod = (ast.Ident(name, False, expr.span) for name in ("node", "pod"))
+        in_pick = self._locals.get(cards.CARD) == CARD
+        card = ast.Ident(cards.CARD, False, expr.span) if in_pick else None
+        return self._check(cards.fragmentation(clause, node, pod, card, expr.span))
+
+    def _cards_clause(self, name: ast.Expr) -> Cards | None:
+        """The `cards` clause of this name in the policy; None, with an error, for any other."""
+        known = self.environment.cards
+        if isinstance(name, ast.Literal) and isinstance(name.value, str) and name.value in known:
+            return known[name.value]
+        shown = print_expression(name)
+        self.found.append(catalogue.unknown_cards(shown, known, name.span))
+        return None
+
+    def _quietly(self, expr: ast.Expr) -> ast.Expr:
+        """Checks a part that is checked again later, without its diagnostics."""
+        kept, outer = len(self.found), self._quiet
+        self._quiet = True
+        checked = self._check(expr)
+        self._quiet = outer
+        del self.found[kept:]
+        return checked
+
+    # ---- calls and operators
+
+    def _call(self, expr: ast.Call) -> ast.Expr:
+        if expr.target is None and not expr.absolute and expr.function in self.environment.defs:
+            return self._def_call(expr)
+        if expr.target is None and expr.function == "fragmentation":
+            return self._fragmentation(expr)
+        if (namespaced := self.environment.function_name(expr)) is not None:
+            args = tuple(self._check(a) for a in expr.args)
+            found = self._overload(namespaced, args, expr.span, name_span=expr.name_span)
+            whole = replace(expr, function=namespaced, target=None, absolute=False)
+            return replace(whole, args=args, type=found)
+        if (remedy := self._ask(lambda r: r.macro(expr))) is not None:
+            wrong = catalogue.unknown_function(expr.function, (), expr.name_span)
+            if expr.function in MACROS and expr.target is not None:
+                wrong = catalogue.macro_variable(expr.function, expr.name_span)
+            self._report(wrong, remedy)
+            return replace(expr, type=POISON)
+        root, _ = dotted(expr.target) if expr.target is not None else (None, "")
+        is_foreign = root is not None and self._is_unknown(root)
+        remedy = self._ask(lambda r: r.call(expr)) if expr.target is None or is_foreign else None
+        if expr.target is None or (is_foreign and remedy is not None):
+            for argument in expr.args:
+                self._check(argument)
+            names = {*self.environment.defs, *self.environment.function_names(member=False)}
+            self._report(catalogue.unknown_function(expr.function, names, expr.name_span), remedy)
+            return replace(expr, type=POISON)
+        target, outer = self._check(expr.target), self._formats
+        self._formats = outer or expr.function == "format"
+        args = tuple(self._argument(target, expr.function, self._check(a)) for a in expr.args)
+        self._formats = outer
+        found = self._overload(
+            expr.function, (target, *args), expr.span, member=True, name_span=expr.name_span
+        )
+        if expr.function == "format" and args and isinstance(args[0], ast.ListLiteral):
+            self._format(target, args[0])
+        return replace(expr, target=target, args=args, type=found)
+
+    def _is_unknown(self, name: ast.Ident) -> bool:
+        known = {*self._locals, *self.environment.lets}
+        return (
+            name.name not in known and self._variable(name.name, name.span, absolute=False) is None
+        )
+
+    def _format(self, text: ast.Expr, values: ast.ListLiteral) -> None:
+        """Reports what a constant text for `format` would refuse of these values."""
+        if isinstance(text, ast.Literal) and isinstance(text.value, str) and not values.optional:
+            kinds = [value.type for value in values.elements]
+            if (refusal := refused(text.value, kinds)) is not None:
+                reason, place = refusal
+                span = text.span if place is None else values.elements[place].span
+                self.found.append(catalogue.bad_format(reason, span))
+
+    def _argument(self, target: ast.Expr, function: str, argument: ast.Expr) -> ast.Expr:
+        """An argument; constants of `orValue` and of comparisons take the type of the target."""
+        wanted = inside(target.type)
+        if function in ("orValue", "isLessThan", "isGreaterThan", "compareTo", "add", "sub"):
+            return coerce(argument, wanted, self.found)
+        return argument
+
+    def _def_call(self, expr: ast.Call) -> ast.Expr:
+        known = self.environment.defs[expr.function]
+        if len(expr.args) != len(known.parameters):
+            wanted, given = len(known.parameters), len(expr.args)
+            self.found.append(catalogue.wrong_count(expr.function, wanted, given, expr.span))
+        args = tuple(
+            self.check(a, p.type) for a, p in zip(expr.args, known.parameters, strict=False)
+        )
+        return ast.DefCall(expr.function, args, expr.span, known.result)
+
+    def _overload(
+        self,
+        function: str,
+        args: Sequence[ast.Expr],
+        span: Span,
+        *,
+        member: bool = False,
+        name_span: Span | None = None,
+    ) -> Type:
+        kinds = [a.type for a in args]
+        overloads = self.environment.overloads(function, member=member)
+        shown = function[0] if function in ("!_", "-_") else function
+        if not overloads:
+            if POISON not in kinds:
+                names = self.environment.function_names(member=member)
+                wrong = catalogue.unknown_function(shown, names, name_span or span)
+                self._report(wrong, self._call_remedy(function))
+            return POISON
+        found = resolve(overloads, kinds)
+        if found is None:
+            if POISON not in kinds:
+                self._report(catalogue.no_overload(shown, kinds, span), self._call_remedy(function))
+            return POISON
+        return found
+
+    def _call_remedy(self, function: str) -> Remedy | None:
+        """What to write for the call or operation that is being checked."""
+        match self._around[-1]:
+            case ast.Call() as call:
+                return self._ask(lambda r: r.call(call))
+            case ast.Binary(op, left, right) as binary if op == function:
+                return self._ask(lambda r: r.operator(binary, self._kind(left), self._kind(right)))
+            case ast.Unary("!", operand) as negation if function == "!_":
+                return self._ask(lambda r: r.negation(negation, self._kind(operand)))
+            case ast.Chain("+", operands):
+                return self._ask(lambda r: r.sum(operands, [self._kind(o) for o in operands]))
+            case _:
+                return None
+
+    def _binary(self, expr: ast.Binary) -> ast.Expr:
+        if expr.op in ("/", "-") and (key := self._ask(lambda r: r.label_key(expr))) is not None:
+            written = bare(expr) or print_expression(expr)
+            self._report(catalogue.key_as_field(written, key.span), key)
+            return replace(expr, type=POISON)
+        left, right = coerce_beside(
+            expr.op, self._check(expr.left), self._check(expr.right), self.found
+        )
+        checked = replace(expr, left=left, right=right)
+        if expr.op in ("==", "!="):
+            if not comparable(left.type, right.type):
+                kinds = [left.type, right.type]
+                remedy = self._ask(lambda r: r.operator(expr, left.type, right.type))
+                self._report(catalogue.no_overload(expr.op, kinds, expr.span), remedy)
+            return replace(checked, type=BOOL)
+        return replace(checked, type=self._overload(expr.op, (left, right), expr.span))
+
+    def _chain(self, expr: ast.Chain) -> ast.Expr:
+        if expr.op != "+":
+            tests = tuple(self.check(o, BOOL) for o in expr.operands)
+            return replace(expr, operands=tests, type=BOOL)
+        operands = tuple(self._check(o) for o in expr.operands)
+        chain = coerce_chain(replace(expr, operands=operands), self.found)
+        total = chain.operands[0]
+        for operand in chain.operands[1:]:
+            span = Span(total.span.start, operand.span.end)
+            total = replace(total, type=self._overload("+", (total, operand), span), span=span)
+        return replace(chain, type=total.type)
+
+    def _conditional(
+        self, expr: ast.Conditional, condition: ast.Expr, then: ast.Expr, otherwise: ast.Expr
+    ) -> ast.Expr:
+        then, otherwise = coerce_beside("==", then, otherwise, self.found)
+        if not comparable(then.type, otherwise.type):
+            self.found.append(catalogue.branches_differ(then.type, otherwise.type, expr.span))
+        kind = join((then.type, otherwise.type))
+        return replace(expr, condition=condition, then=then, otherwise=otherwise, type=kind)
+
+    # ---- literals and macros
+
+    def _element(self, expr: ast.Expr, *, marked: bool) -> ast.Expr:
+        checked = self._check(expr)
+        if marked and checked.type.name not in ("optional", "dyn", "error"):
+            self.found.append(
+                catalogue.wrong_type(checked.type, "an optional", checked.span, "leave out the `?`")
+            )
+        return checked
+
+    def _map(self, expr: ast.MapLiteral) -> ast.Expr:
+        entries = tuple(
+            ast.MapEntry(self._check(e.key), self._element(e.value, marked=e.optional), e.optional)
+            for e in expr.entries
+        )
+        for entry in entries:
+            if entry.key.type.name not in ("int", "string", "bool", "dyn", "error"):
+                expected = "an int, string or bool key"
+                self.found.append(catalogue.wrong_type(entry.key.type, expected, entry.key.span))
+        keys = [e.key.type for e in entries]
+        values = [inside(e.value.type) if e.optional else e.value.type for e in entries]
+        self._uniform("keys", [e.key for e in entries], keys)
+        self._uniform("values", [e.value for e in entries], values)
+        return replace(expr, entries=entries, type=map_of(join(keys), join(values)))
+
+    def _uniform(self, what: str, parts: Sequence[ast.Expr], kinds: Sequence[Type]) -> None:
+        """Reports the first part of a literal that differs in type; those for `format` may."""
+        if not self.environment.uniform_literals or self._formats:
+            return
+        first = next((kind for kind in kinds if kind not in (DYN, POISON)), DYN)
+        for part, kind in zip(parts, kinds, strict=True):
+            if not agrees(first, kind):
+                self.found.append(catalogue.literal_differs(what, first, kind, part.span))
+                return
+
+    def _comprehension(self, expr: ast.Comprehension) -> ast.Expr:
+        target, count = self._check(expr.target), len(expr.variables)
+        kinds = variables(expr.macro, target.type, count)
+        if kinds is None:
+            self.found.append(catalogue.not_iterable(target.type, expr.macro, target.span))
+            kinds = (POISON,) * count
+        with self.scope(dict(zip(expr.variables, kinds, strict=True))):
+            *conditions, last = expr.body
+            checked = [self.check(c, BOOL) for c in conditions]
+            checked.append(self.check(last, BOOL if expr.macro in TESTS else None))
+        made = checked[-1].type
+        found = result(expr.macro, target.type, kinds, made)
+        if found is None:
+            hint = "use `optMap` for a plain value"
+            self.found.append(catalogue.wrong_type(made, "an optional", checked[-1].span, hint))
+        return replace(expr, target=target, body=tuple(checked), type=found or POISON)
+
+
+def schema_mistake(record: Type, name: str, known: Mapping[str, object], span: Span) -> Diagnostic:
+    """The error for an unknown field; of a peer, that the cache does not keep it."""
+    if record.name == "Peer" and nearest(name, known) is None:
+        return catalogue.not_kept(record, name, span, known)
+    return catalogue.unknown_field(record, name, known, span)

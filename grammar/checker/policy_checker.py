@@ -1,0 +1,639 @@
+"""Policy checker: checks the names, the types and the structure of a whole policy."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TypeVar, assert_never
+
+from grammar.checker import parameters
+from grammar.checker.expression_checker import Checker, coerce
+from grammar.meaning import access
+from grammar.meaning import card_forms as cards
+from grammar.meaning.environment import FUNCTIONS_OF_CARDS, Environment
+from grammar.meaning.schema import Schema
+from grammar.meaning.short_forms import print_as_written
+from grammar.messages import catalogue
+from grammar.messages.diagnostics import Diagnostic
+from grammar.syntax.limits import MAX_DEPTH, MAX_NAME
+from grammar.tree.ast import Call, Expr, Ident, Literal, MapLiteral, Select
+from grammar.tree.clauses import (
+    Bound,
+    Bounds,
+    Cards,
+    Clause,
+    CountingClause,
+    Def,
+    Filter,
+    ForPods,
+    Item,
+    Keep,
+    Let,
+    Limit,
+    Pick,
+    PodSet,
+    Policy,
+    Preempt,
+    RejectingClause,
+    Score,
+    Setting,
+    Share,
+    Spread,
+    Template,
+    Use,
+)
+from grammar.tree.source import Span
+from grammar.tree.types import (
+    BOOL,
+    DECLARED,
+    DURATION,
+    DYN,
+    INT,
+    POISON,
+    QUANTITY,
+    STRING,
+    TIMESTAMP,
+    Type,
+    agrees,
+    list_of,
+    map_of,
+    unknown_type,
+)
+from grammar.tree.walk import Definitions, children, reads, walk
+
+
+def too_deep(definitions: Mapping[str, Let | Def]) -> Let | Def | None:
+    """The first definition whose depth, with the definitions it uses, is above MAX_DEPTH.
+
+    This is a loop without recursion.
+    """
+    uses = {name: _uses(d, definitions) for name, d in definitions.items()}
+    heights: dict[str, int] = {}
+    for name in definitions:
+        # A name that is on the path again is a circle, which another check reports.
+        path = [name]
+        on_path = {name}
+        while path:
+            top = path[-1]
+            todo = next((u for u in uses[top] if u and u not in heights and u not in on_path), None)
+            if todo is not None:
+                path.append(todo)
+                on_path.add(todo)
+                if len(path) > MAX_DEPTH:
+                    return definitions[name]
+                continue
+            own = uses[top]
+            heights[top] = max(own.get("", 0), *(d + heights.get(u, 0) for u, d in own.items()))
+            if heights[top] > MAX_DEPTH:
+                return definitions[top]
+            on_path.discard(path.pop())
+    return None
+
+
+def _uses(definition: Let | Def, names: Mapping[str, object]) -> dict[str, int]:
+    """The greatest depth at which each name is used; under the empty name, that of the body."""
+    body = definition.value if isinstance(definition, Let) else definition.body
+    found: dict[str, int] = {"": 0}
+    stack = [(body, 1)]
+    while stack:
+        expr, depth = stack.pop()
+        found[""] = max(found[""], depth)
+        if (name := _name(expr)) in names:
+            found[name] = max(found.get(name, 0), depth)
+        stack.extend((child, depth + 1) for child in children(expr))
+    return found
+
+
+def _name(expr: Expr) -> str:
+    """The name or function of an unchecked expression, which may be a definition; or empty."""
+    match expr:
+        case Ident(name) | Call(name, None):
+            return name
+        case _:
+            return ""
+
+
+def _reads_cards(expr: Expr) -> bool:
+    """Whether an unchecked expression may be written out with the parts of a `cards` clause."""
+    match expr:
+        case Select(name="cards" | "chosen") | Call("fragmentation", None):
+            return True
+        case _:
+            return False
+
+
+# ---- the checker
+
+VARIABLES = {
+    "pod": Type("Pod"),
+    "node": Type("Node"),
+    "peer": Type("Peer"),
+    "victim": Type("Peer"),
+    "victims": list_of(Type("Peer")),
+    "domain": DYN,
+    "namespaceObject": Type("Namespace"),
+    "now": TIMESTAMP,
+}
+_NAMESPACE = frozenset({"namespaceObject"})
+_POD = frozenset({"pod", "namespaceObject", "now"})
+_PLACE = _POD | {"node"}
+_PEER = _POD | {"peer"}
+# What a pod adds to a sum is the same whichever pod is asked about.
+_AMOUNT = frozenset({"peer"})
+# The number of a bound must not change with the time, nor from one counted pod to the next.
+_BOUND = _POD - {"now"}
+_NODE_BOUND = _BOUND | {"node"}
+_DOMAIN_BOUND = _BOUND | {"domain"}
+_NODE = frozenset({"node"})
+_VICTIM = _PLACE | {"victim"}
+_VICTIMS = _PLACE | {"victims"}
+# A message may read only what stays equal between two calls for one pod (C47).
+_CONSTANT = (
+    ("pod", "metadata", "name"),
+    ("pod", "metadata", "namespace"),
+    ("pod", "metadata", "labels"),
+    ("pod", "spec"),
+)
+# The amounts of a card, and a key of an annotation as the API server accepts it.
+_CARD_AMOUNTS = map_of(STRING, INT)
+_PREFIX, _KEY = 253, re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+_DOMAIN_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
+C = TypeVar("C", bound=RejectingClause)
+N = TypeVar("N", int, float)
+_RANGE = "the range of a score, which reads `pod` and `node`"
+_NUMBERS: tuple[str, ...] = ("int", "double", "dyn", "error")
+_AMOUNTS, _AN_AMOUNT = (*_NUMBERS, "quantity"), "an amount: a number or a quantity"
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A typed policy, the environment of its expressions, and its diagnostics.
+
+    `partial` says that parts of its file could not be parsed, so that not all checks were made.
+    `template` is the policy as it is written if it has parameters, which have values in `policy`.
+    """
+
+    policy: Policy
+    environment: Environment
+    diagnostics: tuple[Diagnostic, ...]
+    uses: tuple[Checked, ...] = ()
+    partial: bool = False
+    template: Policy | None = None
+
+    @property
+    def broken(self) -> bool:
+        return self.partial or any(d.severity == "error" for d in self.diagnostics)
+
+
+def check_policy(
+    policy: Policy, schema: Schema, values: Mapping[str, Expr] | None = None
+) -> Checked:
+    """Checks every item; one pass reports every error.
+
+    `values` are checked ones of its parameters; the other parameters have their default.
+    """
+    if not policy.parameters:
+        return _PolicyChecker(policy, schema).run()
+    defaults, found = parameters.declared(policy, schema)
+    filled, wrong = parameters.filled(policy, {**defaults, **(values or {})})
+    checked = _PolicyChecker(filled, schema).run()
+    diagnostics = sorted((*found, *wrong, *checked.diagnostics), key=lambda d: d.span.start)
+    return replace(checked, diagnostics=tuple(diagnostics), template=policy)
+
+
+def environment_of(policy: Policy, schema: Schema) -> Environment:
+    """The environment of a policy's expressions, without its definitions."""
+    found = {c.name: c for c in policy.clauses if isinstance(c, Cards)}
+    if not found:
+        return Environment(variables=VARIABLES, schema=schema, uniform_literals=True)
+    return Environment(
+        variables={**VARIABLES, cards.FACTS: Type("CardFacts")},
+        schema=schema,
+        functions=FUNCTIONS_OF_CARDS,
+        uniform_literals=True,
+        cards=found,
+    )
+
+
+class _PolicyChecker:
+    def __init__(self, policy: Policy, schema: Schema) -> None:
+        self._policy = policy
+        self._schema = schema
+        self._environment = environment_of(policy, schema)
+        self._found: list[Diagnostic] = []
+        self._lets = {i.name: i for i in policy.items if isinstance(i, Let)}
+        self._defs = {i.name: self._declared(i) for i in policy.items if isinstance(i, Def)}
+        self._checked: dict[str, Let | Def] = {}
+        self._open: list[str] = []
+        self._definitions = Definitions({}, {})
+
+    def run(self) -> Checked:
+        self._structure()
+        if (deep := too_deep({**self._lets, **self._defs})) is not None:
+            self._found.append(catalogue.deep_definition(deep.name, MAX_DEPTH, deep.name_span))
+            return Checked(self._policy, self._environment, tuple(self._found))
+        definitions: list[Let | Def] = [*self._lets.values(), *self._defs.values()]
+        for item in definitions:
+            self._define(item)
+        self._definitions = Definitions(self._environment.lets, self._environment.defs)
+        policy = replace(self._policy, items=tuple(map(self._item, self._policy.items)))
+        closed = access.diagnostics(policy, self._schema, self._definitions)
+        # What a part with an error reads is not known: there, a warning would tell it twice.
+        is_whole = not self._found
+        self._found.extend(d for d in closed if is_whole or d.severity == "error")
+        found = tuple(sorted(self._found, key=lambda d: d.span.start))
+        return Checked(policy, self._environment, found)
+
+    # ---- the policy as a whole
+
+    def _structure(self) -> None:
+        policy = self._policy
+        kind = "the cluster policy" if policy.cluster else "the policy"
+        self._name(kind, policy.name, policy.name_span)
+        for clause in policy.clauses:
+            self._name("the clause", clause.name, clause.name_span)
+        if policy.namespace is None and not policy.cluster and policy.selector is None:
+            self._found.append(catalogue.selects_everything(policy.name, policy.name_span))
+        seen: set[tuple[str, str]] = set()
+        for parameter in policy.parameters:
+            if parameter.name in VARIABLES:
+                where = parameter.name_span
+                found = catalogue.duplicate_name("the parameter", parameter.name, where)
+                self._found.append(found)
+        for item in policy.items:
+            if isinstance(item, Use):
+                names = [argument.name for argument in item.arguments]
+                self._found.extend(
+                    catalogue.twice(a.name, "the `use`", a.span)
+                    for number, a in enumerate(item.arguments)
+                    if a.name in names[:number]
+                )
+                continue
+            is_definition, is_clause = isinstance(item, Let | Def), isinstance(item, Clause)
+            kind = "name" if is_definition else "clause" if is_clause else "setting"
+            name = "for" if isinstance(item, ForPods) else item.name
+            is_known = (kind, name) in seen or (is_definition and name in VARIABLES)
+            seen.add((kind, name))
+            if not is_known:
+                continue
+            if isinstance(item, Setting | ForPods):
+                self._found.append(catalogue.twice(name, "the policy", item.span))
+            else:
+                self._found.append(catalogue.duplicate_name(f"the {kind}", name, item.name_span))
+
+    def _name(self, kind: str, name: str, span: Span) -> None:
+        if len(name) > MAX_NAME or not name.isprintable():
+            self._found.append(catalogue.bad_name(kind, name, MAX_NAME, span))
+
+    def _declared(self, item: Def) -> Def:
+        """The definition; an unknown type agrees with every other, so that it is one error."""
+        parameters = tuple(
+            replace(p, type=self._type(p.type, p.type_span)) for p in item.parameters
+        )
+        return replace(
+            item, parameters=parameters, result=self._type(item.result, item.result_span)
+        )
+
+    def _type(self, declared: Type, span: Span) -> Type:
+        """The declared type, or the poison type if there is no such type."""
+        records = self._schema.records
+        if (unknown := unknown_type(declared, records)) is None:
+            return declared
+        names = (*map(str, DECLARED), "list", "map", *records)
+        self._found.append(catalogue.unknown_type(str(unknown), names, span, declared))
+        return POISON
+
+    def _define(self, item: Let | Def) -> None:
+        """Checks a definition after the ones it uses, which enter the environment first."""
+        if item.name in self._checked:
+            return
+        if item.name in self._open:
+            circle = [*self._open[self._open.index(item.name) :], item.name]
+            self._found.append(catalogue.recursion(circle, item.name_span))
+            # The name is known, so that its uses are no further errors.
+            self._environment = self._environment.defining(item)
+            return
+        self._open.append(item.name)
+        body = item.value if isinstance(item, Let) else item.body
+        names = list(map(_name, walk(body)))
+        if any(map(_reads_cards, walk(body))):
+            for clause in self._environment.cards.values():
+                names += map(_name, walk(clause))
+        for name in names:
+            if (used := self._lets.get(name) or self._defs.get(name)) is not None:
+                self._define(used)
+        self._open.pop()
+        if item.name in self._checked:
+            return
+        checker = Checker(self._environment)
+        checked: Let | Def
+        if isinstance(item, Let):
+            checked = replace(item, value=checker.check(item.value))
+        else:
+            with checker.scope({p.name: p.type for p in item.parameters}, closed=True):
+                checked = replace(item, body=checker.check(item.body, item.result))
+        self._checked[item.name] = checked
+        self._environment = self._environment.defining(checked)
+        self._found.extend(checker.found)
+
+    # ---- items
+
+    def _item(self, item: Item) -> Item:
+        match item:
+            case Setting() | Use():
+                return item
+            case ForPods(where):
+                where = self._bool(where, _POD, "`for`, which reads only the pod")
+                return replace(item, where=where)
+            case Let() | Def():
+                return self._checked.get(item.name, item)
+            case _:
+                return self._clause(item)
+
+    def _clause(self, item: Clause) -> Clause:
+        self._missing(item)
+        item = replace(item, when=self._when(item))
+        if isinstance(item, RejectingClause):
+            item = self._texts(item)
+        if isinstance(item, CountingClause):
+            self._no_parameter(item.strength.weight_from)
+        if isinstance(item, CountingClause) and item.pods is not None:
+            item = replace(item, pods=self._pods(item.pods, item))
+        match item:
+            case Filter():
+                requires = tuple(self._bool(r, _PLACE, "`require`") for r in item.requires)
+                return replace(item, requires=requires)
+            case Score():
+                return self._score(item)
+            case Share():
+                on = self._bool(item.on, _PLACE, "`on nodes where`")
+                return replace(item, on=on, bound=self._bound(item.bound, "share", _BOUND))
+            case Spread():
+                where = "the skew of a spread"
+                skew = self._number(item.skew, where, _DOMAIN_BOUND)
+                least = item.min_domains
+                if least is not None:
+                    least = self._number(least, "the number of domains of a spread", _BOUND)
+                over = self._domain(item.over)
+                return replace(item, over=over, skew=skew, min_domains=least)
+            case Limit():
+                return self._limit(item)
+            case Cards():
+                return self._cards(item)
+            case Preempt():
+                return self._preempt(item)
+            case _:
+                assert_never(item)
+
+    def _score(self, item: Score) -> Score:
+        self._no_parameter(item.weight_from)
+        value = self._check(item.value, None, _PLACE, "`value`")
+        kind, bounds = value.type, item.range
+        if isinstance(bounds, Bounds):
+            bounds = self._bounds(bounds, value)
+        elif kind in (QUANTITY, DURATION):
+            if bounds is None:
+                self._found.append(catalogue.needs_range(kind, value.span))
+        elif kind.name not in (*_NUMBERS, "bool"):
+            self._found.append(catalogue.wrong_type(kind, "a bool or a number", value.span))
+        return replace(item, value=value, range=bounds)
+
+    def _no_parameter(self, weight: Expr | None) -> None:
+        """An error for the name of a weight that is not a parameter."""
+        if isinstance(weight, Ident):
+            names = (parameter.name for parameter in self._policy.parameters)
+            self._found.append(catalogue.unknown_name(weight.name, names, weight.span))
+
+    def _bounds(self, bounds: Bounds, value: Expr) -> Bounds:
+        """The two ends of a range; strings become quantities or durations like the value."""
+        kind = value.type
+        low, high = (self._check(e, None, _NODE_BOUND, _RANGE) for e in (bounds.low, bounds.high))
+        if kind == BOOL:
+            self._found.append(catalogue.range_of_bool(value.span))
+            return bounds
+        if kind in (QUANTITY, DURATION):
+            low, high = coerce(low, kind, self._found), coerce(high, kind, self._found)
+        for edge in (low, high):
+            if not (agrees(kind, edge.type) or {kind.name, edge.type.name} <= {*_NUMBERS}):
+                self._found.append(catalogue.range_type(edge.type, kind, edge.span))
+        if isinstance(low, Literal) and isinstance(high, Literal) and low.value == high.value:
+            self._found.append(catalogue.empty_range(low.span))
+        return Bounds(low, high)
+
+    def _limit(self, item: Limit) -> Limit:
+        per, scope = item.per, item.per.scope
+        domain = self._domain(per.domain) if per.domain else None
+        where = self._bool(per.where, _NODE_BOUND, "`nodes where`") if per.where else None
+        allowed = {"node": _NODE_BOUND, "domain": _DOMAIN_BOUND}.get(scope, _BOUND)
+        of = f"of {scope}" if per.of_nodes else f"per {scope}"
+        bound = self._bound(item.bound, f"limit {of}", allowed, item.pods)
+        if bound.percent:
+            self._found.append(catalogue.percentage_of_nothing(bound.span))
+        if per.of_nodes:
+            kind = "at most" if scope == "used nodes" else "at least"
+            if bound.kind != kind:
+                self._found.append(catalogue.bound_of_nodes(scope, kind, bound.span))
+            if item.pods is not None and item.pods.amount is not None:
+                self._found.append(catalogue.sum_of_nodes(scope, item.pods.amount.span))
+        return replace(item, per=replace(per, domain=domain, where=where), bound=bound)
+
+    def _preempt(self, item: Preempt) -> Preempt:
+        keep = item.keep
+        if keep is not None:
+            by = self._check(keep.by, None, _VICTIMS, "`keep`")
+            if by.type.name not in (*_NUMBERS, "quantity", "duration", "timestamp"):
+                self._found.append(catalogue.wrong_type(by.type, "a number to order by", by.span))
+            keep = Keep(keep.count, by)
+        protect = tuple(self._bool(p, _VICTIM, "`protect`") for p in item.protect)
+        allow = self._bool(item.allow, _VICTIMS, "`allow`") if item.allow else None
+        return replace(item, protect=protect, allow=allow, keep=keep)
+
+    def _cards(self, item: Cards) -> Cards:
+        if self._policy.namespace is not None:
+            self._found.append(catalogue.cards_of_namespace(item.name_span))
+        where = "`on node`, which reads only the node"
+        count, of_pod, number = item.count, "`take`, which reads only the pod", item.number
+        on = self._check(item.on, None, _NODE, where)
+        wanted = list_of(_CARD_AMOUNTS) if count is None else _CARD_AMOUNTS
+        if not agrees(wanted, on.type):
+            expected = "the amounts of a card" if count is not None else "a list of cards"
+            hint = 'write `4 of {"milli": 1000}`, or a list such as `[{"milli": 1000}]`'
+            self._found.append(catalogue.wrong_type(on.type, expected, on.span, hint))
+        if count is not None:
+            count = self._check(count, INT, _NODE, where)
+        if number is not None:
+            number = self._check(number, INT, _BOUND, of_pod)
+        take = self._check(item.take, _CARD_AMOUNTS, _BOUND, of_pod)
+        found = replace(item, on=on, count=count, number=number, take=take)
+        if item.pick is not None:
+            found = replace(found, pick=self._pick(item.pick))
+        if item.index is not None:
+            self._key(item.index, item.name_span)
+        if item.writes is not None:
+            found = replace(found, writes=self._writes(item.writes))
+        return found
+
+    def _pick(self, pick: Pick) -> Pick:
+        checker = Checker(self._environment)
+        with checker.scope({cards.CARD: Type("Card")}):
+            by = checker.check(pick.by)
+        self._found.extend(checker.found)
+        self._only(by, _PLACE | {cards.CARD, cards.FACTS}, "`pick`, which reads `pod` and `node`")
+        if by.type.name not in _NUMBERS:
+            self._found.append(catalogue.wrong_type(by.type, "a number to order by", by.span))
+        return replace(pick, by=by)
+
+    def _writes(self, writes: MapLiteral) -> MapLiteral:
+        entries = []
+        for entry in writes.entries:
+            key = entry.key
+            if isinstance(key, Literal) and isinstance(key.value, str):
+                self._key(key.value, key.span)
+            else:
+                self._found.append(catalogue.bad_annotation("…", "is not a text", key.span))
+            value = self._check(entry.value, STRING, _PLACE, "`write`")
+            entries.append(replace(entry, key=replace(key, type=STRING), value=value))
+        return replace(writes, entries=tuple(entries), type=map_of(STRING, STRING))
+
+    def _key(self, key: str, span: Span) -> None:
+        """An error for the key of an annotation that cannot be written."""
+        prefix, slash, name = key.rpartition("/")
+        reserved = prefix == "placet.dev" or prefix.endswith((".placet.dev", "kubernetes.io"))
+        if reserved:
+            why = "is a key that others write"
+        elif _KEY.fullmatch(name) and (
+            not slash or (len(prefix) <= _PREFIX and _DOMAIN_NAME.fullmatch(prefix))
+        ):
+            return
+        else:
+            why = "is not the key of an annotation"
+        self._found.append(catalogue.bad_annotation(key, why, span))
+
+    # ---- parts
+
+    def _missing(self, item: Clause) -> None:
+        """An error for a rule for missing values that the clause does not have."""
+        rule, is_score = item.missing, isinstance(item, Score)
+        if rule is None:
+            return
+        if isinstance(rule, str):
+            is_allowed = not is_score
+        else:
+            best_effort = isinstance(item, CountingClause) and not item.strength.strict
+            is_allowed = (is_score or best_effort) and 0 <= rule <= 100
+        if not is_allowed:
+            words = "`missing` and a number from 0 to 100", "`missing fail` or `missing pass`"
+            where = f"a {item.keyword} clause"
+            self._found.append(
+                catalogue.missing_rule(str(rule), where, words[not is_score], item.name_span)
+            )
+
+    def _when(self, item: Clause) -> Expr | None:
+        """The `when` of a clause. Only that of a filter may read the node.
+
+        A count and its total must not depend on the node.
+        """
+        if item.when is None:
+            return None
+        if isinstance(item, Filter):
+            return self._bool(item.when, _PLACE, "`when`")
+        where = f"the `when` of a {item.keyword}, which reads only the pod"
+        return self._bool(item.when, _POD, where)
+
+    def _pods(self, pods: PodSet, clause: CountingClause) -> PodSet:
+        if (amount := pods.amount) is not None:
+            if not isinstance(clause, Limit):
+                self._found.append(catalogue.sum_of_pods(clause.keyword, amount.span))
+            amount = self._check(amount, None, _AMOUNT, "`sum`, which reads only the peer")
+            if amount.type.name not in _AMOUNTS:
+                hint = catalogue.wanted_hint(QUANTITY, amount.type)
+                wrong = catalogue.wrong_type(amount.type, _AN_AMOUNT, amount.span, hint)
+                self._found.append(wrong)
+            pods = replace(pods, amount=amount)
+        if pods.where is None:
+            return pods
+        namespaces = pods.namespaces
+        if namespaces is not None:
+            namespaces = self._bool(namespaces, _NAMESPACE, "a namespaceSelector")
+        where = self._bool(pods.where, _PEER, "`pods where`")
+        return replace(pods, where=where, namespaces=namespaces)
+
+    def _domain(self, expr: Expr) -> Expr:
+        domain = self._check(expr, None, frozenset({"node"}), "a domain, which reads only the node")
+        if domain.type.name not in ("string", "int", "bool", "dyn", "error"):
+            expected = "a value that names a domain"
+            self._found.append(catalogue.wrong_type(domain.type, expected, domain.span))
+        return domain
+
+    def _bound(
+        self, bound: Bound, clause: str, allowed: frozenset[str], pods: PodSet | None = None
+    ) -> Bound:
+        added = pods.amount if pods is not None else None
+        amount = self._number(bound.amount, f"the bound of a {clause}", allowed, added)
+        return replace(bound, amount=amount)
+
+    def _number(
+        self, number: N | Expr, where: str, allowed: frozenset[str], added: Expr | None = None
+    ) -> N | Expr:
+        """A number of a clause, or the checked expression for it.
+
+        What is `added` up may be quantities: a constant beside it is a quantity, too.
+        """
+        if not isinstance(number, Expr):
+            return number
+        named = (f"`{name}`" for name in ("pod", "node", "domain") if name in allowed)
+        names = catalogue.listed(named, "and")
+        checked = self._check(number, None, allowed, f"{where}, which reads {names}")
+        if added is not None and added.type == QUANTITY:
+            checked = coerce(checked, QUANTITY, self._found)
+        types, kind, expected = _NUMBERS, INT, "a whole number"
+        if added is not None:
+            types, kind, expected = _AMOUNTS, QUANTITY, _AN_AMOUNT
+        if checked.type.name not in types:
+            hint = catalogue.wanted_hint(kind, checked.type)
+            self._found.append(catalogue.wrong_type(checked.type, expected, checked.span, hint))
+        return checked
+
+    def _texts(self, item: C) -> C:
+        """The message and the detail of a clause."""
+        message, detail = item.message, item.detail
+        if message is not None:
+            message = self._template(message, _PLACE, "a message")
+            for hole in message.parts:
+                if isinstance(hole, Expr):
+                    self._constant(hole)
+        if detail is not None:
+            detail = self._template(detail, _PLACE, "a detail")
+        return replace(item, message=message, detail=detail)
+
+    def _template(self, template: Template, allowed: frozenset[str], where: str) -> Template:
+        parts = (
+            p if isinstance(p, str) else self._check(p, None, allowed, where)
+            for p in template.parts
+        )
+        return replace(template, parts=tuple(parts))
+
+    def _constant(self, hole: Expr) -> None:
+        for read in reads(hole, self._definitions):
+            if read.path[0] in VARIABLES and not any(read.path[: len(c)] == c for c in _CONSTANT):
+                shown = print_as_written(hole, self._schema)
+                self._found.append(catalogue.message_varies(shown, hole.span))
+                return
+
+    def _bool(self, expr: Expr, allowed: frozenset[str], where: str) -> Expr:
+        return self._check(expr, BOOL, allowed, where)
+
+    def _check(self, expr: Expr, wanted: Type | None, allowed: frozenset[str], where: str) -> Expr:
+        checker = Checker(self._environment)
+        checked = checker.check(expr, wanted)
+        self._found.extend(checker.found)
+        return self._only(checked, allowed, where)
+
+    def _only(self, checked: Expr, allowed: frozenset[str], where: str) -> Expr:
+        """A checked expression, which may read only the allowed names."""
+        for read in reads(checked, self._definitions):
+            if read.path[0] in VARIABLES and read.path[0] not in allowed:
+                self._found.append(catalogue.unavailable(read.path[0], where, read.span))
+                return replace(checked, type=POISON)
+        return checked

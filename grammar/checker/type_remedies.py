@@ -1,0 +1,234 @@
+"""Remedies: what to write for what the checker finds wrong; here for operators and conditions.
+
+Names, fields and functions are in `grammar.checker.name_remedies`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from grammar.checker.name_remedies import (
+    RELATIONS,
+    NameRemedies,
+    Remedy,
+    grouped,
+    is_read,
+    replaced,
+)
+from grammar.tree import ast
+from grammar.tree.printer import print_expression
+from grammar.tree.source import Span
+from grammar.tree.types import BOOL, DOUBLE, DURATION, INT, QUANTITY, STRING, Type
+
+_KINDS = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "CronJob")
+_YES = frozenset({"true", "yes", "1", "on", "ready"})
+_NO = frozenset({"false", "no", "0", "off"})
+
+
+class Remedies(NameRemedies):
+    """Answers about one expression and its operators."""
+
+    # ---- operators and conditions
+
+    def operator(self, expr: ast.Binary, left: Type, right: Type) -> Remedy | None:
+        """A comparison or calculation of two types that do not go together."""
+        for value, constant, kind, is_right in (
+            (expr.left, expr.right, left, True),
+            (expr.right, expr.left, right, False),
+        ):
+            if isinstance(constant, ast.Literal):
+                made = self._with_constant(expr, value, constant, kind, is_right=is_right)
+                if made is not None:
+                    return made
+        if expr.op == "in":
+            return self._membership(expr, left, right)
+        if {left, right} == {INT, DOUBLE}:
+            texts = [
+                f"double({print_expression(e)})" if k == INT else grouped(e)
+                for e, k in ((expr.left, left), (expr.right, right))
+            ]
+            return Remedy(expr.span, f"{texts[0]} {expr.op} {texts[1]}")
+        if "optional" in (left.name, right.name):
+            return self._unwrapped(expr, left, right)
+        return (
+            self._chained(expr, left)
+            or self._converted(expr, left, right)
+            or self._of_record(expr, left, right)
+        )
+
+    def _of_record(self, expr: ast.Binary, left: Type, right: Type) -> Remedy | None:
+        """`pod.workload == "web"`, which compares an object with its name."""
+        schema = self._schema
+        for value, kind, other in ((expr.left, left, right), (expr.right, right, left)):
+            if schema is None or other != STRING or schema.field(kind.name, "name") is None:
+                continue
+            beside = expr.right if value is expr.left else expr.left
+            is_kind = isinstance(beside, ast.Literal) and beside.value in _KINDS
+            field = "kind" if is_kind and schema.field(kind.name, "kind") else "name"
+            return self._beside(expr, value, f"{grouped(value)}.{field}")
+        return None
+
+    def _with_constant(
+        self,
+        expr: ast.Binary,
+        value: ast.Expr,
+        constant: ast.Literal,
+        kind: Type,
+        *,
+        is_right: bool,
+    ) -> Remedy | None:
+        """A value beside a constant of another type."""
+        text, given = print_expression(value), constant.value
+        if kind == BOOL and expr.op in ("==", "!="):
+            word = str(given).lower()
+            if word in _YES | _NO:
+                holds = (word in _YES) == (expr.op == "==")
+                return Remedy(expr.span, text if holds else f"!{grouped(value)}")
+            return None
+        made: str | None = None
+        if kind == STRING and isinstance(given, bool):
+            made = f'"{str(given).lower()}"'
+        elif kind == STRING and isinstance(given, int | float) and expr.op in ("==", "!="):
+            made = f'"{print_expression(constant)}"'
+        elif kind == STRING and isinstance(given, int | float) and expr.op in RELATIONS:
+            function = "int" if isinstance(given, int) else "double"
+            return self._beside(expr, value, f"{function}({text})")
+        elif kind in (INT, DOUBLE) and isinstance(given, str):
+            made = given if is_number(given) else None
+            if kind == DOUBLE and made is None and given.endswith("%") and is_number(given[:-1]):
+                made = f"{float(given[:-1]) / 100:g}"
+        elif kind == DOUBLE and isinstance(given, int) and expr.op not in RELATIONS:
+            made = f"{given}.0"
+        elif kind == QUANTITY and isinstance(given, float):
+            made = f'"{given * 1000:g}m"' if given < 1000 else f'"{given:f}"'
+        elif kind == DURATION and isinstance(given, int | float):
+            made = f'"{given}s"'
+        elif kind.name == "list" and expr.op in ("==", "!=") and kind.args[0] == constant.type:
+            said = f"{print_expression(constant)} in {text}"
+            return Remedy(expr.span, said if expr.op == "==" else f"!({said})")
+        elif kind.name in ("list", "map") and given is None:
+            return Remedy(expr.span, f"size({text}) {expr.op} 0")
+        elif (kind.name in ("list", "map", "string") and given == 0 and expr.op in RELATIONS) or (
+            kind.name in ("list", "map") and isinstance(given, int) and expr.op in RELATIONS
+        ):
+            return self._beside(expr, value, f"size({text})")
+        elif kind.name == "optional" and not kind.args:
+            return None
+        if made is None:
+            return None
+        whole = f"{text} {expr.op} {made}" if is_right else f"{made} {expr.op} {text}"
+        return Remedy(constant.span, made, f"write `{whole}`")
+
+    def _beside(self, expr: ast.Binary, part: ast.Expr, made: str) -> Remedy:
+        """One side of an operator as another expression, with the whole operation in the hint."""
+        whole = print_expression(replaced(expr, part, ast.Ident(made)))
+        return Remedy(part.span, made, f"write `{whole}`")
+
+    def _membership(self, expr: ast.Binary, left: Type, right: Type) -> Remedy | None:
+        value, holder = print_expression(expr.left), print_expression(expr.right)
+        if right == STRING and left == STRING:
+            if isinstance(expr.right, ast.Literal):
+                return Remedy(expr.right.span, f"[{holder}]", f"write `{value} in [{holder}]`")
+            return Remedy(expr.span, f"{grouped(expr.right)}.contains({value})")
+        if right.name == "list" and left == right:
+            name = self._variable(expr.left)
+            return Remedy(expr.span, f"{value}.all({name}, {name} in {holder})")
+        return None
+
+    def _unwrapped(self, expr: ast.Binary, left: Type, right: Type) -> Remedy | None:
+        """An optional beside a plain value: what it is where it is absent."""
+        value, other, kind = (
+            (expr.left, expr.right, right)
+            if left.name == "optional"
+            else (expr.right, expr.left, left)
+        )
+        zero = {"string": '""', "int": "0", "double": "0.0", "bool": "false"}.get(kind.name, '"0"')
+        made = f"{grouped(value)}.orValue({zero})"
+        first, second = (made, print_expression(other))
+        if value is expr.right:
+            first, second = second, first
+        return Remedy(value.span, made, f"write `{first} {expr.op} {second}`")
+
+    def _chained(self, expr: ast.Binary, left: Type) -> Remedy | None:
+        """`0 < x < 5`, which compares a bool with a number."""
+        inner = expr.left
+        if left != BOOL or not isinstance(inner, ast.Binary) or inner.op not in RELATIONS:
+            return None
+        middle = print_expression(inner.right)
+        text = f"{print_expression(inner)} && {middle} {expr.op} {print_expression(expr.right)}"
+        return Remedy(expr.span, text)
+
+    def _converted(self, expr: ast.Binary, left: Type, right: Type) -> Remedy | None:
+        """A text beside a number, an amount or a time: the text is converted."""
+        function = {"int": "int", "double": "double", "quantity": "quantity"}
+        function |= {"duration": "duration", "timestamp": "timestamp", "semver": "semver"}
+        for value, kind, other in ((expr.left, left, right), (expr.right, right, left)):
+            if kind == STRING and other.name in function:
+                made = f"{function[other.name]}({print_expression(value)})"
+                return self._beside(expr, value, made)
+        return None
+
+    def sum(self, operands: Sequence[ast.Expr], kinds: Sequence[Type]) -> Remedy | None:
+        """A `+` of texts and other values, or of ints and doubles."""
+        if STRING in kinds:
+            made = [
+                print_expression(o)
+                if k in (STRING, Type("error"))
+                else f"string({print_expression(o)})"
+                for o, k in zip(operands, kinds, strict=True)
+            ]
+        elif set(kinds) == {INT, DOUBLE}:
+            made = [
+                print_expression(o)
+                if k == DOUBLE
+                else f"{o.value}.0"
+                if isinstance(o, ast.Literal)
+                else f"double({print_expression(o)})"
+                for o, k in zip(operands, kinds, strict=True)
+            ]
+        else:
+            return None
+        return Remedy(Span(operands[0].span.start, operands[-1].span.end), " + ".join(made))
+
+    def condition(self, expr: ast.Expr, kind: Type) -> Remedy | None:
+        """A value where a condition is wanted."""
+        text = print_expression(expr)
+        match kind.name:
+            case "list" | "map":
+                return Remedy(expr.span, f"size({text}) > 0")
+            case "int" | "double":
+                return Remedy(expr.span, f"{grouped(expr)} != {'0' if kind == INT else '0.0'}")
+            case "quantity" | "duration":
+                return Remedy(expr.span, f'{grouped(expr)} > "0"')
+            case "optional":
+                return Remedy(expr.span, f"{grouped(expr)}.hasValue()")
+            case "string" if is_read(expr) and self._holds_keys(expr):
+                hint = f'write `has({text})`, or compare it, as in `{text} == "true"`'
+                return Remedy(expr.span, f"has({text})", hint)
+            case "string" if not isinstance(expr, ast.Literal):
+                return Remedy(expr.span, f'{grouped(expr)} != ""')
+            case _:
+                return None
+
+    def negation(self, expr: ast.Unary, kind: Type) -> Remedy | None:
+        """`!x` of a value that is no condition."""
+        made = self.condition(expr.operand, kind)
+        if made is None:
+            return None
+        if made.text.startswith("has("):
+            return Remedy(expr.span, f"!{made.text}")
+        opposite = {" > ": " == ", " != ": " == "}
+        sign = next((s for s in opposite if s in made.text), None)
+        text = made.text.replace(sign, opposite[sign]) if sign else f"!{made.text}"
+        return Remedy(expr.span, text)
+
+    def _holds_keys(self, expr: ast.Expr) -> bool:
+        return isinstance(expr, ast.Index | ast.Select) and self._kind(expr.operand).name == "map"
+
+
+def is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,244 @@
+"""Checks of the numbers in clauses: percentages, bounds of shares, ranges and weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from fractions import Fraction
+from math import floor
+
+from grammar.checker.policy_checker import Checked
+from grammar.checks.conditions import conjuncts, fold
+from grammar.meaning.environment import Environment
+from grammar.messages import catalogue
+from grammar.messages.diagnostics import Diagnostic
+from grammar.tree.ast import Binary, Call, Expr, LetReference, Literal, Select
+from grammar.tree.clauses import (
+    Bound,
+    Bounds,
+    Clause,
+    CountingClause,
+    Limit,
+    PodSet,
+    Score,
+    Share,
+    Spread,
+)
+from grammar.values.quantity import Quantity
+
+
+def constant(number: float | Expr, environment: Environment) -> float | None:
+    """The value of a number that is written as such or as a constant expression, else None."""
+    if not isinstance(number, Expr):
+        return number
+    value = literal(number, environment)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return value
+    return None
+
+
+def literal(expr: Expr, environment: Environment) -> object:
+    """The value of a constant expression, or of a `let` of one; None for any other."""
+    while isinstance(expr, LetReference):
+        expr = environment.lets[expr.name]
+    folded = fold(expr, environment)
+    return folded.value if isinstance(folded, Literal) else None
+
+
+def bounds(checked: Checked) -> Iterator[Diagnostic]:
+    """An error for each constant expression that is no number for its bound (P0204, P0208).
+
+    The parser has looked at the numbers that are written as such.
+    """
+    environment = checked.environment
+    for clause in checked.policy.clauses:
+        match clause:
+            case Share(bound=bound) if bound.percent:
+                found = constant(bound.amount, environment)
+                if found is not None and not 0 <= found <= 100:
+                    allowed = "a number from 0 to 100"
+                    yield catalogue.bad_number(f"{found}%", _PERCENTAGE, allowed, bound.span)
+            case Limit(bound=bound, pods=PodSet(amount=amount)) if amount is not None:
+                given = bound.amount
+                value = literal(given, environment) if isinstance(given, Expr) else given
+                size = value.nanos if isinstance(value, Quantity) else value
+                if isinstance(size, int | float) and size < 0:
+                    yield catalogue.bad_number(str(value), "sum", "an amount from 0", bound.span)
+            case Share() | Limit():
+                yield from _no_count(clause.bound.amount, "number of pods", 0, environment)
+            case Spread(skew=skew, min_domains=least):
+                yield from _no_count(skew, "skew", 1, environment)
+                if least is not None:
+                    yield from _no_count(least, "number of domains", 1, environment)
+            case Score(range=Bounds(low, high)):
+                written = isinstance(low, Literal) and isinstance(high, Literal)
+                end = literal(low, environment)
+                if not written and end is not None and end == literal(high, environment):
+                    yield catalogue.empty_range(low.span)
+            case _:
+                pass
+
+
+_PERCENTAGE = "percentage of pods"
+
+
+def _no_count(
+    number: float | Expr, what: str, least: int, environment: Environment
+) -> Iterator[Diagnostic]:
+    """The error for a constant that is not a whole number from `least`."""
+    found = constant(number, environment)
+    if isinstance(number, Expr) and found is not None and (found < least or found % 1):
+        yield catalogue.bad_number(str(found), what, f"a whole number from {least}", number.span)
+
+
+# ---- percentages of few pods
+
+
+def vanishing_percentages(checked: Checked) -> Iterator[Diagnostic]:
+    """A warning (P0313) for each percentage that is 0 of every workload that its share is about.
+
+    That is known here if the `for` of the policy or the `when` of the share bounds the replicas.
+    """
+    for clause in _vanishing_shares(checked):
+        conditions = (checked.policy.selector, clause.when)
+        known = [n for c in conditions if c for n in _most_replicas(c, checked.environment)]
+        if known and _vanishes(clause, min(known), checked.environment):
+            yield _vanishing(clause, f"up to {_counted(min(known))}", checked.environment)
+
+
+def vanishing_percentages_of(
+    checked: Checked, workloads: Callable[[Share], Mapping[str, int]]
+) -> Iterator[Diagnostic]:
+    """A warning (P0313) for each percentage that is 0 of a workload of a cluster.
+
+    `workloads` gives the replicas of those that a share is about, by name.
+    """
+    for clause in _vanishing_shares(checked):
+        for name, replicas in sorted(workloads(clause).items()):
+            if _vanishes(clause, replicas, checked.environment):
+                whole = f"the {_counted(replicas)} of `{name}`"
+                yield _vanishing(clause, whole, checked.environment)
+                break
+
+
+def _vanishing_shares(checked: Checked) -> Iterator[Share]:
+    """The strict shares of replicas whose percentage is rounded down to 0 for some number."""
+    for clause in checked.policy.clauses:
+        if not isinstance(clause, Share) or not clause.strength.strict:
+            continue
+        if clause.counts_by_workload and _vanishes(clause, 1, checked.environment):
+            yield clause
+
+
+def _vanishes(clause: Share, replicas: int, environment: Environment) -> bool:
+    """Whether the percentage of a share is 0 of so many pods: 40% of 2 pods is 0.
+
+    `at most` and `exactly` round down. No percentage of no pods is meant, and 0% is.
+    """
+    bound = clause.bound
+    amount = constant(bound.amount, environment)
+    if amount is None or not bound.percent or bound.kind == "at least" or not 0 < amount < 100:
+        return False
+    return replicas > 0 and floor(Fraction(str(amount)) / 100 * replicas) == 0
+
+
+def _counted(pods: int) -> str:
+    return "1 pod" if pods == 1 else f"{pods} pods"
+
+
+def _vanishing(clause: Share, whole: str, environment: Environment) -> Diagnostic:
+    amount = constant(clause.bound.amount, environment)
+    message = f"{amount}% of {whole} is 0"
+    hint = f"write `{clause.bound.kind} 1` if such a workload may have a pod on these nodes"
+    return Diagnostic("P0313", "warning", message, clause.bound.span, hint=hint)
+
+
+_MOST = {"<": -1, "<=": 0, "==": 0}
+_TURNED = {">": "<", ">=": "<=", "==": "=="}
+
+
+def _most_replicas(condition: Expr, environment: Environment) -> Iterator[int]:
+    """The greatest numbers of replicas for which parts of a condition can be true."""
+    for part in conjuncts(condition):
+        match part:
+            case Binary(op, read, number) if op in _MOST and _is_replicas(read):
+                pass
+            case Binary(op, number, read) if op in _TURNED and _is_replicas(read):
+                op = _TURNED[op]
+            case _:
+                continue
+        if isinstance(most := literal(number, environment), int):
+            yield most + _MOST[op]
+
+
+def _is_replicas(expr: Expr) -> bool:
+    match expr:
+        case Select(operand, "replicas"):
+            return operand.type.name == "Workload"
+        case Call("orValue", target) if target is not None:
+            return _is_replicas(target)
+        case _:
+            return False
+
+
+def conflicting_shares(checked: Checked) -> Iterator[Diagnostic]:
+    """A warning (P0312) for strict shares of the same pods on the same nodes that contradict.
+
+    That is an `at least` above an `at most`, or two different `exactly`.
+    """
+    strict = [c for c in checked.policy.clauses if isinstance(c, Share) and c.strength.strict]
+    for number, later in enumerate(strict):
+        for earlier in strict[:number]:
+            same = (earlier.pods, earlier.on, earlier.when) == (later.pods, later.on, later.when)
+            if same and _clash(earlier.bound, later.bound, checked.environment):
+                amount = constant(earlier.bound.amount, checked.environment)
+                says = f"{earlier.bound.kind} {amount}"
+                message = f"this contradicts share `{earlier.name}`"
+                hint = f"change one of them: that share says {says}"
+                yield Diagnostic("P0312", "warning", message, later.bound.span, hint=hint)
+
+
+def _clash(one: Bound, other: Bound, environment: Environment) -> bool:
+    if one.percent != other.percent:
+        return False
+    low, high = 0.0, float("inf")
+    for bound in (one, other):
+        # A number that is computed contradicts nothing that is known here.
+        if (amount := constant(bound.amount, environment)) is None:
+            return False
+        low = max(low, amount) if bound.kind != "at most" else low
+        high = min(high, amount) if bound.kind != "at least" else high
+    return low > high
+
+
+def sampled_ranges(checked: Checked) -> Iterator[Diagnostic]:
+    """A warning (P0314) for `range minmax` and `range rank`: they compare nodes of one request.
+
+    By default kube-scheduler sends only a part of a large cluster's nodes (C12).
+    """
+    for clause in checked.policy.clauses:
+        if isinstance(clause, Score) and isinstance(clause.range, str):
+            message = f"`range {clause.range}` compares only the nodes that kube-scheduler sends"
+            hint = "set `percentageOfNodesToScore: 100`, or write the range in numbers"
+            yield Diagnostic("P0314", "warning", message, clause.value.span, hint=hint)
+
+
+# A score on the wire is 0 to 10, so one step of it is ten points of the mean.
+STEP = 10.0
+
+
+def light_weights(checked: Checked) -> Iterator[Diagnostic]:
+    """A warning (P0315) for each clause that can move the answer by less than one step."""
+    weights: dict[Clause, float] = {}
+    for clause in checked.policy.clauses:
+        if isinstance(clause, Score):
+            weights[clause] = abs(clause.weight)
+        elif isinstance(clause, CountingClause) and clause.strength.weight is not None:
+            weights[clause] = clause.strength.weight
+    total = sum(weights.values())
+    for clause, weight in weights.items():
+        effect = 100 * weight / total
+        if effect < STEP:
+            changes = "changes the score by less than one of its ten steps"
+            message = f"weight {weight} of {total} {changes}"
+            hint = f"write at least {total / STEP:g}, or remove the clause"
+            yield Diagnostic("P0315", "warning", message, clause.name_span, hint=hint)

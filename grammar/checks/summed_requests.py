@@ -1,0 +1,124 @@
+"""Amounts: filters that add up what the pods of a node ask for, and so bound it.
+
+The pods that are still on their way to the node are not in such a sum. A `limit` with the sum
+counts them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from grammar.checker.policy_checker import Checked
+from grammar.meaning.short_forms import print_as_written
+from grammar.messages.diagnostics import Diagnostic
+from grammar.tree import ast
+from grammar.tree.clauses import Clause, Filter
+from grammar.tree.printer import print_string
+from grammar.tree.types import BOOL
+from grammar.tree.walk import Definitions, reads, rewritten, walk
+
+_AMOUNTS = frozenset({"requests", "limits"})
+
+
+def sums_in_filters(checked: Checked) -> Iterator[Diagnostic]:
+    """A warning (P0318) for each filter that adds up amounts, and is not checked at the binding."""
+    for clause in checked.policy.clauses:
+        if isinstance(clause, Filter) and not clause.at_bind and (sums := sum_of(clause, checked)):
+            message = "this sum does not have the pods that are still on their way to the node"
+            limit = as_limit(clause, checked)
+            hint = f"write {limit} instead, which counts them"
+            yield Diagnostic("P0318", "warning", message, sums.span, hint=hint)
+
+
+def as_limit(clause: Filter, checked: Checked) -> str:
+    """The text of a limit that says what such a filter means; its form, where that is not clear.
+
+    It is clear for `node.pods.map(p, AMOUNT).sum() + … <= BOUND`, also with a `filter` before the
+    `map`: the limit adds the pod itself.
+    """
+    schema = checked.environment.schema
+    match clause.requires:
+        case (ast.Binary("<=", left, bound),) if clause.when is None:
+            operands = left.operands if isinstance(left, ast.Chain) and left.op == "+" else (left,)
+            found = [each for each in map(_sum_of_peers, operands) if each is not None]
+            others = [each for each in operands if _sum_of_peers(each) is None]
+            if len(found) == 1 and _reads(others, checked) <= {"pod"}:
+                amount, where = found[0]
+                if _reads([bound], checked) <= {"pod", "node"} and _reads(
+                    [amount, where], checked
+                ) <= {"peer", "pod"}:
+                    added, of, most = (
+                        print_as_written(each, schema) for each in (amount, where, bound)
+                    )
+                    return (
+                        f"`limit {print_string(clause.name)} {{ sum {added} of all pods where {of}"
+                        f" per node at most {most} strict }}`"
+                    )
+        case _:
+            pass
+    return "a `limit … { sum … of all pods where … per node at most … strict }`"
+
+
+def _reads(exprs: list[ast.Expr], checked: Checked) -> set[str]:
+    environment = checked.environment
+    definitions = Definitions(environment.lets, environment.defs)
+    return {read.path[0] for expr in exprs for read in reads(expr, definitions)}
+
+
+def _sum_of_peers(expr: ast.Expr) -> tuple[ast.Expr, ast.Expr] | None:
+    """What is added up of which pods in `node.pods.map(p, …).sum()`, with `peer` for the pods."""
+    match expr:
+        case ast.Call("sum", ast.Comprehension("map", target, (name,), (amount,)), ()):
+            where: ast.Expr = ast.Literal(True, BOOL)
+            if isinstance(target, ast.Comprehension) and target.macro == "filter":
+                (other,), (condition,) = target.variables, target.body
+                where, target = _of_peer(condition, other), target.target
+            if isinstance(target, ast.Select) and target.name == "pods":
+                return _of_peer(amount, name), where
+        case _:
+            pass
+    return None
+
+
+def _of_peer(expr: ast.Expr, name: str) -> ast.Expr:
+    """The expression with `peer` in the place of a variable."""
+
+    def change(node: object) -> object:
+        if isinstance(node, ast.Ident) and node.name == name:
+            return replace(node, name="peer")
+        return node
+
+    return rewritten(expr, change)
+
+
+def sum_of(clause: Clause, checked: Checked) -> ast.Expr | None:
+    """The part of a filter that adds up amounts of pods, or the name that stands for it."""
+    if not isinstance(clause, Filter):
+        return None
+    lets, defs = checked.environment.lets, checked.environment.defs
+    # Each name is looked at once inside sums and once outside: definitions may nest like towers.
+    seen: set[tuple[str, bool]] = set()
+
+    def inside(expr: ast.Expr, *, summed: bool) -> ast.Expr | None:
+        """The first part that is such a sum; `summed` says that the whole is added up."""
+        for part in walk(expr):
+            match part:
+                case ast.Select(operand, name) if summed and name in _AMOUNTS:
+                    if operand.type.name == "Peer":
+                        return part
+                case ast.Call("sum", target, args) if not summed:
+                    added = (target, *args) if target is not None else args
+                    if any(inside(each, summed=True) is not None for each in added):
+                        return part
+                case ast.LetReference(name) | ast.DefCall(name) if (name, summed) not in seen:
+                    seen.add((name, summed))
+                    body = lets[name] if name in lets else defs[name].body
+                    if inside(body, summed=summed) is not None:
+                        return part
+                case _:
+                    pass
+        return None
+
+    found = (inside(each, summed=False) for each in clause.requires)
+    return next((each for each in found if each is not None), None)

@@ -1,0 +1,6 @@
+"""Meaning: what names and functions stand for, and the value of an expression.
+
+Belongs here: the schema, environments, the evaluator that defines the language, the steps that
+expressions take, forms that are written out in the language. Must not: diagnostics of whole
+policies (`grammar.checker`), compiled programs (`engine.program`).
+"""

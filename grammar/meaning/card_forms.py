@@ -1,0 +1,121 @@
+"""Cards forms: what a `cards` clause means, written out in the language itself.
+
+`node.cards["gpu"]`, `node.chosen["gpu"]` and `fragmentation("gpu")` stand for expressions over the
+parts of the clause. So everything that works on expressions works on cards, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from grammar.meaning.schema import short_form
+from grammar.tree import ast
+from grammar.tree.clauses import Cards
+from grammar.tree.source import Span
+from grammar.tree.types import STRING
+from grammar.tree.walk import rewritten
+
+# The variable with what is known of cards beside the node, in policies with a `cards` clause.
+FACTS = "cardFacts"
+# The variable of `pick`.
+CARD = "card"
+
+
+def cards(clause: Cards, node: ast.Expr, span: Span) -> ast.Expr:
+    """The cards of a node, as a list."""
+    on = clause.on
+    if clause.count is not None:
+        on = _filled("cards.alike(COUNT, EACH)", {"COUNT": clause.count, "EACH": on}, span)
+    names = {"NAME": ast.Literal(clause.name, STRING, span), "ON": on, "NODE": node}
+    names["FACTS"] = ast.Ident(FACTS, True, span)
+    return _filled("cards.of(NAME, ON, NODE.pods, FACTS)", names, span)
+
+
+def number(clause: Cards, span: Span) -> ast.Expr:
+    """The number of cards that the pod takes."""
+    return clause.number or _filled("1", {}, span)
+
+
+def room(clause: Cards, node: ast.Expr, span: Span) -> ast.Expr:
+    """Whether as many cards of a node have room as the pod takes."""
+    names = {"CARDS": cards(clause, node, span), "TAKE": clause.take}
+    names["NUMBER"] = number(clause, span)
+    return _filled("cards.fitting(CARDS, TAKE).size() >= NUMBER", names, span)
+
+
+def spare(clause: Cards, node: ast.Expr, span: Span) -> ast.Expr:
+    """How much others may take of the cards of a node while the pod still has room."""
+    names = {"CARDS": cards(clause, node, span), "TAKE": clause.take}
+    names["NUMBER"] = number(clause, span)
+    return _filled("cards.spare(CARDS, TAKE, NUMBER)", names, span)
+
+
+def chosen(clause: Cards, node: ast.Expr, span: Span) -> ast.Expr:
+    """The cards of a node that the pod would take, in the order in which they are chosen."""
+    names = {"CARDS": cards(clause, node, span), "TAKE": clause.take}
+    if _picks_by_fragmentation(clause):
+        names |= _facts(clause, node, ast.Ident("pod", False, span), span)
+        return _filled(f"cards.byFragmentation(CARDS, {_NEED})", names, span)
+    fitting = _filled("cards.fitting(CARDS, TAKE)", names, span)
+    if clause.pick is not None:
+        by = clause.pick.by
+        if clause.pick.order == "most":
+            by = ast.Unary("-", by, by.span)
+        fitting = ast.Comprehension("sortBy", fitting, (CARD,), (by,), span)
+    names = {"FITTING": fitting, "NUMBER": number(clause, span)}
+    return _filled("cards.first(FITTING, NUMBER)", names, span)
+
+
+def fragmentation(
+    clause: Cards, node: ast.Expr, pod: ast.Expr, card: ast.Expr | None, span: Span
+) -> ast.Expr:
+    """By how much the idle cards of a node are less fragmented once the pod takes some.
+
+    It takes the card, or those that it would take if that is None.
+    """
+    names = {"CARDS": cards(clause, node, span), "TAKE": clause.take}
+    names |= _facts(clause, node, pod, span)
+    if card is None and _picks_by_fragmentation(clause):
+        return _filled(f"cards.bestFragmentation(CARDS, {_NEED})", names, span)
+    names["TAKEN"] = chosen(clause, node, span)
+    if card is not None:
+        names["TAKEN"] = ast.ListLiteral((card,), (), span)
+    return _filled(f"cards.fragmentation(CARDS, TAKEN, {_NEED})", names, span)
+
+
+# What the pod needs, which is one value for all nodes, and what is known of a node.
+_NEED = 'cards.need(NUMBER, TAKE, POD.requests["cpu"]), NODE.free["cpu"], FACTS, NAME'
+
+
+def _facts(clause: Cards, node: ast.Expr, pod: ast.Expr, span: Span) -> dict[str, ast.Expr]:
+    """The parts of what is measured by fragmentation."""
+    name = ast.Literal(clause.name, STRING, span)
+    found = {"NODE": node, "POD": pod, "FACTS": ast.Ident(FACTS, True, span), "NAME": name}
+    return found | {"NUMBER": number(clause, span)}
+
+
+def _picks_by_fragmentation(clause: Cards) -> bool:
+    """Whether the card is picked by nothing but the clause's own fragmentation, the greatest first.
+
+    That is common, and it is worked out for all cards of a node at once.
+    """
+    if clause.pick is None or clause.pick.order != "most":
+        return False
+    match clause.pick.by:
+        case ast.Call("fragmentation", None, (ast.Literal(name),)):
+            return bool(name == clause.name)
+        case ast.Call("cards.fragmentation", None, (*_, ast.Literal(name))):
+            return bool(name == clause.name)
+        case _:
+            return False
+
+
+def _filled(text: str, names: Mapping[str, ast.Expr], span: Span) -> ast.Expr:
+    """The expression with parts in the place of names; what is between them gets the span."""
+
+    def change(node: object) -> object:
+        if isinstance(node, ast.Ident):
+            return names.get(node.name, node)
+        return span if isinstance(node, Span) else node
+
+    return rewritten(short_form(text), change)

@@ -1,0 +1,199 @@
+"""Environment: the names and functions that an expression may use, for all that works on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+
+from grammar.meaning.schema import Field, Schema
+from grammar.tree.ast import Call, Expr, Ident, Select
+from grammar.tree.clauses import Cards, Def, Let
+from grammar.tree.types import DYN, POISON, TYPE, Overload, Type, resolve
+from grammar.values import (
+    cards,
+    ip,
+    kinds,
+    lists,
+    maps,
+    named_formats,
+    numbers,
+    optional,
+    quantity,
+    semver,
+    sets,
+    strings,
+    time,
+    url,
+)
+from grammar.values import format as format_
+from grammar.values.errors import EvaluationError
+from grammar.values.kinds import TYPE_NAMES, TypeValue, kind
+from grammar.values.maps import record_names
+from grammar.values.sizes import Size
+
+Functions = Mapping[str, tuple[Overload, ...]]
+
+_TOPICS = (
+    *(numbers, time, quantity, semver, strings, format_, lists, sets, maps, optional, ip, url),
+    *(named_formats, kinds, cards),
+)
+
+
+def table(overloads: Iterable[Overload]) -> Functions:
+    """The overloads by name, in order."""
+    found: dict[str, list[Overload]] = {}
+    for overload in overloads:
+        found.setdefault(overload.name, []).append(overload)
+    return MappingProxyType({name: tuple(its) for name, its in found.items()})
+
+
+FUNCTIONS: Functions = table(o for topic in _TOPICS for o in topic.OVERLOADS)
+# Those of a policy with a `cards` clause, which is written out with them.
+FUNCTIONS_OF_CARDS: Functions = MappingProxyType({**FUNCTIONS, **table(cards.WRITTEN_OUT)})
+
+
+def select(overloads: Sequence[Overload], args: Sequence[object], *, member: bool) -> Overload:
+    """The first overload that accepts the values; raises EvaluationError if there is none."""
+    names = [kind(a) for a in args]
+    for overload in overloads:
+        params = overload.params
+        fits = overload.member is member and len(params) == len(args)
+        if fits and all(map(_admits, params, names)):
+            return overload
+    raise EvaluationError(f"no such overload for {', '.join(names) or 'no arguments'}")
+
+
+def _by_values(overloads: Sequence[Overload], kinds: Sequence[Type], *, member: bool) -> Overload:
+    """The overload that selects one by the values of each call."""
+
+    def work(*args: object) -> int:
+        if any(isinstance(a, Size) for a in args):
+            fitting = (o.work for o in overloads if len(o.params) == len(args))
+            return max((w(*args) for w in fitting if w is not None), default=0)
+        chosen = select(overloads, args, member=member)
+        return chosen.work(*args) if chosen.work is not None else 0
+
+    def call(*args: object) -> object:
+        return select(overloads, args, member=member).call(*args)
+
+    charged = work if any(o.work is not None for o in overloads) else None
+    return Overload("", tuple(kinds), DYN, call, member, charged)
+
+
+def _admits(parameter: Type, name: str) -> bool:
+    if parameter.is_parameter or parameter.name in (name, "dyn"):
+        return True
+    return parameter.name == "number" and name in ("int", "double")
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """The meaning of names, for checking, evaluating and compiling.
+
+    Names are looked up first in `container` and its parents (CEL langdef, Name Resolution). With
+    `uniform_literals`, as in Kubernetes, the items of a list and the values of a map have one type.
+    `cards` are the clauses of this kind, by name, as they are written.
+    """
+
+    variables: Mapping[str, Type]
+    container: str = ""
+    schema: Schema | None = None
+    functions: Functions = field(default_factory=lambda: FUNCTIONS)
+    lets: Mapping[str, Expr] = field(default_factory=dict)
+    defs: Mapping[str, Def] = field(default_factory=dict)
+    uniform_literals: bool = False
+    cards: Mapping[str, Cards] = field(default_factory=dict)
+
+    def defining(self, item: Let | Def) -> Environment:
+        """The environment with one definition more, or with another one of its name."""
+        if isinstance(item, Let):
+            return replace(self, lets={**self.lets, item.name: item.value})
+        return replace(self, defs={**self.defs, item.name: item})
+
+    # ---- names
+
+    def candidates(self, name: str, *, absolute: bool) -> Iterator[str]:
+        """The full names that a name can stand for, the innermost container first."""
+        parts = [] if absolute or not self.container else self.container.split(".")
+        for count in range(len(parts), 0, -1):
+            yield ".".join((*parts[:count], name))
+        yield name
+
+    def variable(self, name: str, *, absolute: bool = False) -> tuple[str, Type] | None:
+        """The full name and type of a variable or a type's name, or None."""
+        for full in self.candidates(name, absolute=absolute):
+            if full in self.variables:
+                return full, self.variables[full]
+        return (name, TYPE) if name in TYPE_NAMES else None
+
+    def constant(self, name: str) -> TypeValue | None:
+        """The type that a name stands for, if it is not a variable."""
+        return TYPE_NAMES.get(name) if name not in self.variables else None
+
+    def function_name(self, call: Call) -> str | None:
+        """The full name of a function called without a receiver: `size`, `math.greatest`."""
+        name, absolute = call.function, call.absolute
+        if call.target is not None:
+            root, namespace = dotted(call.target)
+            if root is None:
+                return None
+            name, absolute = f"{namespace}.{name}", root.absolute
+        for full in self.candidates(name, absolute=absolute):
+            if any(not o.member for o in self.functions.get(full, ())):
+                return full
+        return None
+
+    # ---- functions
+
+    def overloads(self, name: str, *, member: bool) -> list[Overload]:
+        return [o for o in self.functions.get(name, ()) if o.member is member]
+
+    def function_names(self, *, member: bool) -> set[str]:
+        """The names of functions, without operators."""
+        return {n for n in self.functions if n[0].isalpha() and self.overloads(n, member=member)}
+
+    def overload(self, name: str, kinds: Sequence[Type], *, member: bool) -> Overload:
+        """The overload that the types select, or one that selects it by the values."""
+        overloads = self.overloads(name, member=member)
+        if not any(k in (DYN, POISON) for k in kinds):
+            for overload in overloads:
+                if resolve([overload], kinds) is not None:
+                    return overload
+        return _by_values(overloads, kinds, member=member)
+
+    # ---- records
+
+    def field(self, record: Type, name: str) -> Field | None:
+        return self.schema.field(record.name, name) if self.schema is not None else None
+
+    def member(self, value: object, name: str) -> tuple[str, Field]:
+        """The record that a value is, and its field, where the type is known only at run time.
+
+        Raises EvaluationError for a value without fields, and for a field that it does not have.
+        """
+        records = self.schema.records if self.schema is not None else {}
+        record = next((n for n in record_names(value) if n in records), None)
+        if record is None:
+            raise EvaluationError(f"no such overload: `.{name}` of a value without fields")
+        known = records[record].fields.get(name)
+        if known is None or known.parameter is not None:
+            raise EvaluationError(f"{record} has no field `{name}`")
+        return record, known
+
+    def zero(self, known: Field) -> object:
+        """The value of an absent field; None for an optional one, which is missing then."""
+        if self.schema is None or known.optional:
+            return None
+        return self.schema.zero(known.type)
+
+
+def dotted(expr: Expr) -> tuple[Ident | None, str]:
+    """The name `a.b.c` that an expression spells, after its first part; None for any other."""
+    parts: list[str] = []
+    while isinstance(expr, Select) and not expr.optional:
+        parts.append(expr.name)
+        expr = expr.operand
+    if not isinstance(expr, Ident):
+        return None, ""
+    return expr, ".".join((expr.name, *reversed(parts)))

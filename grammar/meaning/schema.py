@@ -1,0 +1,162 @@
+"""Schema: the records of `schema.txt` that a policy may read: fields, types and short forms."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+
+from grammar.syntax.parser import parse_expression
+from grammar.tree.ast import Expr, Ident
+from grammar.tree.source import Source, Span
+from grammar.tree.types import Type
+from grammar.tree.walk import Definitions, reads, rewritten
+from grammar.values.maps import EmptyRecord
+from grammar.values.quantity import Quantity
+from grammar.values.time import Duration, Timestamp
+
+# The kinds of lines in the file; all other lines are empty.
+_RECORD = re.compile(r"[A-Z]\w*")
+_FIELD = re.compile(r"  (\w+)(?:\[(\w+)\])? +(\w+(?:\([\w(), ]*\))?)(\??)(?: (computed)| = (.+))?")
+_COMMENT = re.compile(r" *# ?(.*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field of a record.
+
+    If `optional`, an absent field is missing; otherwise it has the value `Schema.zero` of its type.
+    If `native`, the engine computes it; it is not a part of the API object. `derived` is the
+    expression over `self` of a short form, and `parameter` the name of its index in it, if any.
+    """
+
+    name: str
+    type: Type
+    optional: bool = False
+    native: bool = False
+    derived: str | None = None
+    parameter: str | None = None
+    doc: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A record type, with its fields in the order in which users see them."""
+
+    name: str
+    fields: Mapping[str, Field]
+    doc: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """All record types by name."""
+
+    records: Mapping[str, Record]
+
+    def field(self, record: str, name: str) -> Field | None:
+        """The field, or None if the record is unknown or has no such field."""
+        found = self.records.get(record)
+        return None if found is None else found.fields.get(name)
+
+    def reads_more(self, name: str) -> bool:
+        """Whether a short form of this name reads more than the record that it belongs to."""
+        fields = (record.fields.get(name) for record in self.records.values())
+        forms = (f.derived for f in fields if f is not None and f.derived is not None)
+        nothing = Definitions({}, {})
+        return any(r.path[0] != "self" for form in forms for r in reads(short_form(form), nothing))
+
+    def zero(self, type_: Type) -> object:
+        """The value of an absent field: the zero value of its Go type, always a new object."""
+        match type_.name:
+            case "bool":
+                return False
+            case "int" | "dyn":  # dyn is Go's IntOrString, whose zero value is 0
+                return 0
+            case "double":
+                return 0.0
+            case "string":
+                return ""
+            case "list":
+                return ()
+            case "map":
+                return {}
+            case "quantity":
+                return Quantity.ZERO
+            case "timestamp":
+                return Timestamp.ZERO
+            case "duration":
+                return Duration.ZERO
+            case name if type_.is_record and name in self.records:
+                return EmptyRecord(name)
+        raise ValueError(f"no field has the type {type_}")
+
+
+def load_schema() -> Schema:
+    """The schema of the language. It is read from a file: load it once and pass it on."""
+    return parse_schema(files("grammar.meaning").joinpath("schema.txt").read_text("utf-8"))
+
+
+def parse_schema(text: str) -> Schema:
+    """Parses the line format that the head of `schema.txt` describes.
+
+    A record may appear twice: once with its short forms, once with its API fields. Raises
+    ValueError with the line number for any other line.
+    """
+    types: dict[str, Type] = {}
+    fields: dict[str, dict[str, Field]] = {}
+    docs: dict[str, str] = {}
+    current: dict[str, Field] | None = None
+    comment: list[str] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line:
+            comment.clear()
+        elif noted := _COMMENT.fullmatch(line):
+            comment.append(noted[1])
+        elif current is not None and (found := _FIELD.fullmatch(line)):
+            name, parameter, kind, mark, native, derived = found.groups()
+            if name in current:
+                raise ValueError(f"line {number}: `{name}` occurs twice")
+            type_ = types.get(kind) or types.setdefault(kind, _parse_type(kind))
+            doc = " ".join(comment)
+            comment.clear()
+            current[name] = Field(name, type_, mark == "?", bool(native), derived, parameter, doc)
+        elif _RECORD.fullmatch(line):
+            current = fields.setdefault(line, {})
+            docs[line] = docs.get(line) or " ".join(comment)
+            comment.clear()
+        else:
+            raise ValueError(f"line {number}: neither a record nor a field: {line}")
+    return Schema({name: Record(name, its, docs[name]) for name, its in fields.items()})
+
+
+def _parse_type(text: str) -> Type:
+    name, bracket, inner = text.removesuffix(")").partition("(")
+    if not bracket:
+        return Type(name)
+    # The key of a map is a scalar, so the first comma is the one between key and value.
+    return Type(name, tuple(map(_parse_type, inner.split(", ", 1))))
+
+
+def written_out(derived: str, operand: Expr, index: tuple[str, Expr] | None, span: Span) -> Expr:
+    """The expression of a short form such as `node.usage["cpu"]`, at the span of the short form."""
+    names = {"self": operand}
+    if index is not None:
+        names[index[0]] = index[1]
+
+    def change(node: object) -> object:
+        if isinstance(node, Ident):
+            return names.get(node.name, node)
+        return span if isinstance(node, Span) else node
+
+    return rewritten(short_form(derived), change)
+
+
+@functools.lru_cache(maxsize=256)
+def short_form(text: str) -> Expr:
+    """The expression of a short form, as it is written: over `self`, and not checked."""
+    expr, found = parse_expression(Source("schema.txt", text))
+    assert expr is not None, found
+    return expr

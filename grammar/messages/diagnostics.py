@@ -1,0 +1,171 @@
+"""Diagnostics: problems in a text, their rendering, similar names, and automatic fixes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from itertools import islice
+from typing import Literal as OneOf
+
+from grammar.tree.source import Source, Span
+
+Severity = OneOf["error", "warning"]
+
+
+class UserError(Exception):
+    """What a user is told in place of a result: one sentence, and a hint, which may be empty."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """An edit: `text` replaces the text of the span."""
+
+    span: Span
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """A problem in a text.
+
+    `code` is stable and documented. `label` stands beside the caret; `notes` add facts. `remedy` is
+    the edit that the hint describes, and `fix` is one that is certain: nothing else can be meant.
+    """
+
+    code: str
+    severity: Severity
+    message: str
+    span: Span
+    label: str = ""
+    hint: str | None = None
+    fix: Fix | None = None
+    notes: tuple[str, ...] = ()
+    remedy: Fix | None = None
+
+    @property
+    def kind(self) -> str:
+        """`error[P0101]`, or `error` without a code."""
+        return f"{self.severity}[{self.code}]" if self.code else self.severity
+
+
+def nearest(name: str, candidates: Iterable[str]) -> str | None:
+    """The candidate that is most similar to `name`, or None."""
+    pool = _alike(name, candidates)
+    folded = {c.lower(): c for c in reversed(pool)}
+    if name.lower() in folded:
+        return folded[name.lower()]
+    close = _close(name, pool)
+    return close[0] if close else None
+
+
+def only_nearest(name: str, candidates: Iterable[str]) -> str | None:
+    """The candidate that is similar to `name`, if there is exactly one."""
+    pool = _alike(name, candidates)
+    if name.lower() in (folded := [c.lower() for c in pool]):
+        return pool[folded.index(name.lower())] if folded.count(name.lower()) == 1 else None
+    close = _close(name, pool)
+    return close[0] if len(close) == 1 else None
+
+
+def _close(name: str, pool: list[str]) -> list[str]:
+    """At most two candidates that are similar, the most similar one first."""
+    # In a short name, two letters in the wrong order are half of it.
+    swapped = {
+        name[:at] + name[at + 1] + name[at] + name[at + 2 :] for at in range(len(name) - 1)
+    } - {name}
+    return [c for c in pool if c in swapped][:2] or get_close_matches(name, pool, 2, 0.77)
+
+
+def _alike(name: str, candidates: Iterable[str]) -> list[str]:
+    """At most 50 candidates, sorted, for the comparison, which takes a thousand times longer."""
+    ends = name[:1].lower(), name[-1:].lower()
+    most = 5 + len(name) // 2
+    found = (
+        c
+        for c in sorted(candidates)
+        if abs(len(c) - len(name)) <= most
+        and (c[:1].lower() == ends[0] or c[-1:].lower() == ends[1])
+    )
+    return list(islice(found, 50))
+
+
+def plain(diagnostic: Diagnostic, source: Source) -> str:
+    """`file:line:column: severity[code]: message (hint)`, one line."""
+    line, column = source.position(diagnostic.span.start)
+    hint = f" ({diagnostic.hint})" if diagnostic.hint else ""
+    where = f"{source.name}:{line}:{column}"
+    return f"{where}: {diagnostic.kind}: {diagnostic.message}{hint}"
+
+
+def human(diagnostic: Diagnostic, source: Source) -> str:
+    """Several lines: the message, the line of text, carets under the span, and the hint."""
+    line, column = source.position(diagnostic.span.start)
+    end_line, end_column = source.position(diagnostic.span.end)
+    text = source.line(line)
+    # Tabs keep their width only if the caret line repeats them.
+    lead = "".join("\t" if c == "\t" else " " for c in text[: column - 1])
+    width = end_column - column if end_line == line else len(text) - column + 1
+    gutter = " " * len(str(line))
+    rows = [
+        f"{diagnostic.kind}: {diagnostic.message}",
+        f"{gutter}--> {source.name}:{line}:{column}",
+        f"{gutter} |",
+        f"{line} | {text}",
+        f"{gutter} | {lead}{'^' * max(1, width)} {diagnostic.label}".rstrip(),
+    ]
+    if diagnostic.hint:
+        rows.append(f"{gutter} = help: {diagnostic.hint}")
+    rows.extend(f"{gutter} = note: {note}" for note in diagnostic.notes)
+    return "\n".join(rows)
+
+
+# An error can hide others in its clause, so fixes need several passes. More than these never end.
+MAX_PASSES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Mended:
+    """A fixed text, and the applied diagnostics, each with the text that it was found in."""
+
+    source: Source
+    applied: tuple[tuple[Diagnostic, Source], ...]
+
+
+def mend(source: Source, look: Callable[[Source], Iterable[Diagnostic]]) -> Mended:
+    """Applies the fixes that `look` finds, and repeats this until there are none left."""
+    applied: list[tuple[Diagnostic, Source]] = []
+    seen = {source.text}
+    for _ in range(MAX_PASSES):
+        text, used = apply(source.text, look(source))
+        if text in seen:
+            break
+        seen.add(text)
+        applied.extend((diagnostic, source) for diagnostic in used)
+        source = Source(source.name, text)
+    return Mended(source, tuple(applied))
+
+
+def apply(text: str, found: Iterable[Diagnostic]) -> tuple[str, list[Diagnostic]]:
+    """The text after one pass, and the diagnostics whose fixes are in it.
+
+    Of overlapping fixes, only the first in the text is applied.
+    """
+    edits = [(d.fix, d) for d in found if d.fix is not None]
+    edits.sort(key=lambda edit: (edit[0].span.start, edit[0].span.end))
+    parts: list[str] = []
+    used: list[Diagnostic] = []
+    done = 0
+    for fix, diagnostic in edits:
+        # Two fixes of one span repeat or contradict each other.
+        if fix.span.start < done or (used and fix == used[-1].fix):
+            continue
+        parts += [text[done : fix.span.start], fix.text]
+        done = fix.span.end
+        used.append(diagnostic)
+    return "".join([*parts, text[done:]]), used

@@ -1,0 +1,52 @@
+"""Texts: what others wrote, made fit to be shown: without control characters, and not too long.
+
+The text of a rejection goes into events, logs and terminals. A line break or a bidi control in it
+could look like another line, and without a bound one text could fill them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+# The most characters of a text in an answer, an event or a page.
+MOST_SHOWN = 256
+# The most characters of the error of a call, which may join several texts, as an event has it.
+MOST_ERROR = 1024
+# The most characters of a text that is logged as a whole.
+MOST_WHOLE = 4096
+_MARK = "…"
+
+
+def escaped(text: str) -> str:
+    r"""The text with `\n`, `\x1b`, `\u202e` for what cannot be printed."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def cut(text: str, most: int = MOST_SHOWN) -> str:
+    """The text, or its beginning and `…`: at most `most` characters."""
+    return text if len(text) <= most else text[: most - 1] + _MARK
+
+
+def shown(text: str, most: int = MOST_SHOWN) -> str:
+    """The text escaped and cut. The same text is always shown in the same way."""
+    # One character more than fits, so that the mark says that something is left out.
+    return cut(escaped(text[: most + 1]), most)
+
+
+def named(names: Sequence[str], most: int) -> str:
+    """The first names and the number of the others: `a, b and 3 more`."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"
+
+
+def counted(number: int, one: str, many: str = "") -> str:
+    """A number with its noun: `1 file`, `2 files`."""
+    return f"{number} {one if number == 1 else many or one + 's'}"
+
+
+def excerpt(text: str, most: int) -> str:
+    """A text on one line, cut off after some characters."""
+    line = " ".join(text.split())
+    return line if len(line) <= most else f"{line[: most - 1]}…"

@@ -1,0 +1,449 @@
+"""Clause builder: the parser's callbacks for policies, clauses and tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+from typing import Literal as OneOf
+
+from grammar.messages import catalogue
+from grammar.messages.catalogue import ParseError
+from grammar.syntax.expression_builder import (
+    Child,
+    ExpressionBuilder,
+    SyntaxToken,
+    is_token,
+    nodes,
+    span_of,
+    template,
+    text_of,
+    token_span,
+)
+from grammar.tree.ast import Expr, Ident, Literal, MapLiteral
+from grammar.tree.clauses import (
+    Argument,
+    At,
+    Bound,
+    Bounds,
+    Cards,
+    ClusterFile,
+    Def,
+    Expectation,
+    File,
+    Filter,
+    ForPods,
+    Item,
+    Keep,
+    Let,
+    Limit,
+    Parameter,
+    Per,
+    Pick,
+    PodSet,
+    Policy,
+    Preempt,
+    Score,
+    Setting,
+    Share,
+    Spread,
+    Strength,
+    Test,
+    TestNamespace,
+    TestNode,
+    TestPod,
+    Use,
+)
+from grammar.tree.printer import print_expression
+from grammar.tree.source import Span
+from grammar.tree.types import INT, Type
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A part of a clause: its keyword and its value."""
+
+    name: str
+    value: Any
+    span: Span
+
+
+def _tokens(c: list[Child], *types: str) -> list[SyntaxToken]:
+    return [t for t in c if is_token(t) and t.type in types]
+
+
+def _string(c: list[Child]) -> SyntaxToken:
+    return _tokens(c, "STRING")[0]
+
+
+def _has(c: list[Child], *types: str) -> bool:
+    return bool(_tokens(c, *types))
+
+
+def _expr(c: list[Child]) -> Expr:
+    (found,) = nodes(c)
+    return found
+
+
+def _number_of(c: list[Child]) -> tuple[Expr | None, Expr]:
+    """`[number of] amounts`."""
+    *number, amounts = nodes(c)
+    return (number[0] if number else None), amounts
+
+
+def _number(text: str) -> float:
+    return float(text) if "." in text else int(text)
+
+
+def _collect(c: list[Child], where: str, needs: tuple[str, ...], many: str = "") -> dict[str, Any]:
+    """The parts of a block by field. Only `many` may repeat; `needs` are required."""
+    found: dict[str, Any] = {many: ()} if many else {}
+    for part in c:
+        if not isinstance(part, _Part):
+            continue
+        if part.name == many:
+            found[many] += (part.value,)
+        elif part.name in found:
+            raise ParseError(catalogue.twice(part.name, where, part.span))
+        else:
+            found[part.name] = part.value
+    lacking = [n for n in needs if not found.get(n)]
+    if lacking:
+        raise ParseError(catalogue.lacking(lacking, where, token_span(_string(c))))
+    return {_FIELDS.get(name, name): value for name, value in found.items()}
+
+
+# The fields that have another name than their keyword.
+_FIELDS = {"require": "requires", "of": "pods", "min domains": "min_domains", "write": "writes"}
+
+
+def _expression_part(name: str) -> Callable[[Builder, list[Child]], _Part]:
+    """The callback for a keyword that an expression follows."""
+    return lambda _, c: _Part(name, _expr(c), span_of(c))
+
+
+class Builder(ExpressionBuilder):
+    """A method for each grammar rule; `parse_hole` parses an expression inside a message."""
+
+    def __init__(self, parse_hole: Callable[[str, int], Expr]) -> None:
+        self._parse_hole = parse_hole
+
+    def file(self, c: list[Child]) -> File:
+        return File(tuple(b for b in c if isinstance(b, Policy | Test)))
+
+    def rules(self, c: list[Child]) -> tuple[Item, ...]:
+        return tuple(i for i in c if isinstance(i, Item))
+
+    def expression(self, c: list[Child]) -> Expr:
+        return _expr(c)
+
+    # ---- policies
+
+    def policy(self, c: list[Child]) -> Policy:
+        return self._policy(c, cluster=False)
+
+    def cluster_policy(self, c: list[Child]) -> Policy:
+        return self._policy(c, cluster=True)
+
+    def _policy(self, c: list[Child], *, cluster: bool) -> Policy:
+        token, *more = _tokens(c, "NAME", "STRING")
+        name = text_of(token) if token.type == "STRING" else str(token)
+        items = tuple(i for i in c if isinstance(i, Item))
+        namespace = text_of(more[0]) if more else None
+        declared = next((p.value for p in c if isinstance(p, _Part)), ())
+        where = span_of(c), token_span(token)
+        return Policy(name, items, namespace, cluster, declared, (), *where)
+
+    def parameters(self, c: list[Child]) -> _Part:
+        return _Part("parameters", tuple(p for p in c if isinstance(p, Parameter)), span_of(c))
+
+    def parameter(self, c: list[Child]) -> Parameter:
+        return replace(self.param(c), default=next(iter(nodes(c)), None))
+
+    def use(self, c: list[Child]) -> Use:
+        arguments = tuple(a for a in c if isinstance(a, Argument))
+        return Use(text_of(_string(c)), arguments, span_of(c))
+
+    def argument(self, c: list[Child]) -> Argument:
+        (name,) = _tokens(c, "IDENT")
+        return Argument(str(name), _expr(c), span_of(c))
+
+    def description(self, c: list[Child]) -> Setting:
+        return Setting("description", text_of(_string(c)), span_of(c))
+
+    def weight(self, c: list[Child]) -> Setting:
+        (token,) = _tokens(c, "SIGNED")
+        number = _number(str(token))
+        if number != int(number) or not 0 <= number < 2**31:
+            raise _bad_number(token, "weight of a policy", "a whole number from 0 to 2147483647")
+        return Setting("weight", int(number), span_of(c))
+
+    def mode(self, c: list[Child]) -> Setting:
+        return Setting("mode", _choice(c, "mode", ("enforce", "audit")), span_of(c))
+
+    def failure(self, c: list[Child]) -> Setting:
+        return Setting("failure", _choice(c, "failure rule", ("fail", "ignore")), span_of(c))
+
+    def portable(self, c: list[Child]) -> Setting:
+        return Setting("portable", span=span_of(c))
+
+    def for_(self, c: list[Child]) -> ForPods:
+        return ForPods(_expr(c), span_of(c))
+
+    def let(self, c: list[Child]) -> Let:
+        (name,) = _tokens(c, "IDENT")
+        return Let(str(name), _expr(c), span_of(c), token_span(name))
+
+    def def_(self, c: list[Child]) -> Def:
+        (name,) = _tokens(c, "IDENT")
+        parameters = tuple(p for p in c if isinstance(p, Parameter))
+        (result,) = (p for p in c if isinstance(p, _Part))
+        where = span_of(c), token_span(name), result.span
+        return Def(str(name), parameters, result.value, _expr(c), *where)
+
+    def param(self, c: list[Child]) -> Parameter:
+        (name,) = _tokens(c, "IDENT")
+        (declared,) = (p for p in c if isinstance(p, _Part))
+        return Parameter(
+            str(name), declared.value, type_span=declared.span, name_span=token_span(name)
+        )
+
+    def type(self, c: list[Child]) -> _Part:
+        """A type as it is written; the checker knows which there are."""
+        (token,) = _tokens(c, "IDENT")
+        args = tuple(p.value for p in c if isinstance(p, _Part))
+        return _Part("type", Type(str(token), args), span_of(c))
+
+    # ---- clauses
+
+    def filter(self, c: list[Child]) -> Filter:
+        return Filter(**self._head(c), **_collect(c, "the filter", ("require",), many="require"))
+
+    def bind(self, c: list[Child]) -> Filter:
+        parts = _collect(c, "the bind clause", ("require",), many="require")
+        return Filter(**self._head(c), **parts, at_bind=True)
+
+    def score(self, c: list[Child]) -> Score:
+        parts = _collect(c, "the score", ("value",))
+        if named := _tokens(c, "IDENT"):
+            return Score(weight=1, weight_from=_ident(named[0]), **self._head(c), **parts)
+        (token,) = _tokens(c, "SIGNED")
+        return Score(weight=_weight(token), **self._head(c), **parts)
+
+    def share(self, c: list[Child]) -> Share:
+        return Share(**self._head(c), **_collect(c, "the share", ("of", "on", "bound", "strength")))
+
+    def spread(self, c: list[Child]) -> Spread:
+        return Spread(**self._head(c), **_collect(c, "the spread", ("over", "skew", "strength")))
+
+    def limit(self, c: list[Child]) -> Limit:
+        return Limit(**self._head(c), **_collect(c, "the limit", ("per", "bound", "strength")))
+
+    def cards(self, c: list[Child]) -> Cards:
+        parts = _collect(c, "the cards clause", ("on node", "take"))
+        (count, on), (number, take) = parts.pop("on node"), parts.pop("take")
+        return Cards(**self._head(c), **parts, count=count, on=on, number=number, take=take)
+
+    def preempt(self, c: list[Child]) -> Preempt:
+        return Preempt(**self._head(c), **_collect(c, "the preempt clause", (), many="protect"))
+
+    def _head(self, c: list[Child]) -> dict[str, Any]:
+        name = _string(c)
+        return {"name": text_of(name), "span": span_of(c), "name_span": token_span(name)}
+
+    when = _expression_part("when")
+    require = _expression_part("require")
+    value = _expression_part("value")
+    on = _expression_part("on")
+    over = _expression_part("over")
+    protect = _expression_part("protect")
+    allow = _expression_part("allow")
+
+    def message(self, c: list[Child]) -> _Part:
+        return _Part("message", template(_string(c), self._parse_hole), span_of(c))
+
+    def detail(self, c: list[Child]) -> _Part:
+        return _Part("detail", template(_string(c), self._parse_hole), span_of(c))
+
+    def missing(self, c: list[Child]) -> _Part:
+        if numbers := _tokens(c, "SIGNED"):
+            return _Part("missing", _number(str(numbers[0])), span_of(c))
+        return _Part("missing", _choice(c, "rule for missing values", ("fail", "pass")), span_of(c))
+
+    def range(self, c: list[Child]) -> _Part:
+        low, *more = nodes(c)
+        if more:
+            return _Part("range", Bounds(low, *more), span_of(c))
+        allowed = ("minmax", "rank")
+        if not isinstance(low, Ident) or low.name not in allowed:
+            word, known = print_expression(low), (*allowed, "a .. b")
+            raise ParseError(catalogue.bad_word(word, "range", known, low.span))
+        return _Part("range", low.name, span_of(c))
+
+    def of(self, c: list[Child]) -> _Part:
+        return _Part("of", self._pod_set(c), span_of(c))
+
+    def pods(self, c: list[Child]) -> _Part:
+        return _Part("pods", self._pod_set(c), span_of(c))
+
+    def _pod_set(self, c: list[Child]) -> PodSet:
+        found = list(nodes(c))
+        amount = found.pop(0) if _has(c, "SUM") else None
+        where = found[0] if found else None
+        return PodSet(where, _has(c, "ALL"), _has(c, "PLACED"), amount=amount, span=span_of(c))
+
+    def per(self, c: list[Child]) -> _Part:
+        if _has(c, "DOMAIN"):
+            return _Part("per", Per("domain", _expr(c)), span_of(c))
+        if _has(c, "NODES"):
+            where = next(iter(nodes(c)), None)
+            scope: OneOf["used nodes", "empty nodes"]
+            scope = "used nodes" if _has(c, "USED") else "empty nodes"
+            return _Part("per", Per(scope, where=where), span_of(c))
+        return _Part("per", Per("node" if _has(c, "NODE") else "cluster"), span_of(c))
+
+    def skew(self, c: list[Child]) -> _Part:
+        return _Part("skew", _whole(_expr(c), "skew", 1), span_of(c))
+
+    def min_domains(self, c: list[Child]) -> _Part:
+        return _Part("min domains", _whole(_expr(c), "number of domains", 1), span_of(c))
+
+    def nodes(self, c: list[Child]) -> _Part:
+        return _Part(
+            "nodes", _choice(c, "set of nodes", ("eligible", "selected", "all")), span_of(c)
+        )
+
+    def bound(self, c: list[Child]) -> _Part:
+        kind: OneOf["at most", "at least", "exactly"] = (
+            "at most" if _has(c, "MOST") else "at least" if _has(c, "LEAST") else "exactly"
+        )
+        if not (percents := _tokens(c, "PERCENT")):
+            amount = _whole(_expr(c), "number of pods", 0)
+            return _Part("bound", Bound(kind, amount, False, span_of(c)), span_of(c))
+        (token,) = percents
+        return _Part("bound", Bound(kind, _percentage(token), True, span_of(c)), span_of(c))
+
+    def strength(self, c: list[Child]) -> _Part:
+        if named := _tokens(c, "IDENT"):
+            strength = Strength(1, span_of(c), _ident(named[0]))
+            return _Part("strength", strength, span_of(c))
+        numbers = _tokens(c, "SIGNED")
+        weight = _weight(numbers[0]) if numbers else None
+        if weight is not None and weight < 0:
+            raise _bad_number(numbers[0], "weight of a preference", "a number above 0")
+        return _Part("strength", Strength(weight, span_of(c)), span_of(c))
+
+    def mutual(self, c: list[Child]) -> _Part:
+        return _Part("mutual", True, span_of(c))
+
+    def on_node(self, c: list[Child]) -> _Part:
+        return _Part("on node", _number_of(c), span_of(c))
+
+    def take(self, c: list[Child]) -> _Part:
+        return _Part("take", _number_of(c), span_of(c))
+
+    def index_in(self, c: list[Child]) -> _Part:
+        return _Part("index", text_of(_string(c)), span_of(c))
+
+    def pick(self, c: list[Child]) -> _Part:
+        if _has(c, "FIRST"):
+            return _Part("pick", None, span_of(c))
+        order: OneOf["least", "most"] = "least" if _has(c, "LEAST") else "most"
+        return _Part("pick", Pick(order, _expr(c)), span_of(c))
+
+    def write(self, c: list[Child]) -> _Part:
+        (entries,) = (each for each in c if isinstance(each, MapLiteral))
+        return _Part("write", entries, span_of(c))
+
+    def keep(self, c: list[Child]) -> _Part:
+        count = _positive(_tokens(c, "INT")[0], "number of candidates to keep")
+        return _Part("keep", Keep(count, _expr(c)), span_of(c))
+
+    # ---- tests
+
+    def test(self, c: list[Child]) -> Test:
+        name = _string(c)
+        items = tuple(
+            i
+            for i in c
+            if isinstance(i, TestNamespace | TestNode | TestPod | Expectation | ClusterFile | At)
+        )
+        return Test(text_of(name), items, span_of(c), token_span(name))
+
+    def cluster(self, c: list[Child]) -> ClusterFile:
+        return ClusterFile(text_of(_string(c)), span_of(c))
+
+    def at(self, c: list[Child]) -> At:
+        return At(text_of(_string(c)), span_of(c))
+
+    def test_namespace(self, c: list[Child]) -> TestNamespace:
+        body = next((b for b in c if isinstance(b, MapLiteral)), None)
+        return TestNamespace(text_of(_string(c)), body, span_of(c))
+
+    def test_node(self, c: list[Child]) -> TestNode:
+        body = next((b for b in c if isinstance(b, MapLiteral)), None)
+        return TestNode(text_of(_string(c)), body, span_of(c))
+
+    def test_pod(self, c: list[Child]) -> TestPod:
+        name, *on = _tokens(c, "STRING")
+        body = next((b for b in c if isinstance(b, MapLiteral)), None)
+        return TestPod(text_of(name), body, text_of(on[0]) if on else None, span_of(c))
+
+    def expect(self, c: list[Child]) -> Expectation:
+        node, *by = _tokens(c, "STRING")
+        if _has(c, "PASS"):
+            return Expectation("pass", text_of(node), span=span_of(c))
+        if by:
+            return Expectation("reject", text_of(node), clause=text_of(by[0]), span=span_of(c))
+        (op,), (number,) = _tokens(c, "RELOP"), _tokens(c, "SIGNED")
+        than = _number(str(number))
+        return Expectation("score", text_of(node), op=str(op), number=than, span=span_of(c))
+
+
+def _choice(c: list[Child], part: str, allowed: tuple[str, ...]) -> str:
+    (token,) = _tokens(c, "NAME")
+    if str(token) not in allowed:
+        raise ParseError(catalogue.bad_word(str(token), part, allowed, token_span(token)))
+    return str(token)
+
+
+def _ident(token: SyntaxToken) -> Ident:
+    return Ident(str(token), False, token_span(token))
+
+
+def _weight(token: SyntaxToken) -> float:
+    number = _number(str(token))
+    if number == 0:
+        raise _bad_number(token, "weight", "a number other than 0")
+    return number
+
+
+def _whole(expr: Expr, what: str, least: int) -> int | Expr:
+    """A number that is written as such, which must be from `least`; else the expression."""
+    if not isinstance(expr, Literal) or not isinstance(expr.value, int) or expr.type != INT:
+        return expr
+    if expr.value < least:
+        allowed = f"a whole number from {least}"
+        raise ParseError(catalogue.bad_number(str(expr.value), what, allowed, expr.span))
+    # The limits of the language refuse what does not fit in an int.
+    return expr.value if expr.value < 2**63 else expr
+
+
+def _percentage(token: SyntaxToken) -> float | Expr:
+    """`40%` as a number, `n%` as a name."""
+    text = str(token)[:-1]
+    if not text[0].isdigit():
+        return Ident(text, False, Span(token.start_pos, token.end_pos - 1))
+    if (percent := _number(text)) > 100:
+        raise _bad_number(token, "percentage of pods", "at most `100%`")
+    return percent
+
+
+def _positive(token: SyntaxToken, what: str) -> int:
+    if (count := int(str(token), 0)) < 1:
+        raise _bad_number(token, what, "a whole number from 1")
+    return count
+
+
+def _bad_number(token: SyntaxToken, what: str, allowed: str) -> ParseError:
+    return ParseError(catalogue.bad_number(str(token), what, allowed, token_span(token)))

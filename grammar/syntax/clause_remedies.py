@@ -1,0 +1,442 @@
+"""Clause remedies: what an unexpected word of a policy means: a clause, a part, a name, a bound.
+
+The second half of the syntax remedies, for what stands outside of expressions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from grammar.messages import catalogue, habits
+from grammar.messages.diagnostics import Diagnostic, Fix, nearest
+from grammar.syntax.misplaced import (
+    CLAUSES,
+    ITEMS,
+    PARTS,
+    STOPS,
+    WORDS,
+    Misplaced,
+    find,
+    one_line,
+    with_edit,
+)
+from grammar.tree.source import Span
+
+_DOMAINS = {
+    "zone": "node.zone",
+    "zones": "node.zone",
+    "az": "node.zone",
+    "topology.kubernetes.io/zone": "node.zone",
+    "failure-domain.beta.kubernetes.io/zone": "node.zone",
+    "region": "node.region",
+    "topology.kubernetes.io/region": "node.region",
+    "host": "node.name",
+    "hostname": "node.name",
+    "kubernetes.io/hostname": "node.name",
+    "machine": "node.name",
+    "server": "node.name",
+    "node": "node.name",
+    "nodes": "node.name",
+}
+
+
+class ClauseRemedies(Misplaced):
+    """Looks at an error where a clause or a part of one stands; each method is one idea."""
+
+    @property
+    def ideas(self) -> tuple[Callable[[], Diagnostic | None], ...]:
+        """In the order in which they are asked."""
+        return (
+            self._condition_behind,
+            self._superfluous,
+            self._name,
+            self._bound,
+            self._lacking_word,
+            self._head,
+            self._clause,
+            self._part,
+        )
+
+    def _condition_behind(self) -> Diagnostic | None:
+        """`if` in or before a block: the clause has a `when` behind its name."""
+        lexemes, at, word = self.lexemes, self.at, self.item.text
+        if word not in ("if", "when", "unless", "where"):
+            return None
+        if "WHEN" in self.accepted and "LBRACE" in self.accepted:
+            opener = find(lexemes, at, ("{",))
+            if opener is None:
+                return None
+            condition = lexemes.slice(at + 1, opener - 1)
+            condition = f"!({condition})" if word == "unless" else condition
+            edit = Fix(lexemes.span(at, opener - 1), f"when {condition}")
+            return with_edit(self.unexpected(at, at), edit)
+        opener = lexemes.opener(at)
+        is_clause = {"MESSAGE", "VALUE", "PROTECT"} & self.accepted
+        if opener is None or not is_clause or lexemes[opener].text != "{":
+            return None
+        end = lexemes.expression_end(at + 1, STOPS | {"pods", "nodes"})
+        condition = lexemes.slice(at + 1, end)
+        condition = f"!({condition})" if word == "unless" else condition
+        if not condition or not any(lexemes[n].text in CLAUSES for n in range(opener - 6, opener)):
+            return None
+        body = lexemes.slice(opener, at - 1)
+        head = next(n for n in range(opener - 1, -1, -1) if lexemes[n].text in CLAUSES)
+        shown = f"{lexemes.slice(head, opener - 1)} when {condition} {{"
+        edit = Fix(lexemes.span(opener, end), f"when {condition} {body}")
+        found = self.unexpected(at, at)
+        return with_edit(
+            found, edit, f"write `{one_line(shown)}`, with the condition before the block"
+        )
+
+    # ---- signs and names of blocks
+
+    def _superfluous(self) -> Diagnostic | None:
+        """`weight: 10`, `message = "…"`, `require a, require b`, `let x := 1`."""
+        lexemes, at, sign = self.lexemes, self.at, self.item.text
+        edit = Fix(lexemes.span(at, at), "")
+        if sign == ":=" or (sign == ":" and lexemes[at - 2].text == "let"):
+            if lexemes[at - 2].text == "let" and sign == ":=":
+                found = self.unexpected(at, at)
+                return with_edit(found, Fix(lexemes.span(at, at), "="), certain=True)
+            following = find(lexemes, at + 1, ("=",))
+            if following is not None and lexemes[at - 2].text == "let":
+                edit = Fix(lexemes.span(at, following), " =")
+                whole = lexemes.slice(at - 2, at - 1)
+                return with_edit(
+                    self.unexpected(at, at), edit, f"write `{whole} = …` without a type"
+                )
+        word = self.previous.text
+        is_keyword = self.previous.kind == "word" and word in WORDS | {
+            "replicas",
+            "most",
+            "least",
+        }
+        if sign in (":", "=") and is_keyword and not self.behind:
+            hint = f"write `{word}` without `{sign}`"
+            return with_edit(self.unexpected(at, at), edit, hint, certain=True)
+        if sign in (":", "=") and "LBRACE" in self.accepted and self.previous.kind == "string":
+            return with_edit(self.unexpected(at, at), edit, f"leave out the `{sign}`", certain=True)
+        is_between = "RBRACE" in self.accepted and lexemes.opener(at) is not None
+        if sign in (",", ";") and is_between and lexemes[lexemes.opener(at) or 0].text == "{":
+            hint = f"leave out the `{sign}`: parts need no sign between them"
+            is_certain = lexemes[at + 1].text in WORDS or lexemes[at + 1].text == "}"
+            found = self.unexpected(at, at)
+            if sign == ";":
+                found = catalogue.bad_character(";", edit.span)
+            if not is_certain and "REQUIRE" in self.accepted:
+                joined = Fix(edit.span, " &&")
+                return with_edit(found, joined, "write `&&` between conditions")
+            return with_edit(found, edit, hint, certain=is_certain)
+        return None
+
+    def _bound(self) -> Diagnostic | None:
+        """`max 3`, `<= 3`, `3` alone, `skew 1`, `per zone`."""
+        lexemes, at, accepted, word = self.lexemes, self.at, self.accepted, self.item.text
+        found = self.unexpected(at, at)
+        number = at if self.item.kind == "number" else at + 1
+        number += lexemes[number].text in (":", "=")
+        is_percent = lexemes[number + 1].text == "%" and lexemes.touches(number + 1)
+        last = number + is_percent
+        amount = lexemes.slice(number, last)
+        is_amount = lexemes[number].kind == "number"
+        if set(accepted) == {"AT"} and self.previous.text == "skew" and is_amount:
+            return with_edit(found, Fix(lexemes.span(at, last), f"at most {amount}"))
+        is_plain = number == at or self._meant("at least") or self._meant("at most")
+        if set(accepted) == {"MOST", "LEAST"} and is_amount and is_plain:
+            kind = "least" if self._meant("at least") else "most"
+            return with_edit(found, Fix(lexemes.span(at, last), f"{kind} {amount}"))
+        if "EXACTLY" in accepted and is_amount and lexemes[at - 1].text != "sum":
+            signs = {"<=": "at most", ">=": "at least", "==": "exactly", "=": "exactly"}
+            signs |= {"max": "at most", "min": "at least"}
+            kind = "at most" if number == at else signs.get(word, "")
+            row = habits.find(habits.PARTS, word)
+            if not kind and row is not None and row.here in ("at most", "at least", "exactly"):
+                kind = row.here
+            if word in ("<", ">") and "." not in amount:
+                kind = "at most" if word == "<" else "at least"
+                amount = (
+                    str(int(amount) + (1 if word == ">" else -1)) if amount.isdigit() else amount
+                )
+            if kind:
+                return with_edit(found, Fix(lexemes.span(at, last), f"{kind} {amount}"))
+        if set(accepted) == {"CLUSTER", "DOMAIN", "NODE"} and self.item.kind in ("word", "string"):
+            rest = lexemes.operand_after(at) or at
+            text = word.strip("\"'")
+            if lexemes.slice(at, rest).startswith("node."):
+                start = self.item.start
+                whole = f"domain {lexemes.slice(at, rest)}"
+                return with_edit(found, Fix(Span(start, start), "domain "), f"write `{whole}`")
+            domain = _DOMAINS.get(text.lower(), f'node.labels["{text}"]')
+            made = "node" if domain == "node.name" else f"domain {domain}"
+            return with_edit(found, Fix(lexemes.span(at, at), made), f"write `per {made}`")
+        return None
+
+    def _meant(self, here: str) -> bool:
+        row = habits.find(habits.PARTS, self.item.text)
+        return row is not None and row.here == here
+
+    def _lacking_word(self) -> Diagnostic | None:
+        """A word of the language that must stand here, and does not: `for pods pod.labels…`."""
+        lexemes, at, accepted = self.lexemes, self.at, self.accepted
+        groups = {
+            "WHERE": "where",
+            "PODS": "pods where",
+            "NODES": "nodes where",
+            "NAMESPACE": "namespace",
+            "EFFORT": "effort",
+            "WEIGHT": "weight",
+            "VICTIM": "victim where",
+            "BY": "by",
+        }
+        if len(accepted) != 1 or (word := groups.get(next(iter(accepted)))) is None:
+            return None
+        if word == "weight" and self.previous.text != "effort":
+            return None
+        found, item = self.unexpected(at, at), self.item
+        if word == "namespace" and item.kind in ("word", "string"):
+            text = item.text if item.kind == "string" else f'"{item.text}"'
+            return with_edit(found, Fix(lexemes.span(at, at), f"namespace {text}"))
+        if item.kind not in ("word", "string", "number") and item.text not in ("!", "(", "["):
+            return None
+        if lexemes[at + 1].text == "where" or item.text in ("with", "if", "when", "that", "having"):
+            edit = Fix(lexemes.span(at, at), word.split()[0])
+            return with_edit(found, edit, certain=lexemes[at + 1].text == "where")
+        end = lexemes.expression_end(at, STOPS)
+        if word.startswith(item.text) and lexemes[at + 1].text != ".":
+            return None
+        if word == "weight" and item.kind != "number":
+            edit = Fix(Span(item.start, item.start), "weight 10 ")
+            return with_edit(found, edit, "write `weight 10`")
+        edit = Fix(Span(item.start, item.start), f"{word} ")
+        shown = f"{word} {one_line(lexemes.slice(at, max(at, end)))}"
+        return with_edit(found, edit, f"write `{shown}`")
+
+    def _head(self) -> Diagnostic | None:
+        """`policy p for pods where … {` and `policy p namespace "shop" {`."""
+        lexemes, at = self.lexemes, self.at
+        if not {"LPAR", "LBRACE"} <= self.accepted:
+            return None
+        found = self.unexpected(at, at)
+        if self.item.text == "namespace":
+            edit = Fix(Span(self.item.start, self.item.start), "in ")
+            return with_edit(found, edit, f"write `in {lexemes.slice(at, at + 1)}`")
+        opener = find(lexemes, at, ("{",))
+        if (
+            self.item.text in ("for", "weight", "mode", "when", "where", "if")
+            and opener is not None
+        ):
+            said = lexemes.slice(at, opener - 1)
+            if self.item.text in ("when", "where", "if"):
+                said = f"for pods where {lexemes.slice(at + 1, opener - 1)}"
+            edit = Fix(lexemes.span(at, opener), f"{{ {said}")
+            return with_edit(found, edit, f"write `{one_line(edit.text)}`, inside the braces")
+        return None
+
+    def _name(self) -> Diagnostic | None:
+        """A name that must be a text, a clause without one, a score without a weight."""
+        lexemes, at, accepted = self.lexemes, self.at, self.accepted
+        found, word = self.unexpected(at, at), self.previous.text
+        if accepted and set(accepted) <= {"STRING", "NAME"}:
+            if self.item.kind == "word" and self.item.text == "f" and lexemes.touches(at + 1):
+                edit = Fix(lexemes.span(at, at), "")
+                hint = "leave out the `f`: braces in a text hold expressions"
+                return with_edit(found, edit, hint, certain=True)
+            if self.item.kind in ("word", "number"):
+                last = at
+                while lexemes.touches(last + 1) and (
+                    lexemes[last + 1].kind in ("word", "number")
+                    or lexemes[last + 1].text in ("-", ".", "/")
+                ):
+                    last += 1
+                name = lexemes.slice(at, last)
+                edit = Fix(lexemes.span(at, last), f'"{name}"')
+                return with_edit(self.unexpected(at, last), edit, certain=True)
+            if self.item.text in ("{", "when"):
+                start = self.item.start
+                shown = f'{word} "name" {self.item.text}'
+                edit = Fix(Span(start, start), '"name" ')
+                return with_edit(found, edit, f"write `{shown}`, with a name of its own")
+            if self.item.text == "(" and lexemes[at + 1].kind == "string":
+                edit = Fix(lexemes.span(at, at + 2), lexemes[at + 1].text)
+                return with_edit(found, edit, certain=lexemes[at + 2].text == ")")
+        if accepted and set(accepted) == {"WEIGHT"}:
+            if self.item.kind == "number":
+                edit = Fix(lexemes.span(at, at), f"weight {self.item.text}")
+                return with_edit(found, edit, certain=True)
+            start = self.item.start
+            hint = (
+                f"write `score {word} weight 10 {self.item.text}`, with the weight before the block"
+            )
+            return with_edit(found, Fix(Span(start, start), "weight 10 "), hint)
+        return None
+
+    # ---- clauses and parts
+
+    def _clause(self) -> Diagnostic | None:
+        """A word where a clause must start: which clauses there are, and the one meant."""
+        lexemes, at, word = self.lexemes, self.at, self.item.text
+        if self.item.kind != "word" or not {"FILTER", "SCORE", "LET"} <= self.accepted:
+            return self._top_level()
+        if self.behind and lexemes[at + 1].kind != "string":
+            return None
+        found = catalogue.unknown_clause(word, lexemes.span(at, at))
+        if (close := nearest(word, ITEMS)) is not None and not self.behind:
+            hint = f"did you mean `{close}`?"
+            edit = Fix(lexemes.span(at, at), close)
+            from_list = sorted(n for n in ITEMS if nearest(word, (n,)))
+            return with_edit(found, edit, hint, certain=len(from_list) == 1)
+        row = habits.find(habits.CLAUSES, word)
+        meant = row.here if row is not None else self._by_content(at)
+        if meant is not None and (whole := self._rewritten(at, word, meant)) is not None:
+            return with_edit(
+                found, whole, f"write `{one_line(whole.text)}`; {catalogue.CLAUSES_ARE}"
+            )
+        if _denies(word):
+            hint = f"write `filter`, and `require !(…)` around what you {word}"
+            return replace(found, hint=f"{hint}; {catalogue.CLAUSES_ARE}")
+        if meant is not None:
+            edit = Fix(lexemes.span(at, at), meant)
+            return with_edit(found, edit, f"write `{meant}`; {catalogue.CLAUSES_ARE}")
+        return replace(found, hint=catalogue.CLAUSES_ARE)
+
+    def _by_content(self, at: int) -> str | None:
+        """The clause that has the parts of the block behind an unknown word."""
+        opener = find(self.lexemes, at, ("{",))
+        if opener is None or opener > at + 6:
+            return None
+        closer = self.lexemes.partner.get(opener, len(self.lexemes.items))
+        words = {self.lexemes[n].text for n in range(opener, closer)}
+        signs = {
+            "filter": {"require"},
+            "score": {"value", "range"},
+            "spread": {"over", "skew"},
+            "share": {"replicas", "on"},
+            "limit": {"per"},
+            "preempt": {"protect", "allow", "keep"},
+        }
+        return next((clause for clause, parts in signs.items() if parts & words), None)
+
+    def _rewritten(self, at: int, word: str, meant: str) -> Fix | None:
+        """A whole filter for a block of one condition, negated for `deny` and its like."""
+        lexemes = self.lexemes
+        name, opener = at + 1, at + 2
+        if meant != "filter" or lexemes[name].kind != "string":
+            return None
+        first = opener + 1
+        if lexemes[opener].text in ("when", "if", "where"):
+            last = lexemes.expression_end(first, STOPS | {"{"})
+            end, rest = last, ""
+            if lexemes[last + 1].text == "{" and last + 1 in lexemes.partner:
+                end = lexemes.partner[last + 1]
+                rest = lexemes.slice(last + 2, end - 1)
+        elif lexemes[opener].text == "{" and opener in lexemes.partner:
+            end = lexemes.partner[opener]
+            row = habits.find(habits.PARTS, lexemes[first].text)
+            is_part = lexemes[first].text == "require" or (row and "require" in row.here)
+            if is_part and lexemes[first + 1].text not in (".", "(", "["):
+                first += 1
+            last = lexemes.expression_end(first, STOPS)
+            rest = lexemes.slice(last + 1, end - 1)
+        else:
+            return None
+        if last < first or "require" in rest.split() or lexemes[first].text in PARTS:
+            return None
+        condition = lexemes.slice(first, last)
+        condition = f"!({condition})" if _denies(word) else condition
+        made = " ".join(filter(None, (f"filter {lexemes[name].text} {{ require {condition}", rest)))
+        return Fix(lexemes.span(at, end), f"{made} }}")
+
+    def _top_level(self) -> Diagnostic | None:
+        lexemes, at, word = self.lexemes, self.at, self.item.text
+        if not {"POLICY", "TEST"} <= self.accepted or self.item.kind != "word":
+            return None
+        found = self.unexpected(at, at)
+        if word in ("apiVersion", "kind", "metadata", "spec"):
+            return replace(found, hint="give the file the ending `.yaml`, if it is a manifest")
+        if word in ITEMS - {"test"}:
+            hint = f"write `cluster policy name {{ {word} … }}`: clauses stand in a policy"
+            return replace(found, hint=hint)
+        synonyms = ("rule", "package", "constraint", "resource", "placementpolicy", "job", "group")
+        if word.lower() in synonyms:
+            return with_edit(
+                found, Fix(lexemes.span(at, at), "policy"), "write `policy name { … }`"
+            )
+        return None
+
+    def _part(self) -> Diagnostic | None:
+        """A word where a part of a clause must start, or a condition without `require`."""
+        lexemes, at, word, accepted = self.lexemes, self.at, self.item.text, self.accepted
+        is_in_clause = bool({"MESSAGE", "VALUE", "PROTECT"} & accepted)
+        if not is_in_clause or self.item.kind == "end" or word == "}":
+            return None
+        found = self.unexpected(at, at)
+        if self.item.kind == "word":
+            close = nearest(word, self.known)
+            if close is not None and close != word:
+                return None
+            edit = self._synonym(word)
+            if edit is not None:
+                return with_edit(found, edit)
+        if self.behind:
+            return None
+        for keyword in ("require", "value"):
+            if keyword.upper() in accepted and (last := self._condition(at)) is not None:
+                whole = f"{keyword} {lexemes.slice(at, last)}"
+                start = self.item.start
+                edit = Fix(Span(start, start), f"{keyword} ")
+                return with_edit(found, edit, f"write `{whole}`")
+        return None
+
+    def _condition(self, at: int) -> int | None:
+        """The end of an expression that starts here; None if none does."""
+        lexemes = self.lexemes
+        if self.item.text in (":", ",", "=", ";", ")", "]", "}"):
+            return None
+        end = lexemes.expression_end(at, STOPS)
+        return end if end >= at and lexemes.operand_after(at) is not None else None
+
+    def _synonym(self, word: str) -> Fix | None:
+        """The part that a word means where it stands, with the value behind it."""
+        lexemes, at = self.lexemes, self.at
+        rows = (row for row in habits.PARTS if word in row.words or word.lower() in row.words)
+        row = next((r for r in rows if r.here.split()[0].upper() in self.accepted), None)
+        if row is None:
+            return None
+        last = at + 1 if lexemes[at + 1].text in (":", "=") else at
+        here, value = row.here, lexemes[last + 1]
+        if word in ("whenUnsatisfiable", "strength", "enforcement"):
+            strength = habits.find(habits.PARTS, value.text.strip("\"'"))
+            if strength is None:
+                return None
+            return Fix(lexemes.span(at, last + 1), strength.here)
+        if here == "over":
+            if value.kind == "string":
+                key = value.text[1:-1]
+                domain = _DOMAINS.get(key.lower(), f'node.labels["{key}"]')
+                return Fix(lexemes.span(at, last + 1), f"over {domain}")
+            if value.text in _DOMAINS and lexemes[last + 2].text != ".":
+                return Fix(lexemes.span(at, last + 1), f"over {_DOMAINS[value.text]}")
+        if here in ("skew at most", "min domains") and value.kind == "number":
+            return Fix(lexemes.span(at, last + 1), f"{here} {value.text}")
+        if here == "pods where" and "OF" in self.accepted:
+            here = "of pods where"
+        if word == "replicas":
+            return Fix(lexemes.span(at, last), here)
+        if here in ("require", "value", "message", "detail") and last < len(lexemes.items) - 1:
+            end = lexemes.expression_end(last + 1, STOPS)
+            if end > last:
+                return Fix(lexemes.span(at, end), f"{here} {lexemes.slice(last + 1, end)}")
+        if here == "require !":
+            end = lexemes.expression_end(last + 1, STOPS)
+            made = f"require !({lexemes.slice(last + 1, end)})"
+            return Fix(lexemes.span(at, end), made)
+        if here in ("strict", "best effort weight 10"):
+            # `hard true` is `strict`.
+            last += lexemes[last + 1].text in ("true", "yes")
+        return Fix(lexemes.span(at, last), here)
+
+
+def _denies(word: str) -> bool:
+    """Whether a clause of this name elsewhere says what must not be."""
+    return word.lower() in habits.CLAUSES[0].words

@@ -1,0 +1,396 @@
+"""Expression builder: the parser's callbacks for expressions, literals and message templates.
+
+The builder is stateless, so that one parse table serves all threads. An error ends the parse of an
+item with a `ParseError`; the parser goes on with the rest of the text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol, TypeGuard
+
+from grammar.messages import catalogue
+from grammar.messages.catalogue import ParseError
+from grammar.tree import ast
+from grammar.tree.clauses import Template
+from grammar.tree.source import ESCAPES, Span
+from grammar.tree.types import BOOL, DOUBLE, INT, NULL, STRING
+
+_SIMPLE = ESCAPES | {c: c for c in "?'`"}
+_ESCAPE = re.compile(
+    r"\\(?:([abfnrtv\\?\"'`])|[xX]([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-3][0-7]{2})|(.?))",
+    re.DOTALL,
+)
+
+
+def unquote(token: str) -> str:
+    """The value of a string token, without quotes and escapes (CEL langdef, Syntax).
+
+    Raises ValueError for an invalid escape sequence.
+    """
+    raw = token[0] in "rR"
+    body = token[1:] if raw else token
+    quotes = 3 if body[:3] in ('"""', "'''") else 1
+    body = body[quotes:-quotes]
+    return body if raw or "\\" not in body else _ESCAPE.sub(_character, body)
+
+
+def _character(match: re.Match[str]) -> str:
+    simple, *codes, octal, bad = match.groups()
+    if simple:
+        return _SIMPLE[simple]
+    if bad is not None:
+        raise ValueError(f"`\\{bad}` is not an escape sequence")
+    code = int(octal, 8) if octal else int(next(c for c in codes if c), 16)
+    if code > 0x10FFFF or 0xD800 <= code < 0xE000:
+        raise ValueError(f"`{match.group()}` is not a character")
+    return chr(code)
+
+
+def parse_int(text: str) -> int:
+    """A decimal or `0x…` number; its range is checked later, when the sign is known."""
+    if text[:2] in ("0x", "0X"):
+        return int(text, 16)
+    # 25 digits are out of range anyway, and Python refuses to read thousands of digits.
+    return int(text.lstrip("0")[:25] or "0")
+
+
+# ---- expressions
+
+
+class SyntaxToken(Protocol):
+    """A terminal of the parser: a `str` with its type and offsets."""
+
+    type: str
+    start_pos: int
+    end_pos: int
+
+
+Child = object
+Children = Sequence[Child]
+
+
+def is_token(child: Child) -> TypeGuard[SyntaxToken]:
+    """Tokens are the only strings among the children."""
+    return isinstance(child, str)
+
+
+# CEL langdef, Syntax: reserved for other languages' syntax; legal as field names only.
+RESERVED = frozenset(
+    (
+        "as break const continue else for function if import let loop package namespace"
+        " return var void while"
+    ).split(),
+)
+_TESTS = ("all", "exists", "exists_one", "existsOne")
+_TRANSFORMS = ("transformList", "transformMap", "transformMapEntry")
+# The number of variables by macro name and number of arguments (CEL langdef, Macros; comprehensions
+# V2).
+_MACROS: dict[tuple[str, int], int] = {
+    **{(name, 2): 1 for name in (*_TESTS, "map", "filter", "sortBy", "optMap", "optFlatMap")},
+    **{(name, 3): 2 for name in (*_TESTS, *_TRANSFORMS)},
+    **{(name, 4): 2 for name in _TRANSFORMS},
+    ("map", 3): 1,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Postfix:
+    """`.name`, `[index]` or `.name(args)` before its operand is known."""
+
+    apply: Callable[[ast.Expr, Span], ast.Expr]
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Optional:
+    """An element of a list; `optional` if it has a question mark."""
+
+    value: ast.Expr
+    optional: bool
+
+
+def token_span(token: SyntaxToken) -> Span:
+    return Span(token.start_pos, token.end_pos)
+
+
+def span_of(children: Children) -> Span:
+    """From the first child's start to the last child's end."""
+    first, last = children[0], children[-1]
+    start = first.start_pos if is_token(first) else first.span.start  # type: ignore[attr-defined]
+    end = last.end_pos if is_token(last) else last.span.end  # type: ignore[attr-defined]
+    return Span(start, end)
+
+
+def nodes(children: Children) -> Iterable[ast.Expr]:
+    """The expression children, tokens left out."""
+    return (c for c in children if isinstance(c, ast.Expr))
+
+
+def text_of(token: SyntaxToken) -> str:
+    """The value of a STRING token."""
+    try:
+        return unquote(str(token))
+    except ValueError as error:
+        raise ParseError(catalogue.bad_literal(str(error), token_span(token))) from None
+
+
+class ExpressionBuilder:
+    """A method for each grammar rule of expressions; the parser calls them bottom-up."""
+
+    def conditional(self, c: list[Child]) -> ast.Expr:
+        condition, then, otherwise = nodes(c)
+        return ast.Conditional(condition, then, otherwise, span_of(c))
+
+    def or_(self, c: list[Child]) -> ast.Expr:
+        return ast.Chain("||", tuple(nodes(c)), span_of(c))
+
+    def and_(self, c: list[Child]) -> ast.Expr:
+        return ast.Chain("&&", tuple(nodes(c)), span_of(c))
+
+    def relation(self, c: list[Child]) -> ast.Expr:
+        return self._left_to_right(c)
+
+    def product(self, c: list[Child]) -> ast.Expr:
+        return self._left_to_right(c)
+
+    def _left_to_right(self, c: list[Child]) -> ast.Expr:
+        left = c[0]
+        assert isinstance(left, ast.Expr)
+        for op, right in zip(c[1::2], c[2::2], strict=True):
+            assert isinstance(right, ast.Expr)
+            left = ast.Binary(str(op), left, right, Span(left.span.start, right.span.end))
+        return left
+
+    def sum(self, c: list[Child]) -> ast.Expr:
+        """Runs of `+` become one chain; `-` stays binary."""
+        (first,) = nodes(c[:1])
+        run = [first]
+        for op, right in zip(c[1::2], nodes(c[2::2]), strict=True):
+            if str(op) == "+":
+                run.append(right)
+                continue
+            left = self._plus(run)
+            run = [ast.Binary("-", left, right, Span(left.span.start, right.span.end))]
+        return self._plus(run)
+
+    def _plus(self, run: list[ast.Expr]) -> ast.Expr:
+        if len(run) == 1:
+            return run[0]
+        return ast.Chain("+", tuple(run), Span(run[0].span.start, run[-1].span.end))
+
+    def unary(self, c: list[Child]) -> ast.Expr:
+        """A minus before a number becomes part of it, so that the lowest int can be written."""
+        (operand,) = nodes(c[-1:])
+        signs = [s for s in c[:-1] if is_token(s)]
+        for sign in reversed(signs):
+            span = Span(sign.start_pos, operand.span.end)
+            if (
+                str(sign) == "-"
+                and isinstance(operand, ast.Literal)
+                and isinstance(operand.value, int | float)
+                and operand.type in (INT, DOUBLE)
+                and operand.value >= 0
+                and sign is signs[-1]
+            ):
+                operand = ast.Literal(-operand.value, operand.type, span)
+            else:
+                operand = ast.Unary("!" if str(sign) == "!" else "-", operand, span)
+        return operand
+
+    def member(self, c: list[Child]) -> ast.Expr:
+        (result,) = nodes(c[:1])
+        for postfix in c[1:]:
+            assert isinstance(postfix, _Postfix)
+            result = postfix.apply(result, Span(result.span.start, postfix.end))
+        return result
+
+    def select(self, c: list[Child]) -> _Postfix:
+        dot, token = c
+        assert is_token(token)
+        name = str(token)[1:-1] if token.type == "QUOTED" else str(token)
+        where, optional = token_span(token), str(dot) == ".?"
+        return _Postfix(
+            lambda operand, span: ast.Select(operand, name, optional, span, name_span=where),
+            token.end_pos,
+        )
+
+    def index(self, c: list[Child]) -> _Postfix:
+        (index,) = nodes(c)
+        optional = str(c[0]) == "[?"
+        end = c[-1]
+        assert is_token(end)
+        return _Postfix(
+            lambda operand, span: ast.Index(operand, index, optional, span), end.end_pos
+        )
+
+    def method(self, c: list[Child]) -> _Postfix:
+        name, end = c[1], c[-1]
+        assert is_token(name)
+        assert is_token(end)
+        args = self._args(c)
+        return _Postfix(
+            lambda target, span: _method(str(name), target, args, span, token_span(name)),
+            end.end_pos,
+        )
+
+    def args(self, c: list[Child]) -> tuple[ast.Expr, ...]:
+        return tuple(nodes(c))
+
+    def _args(self, c: list[Child]) -> tuple[ast.Expr, ...]:
+        return next((a for a in c if isinstance(a, tuple)), ())
+
+    def parenthesis(self, c: list[Child]) -> ast.Expr:
+        (inner,) = nodes(c)
+        return replace(inner, span=span_of(c))
+
+    def ident(self, c: list[Child]) -> ast.Expr:
+        name = c[-1]
+        assert is_token(name)
+        if str(name) in RESERVED:
+            raise ParseError(catalogue.reserved_word(str(name), token_span(name)))
+        return ast.Ident(str(name), len(c) == 2, span_of(c))
+
+    def call(self, c: list[Child]) -> ast.Expr:
+        absolute = str(c[0]) == "."
+        name = c[1] if absolute else c[0]
+        assert is_token(name)
+        args = self._args(c)
+        span = span_of(c)
+        if str(name) == "has" and len(args) == 1 and not absolute:
+            if isinstance(args[0], ast.Select | ast.Index) and not args[0].optional:
+                return ast.Has(args[0], span)
+            raise ParseError(catalogue.has_needs_selection(args[0].span))
+        if str(name) in RESERVED:
+            raise ParseError(catalogue.reserved_word(str(name), token_span(name)))
+        return ast.Call(str(name), None, args, absolute, span, name_span=token_span(name))
+
+    def element(self, c: list[Child]) -> _Optional:
+        (value,) = nodes(c)
+        return _Optional(value, len(c) == 2)
+
+    def list_literal(self, c: list[Child]) -> ast.Expr:
+        elements = [e for e in c if isinstance(e, _Optional)]
+        optional = tuple(i for i, e in enumerate(elements) if e.optional)
+        return ast.ListLiteral(tuple(e.value for e in elements), optional, span_of(c))
+
+    def entry(self, c: list[Child]) -> ast.MapEntry:
+        key, value = nodes(c)
+        return ast.MapEntry(key, value, is_token(c[0]))
+
+    def map_literal(self, c: list[Child]) -> ast.MapLiteral:
+        return ast.MapLiteral(tuple(e for e in c if isinstance(e, ast.MapEntry)), span_of(c))
+
+    def literal(self, c: list[Child]) -> ast.Expr:
+        (token,) = c
+        assert is_token(token)
+        span = token_span(token)
+        match token.type:
+            case "INT":
+                return ast.Literal(parse_int(str(token)), INT, span)
+            case "FLOAT":
+                return ast.Literal(float(str(token)), DOUBLE, span)
+            case "STRING":
+                return ast.Literal(text_of(token), STRING, span)
+            case "TRUE" | "FALSE":
+                return ast.Literal(token.type == "TRUE", BOOL, span)
+            case "NULL":
+                return ast.Literal(None, NULL, span)
+            case kind:
+                raise ParseError(catalogue.no_such_literal(kind, str(token), span))
+
+
+def _method(
+    name: str, target: ast.Expr, args: tuple[ast.Expr, ...], span: Span, name_span: Span
+) -> ast.Expr:
+    """A method call, or a macro if its name and number of arguments match one."""
+    if name == "bind" and len(args) == 3 and isinstance(target, ast.Ident) and target.name == "cel":
+        return ast.Comprehension("cel.bind", args[1], _variables(name, args[:1]), args[2:], span)
+    count = _MACROS.get((name, len(args)))
+    if count is None:
+        return ast.Call(name, target, args, False, span, name_span=name_span)
+    return ast.Comprehension(name, target, _variables(name, args[:count]), args[count:], span)
+
+
+def _variables(macro: str, args: tuple[ast.Expr, ...]) -> tuple[str, ...]:
+    for argument in args:
+        if not isinstance(argument, ast.Ident) or argument.absolute:
+            raise ParseError(catalogue.macro_variable(macro, argument.span))
+    names = tuple(a.name for a in args if isinstance(a, ast.Ident))
+    if len(set(names)) != len(names):
+        raise ParseError(catalogue.same_variable_twice(names[0], args[1].span))
+    return names
+
+
+# ---- templates
+
+_CLOSERS = {"{": "}", "[": "]", "(": ")"}
+
+
+def template(token: SyntaxToken, parse_hole: Callable[[str, int], ast.Expr]) -> Template:
+    """The parts of a STRING token; holes are parsed at their offsets, which gives right spans."""
+    text_of(token)  # the whole string must be valid
+    raw = str(token)
+    start, end, plain = _body(raw)
+    parts: list[str | ast.Expr] = []
+    text = ""
+    at = start
+    while at < end:
+        char = raw[at]
+        if char == "\\" and not plain:
+            text += raw[at : at + 2]
+            at += 2
+        elif char in "{}" and raw[at : at + 2] == char * 2:
+            text += char
+            at += 2
+        elif char == "{":
+            close = _closing(raw, at, end, token)
+            if text:
+                parts.append(unquote(raw[:start] + text + raw[end:]))
+                text = ""
+            parts.append(parse_hole(raw[at + 1 : close], token.start_pos + at + 1))
+            at = close + 1
+        elif char == "}":
+            raise ParseError(catalogue.bad_hole("`}` has no matching `{`", _at(token, at, at + 1)))
+        else:
+            text += char
+            at += 1
+    if text:
+        parts.append(unquote(raw[:start] + text + raw[end:]))
+    return Template(tuple(parts), token_span(token))
+
+
+def _body(raw: str) -> tuple[int, int, bool]:
+    """The start and end of the text between the quotes, and whether it is a raw string."""
+    plain = raw[0] in "rR"
+    opening = 1 if plain else 0
+    quotes = 3 if raw[opening : opening + 3] in ('"""', "'''") else 1
+    return opening + quotes, len(raw) - quotes, plain
+
+
+def _closing(raw: str, opening: int, end: int, token: SyntaxToken) -> int:
+    """The offset of the brace that closes a hole, beyond quotes and inner brackets."""
+    stack = ["}"]
+    quote = ""
+    for at in range(opening + 1, end):
+        char = raw[at]
+        if char == "\\":
+            reason = "an expression in braces cannot contain a backslash"
+            raise ParseError(catalogue.bad_hole(reason, _at(token, at, at + 1)))
+        if quote:
+            quote = "" if char == quote else quote
+        elif char in "\"'`":
+            quote = char
+        elif char in _CLOSERS:
+            stack.append(_CLOSERS[char])
+        elif char == stack[-1]:
+            stack.pop()
+            if not stack:
+                return at
+    raise ParseError(catalogue.bad_hole("the `{` has no matching `}`", _at(token, opening, end)))
+
+
+def _at(token: SyntaxToken, start: int, end: int) -> Span:
+    return Span(token.start_pos + start, token.start_pos + end)

@@ -1,0 +1,351 @@
+"""Parser: text to syntax tree. Only this module imports lark.
+
+The parse tables are built once and kept in the cache folder of the user; callbacks build the tree
+while lark parses. After an error the item around it is blanked and the rest is parsed again, so
+that one run reports every item.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import cast, get_args
+
+from lark import Lark
+from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedToken
+
+from grammar.messages import catalogue
+from grammar.messages.catalogue import ParseError
+from grammar.messages.diagnostics import Diagnostic, Fix, nearest, only_nearest
+from grammar.syntax import limits, syntax_remedies
+from grammar.syntax.clause_builder import Builder
+from grammar.tree.ast import Expr
+from grammar.tree.clauses import Clause, File, Item
+from grammar.tree.source import Source, Span
+
+_BLOCKS = frozenset({"policy", "cluster", "test"})
+_CLAUSES = frozenset({"bind", *(clause.__name__.lower() for clause in get_args(Clause))})
+_POLICY_ITEMS = _CLAUSES | frozenset("use description weight mode failure for let def".split())
+_ITEMS = _POLICY_ITEMS | frozenset("namespace node pod at expect".split())
+_TOKEN = re.compile(
+    r"(?P<skip>[ \t\r\f]+|(?:#|//)[^\n]*)|(?P<line>\n)|(?P<open>\{)|(?P<close>\})"
+    r"|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'|(?P<word>[A-Za-z_]\w*)|[\s\S]",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    """The start of a block (depth 0) or item (depth 1), or the closing brace of a block."""
+
+    offset: int
+    depth: int
+    closes: bool = False
+
+
+def stretch(text: str, offset: int, *, in_block: bool) -> Span:
+    """The part to leave out so that the rest can be parsed: the item at the offset, else the block.
+
+    `in_block` is true for a text that is the inside of a policy. Only the first word of a line, or
+    after a brace, starts an item; so names inside expressions do not.
+    """
+    marks = _marks(text, 1 if in_block else 0)
+    before = [m for m in marks if m.offset <= offset and not m.closes]
+    if not before:
+        return Span(0, marks[0].offset if marks else len(text))
+    start = before[-1]
+    after = (
+        m.offset for m in marks if m.offset >= offset and m is not start and m.depth <= start.depth
+    )
+    return Span(start.offset, next(after, len(text)))
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetContext:
+    """What of a text decides what may follow at an offset.
+
+    `head` is the start of the block around it, up to its brace, or to the offset if there is none;
+    it is empty outside of blocks. `item` goes from the start of the item, or of the head, to the
+    offset.
+    """
+
+    head: Span
+    item: Span
+
+    def code(self, text: str) -> str:
+        """The begun item in the begun block: other items of the block may have errors."""
+        head = text[self.head.start : min(self.head.end, self.item.start)]
+        return head + text[self.item.start : self.item.end]
+
+
+def place(text: str, offset: int) -> OffsetContext:
+    """The place of an offset."""
+    marks = _marks(text[:offset], 0)
+    if not marks or marks[-1].closes:
+        start = marks[-1].offset + 1 if marks else 0
+        return OffsetContext(Span(start, start), Span(start, offset))
+    number = next((n for n, m in reversed([*enumerate(marks)]) if m.depth == 0), None)
+    if number is None:
+        return OffsetContext(Span(0, 0), Span(marks[-1].offset, offset))
+    block = marks[number].offset
+    depth = 0
+    for match in _TOKEN.finditer(text, block):
+        depth += (match.group() in ("(", "[")) - (match.group() in (")", "]"))
+        if match.lastgroup == "open" and depth <= 0:
+            break
+    else:
+        return OffsetContext(Span(block, offset), Span(block, offset))
+    if offset < match.end():
+        return OffsetContext(Span(block, match.end()), Span(block, offset))
+    start = marks[-1].offset if number + 1 < len(marks) else match.end()
+    return OffsetContext(Span(block, match.end()), Span(start, offset))
+
+
+def blank(text: str, span: Span) -> str:
+    """The text with a span replaced by spaces, which keeps every offset and line."""
+    hole = re.sub(r"[^\n]", " ", text[span.start : span.end])
+    return text[: span.start] + hole + text[span.end :]
+
+
+def _marks(text: str, base: int) -> list[_Mark]:
+    marks: list[_Mark] = []
+    depth, fresh = base, True
+    for match in _TOKEN.finditer(text):
+        kind = match.lastgroup
+        if kind == "skip":
+            continue
+        if kind == "word" and fresh:
+            words = _BLOCKS if depth == 0 else _ITEMS if depth == 1 else frozenset[str]()
+            # `policy` at the start of a line starts a policy at any depth: a brace is missing.
+            if match.group() == "policy" and text[match.start() - 1 : match.start()] in ("", "\n"):
+                depth, words = 0, _BLOCKS
+            if match.group() in words:
+                marks.append(_Mark(match.start(), depth))
+        if kind == "close":
+            depth -= 1
+            if depth <= 0:
+                depth = 0
+                # The closing brace belongs to the block, not to its last item.
+                marks.append(_Mark(match.start(), 1, closes=True))
+        elif kind == "open":
+            depth += 1
+        fresh = kind in ("line", "open", "close")
+    return marks
+
+
+# ---- parsing
+
+# The parser stops after this many errors.
+MAX_MISTAKES = 20
+
+_SYNONYMS = {"and": "&&", "or": "||", "not": "!", "=": "==", "&": "&&", "|": "||", "<>": "!="}
+# The word `not` followed only by spaces, and an operand that no operator follows.
+_NEGATION = re.compile(r"(?<![\w.])not[ \t]+\Z")
+_OPERAND = re.compile(
+    r"[A-Za-z_][\w.]*+(?:\[[^\[\]\n]*\]|\([^()\n]*\)|\.\w+)*+[ \t]*+(?![ \t=!<>+*/%\-?.\[(]|in\b)"
+)
+# The quotes of word processors.
+_SMART_QUOTES = "\u201c\u201d\u2018\u2019"
+_NAMED = {
+    "NAME": "a name",
+    "IDENT": "a name",
+    "STRING": "a string",
+    "SIGNED": "a number",
+    "INT": "a whole number",
+    "PERCENT": "a percentage",
+    "RELOP": "a comparison",
+    "LBRACE": "`{`",
+    "RBRACE": "`}`",
+    "EQUAL": "`=`",
+    "LPAR": "`(`",
+    "RPAR": "`)`",
+    "RSQB": "`]`",
+    "COLON": "`:`",
+    "COMMA": "`,`",
+    "QUOTED": "a name",
+    "__ANON_1": "`..`",
+}
+# Where all of these are allowed, any item of a policy is.
+_ITEM_RULES = frozenset(word.upper() for word in _POLICY_ITEMS)
+# Terminals that begin or continue an expression; messages do not list them one by one.
+_STARTERS = frozenset({"FLOAT", "UINT", "BYTES", "TRUE", "FALSE", "NULL", "NOT"})
+_OPERATORS = frozenset(
+    {"PLUS", "MINUS", "MULOP", "RELOP", "IN", "LSQB", "DOT", "QMARK", "QUESTION"}
+)
+
+
+def parse_file(source: Source) -> tuple[File, list[Diagnostic]]:
+    """The policies and tests that could be parsed, and the errors of the rest."""
+    tree, found = _parse(source, "file")
+    return cast("File", tree) if tree is not None else File(()), found
+
+
+def parse_rules(source: Source) -> tuple[tuple[Item, ...], list[Diagnostic]]:
+    """The items of a text that is the inside of a policy (a PlacementPolicy's `rules`)."""
+    tree, found = _parse(source, "rules")
+    return cast("tuple[Item, ...]", tree) if tree is not None else (), found
+
+
+def parse_expression(source: Source) -> tuple[Expr | None, list[Diagnostic]]:
+    """The expression, or None and its errors."""
+    tree, found = _parse(source, "expression")
+    return (cast("Expr", tree) if not found else None), found
+
+
+def accepts(text: str, start: str = "file") -> set[str]:
+    """The terminals that may follow a text: for completion, and to recognise unfinished input."""
+    interactive = _lark().parse_interactive(text, start=start)
+    try:
+        interactive.exhaust_lexer()
+    except (UnexpectedToken, UnexpectedCharacters, ParseError):
+        return set()
+    return set(interactive.accepts())  # type: ignore[no-untyped-call]
+
+
+@functools.cache
+def keywords() -> Mapping[str, str]:
+    """The keywords of the language by terminal, as `accepts` returns them."""
+    end = "(?![A-Za-z0-9_])"
+    patterns = ((t.name, t.pattern.value) for t in _lark().terminals)
+    return {name: text.removesuffix(end) for name, text in patterns if text.endswith(end)}
+
+
+def _parse(source: Source, start: str) -> tuple[object | None, list[Diagnostic]]:
+    if (refused := limits.scan(source)) is not None:
+        return None, [refused]
+    text, found = source.text, list[Diagnostic]()
+    while True:
+        try:
+            tree = _lark().parse(text, start=start)
+        except ParseError as error:
+            found.append(syntax_remedies.improved(error.diagnostic, source))
+        except UnexpectedToken as error:
+            found.append(_unexpected(error, Source(source.name, text)))
+        except UnexpectedCharacters as error:
+            found.append(_bad_character(error, Source(source.name, text)))
+        except UnexpectedEOF:
+            found.append(catalogue.unexpected("", (), Span(len(text), len(text))))
+        else:
+            problems = list(limits.problems(tree))
+            # Functions that recurse over a tree rely on the depth limit.
+            whole = tree if all(p.code != "P0011" for p in problems) else None
+            return whole, sorted([*found, *problems], key=lambda d: d.span.start)
+        last = found[-1]
+        if len(found) > 1 and last.code == "P0001" and source.slice(last.span) == "}":
+            # The brace of a block that an earlier error is about.
+            found.pop()
+        if start == "expression" or len(found) >= MAX_MISTAKES:
+            return None, found
+        blanked = syntax_remedies.closing(last, text)
+        if blanked is None:
+            hole = stretch(text, last.span.start, in_block=start == "rules")
+            blanked = blank(text, hole)
+        if blanked == text:
+            return None, sorted(found, key=lambda d: d.span.start)
+        text = blanked
+
+
+@functools.cache
+def _lark() -> Lark:
+    """The parse tables with the builder's callbacks; they are stateless and serve all threads."""
+
+    def parse_hole(text: str, offset: int) -> Expr:
+        # Leading spaces give each token its offset in the whole text.
+        return cast("Expr", lark.parse(" " * offset + text, start="expression"))
+
+    grammar = files("grammar.syntax").joinpath("policy.lark").read_text(encoding="utf-8")
+    lark = Lark(
+        grammar,
+        parser="lalr",
+        lexer="contextual",
+        start=["file", "rules", "expression"],
+        maybe_placeholders=False,
+        keep_all_tokens=True,
+        transformer=Builder(parse_hole),
+        cache=_cache_file() or False,
+    )
+    return lark
+
+
+def _cache_file() -> str | None:
+    """The file that keeps the parse tables between runs; None if no folder is writable."""
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "placet"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError:
+        return None
+    return str(folder / "grammar.bin") if os.access(folder, os.W_OK) else None
+
+
+def _unexpected(error: UnexpectedToken, source: Source) -> Diagnostic:
+    token = error.token
+    end = len(source.text.rstrip())
+    accepted = error.accepts or set()
+    span = Span(token.start_pos or 0, token.end_pos or 0)
+    where = Span(end, end) if token.type == "$END" else span
+    words = [t.lower() for t in accepted if t.isalpha() and t not in _NAMED and t not in _STARTERS]
+    if (found := syntax_remedies.explained(source, where, accepted, words)) is not None:
+        return found
+    if token.type == "$END":
+        return catalogue.unexpected("", _expected(accepted), where)
+    if (negation := _NEGATION.search(source.text, 0, span.start)) is not None:
+        return _not(source, Span(negation.start(), span.start))
+    if (operator := _SYNONYMS.get(str(token))) is not None:
+        # If no operator is allowed here, another operator does not fix it.
+        fix = Fix(span, operator) if accepted & _OPERATORS else None
+        return catalogue.unexpected(str(token), (), span, hint=f"write `{operator}`", fix=fix)
+    if (close := nearest(str(token), words)) is not None and close != str(token):
+        fix = Fix(span, close) if only_nearest(str(token), words) else None
+        return catalogue.unexpected(str(token), (), span, hint=f"did you mean `{close}`?", fix=fix)
+    return catalogue.unexpected(str(token), _expected(accepted), span)
+
+
+def _not(source: Source, span: Span) -> Diagnostic:
+    """The error for `not x`. `not x == y` has two meanings, so it has no fix."""
+    sure = _OPERAND.match(source.text, span.end) is not None
+    fix = Fix(span, "!") if sure else None
+    word = Span(span.start, span.start + len("not"))
+    return catalogue.unexpected("not", (), word, hint="write `!`", fix=fix)
+
+
+def _expected(accepted: set[str]) -> list[str]:
+    """The accepted terminals in words; all beginnings of an expression are one of them."""
+    words = []
+    if accepted & _STARTERS:
+        words.append("an expression")
+        accepted = (
+            accepted
+            - _STARTERS
+            - {"IDENT", "STRING", "INT", "LPAR", "LSQB", "LBRACE", "MINUS", "DOT"}
+        )
+    elif accepted & _OPERATORS:
+        accepted = (
+            accepted - _OPERATORS - {"__ANON_0", "__ANON_2", "__ANON_3", "__ANON_4", "__ANON_5"}
+        )
+    names = {t for t in accepted if t.isalpha() and t not in _NAMED}
+    words.extend(sorted(_NAMED[t] for t in accepted if t in _NAMED))
+    if names >= _ITEM_RULES:
+        words.append("a clause")
+        names -= _ITEM_RULES
+    words.extend(f"`{t.lower()}`" for t in sorted(names) if t not in _OPERATORS)
+    return words
+
+
+def _bad_character(error: UnexpectedCharacters, source: Source) -> Diagnostic:
+    at = cast("int", error.pos_in_stream)
+    found = source.text[at]
+    span = Span(at, at + 1)
+    if found in "\"'":
+        return catalogue.unclosed_string(span)
+    accepted = error.allowed or set()
+    if (explained := syntax_remedies.explained(source, span, accepted)) is not None:
+        return explained
+    if found in _SYNONYMS:
+        fix = Fix(span, _SYNONYMS[found])
+        return catalogue.unexpected(found, (), span, hint=f"write `{_SYNONYMS[found]}`", fix=fix)
+    hints = {";": "lines need no `;`"} | dict.fromkeys(_SMART_QUOTES, "write straight quotes")
+    return catalogue.bad_character(found, span, hints.get(found))

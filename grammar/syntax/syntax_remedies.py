@@ -1,0 +1,613 @@
+"""Syntax remedies: what an unexpected token means, by the table of habits.
+
+The parser asks here when it cannot go on. Every remedy is an edit, and its hint shows the whole of
+what to write. An edit is certain if nothing else can be meant; only those are made by `--fix`.
+Clauses and their parts are in `grammar.syntax.clause_remedies`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+
+from grammar.messages import catalogue, habits
+from grammar.messages.diagnostics import Diagnostic, Fix
+from grammar.syntax.clause_remedies import ClauseRemedies
+from grammar.syntax.lexemes import Lexemes
+from grammar.syntax.misplaced import ITEMS, STOPS, WORDS, Misplaced, find, with_edit
+from grammar.tree.source import Source, Span
+
+_MACRO_NAMES = frozenset("all exists exists_one existsOne filter map any some every".split())
+_MACROS = {"any": "exists", "all": "all"}
+# A key of labels or annotations that is written like a field.
+_KEY = re.compile(r"([\w.]+\.(?:labels|annotations))\.([\w./-]+)")
+_RESERVED = {
+    "if": "`condition ? value : other`, or `when` behind the name of a clause",
+    "for": "`list.all(x, …)`, `list.exists(x, …)` or `list.map(x, …)`",
+    "function": "`def name(x: TYPE): TYPE = …`, and in a macro `x, …`",
+    "var": "`let name = …`",
+    "const": "`let name = …`",
+    "return": "the value alone",
+    "while": "a macro such as `list.all(x, …)`",
+    "import": '`use "name"`',
+    "else": "`condition ? value : other`",
+    "namespace": "`pod.namespace`",
+}
+
+
+def explained(
+    source: Source, span: Span, accepted: AbstractSet[str], known: Iterable[str] = ()
+) -> Diagnostic | None:
+    """The error for what stands at the span, if a habit or a bracket explains it.
+
+    `accepted` are the terminals that may stand there, and `known` their words. An empty span is the
+    end of the text.
+    """
+    where = source, span, accepted, tuple(known)
+    ideas = (*ExpressionRemedies(*where).ideas, *ClauseRemedies(*where).ideas)
+    return next((found for idea in ideas if (found := idea()) is not None), None)
+
+
+def improved(found: Diagnostic, source: Source) -> Diagnostic:
+    """The error that ended the parse of an item, with what to write in its place."""
+    word = source.slice(found.span)
+    if found.code == "P0202" and (percent := _percentage_apart(found, source)) is not None:
+        return percent
+    if found.code == "P0008" and (key := _KEY.fullmatch(word)) is not None:
+        made = f'{key[1]}["{key[2]}"]'
+        return with_edit(found, Fix(found.span, made), f"write `has({made})`")
+    if found.code != "P0007" or word not in _RESERVED:
+        return found
+    lexemes = Lexemes(source.text)
+    at = lexemes.at(found.span.start)
+    if word == "function" and (edit := _lambda(lexemes, at)) is not None:
+        return with_edit(found, edit)
+    return replace(found, hint=f"write {_RESERVED[word]}")
+
+
+def _percentage_apart(found: Diagnostic, source: Source) -> Diagnostic | None:
+    """`at most 40 % strict`, which takes the strength for the operand of `%`."""
+    lexemes = Lexemes(source.text)
+    start = lexemes.at(found.span.end)
+    end = next((n for n in range(start, len(lexemes.items)) if lexemes[n].closes), start)
+    for at in range(start, end):
+        is_bound = lexemes[at].text in ("most", "least", "exactly")
+        if is_bound and lexemes[at + 1].kind == "number" and lexemes[at + 2].text == "%":
+            if lexemes.touches(at + 2):
+                return None
+            span = lexemes.span(at + 1, at + 2)
+            edit = Fix(span, f"{lexemes[at + 1].text}%")
+            wrong = catalogue.bare_amount(source.slice(span), span)
+            return with_edit(wrong, edit, certain=True)
+    return None
+
+
+def closing(found: Diagnostic, text: str) -> str | None:
+    """The text with the bracket that an error asks for, where this moves no other character."""
+    edit = found.remedy
+    if found.code != "P0140" or edit is None:
+        return None
+    at = edit.span.start
+    if at >= len(text.rstrip()):
+        return text.rstrip() + edit.text.strip()
+    # A blank behind the place gives way, rather one that is no line break.
+    blanks = range(at, _past_blanks(text, at))
+    place = next((n for n in blanks if text[n] != "\n"), next(iter(blanks), None))
+    if place is not None:
+        return text[:place] + edit.text.strip()[:1] + text[place + 1 :]
+    return None
+
+
+def _past_blanks(text: str, at: int) -> int:
+    return at + len(text[at:]) - len(text[at:].lstrip())
+
+
+class ExpressionRemedies(Misplaced):
+    """Looks at an error inside an expression; each method is one idea."""
+
+    @property
+    def ideas(self) -> tuple[Callable[[], Diagnostic | None], ...]:
+        """In the order in which they are asked."""
+        return (
+            self._bare_words,
+            self._unit,
+            self._percentage,
+            self._items_of_list,
+            self._foreign_text,
+            self._unclosed,
+            self._arrow,
+            self._quantifier,
+            self._alternative,
+            self._default,
+            self._operator,
+        )
+
+    # ---- amounts and texts without quotes
+
+    def _bare_words(self) -> Diagnostic | None:
+        """`us-east-1a`: a text with signs and digits, which cannot be a name."""
+        lexemes, at = self.lexemes, self.at
+        first = at
+        while lexemes.touches(first) and (
+            lexemes[first - 1].kind in ("word", "number") or lexemes[first - 1].text in ("-", "/")
+        ):
+            first -= 1
+        if first == at or lexemes[first].kind != "word" or self.item.kind != "word":
+            return None
+        if lexemes[first - 1].text in (".", ".?") or lexemes[at - 1].kind != "number":
+            return None
+        last = at
+        while lexemes.touches(last + 1) and (
+            lexemes[last + 1].kind in ("word", "number") or lexemes[last + 1].text in ("-", "/")
+        ):
+            last += 1
+        edit = Fix(lexemes.span(first, last), f'"{lexemes.slice(first, last)}"')
+        return with_edit(self.unexpected(first, last), edit)
+
+    def _unit(self) -> Diagnostic | None:
+        """`8Gi`, `500m`, `10 minutes`, `40 percent`."""
+        lexemes, at = self.lexemes, self.at
+        if self.previous.kind != "number" or self.item.kind != "word":
+            return None
+        number, word = self.previous.text, self.item.text
+        if word in habits.PERCENT:
+            return self._part_of(at - 1, at, number)
+        unit = habits.UNITS.get(word, habits.UNITS.get(word.lower()))
+        if unit is None:
+            return None
+        edit = Fix(lexemes.span(at - 1, at), f'"{number}{unit}"')
+        whole = lexemes.slice(at - 1, at)
+        is_certain = unit == word and lexemes.touches(at)
+        return with_edit(catalogue.bare_amount(whole, edit.span), edit, certain=is_certain)
+
+    def _percentage(self) -> Diagnostic | None:
+        """`40%` outside of a bound, where `%` is the remainder of a division."""
+        lexemes = self.lexemes
+        for last in (self.at - 1, self.at - 2):
+            is_word = last == self.at - 1 or lexemes[last + 1].text in WORDS
+            in_bound = lexemes[last - 2].text in ("most", "least", "exactly")
+            is_percent = lexemes[last].text == "%" and lexemes[last - 1].kind == "number"
+            if is_word and is_percent and not (in_bound and lexemes.touches(last)):
+                return self._part_of(last - 1, last, lexemes[last - 1].text)
+        return None
+
+    def _part_of(self, first: int, last: int, number: str) -> Diagnostic:
+        """The error for a percentage that is not written as one."""
+        span, whole = self.lexemes.span(first, last), self.lexemes.slice(first, last)
+        if self.lexemes[first - 1].text in ("most", "least", "exactly"):
+            edit = Fix(span, f"{number}%")
+            return with_edit(catalogue.bare_amount(whole, span), edit, certain=True)
+        edit = Fix(span, f"{float(number) / 100:g}")
+        hint = f"write `{edit.text}` for a part of 1"
+        return with_edit(catalogue.bare_amount(whole, span), edit, hint)
+
+    # ---- brackets
+
+    def _foreign_text(self) -> Diagnostic | None:
+        """`{{ .pod.name }}` of Go templates, `` `a` `` of JavaScript, `[*]` of JSONPath."""
+        lexemes, at = self.lexemes, self.at
+        if self.item.text.startswith("`"):
+            edit = Fix(lexemes.span(at, at), f'"{self.item.text[1:-1]}"')
+            return with_edit(self.unexpected(at, at), edit)
+        opener = lexemes.opener(at)
+        is_inner = opener is not None and lexemes[opener].text == "{" and lexemes.touches(opener)
+        if self.item.text == "}" and opener is not None and is_inner:
+            outer, last = opener - 1, lexemes.partner.get(opener - 1)
+            if lexemes[outer].text == "{" and last is not None:
+                inner = lexemes.slice(opener + 1, last - 2).removeprefix(".").removesuffix("}")
+                found = self.unexpected(outer, opener)
+                return with_edit(found, Fix(lexemes.span(outer, last), inner.strip()))
+        if self.item.text == "*" and self.previous.text == "[" and lexemes[at + 1].text == "]":
+            first = lexemes.operand_before(at - 1)
+            last = lexemes.expression_end(at, STOPS | {"&&", "||"})
+            end = lexemes.expression_end(at + 2, STOPS | {"&&", "||"})
+            if first is None or end <= at + 1:
+                return None
+            items, said = lexemes.slice(first, at - 2), lexemes.slice(at + 2, end)
+            edit = Fix(lexemes.span(first, end), f"{items}.exists(x, x{said})")
+            return with_edit(self.unexpected(at, last), edit)
+        if self.item.text == ":" and opener is not None and lexemes[opener].text == "[":
+            closer = lexemes.partner.get(opener)
+            if closer is None or lexemes[opener - 1].text in ("", "(", ",", "==", "in"):
+                return None
+            start = lexemes.slice(opener + 1, at - 1) or "0"
+            edit = Fix(lexemes.span(opener, closer), "")
+            if end_text := lexemes.slice(at + 1, closer - 1):
+                return with_edit(
+                    self.unexpected(at, at),
+                    replace(edit, text=f".slice({start}, {end_text})"),
+                )
+        return None
+
+    def _unclosed(self) -> Diagnostic | None:
+        """A bracket that lacks its partner: the error is at the one that is there."""
+        lexemes, at, item = self.lexemes, self.at, self.item
+        if at == len(lexemes.items):
+            return self._unclosed_at_end()
+        opener = lexemes.opener(at)
+        if item.closes and item.text != "}" and opener is not None and not self.behind:
+            # An operand is lacking, and this closes something, or nothing at all.
+            return None
+        if item.closes and opener is None:
+            found = self.unexpected(at, at)
+            hint = f"leave out this `{item.text}`, which closes nothing"
+            return with_edit(found, Fix(lexemes.span(at, at), ""), hint)
+        if opener is None:
+            return None
+        sign = {"{": "}", "(": ")"}.get(lexemes[opener].text, "]")
+        is_other = item.closes and item.text != sign
+        is_word = item.kind == "word" and item.text in WORDS and sign != "}"
+        is_item = item.kind == "word" and item.text in ITEMS and self._block_lacks_end(opener)
+        if not (is_other or is_word or is_item):
+            return None
+        if sign == "}" and is_other:
+            hint = f"leave out this `{item.text}`, which closes nothing"
+            return with_edit(self.unexpected(at, at), Fix(lexemes.span(at, at), ""), hint)
+        return self._lacks(opener, sign, at)
+
+    def _block_lacks_end(self, opener: int) -> bool:
+        """Whether an item starts although the clause before it is not closed."""
+        starts_line = self.source.text[: self.item.start].rpartition("\n")[2].strip(" \t])}") == ""
+        is_block = self.lexemes[opener].text == "{" and "RBRACE" in self.accepted
+        return is_block and starts_line and self.item.text.upper() not in self.accepted
+
+    def _unclosed_at_end(self) -> Diagnostic | None:
+        lexemes = self.lexemes
+        if not lexemes.unclosed:
+            return None
+        signs = [lexemes[n].text for n in lexemes.unclosed]
+        terminal = {"{": "RBRACE", "(": "RPAR"}.get(signs[-1], "RSQB")
+        if terminal not in self.accepted:
+            # More than a bracket is lacking.
+            return None
+        closers = ["}" if s == "{" else ")" if s == "(" else "]" for s in signs]
+        opener = lexemes.unclosed[-1]
+        if (shifted := self._shifted()) is not None:
+            return shifted
+        end = len(self.source.text.rstrip())
+        found = catalogue.unclosed_bracket(signs[-1], lexemes.span(opener, opener))
+        ending = " ".join(reversed(closers))
+        hint = f"write `{ending}` at the end of the text"
+        return with_edit(found, Fix(Span(end, end), f" {ending}"), hint)
+
+    def _shifted(self) -> Diagnostic | None:
+        """The block that another one's closing brace ends: one that stands further to the left."""
+        lexemes = self.lexemes
+        for closer, opener in sorted(lexemes.partner.items()):
+            if closer < opener or lexemes[closer].text != "}":
+                continue
+            line, column = self.source.position(lexemes[closer].start)
+            first = self.source.position(lexemes[opener].start)[0]
+            before = self.source.line(line)[: column - 1]
+            indent = len(self.source.line(first)) - len(self.source.line(first).lstrip())
+            if line != first and not before.strip() and len(before) < indent:
+                return self._lacks(opener, "}", closer)
+        return None
+
+    def _lacks(self, opener: int, sign: str, before: int) -> Diagnostic:
+        """The error for an opening bracket whose partner is lacking before a lexeme."""
+        lexemes = self.lexemes
+        line, _ = self.source.position(lexemes[before].start)
+        found = catalogue.unclosed_bracket(lexemes[opener].text, lexemes.span(opener, opener))
+        end = lexemes[before - 1].end
+        hint = f"write `{sign}` before `{lexemes[before].text}` in line {line}"
+        return with_edit(found, Fix(Span(end, end), sign if sign != "}" else " }"), hint)
+
+    # ---- items of lists
+
+    def _arrow(self) -> Diagnostic | None:
+        """`p => …`, `p -> …`, `lambda p: …`: a macro has the name as its first argument."""
+        lexemes = self.lexemes
+        for at in (self.at, self.at - 1):
+            is_arrow = lexemes[at].text in ("=>", "->", "lambda", "|")
+            if is_arrow and (edit := _lambda(lexemes, at)) is not None:
+                return with_edit(self.unexpected(at, at), edit)
+        opener = lexemes.opener(self.at)
+        is_first = self.item.text in (":", "|", ";", "in") and opener == self.at - 2
+        if is_first and opener is not None and lexemes[opener - 1].text in _MACRO_NAMES:
+            closer = lexemes.partner.get(opener)
+            if self.previous.kind == "word" and closer is not None:
+                body = lexemes.slice(self.at + 1, closer - 1)
+                method = lexemes[opener - 1].text
+                made = f"{method}({self.previous.text}, {body})"
+                edit = Fix(lexemes.span(opener - 1, closer), made)
+                return with_edit(self.unexpected(self.at, self.at), edit)
+        if self.item.text in ("=>", "->") and self.behind:
+            hint = "write a function as `def name(x: TYPE): TYPE = …`"
+            return replace(self.unexpected(self.at, self.at), hint=hint)
+        return None
+
+    def _items_of_list(self) -> Diagnostic | None:
+        """`all(p.ready for p in pods)` and `[p.name for p in pods if p.ready]`."""
+        lexemes, at = self.lexemes, self.at
+        opener = lexemes.opener(at)
+        if self.item.text != "for" or opener is None or opener not in lexemes.partner:
+            return None
+        if lexemes[at + 2].text != "in" or lexemes[opener].text not in ("(", "["):
+            return None
+        closer = lexemes.partner[opener]
+        name = lexemes[at + 1].text
+        test = next((n for n in range(at, closer) if lexemes[n].text == "if"), closer)
+        items = lexemes.slice(at + 3, test - 1)
+        body = lexemes.slice(opener + 1, at - 1)
+        condition = lexemes.slice(test + 1, closer - 1)
+        called = lexemes[opener - 1] if lexemes[opener].text == "(" else None
+        first = opener if called is None or called.kind != "word" else opener - 1
+        function = called.text if called is not None else ""
+        inner = lexemes[opener + 1]
+        if inner.text == "[" and lexemes.partner.get(opener + 1) == closer - 1:
+            return None
+        if condition:
+            items = f"{items}.filter({name}, {condition})"
+        macro = _MACROS.get(function)
+        if macro is not None:
+            made = f"{items}.{macro}({name}, {body})"
+        else:
+            made = items if body == name else f"{items}.map({name}, {body})"
+            if function in ("sum", "max", "min"):
+                made = f"{made}.{function}()"
+            elif function in ("len", "size", "count"):
+                made = f"size({made})"
+        return with_edit(self.unexpected(at, at), Fix(lexemes.span(first, closer), made))
+
+    def _quantifier(self) -> Diagnostic | None:
+        """`some p in pods; …` and `every p in pods { … }`, as in Rego and SQL."""
+        lexemes, at = self.lexemes, self.at
+        word = self.previous.text
+        macro = {
+            "some": "exists",
+            "every": "all",
+            "any": "exists",
+            "all": "all",
+            "exists": "exists",
+        }
+        if word not in macro or self.item.kind != "word" or lexemes[at + 1].text != "in":
+            return None
+        if (last := lexemes.operand_after(at + 2)) is None:
+            return None
+        items, following = lexemes.slice(at + 2, last), last + 1
+        end = last
+        if lexemes[following].text == "{" and following in lexemes.partner:
+            end = lexemes.partner[following]
+            body = lexemes.slice(following + 1, end - 1)
+        else:
+            if lexemes[following].text in (";", ",", ":", "satisfies", "|"):
+                following += 1
+            end = lexemes.expression_end(following, STOPS)
+            body = lexemes.slice(following, end)
+        if not body:
+            return None
+        edit = Fix(
+            lexemes.span(at - 1, max(end, last)),
+            f"{items}.{macro[word]}({self.item.text}, {body})",
+        )
+        return with_edit(self.unexpected(at - 1, at - 1), edit)
+
+    # ---- operators
+
+    def _alternative(self) -> Diagnostic | None:
+        """`a if c else b` and `if c then a else b`."""
+        lexemes, at = self.lexemes, self.at
+        if self.item.text == "if" and self.behind:
+            start = lexemes.operand_before(at)
+            other = find(lexemes, at + 1, ("else",))
+            if start is None or other is None:
+                return None
+            condition, value = lexemes.slice(at + 1, other - 1), lexemes.slice(start, at - 1)
+            return self._conditional(at, start, condition, value, other)
+        if self.previous.text == "if" or lexemes[self.at].text == "then":
+            first = next((n for n in range(at, -1, -1) if lexemes[n].text == "if"), None)
+            if first is None:
+                return None
+            then = find(lexemes, first + 1, ("then",))
+            other = find(lexemes, (then or first) + 1, ("else",))
+            if then is None or other is None:
+                return None
+            condition = lexemes.slice(first + 1, then - 1)
+            value = lexemes.slice(then + 1, other - 1)
+            return self._conditional(first, first, condition, value, other)
+        return None
+
+    def _conditional(
+        self, wrong: int, start: int, condition: str, then: str, other: int
+    ) -> Diagnostic:
+        """`condition ? then : …` from `start` on; `other` is the place of `else`."""
+        last = self.lexemes.expression_end(other + 1, STOPS)
+        made = f"{condition} ? {then} : {self.lexemes.slice(other + 1, last)}"
+        edit = Fix(self.lexemes.span(start, last), made)
+        return with_edit(self.unexpected(wrong, wrong), edit)
+
+    def _default(self) -> Diagnostic | None:
+        """`a ?: b`, `a ?? b`: the value, or another one if it is absent; and `a?.b`."""
+        lexemes, at = self.lexemes, self.at
+        sign = next((n for n in (at, at - 1) if lexemes[n].text in ("?:", "??")), None)
+        if sign is not None:
+            first, last = lexemes.operand_before(sign), lexemes.operand_after(sign + 1)
+            if first is None or last is None:
+                return None
+            other = lexemes.slice(sign + 1, last)
+            value = self._optional(first, sign - 1)
+            if value is None:
+                value = lexemes.slice(first, sign - 1)
+                made = f'{value} != "" ? {value} : {other}'
+            else:
+                made = f"{value}.orValue({other})"
+            return with_edit(self.unexpected(sign, sign), Fix(lexemes.span(first, last), made))
+        for n in range(at - 1, max(0, at - 40), -1):
+            is_chain = lexemes[n].text == "?" and lexemes[n + 1].text == "."
+            if is_chain and lexemes.touches(n) and lexemes.touches(n + 1):
+                edit = Fix(lexemes.span(n, n + 1), ".?")
+                return with_edit(self.unexpected(n, n + 1), edit)
+            if lexemes[n].text in WORDS:
+                break
+        return None
+
+    def _optional(self, first: int, last: int) -> str | None:
+        """The read of a key or field as an optional; None for what always has a value."""
+        lexemes = self.lexemes
+        if lexemes[last].text == "]" and (opener := lexemes.partner.get(last)):
+            head = lexemes.slice(first, opener - 1)
+            return f"{head}[?{lexemes.slice(opener + 1, last - 1)}]"
+        if lexemes[last].kind == "word" and lexemes[last - 1].text == ".":
+            return f"{lexemes.slice(first, last - 2)}.?{lexemes[last].text}"
+        return None
+
+    def _operator(self) -> Diagnostic | None:
+        """An operator of another language between two operands."""
+        lexemes, at, word = self.lexemes, self.at, self.item.text
+        if word in ("$", "@"):
+            hint = f"leave out the `{word}`: names need no sign"
+            found = catalogue.bad_character(word, lexemes.span(at, at))
+            return with_edit(found, Fix(lexemes.span(at, at), ""), hint)
+        first = lexemes.operand_before(at)
+        if first is None or self.previous.text in WORDS:
+            return None
+        # The signs that the lexer knows are unexpected only inside of others.
+        if word in (">", "=", "!", "?", "*") and lexemes.touches(at):
+            word = word if word == "=" else ""
+        word = "between" if word == "BETWEEN" else word
+        behind, second = at + 1, lexemes[at + 1].text
+        template = self._template(word, second)
+        if template is None:
+            return None
+        here, used, certain = template
+        behind = at + used
+        if word == "between":
+            both = find(lexemes, behind, ("and", "AND", "&&"))
+            end = lexemes.operand_after(both + 1) if both is not None else None
+            if both is None or end is None:
+                return None
+            left = lexemes.slice(first, at - 1)
+            low, high = lexemes.slice(behind, both - 1), lexemes.slice(both + 1, end)
+            edit = Fix(lexemes.span(first, end), f"{left} >= {low} && {left} <= {high}")
+            return with_edit(self.unexpected(at, at), edit)
+        if here.count("{1}") == 0:
+            made = here.replace("{0}", lexemes.slice(first, at - 1))
+            edit = Fix(lexemes.span(first, behind - 1), made)
+            return with_edit(self.unexpected(at, behind - 1), edit)
+        last = lexemes.operand_after(behind)
+        if last is None:
+            return None
+        right = lexemes.slice(behind, last)
+        if lexemes[behind].text == "/" and word in ("=~", "!~"):
+            return None
+        if word.lower() in ("in", "notin") or "in {1}" in here:
+            right = _as_list(right)
+        if word.lower() in ("like", "ilike"):
+            return self._like(first, behind, last)
+        left = lexemes.slice(first, at - 1)
+        if here in ("{0} && {1}", "{0} || {1}", "{0} == {1}", "{0} != {1}"):
+            sign = here.split()[1]
+            edit = Fix(lexemes.span(at, behind - 1), sign)
+            found = self.unexpected(at, behind - 1)
+            return with_edit(found, edit, certain=certain and (self.behind or len(word) > 1))
+        made = here.replace("{0}", left).replace("{1}", right)
+        edit = Fix(lexemes.span(first, last), made)
+        return with_edit(self.unexpected(at, behind - 1), edit, certain=certain)
+
+    def _template(self, word: str, second: str) -> tuple[str, int, bool] | None:
+        """What an operator is here, how many lexemes it has, and whether nothing else is meant."""
+        words = word.lower(), second.lower()
+        third = self.lexemes[self.at + 2].text
+        absent = ("none", "null", "nil", "undefined", "defined", "empty", "missing", "absent")
+        if word == "?" and second == ":":
+            return None
+        if words == ("not", "in") or (word == "!" and second == "in"):
+            return "!({0} in {1})", 2, True
+        if words[0] == "is":
+            if second.lower() == "not":
+                if third.lower() in absent:
+                    return "has({0})", 3, False
+                return "{0} != {1}", 2, True
+            if second.lower() in ("none", "null", "nil", "undefined", "empty", "missing", "absent"):
+                return "!has({0})", 2, False
+            if second.lower() in ("defined", "set", "present"):
+                return "has({0})", 2, False
+            return "{0} == {1}", 1, True
+        if words[0] == "between":
+            return "", 1, False
+        if word == "Exists" or words == ("exists", ""):
+            return "has({0})", 1, False
+        if word == "DoesNotExist":
+            return "!has({0})", 1, False
+        if words[0] in ("like", "ilike"):
+            return "{0}.contains({1})", 1, False
+        if words[0] == "not" and second.lower() in ("like", "contains", "matches", "equals"):
+            row = habits.find(habits.OPERATORS, second.lower())
+            here = row.here if row is not None else "{0}.contains({1})"
+            return (here.replace("==", "!=") if "==" in here else f"!{here}"), 2, False
+        if word in {"&", "|"}:
+            return "{0} && {1}" if word == "&" else "{0} || {1}", 1, True
+        if not self.behind and self.item.kind == "word":
+            return None
+        row = habits.find(habits.OPERATORS, word) if word else None
+        if row is None:
+            return None
+        certain = row.here in ("{0} && {1}", "{0} || {1}") or word in ("=", "===", "!==", "<>")
+        return row.here, 1, certain
+
+    def _like(self, first: int, behind: int, last: int) -> Diagnostic | None:
+        """SQL's `like`: a prefix, a suffix or a part, by where the `%` stands."""
+        lexemes = self.lexemes
+        pattern = lexemes[behind]
+        if pattern.kind != "string":
+            return None
+        inner = pattern.text[1:-1]
+        method = "matches" if "_" in inner else "contains"
+        if inner.endswith("%") and not inner.startswith("%"):
+            method = "startsWith"
+        elif inner.startswith("%") and not inner.endswith("%"):
+            method = "endsWith"
+        text = inner.strip("%")
+        made = f'{lexemes.slice(first, self.at - 1)}.{method}("{text}")'
+        edit = Fix(lexemes.span(first, last), made)
+        return with_edit(self.unexpected(self.at, self.at), edit)
+
+
+def _lambda(lexemes: Lexemes, at: int) -> Fix | None:
+    """A function as an argument of a macro: its names, and then what it says of them."""
+    opener = lexemes.opener(at)
+    if opener is None or lexemes[opener].text != "(" or opener not in lexemes.partner:
+        # The names of `(k, v) => …` are in brackets of their own.
+        return None
+    word = lexemes[at].text
+    closer = lexemes.partner[opener]
+    if word in ("=>", "->"):
+        if lexemes[at - 1].text == ")" and (inner := lexemes.partner.get(at - 1)) is not None:
+            names, body = lexemes.slice(inner + 1, at - 2), at + 1
+        else:
+            names, body = lexemes[at - 1].text, at + 1
+    elif word == "lambda":
+        colon = find(lexemes, at, (":",))
+        if colon is None:
+            return None
+        names, body = lexemes.slice(at + 1, colon - 1), colon + 1
+    elif word == "function":
+        names, body = lexemes.slice(at + 2, lexemes.partner.get(at + 1, at + 1) - 1), at
+        body = lexemes.partner.get(at + 1, at) + 1
+    else:
+        bar = next((n for n in range(at + 1, closer) if lexemes[n].text == "|"), None)
+        if bar is None or opener != at - 1:
+            return None
+        names, body = lexemes.slice(at + 1, bar - 1), bar + 1
+    last = closer - 1
+    if lexemes[body].text == "{" and lexemes.partner.get(body) == last:
+        body, last = body + 1, last - 1
+        body += lexemes[body].text == "return"
+        last -= lexemes[last].text == ";"
+    if not names or body > last or lexemes[opener - 1].kind != "word":
+        return None
+    method = opener - 1
+    macro = lexemes[method].text
+    row = habits.find(habits.MACROS, macro)
+    made = f"{row.here if row is not None else macro}({names}, {lexemes.slice(body, last)})"
+    return Fix(lexemes.span(method, closer), made)
+
+
+def _as_list(right: str) -> str:
+    """SQL's list in parentheses as one in brackets; a text alone as a list of one."""
+    if right.startswith("(") and right.endswith(")"):
+        return f"[{right[1:-1]}]"
+    return f"[{right}]" if right[:1] in "\"'" else right

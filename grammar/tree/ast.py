@@ -1,0 +1,213 @@
+"""Syntax tree of expressions: frozen nodes with spans, the same before and after checking.
+
+The parser leaves `type` at dyn. The checker returns the same nodes with their types, with short
+forms written out, and with `let` and `def` names as `LetReference` and `DefCall`. Equality ignores
+spans and types, so that a printed tree parses back to an equal one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal as OneOf
+
+from grammar.tree.source import Span
+from grammar.tree.types import DYN, Type
+
+NO_SPAN = Span(0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A constant. Its type counts for equality, because 1, 1.0 and true are equal in Python.
+
+    `let` is the name by which the policy refers to it, if it took another type than that `let` has.
+    """
+
+    value: object
+    type: Type
+    span: Span = field(default=NO_SPAN, compare=False)
+    let: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Ident:
+    """A name; `absolute` is true for `.name`, which skips the container."""
+
+    name: str
+    absolute: bool = False
+    span: Span = field(default=NO_SPAN, compare=False)
+    type: Type = field(default=DYN, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Select:
+    """`operand.name`, or `operand.?name` when optional."""
+
+    operand: Expr
+    name: str
+    optional: bool = False
+    span: Span = field(default=NO_SPAN, compare=False)
+    type: Type = field(default=DYN, compare=False)
+    name_span: Span = field(default=NO_SPAN, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """`operand[index]`, or `operand[?index]` when optional."""
+
+    operand: Expr
+    index: Expr
+    optional: bool = False
+    span: Span = field(default=NO_SPAN, compare=False)
+    type: Type = field(default=DYN, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """`function(args)` or `target.function(args)`.
+
+    Until it is checked, a namespaced function has its namespace as the target.
+    """
+
+    function: str
+    target: Expr | None
+    args: tuple[Expr, ...]
+    absolute: bool = False
+    span: Span = field(default=NO_SPAN, compare=False)
+    type: Type = field(default=DYN, compare=False)
+    name_span: Span = field(default=NO_SPAN, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Unary:
+    """`!operand` or `-operand`."""
+
+    op: OneOf["!", "-"]
+    operand: Expr
+    span: Span = field(default=NO_SPAN, compare=False)
+    type: Type = field(default=DYN, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Binary:
+    """`left op right` for relations, `in`, `-`, `*`, `/` and `%`."""
+
+    op: str
+    left: Expr
+    right: Expr
+    span: Span = field(default=NO_SPAN, compare=False)
+    type: Type = field(default=DYN, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """`a op b op c …` in one node, so that a long chain is not a deep tree."""
+
+    op: OneOf["&&", "||", "+"]
+    operands: tuple[Expr, ...]
+    span: Span = field(default=NO_SPAN, compare=False)
+    type: Type = field(default=DYN, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Conditional:
+    """`condition ? then : otherwise`."""
+
+    condition: Expr
+    then: Expr
+    otherwise: Expr
+    span: Span = field(default=NO_SPAN, compare=False)
+    type: Type = field(default=DYN, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ListLiteral:
+    """`[a, ?b]`; `optional` has the positions of the elements with `?`."""
+
+    elements: tuple[Expr, ...]
+    optional: tuple[int, ...] = ()
+    span: Span = field(default=NO_SPAN, compare=False)
+    type: Type = field(default=DYN, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class MapEntry:
+    """One `key: value` of a map literal, or `?key: value`."""
+
+    key: Expr
+    value: Expr
+    optional: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MapLiteral:
+    """`{key: value}`."""
+
+    entries: tuple[MapEntry, ...]
+    span: Span = field(default=NO_SPAN, compare=False)
+    type: Type = field(default=DYN, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Comprehension:
+    """A macro with variables: `target.macro(variables…, body…)`.
+
+    The macros are all, exists, exists_one, existsOne, map, filter, transformList, transformMap,
+    transformMapEntry, sortBy, optMap and optFlatMap. `cel.bind(variable, target, body)` is the
+    macro `cel.bind`.
+    """
+
+    macro: str
+    target: Expr
+    variables: tuple[str, ...]
+    body: tuple[Expr, ...]
+    span: Span = field(default=NO_SPAN, compare=False)
+    type: Type = field(default=DYN, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Has:
+    """`has(operand)`: whether a field or a key exists."""
+
+    operand: Select | Index
+    span: Span = field(default=NO_SPAN, compare=False)
+    type: Type = field(default=DYN, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class LetReference:
+    """A `let` by name; only in checked trees. `constants`: its value, if it is constant."""
+
+    name: str
+    span: Span = field(default=NO_SPAN, compare=False)
+    type: Type = field(default=DYN, compare=False)
+    constants: tuple[str | int, ...] = field(default=(), compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class DefCall:
+    """A call of a `def`; only in checked trees."""
+
+    name: str
+    args: tuple[Expr, ...]
+    span: Span = field(default=NO_SPAN, compare=False)
+    type: Type = field(default=DYN, compare=False)
+
+
+Expr = (
+    Literal
+    | Ident
+    | Select
+    | Index
+    | Call
+    | Unary
+    | Binary
+    | Chain
+    | Conditional
+    | ListLiteral
+    | MapLiteral
+    | Comprehension
+    | Has
+    | LetReference
+    | DefCall
+)

@@ -1,0 +1,140 @@
+"""Walk: the expressions of a tree, one level down or all of them, and the names that they read.
+
+A tree is an expression, a clause, a policy, a file, or a tuple of these. Every function that goes
+through a tree uses `children` or `walk`, so that a new kind of node is never forgotten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import TypeVar, cast
+
+from grammar.tree import ast
+from grammar.tree.clauses import Def
+from grammar.tree.source import Span
+from grammar.tree.types import Type
+
+T = TypeVar("T")
+
+
+def children(node: object, *, skip: tuple[type, ...] = ()) -> Iterator[ast.Expr]:
+    """The expressions directly inside a node, in the order of its fields.
+
+    Of a clause or a policy these are the outermost ones. Parts of the classes `skip` are left out.
+    """
+    if isinstance(node, skip):
+        return
+    for part in node if isinstance(node, tuple) else [getattr(node, n) for n in _fields(node)]:
+        if isinstance(part, ast.Expr):
+            yield part
+        elif isinstance(part, tuple) or _fields(part):
+            yield from children(part, skip=skip)
+
+
+def _fields(node: object) -> Iterable[str]:
+    """The fields that may have expressions inside, as `dataclasses.fields` but faster."""
+    leaf = isinstance(node, ast.Literal | Span | Type)
+    return () if leaf else getattr(node, "__dataclass_fields__", ())
+
+
+def walk(node: object) -> Iterator[ast.Expr]:
+    """Every expression of a tree, each before its parts, in order.
+
+    A `let` is walked once, where it is defined. This is a loop: a tree may be as deep as the
+    language allows.
+    """
+    stack = [node] if isinstance(node, ast.Expr) else [*children(node)][::-1]
+    while stack:
+        expr = stack.pop()
+        yield expr
+        stack.extend([*children(expr)][::-1])
+
+
+def rewritten(node: T, change: Callable[[object], object]) -> T:
+    """A copy of a tree in which `change` replaces nodes and spans.
+
+    `change` returns its argument for what stays; the parts of that are rewritten in turn. The depth
+    of the tree is limited by the parser.
+    """
+    changed = change(node)
+    if changed is not node:
+        return cast("T", changed)
+    if isinstance(node, tuple):
+        return cast("T", tuple(rewritten(part, change) for part in node))
+    if not is_dataclass(node) or isinstance(node, Span | Type | type):
+        return node
+    return replace(node, **{f.name: rewritten(getattr(node, f.name), change) for f in fields(node)})
+
+
+@dataclass(frozen=True, slots=True)
+class FieldRead:
+    """One read, such as `("pod", "metadata", "labels")`, at its span or that of its `let`."""
+
+    path: tuple[str, ...]
+    span: Span
+
+
+class Definitions:
+    """The checked `let`s and `def`s of a policy; what each of them reads is computed once."""
+
+    def __init__(self, lets: Mapping[str, ast.Expr], defs: Mapping[str, Def]) -> None:
+        self._bodies: dict[str, tuple[ast.Expr, frozenset[str]]] = {
+            **{name: (value, frozenset()) for name, value in lets.items()},
+            **{name: (d.body, frozenset(p.name for p in d.parameters)) for name, d in defs.items()},
+        }
+        self._paths: dict[str, frozenset[tuple[str, ...]]] = {}
+
+    def body(self, name: str) -> tuple[ast.Expr, frozenset[str]]:
+        """The expression that a name stands for, and the parameters that hide names in it."""
+        return self._bodies[name]
+
+    def paths(self, name: str) -> frozenset[tuple[str, ...]]:
+        """Every path that a `let` or `def` reads, through the ones it uses."""
+        if name not in self._paths:
+            self._paths[name] = frozenset()  # a circle reads nothing more than its parts
+            expr, parameters = self.body(name)
+            self._paths[name] = frozenset(r.path for r in reads(expr, self, parameters))
+        return self._paths[name]
+
+
+def reads(
+    expr: ast.Expr, definitions: Definitions, hidden: frozenset[str] = frozenset()
+) -> Iterator[FieldRead]:
+    """Every read of a declared name in a checked tree; variables of macros are not reads."""
+    match expr:
+        case ast.LetReference(name) | ast.DefCall(name):
+            yield from (FieldRead(path, expr.span) for path in definitions.paths(name))
+        case ast.Ident(name) if name not in hidden:
+            yield FieldRead((name,), expr.span)
+        case ast.Select():
+            path, root, indexes = _chain(expr)
+            if not isinstance(root, ast.Ident):
+                yield from reads(root, definitions, hidden)
+            elif root.name not in hidden:
+                yield FieldRead((root.name, *path), expr.span)
+            for index in indexes:
+                yield from reads(index, definitions, hidden)
+            return
+        case ast.Comprehension(_, target, variables, bodies):
+            yield from reads(target, definitions, hidden)
+            for part in bodies:
+                yield from reads(part, definitions, hidden | frozenset(variables))
+            return
+        case _:
+            pass
+    for child in children(expr):
+        yield from reads(child, definitions, hidden)
+
+
+def _chain(expr: ast.Expr) -> tuple[tuple[str, ...], ast.Expr, list[ast.Expr]]:
+    """The field names of `a.b[i].c`, the expression `a`, and the indexes on the way."""
+    path: list[str] = []
+    indexes: list[ast.Expr] = []
+    while isinstance(expr, ast.Select | ast.Index):
+        if isinstance(expr, ast.Select):
+            path.append(expr.name)
+        else:
+            indexes.append(expr.index)
+        expr = expr.operand
+    return tuple(reversed(path)), expr, indexes

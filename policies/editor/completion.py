@@ -1,0 +1,251 @@
+"""Completion: the texts that can stand at the end of an unfinished text.
+
+Fields and functions by the type of the operand before a dot, keys and values as a cluster has them,
+policies and their parameters after `use`, and the words that the grammar accepts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal as OneOf
+from typing import Protocol
+
+from grammar.checker.policy_checker import VARIABLES
+from grammar.meaning.environment import Environment
+from grammar.meaning.schema import Field
+from grammar.syntax.parser import accepts, keywords
+from grammar.tree.clauses import Policy
+from grammar.tree.printer import print_parameter
+from grammar.tree.types import DECLARED, DYN, POISON
+from policies.editor.descriptions import VARIABLE_MEANINGS, about_field, absent, signatures
+from policies.editor.scope import macro_variables, member_functions, type_of
+from policies.editor.tokens import (
+    CLOSING,
+    ColouredToken,
+    last_operand,
+    open_brackets,
+    significant,
+    tokens,
+)
+
+# Names that the grammar does not distinguish, by the word before them.
+_CHOICES = {
+    "mode": ("enforce", "audit"),
+    "failure": ("fail", "ignore"),
+    "missing": ("fail", "pass"),
+    "nodes": ("eligible", "selected", "all"),
+    "range": ("minmax", "rank"),
+}
+Start = OneOf["expression", "rules", "file"]
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A text that replaces the text from offset `start`.
+
+    `kind` is field, function, key, name, policy, sign, text, type or word; the REPL has more.
+    `note` is its type or kind, and `about` says what it is, if that is known.
+    """
+
+    text: str
+    start: int
+    kind: str
+    note: str = ""
+    about: str = ""
+
+
+class Samples(Protocol):
+    """The values that expressions have in a cluster."""
+
+    def keys(self, operand: str) -> Sequence[str]: ...
+    def values(self, operand: str) -> Sequence[str]: ...
+
+
+class NoSamples:
+    """The samples where there is no cluster."""
+
+    def keys(self, _: str) -> Sequence[str]:
+        return ()
+
+    def values(self, _: str) -> Sequence[str]:
+        return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What completion knows besides the text: names, policies that `use` can name, a cluster."""
+
+    environment: Environment
+    policies: Mapping[str, Policy]
+    samples: Samples
+
+
+@dataclass(frozen=True, slots=True)
+class _Offer:
+    text: str
+    kind: str
+    note: str = ""
+    about: str = ""
+
+
+def complete(around: Surroundings, text: str, starts: Sequence[Start]) -> list[Candidate]:
+    """All candidates at the end of a text, in display order.
+
+    `starts` are what the text may begin with.
+    """
+    found = tokens(text)
+    last = found[-1] if found else None
+    if last is not None and last.kind in ("comment", "number"):
+        return []
+    before = significant(found)
+    if last is not None and last.is_open:
+        inside = last.start + last.text.index(last.quote) + len(last.quote)
+        return _matching(_strings(around, before[:-1], last.quote), text[inside:], inside)
+    if last is not None and (last.kind == "string" or last.text in CLOSING):
+        # A word that follows without a space would not be a word of its own.
+        closes = last.kind == "string" and _is_in_brackets(before)
+        return [Candidate("]", len(text), "sign", "sign")] if closes else []
+    begun = ""
+    if last is not None and last.kind == "word":
+        begun, before = last.text, before[:-1]
+    start = len(text) - len(begun)
+    if before and before[-1].text in (".", ".?"):
+        offers = _members(around, before)
+    else:
+        offers = _words(around, text[:start], before, starts)
+    return _matching(offers, begun, start)
+
+
+def _matching(offers: Iterable[_Offer], begun: str, start: int) -> list[Candidate]:
+    """The offers that continue what is begun, each once."""
+    found: dict[str, Candidate] = {}
+    for each in offers:
+        if each.text.startswith(begun) and each.text != begun:
+            made = Candidate(each.text, start, each.kind, each.note or each.kind, each.about)
+            found.setdefault(each.text, made)
+    return list(found.values())
+
+
+def _members(around: Surroundings, before: Sequence[ColouredToken]) -> Iterator[_Offer]:
+    """The fields, keys and functions of the operand before the dot that ends the tokens."""
+    environment, _ = macro_variables(before, around.environment)
+    operand = last_operand(before[:-1])
+    type_ = type_of(operand, environment)
+    if type_ is None or type_ in (DYN, POISON):
+        return
+    schema = environment.schema
+    record = schema.records.get(type_.name) if schema is not None else None
+    for field in record.fields.values() if record is not None else ():
+        text = f"{field.name}[" if field.parameter else field.name
+        yield _Offer(text, "field", str(field.type), _about(field, operand))
+    if type_.name == "map":
+        keys = around.samples.keys(operand)
+        yield from (_Offer(key, "key") for key in keys if key.isidentifier())
+    for name in member_functions(environment, type_):
+        yield _function(environment, name, member=True)
+
+
+def _about(field: Field, owner: str) -> str:
+    default = absent(field)
+    return " ".join((*about_field(field, owner), *([f"If absent: {default}."] if default else [])))
+
+
+def _function(environment: Environment, name: str, *, member: bool) -> _Offer:
+    about = "\n".join(signatures(environment.overloads(name, member=member)))
+    return _Offer(f"{name}(", "function", "", about)
+
+
+def _strings(around: Surroundings, before: Sequence[ColouredToken], quote: str) -> Iterator[_Offer]:
+    """Keys after a bracket, values after a comparison, policies after `use`."""
+    if not before:
+        return
+    sign, rest = before[-1].text, before[:-1]
+    found: Iterable[str] = ()
+    if sign in ("[", "[?") and (operand := last_operand(rest)):
+        found = around.samples.keys(operand)
+    elif sign in ("==", "!="):
+        found = around.samples.values(last_operand(rest))
+    elif sign in ("[", ",") and (left := _left_of_list(before)):
+        found = around.samples.values(left)
+    elif sign == "use":
+        for name, policy in sorted(around.policies.items()):
+            if quote not in name:
+                about = str(policy.setting("description", ""))
+                yield _Offer(f"{name}{quote}", "policy", "text", about)
+    for text in found:
+        if "\n" not in text and quote not in text and "\\" not in text:
+            yield _Offer(f"{text}{quote}", "text")
+
+
+def _left_of_list(before: Sequence[ColouredToken]) -> str:
+    """The operand before `in [`, followed by any number of strings."""
+    left = list(before)
+    while left and (left[-1].text == "," or left[-1].kind == "string"):
+        left.pop()
+    if len(left) > 1 and left[-1].text == "[" and left[-2].text == "in":
+        return last_operand(left[:-2])
+    return ""
+
+
+def _words(
+    around: Surroundings, code: str, before: Sequence[ColouredToken], starts: Sequence[Start]
+) -> Iterator[_Offer]:
+    """The words that the grammar accepts, and names where an expression can start."""
+    sets = [accepts(code, start) for start in starts]
+    if code.strip() and any(sets[1:]):
+        sets[0] = set()  # a text that can be a clause is not an expression that starts like one
+    accepted = set[str]().union(*sets)
+    if before and not accepted.isdisjoint({"NAME", "IDENT"}):
+        yield from (_Offer(word, "word") for word in _CHOICES.get(before[-1].text, ()))
+    if "IDENT" in accepted and "NOT" in accepted:
+        yield from _names(macro_variables(before, around.environment)[0])
+    elif "IDENT" in accepted and before and before[-1].text == ":":
+        schema = around.environment.schema
+        records = schema.records if schema is not None else ()
+        yield from (_Offer(n, "type") for n in (*map(str, DECLARED), "list(", "map(", *records))
+    elif "IDENT" in accepted:
+        yield from _parameters(around, before)
+    yield from (_Offer(w, "word") for t, w in sorted(keywords().items()) if t in accepted)
+
+
+def used_policy(code: Sequence[ColouredToken]) -> str | None:
+    """The name in `use "NAME" (` if its parenthesis is the innermost that is open at the end."""
+    opened = open_brackets(code)
+    if not opened or opened[-1] < 2 or code[opened[-1]].text != "(":
+        return None
+    named = code[opened[-1] - 1]
+    is_use = named.kind == "string" and code[opened[-1] - 2].text == "use"
+    return named.text.strip("\"'") if is_use else None
+
+
+def _parameters(around: Surroundings, before: Sequence[ColouredToken]) -> Iterator[_Offer]:
+    """The parameters of the policy that `use "NAME" (` names, without those that are set."""
+    policy = around.policies.get(used_policy(before) or "")
+    if policy is None:
+        return
+    given = {token.text for token in before[open_brackets(before)[-1] :]}
+    for parameter in policy.parameters:
+        if parameter.name not in given:
+            note, about = str(parameter.type), print_parameter(parameter)
+            yield _Offer(f"{parameter.name}: ", "name", note, about)
+
+
+def _names(environment: Environment) -> Iterator[_Offer]:
+    own = [name for name in environment.variables if name not in VARIABLES]
+    yield from (_Offer(name, "name", str(environment.variables[name])) for name in own)
+    yield from (_Offer(name, "name", str(v.type)) for name, v in environment.lets.items())
+    yield from (
+        _Offer(f"{name}(", "function", str(its.result)) for name, its in environment.defs.items()
+    )
+    for name, type_ in VARIABLES.items():
+        yield _Offer(name, "name", str(type_), VARIABLE_MEANINGS[name][0])
+    yield _Offer("has(", "function", "", "whether a field or a key exists")
+    for name in sorted(environment.function_names(member=False)):
+        yield _function(environment, name, member=False)
+
+
+def _is_in_brackets(code: Sequence[ColouredToken]) -> bool:
+    """Whether the innermost open bracket is that of a key or a list."""
+    open_ = open_brackets(code)
+    return bool(open_) and code[open_[-1]].text in ("[", "[?")

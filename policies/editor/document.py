@@ -1,0 +1,209 @@
+"""Document: a text that somebody edits, as it was checked, with what is known at an offset of it.
+
+It is made anew for each version of the text, and has all that completion, hovers and definitions
+need. A part with errors is not in the checked file; what is around it still is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from itertools import takewhile
+
+from grammar.checker.policy_checker import VARIABLES, Checked
+from grammar.meaning.environment import Environment
+from grammar.meaning.schema import Schema
+from grammar.messages.diagnostics import Diagnostic, Fix
+from grammar.syntax.parser import OffsetContext, parse_file, parse_rules, place
+from grammar.tree.clauses import Clause, Def, Item, Let, Parameter, Policy, Use
+from grammar.tree.source import Source, Span
+from policies.editor import completion
+from policies.editor.completion import Candidate, Samples, Surroundings
+from policies.editor.tokens import ColouredToken, significant, tokens
+from policies.loader import library_sources
+from policies.manifest_names import is_manifest
+from policies.validation import LIBRARY, CheckedFile, Validation
+
+
+@dataclass(frozen=True, slots=True)
+class EditedDocument:
+    """A checked text, and the policies by name that a `use` in it can name."""
+
+    file: CheckedFile
+    policies: Mapping[str, Usable]
+    schema: Schema
+
+    @property
+    def source(self) -> Source:
+        return self.file.source
+
+    def edit(self, found: Diagnostic) -> Fix | None:
+        """What the hint of a diagnostic describes, if that can be written into the text."""
+        return found.fix if is_manifest(self.source.name) else found.fix or found.remedy
+
+
+def document(name: str, validation: Validation, schema: Schema) -> EditedDocument | None:
+    """The document of this name among files that were checked together."""
+    found = next((file for file in validation.files if file.source.name == name), None)
+    return None if found is None else EditedDocument(found, usable(validation.files), schema)
+
+
+@dataclass(frozen=True, slots=True)
+class Knowledge:
+    """What is known at a place: its names, its policy if that could be read, and parameters.
+
+    `parameters` are those of the policy and of the `def` around the place.
+    """
+
+    place: OffsetContext
+    environment: Environment
+    checked: Checked | None
+    parameters: Sequence[Parameter]
+
+
+def knowledge(document: EditedDocument, offset: int) -> Knowledge:
+    text = document.source.text
+    at = place(text, offset)
+    start = at.head.start
+    policies = [] if at.head == Span(start, start) else document.file.policies
+    checked = next((c for c in policies if c.policy.span.start == start), None)
+    bare = Environment(VARIABLES, schema=document.schema, uniform_literals=True)
+    environment = checked.environment if checked is not None else bare
+    parameters = [*_of_policy(text, at), *_of_def(text, at)]
+    known = {**environment.variables, **{p.name: p.type for p in parameters}}
+    return Knowledge(at, replace(environment, variables=known), checked, parameters)
+
+
+def _of_policy(text: str, at: OffsetContext) -> list[Parameter]:
+    head = text[at.head.start : at.head.end]
+    file, _ = parse_file(Source("", f"{head}}}" if head.endswith("{") else f"{head}{{}}"))
+    found = (p for policy in file.policies for p in policy.parameters)
+    return [_moved(p, at.head.start) for p in found]
+
+
+def _of_def(text: str, at: OffsetContext) -> list[Parameter]:
+    item = text[at.item.start :]
+    if not item.startswith("def"):
+        return []
+    head = "".join(token.text for token in takewhile(lambda t: t.text != "=", tokens(item)))
+    items, _ = parse_rules(Source("", f"{head}= null"))
+    found = (p for each in items for p in getattr(each, "parameters", ()))
+    return [_moved(p, at.item.start) for p in found]
+
+
+def _moved(parameter: Parameter, by: int) -> Parameter:
+    span = parameter.name_span
+    return replace(parameter, name_span=Span(span.start + by, span.end + by))
+
+
+def hole(token: ColouredToken, before: Sequence[ColouredToken], offset: int) -> Span | None:
+    """The expression in braces around an offset, in the text of a message or a detail.
+
+    `before` are the tokens before the string. The expression may not be closed yet.
+    """
+    if token.kind != "string" or not before or before[-1].text not in ("message", "detail"):
+        return None
+    inside = token.text[: offset - token.start].replace("{{", "  ").replace("}}", "  ")
+    start = inside.rfind("{") + 1
+    if start <= inside.rfind("}") or not start:
+        return None
+    ends = (token.text.find(sign, start) for sign in ("}", token.quote))
+    end = min((e for e in ends if e >= 0), default=len(token.text))
+    return Span(token.start + start, token.start + end)
+
+
+def complete(document: EditedDocument, offset: int, samples: Samples) -> list[Candidate]:
+    """What can stand at an offset; nothing in a manifest."""
+    if is_manifest(document.source.name):
+        return []
+    text = document.source.text
+    known = knowledge(document, offset)
+    policies = {name: each.policy for name, each in document.policies.items()}
+    around = Surroundings(known.environment, policies, samples)
+    code, starts = known.place.code(text), list[completion.Start](["file"])
+    found = tokens(code)
+    if found and (inside := hole(found[-1], significant(found[:-1]), len(code))) is not None:
+        code, starts = code[inside.start :], ["expression"]
+    moved = offset - len(code)
+    return [
+        replace(c, start=c.start + moved, text=_without_end(c.text, text[offset : offset + 1]))
+        for c in completion.complete(around, code, starts)
+    ]
+
+
+def _without_end(text: str, next_: str) -> str:
+    """A candidate without the quote or bracket that the editor wrote already."""
+    return text[:-1] if next_ and next_ in "\"'([]" and text.endswith(next_) else text
+
+
+# ---- the outline
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A named part of a text. `kind` is policy, test, let, def, use, or the word of a clause."""
+
+    kind: str
+    name: str
+    span: Span
+    name_span: Span
+    parts: Sequence[Entry] = ()
+
+
+def outline(document: EditedDocument) -> Sequence[Entry]:
+    """The entries in the order of the text; parts with errors are left out."""
+    blocks = [
+        *(
+            Entry(
+                "policy", c.policy.name, c.policy.span, c.policy.name_span, _parts(c.policy.items)
+            )
+            for c in document.file.policies
+        ),
+        *(Entry("test", t.name, t.span, t.name_span) for t in document.file.tests),
+    ]
+    return sorted(blocks, key=lambda entry: entry.span.start)
+
+
+def _parts(items: Sequence[Item]) -> Sequence[Entry]:
+    found: list[Entry] = []
+    for item in items:
+        if isinstance(item, Clause):
+            found.append(Entry(item.keyword, item.name, item.span, item.name_span))
+        elif isinstance(item, Let | Def):
+            kind = type(item).__name__.lower()
+            found.append(Entry(kind, item.name, item.span, item.name_span))
+        elif isinstance(item, Use):
+            found.append(Entry("use", item.name, item.span, item.span))
+    return found
+
+
+# ---- the policies that a use can name
+
+
+@dataclass(frozen=True, slots=True)
+class Usable:
+    """A policy as it is written, and its text."""
+
+    policy: Policy
+    source: Source
+
+
+def usable(files: Iterable[CheckedFile]) -> Mapping[str, Usable]:
+    """The policies of some files by address, and those of the library with its prefix."""
+    found = dict(_library())
+    for file in files:
+        for checked in () if file.private else file.policies:
+            policy = checked.template or checked.policy
+            found.setdefault(policy.address, Usable(policy, file.source))
+    return found
+
+
+@cache
+def _library() -> Mapping[str, Usable]:
+    """The policies that come with Placet; these files do not change."""
+    return {
+        LIBRARY + policy.name: Usable(policy, source)
+        for source in library_sources()
+        for policy in parse_file(source)[0].policies
+    }

@@ -1,0 +1,157 @@
+"""Tokens: the pieces of a text that may be unfinished, for completion and colours.
+
+The parser's own lexer needs a text without errors; this one splits every text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal as OneOf
+from typing import cast
+
+from grammar.checker.policy_checker import VARIABLES
+from grammar.syntax.parser import keywords
+
+Kind = OneOf["space", "comment", "string", "number", "word", "sign"]
+
+# A string without an end goes to the end of its line, with triple quotes to the end of the text.
+_TOKEN = re.compile(
+    r"(?P<space>\s+)"
+    r"|(?P<comment>(?:#|//)[^\n]*)"
+    r"|(?P<string>(?:[rR][bB]?|[bB][rR]?)?"
+    r'(?:"""(?:\\[\s\S]|(?!""")[\s\S])*(?:"""|\Z)'
+    r"|\'\'\'(?:\\[\s\S]|(?!\'\'\')[\s\S])*(?:\'\'\'|\Z)"
+    r'|"(?:\\.|[^"\\\n])*(?:"|\\?(?=\n|\Z))'
+    r"|'(?:\\.|[^'\\\n])*(?:'|\\?(?=\n|\Z))))"
+    r"|(?P<number>\d[\w.]*%?)"
+    r"|(?P<word>[A-Za-z_]\w*)"
+    r"|(?P<sign>\.\?|&&|\|\||[<>=!]=|\[\?|[\s\S])"
+)
+_QUOTES = ('"""', "'''", '"', "'")
+OPENING, CLOSING = ("(", "[", "[?", "{"), (")", "]", "}")
+
+
+@dataclass(frozen=True, slots=True)
+class ColouredToken:
+    """A piece of a text, which starts at offset `start`."""
+
+    kind: Kind
+    text: str
+    start: int
+
+    @property
+    def quote(self) -> str:
+        """The quotes at the start of a string."""
+        bare = self.text.lstrip("rRbB")
+        return next(q for q in _QUOTES if bare.startswith(q))
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is a string without an end."""
+        if self.kind != "string":
+            return False
+        inside = self.text.lstrip("rRbB").removeprefix(self.quote)
+        if not inside.endswith(self.quote):
+            return True
+        bare = inside.removesuffix(self.quote)
+        escapes = len(bare) - len(bare.rstrip("\\"))
+        return escapes % 2 == 1 and self.text[0] not in "rR"
+
+
+def tokens(text: str) -> list[ColouredToken]:
+    """All tokens of a text; joined, they are the text."""
+    found = _TOKEN.finditer(text)
+    return [ColouredToken(cast("Kind", m.lastgroup), m.group(), m.start()) for m in found]
+
+
+def last_operand(before: Sequence[ColouredToken]) -> str:
+    """The operand at the end of the tokens, as `a.b["c"].d()`; empty if there is none."""
+    taken: list[str] = []
+    left = list(before)
+    wants_operand = True  # else a dot
+    while left:
+        token = left.pop()
+        if wants_operand and token.text in (")", "]"):
+            inside = _bracket(left)
+            if inside is None:
+                break
+            taken.append(f"{inside}{token.text}")
+            # A called or indexed operand stands directly before; parentheses may stand alone.
+            wants_operand = bool(left) and (left[-1].kind == "word" or left[-1].text in (")", "]"))
+        elif wants_operand and token.kind == "word":
+            taken.append(token.text)
+            wants_operand = False
+        elif not wants_operand and token.text in (".", ".?"):
+            taken.append(token.text)
+            wants_operand = True
+        else:
+            break
+    return "".join(reversed(taken)).lstrip(".?")
+
+
+def _bracket(left: list[ColouredToken]) -> str | None:
+    """Takes the tokens from the end to the opening bracket of a closing one, and joins them."""
+    depth, taken = 1, list[str]()
+    while left:
+        token = left.pop()
+        taken.append(token.text)
+        depth += (token.text in CLOSING) - (token.text in OPENING)
+        if not depth:
+            return "".join(reversed(taken))
+    return None
+
+
+def open_brackets(code: Sequence[ColouredToken]) -> list[int]:
+    """The numbers of the opening brackets that no other closes, outermost first."""
+    open_: list[int] = []
+    for index, token in enumerate(code):
+        if token.text in OPENING:
+            open_.append(index)
+        elif token.text in CLOSING and open_:
+            open_.pop()
+    return open_
+
+
+def significant(found: Sequence[ColouredToken]) -> list[ColouredToken]:
+    """The tokens without spaces and comments."""
+    return [token for token in found if token.kind not in ("space", "comment")]
+
+
+# A kind of piece and its text. A terminal has a colour for each kind but "".
+Piece = tuple[str, str]
+
+
+def coloured_lines(text: str) -> list[list[Piece]]:
+    lines: list[list[Piece]] = [[]]
+    for kind, piece in _pieces(text):
+        first, *others = piece.split("\n")
+        lines[-1].append((kind, first))
+        lines.extend([(kind, other)] for other in others)
+    return lines
+
+
+def _pieces(text: str) -> Iterator[Piece]:
+    start = 0
+    if text.lstrip().startswith(":"):
+        start = len(text) - len(text.lstrip())
+        start += len(text[start:].split(maxsplit=1)[0])
+        yield "command", text[:start]
+    found = tokens(text[start:])
+    words = frozenset(keywords().values())
+    for index, token in enumerate(found):
+        follows = found[index + 1].text if index + 1 < len(found) else ""
+        after_dot = index > 0 and found[index - 1].text in (".", ".?")
+        match token.kind:
+            case "comment" | "string" | "number":
+                yield token.kind, token.text
+            case "word" if follows == "(":
+                yield "function", token.text
+            case "word" if not after_dot and token.text in VARIABLES:
+                yield "variable", token.text
+            # A word of clauses can be a name too, followed by a dot or a bracket.
+            case "word" if not after_dot and token.text in words and follows not in (".", "["):
+                yield "word", token.text
+            case _:
+                yield "", token.text

@@ -1,0 +1,370 @@
+"""Admission webhooks: the API server asks about policy objects before it stores them.
+
+The API server also asks about new pods of namespaces that opt in. The first part is the wire format
+of `admission.k8s.io/v1`, the second the webhooks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, Any, Literal, TypeVar
+from weakref import WeakValueDictionary
+
+import msgspec
+from aiohttp import web
+from msgspec import Meta, Raw, Struct
+
+from engine.objects.gate import NewPod, marking
+from engine.objects.peer import DEFAULT_SCHEDULER
+from grammar.messages.texts import cut
+from grammar.values.errors import EvaluationError
+from grammar.values.time import SECOND, Duration
+from policies.admission import Examiner, check_new, defaults, lines
+from policies.manifest_names import GROUP
+from policies.validation import CheckedFile
+from server.admission.checking_process import CheckingProcess, CheckStoppedError, CheckTimeoutError
+from server.call import CallRecord, ReviewedObject
+from server.errors import Outcome, RequestError
+from server.http.bodies import BodyReader, refuse_encoded
+from server.metrics.metrics import Metrics
+from server.settings import DECISION_SHARE, Settings
+from server.wire import decode
+
+API_VERSION = "admission.k8s.io/v1"
+KIND = "AdmissionReview"
+# A review has up to two objects, and an API server accepts no larger ones.
+MOST_BYTES = 8 * 1024 * 1024
+# The API server passes on 4096 characters of warnings, and of longer ones 256 characters each.
+WARNING_LENGTH, MOST_WARNINGS = 256, 16
+LINE_LENGTH, MOST_LINES = 1024, 64
+
+T = TypeVar("T")
+Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
+
+
+class _Resource(Struct):
+    resource: str
+    group: str = ""
+
+
+class Review(Struct, rename="camel"):
+    """The `request` of a review."""
+
+    uid: Annotated[str, Meta(min_length=1)]
+    operation: Operation
+    resource: _Resource
+    sub_resource: str = ""
+    namespace: str = ""
+    name: str = ""
+    object: Raw = Raw()
+    old_object: Raw = Raw()
+
+    @property
+    def key(self) -> str:
+        """`resource/namespace/name`, the same as for watched objects."""
+        parts = (self.resource.resource, self.namespace, self.name)
+        return "/".join(part for part in parts if part)
+
+    @property
+    def is_new_pod(self) -> bool:
+        is_pod = (self.resource.group, self.resource.resource) == ("", "pods")
+        return is_pod and self.operation == "CREATE" and not self.sub_resource
+
+    @property
+    def new(self) -> bytes:
+        """The JSON of the object; empty if there is none."""
+        return _present(self.object)
+
+    @property
+    def old(self) -> bytes:
+        """The JSON of the object that it replaces; empty if there is none."""
+        return _present(self.old_object)
+
+
+class _ReviewRequest(Struct, rename="camel"):
+    api_version: str = ""
+    kind: str = ""
+    request: Review | None = None
+
+
+class _Status(Struct, frozen=True, kw_only=True):
+    status: str = "Failure"
+    code: int
+    reason: str
+    message: str
+
+
+class _Response(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    uid: str
+    allowed: bool
+    status: _Status | None = None
+    patch: bytes | None = None  # as base64
+    patch_type: str | None = None
+    warnings: tuple[str, ...] = ()
+
+
+class _ReviewAnswer(Struct, frozen=True, rename="camel"):
+    response: _Response
+    api_version: str = API_VERSION
+    kind: str = KIND
+
+
+class _PodSpec(Struct, rename="camel"):
+    scheduler_name: str = ""
+
+
+class _ReviewedPod(Struct):
+    spec: _PodSpec
+
+
+_REVIEW = msgspec.json.Decoder(_ReviewRequest)
+_POD = msgspec.json.Decoder(_ReviewedPod)
+_NEW_POD = msgspec.json.Decoder(NewPod)
+_ENCODER = msgspec.json.Encoder()
+
+
+def decode_review(body: bytes) -> Review:
+    """The review in a request. Raises RequestError."""
+    review = decode(_REVIEW, body)
+    if (review.api_version, review.kind) != (API_VERSION, KIND):
+        found = f"`{review.kind[:100]}` of `{review.api_version[:100]}`"
+        raise RequestError(f"the request is {found}, not `{KIND}` of `{API_VERSION}`")
+    if review.request is None:
+        raise RequestError("the review has no `request`")
+    return review.request
+
+
+def allow(review: Review, warnings: Sequence[str] = (), patch: Sequence[Any] = ()) -> bytes:
+    """The answer that allows an object, changed by a JSON patch if there is one."""
+    response = _Response(
+        uid=review.uid,
+        allowed=True,
+        patch=_ENCODER.encode(patch) if patch else None,
+        patch_type="JSONPatch" if patch else None,
+        warnings=_few(warnings, MOST_WARNINGS, WARNING_LENGTH),
+    )
+    return _ENCODER.encode(_ReviewAnswer(response))
+
+
+def deny(
+    review: Review,
+    errors: Sequence[str],
+    warnings: Sequence[str] = (),
+    *,
+    code: int = 422,
+    reason: str = "Invalid",
+) -> bytes:
+    """The answer that refuses an object; the user sees each error as one line."""
+    # kubectl does not show the message if the status has `details`.
+    message = "\n".join(_few(errors, MOST_LINES, LINE_LENGTH))
+    response = _Response(
+        uid=review.uid,
+        allowed=False,
+        status=_Status(code=code, reason=reason, message=message),
+        warnings=_few(warnings, MOST_WARNINGS, WARNING_LENGTH),
+    )
+    return _ENCODER.encode(_ReviewAnswer(response))
+
+
+def _present(raw: Raw) -> bytes:
+    found = bytes(raw)
+    return b"" if found == b"null" else found
+
+
+def _few(texts: Sequence[str], most: int, length: int) -> tuple[str, ...]:
+    """At most so many texts, each one line and at most so long; the last counts the others."""
+    kept = [_line(text, length) for text in texts[:most]]
+    if len(texts) > most:
+        kept[-1] = f"and {len(texts) - most + 1} more"
+    return tuple(kept)
+
+
+def _line(text: str, length: int) -> str:
+    """One line of limited length; the API server drops a warning with a control character."""
+    line = "".join(c if c.isprintable() else " " for c in text)
+    return cut(line, length)
+
+
+# ---- the webhooks
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """The answer to a review; `error` says why the object is refused, empty if it is allowed."""
+
+    answer: bytes
+    error: str = ""
+    outcome: Outcome = Outcome.ANSWERED
+
+
+# The JSON patch of a new pod by portable policies.
+Tell = Callable[[bytes], Sequence[Any]]
+Decide = Callable[[Review, float], Awaitable[Ruling]]
+
+
+class AdmissionWebhooks:
+    """The webhooks as HTTP handlers. They change nothing, so a dry run is a call like any other.
+
+    Policies are read in processes that can be killed; a namespace has one check at a time.
+
+    A request that cannot be read gets 400, a fault of Placet 500; the failurePolicy of the webhook
+    then decides about the object.
+    """
+
+    def __init__(
+        self,
+        examiner: Examiner,
+        processes: Sequence[CheckingProcess],
+        settings: Settings,
+        metrics: Metrics,
+        bodies: BodyReader,
+        scheduler: str,
+        tell: Tell,
+    ) -> None:
+        """`scheduler` is the `schedulerName` of the pods of namespaces that opt in.
+
+        `tell` gives new pods what portable policies say about them.
+        """
+        self._scheduler = scheduler
+        self._tell = tell
+        self._examiner = examiner
+        self._settings = settings
+        self._metrics = metrics
+        self._bodies = bodies
+        self._free = asyncio.Semaphore(len(processes))
+        # The last one is taken first, so that the others run only if checks come together.
+        self._processes = [*processes]
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    def adopt(self, settings: Settings) -> None:
+        """Takes other settings, for calls from now on."""
+        self._settings = settings
+
+    async def mutate(self, request: web.Request, call: CallRecord) -> web.Response:
+        """Adds the defaults of absent fields."""
+        return await self._answer(request, call, partial(self._ruling, self._mutated))
+
+    async def validate(self, request: web.Request, call: CallRecord) -> web.Response:
+        """Refuses an object that is not a valid policy."""
+        return await self._answer(request, call, partial(self._ruling, self._validated))
+
+    async def pods(self, request: web.Request, call: CallRecord) -> web.Response:
+        """Gives a new pod that names no scheduler the one that calls this server."""
+        return await self._answer(request, call, self._assigned)
+
+    async def gate(self, request: web.Request, call: CallRecord) -> web.Response:
+        """Marks a new pod, so that kube-scheduler asks about it, and tells others of policies."""
+        return await self._answer(request, call, self._marked)
+
+    async def _answer(self, request: web.Request, call: CallRecord, decide: Decide) -> web.Response:
+        try:
+            if (refusal := refuse_encoded(request, call)) is not None:
+                return refusal
+            limit = min(self._settings.body_limit, MOST_BYTES)
+            body = await self._bodies.read(request, call, limit)
+            review = decode_review(body)
+            ruling = await decide(review, call.arrived + self._seconds(request))
+        except Exception as error:  # noqa: BLE001  # the API server always gets an answer
+            failure = call.fail(error)
+            status = 500 if failure.outcome is Outcome.INTERNAL else 400
+            return web.Response(status=status, text=f"{failure.text}\n")
+        call.outcome, call.error = ruling.outcome, ruling.error
+        call.reviewed = ReviewedObject(review.operation, review.key, allowed=not ruling.error)
+        self._metrics.reviewed(call.verb, call.reviewed)
+        return web.Response(body=ruling.answer, content_type="application/json")
+
+    async def _marked(self, review: Review, _deadline: float) -> Ruling:
+        if not review.is_new_pod:
+            return Ruling(allow(review))
+        patch = [*marking(decode(_NEW_POD, review.new)), *self._tell(review.new)]
+        return Ruling(allow(review, patch=patch))
+
+    async def _assigned(self, review: Review, _deadline: float) -> Ruling:
+        # The scheduler of a pod never changes.
+        if not review.is_new_pod:
+            return Ruling(allow(review))
+        named = decode(_POD, review.new).spec.scheduler_name
+        if named not in ("", DEFAULT_SCHEDULER) or self._scheduler == DEFAULT_SCHEDULER:
+            return Ruling(allow(review))
+        change = {"op": "add", "path": "/spec/schedulerName", "value": self._scheduler}
+        return Ruling(allow(review, patch=[change]))
+
+    async def _ruling(self, decide: Decide, review: Review, deadline: float) -> Ruling:
+        if review.resource.group != GROUP:
+            # A webhook whose rules match too much must not stop the cluster.
+            group = review.resource.group or "the core group"
+            return Ruling(allow(review, [f"Placet does not check objects of {group}"]))
+        if review.operation not in {"CREATE", "UPDATE"} or review.sub_resource:
+            return Ruling(allow(review))
+        try:
+            return await decide(review, deadline)
+        except CheckTimeoutError as error:
+            text = f"{error.message}: {error.hint}"
+            answer = deny(review, [text], code=504, reason="Timeout")
+            return Ruling(answer, text, Outcome.DEADLINE)
+        except CheckStoppedError as error:
+            text = f"{error.message}: {error.hint}"
+            return Ruling(deny(review, [text]), text)
+
+    async def _mutated(self, review: Review, deadline: float) -> Ruling:
+        def work(process: CheckingProcess, seconds: float) -> Sequence[Any]:
+            return process.run(seconds, defaults, review.new, review.old)
+
+        return Ruling(allow(review, patch=await self._in_turn(review.namespace, deadline, work)))
+
+    async def _validated(self, review: Review, deadline: float) -> Ruling:
+        examiner = self._examiner
+
+        def work(process: CheckingProcess, seconds: float) -> CheckedFile | None:
+            arguments = (review.key, review.new, review.old, process.schema, examiner.size())
+            file = process.run(seconds, check_new, *arguments)
+            return None if file is None else examiner.examine(file)
+
+        file = await self._in_turn(review.namespace, deadline, work)
+        if file is None:
+            return Ruling(allow(review))
+        warnings = lines(file, "warning")
+        if errors := lines(file, "error"):
+            return Ruling(deny(review, errors, warnings), errors[0])
+        return Ruling(allow(review, warnings))
+
+    async def _in_turn(
+        self, namespace: str, deadline: float, work: Callable[[CheckingProcess, float], T]
+    ) -> T:
+        """The result of a thread that waits for a process. Raises CheckStoppedError."""
+        turn = self._turns.setdefault(namespace, asyncio.Lock())
+        try:
+            async with asyncio.timeout_at(deadline):
+                await turn.acquire()
+                try:
+                    await self._free.acquire()
+                except BaseException:
+                    turn.release()
+                    raise
+        except TimeoutError:
+            hint = "try again later"
+            raise CheckTimeoutError("other checks did not finish in time", hint) from None
+        process = self._processes.pop()
+
+        def done(_: object) -> None:
+            self._processes.append(process)
+            self._free.release()
+            turn.release()
+
+        seconds = deadline - asyncio.get_running_loop().time()
+        working = asyncio.ensure_future(asyncio.to_thread(work, process, seconds))
+        # A caller that is gone leaves the process busy.
+        working.add_done_callback(done)
+        return await asyncio.shield(working)
+
+    def _seconds(self, request: web.Request) -> float:
+        """Seconds for an answer: the API server sends its own timeout, as `?timeout=5s`."""
+        most = self._settings.decision_seconds
+        try:
+            asked = Duration.parse(request.query["timeout"]).nanos / SECOND
+        except (KeyError, EvaluationError):
+            return most
+        return min(most, asked * DECISION_SHARE)

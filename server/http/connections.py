@@ -1,0 +1,455 @@
+"""Connections: how many a server has, how long each may take, and what it does about bad HTTP.
+
+`Connections` belongs to one server and lives as long as it does; a `Connection` is one of them.
+
+A connection owns its socket. It answers most calls itself: those that arrive as a whole, and need
+not wait for anything. All other bytes go to aiohttp as they came, and a connection only follows
+where requests and answers begin and end. aiohttp makes a task, a request and a response of each
+call, and comes back to the event loop three times, which takes as long as the decision about 500
+nodes. Nothing here depends on how aiohttp does that: it is used as any asyncio protocol.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping
+from email.utils import formatdate
+from typing import Any
+
+import aiohttp
+from aiohttp import web
+from aiohttp.typedefs import Handler
+
+from server.call import LogEntry
+from server.http.bodies import ByteBudget
+from server.http.messages import (
+    MOST_HEADERS,
+    MOST_OF_LINE,
+    AnswerReader,
+    MalformedError,
+    RequestReader,
+)
+from server.log_limit import LimitedLog
+from server.metrics.metrics import Metrics
+from server.settings import KEEP_ALIVE_SECONDS, MEBIBYTE, Settings
+
+# What a connection reads ahead of its handler is at most twice this and what one read returns,
+# which asyncio limits to 256 KiB. With less than that, reading would stop and begin at each read.
+# Bodies are read as they come; this is not in the byte budget.
+_READ_AHEAD = 128 * 1024
+# Requests that arrive before the answer to the one before.
+_MOST_WAITING = 2
+# For aiohttp, which does not know of the calls that it does not see.
+_A_YEAR = 365 * 24 * 3600.0
+# As aiohttp calls itself.
+_SERVER = f"Python/{sys.version_info[0]}.{sys.version_info[1]} aiohttp/{aiohttp.__version__}"
+
+_OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: "
+_BAD_REQUEST = (
+    b"HTTP/1.0 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: "
+)
+
+# Answers a whole request, from its body and its User-Agent, with the body of a 200 in JSON; None
+# where the call has to wait.
+AnswerAtOnce = Callable[[bytes, str], bytes | None]
+
+
+def connection_options(settings: Settings) -> dict[str, Any]:
+    """The options of aiohttp for connections; its own defaults are meant for browsers."""
+    return {
+        "access_log": None,
+        # Compressed bodies are refused, so there is nothing to unpack.
+        "auto_decompress": False,
+        "keepalive_timeout": _A_YEAR,
+        # Seconds in which the rest of a refused body is read, so that the client reads the answer.
+        "lingering_time": settings.http_timeout,
+        "max_headers": MOST_HEADERS,
+        "max_line_size": MOST_OF_LINE,
+        "max_field_size": MOST_OF_LINE,
+        "read_bufsize": _READ_AHEAD,
+    }
+
+
+class Connections:
+    """The connections of a server: lets in as many as the settings say, half of them per address.
+
+    An address cannot keep others out alone. Behind address translation many clients are one.
+
+    `at_once` has by path what answers whole requests with POST.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        budget: ByteBudget,
+        metrics: Metrics,
+        log: LimitedLog,
+        at_once: Mapping[str, AnswerAtOnce] | None = None,
+    ) -> None:
+        self.at_once = {path.encode(): answer for path, answer in (at_once or {}).items()}
+        self._most = settings.connections
+        self._metrics = metrics
+        self._log = log
+        self._hosts: dict[Connection, str] = {}
+        self._by_host: Counter[str] = Counter()
+        self._stamp = b""
+        self._stamped = 0
+        self.budget = budget
+        # Seconds for the headers of a request, and for a client to read its answer.
+        self.seconds = settings.http_timeout
+
+    def adopt(self, settings: Settings) -> None:
+        """Takes other settings; connections that are open already stay."""
+        self._most = settings.connections
+        self.seconds = settings.http_timeout
+
+    def admit(self, server: Callable[[], asyncio.Protocol], host: str) -> Connection | None:
+        """The protocol of an accepted connection, None if there are too many; see `leave`.
+
+        `server` makes the protocol that gets what the connection does not answer itself.
+        """
+        if len(self._hosts) >= self._most:
+            self.refused("too_many", host)
+            return None
+        if self._by_host[host] >= max(self._most // 2, 1):
+            self.refused("too_many_of_address", host)
+            return None
+        connection = Connection(server(), self, host)
+        self._hosts[connection] = host
+        self._by_host[host] += 1
+        return connection
+
+    def leave(self, connection: Connection) -> None:
+        """Forgets a connection that has ended; may be called again."""
+        host = self._hosts.pop(connection, None)
+        if host is None:
+            return
+        self._by_host[host] -= 1
+        if not self._by_host[host]:
+            del self._by_host[host]
+
+    def refused(self, reason: str, host: str, why: str = "") -> None:
+        """Counts and logs a connection that is not let in or is closed; reasons are constants."""
+        self._metrics.connection_refused(reason)
+        fields = {"reason": reason, "client": host} | ({"err": why} if why else {})
+        self._log.write(logging.WARNING, reason, LogEntry("refused connection", fields))
+
+    def exhausted(self, error: OSError) -> None:
+        """Logs that the process cannot accept connections."""
+        why = (error.strerror or str(error)).lower()
+        self._log.write(logging.ERROR, "accept", LogEntry("cannot accept", {"err": why}))
+
+    def failed(self, error: BaseException | None) -> None:
+        """Logs a fault of Placet that no handler has caught."""
+        entry = LogEntry("unexpected error in an answer", {})
+        self._log.write(logging.ERROR, "fault", entry, error)
+
+    @web.middleware
+    async def answer_faults(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """A middleware that answers a request whose handler failed."""
+        try:
+            return await handler(request)
+        except web.HTTPException:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever it is, the client gets an answer
+            self.failed(error)
+            if request.writer.output_size > 0:
+                raise ConnectionError("a part of another answer is sent") from None
+            response = web.Response(status=500, text="internal error: see the log of Placet\n")
+            response.force_close()
+            return response
+
+    def stamp(self) -> bytes:
+        """The last lines of a head, as aiohttp writes them."""
+        now = int(time.time())
+        if now != self._stamped:
+            self._stamped = now
+            date = formatdate(now, usegmt=True)
+            self._stamp = f"Date: {date}\r\nServer: {_SERVER}\r\n\r\n".encode()
+        return self._stamp
+
+    def server_log(self) -> logging.Logger:
+        """The log of aiohttp's server, which this class writes in its own words."""
+        # Nobody else writes to it or sets its level, so it has no place in the tree of logs.
+        log = logging.Logger("placet.aiohttp")  # noqa: LOG001
+        log.addHandler(_ServerLog(self))
+        return log
+
+
+class _ServerLog(logging.Handler):
+    """What aiohttp logs: faults outside of any handler, and bad HTTP that it alone has found."""
+
+    def __init__(self, connections: Connections) -> None:
+        super().__init__()
+        self._connections = connections
+
+    def emit(self, record: logging.LogRecord) -> None:
+        error = record.exc_info[1] if record.exc_info else None
+        if 400 <= getattr(error, "code", 0) < 500:
+            # Its other lines show the place in the bytes of the client.
+            why = str(getattr(error, "message", "")).strip().partition("\n")[0].rstrip(":")
+            client = record.args[0] if isinstance(record.args, tuple) and record.args else ""
+            self._connections.refused("malformed", str(client), why)
+        elif record.levelno >= logging.ERROR:
+            self._connections.failed(error)
+
+
+class Connection(asyncio.Protocol):
+    """One HTTP connection, with limits of time and of unsent bytes.
+
+    `server` is the protocol of aiohttp. INVARIANT: it gets every byte of a request or none of them,
+    and the next request is answered here only if everything that it got was certainly whole, and
+    was answered.
+    """
+
+    def __init__(self, server: asyncio.Protocol, connections: Connections, host: str) -> None:
+        self._server = server
+        self._connections = connections
+        self._host = host
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        # The methods of the requests that the server has, and has not answered.
+        self._unanswered: deque[bytes] = deque()
+        self._requests = RequestReader(self._unanswered)
+        self._answers = AnswerReader(self._unanswered)
+        # Nothing is read any more.
+        self._is_over = False
+        # The server gets the rest of the connection.
+        self._is_passed_on = False
+        # The rest is not HTTP; the server says so after the answers that it owes.
+        self._is_broken = False
+        self._is_writing_paused = False
+        # Bytes of the budget for answers that are not sent yet.
+        self._unsent = 0
+        self._used = self._loop.time()
+        self._idle_timer: asyncio.TimerHandle | None = None
+        self._head_timer: asyncio.TimerHandle | None = None
+        self._send_timer: asyncio.TimerHandle | None = None
+
+    # ---- called by the event loop
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self._close_when_idle()
+        self._server.connection_made(_ServerTransport(transport, self))
+
+    def connection_lost(self, exc: BaseException | None) -> None:  # noqa: ARG002 - see below
+        self._is_over = True
+        for timer in (self._idle_timer, self._head_timer):
+            if timer is not None:
+                timer.cancel()
+        self._all_is_sent()
+        self._transport = None
+        self._connections.leave(self)
+        # An error here would be raised where an answer waits to be sent, and would keep it until
+        # the next garbage collection. There is nothing to do about any.
+        self._server.connection_lost(None)
+
+    def data_received(self, data: bytes) -> None:
+        requests = self._requests
+        begins, in_head = requests.is_between, requests.is_in_head
+        if self._is_over:
+            return
+        if not self._is_broken:
+            try:
+                requests.read(data)
+            except MalformedError as error:
+                if not self._unanswered and (begins or in_head):
+                    self._answer_malformed(str(error))
+                    return
+                self._is_broken = True
+            else:
+                if begins and self._answers_at_once(data):
+                    return
+        self._pass_on(data)
+
+    def eof_received(self) -> bool | None:
+        return self._server.eof_received()
+
+    def pause_writing(self) -> None:
+        """The client reads more slowly than answers are written."""
+        self._is_writing_paused = True
+        self._server.pause_writing()
+        if self._send_timer is None:
+            self._send_timer = self._loop.call_later(
+                self._connections.seconds, self.refuse, "slow_reader"
+            )
+
+    def resume_writing(self) -> None:
+        self._is_writing_paused = False
+        self._server.resume_writing()
+        # For an answer of the server, the time goes on until all of it is sent.
+        if not self._unanswered:
+            self._all_is_sent()
+
+    # ---- requests
+
+    def _answers_at_once(self, data: bytes) -> bool:
+        """Answers a request that has just been read, if it is whole and need not wait."""
+        requests = self._requests
+        answer_at_once = self._connections.at_once.get(requests.target)
+        if (
+            answer_at_once is None
+            or self._is_passed_on
+            or self._is_writing_paused
+            or len(self._unanswered) != 1
+            or not requests.is_certain
+            or requests.method != b"POST"
+            or b"content-encoding" in requests.headers
+            or (body := requests.body(data)) is None
+        ):
+            return False
+        agent = requests.headers.get(b"user-agent", b"").decode("utf-8", "replace")
+        answer = answer_at_once(body, agent)
+        if answer is None:
+            return False
+        self._unanswered.clear()
+        self._used = self._loop.time()
+        assert self._transport is not None, "nothing is received without a connection"
+        # Not `writelines`: in Python 3.12 and 3.13 it does not pause writing (cpython#127655).
+        stamp = self._connections.stamp()
+        self._transport.write(b"%b%d\r\n%b%b" % (_OK, len(answer), stamp, answer))
+        if self._send_timer is not None:
+            self._hold(len(answer))
+        return True
+
+    def _pass_on(self, data: bytes) -> None:
+        if self._answers.is_lost:
+            self._unanswered.clear()
+        if len(self._unanswered) > 1 + _MOST_WAITING:
+            # Each request that waits here has a part of its body. Go lets none wait.
+            self.refuse("pipelined")
+            return
+        self._is_passed_on = self._is_passed_on or not self._requests.is_certain
+        self._watch_head()
+        self._server.data_received(data)
+
+    def _answer_malformed(self, why: str) -> None:
+        self._connections.refused("malformed", self._host, why)
+        text = f"the request is not valid HTTP: {why}\n".encode()
+        if self._transport is not None:
+            stamp = self._connections.stamp()
+            self._transport.write(b"%b%d\r\n%b%b" % (_BAD_REQUEST, len(text), stamp, text))
+        self.close()
+
+    # ---- what the server does
+
+    def written(self, data: bytes | bytearray | memoryview) -> None:
+        """Follows what the server has written."""
+        answers = self._answers
+        has_ended = answers.read(data)
+        self._used = self._loop.time()
+        if answers.announced > MEBIBYTE:
+            self._hold(answers.announced)
+        answers.announced = 0
+        if has_ended:
+            if not (answers.keeps_alive and self._requests.is_between):
+                self._is_passed_on = True
+            self._watch_head()
+            if not self._is_writing_paused:
+                self._all_is_sent()
+
+    def close(self) -> None:
+        """Ends the connection as soon as everything is sent."""
+        self._is_over = True
+        if self._transport is not None:
+            self._transport.close()
+
+    def refuse(self, reason: str) -> None:
+        """Ends the connection at once."""
+        self._is_over = True
+        self._connections.refused(reason, self._host)
+        if self._transport is not None:
+            self._transport.abort()
+
+    # ---- time and bytes
+
+    def _watch_head(self) -> None:
+        """Gives a head its time. It begins with the first byte: Go uses connections much later."""
+        if self._unanswered or not (self._requests.is_in_head or self._is_broken):
+            if self._head_timer is not None:
+                self._head_timer.cancel()
+                self._head_timer = None
+        elif self._head_timer is None:
+            self._head_timer = self._loop.call_later(
+                self._connections.seconds, self.refuse, "slow_headers"
+            )
+
+    def _close_when_idle(self) -> None:
+        now, end = self._loop.time(), self._used + KEEP_ALIVE_SECONDS
+        if now < end:
+            self._idle_timer = self._loop.call_at(end, self._close_when_idle)
+        elif self._unanswered:
+            self._idle_timer = self._loop.call_later(KEEP_ALIVE_SECONDS, self._close_when_idle)
+        else:
+            self.close()
+
+    def _hold(self, size: int) -> None:
+        self._unsent += size
+        self._connections.budget.take(size)
+
+    def _all_is_sent(self) -> None:
+        if self._send_timer is not None:
+            self._send_timer.cancel()
+            self._send_timer = None
+        if self._unsent:
+            self._connections.budget.give(self._unsent)
+            self._unsent = 0
+
+
+class _ServerTransport(asyncio.Transport):
+    """The transport of the server's protocol: its connection sees what is written."""
+
+    def __init__(self, transport: asyncio.Transport, connection: Connection) -> None:
+        super().__init__()
+        self._transport = transport
+        self._connection = connection
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        return self._transport.get_extra_info(name, default)
+
+    def is_closing(self) -> bool:
+        return self._transport.is_closing()
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def abort(self) -> None:
+        self._transport.abort()
+
+    def is_reading(self) -> bool:
+        return self._transport.is_reading()
+
+    def pause_reading(self) -> None:
+        self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        self._transport.resume_reading()
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        self._transport.set_write_buffer_limits(high, low)
+
+    def get_write_buffer_size(self) -> int:
+        return self._transport.get_write_buffer_size()
+
+    def get_write_buffer_limits(self) -> tuple[int, int]:
+        return self._transport.get_write_buffer_limits()
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self._transport.write(data)
+        self._connection.written(data)
+
+    def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview]) -> None:
+        # See `Connection` for why the other `writelines` is not used.
+        self.write(b"".join(list_of_data))
+
+    def can_write_eof(self) -> bool:
+        return self._transport.can_write_eof()
+
+    def write_eof(self) -> None:
+        self._transport.write_eof()

@@ -1,0 +1,134 @@
+"""Health: the answers to `/livez`, `/readyz` and `/version`, in the form of Kubernetes' components.
+
+`Heartbeat` carries the checks of the main event loop to other threads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import msgspec
+from aiohttp import web
+
+from server.metrics.metrics import Metrics
+
+_BEAT_SECONDS = 0.5
+# A decision takes a few seconds at most, and the event loop runs other tasks after each.
+STUCK_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A named condition of readiness or liveness; it holds if `failure` is empty.
+
+    One that `is_warning` is shown, and does not make the whole fail.
+    """
+
+    name: str
+    failure: str = ""
+    is_warning: bool = False
+
+
+Readiness = Callable[[], Sequence[Check]]
+
+
+class Health:
+    """`/livez` and `/readyz`, which take `verbose` and `exclude=NAME`, and `/version`."""
+
+    def __init__(
+        self, readiness: Readiness, version: str, liveness: Readiness = lambda: ()
+    ) -> None:
+        self._readiness = readiness
+        self._liveness = liveness
+        self._version = msgspec.json.encode({"version": version})
+
+    async def live(self, request: web.Request) -> web.Response:
+        # `ping` always holds: the event loop has reached this line.
+        return _report("livez", [Check("ping"), *self._liveness()], request)
+
+    async def ready(self, request: web.Request) -> web.Response:
+        return _report("readyz", [Check("ping"), *self._readiness()], request)
+
+    async def version(self, _request: web.Request) -> web.Response:
+        return web.Response(body=self._version, content_type="application/json")
+
+
+def health_routes(health: Health, metrics: Metrics) -> list[web.RouteDef]:
+    """The routes for probes and scrapers."""
+    return [
+        web.get("/livez", health.live),
+        web.get("/healthz", health.live),
+        web.get("/readyz", health.ready),
+        web.get("/metrics", metrics.expose),
+        web.get("/version", health.version),
+    ]
+
+
+def _report(name: str, checks: Sequence[Check], request: web.Request) -> web.Response:
+    """`ok` and the warnings, or one line per check if one fails or the request says `verbose`."""
+    excluded = set(request.query.getall("exclude", ()))
+    lines = [_line(check, is_excluded=check.name in excluded) for check in checks]
+    unknown = excluded - {check.name for check in checks}
+    lines += [f"warn: there is no check named {other!r} to exclude" for other in sorted(unknown)]
+    failing = [check for check in checks if check.failure and check.name not in excluded]
+    if not all(check.is_warning for check in failing):
+        text = "\n".join([*lines, f"{name} check failed\n"])
+        return web.Response(status=503, text=text)
+    if "verbose" in request.query:
+        return web.Response(text="\n".join([*lines, f"{name} check passed\n"]))
+    return web.Response(text="\n".join(["ok", *map(_warning, failing)]))
+
+
+def _line(check: Check, *, is_excluded: bool) -> str:
+    if is_excluded:
+        return f"[+]{check.name} excluded: ok"
+    if check.failure and check.is_warning:
+        return _warning(check)
+    if check.failure:
+        return f"[-]{check.name} failed: {check.failure}"
+    return f"[+]{check.name} ok"
+
+
+def _warning(check: Check) -> str:
+    return f"warn: {check.name}: {check.failure}"
+
+
+class Heartbeat:
+    """The latest checks of one event loop, which other threads can read.
+
+    INVARIANT: the event loop replaces the checks as a whole, so that readers need no lock. The loop
+    counts as stuck after `seconds` without a beat.
+    """
+
+    def __init__(
+        self,
+        readiness: Readiness,
+        seconds: float = STUCK_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._readiness = readiness
+        self._seconds = seconds
+        self._clock = clock
+        starting = [Check("start", "the server is starting")]
+        self._last: tuple[float, Sequence[Check]] = (clock(), starting)
+
+    async def run(self) -> None:
+        """Beats until it is cancelled; runs on the event loop that is watched."""
+        while True:
+            self.beat()
+            await asyncio.sleep(_BEAT_SECONDS)
+
+    def beat(self) -> None:
+        self._last = (self._clock(), tuple(self._readiness()))
+
+    def liveness(self) -> Sequence[Check]:
+        silent = self._clock() - self._last[0]
+        if silent <= self._seconds:
+            return (Check("loop"),)
+        return (Check("loop", f"the event loop has not run for {silent:.0f} seconds"),)
+
+    def readiness(self) -> Sequence[Check]:
+        return (*self.liveness(), *self._last[1])

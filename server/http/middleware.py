@@ -1,0 +1,203 @@
+"""Middleware: access by client certificate; and CallRecorder, which measures and logs each call."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
+from logging import Logger
+from typing import Any
+
+from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
+
+from server.call import CallRecord, LogEntry, log_entry
+from server.errors import Outcome
+from server.http.bodies import BodyReader
+from server.http.connections import AnswerAtOnce
+from server.http.sockets import Shutdown
+from server.log_limit import LimitedLog
+from server.metrics.metrics import Metrics
+from server.metrics.misconfiguration import MisconfigurationWarnings
+
+VerbHandler = Callable[[web.Request, CallRecord], Awaitable[web.Response]]
+
+# The verb of a call whose path is unknown.
+_NO_VERB = "none"
+# The levels of log lines by outcome; the others are warnings.
+_LEVELS = {
+    Outcome.ANSWERED: logging.INFO,
+    # MisconfigurationWarnings warns of these, once an interval.
+    Outcome.UNSUPPORTED: logging.DEBUG,
+}
+_DENIED = {401: Outcome.UNAUTHENTICATED, 403: Outcome.FORBIDDEN}
+
+
+def access(
+    names: Collection[str], open_paths: Collection[str], reading_paths: Collection[str]
+) -> Middleware:
+    """A middleware that raises HTTPUnauthorized and HTTPForbidden.
+
+    Open paths need no client certificate. Reading paths need a certificate of the client CA. All
+    other paths, unknown ones too, need a certificate with one of these names, if there are any.
+    """
+
+    @web.middleware
+    async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
+        if request.path not in open_paths:
+            # TLS has verified it, and has refused certificates of other CAs.
+            certificate = request.get_extra_info("peercert")
+            if not certificate:
+                raise web.HTTPUnauthorized(text=f"{request.path} requires a client certificate")
+            if names and request.path not in reading_paths:
+                found = tuple(names_of(certificate))
+                if not any(name in names for name in found):
+                    listed = ", ".join(f"`{name}`" for name in found) or "no name"
+                    text = f"the client certificate is for {listed}, which no --client-name allows"
+                    raise web.HTTPForbidden(text=text)
+        return await handler(request)
+
+    return guard
+
+
+def names_of(certificate: Mapping[str, Any]) -> Iterator[str]:
+    """The common names and alternative names of a result of `SSLObject.getpeercert`."""
+    for parts in certificate.get("subject", ()):
+        yield from (value for key, value in parts if key == "commonName")
+    for _kind, name in certificate.get("subjectAltName", ()):
+        # Structured kinds, such as DirName, cannot be written as a --client-name.
+        if isinstance(name, str):
+            yield name
+
+
+class CallRecorder:
+    """Wraps verb handlers: records each call in the metrics and the log after its answer.
+
+    One recorder serves all verbs of a server.
+    """
+
+    def __init__(
+        self,
+        metrics: Metrics,
+        log: Logger,
+        limited: LimitedLog,
+        shutdown: Shutdown,
+        warnings: MisconfigurationWarnings,
+        bodies: BodyReader,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._metrics = metrics
+        self._log = log
+        self._limited = limited
+        self._shutdown = shutdown
+        self._warnings = warnings
+        self._bodies = bodies
+        self._clock = clock
+
+    def handler(self, verb: str, handle: VerbHandler) -> Handler:
+        """The aiohttp handler of a verb."""
+        in_flight = self._metrics.in_flight(verb)
+
+        async def recorded(request: web.Request) -> web.Response:
+            call = CallRecord(verb, self._clock(), request.headers.get("User-Agent", ""))
+            in_flight.value += 1
+            try:
+                response = await handle(request, call)
+            finally:
+                in_flight.value -= 1
+                self._bodies.release(call)
+            # During shutdown, the client's next call must go to another replica. If part of the
+            # body is unread, it cannot be read as a request: aiohttp drains it for a while, so that
+            # the client can read the answer, and then closes.
+            if self._shutdown.has_begun or not request.content.is_eof():
+                response.force_close()
+            self._record_later(call, response.status, response.content_length or 0)
+            return response
+
+        return recorded
+
+    def at_once(
+        self, verb: str, answer: Callable[[bytes, CallRecord], bytes | None]
+    ) -> AnswerAtOnce:
+        """The same for whole requests that are answered without waiting."""
+        in_flight = self._metrics.in_flight(verb)
+
+        def recorded(body: bytes, agent: str) -> bytes | None:
+            if self._shutdown.has_begun:
+                return None
+            call = CallRecord(verb, self._clock(), agent)
+            in_flight.value += 1
+            try:
+                found = answer(body, call)
+            finally:
+                in_flight.value -= 1
+            if found is not None:
+                self._record_later(call, 200, len(found))
+            return found
+
+        return recorded
+
+    def plain_errors(self, verbs: Mapping[str, str]) -> Middleware:
+        """A middleware that answers a wrong path, method or client with one line of text.
+
+        `verbs` gives the verb of each path.
+        """
+
+        @web.middleware
+        async def answer(request: web.Request, handler: Handler) -> web.StreamResponse:
+            arrived = self._clock()
+            why = ""
+            try:
+                return await handler(request)
+            except web.HTTPMethodNotAllowed as error:
+                outcome = Outcome.WRONG_METHOD
+                allowed = ", ".join(sorted(error.allowed_methods))
+                text = f"{request.path} accepts {allowed}, not {request.method}\n"
+                response = web.Response(status=405, text=text, headers={"Allow": allowed})
+            except web.HTTPNotFound:
+                outcome = Outcome.UNKNOWN_PATH
+                text = f"{request.path} is not a path of this server\n"
+                response = web.Response(status=404, text=text)
+            except (web.HTTPUnauthorized, web.HTTPForbidden) as error:
+                outcome = _DENIED[error.status]
+                why = error.text or ""
+                response = web.Response(status=error.status, text=f"{why}\n")
+                # The body of a client without access is not read.
+                response.force_close()
+            verb = verbs.get(request.path, _NO_VERB)
+            call = CallRecord(verb, arrived, outcome=outcome, error=why)
+            self._record(call, response.status, response.content_length or 0, self._clock())
+            return response
+
+        return answer
+
+    def _record_later(self, call: CallRecord, code: int, sent: int) -> None:
+        """Records a call after its answer is sent, so that the client does not wait for it."""
+        loop = asyncio.get_running_loop()
+        loop.call_soon(self._record, call, code, sent, self._clock())
+
+    def _record(self, call: CallRecord, code: int, sent: int, ended: float) -> None:
+        seconds = ended - call.arrived
+        self._warnings.look(call)
+        if call.scores is not None:
+            self._metrics.scored(call.scores)
+        elif call.victims is not None:
+            self._metrics.preempted(*call.victims)
+        self._metrics.calls.ended(call, code, seconds, sent)
+        if call.fault is not None:
+            entry = LogEntry(f"unexpected error in {call.verb}", {})
+            self._limited.write(logging.ERROR, "fault", entry, call.fault)
+        level = _LEVELS.get(call.outcome, logging.WARNING)
+        if not self._log.isEnabledFor(level):
+            return
+        # A verbose log has every call that was answered, but no log has every mistake of a client.
+        if level == logging.INFO and self._log.isEnabledFor(logging.DEBUG):
+            left_out: int | None = 0
+        else:
+            # Reviews of policies are rare, and are not to be lost among other calls.
+            left_out = self._limited.take(
+                call.outcome if call.reviewed is None else f"reviewed {call.verb}"
+            )
+        if left_out is not None:
+            self._log.log(level, "%s", log_entry(call, code, seconds, left_out))

@@ -1,0 +1,299 @@
+"""Running: the sockets of a server, its start and its end; and the health server, a thread."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import signal
+import socket
+import ssl
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from concurrent.futures import Future
+from contextlib import asynccontextmanager, contextmanager
+from functools import partial
+from logging import Logger
+from typing import Any
+
+from aiohttp import web
+
+from server.http.bodies import ByteBudget
+from server.http.connections import Connections, connection_options
+from server.http.health import Check, Health, Heartbeat, health_routes
+from server.http.tls import Credentials
+from server.log_limit import LimitedLog
+from server.metrics.metrics import Metrics
+from server.settings import Settings
+
+RequestHandler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+
+# The connections of a server of this application.
+CONNECTIONS = web.AppKey("CONNECTIONS", Connections)
+
+_BACKLOG = 128
+# From the connection to the end of the TLS handshake.
+_HANDSHAKE_SECONDS = 10.0
+# At the end of a server, for handshakes in progress.
+_GRACE_SECONDS = 1.0
+# The process has no resources to accept with, such as file descriptors; new connections wait.
+_EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
+_PAUSE_SECONDS = 1.0
+
+
+class Listener:
+    """Accepts connections for a server until it is closed; each gets the newest TLS context.
+
+    An asyncio.Server has one SSLContext for its whole life. Replacing it in its `sni_callback` is
+    not enough: TLS 1.2 sessions belong to the context that began the handshake, so that clients
+    could resume them after their CA was replaced. Closing the server for a new one loses
+    connections that it has just accepted. So this class accepts, and asyncio does all the rest.
+    """
+
+    def __init__(
+        self,
+        server: web.Server,
+        connections: Connections,
+        credentials: Credentials | None = None,
+    ) -> None:
+        self._server = server
+        self._connections = connections
+        self._credentials = credentials
+        self._sockets: list[socket.socket] = []
+        self._accepting: list[asyncio.Task[None]] = []
+        self._connecting: set[asyncio.Task[None]] = set()
+
+    async def open(self, host: str, port: int) -> tuple[str, int]:
+        """Listens; returns the first address and its port. Raises OSError."""
+        loop = asyncio.get_running_loop()
+        # This server only finds and binds every address of the host.
+        binder = await loop.create_server(self._server, host, port, start_serving=False)
+        try:
+            for bound in binder.sockets:
+                self._sockets.append(bound.dup())
+        finally:
+            binder.close()
+        for listening in self._sockets:
+            listening.listen(_BACKLOG)
+            self._accepting.append(asyncio.create_task(self._accept(listening)))
+        bound_host, bound_port = self._sockets[0].getsockname()[:2]
+        return bound_host, bound_port
+
+    async def close(self) -> None:
+        """Stops accepting. Handshakes have a moment to end; then their connections are closed."""
+        for accepting in self._accepting:
+            accepting.cancel()
+        await asyncio.gather(*self._accepting, return_exceptions=True)
+        for listening in self._sockets:
+            listening.close()
+        if self._connecting:
+            _, late = await asyncio.wait(self._connecting, timeout=_GRACE_SECONDS)
+            for connecting in late:
+                connecting.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
+
+    async def _accept(self, listening: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            # `sock_accept` does not yield while connections are pending; other tasks must run too.
+            await asyncio.sleep(0)
+            try:
+                connection, address = await loop.sock_accept(listening)
+            except Exception as error:  # noqa: BLE001 - whatever it is, others can still connect
+                # All other network errors concern one connection: on Linux, accept(2) also reports
+                # those of the connection that it returns.
+                if not isinstance(error, OSError):
+                    loop.call_exception_handler({"message": "cannot accept", "exception": error})
+                elif error.errno in _EXHAUSTED:
+                    self._connections.exhausted(error)
+                else:
+                    continue
+                await asyncio.sleep(_PAUSE_SECONDS)
+                continue
+            connecting = asyncio.create_task(self._connect(connection, str(address[0])))
+            self._connecting.add(connecting)
+            connecting.add_done_callback(partial(self._connected, connection))
+
+    def _connected(self, connection: socket.socket, connecting: asyncio.Task[None]) -> None:
+        """Reports a fault of ours; `_connect` deals with what clients do."""
+        self._connecting.discard(connecting)
+        if not connecting.cancelled() and (error := connecting.exception()) is not None:
+            connection.close()
+            loop = connecting.get_loop()
+            loop.call_exception_handler({"message": "a connection failed", "exception": error})
+
+    async def _connect(self, connection: socket.socket, host: str) -> None:
+        protocol = self._connections.admit(self._server, host)
+        if protocol is None:
+            connection.close()
+            return
+        connect = asyncio.get_running_loop().connect_accepted_socket
+        credentials = self._credentials
+        is_connected = False
+        try:
+            if credentials is None:
+                await connect(lambda: protocol, connection)
+            else:
+                await connect(
+                    lambda: protocol,
+                    connection,
+                    ssl=credentials.loaded.context,
+                    ssl_handshake_timeout=_HANDSHAKE_SECONDS,
+                )
+            is_connected = True
+        except ssl.SSLError as error:
+            assert credentials is not None, "only TLS raises it"
+            credentials.handshake_failed(host, error)
+        except OSError:
+            # The client closed the connection or was too slow: so does a probe of the port.
+            pass
+        finally:
+            if not is_connected:
+                self._connections.leave(protocol)
+
+
+class Shutdown:
+    """Whether the server is about to end. From then on every answer closes its connection.
+
+    SIGTERM begins it, readiness and every answer show it. kube-scheduler keeps its connections
+    open, and does not repeat a request that it sent into a connection as it was closed (C2). So
+    answers close the connections before the server ends.
+    """
+
+    def __init__(self) -> None:
+        self.has_begun = False
+
+    def begin(self) -> None:
+        self.has_begun = True
+
+    def check(self) -> Check:
+        return Check("shutdown", "shutting down" if self.has_begun else "")
+
+
+# ---- serving an application
+
+
+def runner_options(settings: Settings) -> dict[str, Any]:
+    """The options of an application's runner."""
+    return {
+        **connection_options(settings),
+        "handle_signals": False,
+        "shutdown_timeout": settings.http_timeout,
+    }
+
+
+@asynccontextmanager
+async def listening(
+    app: web.Application, settings: Settings, credentials: Credentials | None = None
+) -> AsyncIterator[str]:
+    """Serves while the block runs, which gets the URL; at the end answers the calls in flight.
+
+    With credentials, which the caller keeps up to date, it serves HTTPS. Port 0 is any free port.
+    Raises OSError if it cannot listen on the address.
+    """
+    connections = app[CONNECTIONS]
+    app.middlewares.insert(0, connections.answer_faults)
+    runner = web.AppRunner(app, logger=connections.server_log(), **runner_options(settings))
+    await runner.setup()
+    assert runner.server is not None, "the runner is set up"
+    listener = Listener(runner.server, connections, credentials)
+    try:
+        host, port = await listener.open(settings.host, settings.port)
+        scheme = "http" if credentials is None else "https"
+        yield f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
+    finally:
+        await listener.close()
+        await runner.cleanup()
+
+
+async def serve(
+    app: web.Application,
+    settings: Settings,
+    started: Callable[[str], None],
+    credentials: Credentials | None = None,
+    shutdown: Shutdown | None = None,
+) -> None:
+    """Serves until SIGTERM or SIGINT; calls `started` with the URL. Raises OSError.
+
+    SIGTERM begins the `shutdown`; the server then serves for `lameduck` seconds more, so that
+    clients learn of it. SIGINT comes from a terminal and does not wait. Then the server accepts no
+    more connections and answers the calls in flight. A second signal ends the process at once.
+    """
+    stop: asyncio.Future[signal.Signals] = asyncio.get_running_loop().create_future()
+    with _set_by_signals(stop):
+        async with listening(app, settings, credentials) as url:
+            started(url)
+            number = await stop
+            if shutdown is not None:
+                shutdown.begin()
+            if number == signal.SIGTERM:
+                await asyncio.sleep(settings.lameduck)
+
+
+@contextmanager
+def _set_by_signals(stop: asyncio.Future[signal.Signals]) -> Iterator[None]:
+    """Sets the result of a future at the first signal, and then restores the handlers."""
+    loop = asyncio.get_running_loop()
+    numbers = (signal.SIGTERM, signal.SIGINT)
+
+    def restore() -> None:
+        for number in numbers:
+            loop.remove_signal_handler(number)
+
+    def request_stop(number: signal.Signals) -> None:
+        # Two signals may arrive at once, before the handlers are restored.
+        if not stop.done():
+            stop.set_result(number)
+        restore()
+
+    for number in numbers:
+        loop.add_signal_handler(number, request_stop, number)
+    try:
+        yield
+    finally:
+        restore()
+
+
+# ---- the health server
+
+
+@contextmanager
+def health_server(
+    settings: Settings, heartbeat: Heartbeat, metrics: Metrics, version: str, log: Logger
+) -> Iterator[str]:
+    """Serves health and metrics while the block runs, which gets the URL. Raises OSError.
+
+    It serves plain HTTP from a thread and an event loop of its own, so that probes and scrapers get
+    an answer while the main loop is busy. Connections have the limits of `settings`.
+    """
+    started: Future[str] = Future()
+    loop = asyncio.new_event_loop()
+    stop = asyncio.Event()
+
+    async def serve() -> None:
+        app = web.Application()
+        health = Health(heartbeat.readiness, version, heartbeat.liveness)
+        app.add_routes(health_routes(health, metrics))
+        # It reads no bodies, and has as many connections again as the main server.
+        budget = ByteBudget(settings.bytes_of_bodies)
+        app[CONNECTIONS] = Connections(settings, budget, metrics, LimitedLog(log))
+        try:
+            async with listening(app, settings) as url:
+                started.set_result(url)
+                await stop.wait()
+        except Exception as error:
+            if started.done():
+                raise
+            started.set_exception(error)
+
+    def run() -> None:
+        with asyncio.Runner(loop_factory=lambda: loop) as runner:
+            runner.run(serve())
+
+    thread = threading.Thread(target=run, name="health", daemon=True)
+    thread.start()
+    try:
+        yield started.result()
+    finally:
+        if not started.exception():
+            loop.call_soon_threadsafe(stop.set)
+        thread.join()

@@ -1,0 +1,311 @@
+"""TLS: the credentials of a server, reloaded when their files change, and their expiry."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import os
+import re
+import ssl
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from logging import ERROR, WARNING, Logger
+from pathlib import Path
+
+from cachetools import TTLCache
+
+from policies.loader import INTERVAL_SECONDS, Watcher
+from server.call import LogEntry
+from server.log_limit import LimitedLog
+from server.metrics.metrics import Metrics
+from server.settings import SettingsError, TlsFiles
+
+_DAY = 86_400.0
+WARNING_SECONDS = 7 * _DAY
+# Files with an error are tried again even if they look unchanged: the cause may have been their
+# permissions, or a moment without free file descriptors.
+RETRY_SECONDS = 10.0
+# A client that cannot connect tries again and again; the log has each reason once in this time.
+_QUIET_SECONDS = 600.0
+_MOST_LOGGED = 1000
+
+
+class TlsError(SettingsError):
+    """The files cannot be used; the text is one sentence for the user."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedFiles:
+    """The TLS context of new connections until the files change, and the expiry."""
+
+    context: ssl.SSLContext
+    # Unix seconds.
+    expires: float
+
+
+class Credentials:
+    """The newest usable state of the TLS files of a server.
+
+    A server keeps one for its whole life. Files that cannot be used leave the previous ones
+    in use.
+    """
+
+    def __init__(
+        self,
+        files: TlsFiles,
+        metrics: Metrics,
+        log: Logger,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """Reads the files. Raises TlsError."""
+        self._files = files
+        self._metrics = metrics
+        self._log = log
+        self._clock = clock
+        self._watcher = Watcher(lambda: files.paths)
+        self._problem = ""
+        self._tried = 0.0
+        self._warned = ""
+        # Recently logged addresses and reasons.
+        self._logged: TTLCache[tuple[str, str], None] = TTLCache(_MOST_LOGGED, _QUIET_SECONDS)
+        self._limited = LimitedLog(log)
+        self.loaded = load(files)
+        self._report_loaded()
+
+    async def run(self) -> None:
+        while True:
+            await asyncio.sleep(INTERVAL_SECONDS)
+            await asyncio.to_thread(self.look)
+
+    def look(self) -> None:
+        """Reads the files again if they have changed. Never raises.
+
+        It may run in any thread, but not in two at the same time.
+        """
+        try:
+            has_changed = self._watcher.changed()
+            is_due = not 0 <= self._clock() - self._tried < RETRY_SECONDS
+            if has_changed or (self._problem and is_due):
+                self._reload(has_changed=has_changed)
+            self._warn()
+        except Exception:  # noqa: BLE001 - whatever it is, the server goes on
+            self._log.exception("TLS: cannot read changed files; the previous ones stay in use")
+
+    def handshake_failed(self, host: str, error: ssl.SSLError) -> None:
+        """Counts and logs a failed handshake with the client at this address."""
+        self._metrics.handshake_failed()
+        reason = _reason(error)
+        if isinstance(error, ssl.SSLCertVerificationError):
+            reason = f"{reason}: {error.verify_message}"
+        if (host, reason) not in self._logged:
+            self._logged[host, reason] = None
+            entry = LogEntry(f"TLS: handshake with {host} failed: {reason}", {})
+            self._limited.write(WARNING, "handshake", entry)
+
+    def _reload(self, *, has_changed: bool) -> None:
+        self._tried = self._clock()
+        try:
+            loaded = load(self._files)
+            self._check_expiry(loaded)
+        except TlsError as error:
+            if has_changed or str(error) != self._problem:
+                self._log.error("TLS: %s; the previous certificates stay in use", error)
+            self._problem = str(error)
+        else:
+            self.loaded, self._problem = loaded, ""
+            self._report_loaded()
+
+    def _check_expiry(self, loaded: LoadedFiles) -> None:
+        """Raises TlsError for an expired certificate in place of one that is still valid."""
+        if loaded.expires <= self._clock() < self.loaded.expires:
+            raise TlsError(f"`{self._files.shown}` expired on {_date(loaded.expires)}")
+
+    def _report_loaded(self) -> None:
+        file, expires = self._files.shown, self.loaded.expires
+        self._metrics.certificate_expires(file, expires)
+        if expires > self._clock():
+            self._log.info("TLS: loaded certificate %s, valid until %s", file, _date(expires))
+        self._warn()
+
+    def _warn(self) -> None:
+        """Logs the expiry warning whenever its text changes, which is once a day."""
+        expires, now = self.loaded.expires, self._clock()
+        warning = expiry_warning(expires, now)
+        if warning and warning != self._warned:
+            level = ERROR if expires <= now else WARNING
+            self._log.log(level, "TLS: certificate %s %s", self._files.shown, warning)
+        self._warned = warning
+
+
+def expiry_warning(expires: float, now: float) -> str:
+    """The warning about a certificate that expires soon, in Unix seconds; usually empty."""
+    left = expires - now
+    if left <= 0:
+        return f"expired on {_date(expires)}: clients refuse it until the file has another one"
+    if left > WARNING_SECONDS:
+        return ""
+    days = int(left / _DAY)
+    when = "in less than a day" if days == 0 else f"in {days} {'day' if days == 1 else 'days'}"
+    return f"expires {when}, on {_date(expires)}"
+
+
+def _date(seconds: float) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+# ---- reading the files
+
+
+def load(files: TlsFiles) -> LoadedFiles:
+    """Reads the files. Raises TlsError."""
+    try:
+        expires = not_after(_read(files.certificate))
+    except CertificateError:
+        raise TlsError(f"`{files.certificate}` contains no certificate") from None
+    if b"PRIVATE KEY-----" not in _read(files.key):
+        raise TlsError(f"`{files.key}` contains no private key")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    # A renegotiation costs the server more than the client.
+    context.options |= ssl.OP_NO_RENEGOTIATION
+    context.set_alpn_protocols(["http/1.1"])
+    _load_pair(context, files)
+    if files.client_ca is not None:
+        _trust(context, files.client_ca)
+    return LoadedFiles(context, expires)
+
+
+def _load_pair(context: ssl.SSLContext, files: TlsFiles) -> None:
+    def refuse() -> str:
+        raise TlsError(f"the key `{files.key}` is encrypted")
+
+    try:
+        # Without `refuse`, OpenSSL would ask for the password on the terminal.
+        context.load_cert_chain(files.certificate, files.key, password=refuse)
+    except ssl.SSLError as error:
+        if error.reason == "KEY_VALUES_MISMATCH":
+            text = f"the key `{files.key}` does not belong to the certificate `{files.certificate}`"
+            raise TlsError(text) from None
+        text = f"cannot use `{files.certificate}` and `{files.key}`: {_reason(error)}"
+        raise TlsError(text) from None
+    except OSError as error:
+        # The files were removed after they were read.
+        raise TlsError(f"cannot read `{files.certificate}` or `{files.key}`") from error
+
+
+def _trust(context: ssl.SSLContext, client_ca: Path) -> None:
+    """Accepts client certificates of this CA only; `access` says which paths require one."""
+    if b"-----BEGIN CERTIFICATE-----" not in _read(client_ca):
+        raise TlsError(f"`{client_ca}` contains no certificate")
+    try:
+        context.load_verify_locations(client_ca)
+    except OSError as error:
+        reason = _reason(error) if isinstance(error, ssl.SSLError) else "it cannot be read"
+        raise TlsError(f"cannot use `{client_ca}` as a CA: {reason}") from None
+    context.verify_mode = ssl.CERT_OPTIONAL
+    # As in kube-apiserver: an intermediate CA is trusted without its root.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+
+
+def _read(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise TlsError(f"cannot read `{file}`: {reason}") from None
+
+
+def _reason(error: ssl.SSLError) -> str:
+    return (error.reason or "OpenSSL cannot read it").lower().replace("_", " ")
+
+
+# ---- a file for a certificate from elsewhere
+
+_MEMORY = Path("/dev/shm")  # noqa: S108 - the folder made there is private
+
+
+@contextmanager
+def private_file() -> Iterator[Path]:
+    """A path in a new folder that only this user reads; the folder is removed afterwards.
+
+    It is in memory where there is such a file system: the key is on no disk, and a container needs
+    no other folder to write to.
+    """
+    parent = _MEMORY if os.access(_MEMORY, os.W_OK) else None
+    with tempfile.TemporaryDirectory(prefix="placet-", dir=parent) as folder:
+        yield Path(folder, "tls.pem")
+
+
+# ---- the expiry of a certificate, read from its DER form
+
+_PEM = re.compile(rb"-----BEGIN CERTIFICATE-----(.+?)-----END CERTIFICATE-----", re.DOTALL)
+# The DER tags on the way to the dates (X.690 8.1.2, RFC 5280 4.1).
+_SEQUENCE, _VERSION, _UTC_TIME, _GENERALIZED_TIME = 0x30, 0xA0, 0x17, 0x18
+
+
+class CertificateError(ValueError):
+    """The data is not a certificate."""
+
+
+def not_after(pem: bytes) -> float:
+    """The expiry of the first certificate in a PEM file, in Unix seconds.
+
+    Nothing else is checked: OpenSSL does that when it loads the same file. Raises CertificateError.
+    """
+    found = _PEM.search(pem)
+    if found is None:
+        raise CertificateError("no certificate")
+    try:
+        return _not_after(base64.b64decode(found[1]))
+    except (binascii.Error, IndexError, ValueError) as error:
+        raise CertificateError("not a certificate") from error
+
+
+def _not_after(der: bytes) -> float:
+    """Reads `Certificate ::= SEQUENCE { tbsCertificate SEQUENCE { ... validity ... } ... }`."""
+    fields = list(_elements(_content(_content(der))))
+    if fields[0][0] == _VERSION:
+        del fields[0]
+    # The rest begins with serialNumber, signature, issuer, validity.
+    tag, validity = fields[3]
+    if tag != _SEQUENCE:
+        raise ValueError("no validity")
+    _, (tag, end) = _elements(validity)
+    return _time(tag, end.decode("ascii")).timestamp()
+
+
+def _time(tag: int, text: str) -> datetime:
+    if tag == _UTC_TIME:
+        # Two digits stand for the years 1950 to 2049 (RFC 5280 4.1.2.5.1).
+        text = f"{'19' if text >= '50' else '20'}{text}"
+    elif tag != _GENERALIZED_TIME:
+        raise ValueError("no time")
+    return datetime.strptime(text, "%Y%m%d%H%M%SZ").replace(tzinfo=UTC)
+
+
+def _content(data: bytes) -> bytes:
+    tag, content = next(_elements(data), (0, b""))
+    if tag != _SEQUENCE:
+        raise ValueError("not a sequence")
+    return content
+
+
+def _elements(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """The tag and the content of each element. Raises IndexError and ValueError."""
+    at = 0
+    while at < len(data):
+        tag, length = data[at], data[at + 1]
+        at += 2
+        if length >= 0x80:
+            count = length & 0x7F
+            length = int.from_bytes(data[at : at + count], "big")
+            at += count
+        if at + length > len(data):
+            raise ValueError("cut off")
+        yield tag, data[at : at + length]
+        at += length

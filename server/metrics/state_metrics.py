@@ -1,0 +1,165 @@
+"""State metrics: gauges of what a replica is and knows, from the status that the view shows."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from server.answers.view_answers import ReplicaStatus
+
+LOOK_SECONDS = 1.0
+_KIND = "resource"
+
+
+class StateMetrics(Collector):
+    """The gauges, as of the last look at the status.
+
+    `/metrics` may be asked on another thread than that of decisions. So the loop of decisions looks
+    once a second, and a scrape reads what was seen last.
+    """
+
+    def __init__(self) -> None:
+        self._status: ReplicaStatus | None = None
+
+    async def follow(self, read: Callable[[], ReplicaStatus]) -> None:
+        """Looks at the status until it is cancelled."""
+        while True:
+            self._status = read()
+            await asyncio.sleep(LOOK_SECONDS)
+
+    def collect(self) -> Iterable[Metric]:
+        status = self._status
+        if status is None:
+            return
+        ready = float(status.ready)
+        yield GaugeMetricFamily("placet_ready", "[STABLE] Whether /readyz passes.", ready)
+        yield _policies(status)
+        yield GaugeMetricFamily(
+            "placet_pods_in_flight",
+            "[BETA] Pods that may be on their way to a node.",
+            status.podsInFlight,
+        )
+        yield GaugeMetricFamily(
+            "placet_pods_in_flight_oldest_seconds",
+            "[BETA] Seconds for which one of them has been on its way, 0 without any.",
+            max((pod.seconds for pod in status.inFlight), default=0.0),
+        )
+        if status.cluster is not None:
+            yield from _cluster(status.cluster)
+
+
+def _policies(status: ReplicaStatus) -> Metric:
+    family = GaugeMetricFamily("placet_policies", "[BETA] Policies, by state.", labels=["state"])
+    states = {
+        "enforced": sum(policy.mode == "enforce" for policy in status.policies),
+        "audited": sum(policy.mode == "audit" for policy in status.policies),
+        "expensive": sum(policy.expensive for policy in status.policies),
+        "not_in_force": len(status.notInForce),
+    }
+    for state, number in states.items():
+        family.add_metric([state], number)
+    return family
+
+
+def _cluster(cluster: Mapping[str, Any]) -> Iterator[Metric]:
+    """The Lease and the cache, as `ClusterRuntime.status` has them."""
+    if "lease" in cluster:
+        held = float(cluster["lease"]["held"])
+        yield GaugeMetricFamily(
+            "placet_leader", "[STABLE] Whether this replica holds the Lease.", held
+        )
+    if "rejected" in cluster:
+        yield from _rejected(cluster["rejected"])
+    if cluster.get("cards"):
+        yield from _cards(cluster["cards"])
+    objects = GaugeMetricFamily(
+        "placet_cache_objects", "[BETA] Objects in the cache.", labels=[_KIND]
+    )
+    synced = GaugeMetricFamily(
+        "placet_cache_synced", "[BETA] Whether all objects were seen once.", labels=[_KIND]
+    )
+    silent = GaugeMetricFamily(
+        "placet_cache_last_event_age_seconds",
+        "[BETA] Seconds since the last sign of the watch; bookmarks arrive each minute.",
+        labels=[_KIND],
+    )
+    unreadable = CounterMetricFamily(
+        "placet_cache_unreadable_objects",
+        "[ALPHA] Objects that could not be decoded.",
+        labels=[_KIND],
+    )
+    failures = CounterMetricFamily(
+        "placet_cache_watch_failures",
+        "[ALPHA] Lists and watches that failed, by reason.",
+        labels=[_KIND, "reason"],
+    )
+    relists = CounterMetricFamily(
+        "placet_cache_relists", "[ALPHA] Complete lists, by reason.", labels=[_KIND, "reason"]
+    )
+    for name, resource in cluster["resources"].items():
+        objects.add_metric([name], resource["objects"])
+        synced.add_metric([name], float(resource["synced"]))
+        if (age := resource["secondsSinceLastEvent"]) is not None:
+            silent.add_metric([name], age)
+        unreadable.add_metric([name], resource["unreadable"])
+        for reason, number in resource["failuresByKind"].items():
+            failures.add_metric([name, reason], number)
+        for reason, number in resource["relists"].items():
+            relists.add_metric([name, reason], number)
+    yield from (objects, synced, silent, unreadable, failures, relists)
+
+
+def _cards(clauses: Mapping[str, Any]) -> Iterator[Metric]:
+    """The cards by clause, as `CardReport.status` has them."""
+    cards = GaugeMetricFamily(
+        "placet_cards",
+        "[ALPHA] Cards: idle, in use in part (split), or with an amount used up (full).",
+        labels=["clause", "state"],
+    )
+    pods = GaugeMetricFamily(
+        "placet_card_pods",
+        "[ALPHA] Pods on cards (placed); of these, bound by others without a number (guessed), and"
+        " on cards that their node does not have (lost).",
+        labels=["clause", "state"],
+    )
+    capacity = GaugeMetricFamily(
+        "placet_card_capacity", "[ALPHA] What all cards have.", labels=["clause", "amount"]
+    )
+    used = GaugeMetricFamily(
+        "placet_card_used", "[ALPHA] What pods take of cards.", labels=["clause", "amount"]
+    )
+    for clause, found in clauses.items():
+        for state in ("idle", "split", "full"):
+            cards.add_metric([clause, state], found[state])
+        for state in ("placed", "guessed", "lost"):
+            pods.add_metric([clause, state], found[state])
+        for amount, sums in found["amounts"].items():
+            capacity.add_metric([clause, amount], sums["capacity"])
+            used.add_metric([clause, amount], sums["used"])
+    yield from (cards, pods, capacity, used)
+
+
+def _rejected(numbers: Mapping[str, int]) -> Iterator[Metric]:
+    """The pods without a node and their requeues, as `RejectedPods.status` has them."""
+    yield GaugeMetricFamily(
+        "placet_rejected_pods",
+        "[BETA] Pods that filter offered no node last, and that wait.",
+        numbers["waiting"],
+    )
+    yield CounterMetricFamily(
+        "placet_requeues",
+        "[BETA] Pods that kube-scheduler was told to try again.",
+        numbers["requeues"],
+    )
+    answers = CounterMetricFamily(
+        "placet_requeue_results",
+        "[ALPHA] Answers about requeued pods: a node was offered, or none again.",
+        labels=["result"],
+    )
+    answers.add_metric(["offered"], numbers["offered"])
+    answers.add_metric(["refused"], numbers["refusedAgain"])
+    yield answers

@@ -1,0 +1,444 @@
+"""ClusterRuntime: a server's live view of the cluster, and what it writes there.
+
+It is opened on the event loop that serves, connected and with its Lease, and watches until it is
+closed. Nobody is answered before everything that the policies read has been seen once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import socket
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from http import HTTPStatus
+from logging import Logger
+from pathlib import Path
+from urllib.parse import quote
+
+from engine.cache import list_watch
+from engine.cache.cache import Cache, PodEventHandler
+from engine.cache.comparison import Difference, compare
+from engine.cache.informers import Informer, Informers, Needs, object_lists
+from engine.cache.list_watch import ContinueExpiredError, GarbageError
+from engine.cache.reflector import Timing
+from engine.cache.snapshot import Snapshot
+from engine.cluster.binding import Binder
+from engine.cluster.client import ApiClient, Limits, connect
+from engine.cluster.in_flight_ends import OverduePods, SchedulerLease
+from engine.cluster.lease import LeaderGate, Lease, TakeOver
+from engine.counting.in_flight_pods import PLACING_SECONDS, Schedulers
+from engine.decision.recent_answers import LastAnswers, RejectedPods
+from engine.engine import CountGate, Engine, open_gate
+from engine.errors import ApiError, NotSyncedError
+from engine.objects.codec import ObjectCodec
+from engine.objects.peer import Peer
+from grammar.checks.cluster_costs import ClusterSize
+from grammar.meaning.schema import Schema
+from grammar.values.time import SECOND, Timestamp
+from server.api_failures import ApiFailures
+from server.http.health import Check
+from server.runtime.card_report import CardReport
+from server.runtime.file_cluster import leave_uncollected
+from server.runtime.observers import LogObserver
+from server.runtime.reloader import PolicyReloader
+from server.runtime.status_reporting import PortabilityOf, StatusReporter
+from server.runtime.usual_pods import UsualPods
+from server.supervisor import Supervisor, end
+
+# The pause between two looks at kube-scheduler's Lease and at pods whose time is over.
+# For one page of a list that a draft is tried on, and its objects: decisions wait while a page is
+# received, so pages are smaller than those of a watch.
+_LIST_SECONDS, _PART = 30.0, 100
+_LOOK_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """The kubeconfig of the cluster, and the Lease that replicas share.
+
+    `lease` is a namespace and a name; None if there are no other replicas. A `standby` is ready
+    only while it holds the Lease. `timing` says how patiently the cluster is watched.
+    """
+
+    kubeconfig: Path | None
+    context: str | None
+    lease: tuple[str, str] | None
+    standby: bool = False
+    limits: Limits = field(default_factory=Limits)
+    timing: Timing = field(default_factory=Timing)
+
+
+@asynccontextmanager
+async def open_cluster(
+    access: Access,
+    schema: Schema,
+    needs: Needs,
+    log: Logger,
+    version: str,
+    supervisor: Supervisor,
+    failures: ApiFailures,
+    ends: Callable[[], bool] = lambda: False,
+) -> AsyncIterator[ClusterRuntime]:
+    """A connected cluster, for as long as the block runs.
+
+    `ends` says whether the server is shutting down: the Lease is then let go on request. Raises
+    ClusterConfigurationError.
+    """
+    connecting = connect(access.kubeconfig, access.context, version=version, limits=access.limits)
+    async with connecting as client:
+        identity = f"{socket.gethostname()}_{uuid.uuid4()}"
+        lease = None
+        if access.lease is not None:
+            report = failures.report
+            lease = Lease(client, *access.lease, identity, ends=ends, report=report)
+            # If no other replica is there, the first lists are those to take over with.
+            await lease.turn()
+        log.info("watching the cluster at %s", client.host)
+        cluster = ClusterRuntime(
+            client, lease, access, schema, needs, log, identity, supervisor, failures
+        )
+        try:
+            yield cluster
+        finally:
+            await cluster.informers.stop()
+
+
+class ClusterRuntime:
+    """The informers of a cluster, the Lease, and the tasks that follow both.
+
+    `gate` lets the engine decide by counts only while the Lease is held.
+    """
+
+    def __init__(
+        self,
+        client: ApiClient,
+        lease: Lease | None,
+        access: Access,
+        schema: Schema,
+        needs: Needs,
+        log: Logger,
+        identity: str,
+        supervisor: Supervisor,
+        failures: ApiFailures,
+    ) -> None:
+        codec = ObjectCodec(schema, needs.annotations)
+        # What is not followed is decided wrongly.
+        start = partial(supervisor.start, is_vital=True)
+        self.informers = Informers(client, codec, access.timing, start, failures.report)
+        leader_gate = LeaderGate(lease) if lease is not None else None
+        self.gate: CountGate = leader_gate.waiting if leader_gate is not None else open_gate
+        self._client = client
+        self._lease = lease
+        self._leader_gate = leader_gate
+        self._schema = schema
+        self._log = log
+        self._identity = identity
+        self._failures = failures
+        self._supervisor = supervisor
+        self._is_standby = access.standby
+        self._loop = asyncio.get_running_loop()
+        self._needs = needs
+        self._taken_over = False
+        self._rejected: RejectedPods | None = None
+        self._cards: CardReport | None = None
+
+    def last_answers(self) -> LastAnswers:
+        """The memory of filter's answers about this cluster, for an engine and its binder."""
+        cache = self.informers.cache
+        answers = LastAnswers(lambda: cache.snapshot().table)
+        cache.add_event_handler(answers.pod_changed)
+        return answers
+
+    @property
+    def api(self) -> ApiClient:
+        return self._client
+
+    def binder(self, engine: Engine, answers: LastAnswers, schedulers: Schedulers) -> Binder:
+        """The binder of this cluster; `answers` are those of the engine, which admits each pod."""
+        lease = self._lease
+        return Binder(
+            self._client,
+            self.informers.cache,
+            engine,
+            answers,
+            schedulers,
+            leads_until=lambda: math.inf if lease is None else lease.held_until,
+            report=self._failures.report,
+        )
+
+    async def follow(
+        self,
+        stack: AsyncExitStack,
+        engine: Engine,
+        reloader: PolicyReloader,
+        binder: Binder | None,
+        rejected: RejectedPods,
+        observer: LogObserver,
+        schedulers: Schedulers,
+        pod_seen: Callable[[float], None],
+        portability: PortabilityOf,
+    ) -> None:
+        """Watches the cluster and reports to it until the stack ends.
+
+        `pod_seen` is told the age of each new pod in seconds.
+        """
+        cache = self.informers.cache
+        cache.add_event_handler(engine.in_flight.pod_changed)
+        cache.add_event_handler(rejected.pod_changed)
+        cache.add_event_handler(self._lag_of_new_pods(pod_seen))
+        self._rejected = rejected
+        lease, gate, start = self._lease, self._leader_gate, self._supervisor.start
+        if lease is not None and gate is not None:
+            take_over = self._take_over_with(engine, schedulers, is_listed=lease.held)
+            stack.push_async_callback(end, start("lease", lease.run))
+            stack.push_async_callback(end, start("leader", lambda: gate.run(take_over)))
+        if binder is not None:
+            # What is being bound was allowed under the Lease, and is finished under it.
+            stack.push_async_callback(binder.idle)
+        reporter = StatusReporter(
+            self._client,
+            self.informers,
+            lambda: reloader.enforced,
+            engine,
+            observer.lost,
+            observer.gave_up,
+            rejected,
+            schedulers,
+            self._identity,
+            self._failures.report,
+            lambda: lease is None or lease.held,
+            portability,
+        )
+        for name, duty in reporter.duties.items():
+            stack.push_async_callback(end, start(name, duty))
+        if not schedulers.call_bind:
+            # With a bindVerb it does not matter what an ended kube-scheduler had in hand.
+            follow = self._follow_scheduler(engine, schedulers.lease)
+            stack.push_async_callback(end, start("in-flight", follow))
+        stack.push_async_callback(end, start("usual-pods", self._follow_usual_pods(engine)))
+        self._cards = CardReport(engine, self.informers.snapshot, self._log)
+        stack.push_async_callback(end, start("cards", self._follow_cards(self._cards)))
+        self.informers.start(self._needs)
+        syncing = start(
+            "sync", lambda: self._until_synced(engine, reloader, schedulers), is_vital=True
+        )
+        stack.push_async_callback(end, syncing)
+
+    def _follow_usual_pods(self, engine: Engine) -> Callable[[], Awaitable[None]]:
+        """The work of measuring the fragmentation of cards by the pods that have some."""
+
+        async def follow() -> None:
+            await self.informers.synced()
+            await UsualPods(engine, self.pods).follow()
+
+        return follow
+
+    def _follow_cards(self, cards: CardReport) -> Callable[[], Awaitable[None]]:
+        """The work of reporting which cards are in use."""
+
+        async def follow() -> None:
+            await self.informers.synced()
+            await cards.follow()
+
+        return follow
+
+    def _lag_of_new_pods(self, pod_seen: Callable[[float], None]) -> PodEventHandler:
+        """The handler that finds how late the events of new pods are."""
+
+        def pod_changed(old: Peer | None, new: Peer | None, revision: int) -> None:
+            # The first list has pods of any age, and the binder knows of a pod without a revision.
+            if old is not None or new is None or not revision or not self._taken_over:
+                return
+            if new.created is not None:
+                pod_seen(max(0, Timestamp.now().nanos - new.created.nanos) / SECOND)
+
+        return pod_changed
+
+    def _take_over_with(
+        self, engine: Engine, schedulers: Schedulers, *, is_listed: bool
+    ) -> TakeOver:
+        """The work of a new leader before it may decide; `is_listed` skips the first new list."""
+
+        async def take_over(term_began: float) -> None:
+            nonlocal is_listed
+            if not is_listed:
+                await self.informers.list_pods_anew()
+            is_listed = False
+            await self.informers.synced()
+            taken = engine.take_over(self.informers.snapshot(), term_began)
+            self._log.info("this replica decides by counts from now on%s", _cost(taken, schedulers))
+
+        return take_over
+
+    def _follow_scheduler(
+        self, engine: Engine, lease_name: tuple[str, str]
+    ) -> Callable[[], Awaitable[None]]:
+        """The work of ending pods in flight: by kube-scheduler's Lease, and when they are due."""
+
+        def needed() -> bool:
+            return bool(len(engine.in_flight)) and (self._lease is None or self._lease.held)
+
+        in_flight, report = engine.in_flight, self._failures.report
+        lease = SchedulerLease(self._client, lease_name, in_flight.scheduler_replaced, report)
+        overdue = OverduePods(self._client, in_flight, self.informers.list_pods_anew, report)
+
+        async def follow() -> None:
+            while True:
+                if needed():
+                    await lease.look()
+                    await overdue.look()
+                await asyncio.sleep(_LOOK_SECONDS)
+
+        return follow
+
+    def adopt(self, needs: Needs) -> None:
+        """Watches what the policies read now; from any thread."""
+        self._loop.call_soon_threadsafe(self._adopt, needs)
+
+    def _adopt(self, needs: Needs) -> None:
+        is_new = not needs.annotations <= self._needs.annotations
+        self._needs = needs
+        if is_new:
+            self.informers.read_anew(ObjectCodec(self._schema, needs.annotations))
+        self.informers.start(needs)
+
+    def policies(self) -> Mapping[str, bytes] | None:
+        """The cluster's policies as JSON by resource and key; None while they are not known."""
+        return self.informers.policies if self.informers.knows_policies else None
+
+    def cluster_size(self) -> ClusterSize:
+        return self.informers.cache.size
+
+    def refresh(self) -> None:
+        """Does nothing: watches keep the view up to date."""
+
+    @property
+    def pods(self) -> Cache:
+        return self.informers.cache
+
+    def snapshot(self) -> Snapshot:
+        """The cluster now. Raises NotSyncedError."""
+        snapshot = self.informers.snapshot()
+        if not self._taken_over:
+            raise NotSyncedError("not synced: waiting for policies before serving")
+        return snapshot
+
+    def checks(self) -> Sequence[Check]:
+        """Readiness: the whole cluster is known, and this replica is the one that answers."""
+        try:
+            self.snapshot()
+        except NotSyncedError as error:
+            return (Check("cluster", str(error)),)
+        if not self._is_standby or self._lease is None or self._lease.held:
+            return (Check("cluster"),)
+        holder = self._lease.failure or f"`{self._lease.holder}` holds the Lease"
+        return (Check("cluster"), Check("lease", f"standing by: {holder}"))
+
+    def status(self) -> Mapping[str, object]:
+        """The state of each watched resource, for the view."""
+        missing = self.checks()[0].failure
+        lease = self._lease
+        return {
+            "synced": not missing,
+            **({"missing": missing} if missing else {}),
+            **({"lease": _lease_status(lease)} if lease is not None else {}),
+            **({"rejected": self._rejected.status()} if self._rejected is not None else {}),
+            **({"cards": self._cards.status()} if self._cards is not None else {}),
+            "tasks": len(asyncio.all_tasks()),
+            "failing": self._failures.failing,
+            "background": self._supervisor.status(),
+            "resources": {i.resource.name: _status(i) for i in self.informers.informers},
+        }
+
+    async def pod(self, namespace: str, name: str) -> bytes | None:
+        """The JSON of a pod, None if there is none. Raises ApiError and ApiUnreachableError."""
+        path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(name, safe='')}"
+        try:
+            return await self._client.request("GET", path)
+        except ApiError as error:
+            if error.status == HTTPStatus.NOT_FOUND:
+                return None
+            raise
+
+    async def documents(self, needs: Needs) -> AsyncIterator[bytes]:
+        """The objects that the API server has now, as lists in pages. Raises EngineError."""
+        for resource in object_lists(needs).values():
+            pages = list_watch.bodies(self.informers.source, resource, _PART, _LIST_SECONDS)
+            try:
+                async for page in pages:
+                    yield page
+            except (GarbageError, ContinueExpiredError) as error:
+                reason = str(error) or "the API server has forgotten its version"
+                raise NotSyncedError(f"the list of {resource.name} broke off: {reason}") from None
+
+    async def compare(self) -> Mapping[str, object]:
+        """The differences between the cache and the API server. Raises EngineError.
+
+        A resource with a difference is listed again at the next sign of its watch.
+        """
+        self.snapshot()
+        watched = list(self.informers.informers)
+        differences: list[Difference] = []
+        for informer in watched:
+            found = await compare(informer, self.informers.source)
+            if found:
+                informer.reflector.ask_relist("compare")
+            differences += found
+        objects = {i.resource.name: len(i.store) for i in watched}
+        return {"objects": objects, "differences": differences, "count": len(differences)}
+
+    async def _until_synced(
+        self, engine: Engine, reloader: PolicyReloader, schedulers: Schedulers
+    ) -> None:
+        await self.informers.synced()
+        # Nobody is answered before the watched policies decide, and know all that they read.
+        await reloader.catch_up()
+        await self.informers.synced()
+        snapshot = self.informers.snapshot()
+        if self._lease is None and (cost := _cost(engine.take_over(snapshot), schedulers)):
+            self._log.info("this replica decides by counts from now on%s", cost)
+        self._taken_over = True
+        nodes, pods = len(snapshot.table.rows), len(snapshot.pods())
+        self._log.info("cluster of %d nodes and %d pods", nodes, pods)
+        leave_uncollected()
+
+
+def _cost(taken: int, schedulers: Schedulers) -> str:
+    """What a start costs: the pods that count on every node, as the end of a sentence."""
+    if not taken:
+        return ""
+    plain = PLACING_SECONDS + schedulers.permit_timeout
+    other = schedulers.bind_timeout + schedulers.permit_timeout
+    return (
+        f"; {taken} pending pods count on every node until it is known where they go, for at most"
+        f" {plain:g} s ({other:g} s with claims)"
+    )
+
+
+def _lease_status(lease: Lease) -> Mapping[str, object]:
+    return {
+        "identity": lease.identity,
+        "holder": lease.holder,
+        "held": lease.held,
+        "failure": lease.failure,
+    }
+
+
+def _status(informer: Informer) -> Mapping[str, object]:
+    reflector = informer.reflector
+    return {
+        "objects": len(informer.store),
+        "resourceVersion": reflector.resource_version,
+        "synced": reflector.synced,
+        "secondsSinceLastEvent": reflector.last_event_age,
+        "relists": dict(reflector.relists),
+        "failure": reflector.failure,
+        "failures": reflector.failures.total(),
+        "failuresByKind": dict(reflector.failures),
+        "unreadable": reflector.bad_objects,
+        "lastUnreadable": reflector.bad_object,
+    }

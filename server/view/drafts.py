@@ -1,0 +1,175 @@
+"""Drafts: policies that are not in force, checked for people who write them. Nothing is written.
+
+A draft is checked in a process that can be killed, so that no decision waits for it. A request
+needs the token of this start, which only pages of the view itself can read: so no other page can
+have drafts checked, even if its request came through.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import secrets
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TypeVar
+
+import msgspec
+from aiohttp import web
+
+from engine.cache.informers import Needs
+from engine.enforced import EnforcedPolicies
+from engine.errors import EngineError
+from server.admission.checking_process import CheckFailedError, CheckingProcess, CheckStoppedError
+from server.answers.view_answers import (
+    CheckedDraft,
+    CompletedDraft,
+    DescribedName,
+    DraftSession,
+    DraftText,
+    Point,
+    Trial,
+    TriedDraft,
+)
+from server.view import trial
+from server.view.api_description import TOKEN_HEADER
+
+T = TypeVar("T")
+# A body has a text of at most 256 Ki characters, and a cluster of at most 4 Mi, in JSON.
+MOST_BYTES = 6 * 1024 * 1024
+_READ_SECONDS, _CHECK_SECONDS, _TRIAL_SECONDS = 10.0, 5.0, 10.0
+# The process has the cluster that a draft is tried on: 150,000 small pods took 242 MiB.
+DRAFT_MEMORY_MIB = 768
+# For all lists of a cluster.
+_CLUSTER_SECONDS = 120.0
+
+
+class Drafts:
+    """The checks of drafts of one replica, one at a time, in a process of their own."""
+
+    def __init__(
+        self,
+        replica: str,
+        process: CheckingProcess,
+        read: Callable[[], EnforcedPolicies],
+        objects: Callable[[], Mapping[str, bytes] | None],
+        cluster: Callable[[Needs], AsyncIterator[bytes]],
+    ) -> None:
+        """`read` and `objects` are as those of PolicyStates.
+
+        `cluster` gives the objects of the cluster in parts, as JSON. It raises EngineError.
+        """
+        self._read_policies = read
+        self._cluster = cluster
+        self._objects = objects
+        self._process = process
+        self._session = DraftSession(replica, secrets.token_urlsafe(32))
+        self._busy = False
+
+    @property
+    def session(self) -> DraftSession:
+        return self._session
+
+    async def check(self, request: web.Request) -> CheckedDraft:
+        """The diagnostics of the draft in a request. Raises HTTPException."""
+        draft = await self._read(request, DraftText)
+        with self._turn():
+            found = await self._run(_CHECK_SECONDS, trial.check_draft, self._beside(draft))
+            return CheckedDraft(found)
+
+    async def complete(self, request: web.Request) -> CompletedDraft:
+        """What can stand at the place in a request. Raises HTTPException."""
+        point = await self._read(request, Point)
+        with self._turn():
+            beside = self._beside(point)
+            return await self._run(_CHECK_SECONDS, trial.complete_draft, beside, point.offset)
+
+    async def describe(self, request: web.Request) -> DescribedName:
+        """What the name at the place in a request stands for. Raises HTTPException."""
+        point = await self._read(request, Point)
+        with self._turn():
+            beside = self._beside(point)
+            return await self._run(_CHECK_SECONDS, trial.describe_name, beside, point.offset)
+
+    async def evaluate(self, request: web.Request) -> TriedDraft:
+        """What the draft in a request changes in a cluster. Raises HTTPException."""
+        draft = await self._read(request, Trial)
+        with self._turn():
+            begun = await self._run(_CHECK_SECONDS, trial.begin, self._beside(draft))
+            if isinstance(begun, TriedDraft):
+                return begun
+            await self._take_cluster(draft.cluster, begun)
+            found = await self._run(_TRIAL_SECONDS, trial.finish)
+            if isinstance(found, str):
+                raise web.HTTPBadRequest(text=f"{found}\n")
+            return found
+
+    async def _take_cluster(self, text: str | None, read: Needs) -> None:
+        """Gives the process a cluster, which is that of the server without a text."""
+        parts = self._cluster(read) if text is None else _one(text.encode())
+        try:
+            async with asyncio.timeout(_CLUSTER_SECONDS):
+                async for part in parts:
+                    if (wrong := await self._run(_CHECK_SECONDS, trial.take, part)) is not None:
+                        raise web.HTTPBadRequest(text=f"{wrong}\n")
+        except EngineError as error:
+            raise web.HTTPServiceUnavailable(text=f"{error}\n") from None
+        except TimeoutError:
+            text = f"the cluster could not be read in {_CLUSTER_SECONDS:g} s (paste a part of it)\n"
+            raise web.HTTPServiceUnavailable(text=text) from None
+
+    def _beside(self, draft: DraftText) -> trial.Draft:
+        """A draft with the policies in force."""
+        read, objects = self._read_policies(), self._objects() or {}
+        files = [
+            (file.source.name, file.source.text)
+            for file in read.validation.files
+            if not file.private and file.source.name not in objects
+        ]
+        return trial.Draft(draft.name, draft.text, files, dict(objects))
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """One draft at a time has the process."""
+        if self._busy:
+            raise web.HTTPTooManyRequests(text="the check of another draft has not ended\n")
+        self._busy = True
+        try:
+            yield
+        finally:
+            self._busy = False
+
+    async def _run(self, seconds: float, function: Callable[..., T], *args: object) -> T:
+        """The result of a function in the process, given the schema too."""
+        process = self._process
+        arguments = (*args, process.schema)
+        try:
+            return await asyncio.to_thread(lambda: process.run(seconds, function, *arguments))
+        except CheckStoppedError as error:
+            text = f"{error.message} ({error.hint})\n"
+            raise web.HTTPUnprocessableEntity(text=text) from None
+        except CheckFailedError:
+            text = "the check failed (report this, with the draft)\n"
+            raise web.HTTPUnprocessableEntity(text=text) from None
+
+    async def _read(self, request: web.Request, kind: type[T]) -> T:
+        """The body of a request with the token."""
+        given = request.headers.get(TOKEN_HEADER, "").encode("utf-8", "surrogateescape")
+        if not hmac.compare_digest(given, self._session.token.encode()):
+            text = f"the header `{TOKEN_HEADER}` has not the token of this start\n"
+            raise web.HTTPUnauthorized(text=text)
+        if request.headers.get("Content-Encoding", "identity") != "identity":
+            raise web.HTTPUnsupportedMediaType(text="the body is compressed\n")
+        try:
+            async with asyncio.timeout(_READ_SECONDS):
+                body = await request.read()
+        except TimeoutError:
+            raise web.HTTPBadRequest(text="the body did not come in time\n") from None
+        try:
+            return msgspec.json.decode(body, type=kind)
+        except msgspec.MsgspecError as error:
+            raise web.HTTPBadRequest(text=f"the body is no draft: {error}\n") from None
+
+
+async def _one(part: bytes) -> AsyncIterator[bytes]:
+    yield part

@@ -1,0 +1,155 @@
+"""Explainer: answers why a pod would be placed as it would be now, on the event loop that decides.
+
+It works in portions of a few milliseconds, and rests longer between them, so that decisions do not
+wait. It asks the engine, offers nothing and records nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+from aiohttp import web
+
+from engine.cache.cluster_copy import NamedPod
+from engine.decision.journal import DecisionRecord, Journal
+from engine.enforced import EnforcedPolicies
+from engine.engine import Engine
+from engine.errors import (
+    BadObjectError,
+    DeadlineExceededError,
+    EngineError,
+    NotSyncedError,
+    UnknownNodeError,
+)
+from engine.explanation.analysis import Analysis, Analyst, PodQuestion
+from engine.explanation.decision_document import detail
+from engine.explanation.document import PodExplanation
+from engine.explanation.explanation import Asker, explain, undecided
+from engine.explanation.portions import Work
+from engine.explanation.value_text import Values
+from grammar.meaning.schema import Schema
+from grammar.messages.texts import shown
+from grammar.values.time import Timestamp
+
+T = TypeVar("T")
+# Explanations that wait for their turn, and the seconds of one.
+_MOST_WAITING, _MOST_SECONDS = 4, 20.0
+# The rest after each portion.
+_REST_SECONDS = 0.005
+
+
+class Pods(Protocol):
+    """Where the whole JSON of pods is: a replica keeps only a part of it."""
+
+    async def pod(self, namespace: str, name: str) -> bytes | None:
+        """The JSON of a pod, None if there is none. Raises EngineError and ClusterFileError."""
+        ...
+
+
+class Explainer:
+    """The explanations of one replica. `enforced` gives what is in force at this time."""
+
+    def __init__(
+        self,
+        replica: str,
+        engine: Engine,
+        journal: Journal,
+        pods: Pods,
+        schema: Schema,
+        enforced: Callable[[], EnforcedPolicies],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._replica = replica
+        self._engine = engine
+        self._journal = journal
+        self._pods = pods
+        self._schema = schema
+        self._values = Values(schema)
+        self._enforced = enforced
+        self._clock = clock
+        self._analyst: Analyst | None = None
+        self._one = asyncio.Lock()
+        self._waiting = 0
+
+    async def explain(
+        self, namespace: str, name: str, node: str | None
+    ) -> Callable[[], PodExplanation]:
+        """What makes the answer, in a thread. Raises HTTPException."""
+        if self._waiting >= _MOST_WAITING:
+            raise web.HTTPTooManyRequests(text="several explanations have not ended\n")
+        self._waiting += 1
+        try:
+            async with asyncio.timeout(_MOST_SECONDS), self._one:
+                return await self._explained(namespace, name, node)
+        except TimeoutError:
+            text = f"the explanation takes longer than {_MOST_SECONDS:.0f} s\n"
+            raise web.HTTPServiceUnavailable(text=text) from None
+        except (DeadlineExceededError, NotSyncedError) as error:
+            raise web.HTTPServiceUnavailable(text=f"{error}\n") from None
+        except BadObjectError as error:
+            raise web.HTTPConflict(text=f"{error}\n") from None
+        finally:
+            self._waiting -= 1
+
+    async def _explained(
+        self, namespace: str, name: str, node: str | None
+    ) -> Callable[[], PodExplanation]:
+        pod = await self._pod(namespace, name)
+        # What is enforced may change while this works; the texts are those of its beginning.
+        analyst, at = self._analyst_now(), Timestamp.now()
+        found: Analysis | str
+        try:
+            found = await self._done(analyst.work(PodQuestion(pod, node)))
+        except UnknownNodeError as error:
+            raise web.HTTPNotFound(text=f"{error}\n") from None
+        except (BadObjectError, DeadlineExceededError, NotSyncedError):
+            raise
+        except EngineError as error:
+            found = str(error)
+        record, generation = self._journal.find(namespace, name), self._journal.generation
+        asker = self._asker(record, generation)
+        if isinstance(found, str):
+            problem = found
+            return lambda: undecided(pod, at, analyst.policies, problem, asker())
+        analysis = found
+        return lambda: explain(analysis, self._values, asker())
+
+    def _asker(self, record: DecisionRecord | None, generation: int) -> Callable[[], Asker]:
+        """What makes the rest of a question, which can take long."""
+
+        def made() -> Asker:
+            then = None if record is None else detail(self._replica, record, generation)
+            return Asker(self._replica, is_live=True, then=then)
+
+        return made
+
+    async def _pod(self, namespace: str, name: str) -> NamedPod:
+        """The pod as kube-scheduler would send it."""
+        try:
+            body = await self._pods.pod(namespace, name)
+        except EngineError as error:
+            raise web.HTTPServiceUnavailable(text=f"{error}\n") from None
+        if body is None:
+            raise web.HTTPNotFound(
+                text=f"there is no pod `{shown(name)}` in `{shown(namespace)}`\n"
+            )
+        return NamedPod.of(body)
+
+    async def _done(self, work: Work[T]) -> T:
+        """The result of work that is done in portions, with a rest after each."""
+        while True:
+            try:
+                next(work)
+            except StopIteration as end:
+                found: T = end.value
+                return found
+            await asyncio.sleep(_REST_SECONDS)
+
+    def _analyst_now(self) -> Analyst:
+        enforced = self._enforced()
+        if self._analyst is None or self._analyst.policies is not enforced:
+            self._analyst = Analyst(self._engine, enforced, self._schema, self._clock)
+        return self._analyst

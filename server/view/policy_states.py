@@ -1,0 +1,223 @@
+"""Policy states: what a replica knows of its policies, and the numbers of their pods over time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from engine.decision.journal import Journal
+from engine.enforced import EnforcedPolicies
+from engine.engine import Engine
+from engine.objects.peer import Peer
+from engine.program.program import Program
+from grammar.messages.diagnostics import Diagnostic
+from grammar.values.time import SECOND, Timestamp
+from policies.resource import ClusterSpec, Manifest, PolicyStatus
+from policies.sugar import matches
+from policies.validation import CheckedFile, identity
+from server.answers.view_answers import (
+    PodNumbers,
+    PolicyDetail,
+    PolicyList,
+    PolicySummary,
+    Sample,
+    State,
+    problems,
+)
+
+_LOOK_SECONDS = 15.0
+# The numbers that are kept of a policy: only those that differ from the ones before.
+_MOST_SAMPLES = 120
+# The objects between two turns of the event loop, and the pods in flight that are looked at.
+_TURN, _MOST_IN_FLIGHT = 50, 1000
+_NO_NUMBERS = PodNumbers(None, None, None, None, None)
+
+
+class _StatusObject(msgspec.Struct):
+    status: PolicyStatus = PolicyStatus()
+
+
+@dataclass(frozen=True, slots=True)
+class _Now:
+    """What the event loop knows of the policies; answers are made of it in a thread.
+
+    `objects` are by name.
+    """
+
+    at: str
+    read: EnforcedPolicies
+    programs: Mapping[str, Program]
+    expensive: frozenset[str]
+    overruled: Mapping[str, Sequence[str]]
+    objects: Mapping[str, bytes]
+    in_flight: Sequence[Peer]
+
+    def numbers(self, name: str) -> PodNumbers:
+        """The numbers of an object; none of a file."""
+        checked, raw = self.read.objects.get(name), self.objects.get(name)
+        if raw is None:
+            return _NO_NUMBERS
+        try:
+            status = msgspec.json.decode(raw, type=_StatusObject).status
+        except msgspec.MsgspecError:
+            status = PolicyStatus()
+        flying = None
+        if checked is not None and checked.manifest is not None:
+            flying = sum(_selects(checked.manifest, pod) for pod in self.in_flight)
+        return PodNumbers(
+            status.matchedPods, status.placedPods, status.targetPods, status.violations, flying
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _KnownPolicy:
+    """A policy, or a file without one that can be read, with its file and what is wrong."""
+
+    summary: PolicySummary
+    file: CheckedFile
+    found: Sequence[Diagnostic]
+
+
+class PolicyStates:
+    """The policies of one replica. `objects` gives the JSON of policy objects by name."""
+
+    def __init__(
+        self,
+        replica: str,
+        engine: Engine,
+        journal: Journal,
+        read: Callable[[], EnforcedPolicies],
+        objects: Callable[[], Mapping[str, bytes] | None],
+        now: Callable[[], Timestamp] = Timestamp.now,
+    ) -> None:
+        self._replica = replica
+        self._engine = engine
+        self._journal = journal
+        self._read = read
+        self._objects = objects
+        self._now = now
+        self._history: dict[str, deque[Sample]] = {}
+
+    async def follow(self) -> None:
+        """Keeps the numbers of pods, until it is cancelled."""
+        while True:
+            await self.look()
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    async def look(self) -> None:
+        """Adds the numbers of now to the history of each object, if they are others."""
+        now = self._gathered()
+        for number, name in enumerate(now.objects):
+            if number % _TURN == _TURN - 1:
+                await asyncio.sleep(0)
+            pods = now.numbers(name)
+            kept = self._history.setdefault(name, deque(maxlen=_MOST_SAMPLES))
+            if not kept or kept[-1].pods != pods:
+                kept.append(Sample(now.at, pods))
+        self._history = {n: kept for n, kept in self._history.items() if n in now.objects}
+
+    def listing(self) -> Callable[[], PolicyList]:
+        """What makes the list, in a thread."""
+        now = self._gathered()
+
+        def make() -> PolicyList:
+            found = (known.summary for known in _every(now))
+            ordered = sorted(found, key=lambda each: (each.address, each.origin))
+            return PolicyList(self._replica, now.at, ordered)
+
+        return make
+
+    def detail(self, address: str) -> Callable[[], PolicyDetail] | None:
+        """What makes the answer about one policy, in a thread; None if there is no such policy."""
+        now = self._gathered()
+        known = next((each for each in _every(now, address)), None)
+        if known is None:
+            return None
+        history = tuple(self._history.get(known.summary.origin, ()))
+        return lambda: PolicyDetail(
+            **msgspec.structs.asdict(known.summary),
+            replica=self._replica,
+            text=known.file.source.text,
+            diagnostics=problems(known.found, known.file.source),
+            history=history,
+        )
+
+    def _gathered(self) -> _Now:
+        flying = (known.pod for known, _ in self._engine.in_flight.first(_MOST_IN_FLIGHT))
+        return _Now(
+            str(Timestamp(self._now().nanos // SECOND * SECOND)),
+            self._read(),
+            {program.address: program for program in self._engine.registry.programs},
+            self._engine.expensive,
+            _overruled(self._journal),
+            self._objects() or {},
+            [pod for pod in flying if pod is not None],
+        )
+
+
+def _overruled(journal: Journal) -> Mapping[str, Sequence[str]]:
+    """By policy, which others governed pods that it selects too."""
+    found: dict[str, set[str]] = {}
+    for record in journal:
+        if (governing := record.policies.governing) is not None:
+            for other in record.policies.gave_way:
+                found.setdefault(other, set()).add(governing)
+    return {other: sorted(winners) for other, winners in found.items()}
+
+
+def _selects(manifest: Manifest, pod: Peer) -> bool:
+    """Whether an object may concern a pod; its `namespaceSelector` is not looked at."""
+    is_cluster = isinstance(manifest.spec, ClusterSpec)
+    is_inside = is_cluster or pod.namespace == manifest.metadata.namespace
+    return is_inside and matches(manifest.spec.podSelector, pod.labels)
+
+
+def _every(now: _Now, address: str | None = None) -> Iterator[_KnownPolicy]:
+    """Each policy, or those of one address, in the order of the files."""
+    states: dict[object, State] = {
+        identity(each.checked.policy): "last valid version in force" if each.stale else "in force"
+        for each in now.read.in_force.active
+    }
+    for file in now.read.validation.files:
+        if file.private:
+            continue
+        if not file.policies and file.unread and address in (None, file.source.name):
+            name = file.source.name
+            yield _known(now, file, name, None, "not in force", file.unread)
+        for checked in file.policies:
+            policy = checked.policy
+            if address in (None, policy.address):
+                state = states.get(identity(policy), "not in force")
+                found = (*file.unread, *checked.diagnostics)
+                yield _known(now, file, policy.address, policy.namespace, state, found)
+
+
+def _known(
+    now: _Now,
+    file: CheckedFile,
+    address: str,
+    namespace: str | None,
+    state: State,
+    found: Sequence[Diagnostic],
+) -> _KnownPolicy:
+    program = now.programs.get(address) if state != "not in force" else None
+    errors = sum(each.severity == "error" for each in found)
+    summary = PolicySummary(
+        address=address,
+        namespace=namespace,
+        origin=file.source.name,
+        state=state,
+        mode=None if program is None else "audit" if program.audit else "enforce",
+        weight=None if program is None else program.weight,
+        digest=None if program is None else program.digest,
+        expensive=address in now.expensive,
+        errors=errors,
+        warnings=len(found) - errors,
+        overruledBy=now.overruled.get(address, ()),
+        pods=now.numbers(file.source.name),
+    )
+    return _KnownPolicy(summary, file, found)

@@ -1,0 +1,220 @@
+"""Trial: a draft beside the policies in force, on a cluster that comes in parts.
+
+It runs in the process for drafts: `begin`, `take` for each part, and `finish`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from engine.cache.cluster_copy import ClusterCopy, NamedPod
+from engine.cache.cluster_file import (
+    ClusterFileError,
+    ClusterFileReader,
+    ClusterObjects,
+    bodies,
+    cache_of,
+)
+from engine.cache.informers import Needs
+from engine.enforced import EnforcedPolicies, enforced, needs_of
+from engine.engine import Engine
+from engine.errors import EngineError
+from engine.explanation.difference import PodAnswer, answer_of
+from engine.explanation.inspection import Inspection
+from engine.objects.codec import ObjectCodec
+from engine.objects.peer import key_of
+from engine.offline import offline_engine
+from grammar.checks.cluster_costs import UNKNOWN_SIZE
+from grammar.meaning.schema import Schema
+from grammar.tree.source import Source
+from policies.admission import StoredObject, check_stored
+from policies.documents import DocumentError, as_json
+from policies.editor.completion import NoSamples
+from policies.editor.document import EditedDocument, complete, document
+from policies.editor.meaning import meaning
+from policies.validation import Validation, Validator
+from server.answers.view_answers import (
+    ChangedPod,
+    CompletedDraft,
+    DescribedName,
+    Problem,
+    TriedDraft,
+    problems,
+)
+
+# The seconds after which no further pod is asked about, and the names in an answer.
+_SECONDS, _MOST_NAMES = 3.0, 20
+_FILE = Path("cluster")
+# The bytes of placed pods that can be asked about; other placed pods only count.
+_MOST_BYTES = 64 * 1024 * 1024
+_LOST = "the process for drafts has begun anew in the middle (try again)"
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A text of policies, with what is in force beside it.
+
+    `files` are the policy files by name and text, `objects` the policy objects by name and JSON.
+    """
+
+    name: str
+    text: str
+    files: Sequence[tuple[str, str]]
+    objects: Mapping[str, bytes]
+
+
+@dataclass(slots=True)
+class _Trial:
+    """A draft without errors, the policies without it and with it, and the cluster so far."""
+
+    told: Sequence[Problem]
+    policies: Sequence[EnforcedPolicies]
+    codec: ObjectCodec
+    reader: ClusterFileReader
+    objects: ClusterObjects = field(default_factory=ClusterObjects)
+    pods: dict[str, bytes] = field(default_factory=dict)
+    bytes_of_placed: int = 0
+
+
+@dataclass(slots=True)
+class _Kept:
+    """What the process keeps between two jobs: it has one trial at a time."""
+
+    trial: _Trial | None = None
+
+
+_kept = _Kept()
+
+
+def check_draft(draft: Draft, schema: Schema) -> Sequence[Problem]:
+    """What is wrong with a draft."""
+    return _checked(draft, schema)[0]
+
+
+def complete_draft(draft: Draft, offset: int, schema: Schema) -> CompletedDraft:
+    """What can stand at a place of a draft."""
+    text = _document(draft, schema)
+    return CompletedDraft(complete(text, min(offset, len(draft.text)), NoSamples()))
+
+
+def describe_name(draft: Draft, offset: int, schema: Schema) -> DescribedName:
+    """What the name at a place of a draft stands for."""
+    found = meaning(_document(draft, schema), min(offset, len(draft.text)), NoSamples())
+    if found is None:
+        return DescribedName(None, ())
+    return DescribedName(found.heading, found.about)
+
+
+def begin(draft: Draft, schema: Schema) -> TriedDraft | Needs:
+    """Begins a trial: what its policies read of a cluster, or the errors of the draft."""
+    told, sources, stored, after = _checked(draft, schema)
+    if any(each.severity == "error" for each in told):
+        return TriedDraft(told, 0, 0, 0, ())
+    before = Validator(schema).validate(sources, [each.checked.file for each in stored.values()])
+    policies = enforced(before, stored), enforced(after, stored)
+    read = needs_of(checked for each in policies for checked in each.policies)
+    codec = ObjectCodec(schema, read.annotations)
+    _kept.trial = _Trial(told, policies, codec, ClusterFileReader(codec))
+    return read
+
+
+def take(text: bytes, _schema: Schema) -> str | None:
+    """Takes a part of the cluster, in JSON or YAML; what it says is why it cannot be read."""
+    if (trial := _kept.trial) is None:
+        return _LOST
+    try:
+        for document in as_json(text, is_yaml=False):
+            first = len(trial.objects.pods)
+            trial.reader.add(trial.objects, _FILE, document)
+            placed = {key_of(pod) for pod in trial.objects.pods[first:] if pod.nodeName}
+            for key, body in bodies([document], "Pod").items():
+                # Bytes of their own: a Raw would keep the whole text.
+                own = bytes(body)
+                if key not in placed or trial.bytes_of_placed + len(own) <= _MOST_BYTES:
+                    trial.pods[key] = own
+                    trial.bytes_of_placed += len(own) if key in placed else 0
+    except (ClusterFileError, DocumentError, msgspec.MsgspecError) as error:
+        return str(error)
+    return None
+
+
+def finish(_schema: Schema) -> TriedDraft | str:
+    """What changes with the draft, or why it cannot be told. The cluster is given back."""
+    trial, _kept.trial = _kept.trial, None
+    if trial is None:
+        return _LOST
+    if not trial.objects.nodes:
+        return "the cluster has no nodes"
+    cluster = ClusterCopy(cache_of(trial.objects))
+    engines = [offline_engine(each.registry, cluster, trial.codec) for each in trial.policies]
+    return _tried(trial.told, engines, cluster, trial.pods)
+
+
+def _checked(
+    draft: Draft, schema: Schema
+) -> tuple[Sequence[Problem], Sequence[Source], Mapping[str, StoredObject], Validation]:
+    """What is wrong with a draft, what is beside it, and all of it together."""
+    sources = [Source(*file) for file in draft.files]
+    stored = {n: check_stored(n, raw, schema, UNKNOWN_SIZE) for n, raw in draft.objects.items()}
+    own = Source(draft.name, draft.text)
+    # The first policy of a name counts, so those of the draft come first.
+    files = [each.checked.file for each in stored.values()]
+    after = Validator(schema).validate([own, *sources], files)
+    found = next(each for each in after.files if each.source is own)
+    return problems(found.diagnostics, own), sources, stored, after
+
+
+def _document(draft: Draft, schema: Schema) -> EditedDocument:
+    _, _, _, validation = _checked(draft, schema)
+    found = document(draft.name, validation, schema)
+    assert found is not None, "the draft is among the files"
+    return found
+
+
+def _tried(
+    told: Sequence[Problem],
+    engines: Sequence[Engine],
+    cluster: ClusterCopy,
+    pods: Mapping[str, bytes],
+) -> TriedDraft:
+    """Asks about pods without a node first, until the time is over."""
+    names = sorted(cluster.snapshot().table.rows)
+    known = {key: pod for key in pods if (pod := cluster.pods.pod(key)) is not None}
+    order = sorted(known, key=lambda key: (bool(known[key].nodeName), key))
+    ends, asked = time.monotonic() + _SECONDS, 0
+    changed: list[ChangedPod] = []
+    for key in order:
+        if time.monotonic() >= ends:
+            break
+        asked += 1
+        asking = NamedPod.of(pods[key])
+        with cluster.asking(asking):
+            before, after = (_answer(engine, asking.body, names) for engine in engines)
+        if before != after:
+            changed.append(_change(key, before, after))
+    return TriedDraft(told, len(names), len(cluster.snapshot().pods()), asked, changed)
+
+
+def _answer(engine: Engine, body: bytes, names: Sequence[str]) -> PodAnswer:
+    try:
+        return answer_of(Inspection.of(engine, body), names)
+    except EngineError as error:
+        return PodAnswer(error=str(error))
+
+
+def _change(key: str, before: PodAnswer, after: PodAnswer) -> ChangedPod:
+    return ChangedPod(
+        key,
+        len(before.passing),
+        len(after.passing),
+        sorted(after.passing - before.passing)[:_MOST_NAMES],
+        sorted(before.passing - after.passing)[:_MOST_NAMES],
+        before.best,
+        after.best,
+        after.error,
+    )

@@ -1,0 +1,188 @@
+// Why: one pod: what would be decided now and why, one node in full, and the last decision beside it.
+import { html } from "./vendor/preact-htm.js";
+import {
+  API, Badge, Bar, Empty, Names, Problem, Waiting, clock, count, encodedPath, podAddress, policyAddress,
+  sentence, useAnswer,
+} from "./parts.js";
+
+export function Why({ namespace, name, node }) {
+  const path = encodedPath([namespace, name]);
+  // The node is asked for by itself, so that the rest stays while another node is chosen.
+  const now = useAnswer(`${API}/explain/${path}`);
+  const one = useAnswer(node ? `${API}/explain/${path}?node=${encodeURIComponent(node)}` : null);
+  const then = useAnswer(now.error ? `${API}/decisions/${path}` : null);
+  const pod = `${namespace}/${name}`;
+  const head = html`<nav class="back" aria-label="Back"><a href="#/decisions">All decisions</a></nav>
+    <h1>${pod}</h1>`;
+  if (!now.data && !now.error) return html`${head}<${Waiting} />`;
+  if (now.error && !then.data && !then.error) return html`${head}<${Waiting} />`;
+  if (now.error && then.error) return html`${head}<${Empty} title=${sentence(now.error)}>
+    ${sentence(then.error)} Check the name of the pod, or ask another replica with
+    <code>kubectl placet ui --replica NAME</code>.<//>`;
+  if (now.error) return html`${head}
+    ${now.status === 404 ? html`<p class="quiet">${sentence(now.error)} So only its last decision is shown.</p>`
+      : html`<${Problem} ...${now} />`}
+    <${Then} then=${then.data} />`;
+  return html`${head}<${Now} pod=${pod} found=${now.data} chosen=${node} one=${one} />`;
+}
+
+function Now({ pod, found, chosen, one }) {
+  const link = (name) => podAddress(pod, name);
+  return html`
+    ${found.cause && found.cause.kind !== "placed" && html`<p class="cause"><strong>${sentence(found.cause.text)}</strong>
+      ${found.cause.hint && html` ${sentence(found.cause.hint)}`}</p>`}
+    ${found.problem && html`<p class="wrong">kube-scheduler gets an error and retries: ${sentence(found.problem)}</p>`}
+    <p class="answer">${answerInWords(found)}</p>
+    <p class="quiet">${found.on ? html`The pod runs on <a href=${link(found.on)}>${found.on}</a>. ` : "The pod has no node. "}
+      Asked at ${clock(found.at)} of replica ${found.replica}.</p>
+    <${Concerned} found=${found} />
+    ${found.notInForce.length > 0 && html`<${NotInForce} policies=${found.notInForce} />`}
+    ${chosen && html`<section class="node" aria-label=${`Node ${chosen}`}>
+      <h2>Node ${chosen} <a class="close" href=${podAddress(pod)}>close</a></h2>
+      ${one.error ? html`<${Problem} ...${one} />` : one.data && one.data.node
+        ? html`<${OneNode} node=${one.data.node} />` : html`<${Waiting} />`}</section>`}
+    <section><h2>Nodes by reason</h2>
+      ${found.nodes === 0 && html`<${Empty} title="This replica knows no node">
+        See its informers in <a href="#/health">Health</a>.<//>`}
+      ${found.groups.map((group, index) => html`<${Group} key=${index} group=${group} nodes=${found.nodes} link=${link} />`)}
+    </section>
+    ${found.nearest.length > 0 && html`<section><h2>Nearest misses</h2>
+      <p class="quiet">Few clauses reject these nodes.</p>
+      <div class="scroll" tabindex="0" role="region" aria-label="Nearest misses"><table><thead><tr><th scope="col">Node</th><th scope="col">Why</th></tr></thead>
+      <tbody>${found.nearest.map((miss) => html`<tr key=${miss.node}><td><a href=${link(miss.node)}>${miss.node}</a></td>
+        <td>${miss.rejectedBy.map((each) => html`<div>${each.text}
+          ${each.detail && html`<div class="quiet lines">${each.detail}</div>`}</div>`)}</td></tr>`)}</tbody></table></div></section>`}
+    ${found.relaxations.length > 0 && html`<${Relaxations} relaxations=${found.relaxations} />`}
+    ${found.clauses.length > 0 && html`<${Clauses} clauses=${found.clauses} nodes=${found.nodes} />`}
+    ${found.scores && found.scores.length > 0 && html`<section><h2>Scores</h2>
+      <ul class="scores">${found.scores.slice(0, 50).map(({ node, score }) => html`<li key=${node}>
+        <a href=${link(node)}>${node}</a><${Bar} part=${score} whole=${10} />
+        <span class="number">${score} of 10</span></li>`)}</ul>
+      ${found.scores.length > 50 && html`<p class="quiet">${count(found.scores.length - 50, "node")} more, with lower scores.</p>`}
+    </section>`}
+    <section><h2>Then and now</h2>
+      ${found.then ? html`<${ThenAndNow} found=${found} />`
+        : html`<p class="quiet">This replica keeps no decision about the pod.</p>`}</section>
+    <p class="caveat">${found.caveat}.</p>`;
+}
+
+// The sentence first: how many nodes pass, what rejects the others, and the best node.
+function answerInWords({ nodes, passing, groups, scores }) {
+  const rejected = groups.filter((group) => group.rejectedBy.length);
+  const by = rejected.slice(0, 2).map((group) =>
+    `${group.nodes.toLocaleString("en")} by ${group.rejectedBy.map((each) => `${each.policy}: ${each.clause}`).join(" and ")}`);
+  const others = rejected.slice(2).reduce((sum, group) => sum + group.nodes, 0);
+  if (others) by.push(`${others.toLocaleString("en")} for other reasons`);
+  const best = scores && scores.length
+    ? ` The best is ${scores[0].node} with ${count(scores[0].score, "point")} of 10.` : "";
+  const rest = by.length ? ` Rejected: ${by.join(", ")}.` : "";
+  return html`<strong>${passing.toLocaleString("en")} of ${count(nodes, "node")} ${passing === 1 ? "passes" : "pass"}.</strong>${rest}${best}`;
+}
+
+const APPLIES = { governs: "good", "as a guardrail": "good", "in audit": "part", "gives way": "plain", "rejects all": "bad", no: "plain" };
+
+const Concerned = ({ found }) => html`<section><h2>Policies</h2>
+  ${found.exempt && html`<p class="quiet">${sentence(found.exempt)} No policy applies to the pod.</p>`}
+  ${!found.policies.length && html`<p class="quiet">No policy concerns this pod.</p>`}
+  ${found.toldToOthers.map((line) => html`<p class="quiet">${line}</p>`)}
+  <ul class="lines">${found.policies.map(({ address, applies, because }) => html`<li key=${address}>
+    <a href=${policyAddress(address)}>${address}</a>
+    <${Badge} kind=${APPLIES[applies] || "plain"}>${applies === "no" ? "does not apply" : applies}<//>
+    <span>${because}</span></li>`)}</ul></section>`;
+
+const NotInForce = ({ policies }) => html`<section><h2>Not in force as written</h2>
+  <ul class="lines">${policies.map((each) => html`<li key=${each.policy}><a href=${policyAddress(each.policy)}>${each.policy}</a>
+    <span>${each.instead}: ${each.because}</span></li>`)}</ul></section>`;
+
+const Relaxations = ({ relaxations }) => html`<section><h2>Smallest relaxations</h2>
+  <ul class="lines">${relaxations.slice(0, 3).map((each) => html`<li>
+    <span>Without ${each.without.map((clause) => `${clause.policy}: ${clause.clause}`).join(" and ")},
+    ${count(each.gained, "more node")} would pass.</span></li>`)}</ul></section>`;
+
+function Group({ group, nodes, link }) {
+  const passes = !group.rejectedBy.length;
+  return html`<details class="group" open=${passes || group.nodes <= 3}>
+    <summary><span class="number">${group.nodes.toLocaleString("en")}</span>
+      <${Bar} part=${group.nodes} whole=${nodes} kind=${passes ? "good" : "bad"} />
+      <span class="reasons">${passes ? group.heldBack || "pass" : group.rejectedBy.map((each) => html`<span>${each.text}</span>`)}</span></summary>
+    <${Names} names=${group.names} link=${link} /></details>`;
+}
+
+const Clauses = ({ clauses, nodes }) => html`<section><h2>Clauses</h2>
+  <div class="scroll" tabindex="0" role="region" aria-label="Clauses"><table><thead><tr><th scope="col">Clause</th><th scope="col" class="right">Rejects</th>
+    <th scope="col" class="right">Rejects alone</th><th scope="col" class="right">Errors</th></tr></thead>
+  <tbody>${clauses.map((each) => html`<tr key=${`${each.policy} ${each.clause}`}>
+    <td>${each.policy}: ${each.clause}<${Bar} part=${each.fails} whole=${nodes} kind="bad" /></td>
+    <td class="right">${each.fails}</td><td class="right">${each.failsOnlyThis}</td>
+    <td class="right">${each.errors || ""}</td></tr>`)}</tbody></table></div></section>`;
+
+// ---- one node
+
+const OneNode = ({ node }) => html`
+  <p class="answer"><${Badge} kind=${node.passes ? "good" : "bad"}>${node.passes ? "passes" : "rejected"}<//>
+    ${node.score !== null && html` Score ${node.score} of 10`}</p>
+  ${node.clauses.map((each) => html`<details class="clause" open=${!each.holds}>
+    <summary><${Badge} kind=${each.holds ? "good" : "bad"}>${each.holds ? "holds" : "rejects"}<//>
+      <span>${each.policy}: ${each.clause}</span></summary>
+    ${each.detail && html`<p>${sentence(each.detail)}</p>`}
+    ${(each.expressions || []).map((part) => html`<${Values} values=${part.values} />`)}
+    ${each.counts && html`<${Counts} counts=${each.counts} />`}</details>`)}
+  ${node.terms.length > 0 && html`<${Terms} terms=${node.terms} />`}`;
+
+const Values = ({ values }) => values && values.length > 0 && html`<ul class="values">${values.map((each) => html`
+  <li data-depth=${Math.min(each.depth, 6)}><code>${each.expression}</code>
+    ${each.error ? html`<span class="wrong">${each.error}</span>` : html`<code class="value">${each.value}</code>`}</li>`)}</ul>`;
+
+const Counts = ({ counts }) => html`<p>${sentence(counts.text)}</p>
+  ${[["Counted here", counts.pods], ["Counted in the emptiest domain", counts.emptiestDomain || []]].map(([title, pods]) =>
+    pods.length > 0 && html`<p class="quiet">${title}: ${pods.map((pod, index) => html`${index ? ", " : ""}<a
+      href=${podAddress(pod.name)}>${pod.name}</a> (${pod.presence})`)}</p>`)}`;
+
+// Each part of the bar is what one clause adds; together they are the score before it is rounded.
+function Terms({ terms }) {
+  let at = 0;
+  const sum = terms.reduce((total, each) => total + each.adds, 0);
+  const parts = terms.map((each) => {
+    const part = { x: 10 * at, width: 10 * Math.max(0, each.adds) };
+    at += Math.max(0, each.adds);
+    return part;
+  });
+  return html`<h3>Score</h3>
+    <svg class="bar terms" viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">
+      <rect class="all" width="100" height="8" />
+      ${parts.map(({ x, width }, index) => html`<rect class=${`term-${index % 4}`} x=${x} width=${width} height="8" />`)}</svg>
+    <div class="scroll" tabindex="0" role="region" aria-label="Score"><table><thead><tr><th scope="col">Clause</th><th scope="col" class="right">Points</th>
+      <th scope="col" class="right">Weight</th><th scope="col" class="right">Adds</th></tr></thead>
+    <tbody>${terms.map((each, index) => html`<tr><td><span class=${`key term-${index % 4}`}></span>${each.policy}: ${each.clause}
+        ${each.value && html`<${Values} values=${each.value.values} />`}</td>
+      <td class="right">${each.missing ? "no number" : short(each.points)}</td>
+      <td class="right">${short(each.weight)}</td><td class="right">${short(each.adds)}</td></tr>`)}
+      <tr class="sum"><td>Together</td><td></td><td></td><td class="right">${short(sum)}</td></tr></tbody></table></div>`;
+}
+
+const short = (number) => Number(number.toFixed(2)).toLocaleString("en");
+
+// ---- then
+
+const ThenAndNow = ({ found }) => html`<div class="sides">
+  <div><h3>Then, at ${clock(found.then.at)}</h3><${InShort} then=${found.then} /></div>
+  <div><h3>Now, at ${clock(found.at)}</h3>
+    <p>${found.passing} of ${count(found.nodes, "node")} ${found.passing === 1 ? "passes" : "pass"}</p></div></div>
+  ${found.changes.length ? html`<ul class="lines">${found.changes.map((each) => html`<li>
+      <${Badge} kind="part">${each.what}<//> <span>${each.text}</span></li>`)}</ul>`
+    : html`<p class="quiet">Nothing that the decision follows from has changed.</p>`}`;
+
+const InShort = ({ then }) => then.error ? html`<p class="wrong">${sentence(then.error)}</p>`
+  : html`<p>${then.passing} of ${count(then.offered, "node")} ${then.passing === 1 ? "passes" : "pass"}</p>`;
+
+// The last decision alone, for a pod that cannot be asked about now.
+function Then({ then }) {
+  const name = (node) => podAddress(then.pod, node);
+  return html`<h2>Then, at ${clock(then.at)}</h2>
+    <${InShort} then=${then} />
+    ${then.governing && html`<p><a href=${policyAddress(then.governing)}>${then.governing}</a> governed.</p>`}
+    ${(then.passed || []).length > 0 && html`<${Group} nodes=${then.offered} link=${name}
+      group=${{ rejectedBy: [], nodes: then.passed.length, names: then.passed }} />`}
+    ${then.reasons.map((each) => html`<${Group} nodes=${then.offered} link=${name}
+      group=${{ rejectedBy: [each], nodes: each.nodes, names: each.names }} />`)}`;
+}

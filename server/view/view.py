@@ -1,0 +1,364 @@
+"""View: what a replica shows of its decisions and its state, on a listener of its own.
+
+It listens on 127.0.0.1 and has no verbs. It reads the journal and the state of the server, checks
+drafts of policies, and changes nothing. Records are turned into JSON in a thread, one answer at a
+time, so that no decision waits for it; a follower that reads too slowly misses decisions, and is
+told how many. Pages of other sites get no answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from importlib.resources import files
+from itertools import islice
+from typing import Protocol
+from urllib.parse import urlsplit
+
+import msgspec
+from aiohttp import web
+from aiohttp.typedefs import Handler
+from cachetools import LRUCache
+
+from engine.decision.journal import DecisionRecord, Journal
+from engine.errors import EngineError
+from engine.explanation.decision_document import detail, listing, summary
+from grammar.messages.texts import shown
+from server.answers.view_answers import ReplicaStatus
+from server.view.api_description import API, MOST_LISTED, description
+from server.view.drafts import MOST_BYTES, Drafts
+from server.view.explaining import Explainer
+from server.view.policy_states import PolicyStates
+from server.view.z_pages import ZPages
+
+DEFAULT_PORT = 12346
+HOST = "127.0.0.1"
+# All clients are on this host, so half of these connections are allowed.
+MOST_CONNECTIONS = 32
+# The decisions of one listing, unless `limit` says otherwise; the journal has no more than these.
+_LISTED = 100
+# A stream looks at the journal this often, and sends at most so many decisions each time.
+_LOOK_SECONDS = 0.1
+_MOST_SENT = 100
+# A comment that keeps a connection open through proxies.
+_SILENT_SECONDS = 15.0
+_LOCAL = frozenset({HOST, "localhost", "::1"})
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "X-Content-Type-Options": "nosniff",
+}
+
+
+class Watched(Protocol):
+    """The cluster that a server watches."""
+
+    async def compare(self) -> Mapping[str, object]:
+        """The differences from the API server, as JSON. Raises EngineError."""
+        ...
+
+
+class View:
+    """The handlers of the view. `status` is called on the event loop and must be quick.
+
+    `watched` is None without a watched cluster. `ends` says whether the server is shutting down.
+    """
+
+    def __init__(
+        self,
+        replica: str,
+        journal: Journal,
+        status: Callable[[], ReplicaStatus],
+        watched: Watched | None,
+        explainer: Explainer,
+        policies: PolicyStates,
+        drafts: Drafts,
+        ends: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._replica = replica
+        self._journal = journal
+        self._status = status
+        self._watched = watched
+        self._explainer = explainer
+        self._policies = policies
+        self._drafts = drafts
+        self._ends = ends
+        # One answer at a time is turned into JSON, whoever asks.
+        self._formatting = asyncio.Lock()
+        self._comparing = asyncio.Lock()
+        # The last events of decisions, by their numbers.
+        self._made: LRUCache[int, bytes] = LRUCache(4 * _MOST_SENT)
+
+    def routes(self) -> Sequence[web.RouteDef]:
+        return [
+            web.get(f"{API}/decisions", self.decisions),
+            web.get(f"{API}/decisions/stream", self.stream),
+            web.get(f"{API}/decisions/{{namespace}}/{{name}}", self.decision),
+            web.get(f"{API}/explain/{{namespace}}/{{name}}", self.explain),
+            web.get(f"{API}/policies", self.policies),
+            web.get(f"{API}/policies/{{name}}", self.policy),
+            web.get(f"{API}/policies/{{namespace}}/{{name}}", self.policy),
+            web.get(f"{API}/session", self.session),
+            web.post(f"{API}/check", self.check),
+            web.post(f"{API}/complete", self.complete),
+            web.post(f"{API}/describe", self.describe),
+            web.post(f"{API}/evaluate", self.evaluate),
+            web.get(f"{API}/status", self.status),
+            web.get(f"{API}/cache/compare", self.compare),
+            web.get(f"{API}/openapi.json", self.description),
+        ]
+
+    async def decisions(self, request: web.Request) -> web.Response:
+        """The last decisions; `limit` and `namespace` restrict them."""
+        text, namespace = request.query.get("limit", str(_LISTED)), request.query.get("namespace")
+        if not text.isdecimal() or not text.isascii() or not 1 <= int(text[:9]) <= MOST_LISTED:
+            raise web.HTTPBadRequest(text=f"limit is a number from 1 to {MOST_LISTED}\n")
+        records = (r for r in self._journal if namespace is None or r.namespace == namespace)
+        found = list(islice(records, int(text) + 1))
+        shown, more = found[: int(text)], len(found) > int(text)
+        return await self._json(lambda: listing(self._replica, shown, more=more))
+
+    async def decision(self, request: web.Request) -> web.Response:
+        """The last decision about one pod."""
+        namespace, name = request.match_info["namespace"], request.match_info["name"]
+        record = self._journal.find(namespace, name)
+        if record is None:
+            text = f"there is no recent decision about {namespace}/{name}\n"
+            raise web.HTTPNotFound(text=text)
+        generation = self._journal.generation
+        return await self._json(lambda: detail(self._replica, record, generation))
+
+    async def explain(self, request: web.Request) -> web.Response:
+        """What would be decided about a pod now; with `node` also what is said of that node."""
+        namespace, name = request.match_info["namespace"], request.match_info["name"]
+        answer = await self._explainer.explain(namespace, name, request.query.get("node"))
+        return await self._json(answer)
+
+    async def policies(self, _request: web.Request) -> web.Response:
+        """The policies and their state."""
+        return await self._json(self._policies.listing())
+
+    async def policy(self, request: web.Request) -> web.Response:
+        """One policy: its text, what is wrong with it, and the numbers of its pods over time."""
+        namespace, name = request.match_info.get("namespace"), request.match_info["name"]
+        address = name if namespace is None else f"{namespace}/{name}"
+        answer = self._policies.detail(address)
+        if answer is None:
+            raise web.HTTPNotFound(text=f"there is no policy `{shown(address)}`\n")
+        return await self._json(answer)
+
+    async def session(self, _request: web.Request) -> web.Response:
+        """The token for drafts, which pages of other sites cannot read."""
+        return await self._json(lambda: self._drafts.session)
+
+    async def check(self, request: web.Request) -> web.Response:
+        """The diagnostics of a draft."""
+        found = await self._drafts.check(request)
+        return await self._json(lambda: found)
+
+    async def complete(self, request: web.Request) -> web.Response:
+        """What can stand at a place of a draft."""
+        found = await self._drafts.complete(request)
+        return await self._json(lambda: found)
+
+    async def describe(self, request: web.Request) -> web.Response:
+        """What the name at a place of a draft stands for."""
+        found = await self._drafts.describe(request)
+        return await self._json(lambda: found)
+
+    async def evaluate(self, request: web.Request) -> web.Response:
+        """What a draft would change in a cluster that comes with it."""
+        found = await self._drafts.evaluate(request)
+        return await self._json(lambda: found)
+
+    async def status(self, _request: web.Request) -> web.Response:
+        """The state of the replica and of what it knows."""
+        status = self._status()
+        return await self._json(lambda: status)
+
+    async def compare(self, _request: web.Request) -> web.Response:
+        """What differs from the API server; it lists every object of the cluster."""
+        if self._watched is None:
+            raise web.HTTPNotFound(text="this server watches no cluster\n")
+        if self._comparing.locked():
+            raise web.HTTPTooManyRequests(text="another comparison has not ended\n")
+        async with self._comparing:
+            try:
+                found = await self._watched.compare()
+            except EngineError as error:
+                raise web.HTTPServiceUnavailable(text=f"{error}\n") from None
+        return await self._json(lambda: {"replica": self._replica, **found})
+
+    async def description(self, _request: web.Request) -> web.Response:
+        """The description of this API."""
+        return await self._json(description)
+
+    async def stream(self, request: web.Request) -> web.StreamResponse:
+        """Decisions as they are made, as server-sent events.
+
+        It begins with `replica`. A `decision` is a summary; `dropped` says how many decisions were
+        not sent before the next one.
+        """
+        response = web.StreamResponse(headers={**_HEADERS, "Content-Type": "text/event-stream"})
+        number = self._journal.number
+        await response.prepare(request)
+        await response.write(_event("replica", {"replica": self._replica}))
+        async for events in self._events(request, number):
+            await response.write(events)
+        return response
+
+    async def _events(self, request: web.Request, number: int) -> AsyncIterator[bytes]:
+        """The decisions after this number, a few at a time, until the client is gone."""
+        silent = 0.0
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            transport = request.transport
+            if self._ends() or transport is None or transport.is_closing():
+                return
+            if transport.get_write_buffer_size():
+                # The client has not read the last ones: what comes now may be dropped.
+                continue
+            records, dropped = self._newer(number)
+            number = self._journal.number
+            silent = 0.0 if records else silent + _LOOK_SECONDS
+            if records:
+                parts = [_event("dropped", {"decisions": dropped})] if dropped else []
+                yield b"".join([*parts, *map(self._decision, records)])
+            elif silent >= _SILENT_SECONDS:
+                silent = 0.0
+                yield b": nothing new\n\n"
+
+    def _decision(self, record: DecisionRecord) -> bytes:
+        """The event of a decision, which is made once for all who follow."""
+        event = self._made.get(record.number)
+        if event is None:
+            event = self._made[record.number] = _event("decision", summary(record))
+        return event
+
+    def _newer(self, number: int) -> tuple[Sequence[DecisionRecord], int]:
+        """The last decisions after this number, the oldest first, and the number of others."""
+        made = self._journal.number - number
+        if not made:
+            return (), 0
+        found: list[DecisionRecord] = []
+        for record in self._journal:
+            if record.number > number:
+                found.append(record)
+                if len(found) == made:
+                    break
+        found.sort(key=lambda record: record.number)
+        kept = found[-_MOST_SENT:]
+        return kept, made - len(kept)
+
+    async def _json(self, content: Callable[[], object]) -> web.Response:
+        async with self._formatting:
+            body = await asyncio.to_thread(_encoded, content)
+        return web.Response(body=body, content_type="application/json")
+
+
+def view_app(view: View, z_pages: ZPages) -> web.Application:
+    """The application of the view."""
+    app = web.Application(middlewares=[_only_own_pages], client_max_size=MOST_BYTES)
+    app.add_routes([*view.routes(), *z_pages.routes(), *PageFiles().routes()])
+    return app
+
+
+@web.middleware
+async def _only_own_pages(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Answers requests to a local name, which come from no page or from one of the view.
+
+    A site whose name leads to 127.0.0.1 sends its own name as Host; other sites have another Origin
+    or say that they are another site.
+    """
+    if _host_name(request.headers.get("Host", "")) not in _LOCAL:
+        text = "the view answers only to 127.0.0.1, [::1] and localhost\n"
+        raise web.HTTPForbidden(text=text, headers=_HEADERS)
+    origin, site = request.headers.get("Origin"), request.headers.get("Sec-Fetch-Site", "none")
+    own = f"http://{request.headers['Host']}"
+    if origin not in (None, own) or site not in ("none", "same-origin"):
+        text = "the view answers no pages of other sites\n"
+        raise web.HTTPForbidden(text=text, headers=_HEADERS)
+    try:
+        response = await handler(request)
+    except web.HTTPException as error:
+        error.headers.update(_HEADERS)
+        raise
+    if not response.prepared:
+        # The page has a policy of its own.
+        for name, value in _HEADERS.items():
+            response.headers.setdefault(name, value)
+    return response
+
+
+def _host_name(host: str) -> str:
+    """The name of `localhost:12346` or `[::1]:12346`; empty for what is none."""
+    try:
+        return urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return ""
+
+
+def _event(kind: str, content: object) -> bytes:
+    return b"event: %b\ndata: %b\n\n" % (kind.encode(), msgspec.json.encode(content))
+
+
+def _encoded(content: Callable[[], object]) -> bytes:
+    return msgspec.json.encode(content()) + b"\n"
+
+
+# ---- the page
+
+
+ROOT = "/ui"
+# Scripts, styles and answers come from the view alone, and no other page may frame this one.
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+_TYPES = {
+    ".html": "text/html",
+    ".css": "text/css",
+    ".js": "text/javascript",
+    ".svg": "image/svg+xml",
+}
+
+
+def page_files() -> Mapping[str, bytes]:
+    """The content of each file that the page can load, by its path below `/ui/`."""
+    root = files("server.view").joinpath("ui")
+    folders = {"": root, "vendor/": root.joinpath("vendor")}
+    return {
+        f"{prefix}{each.name}": each.read_bytes()
+        for prefix, folder in folders.items()
+        for each in folder.iterdir()
+        if _suffix(each.name) in _TYPES
+    }
+
+
+class PageFiles:
+    """The handlers of the page."""
+
+    def __init__(self) -> None:
+        self._files = page_files()
+
+    def routes(self) -> Sequence[web.RouteDef]:
+        return [web.get(ROOT, self.moved), web.get(f"{ROOT}/{{path:.*}}", self.file)]
+
+    async def moved(self, _request: web.Request) -> web.Response:
+        """The address without a slash leads to the page."""
+        raise web.HTTPFound("ui/")
+
+    async def file(self, request: web.Request) -> web.Response:
+        """One file of the page; the page itself without a name."""
+        path = request.match_info["path"] or "index.html"
+        body = self._files.get(path)
+        if body is None:
+            raise web.HTTPNotFound(text=f"the page has no file {path}\n")
+        headers = {"Content-Security-Policy": POLICY, "Referrer-Policy": "no-referrer"}
+        kind = _TYPES[_suffix(path)]
+        return web.Response(body=body, content_type=kind, charset="utf-8", headers=headers)
+
+
+def _suffix(name: str) -> str:
+    return name[name.rfind(".") :] if "." in name else ""

@@ -1,0 +1,51 @@
+"""The demo's cluster has something of everything that policies are written about."""
+
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from cli.demo.demo_cluster import NODE_NAMES, demo_cluster
+from engine.cache.cluster_file import ClusterFileReader, Reading
+from engine.cache.node_table import NodeView
+from engine.objects.codec import ObjectCodec
+from grammar.meaning.schema import load_schema
+
+
+@pytest.fixture(scope="module")
+def reading() -> Reading:
+    document = msgspec.json.encode(demo_cluster(datetime(2026, 11, 21, 10, tzinfo=UTC)))
+    reader = ClusterFileReader(ObjectCodec(load_schema()))
+    return reader.take([Path("demo")], [(Path("demo"), document)])
+
+
+def labels(views: list[NodeView], key: str) -> Counter[str]:
+    return Counter(view.labels[key] for view in views)
+
+
+def test_nodes_are_of_many_kinds(reading: Reading) -> None:
+    views = list(reading.cache.snapshot().nodes.values())
+    assert tuple(view.name for view in views) == NODE_NAMES
+    assert len(views) == 12
+    assert len(labels(views, "topology.kubernetes.io/zone")) == 3
+    assert set(labels(views, "kubernetes.io/arch")) == {"amd64", "arm64"}
+    assert set(labels(views, "karpenter.sh/capacity-type")) == {"spot", "on-demand"}
+    assert sum("nvidia.com/gpu" in view.allocatable for view in views) == 2
+    assert sum(bool(view.spec.unschedulable) for view in views) == 1
+    assert (
+        sum("maintenance.example.com/start" in (v.metadata.annotations or {}) for v in views) == 1
+    )
+
+
+def test_pods_fit_where_they_are(reading: Reading) -> None:
+    """No node is over-full, and every pod has a controller whose size is known or has none."""
+    assert reading.notices == ()
+    assert len(reading.cache.snapshot().pods()) == 40
+    for view in reading.cache.snapshot().nodes.values():
+        assert view.free is not None
+        assert all(amount.nanos >= 0 for amount in view.free.values())
+    workloads = {pod.workload for pod in reading.cache.snapshot().pods().values()}
+    kinds = Counter(workload.kind for workload in workloads if workload is not None)
+    assert kinds == {"Deployment": 6, "StatefulSet": 1, "Job": 1, "DaemonSet": 1}

@@ -1,0 +1,1 @@
+"""Tests of `cli.doctor`: checks of configurations, and generated configurations."""

@@ -1,0 +1,97 @@
+"""Configurations: found in files, in ConfigMaps and behind manifests, with their lines."""
+
+import json
+
+import pytest
+
+from cli.command import CommandError
+from cli.doctor.configuration_text import SchedulerConfiguration, configurations
+from tests.support.scheduler_configs import Json, configuration
+
+TEXT = "kind: KubeSchedulerConfiguration\napiVersion: x\nextenders: []\n"
+SPEC: Json = {
+    "hostNetwork": True,
+    "containers": [
+        {
+            "command": ["kube-scheduler", "--config=/etc/kubernetes/scheduler.yaml"],
+            "volumeMounts": [{"name": "conf", "mountPath": "/etc/kubernetes"}],
+        }
+    ],
+    "volumes": [{"name": "conf", "hostPath": {"path": "/host"}}],
+}
+MANIFEST: Json = {"apiVersion": "v1", "kind": "Pod", "spec": SPEC}
+
+
+def read(*texts: str, files: dict[str, str] | None = None) -> list[SchedulerConfiguration]:
+    return configurations([("s.yaml", text) for text in texts], (files or {}).get)
+
+
+def test_literal_text_of_a_config_map_has_the_lines_of_the_file() -> None:
+    head = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata:\n  a.yaml: |\n"
+    (found,) = read(head + "".join(f"    {line}\n" for line in TEXT.splitlines()))
+    assert found.source == "s.yaml"
+    assert [found.line(path) for path in ("apiVersion", "extenders[0].url", "x")] == [7, 8, 6]
+
+
+def test_other_text_of_a_config_map_has_a_name_and_no_lines() -> None:
+    data = {"a.yaml": TEXT, "audit.yaml": "kind: Policy\napiVersion: audit.k8s.io/v1", "b": "x: ["}
+    metadata = {"namespace": "kube-system", "name": "c"}
+    config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+    (found,) = read(json.dumps({"kind": "List", "items": [config_map]}))
+    assert found.source == "s.yaml kube-system/c/a.yaml"
+    assert found.line("apiVersion") == 0
+
+
+@pytest.mark.parametrize(
+    ("network", "dns", "resolves"),
+    [
+        (True, None, False),
+        (True, "ClusterFirst", False),
+        (True, "Default", False),
+        (True, "ClusterFirstWithHostNet", True),
+        (False, "ClusterFirst", True),
+        (False, None, True),
+        (False, "Default", False),
+    ],
+)
+def test_manifest_says_whether_service_names_resolve(
+    network: bool, dns: str | None, resolves: bool
+) -> None:
+    spec = SPEC | {"hostNetwork": network, "dnsPolicy": dns}
+    (found,) = read(json.dumps(configuration()), json.dumps(MANIFEST | {"spec": spec}))
+    assert found.manifest is not None
+    assert found.manifest.resolves_services == resolves
+
+
+@pytest.mark.parametrize("path", ["/host/scheduler.yaml", "/etc/kubernetes/scheduler.yaml"])
+def test_manifest_leads_to_its_configuration(path: str) -> None:
+    """The path on the host is tried first, then the path in the container."""
+    (found,) = read(json.dumps(MANIFEST), files={path: json.dumps(configuration())})
+    assert found.source == path
+    assert len(found.extenders) == 1
+
+
+def test_manifest_that_leads_nowhere_is_an_error() -> None:
+    text = json.dumps(MANIFEST)
+    with pytest.raises(CommandError, match=r"`/etc/kubernetes/scheduler.yaml`, which is not on"):
+        read(text)
+    with pytest.raises(CommandError, match=r"without `--config`"):
+        read(text.replace("--config=/etc/kubernetes/scheduler.yaml", "--v=2"))
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("", "there is no KubeSchedulerConfiguration in `s.yaml`"),
+        ("- 1", "there is no KubeSchedulerConfiguration in `s.yaml`"),
+        ("kind: Pod\nspec: {containers: 1}", "there is no KubeSchedulerConfiguration"),
+        ("kind: [", "`s.yaml` is neither YAML nor JSON: "),
+        ("[" * 5000, "`s.yaml` is nested too deeply"),
+        ("a: !!python/name:os.system x", "`s.yaml` is neither YAML nor JSON: "),
+    ],
+    ids=["empty", "list", "pod", "broken", "deep", "tag"],
+)
+def test_what_is_no_configuration_is_an_error(text: str, error: str) -> None:
+    with pytest.raises(CommandError) as raised:
+        read(text)
+    assert raised.value.message.startswith(error)

@@ -1,0 +1,268 @@
+"""Conversion of older configurations: what each predicate, priority, plugin and field becomes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.doctor.configuration_text import configurations
+from cli.doctor.conversion import Conversion, convert
+from cli.doctor.generator import OUR_URL, Extender
+from cli.doctor.old_plugins import DEFAULTS, FILTERS, PLUGINS, PREDICATES, PRIORITIES, SCORES
+from grammar.meaning.schema import load_schema
+from grammar.tree.source import Source
+from policies.validation import Validator
+from tests.support.scheduler_configs import OTHER, OURS
+
+Json = dict[str, Any]
+
+
+def converted(value: Json, *, ours: bool = True) -> Conversion:
+    (found,) = configurations([("old", json.dumps(value))], lambda _path: None)
+    mine = found.extenders[0] if ours and found.extenders else None
+    return convert(found, mine, Extender(OUR_URL))
+
+
+def profile(value: Json) -> Json:
+    (found,) = converted(value).document["profiles"]
+    assert isinstance(found, dict)
+    return found
+
+
+def predicate(name: str, **argument: Any) -> Json:
+    given = {"name": name, "argument": argument} if argument else {"name": name}
+    return {"predicates": [given], "extenders": [OURS]}
+
+
+def priority(name: str, weight: int = 1, **argument: Any) -> Json:
+    return {
+        "priorities": [{"name": name, "weight": weight, "argument": argument}],
+        "extenders": [OURS],
+    }
+
+
+def test_what_has_a_successor_names_plugins_that_exist() -> None:
+    for table in (PREDICATES, PRIORITIES, PLUGINS):
+        for successor in table.values():
+            assert {*successor.plugins} <= {*DEFAULTS}
+    assert {*FILTERS, *SCORES} <= {*DEFAULTS}
+    assert all(DEFAULTS[name] for name in SCORES)
+
+
+@pytest.mark.parametrize("name", PREDICATES)
+def test_a_predicate_keeps_its_plugins_on(name: str) -> None:
+    off = profile(predicate(name))["plugins"]
+    everywhere = {each["name"] for each in off.get("multiPoint", {}).get("disabled", ())}
+    filters = {each["name"] for each in off.get("filter", {}).get("disabled", ())}
+    always = {"TaintToleration", "NodeUnschedulable"}
+    assert everywhere | filters == {*FILTERS} - {*PREDICATES[name].plugins} - always
+    assert not everywhere & {*SCORES}
+
+
+@pytest.mark.parametrize("name", PRIORITIES)
+def test_a_priority_keeps_its_weight(name: str) -> None:
+    found = profile(priority(name, 7))["plugins"]["score"]
+    on = {each["name"]: each["weight"] for each in found.get("enabled", ())}
+    assert on == dict.fromkeys(PRIORITIES[name].plugins, 7)
+    assert {each["name"] for each in found["disabled"]} == {*SCORES} - {*on}
+
+
+@pytest.mark.parametrize(
+    ("old", "said"),
+    [
+        (priority("NodePreferAvoidPodsPriority"), 'score "avoid" weight -100'),
+        (priority("mine", labelPreference={"label": "a"}), 'score "label" weight 10'),
+        (priority("mine", serviceAntiAffinity={"label": "a"}), 'spread "apart"'),
+        (predicate("mine", serviceAffinity={"labels": ["a"]}), 'filter "same"'),
+        (priority("Mine"), "the priority `Mine` is left out: kube-scheduler never had it"),
+        (predicate("Mine"), "the predicate `Mine` is left out: kube-scheduler never had it"),
+        (priority("EqualPriority"), "is left out: it gives every node the same"),
+    ],
+)
+def test_what_has_no_successor_is_said(old: Json, said: str) -> None:
+    assert any(said in note for note in converted(old).notes)
+
+
+@pytest.mark.parametrize(
+    ("name", "argument", "strategy"),
+    [
+        ("LeastRequestedPriority", {}, "LeastAllocated"),
+        ("MostRequestedPriority", {}, "MostAllocated"),
+        (
+            "mine",
+            {
+                "requestedToCapacityRatioArguments": {
+                    "shape": [{"utilization": 0}, {"utilization": 100, "score": 10}],
+                    "resources": [{"name": "example.com/gpu", "weight": 3}],
+                }
+            },
+            "RequestedToCapacityRatio",
+        ),
+    ],
+)
+def test_a_priority_of_requests_is_a_strategy(name: str, argument: Json, strategy: str) -> None:
+    (fit,) = profile(priority(name, **argument))["pluginConfig"]
+    made = fit["args"]["scoringStrategy"]
+    assert (fit["name"], made["type"]) == ("NodeResourcesFit", strategy)
+    if argument:
+        assert made["resources"] == [{"name": "example.com/gpu", "weight": 3}]
+        assert made["requestedToCapacityRatio"]["shape"] == [
+            {"score": 0, "utilization": 0},
+            {"score": 10, "utilization": 100},
+        ]
+
+
+def test_labels_presence_is_an_added_affinity() -> None:
+    old = {
+        "predicates": [
+            {"name": "a", "argument": {"labelsPresence": {"labels": ["x"], "presence": True}}},
+            {"name": "b", "argument": {"labelsPresence": {"labels": ["y"], "presence": False}}},
+        ],
+        "hardPodAffinitySymmetricWeight": 10,
+    }
+    args = {each["name"]: each["args"] for each in profile(old)["pluginConfig"]}
+    required = args["NodeAffinity"]["addedAffinity"][
+        "requiredDuringSchedulingIgnoredDuringExecution"
+    ]
+    assert required["nodeSelectorTerms"] == [
+        {
+            "matchExpressions": [
+                {"key": "x", "operator": "Exists"},
+                {"key": "y", "operator": "DoesNotExist"},
+            ]
+        }
+    ]
+    assert args["InterPodAffinity"] == {"hardPodAffinityWeight": 10}
+
+
+@pytest.mark.parametrize("version", ["v1alpha1", "v1beta1", "v1beta2", "v1beta3"])
+def test_an_older_version_keeps_what_1_36_knows(version: str) -> None:
+    group = "kubescheduler.config.k8s.io"
+    old = {
+        "apiVersion": f"{group}/{version}",
+        "kind": "KubeSchedulerConfiguration",
+        "healthzBindAddress": ":0",
+        "leaderElection": {"leaderElect": True, "resourceLock": "endpoints"},
+        "schedulerName": "mine",
+        "plugins": {
+            "score": {
+                "enabled": [{"name": "NodeResourcesMostAllocated", "weight": 5}, {"name": "Mine"}],
+                "disabled": [{"name": "NodeResourcesLeastAllocated"}],
+            },
+            "unreserve": {"enabled": [{"name": "Mine"}]},
+        },
+        "pluginConfig": [
+            {
+                "name": "InterPodAffinity",
+                "args": {"apiVersion": f"{group}/{version}", "hardPodAffinityWeight": 3},
+            },
+            {"name": "NodePreferAvoidPods", "args": {}},
+        ],
+        "extenders": [OURS | {"enableHttps": False}, OTHER],
+    }
+    made = converted(old)
+    assert made.document["apiVersion"] == f"{group}/v1"
+    assert made.document["leaderElection"]["resourceLock"] == "leases"
+    assert "healthzBindAddress" not in made.document
+    assert "`healthzBindAddress` is left out: there is no such field" in made.notes
+    assert "kube-scheduler 1.36 has no plugin `Mine`: build kube-scheduler with it" in made.notes
+    assert made.document["profiles"] == [
+        {
+            "schedulerName": "mine",
+            "plugins": {
+                "score": {"enabled": [{"name": "NodeResourcesFit", "weight": 5}, {"name": "Mine"}]}
+            },
+            "pluginConfig": [
+                {
+                    "name": "NodeResourcesFit",
+                    "args": {
+                        "scoringStrategy": {
+                            "type": "MostAllocated",
+                            "resources": [
+                                {"name": "cpu", "weight": 1},
+                                {"name": "memory", "weight": 1},
+                            ],
+                        }
+                    },
+                },
+                {"name": "InterPodAffinity", "args": {"hardPodAffinityWeight": 3}},
+            ],
+        }
+    ]
+    assert made.document["extenders"] == [OURS | {"enableHTTPS": False}, OTHER]
+
+
+def test_an_extender_is_corrected_where_it_would_be_refused() -> None:
+    old = {
+        "predicates": [],
+        "extenders": [
+            {
+                "urlPrefix": "http://127.0.0.1:1",
+                "prioritizeVerb": "p",
+                "httpTimeout": 1_500_000_000,
+                "managedResources": [{"name": "cpu"}, {"name": "a.b/c"}],
+            }
+        ],
+    }
+    made = converted(old, ours=False)
+    assert made.document["extenders"] == [
+        {
+            "urlPrefix": "http://127.0.0.1:1",
+            "prioritizeVerb": "p",
+            "httpTimeout": "1.5s",
+            "managedResources": [{"name": "a.b/c"}],
+            "weight": 1,
+        }
+    ]
+    assert any("`cpu`" in note for note in made.notes)
+
+
+def test_the_heavier_of_two_strategies_stays() -> None:
+    old = {
+        "priorities": [
+            {"name": "MostRequestedPriority", "weight": 5},
+            {"name": "LeastRequestedPriority", "weight": 2},
+        ]
+    }
+    found = profile(old)
+    assert found["plugins"]["score"]["enabled"] == [{"name": "NodeResourcesFit", "weight": 5}]
+    assert found["pluginConfig"][0]["args"]["scoringStrategy"]["type"] == "MostAllocated"
+
+
+def test_a_sound_configuration_stays_as_it_is() -> None:
+    sound = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "percentageOfNodesToScore": 100,
+        "extenders": [OURS],
+    }
+    assert converted(sound).document == sound
+    assert converted(sound).notes == ()
+
+
+def test_every_row_of_the_tables_is_documented() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "operations.md").read_text(encoding="utf-8")
+    section = page.partition("#### From older configurations")[2].partition("\n### ")[0]
+    # Priorities with arguments have any name, and the page says what their argument is called.
+    arguments = {"RequestedToCapacityRatioPriority": "requestedToCapacityRatioArguments"}
+    arguments |= {
+        "LabelPreference": "labelPreference",
+        "ServiceAntiAffinity": "serviceAntiAffinity",
+    }
+    names = [arguments.get(name, name) for name in (*PREDICATES, *PRIORITIES, *PLUGINS)]
+    assert [name for name in names if name not in section] == []
+    successors = {p for s in (*PREDICATES.values(), *PRIORITIES.values()) for p in s.plugins}
+    assert [name for name in successors if name not in section] == []
+
+
+def test_the_clauses_that_are_offered_are_legal() -> None:
+    """They work when they are written into a policy, with other names in place of KEY and VALUE."""
+    for table in (PREDICATES, PRIORITIES):
+        for name, successor in table.items():
+            if successor.clause:
+                text = f"cluster policy a {{ {successor.clause} }}"
+                found = Validator(load_schema()).validate([Source(name, text)]).findings()
+                assert [d.message for d, _ in found if d.severity == "error"] == [], text

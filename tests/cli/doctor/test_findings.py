@@ -1,0 +1,243 @@
+"""Checks: each finds its problem at its place, and a sound configuration has no findings."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cli.doctor.configuration_text import configurations
+from cli.doctor.findings import (
+    OF_ALL,
+    OF_OURS,
+    CheckContext,
+    choose,
+    examine,
+)
+from cli.doctor.requirements import SchedulerRequirements, read_requirements
+from cli.render import FieldFinding
+from tests.support.scheduler_configs import (
+    ACCEPTED,
+    OURS,
+    REFUSED,
+    SOUND,
+    Json,
+    Wrong,
+    configuration,
+    ours,
+)
+
+STRICT = 'policy strict in namespace "web" { limit "one" { per node at most 1 strict } }\n'
+CARDS = """policy c {
+  for pods where true
+  cards "gpu" { on node 2 of {"milli": 1000} take {"milli": 500} }
+}"""
+SUM = """policy sum in namespace "web" {{
+  {} "room" {{ require node.pods.map(p, p.requests["cpu"]).sum() <= "4" }}
+}}"""
+# What policies without scores need.
+UNSCORED = ours("prioritizeVerb")
+BIND = {"bindVerb": "bind"}
+# Checks that no configuration fails without policies.
+ONLY_WITH_POLICIES = {"no-binder", "unused-verb"}
+# Checks of what the flags of `placet serve` need; in all other tests they are right.
+OF_FLAGS = {"bind", "bind-timeout", "gate"}
+
+
+def examined(text: str, requirements: SchedulerRequirements | None = None) -> list[FieldFinding]:
+    (read,) = configurations([("s.yaml", text)], lambda _path: None)
+    chosen, because = choose(read.extenders)
+    binds = chosen is not None and bool(chosen.verbs["bind"])
+    return examine(CheckContext(read, chosen, because, 5.0, requirements, binds))
+
+
+def found(
+    text: str, requirements: SchedulerRequirements | None = None
+) -> list[tuple[str, str, str]]:
+    """Return code, path and severity of each finding."""
+    return [(d.code, place.path, d.severity) for d, place in examined(text, requirements)]
+
+
+def messages(text: str) -> list[str]:
+    return [diagnostic.message for diagnostic, _ in examined(text)]
+
+
+@pytest.mark.parametrize("wrong", [*REFUSED, *ACCEPTED], ids=lambda wrong: wrong.id)
+def test_what_is_wrong_is_found_where_it_is(wrong: Wrong) -> None:
+    findings = found(wrong.text)
+    assert (wrong.code, wrong.place, wrong.severity) in findings
+    # One thing is wrong: what else there is to say about it is no worse than that.
+    errors = {code for code, _, severity in findings if severity == "error"}
+    assert errors <= ({wrong.code} if wrong.severity == "error" else set())
+
+
+@pytest.mark.parametrize("wrong", REFUSED, ids=lambda wrong: wrong.id)
+def test_what_kube_scheduler_refuses_is_said_to_be(wrong: Wrong) -> None:
+    says = ("kube-scheduler refuses to start", "kube-scheduler 1.36 does not read")
+    assert any(text in message for message in messages(wrong.text) for text in says)
+
+
+@pytest.mark.parametrize("wrong", ACCEPTED, ids=lambda wrong: wrong.id)
+def test_what_kube_scheduler_takes_is_not_said_to_be_refused(wrong: Wrong) -> None:
+    assert not any("refuses to start" in message for message in messages(wrong.text))
+
+
+@pytest.mark.parametrize("sound", SOUND, ids=range(len(SOUND)))
+def test_sound_configuration_has_no_findings(sound: Json) -> None:
+    assert found(json.dumps(sound)) == []
+
+
+def test_every_check_has_a_case() -> None:
+    tried = {wrong.code for wrong in (*REFUSED, *ACCEPTED)}
+    assert tried | ONLY_WITH_POLICIES | OF_FLAGS == {*OF_ALL, *OF_OURS}
+
+
+@pytest.mark.parametrize("binds", [True, False])
+@pytest.mark.parametrize("asked", [True, False])
+def test_both_sides_must_agree_on_bind(binds: bool, asked: bool) -> None:
+    """`bindVerb` on one side, `placet serve --bind` on the other."""
+    text = json.dumps(configuration(ours(bindVerb="bind") if asked else OURS))
+    (read,) = configurations([("s.yaml", text)], lambda _path: None)
+    findings = examine(CheckContext(read, *choose(read.extenders), 5.0, None, binds))
+    told = [(d.code, d.severity, place.path, d.message, d.hint) for d, place in findings]
+    at = "extenders[0].bindVerb"
+    without = (
+        *("bind", "error", at),
+        "`placet serve` has no verb bind without `--bind`: no pod can be bound",
+        "serve with `--bind` and give it to this command too, or remove `bindVerb`",
+    )
+    unasked = (
+        *("bind", "warning", at),
+        "`placet serve --bind` may bind pods, and kube-scheduler never asks it to",
+        "write `bindVerb: bind`, or serve without `--bind`",
+    )
+    assert told == ([] if binds == asked else [without if asked else unasked])
+
+
+@pytest.mark.parametrize(
+    ("entry", "known", "expected"),
+    [
+        (OURS, 600.0, ["bind-timeout"]),
+        (OURS, 900.0, []),
+        (ours(bindVerb="bind"), 600.0, []),
+    ],
+    ids=["longer", "known", "placet binds"],
+)
+def test_placet_must_know_how_long_volumes_are_awaited(
+    entry: Json, known: float, expected: list[str]
+) -> None:
+    args = {"bindTimeoutSeconds": 900}
+    profile = {"pluginConfig": [{"name": "NodeAffinity"}, {"name": "VolumeBinding", "args": args}]}
+    text = json.dumps({**configuration(entry), "profiles": [profile]})
+    (read,) = configurations([("s.yaml", text)], lambda _path: None)
+    binds = "bindVerb" in entry
+    context = CheckContext(read, *choose(read.extenders), 5.0, binds=binds, bind_timeout=known)
+    findings = [(d, place) for d, place in examine(context) if d.code == "bind-timeout"]
+    assert [d.code for d, _ in findings] == expected
+    for diagnostic, place in findings:
+        assert place.path == "profiles[0].pluginConfig[1].args.bindTimeoutSeconds"
+        assert diagnostic.hint is not None
+        assert "`--bind-timeout 900s`" in diagnostic.hint
+
+
+@pytest.mark.parametrize(
+    ("policy", "entry", "expected"),
+    [
+        (STRICT, UNSCORED | BIND, []),
+        (STRICT, UNSCORED, [("no-binder", "warning")]),
+        (
+            STRICT,
+            UNSCORED | BIND | {"ignorable": True},
+            [("ignorable", "error"), ("ignorable", "warning")],
+        ),
+        (STRICT.replace("strict }", "best effort weight 1 }"), ours(ignorable=True), []),
+        (STRICT.replace("{ limit", "{ mode audit limit"), UNSCORED | {"ignorable": True}, []),
+        (
+            'policy b in namespace "web" { bind "x" { require node.ready } }',
+            UNSCORED,
+            [("no-binder", "warning")],
+        ),
+        (SUM.format("filter"), UNSCORED, [("no-binder", "warning")]),
+        (SUM.format("bind"), UNSCORED, [("no-binder", "warning"), ("no-binder", "warning")]),
+        (SUM.format("bind"), UNSCORED | BIND, []),
+        (
+            'policy s in namespace "web" { score "x" weight 1 { value 1 } }',
+            ours("prioritizeVerb"),
+            [("missing-verb", "warning")],
+        ),
+        (
+            STRICT.replace("strict }", "best effort weight 1 }"),
+            UNSCORED,
+            [("missing-verb", "warning")],
+        ),
+        (STRICT, ours(bindVerb="bind"), [("unused-verb", "warning")]),
+        (
+            STRICT,
+            UNSCORED | BIND | {"managedResources": [{"name": "a.b/c"}]},
+            [("managed-resources", "error")],
+        ),
+        (CARDS, UNSCORED | BIND, []),
+        (CARDS, UNSCORED, [("no-binder", "error")]),
+        (
+            CARDS,
+            UNSCORED | BIND | {"ignorable": True},
+            [("ignorable", "error"), ("ignorable", "warning")],
+        ),
+    ],
+    ids=[
+        *["all", "no bind", "ignorable", "best effort", "audit", "bind clause"],
+        *[
+            "sum",
+            "sum at binding",
+            "sum that is checked",
+            "score",
+            "preference",
+            "no score",
+            "managed",
+            "cards",
+            "cards without bind",
+            "cards of an ignorable",
+        ],
+    ],
+)
+def test_policies_say_what_they_need(
+    tmp_path: Path, policy: str, entry: Json, expected: list[tuple[str, str]]
+) -> None:
+    file = tmp_path / "a.policy"
+    file.write_text(policy, encoding="utf-8")
+    findings = found(json.dumps(configuration(entry)), read_requirements([file]))
+    codes = [(code, severity) for code, _, severity in findings]
+    assert codes == expected
+
+
+def test_old_policy_is_read_by_its_own_rules() -> None:
+    """Any case will do, times are nanoseconds, and what is unknown has no effect."""
+    entry = {name.lower(): value for name, value in ours(httpTimeout=5 * 10**9).items()}
+    policy = {"kind": "Policy", "apiVersion": "v1", "extenders": [entry], "predicates": []}
+    assert found(json.dumps(policy)) == [("version", "kind", "warning")]
+    entry |= {"httptimeout": "5s", "wieght": 1, "enableHttps": True}
+    assert {(code, severity) for code, _, severity in found(json.dumps(policy))} == {
+        ("version", "warning"),
+        ("wrong-type", "error"),
+        ("unknown-field", "warning"),
+        ("no-encryption", "error"),
+    }
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "extenders: [1, null, [], {urlPrefix: 5, tlsConfig: 1, managedResources: [1, {name: 2}]}]",
+        "extenders: x\nprofiles: 5\nleaderElection: 5\npercentageOfNodesToScore: x",
+        "profiles: [1, {schedulerName: 5}]\nextenders: [{httpTimeout: 1e400, weight: .inf}]",
+        "extenders: &a [{urlPrefix: h}, *a]",
+        "extenders: [{urlPrefix: 'http://[', filterVerb: '////', httpTimeout: 99999999999999h}]",
+    ],
+)
+def test_nonsense_is_told_as_findings(text: str) -> None:
+    head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+    assert found(head + text) != []
+
+
+def test_every_finding_is_documented() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "operations.md").read_text(encoding="utf-8")
+    assert [code for code in (*OF_ALL, *OF_OURS) if f"`{code}`" not in page] == []

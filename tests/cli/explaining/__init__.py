@@ -1,1 +1,0 @@
-"""Tests of `cli.explaining`: an explanation is what the engine decides."""

@@ -1,0 +1,1 @@
+"""Tests of `cli.explanation`: an explanation is what the engine decides."""

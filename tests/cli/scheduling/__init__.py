@@ -1,1 +1,0 @@
-"""Tests of `cli.scheduling`: checks of configurations, and generated configurations."""

@@ -1,0 +1,1 @@
+"""What the checker says of types, calls and parameters."""

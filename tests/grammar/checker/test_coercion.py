@@ -1,0 +1,65 @@
+"""Constants behind a `let` take the type of the other operand, as in place."""
+
+from __future__ import annotations
+
+import pytest
+
+from grammar.meaning.schema import load_schema
+from grammar.tree.source import Source
+from policies.validation import check_source
+
+SCHEMA = load_schema()
+
+
+def codes(items: str) -> list[str]:
+    """The diagnostics of a policy: code and the text that each points at."""
+    text = f"cluster policy p {{ {items} }}"
+    found = check_source(Source("p.policy", text), SCHEMA).diagnostics
+    return [f"{d.code} {text[d.span.start : d.span.end]}" for d in found]
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        'let least = "1Gi" filter "f" { require node.free["memory"] >= least }',
+        'let least = 1 filter "f" { require node.free["cpu"] >= least }',
+        'let young = "10m" filter "f" { require node.age > young }',
+        'let end = "2027-01-01T00:00:00Z" filter "f" { require now < end }',
+        (
+            'let sizes = ["1", "2"] filter "f" { require node.allocatable["cpu"] in sizes }'
+            ' filter "g" { require node.allocatable["pods"] in sizes }'
+        ),
+        'let a = "1Gi" let b = a filter "f" { require node.free["memory"] - b >= a }',
+        'let least = "1Gi" filter "f" { require node.free["cpu"] > (node.ready ? least : "2") }',
+        'let least = "1Gi" def f(q: quantity): bool = q > "1" filter "f" { require f(least) }',
+        'let high = "4Gi" score "s" weight 1 { value node.free["memory"] range "0" .. high }',
+    ],
+)
+def test_constant_takes_the_type(items: str) -> None:
+    assert codes(items) == []
+
+
+@pytest.mark.parametrize(
+    ("items", "wanted"),
+    [
+        (
+            'let least = "1Gx" filter "f" { require node.free["memory"] >= least }',
+            ["P0106 least"],
+        ),
+        # Not a constant.
+        (
+            'let least = node.labels["a"] filter "f" { require node.free["memory"] >= least }',
+            ['P0104 node.free["memory"] >= least'],
+        ),
+        # The `let` itself keeps its type.
+        (
+            (
+                'let least = "1Gi" filter "f" { require node.name == least }'
+                ' filter "g" { require node.free["memory"] > least }'
+            ),
+            [],
+        ),
+    ],
+)
+def test_what_is_no_such_constant_is_an_error(items: str, wanted: list[str]) -> None:
+    assert codes(items) == wanted

@@ -1,0 +1,1 @@
+"""What names of the schema stand for."""

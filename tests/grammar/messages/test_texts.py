@@ -1,0 +1,47 @@
+"""Texts as they are shown: in one line, without what cannot be printed, and cut at a length."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from grammar.messages.texts import cut, escaped, shown
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        pytest.param("needs 1Gi to spare", "needs 1Gi to spare", id="a plain text"),
+        pytest.param("größer als 1 Gi: 😀", "größer als 1 Gi: 😀", id="any letters"),
+        pytest.param("a\r\nb\tc", r"a\r\nb\tc", id="line breaks"),
+        pytest.param("\x1b[31m\x00\x7f\x9b", r"\x1b[31m\x00\x7f\x9b", id="control characters"),
+        pytest.param("a\u202eb\u2066c\u200f", r"a\u202eb\u2066c\u200f", id="bidi controls"),
+        pytest.param("a\u2028b\u2029\x85", r"a\u2028b\u2029\x85", id="separators of Unicode"),
+        pytest.param("\ud800", r"\ud800", id="half of a pair"),
+        pytest.param("\U000e0041", r"\U000e0041", id="tags"),
+    ],
+)
+def test_what_cannot_be_printed_is_escaped(text: str, wanted: str) -> None:
+    assert escaped(text) == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [("abcd", "abcd"), ("abcde", "abc…"), ("a\n\n", "a\\n…"), ("", ""), ("ab\n", "ab\\n")],
+)
+def test_a_long_text_is_cut(text: str, wanted: str) -> None:
+    assert shown(text, 4) == wanted
+
+
+def test_even_one_character_says_that_something_is_left_out() -> None:
+    assert (cut("ab", 1), cut("a", 1)) == ("…", "a")
+
+
+@given(st.text(st.characters()), st.integers(1, 300))
+def test_every_text_is_one_short_line(text: str, most: int) -> None:
+    found = shown(text, most)
+    assert len(found) <= most
+    assert found.isprintable()
+    assert found == shown(text, most)
+    assert found.endswith("…") or found == escaped(text)

@@ -1,0 +1,1 @@
+"""The tree: what is printed of it."""

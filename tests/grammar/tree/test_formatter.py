@@ -1,0 +1,89 @@
+"""`placet fmt`: canonical, comment-preserving, idempotent."""
+
+from __future__ import annotations
+
+from grammar.syntax.parser import parse_file
+from grammar.tree.printer import format_file
+from grammar.tree.source import Source
+
+MESSY = """# the shop's rules
+policy   shop in namespace 'shop' {   # main policy
+    weight 200
+  for pods where pod.labels["tier"] in ["web","api"] // which
+
+
+  # spot nodes
+  let spot=node.labels["karpenter.sh/capacity-type"]=='spot'
+  filter "long" { require (a && b) || (c && d)
+     # why
+     require node.free["memory"] - pod.requests["memory"] >= "1Gi" &&
+     node.labels["kubernetes.io/arch"] == "arm64" && true message "stays {pod.name}  as  it is"
+  }
+  score "s" weight 40 { missing 0 range 0 .. 1 value -a * (b + c) }
+  limit "one" { per node strict at most 1 }
+  limit "some" { strict at most  int( node.labels['slots'] )  per node }
+  limit "apart" { mutual strict pods where peer.name!='a' at most 0 per node }
+  limit "few" { strict at most 3 used  nodes where node.ready }
+  limit "spare" { strict at least 2 empty nodes }
+  share "part" { at most n%  of replicas on nodes where spot strict }
+  # the end
+}
+test "t" { node "n" { 'labels' : {"a":"b"}} expect score "n" >= 7 expect reject "n" by "long" }
+# last
+"""
+
+CLEAN = """# the shop's rules
+policy shop in namespace "shop" {  # main policy
+  weight 200
+  for pods where pod.labels["tier"] in ["web", "api"]  # which
+
+  # spot nodes
+  let spot = node.labels["karpenter.sh/capacity-type"] == "spot"
+  filter "long" {
+    require a && b || c && d
+    # why
+    require node.free["memory"] - pod.requests["memory"] >= "1Gi"
+        && node.labels["kubernetes.io/arch"] == "arm64"
+        && true
+    message "stays {pod.name}  as  it is"
+  }
+  score "s" weight 40 { value -a * (b + c) range 0 .. 1 missing 0 }
+  limit "one" { per node at most 1 strict }
+  limit "some" { per node at most int(node.labels["slots"]) strict }
+  limit "apart" { pods where peer.name != "a" per node at most 0 strict mutual }
+  limit "few" { used nodes where node.ready at most 3 strict }
+  limit "spare" { empty nodes at least 2 strict }
+  share "part" { of replicas on nodes where spot at most n% strict }
+  # the end
+}
+
+test "t" {
+  node "n" {"labels": {"a": "b"}}
+  expect score "n" >= 7
+  expect reject "n" by "long"
+}
+# last
+"""
+
+
+def formatted(text: str) -> str:
+    source = Source("t", text)
+    file, found = parse_file(source)
+    assert not found, found
+    return format_file(file, source)
+
+
+def test_layout() -> None:
+    """Quotes, spaces, order and line breaks are canonical; comments stay where they were."""
+    assert formatted(MESSY) == CLEAN
+
+
+def test_formatting_twice_changes_nothing() -> None:
+    """Idempotent."""
+    assert formatted(CLEAN) == CLEAN
+
+
+def test_an_empty_file_stays_empty() -> None:
+    """Nothing in, nothing out; a comment alone stays."""
+    assert formatted("\n\n") == ""
+    assert formatted("# only this") == "# only this\n"

@@ -1,0 +1,192 @@
+"""What an editor shows at an offset of a text, marked with `^`; other parts may have errors."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from grammar.meaning.schema import Schema, load_schema
+from grammar.tree.source import Source, Span
+from policies.editor.completion import NoSamples
+from policies.editor.document import EditedDocument, Entry, complete, document, outline
+from policies.editor.meaning import Meaning, meaning
+from policies.validation import Validator
+
+HEAD = """\
+policy shop(slots: int = 3) {
+  for pods where pod.namespace == "shop"
+  let wide = node.allocatable["cpu"] > "8"
+  def fits(other: Node): bool = other.ready
+"""
+OTHER = """\
+policy spot(least: int) {
+  description "Only spot nodes."
+  for pods where false
+  filter "spot" { require node.pods.size() < least }
+}
+"""
+
+
+class Shop:
+    """A cluster with one label."""
+
+    def keys(self, operand: str) -> Sequence[str]:
+        return ["capacity", "topology.kubernetes.io/zone"] if operand == "node.labels" else []
+
+    def values(self, operand: str) -> Sequence[str]:
+        return ["spot", "on-demand"] if operand == 'node.labels["capacity"]' else []
+
+
+@pytest.fixture(scope="module")
+def schema() -> Schema:
+    return load_schema()
+
+
+def made(text: str, schema: Schema) -> tuple[EditedDocument, int]:
+    """The document of a text with a mark, beside another file; and the offset of the mark."""
+    before, _, after = text.partition("^")
+    sources = [Source("shop.policy", before + after), Source("spot.policy", OTHER)]
+    found = document("shop.policy", Validator(schema).validate(sources), schema)
+    assert found is not None
+    return found, len(before)
+
+
+def offered(text: str, schema: Schema) -> list[str]:
+    """The candidates, each with what it replaces before it."""
+    of, offset = made(text, schema)
+    replaced = of.source.text
+    return [f"{replaced[c.start : offset]}|{c.text}" for c in complete(of, offset, Shop())]
+
+
+def said(text: str, schema: Schema) -> Meaning | None:
+    return meaning(*made(text, schema), Shop())
+
+
+@pytest.mark.parametrize(
+    ("text", "first"),
+    [
+        (HEAD + '  filter "f" { require node.zo^', ["zo|zone"]),
+        (HEAD + '  filter "f" { require node.zo^ }\n}\npolicy next {', ["zo|zone"]),
+        (HEAD + '  filter "f" { require wi^', ["wi|wide"]),
+        (HEAD + '  filter "f" { require slo^', ["slo|slots"]),
+        (HEAD + '  filter "f" { require fi^', ["fi|fits("]),
+        (HEAD + "  def big(item: Node): bool = item.usa^", ["usa|usage["]),
+        (HEAD + '  filter "broken" { require }\n  filter "f" { requ^', ["requ|require"]),
+        (HEAD + '  filter "f" { require node.labels["cap^', ['cap|capacity"']),
+        (HEAD + '  filter "f" { require node.labels["cap^"] == 1 }', ["cap|capacity"]),
+        (HEAD + '  filter "f" { require node.labels["capacity"] == "s^', ['s|spot"']),
+        (HEAD + '  filter "f" { require node.pods.exists(p, p.labe^', ["labe|labels"]),
+        (HEAD + '  filter "f" { require node.pods.transformList(i, p, p.labe^', ["labe|labels"]),
+        (HEAD + '  filter "f" { message "on {node.zo^" }', ["zo|zone"]),
+        (HEAD + '  filter "f" { message "on node.zo^" }', []),
+        (HEAD + '  use "sp^', ['sp|spot"']),
+        (HEAD + '  use "spot" (le^', ["le|least: "]),
+        (HEAD + "  mode ^", ["|enforce", "|audit"]),
+        (HEAD + "  sco^", ["sco|score"]),
+        ("polic^", ["polic|policy"]),
+        (HEAD + "}\n\npol^", ["pol|policy"]),
+        ('test "t" { exp^', ["exp|expect"]),
+        (HEAD + "  # nod^", []),
+        ("}}} ^", ["|cluster", "|policy", "|test"]),
+        ("", ["|cluster", "|policy", "|test"]),
+    ],
+)
+def test_completion(text: str, first: list[str], schema: Schema) -> None:
+    found = offered(text, schema)
+    assert found[: len(first)] == first
+    assert bool(found) == bool(first)
+
+
+def test_what_completion_says_of_a_field(schema: Schema) -> None:
+    found = complete(*made(HEAD + '  filter "f" { require node.zo^', schema), NoSamples())
+    assert [(c.kind, c.note) for c in found] == [("field", "string")]
+    assert "topology.kubernetes.io/zone" in found[0].about
+
+
+@pytest.mark.parametrize(
+    ("text", "heading", "about"),
+    [
+        ("for pods where no^de.zone", "node: Node", "A candidate node."),
+        ("for pods where node.zo^ne", "node.zone: string", "= node.metadata.labels"),
+        ("for pods where node.us^age", "node.usage[r]: double", "1.0 is full"),
+        ("for pods where node.lab^els.capacity", "node.labels: map(string, string)", "labels"),
+        ('filter "f" { require node.labels["capa^city"] ==', "string", "`spot`, `on-demand`."),
+        ("let a = node.zone.starts^With(", "string.startsWith(string): bool", ""),
+        ("let a = si^ze(node.pods)", "size(list(A)): int", ""),
+        ("let a = math.grea^test(1, 2)", "math.greatest(", ""),
+        ("let a = node.pods.exists(p, p.pha^se", "p.phase: string", "Pending"),
+        ("let a = node.pods.exists(^p, p.phase", "p: Peer", ""),
+        ("let a = node.pods.transformList(i, ^p, p.phase", "p: Peer", ""),
+        ('filter "f" { require wi^de', 'let wide: bool = node.allocatable["cpu"] > "8"', ""),
+        ('filter "f" { require fi^ts(node)', "def fits(other: Node): bool", ""),
+        ('use "sp^ot" (least: 1)', "policy spot(least: int)", "Only spot nodes."),
+        ('use "spot" (le^ast: 1)', "least: int", ""),
+        ('use "library/spot-cei^ling"', "policy spot-ceiling(", "spot"),
+        ('limit "l" { per no^de at most 1 }', None, ""),
+        ('filter "f" { req^uire node.ready }', None, ""),
+        ('filter "f" { message "on {node.zo^ne}" }', "node.zone: string", ""),
+        ('filter "f" { message "on node.zo^ne" }', None, ""),
+        ("let a = nowhere^", None, ""),
+    ],
+)
+def test_meaning(text: str, heading: str | None, about: str, schema: Schema) -> None:
+    found = said(f"{HEAD}  {text}\n}}\n", schema)
+    if heading is None:
+        assert found is None
+    else:
+        assert found is not None
+        assert heading in found.heading
+        assert about in " ".join(found.about)
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("let a = wi^de", "let wide"),
+        ("let a = fi^ts(node)", "def fits"),
+        ("let a = slo^ts", "policy shop(slots"),
+        ("def big(item: Node): bool = it^em.ready", "  def big(item"),
+        ("let a = node.pods.exists(p, ^p.phase == 1)", "  let a = node.pods.exists(p"),
+        ('use "sp^ot" (least: 1)', "policy spot"),
+        ('use "spot" (le^ast: 1)', "policy spot(least"),
+        ('use "library/spot-^ceiling"', "policy spot-ceiling"),
+    ],
+)
+def test_definition(text: str, line: str, schema: Schema) -> None:
+    found = said(f"{HEAD}  {text}\n}}\n", schema)
+    assert found is not None
+    assert found.definition is not None
+    source, span = found.definition.source, found.definition.span
+    assert source.text[: span.end].splitlines()[-1].strip() == line.strip()
+
+
+def names(entries: Sequence[Entry]) -> list[tuple[str, str]]:
+    return [(entry.kind, entry.name) for entry in entries]
+
+
+def test_outline(schema: Schema) -> None:
+    text = HEAD + '  filter "f" { require wide }\n  use "spot" (least: 1)\n}\ntest "t" { }\n^'
+    of, _ = made(text, schema)
+    found = outline(of)
+    assert names(found) == [("policy", "shop"), ("test", "t")]
+    inside = [("let", "wide"), ("def", "fits"), ("filter", "f"), ("use", "spot")]
+    assert names(found[0].parts) == inside
+    assert of.source.slice(found[0].parts[2].name_span) == '"f"'
+
+
+@pytest.mark.parametrize("suffix", ["", '  filter "f" { message "{node.zo" require \' ` {{'])
+def test_no_offset_of_any_text_fails(suffix: str, schema: Schema) -> None:
+    text = f"{HEAD}{suffix}"
+    of, _ = made(text, schema)
+    for offset in range(0, len(text) + 1, 7):
+        complete(of, offset, Shop())
+        meaning(of, offset, Shop())
+
+
+def test_a_manifest_has_diagnostics_only(schema: Schema) -> None:
+    found = Validator(schema).validate([Source("a.yaml", "kind: PlacementPolicy\n")])
+    of = document("a.yaml", found, schema)
+    assert of is not None
+    assert complete(of, 3, NoSamples()) == []
+    assert meaning(of, 3, NoSamples()) is None
+    assert document("b.yaml", found, schema) is None
+    assert of.file.diagnostics[0].span != Span(0, 0)

@@ -1,0 +1,41 @@
+"""The tokens of unfinished texts, and their colours."""
+
+import pytest
+
+from policies.editor.tokens import coloured_lines, tokens
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['a.b["c d"] // e', '"""x\ny', "'it\\'s' + r'\\'", "1.5Gi % 2u", "a.?b[?c] && !d\n# e", '"\\'],
+)
+def test_joined_tokens_are_the_text(text: str) -> None:
+    assert "".join(piece.text for piece in tokens(text)) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "is_open"),
+    [('"a', True), ('"a"', False), ('"', True), ('""', False), ('"a\\"', True), ('"a\\\\"', False)],
+)
+def test_a_string_without_an_end_is_open(text: str, is_open: bool) -> None:
+    assert tokens(text)[-1].is_open == is_open
+
+
+def test_colours_tell_words_of_clauses_from_names_like_them() -> None:
+    (first, second) = coloured_lines('filter "f" { require\nnode.node > 1 # x')
+    assert first == [
+        ("word", "filter"),
+        ("", " "),
+        ("string", '"f"'),
+        ("", " "),
+        ("", "{"),
+        ("", " "),
+        ("word", "require"),
+        ("", ""),
+    ]
+    assert [piece for piece in second if piece[0]] == [
+        ("variable", "node"),
+        ("number", "1"),
+        ("comment", "# x"),
+    ]
+    assert coloured_lines(":why n-1")[0][0] == ("command", ":why")

@@ -1,0 +1,1 @@
+"""Webhooks about policies and pods, and the process that checks policies."""

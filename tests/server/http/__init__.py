@@ -1,0 +1,1 @@
+"""Sockets, connections, TLS, bodies and health, over real connections."""

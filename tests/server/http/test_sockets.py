@@ -1,0 +1,245 @@
+"""Running: the listener, signals, and an end that answers every call in flight."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+import signal
+import socket
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
+
+import pytest
+from aiohttp import ClientSession, web
+from prometheus_client import CollectorRegistry
+
+from server.http.bodies import ByteBudget
+from server.http.connections import Connection, Connections
+from server.http.sockets import Listener, Shutdown, listening, runner_options, serve
+from server.http.tls import Credentials
+from server.log_limit import LimitedLog
+from server.metrics.metrics import Metrics
+from server.settings import Settings
+from tests.support.certificates import Keyring
+from tests.support.served import LOG, Parts, names_request
+
+ANYWHERE = Settings(port=0, http_timeout=1.0, lameduck=0.0)
+
+# ---- the listener
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[web.Server]:
+    async def answer(_: web.BaseRequest) -> web.Response:
+        return web.Response(text="ok")
+
+    made = web.Server(answer)
+    yield made
+    await made.shutdown()
+
+
+def connections(settings: Settings = ANYWHERE) -> Connections:
+    metrics = Metrics(CollectorRegistry(), "1.2.3")
+    return Connections(settings, ByteBudget(1000), metrics, LimitedLog(LOG))
+
+
+async def get(port: int, host: str = "127.0.0.1") -> str:
+    async with ClientSession() as session, session.get(f"http://{host}:{port}/") as response:
+        return await response.text()
+
+
+async def test_without_a_host_it_listens_on_every_interface(server: web.Server) -> None:
+    """IPv4 and IPv6; the port is fixed, as free ports differ between the two."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    listener = Listener(server, connections())
+    assert (await listener.open("", port))[1] == port
+    assert await get(port) == "ok"
+    if socket.has_ipv6:
+        assert await get(port, "[::1]") == "ok"
+    await listener.close()
+
+
+async def test_accepted_connections_outlive_the_listener(server: web.Server) -> None:
+    listener = Listener(server, connections())
+    host, port = await listener.open("127.0.0.1", 0)
+    clients = [asyncio.create_task(asyncio.open_connection(host, port)) for _ in range(20)]
+    await asyncio.gather(*clients)
+    await asyncio.sleep(0.01)
+    await listener.close()
+    assert len(server.connections) == len(clients)
+    for client in clients:
+        _, writer = client.result()
+        writer.close()
+        await writer.wait_closed()
+
+
+async def test_an_unfinished_handshake_does_not_delay_the_end(
+    server: web.Server, keyring: Keyring
+) -> None:
+    credentials = Credentials(keyring.files, Metrics(CollectorRegistry(), "1.2.3"), LOG)
+    listener = Listener(server, connections(), credentials)
+    host, port = await listener.open("127.0.0.1", 0)
+    reader, writer = await asyncio.open_connection(host, port)
+    await asyncio.sleep(0.01)
+    async with asyncio.timeout(5):
+        await listener.close()
+        assert await reader.read() == b""
+    writer.close()
+    await writer.wait_closed()
+
+
+@contextmanager
+def file_descriptors(most: int) -> Iterator[None]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+async def test_a_client_waits_while_there_are_no_file_descriptors(
+    server: web.Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The log says so once a second."""
+    loop = asyncio.get_running_loop()
+    listener = Listener(server, connections())
+    host, port = await listener.open("127.0.0.1", 0)
+    client = socket.socket()
+    client.setblocking(False)
+    with file_descriptors(client.fileno() + 1):
+        await loop.sock_connect(client, (host, port))
+        await asyncio.sleep(0.1)
+    assert caplog.messages == ['cannot accept err="too many open files"']
+    async with asyncio.timeout(5):
+        await loop.sock_sendall(client, b"GET / HTTP/1.0\r\n\r\n")
+        assert (await loop.sock_recv(client, 100)).startswith(b"HTTP/1.0 200")
+    client.close()
+    await listener.close()
+
+
+async def test_a_fault_of_one_connection_is_reported_and_ends_no_other(
+    server: web.Server,
+) -> None:
+    """At once, to the event loop's exception handler, which logs it."""
+
+    class Faulty(Connections):
+        def admit(self, server: Callable[[], asyncio.Protocol], host: str) -> Connection | None:
+            raise ValueError(f"fault in {server} for {host}")
+
+    metrics = Metrics(CollectorRegistry(), "1.2.3")
+    reported: list[object] = []
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, context: reported.append(context["message"]))
+    faulty = Faulty(ANYWHERE, ByteBudget(1000), metrics, LimitedLog(LOG))
+    listener = Listener(server, faulty)
+    host, port = await listener.open("127.0.0.1", 0)
+    for count in (1, 2):
+        reader, writer = await asyncio.open_connection(host, port)
+        assert await reader.read() == b""
+        writer.close()
+        assert reported == ["a connection failed"] * count
+    await listener.close()
+
+
+# ---- start and end
+
+
+def app() -> web.Application:
+    return Parts(settings=ANYWHERE).app()
+
+
+async def test_it_listens_while_the_block_runs() -> None:
+    async with (
+        listening(app(), ANYWHERE) as url,
+        ClientSession(url) as session,
+        session.post("/filter", json=names_request("a")) as response,
+    ):
+        assert (await response.json())["NodeNames"] == ["a"]
+    host, port = url.removeprefix("http://").split(":")
+    with pytest.raises(ConnectionError):
+        await asyncio.open_connection(host, int(port))
+
+
+async def test_a_taken_port_is_an_error() -> None:
+    async with listening(app(), ANYWHERE) as url:
+        taken = Settings(port=int(url.rpartition(":")[2]))
+        with pytest.raises(OSError, match="address already in use"):
+            async with listening(app(), taken):
+                pass
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_a_signal_ends_it(number: signal.Signals) -> None:
+    started: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    running = asyncio.create_task(serve(app(), ANYWHERE, started.set_result))
+    await started
+    before = signal.getsignal(number)
+    os.kill(os.getpid(), number)
+    await asyncio.wait_for(running, 5)
+    assert signal.getsignal(number) != before
+
+
+async def test_two_signals_at_once_end_it_too(caplog: pytest.LogCaptureFixture) -> None:
+    """Both arrive before the first one is handled."""
+    started: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    running = asyncio.create_task(serve(app(), ANYWHERE, started.set_result))
+    await started
+    for _ in range(2):
+        os.kill(os.getpid(), signal.SIGTERM)
+    await asyncio.wait_for(running, 5)
+    assert caplog.messages == []
+
+
+async def test_a_call_in_flight_is_answered() -> None:
+    """A body that is incomplete at the end gets an error as its answer."""
+    started: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    running = asyncio.create_task(serve(app(), ANYWHERE, started.set_result))
+    host, port = (await started).removeprefix("http://").split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    writer.write(b"POST /filter HTTP/1.1\r\nHost: placet\r\nContent-Length: 500\r\n\r\n{")
+    await writer.drain()
+    await asyncio.sleep(0.05)
+    os.kill(os.getpid(), signal.SIGTERM)
+    answer = await asyncio.wait_for(reader.read(), 5)
+    assert b'"Error":"the body of the request did not arrive in time"' in answer
+    await asyncio.wait_for(running, 5)
+    writer.close()
+
+
+@asynccontextmanager
+async def shutting_down(settings: Settings) -> AsyncIterator[tuple[str, asyncio.Task[None]]]:
+    """The URL of a server after SIGTERM, and the task that ends with the server."""
+    started: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    shutdown = Shutdown()
+    parts = Parts(settings=settings, shutdown=shutdown)
+    running = asyncio.create_task(serve(parts.app(), settings, started.set_result, None, shutdown))
+    url = await started
+    os.kill(os.getpid(), signal.SIGTERM)
+    await asyncio.sleep(0.05)
+    assert shutdown.has_begun
+    try:
+        yield url, running
+    finally:
+        await asyncio.wait_for(running, 5)
+
+
+async def test_it_serves_for_a_while_after_sigterm() -> None:
+    """C2: each answer closes its connection, so that no client writes into a closed one."""
+    settings = replace(ANYWHERE, lameduck=0.5)
+    async with shutting_down(settings) as (url, running), ClientSession(url) as session:
+        for _ in range(2):
+            async with session.post("/filter", json=names_request("a")) as response:
+                assert (await response.json())["NodeNames"] == ["a"]
+                assert response.headers["Connection"] == "close"
+        assert not running.done()
+    with pytest.raises(ConnectionError):
+        await asyncio.open_connection(*url.removeprefix("http://").split(":"))
+
+
+def test_idle_connections_outlive_those_of_kube_scheduler() -> None:
+    """C2: aiohttp's own default is 75 seconds, and kube-scheduler's is 90."""
+    assert runner_options(Settings())["keepalive_timeout"] == 120

@@ -1,0 +1,143 @@
+"""Metrics: what is counted, the bound on label values, and the table in the documentation."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+
+from server.call import CallRecord
+from server.errors import Outcome
+from server.metrics.call_metrics import BUCKETS
+from server.metrics.metrics import MOST_LABELS, Metrics
+from server.settings import Settings
+from tests.support.every_metric import every_metric
+
+
+@pytest.fixture
+def registry() -> CollectorRegistry:
+    return CollectorRegistry()
+
+
+@pytest.fixture
+def metrics(registry: CollectorRegistry) -> Metrics:
+    return Metrics(registry, "1.2.3", clock=lambda: 1700000000.0)
+
+
+def test_buckets_are_those_of_kube_scheduler() -> None:
+    assert BUCKETS[0] == 0.001
+    assert BUCKETS[-1] == pytest.approx(16.384)
+    assert len(BUCKETS) == 15
+
+
+def test_a_call(metrics: Metrics, registry: CollectorRegistry) -> None:
+    call = CallRecord("filter", 0.0, received=1000, offered=5000, returned=12)
+    metrics.calls.ended(call, 200, 0.003, 200)
+    verb = {"verb": "filter"}
+    labels = {**verb, "code": "200", "outcome": "answered"}
+    value = registry.get_sample_value
+    assert value("placet_requests_total", labels) == 1
+    assert value("placet_request_duration_seconds_bucket", {**verb, "le": "0.002"}) == 0
+    assert value("placet_request_duration_seconds_bucket", {**verb, "le": "0.004"}) == 1
+    assert value("placet_request_duration_seconds_bucket", {**verb, "le": "+Inf"}) == 1
+    assert value("placet_request_duration_seconds_sum", verb) == 0.003
+    assert value("placet_nodes_offered_total", verb) == 5000
+    assert value("placet_nodes_returned_total", verb) == 12
+    assert value("placet_request_body_bytes_total", verb) == 1000
+    assert value("placet_response_body_bytes_total", verb) == 200
+    assert value("placet_last_request_timestamp_seconds", verb) == 1700000000.0
+
+
+def test_a_failed_call_is_not_the_last_answered_one(
+    metrics: Metrics, registry: CollectorRegistry
+) -> None:
+    call = CallRecord("filter", 0.0, outcome=Outcome.WRONG_METHOD)
+    metrics.calls.ended(call, 405, 0.001, 0)
+    name = "placet_last_request_timestamp_seconds"
+    assert registry.get_sample_value(name, {"verb": "filter"}) is None
+
+
+def test_calls_add_up(metrics: Metrics, registry: CollectorRegistry) -> None:
+    """A duration on the bound of a bucket is in it; one beyond all bounds is in the last."""
+    for verb, seconds in (("filter", 0.004), ("filter", 99.0), ("prioritize", 0.0)):
+        metrics.calls.ended(CallRecord(verb, 0.0, received=7), 200, seconds, 3)
+    value, lasted = registry.get_sample_value, "placet_request_duration_seconds_bucket"
+    found = [value(lasted, {"verb": "filter", "le": le}) for le in ("0.002", "0.004", "+Inf")]
+    assert found == [0, 1, 2]
+    assert value("placet_request_duration_seconds_count", {"verb": "filter"}) == 2
+    assert value(lasted, {"verb": "prioritize", "le": "0.001"}) == 1
+    assert value("placet_request_body_bytes_total", {"verb": "filter"}) == 14
+    assert value("placet_response_body_bytes_total", {"verb": "filter"}) == 6
+    assert value("placet_nodes_offered_total", {"verb": "filter"}) is None
+
+
+def test_reports_of_the_engine(metrics: Metrics, registry: CollectorRegistry) -> None:
+    metrics.rejected("shop/web", "ssd", 40)
+    metrics.would_reject("shop/web", "ssd", 7)
+    metrics.failed("shop/web", "ssd", "no such key: `disk`")
+    metrics.conflict("shop/web", "shop/other")
+    clause = {"policy": "shop/web", "clause": "ssd"}
+    value = registry.get_sample_value
+    assert value("placet_rejections_total", clause) == 40
+    assert value("placet_audit_rejections_total", clause) == 7
+    assert value("placet_evaluation_errors_total", clause) == 1
+    conflict = {"winner": "shop/web", "loser": "shop/other"}
+    assert value("placet_policy_conflicts_total", conflict) == 1
+    assert b"no such key" not in generate_latest(registry)
+
+
+def test_pairs_of_names_are_bounded(metrics: Metrics, registry: CollectorRegistry) -> None:
+    for number in range(MOST_LABELS + 5):
+        metrics.rejected(f"shop/web-{number}", "ssd", 1)
+    metrics.rejected("shop/web-0", "ssd", 1)
+    value = registry.get_sample_value
+    assert value("placet_rejections_total", {"policy": "shop/web-0", "clause": "ssd"}) == 2
+    assert value("placet_rejections_total", {"policy": "other", "clause": "other"}) == 5
+
+
+@pytest.mark.usefixtures("metrics")
+def test_the_version_is_a_label(registry: CollectorRegistry) -> None:
+    assert registry.get_sample_value("placet_build_info", {"version": "1.2.3"}) == 1
+
+
+def test_scores_are_a_histogram(metrics: Metrics, registry: CollectorRegistry) -> None:
+    metrics.scored(np.array([0, 0, 3, 10]))
+    metrics.scored(np.array([10]))
+    value = registry.get_sample_value
+    below = [value("placet_scores_bucket", {"le": f"{score}.0"}) for score in range(11)]
+    assert below == [2, 2, 2, 3, 3, 3, 3, 3, 3, 3, 5]
+    assert value("placet_scores_bucket", {"le": "+Inf"}) == 5
+    assert (value("placet_scores_count"), value("placet_scores_sum")) == (5, 23)
+
+
+def test_the_limits_that_others_are_compared_with(
+    metrics: Metrics, registry: CollectorRegistry
+) -> None:
+    metrics.configured(Settings(http_timeout=2.0, body_limit=1 << 20, max_in_flight=7))
+    value = registry.get_sample_value
+    assert value("placet_http_timeout_seconds") == 2
+    assert value("placet_body_budget_bytes") == 4 << 20
+    assert value("placet_max_in_flight") == 7
+
+
+def test_what_policies_take_of_the_time(metrics: Metrics, registry: CollectorRegistry) -> None:
+    metrics.charged("shop/web", 0.02)
+    metrics.charged("shop/web", 0.03)
+    value = registry.get_sample_value("placet_policy_seconds_total", {"policy": "shop/web"})
+    assert value == pytest.approx(0.05)
+
+
+def test_every_metric_has_one_row_in_the_documentation() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "operations.md").read_text(encoding="utf-8")
+    rows = re.findall(r"(?m)^\| `(placet_\w+)` \| (\w+)(?:: ([\w, ]+))? \| (\w*) \|", page)
+    listed = [
+        (n, kind, sorted(labels.split(", ")) if labels else [], s) for n, kind, labels, s in rows
+    ]
+    every = {n: m for n, m in every_metric().items() if not n.startswith("process_")}
+    found = [(name, m.type, sorted(m.labels), m.stability) for name, m in every.items()]
+    assert sorted(listed) == sorted(found)
+    assert {m.stability for m in every.values()} == {"ALPHA", "BETA", "STABLE"}
+    assert len(every) < len(every_metric()), "those of the process are there too"

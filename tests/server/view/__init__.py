@@ -1,0 +1,1 @@
+"""The view: its answers, its page, drafts and explanations."""

@@ -1,0 +1,36 @@
+"""The description of the API: it is the document in docs, and names the paths that there are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import yaml
+from aiohttp import ClientSession
+
+from engine.decision.journal import Journal
+from server.view.api_description import description
+from tests.support.view_server import Parts, view_of, view_over
+
+DOCUMENT = Path(__file__).parents[3] / "docs" / "openapi.yaml"
+# They are in the form of others, for operators alone, or the page.
+NOT_DESCRIBED = {"/statusz", "/configz", "/api/v1/cache/compare", "/ui", "/ui/{path}"}
+
+
+def test_the_document_is_that_of_the_structs() -> None:
+    found = yaml.safe_load(DOCUMENT.read_text(encoding="utf-8"))
+    assert found == description(), "`make openapi` writes docs/openapi.yaml"
+
+
+async def test_every_path_is_described() -> None:
+    app = view_over(Parts(Journal()))
+    paths = {str(route.resource.canonical) for route in app.router.routes() if route.resource}
+    assert paths - NOT_DESCRIBED == set(description()["paths"])
+
+
+async def test_it_is_served() -> None:
+    async with (
+        view_of(Parts(Journal())) as url,
+        ClientSession(url) as session,
+        session.get("/api/v1/openapi.json") as response,
+    ):
+        assert await response.json() == description()

@@ -1,0 +1,344 @@
+"""The view: decisions with their reasons, the stream, the status, and who gets an answer."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from aiohttp import ClientError, ClientSession
+from prometheus_client import CollectorRegistry
+
+from engine.decision.journal import Journal
+from engine.decision.registry import Registry
+from engine.engine import Engine
+from engine.errors import EngineError
+from grammar.values.time import Timestamp
+from server.answers.view_answers import latency
+from server.call import CallRecord
+from server.metrics.metrics import Metrics
+from tests.support.builders import node, pod, raw
+from tests.support.engines import engine_of
+from tests.support.view_server import Parts, view_of
+
+POLICY = """
+policy web {
+  for pods where pod.labels["app"] == "web"
+  filter "fast" {
+    require node.labels["disk"] == "ssd"
+    message "wants a fast disk"
+  }
+  filter "cool" { require int(node.labels["degrees"]) < 30 }
+  score "coolest" weight 1 { value 30 - int(node.labels["degrees"]) range 0 .. 30 }
+}
+policy all { for pods where pod.name != "" score "any" weight 1 { value 1 } }
+"""
+NODES = [
+    node("n1", labels={"disk": "ssd", "degrees": "3"}),
+    node("n2", labels={"disk": "hdd", "degrees": "3"}),
+    node("n3", labels={"disk": "ssd", "degrees": "many"}),
+    node("n4", labels={"disk": "hdd", "degrees": "3"}),
+    node("n5", labels={"disk": "ssd", "degrees": "27"}),
+]
+NAMES = ["n5", "n4", "n3", "n2", "n1"]
+WEB = raw(pod("web-1", "shop", labels={"app": "web"}))
+AT = Timestamp.parse("2026-11-21T12:00:00.123456789Z")
+OWNED = {
+    "ownerReferences": [
+        {
+            "apiVersion": "apps/v1",
+            "kind": "StatefulSet",
+            "name": "w",
+            "uid": "s",
+            "controller": True,
+        }
+    ]
+}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A view, and the journal that it shows."""
+
+    parts: Parts
+    session: ClientSession
+
+    async def get(self, path: str, **headers: str) -> tuple[int, Any]:
+        """Status and content, which is JSON or text."""
+        async with self.session.get(path, headers=headers) as response:
+            text = await response.text()
+            return response.status, json.loads(text) if response.status == 200 else text
+
+
+@pytest.fixture
+async def view(journal: Journal) -> AsyncIterator[Asked]:
+    parts = Parts(journal)
+    async with view_of(parts) as url, ClientSession(url) as session:
+        yield Asked(parts, session)
+        parts.ending = True
+
+
+@pytest.fixture
+def engine(journal: Journal) -> Engine:
+    return engine_of(POLICY, NODES, journal=journal)
+
+
+@pytest.fixture
+def journal() -> Journal:
+    return Journal(now=lambda: AT)
+
+
+async def test_a_decision_has_its_reasons(view: Asked, engine: Engine) -> None:
+    engine.filter(WEB, NAMES, None, math.inf)
+    engine.prioritize(WEB, ["n5", "n1"], None, math.inf)
+    _, detail = await view.get("/api/v1/decisions/shop/web-1")
+    assert {k: detail[k] for k in ("pod", "at", "offered", "passing", "error", "passed")} == {
+        "pod": "shop/web-1",
+        "at": "2026-11-21T12:00:00Z",
+        "offered": 5,
+        "passing": 2,
+        "error": None,
+        "passed": ["n1", "n5"],
+    }
+    assert (detail["replica"], detail["governing"], detail["gaveWay"]) == (
+        "placet-0",
+        "web",
+        ["all"],
+    )
+    digests = {p.address: p.digest for p in engine.registry.programs}
+    assert detail["digests"] == digests
+    assert not detail["policiesChanged"]
+    first, second = detail["reasons"]
+    assert first == {
+        "text": "web: fast: wants a fast disk",
+        "policy": "web",
+        "clause": "fast",
+        "message": "wants a fast disk",
+        "error": "",
+        "nodes": 2,
+        "names": ["n2", "n4"],
+    }
+    assert (second["clause"], second["names"]) == ("cool", ["n3"])
+    assert "many" in second["error"]
+    assert detail["scores"] == [{"node": "n1", "score": 9}, {"node": "n5", "score": 1}]
+
+
+async def test_the_list_has_the_newest_first(view: Asked, engine: Engine) -> None:
+    path = "/api/v1/decisions"
+    assert await view.get(path) == (
+        200,
+        {"replica": "placet-0", "decisions": [], "more": False},
+    )
+    engine.filter(WEB, NAMES, None, math.inf)
+    engine.filter(raw(pod("report", "ads")), NAMES, None, math.inf)
+    _, answer = await view.get(path)
+    first, second = answer["decisions"]
+    assert second.pop("seconds") > 0.0
+    assert second == {
+        "number": 1,
+        "pod": "shop/web-1",
+        "at": "2026-11-21T12:00:00Z",
+        "offered": 5,
+        "passing": 2,
+        "governing": "web",
+        "error": None,
+        "scoredSeconds": None,
+    }
+    assert (first["pod"], first["passing"], first["number"]) == ("ads/report", 5, 2)
+    _, answer = await view.get(f"{path}?limit=1")
+    assert (len(answer["decisions"]), answer["more"]) == (1, True)
+    _, answer = await view.get(f"{path}?namespace=shop")
+    assert [each["pod"] for each in answer["decisions"]] == ["shop/web-1"]
+
+
+@pytest.mark.parametrize("limit", ["0", "1001", "-1", "x", "9" * 30, "²"])
+async def test_a_listing_is_bounded(view: Asked, limit: str) -> None:
+    answer = await view.get(f"/api/v1/decisions?limit={limit}")
+    assert answer == (400, "limit is a number from 1 to 1000\n")
+
+
+async def test_changed_policies_are_reported(view: Asked, engine: Engine) -> None:
+    engine.filter(WEB, NAMES, None, math.inf)
+    engine.adopt(Registry())
+    _, detail = await view.get("/api/v1/decisions/shop/web-1")
+    assert (detail["generation"], detail["policiesChanged"]) == (1, True)
+
+
+async def test_after_an_error_no_node_passes(view: Asked, engine: Engine) -> None:
+    with pytest.raises(EngineError):
+        engine.filter(WEB, NAMES, None, -math.inf)
+    _, detail = await view.get("/api/v1/decisions/shop/web-1")
+    assert detail["error"] == "the decision took longer than the request may"
+    assert (detail["offered"], detail["passing"]) == (5, 0)
+    assert (detail["passed"], detail["reasons"]) == (None, [])
+
+
+@pytest.mark.parametrize("path", ["shop/web-2", "web-1/shop"])
+async def test_an_unknown_pod_is_not_found(view: Asked, engine: Engine, path: str) -> None:
+    engine.filter(WEB, NAMES, None, math.inf)
+    answer = await view.get(f"/api/v1/decisions/{path}")
+    assert answer == (404, f"there is no recent decision about {path}\n")
+
+
+async def test_strict_clauses_have_what_they_counted(view: Asked, journal: Journal) -> None:
+    """Domains by their values, nodes by their names, and a share by its two sides."""
+    text = """
+    policy web {
+      for pods where pod.labels["app"] == "web"
+      spread "zones" { over node.labels["degrees"] skew at most 9 strict }
+      limit "one" { per node at most 5 strict }
+      share "ssd" {
+        at most 80% of pods where peer.labels["app"] == "web"
+        on nodes where node.labels["disk"] == "ssd" strict
+      }
+    }
+    """
+    there = [pod(f"w{i}", "shop", labels={"app": "web"}, on=n) for i, n in enumerate(("n1", "n2"))]
+    owned = [{**each, "metadata": {**each["metadata"], **OWNED}} for each in there]
+    engine = engine_of(text, NODES, owned, journal=journal)
+    asked = pod("web-1", "shop", labels={"app": "web"})
+    engine.filter(raw({**asked, "metadata": {**asked["metadata"], **OWNED}}), NAMES, None, math.inf)
+    _, detail = await view.get("/api/v1/decisions/shop/web-1")
+    counts = {
+        each["clause"]: {group["name"]: group["pods"] for group in each["groups"]}
+        for each in detail["counts"]
+    }
+    assert counts == {
+        "zones": {"3": 2},
+        "one": {"n1": 1, "n2": 1},
+        "ssd": {"its nodes": 1, "other nodes": 1},
+    }
+
+
+# ---- the stream
+
+
+async def test_the_stream_has_what_is_decided_from_now_on(view: Asked, engine: Engine) -> None:
+    engine.filter(raw(pod("before", "ads")), NAMES, None, math.inf)
+    async with view.session.get("/api/v1/decisions/stream") as response:
+        assert response.headers["Content-Type"] == "text/event-stream"
+        events = _events(response.content)
+        assert await anext(events) == ("replica", {"replica": "placet-0"})
+        engine.filter(WEB, NAMES, None, math.inf)
+        kind, content = await anext(events)
+        assert (kind, content["pod"], content["number"]) == ("decision", "shop/web-1", 2)
+
+
+async def test_the_stream_drops_what_is_too_much_and_says_so(view: Asked, engine: Engine) -> None:
+    """It also drops a decision that is followed by another one about the same pod."""
+    async with view.session.get("/api/v1/decisions/stream") as response:
+        events = _events(response.content)
+        await anext(events)
+        for number in range(140):
+            engine.filter(raw(pod(f"p{number}", "ads")), NAMES, None, math.inf)
+        engine.filter(raw(pod("p139", "ads")), NAMES, None, math.inf)
+        assert await anext(events) == ("dropped", {"decisions": 41})
+        numbers = [(await anext(events))[1]["number"] for _ in range(100)]
+    assert numbers == [*range(41, 140), 141]
+
+
+async def test_the_stream_ends_with_the_server(view: Asked) -> None:
+    async with view.session.get("/api/v1/decisions/stream") as response:
+        view.parts.ending = True
+        async with asyncio.timeout(60):
+            assert b"replica" in await response.content.read()
+
+
+async def _events(content: Any) -> AsyncIterator[tuple[str, Any]]:
+    kind = ""
+    async with asyncio.timeout(60):
+        async for line in content:
+            field, _, value = line.decode().rstrip().partition(": ")
+            if field == "event":
+                kind = value
+            elif field == "data":
+                yield kind, json.loads(value)
+
+
+# ---- who gets an answer
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "status"),
+    [
+        ("Host", "evil.example", 403),
+        ("Host", "127.0.0.1.evil.example:12346", 403),
+        ("Host", "[::1", 403),
+        ("Host", "", 403),
+        ("Host", "localhost:8080", 200),
+        ("Host", "[::1]:8080", 200),
+        ("Origin", "http://evil.example", 403),
+        ("Origin", "null", 403),
+        ("Origin", "http://localhost:3000", 403),
+        ("Sec-Fetch-Site", "cross-site", 403),
+        ("Sec-Fetch-Site", "same-site", 403),
+        ("Sec-Fetch-Site", "same-origin", 200),
+    ],
+)
+async def test_pages_of_other_sites_get_no_answer(
+    view: Asked, name: str, value: str, status: int
+) -> None:
+    """Nor does a site whose name leads to this host."""
+    found, text = await view.get("/api/v1/status", **{name: value})
+    assert found == status
+    assert status == 200 or text.startswith("the view answers ")
+
+
+async def test_its_own_pages_get_an_answer(view: Asked) -> None:
+    async with view.session.get(
+        "/api/v1/status", headers={"Host": "localhost:9", "Origin": "http://localhost:9"}
+    ) as response:
+        assert response.status == 200
+        assert response.headers["Cross-Origin-Resource-Policy"] == "same-origin"
+        assert response.headers["X-Content-Type-Options"] == "nosniff"
+
+
+@pytest.mark.parametrize("path", ["/filter", "/api/scheduler/filter", "/bind", "/admission/mutate"])
+async def test_it_has_no_verbs(view: Asked, path: str) -> None:
+    async with view.session.post(path, data=b"{}") as response:
+        assert response.status == 404
+
+
+async def test_only_one_half_of_the_connections_are_for_one_host(view: Asked) -> None:
+    """The view is for this host alone, so that is all there are."""
+    streams = [await view.session.get("/api/v1/decisions/stream") for _ in range(16)]
+    with pytest.raises((OSError, ClientError), match=r"(?i)disconnect|reset"):
+        await view.get("/api/v1/status")
+    for stream in streams:
+        stream.close()
+
+
+# ---- status
+
+
+async def test_the_status_is_the_replicas(view: Asked) -> None:
+    _, status = await view.get("/api/v1/status")
+    assert (status["replica"], status["ready"]) == ("placet-0", True)
+
+
+async def test_without_a_watched_cluster_there_is_nothing_to_compare(view: Asked) -> None:
+    answer = await view.get("/api/v1/cache/compare")
+    assert answer == (404, "this server watches no cluster\n")
+
+
+def test_latency_is_estimated_as_prometheus_does() -> None:
+    """In proportion within a bucket; nothing is known beyond the last one."""
+    inf = math.inf
+    found = latency("filter", [(1.0, 50.0), (2.0, 90.0), (inf, 100.0)])
+    assert (found.calls, found.p50, found.p90, found.p99) == (100, 1.0, 2.0, None)
+    assert latency("filter", [(1.0, 0.0), (inf, 4.0)]).p50 is None
+    nothing = latency("filter", [(1.0, 0.0), (inf, 0.0)])
+    assert (nothing.calls, nothing.p50) == (0, None)
+
+
+def test_latency_comes_from_the_metrics() -> None:
+    metrics = Metrics(CollectorRegistry(), "0")
+    for _ in range(4):
+        metrics.calls.ended(CallRecord("filter", 0.0), 200, 0.0015, 0)
+    (verb, buckets), *others = metrics.calls.durations().items()
+    found = latency(verb, buckets)
+    assert (others, found.verb, found.calls, found.p50) == ([], "filter", 4, 0.0015)
