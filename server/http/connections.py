@@ -23,16 +23,10 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 from aiohttp.typedefs import Handler
+from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser, HttpResponseParser
 
 from server.call import LogEntry
 from server.http.bodies import ByteBudget
-from server.http.messages import (
-    MOST_HEADERS,
-    MOST_OF_LINE,
-    AnswerReader,
-    MalformedError,
-    RequestReader,
-)
 from server.log_limit import LimitedLog
 from server.metrics.metrics import Metrics
 from server.settings import KEEP_ALIVE_SECONDS, MEBIBYTE, Settings
@@ -41,6 +35,13 @@ from server.settings import KEEP_ALIVE_SECONDS, MEBIBYTE, Settings
 # which asyncio limits to 256 KiB. With less than that, reading would stop and begin at each read.
 # Bodies are read as they come; this is not in the byte budget.
 _READ_AHEAD = 128 * 1024
+# Lines of headers, and the bytes of each and of the request line. kube-scheduler sends six lines.
+_MOST_HEADERS = 64
+_MOST_OF_LINE = 8190
+_LONG_LINE = f"a line has more than {_MOST_OF_LINE} bytes"
+_END_OF_HEAD = b"\r\n\r\n"
+# With one of these, two parsers can disagree about where a request ends, or about what follows it.
+_UNCERTAIN = frozenset({b"transfer-encoding", b"upgrade", b"expect"})
 # Requests that arrive before the answer to the one before.
 _MOST_WAITING = 2
 # For aiohttp, which does not know of the calls that it does not see.
@@ -67,9 +68,9 @@ def connection_options(settings: Settings) -> dict[str, Any]:
         "keepalive_timeout": _A_YEAR,
         # Seconds in which the rest of a refused body is read, so that the client reads the answer.
         "lingering_time": settings.http_timeout,
-        "max_headers": MOST_HEADERS,
-        "max_line_size": MOST_OF_LINE,
-        "max_field_size": MOST_OF_LINE,
+        "max_headers": _MOST_HEADERS,
+        "max_line_size": _MOST_OF_LINE,
+        "max_field_size": _MOST_OF_LINE,
         "read_bufsize": _READ_AHEAD,
     }
 
@@ -252,19 +253,19 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         requests = self._requests
-        begins, in_head = requests.is_between, requests.is_in_head
+        is_idle = not (self._unanswered or requests.is_in_head or requests.is_in_body)
         if self._is_over:
             return
         if not self._is_broken:
             try:
                 requests.read(data)
             except MalformedError as error:
-                if not self._unanswered and (begins or in_head):
+                if not (self._unanswered or requests.is_in_body):
                     self._answer_malformed(str(error))
                     return
                 self._is_broken = True
             else:
-                if begins and self._answers_at_once(data):
+                if is_idle and self._answers_at_once(data):
                     return
         self._pass_on(data)
 
@@ -304,7 +305,7 @@ class Connection(asyncio.Protocol):
             or (body := requests.body(data)) is None
         ):
             return False
-        agent = requests.headers.get(b"user-agent", b"").decode("utf-8", "replace")
+        agent = requests.headers.get(b"user-agent", b"").decode("utf-8", "surrogateescape")
         answer = answer_at_once(body, agent)
         if answer is None:
             return False
@@ -313,7 +314,7 @@ class Connection(asyncio.Protocol):
         assert self._transport is not None, "nothing is received without a connection"
         # Not `writelines`: in Python 3.12 and 3.13 it does not pause writing (cpython#127655).
         stamp = self._connections.stamp()
-        self._transport.write(b"%b%d\r\n%b%b" % (_OK, len(answer), stamp, answer))
+        self._transport.write(b"".join((b"%b%d\r\n%b" % (_OK, len(answer), stamp), answer)))
         if self._send_timer is not None:
             self._hold(len(answer))
         return True
@@ -348,7 +349,7 @@ class Connection(asyncio.Protocol):
             self._hold(answers.announced)
         answers.announced = 0
         if has_ended:
-            if not (answers.keeps_alive and self._requests.is_between):
+            if self._requests.is_in_body or not answers.keeps_alive:
                 self._is_passed_on = True
             self._watch_head()
             if not self._is_writing_paused:
@@ -453,3 +454,166 @@ class _ServerTransport(asyncio.Transport):
 
     def write_eof(self) -> None:
         self._transport.write_eof()
+
+
+# ---- where requests and answers begin and end
+#
+# llhttp parses, without any of its leniencies. A reader keeps next to none of the bytes.
+
+
+class MalformedError(Exception):
+    """The bytes are not HTTP; the text is short, and has nothing of them."""
+
+
+class RequestReader:
+    """The requests of a connection: each whole head adds its method to `unanswered`.
+
+    `method`, `target` and `headers` (with names in small letters) are those of the last request.
+    """
+
+    def __init__(self, unanswered: deque[bytes]) -> None:
+        self._parser = HttpRequestParser(self)
+        self._unanswered = unanswered
+        self._lines = 0
+        # Bytes of a line that has not ended: the parser keeps them.
+        self._pending = 0
+        self._fault = ""
+        self.method = self.target = b""
+        self.headers: dict[bytes, bytes] = {}
+        # Where the next byte belongs; if neither holds, it begins a request.
+        self.is_in_head = self.is_in_body = False
+        # Whether any parser finds the same requests in all bytes so far.
+        self.is_certain = True
+
+    def read(self, data: bytes) -> None:
+        """Follows the next bytes. After a MalformedError it cannot follow any."""
+        try:
+            self._parser.feed_data(data)
+        except HttpParserUpgrade as upgrade:
+            # Placet speaks nothing else: the next request follows.
+            self.read(data[upgrade.args[0] :])
+        except HttpParserError as error:
+            raise MalformedError(str(error)) from None
+        if self.is_in_head:
+            at = data.rfind(b"\n")
+            self._pending = self._pending + len(data) if at < 0 else len(data) - at - 1
+            if self._pending > _MOST_OF_LINE:
+                self._fault = _LONG_LINE
+        if self._fault:
+            raise MalformedError(self._fault)
+
+    def body(self, data: bytes) -> bytes | None:
+        """The body, if these bytes are all of the last request, which announces its size."""
+        size = self.headers.get(b"content-length", b"")
+        start = data.find(_END_OF_HEAD) + len(_END_OF_HEAD)
+        is_whole = (
+            not (self.is_in_head or self.is_in_body)
+            and size.isdigit()
+            and start + int(size) == len(data)
+        )
+        return data[start:] if is_whole else None
+
+    # ---- called by the parser, which accepts exceptions of its own only
+
+    def on_message_begin(self) -> None:
+        self.is_in_head = True
+        self._lines = 0
+        self.target = b""
+        self.headers = {}
+
+    def on_url(self, part: bytes) -> None:
+        self.target += part
+        if len(self.target) > _MOST_OF_LINE:
+            self._fault = _LONG_LINE
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self.headers[name.lower()] = value
+        self._lines += 1
+        if len(name) + len(value) > _MOST_OF_LINE:
+            self._fault = _LONG_LINE
+        elif self._lines > _MOST_HEADERS:
+            self._fault = f"more than {_MOST_HEADERS} headers"
+
+    def on_headers_complete(self) -> None:
+        self.is_in_head = False
+        self._pending = 0
+        headers = self.headers
+        version = self._parser.get_http_version()
+        if version == "1.1" and b"host" not in headers:
+            self._fault = self._fault or "Missing 'Host' header in request."
+        if self._fault:
+            return
+        self.is_in_body = True
+        self.method = self._parser.get_method()
+        self._unanswered.append(self.method)
+        if (
+            version != "1.1"
+            or len(headers) != self._lines
+            or not _UNCERTAIN.isdisjoint(headers)
+            or headers.get(b"connection", b"keep-alive").lower() != b"keep-alive"
+        ):
+            self.is_certain = False
+
+    def on_message_complete(self) -> None:
+        self.is_in_body = False
+
+
+class AnswerReader:
+    """The answers on a connection: each takes the first method from `unanswered`."""
+
+    def __init__(self, unanswered: deque[bytes]) -> None:
+        self._parser = HttpResponseParser(self)
+        self._unanswered = unanswered
+        self._has_ended = False
+        self._has_no_body = False
+        self._size = 0
+        # The bytes of a body that an answer has just announced; whoever counts them sets it to 0.
+        self.announced = 0
+        # Whether the client may send another request after this answer.
+        self.keeps_alive = True
+        # An answer that cannot be parsed was written: what follows is not known.
+        self.is_lost = False
+
+    def read(self, data: bytes | bytearray | memoryview) -> bool:
+        """Follows the next bytes; whether an answer ends with them."""
+        if self.is_lost:
+            return False
+        self._has_ended = False
+        try:
+            self._parser.feed_data(data)
+        except (HttpParserError, HttpParserUpgrade):
+            self.is_lost = True
+            self._unanswered.clear()
+            return False
+        if self._has_no_body:
+            # The parser waits for the body that a HEAD request does not get.
+            self._has_no_body = False
+            self._parser = HttpResponseParser(self)
+            self._end()
+        return self._has_ended
+
+    def _end(self) -> None:
+        self._has_ended = True
+        if self._unanswered:
+            self._unanswered.popleft()
+
+    # ---- called by the parser
+
+    def on_message_begin(self) -> None:
+        self._size = 0
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if name.lower() == b"content-length":
+            self._size = int(value)
+
+    def on_headers_complete(self) -> None:
+        self.keeps_alive = self._parser.should_keep_alive()
+        if self._unanswered and self._unanswered[0] == b"HEAD":
+            self._has_no_body = True
+        else:
+            self.announced = self._size
+
+    def on_message_complete(self) -> None:
+        # One below 200, as "100 Continue", comes before the answer.
+        if self._parser.get_status_code() >= 200:
+            self._end()
