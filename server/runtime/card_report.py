@@ -69,17 +69,10 @@ def _state(card: Card) -> str:
 class CardReport:
     """Looks at all cards every 15 seconds while a policy has some. On one event loop."""
 
-    def __init__(
-        self,
-        engine: Engine,
-        snapshot: Callable[[], Snapshot],
-        log: Logger,
-        seconds: float = _SECONDS,
-    ) -> None:
+    def __init__(self, engine: Engine, snapshot: Callable[[], Snapshot], log: Logger) -> None:
         self._engine = engine
         self._snapshot = snapshot
         self._log = log
-        self._seconds = seconds
         self._found: Mapping[str, _CardSums] = {}
         self._told: dict[tuple[str, str], frozenset[str]] = {}
 
@@ -88,7 +81,7 @@ class CardReport:
         while True:
             self._found = await self._look() if self._engine.registry.cards else {}
             self._tell()
-            await asyncio.sleep(self._seconds)
+            await asyncio.sleep(_SECONDS)
 
     def status(self) -> Mapping[str, object]:
         """What was seen last, by the names of clauses."""

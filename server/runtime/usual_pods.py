@@ -26,17 +26,16 @@ _TURN = 2_000
 class UsualPods:
     """Tells the engine which pods are usual. On one event loop."""
 
-    def __init__(self, engine: Engine, pods: Cache, seconds: float = _SECONDS) -> None:
+    def __init__(self, engine: Engine, pods: Cache) -> None:
         self._engine = engine
         self._pods = pods
-        self._seconds = seconds
 
     async def follow(self) -> None:
         """Looks at the pods every ten minutes while a policy has cards."""
         while True:
             if self._engine.registry.cards:
                 self._engine.measure_by(await self.shapes())
-                await asyncio.sleep(self._seconds)
+                await asyncio.sleep(_SECONDS)
             else:
                 await asyncio.sleep(_IDLE_SECONDS)
 

@@ -115,6 +115,10 @@ class Parts:
     status: Callable[[str, Journal], ReplicaStatus] = status_of
     process: CheckingProcess = field(default_factory=lambda: CheckingProcess(SCHEMA))
 
+    def ends(self) -> bool:
+        """A stream asks this whenever it looks for decisions."""
+        return self.ending
+
     @cached_property
     def engine(self) -> Engine:
         if self.cluster.engine is not None:
@@ -167,7 +171,7 @@ def view_over(parts: Parts) -> web.Application:
             lambda: parts.cluster.bodies,
             parts.cluster.documents,
         ),
-        lambda: parts.ending,
+        parts.ends,
     )
     return view_app(view, ZPages("1.2.3", lambda: {"placet.dev": {"listen": "127.0.0.1:12345"}}))
 

@@ -23,8 +23,10 @@ from server.log_limit import LimitedLog
 from server.metrics.metrics import Metrics
 from server.settings import Settings
 from tests.support.certificates import Keyring
+from tests.support.fake_clock import settled
 from tests.support.served import LOG, Parts, names_request
 
+pytestmark = pytest.mark.fake_clock
 ANYWHERE = Settings(port=0, http_timeout=1.0, lameduck=0.0)
 
 # ---- the listener
@@ -67,7 +69,7 @@ async def test_accepted_connections_outlive_the_listener(server: web.Server) -> 
     host, port = await listener.open("127.0.0.1", 0)
     clients = [asyncio.create_task(asyncio.open_connection(host, port)) for _ in range(20)]
     await asyncio.gather(*clients)
-    await asyncio.sleep(0.01)
+    await settled()
     await listener.close()
     assert len(server.connections) == len(clients)
     for client in clients:
@@ -83,7 +85,7 @@ async def test_an_unfinished_handshake_does_not_delay_the_end(
     listener = Listener(server, connections(), credentials)
     host, port = await listener.open("127.0.0.1", 0)
     reader, writer = await asyncio.open_connection(host, port)
-    await asyncio.sleep(0.01)
+    await settled()
     async with asyncio.timeout(5):
         await listener.close()
         assert await reader.read() == b""
@@ -202,7 +204,7 @@ async def test_a_call_in_flight_is_answered() -> None:
     reader, writer = await asyncio.open_connection(host, int(port))
     writer.write(b"POST /filter HTTP/1.1\r\nHost: placet\r\nContent-Length: 500\r\n\r\n{")
     await writer.drain()
-    await asyncio.sleep(0.05)
+    await settled()
     os.kill(os.getpid(), signal.SIGTERM)
     answer = await asyncio.wait_for(reader.read(), 5)
     assert b'"Error":"the body of the request did not arrive in time"' in answer
@@ -219,7 +221,7 @@ async def shutting_down(settings: Settings) -> AsyncIterator[tuple[str, asyncio.
     running = asyncio.create_task(serve(parts.app(), settings, started.set_result, None, shutdown))
     url = await started
     os.kill(os.getpid(), signal.SIGTERM)
-    await asyncio.sleep(0.05)
+    await settled()
     assert shutdown.has_begun
     try:
         yield url, running

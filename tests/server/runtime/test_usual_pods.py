@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import math
 
+import pytest
+
 from engine.cache.cache import Cache
 from engine.engine import Engine
 from engine.objects.codec import ObjectCodec
@@ -12,7 +14,9 @@ from grammar.values.cards import TAKEN, CardShape, Taken, annotation
 from server.runtime.usual_pods import MOST_PODS, UsualPods
 from tests.support import builders
 from tests.support.engines import SCHEMA, Known, Silent, registry_of
+from tests.support.fake_clock import settled
 
+pytestmark = pytest.mark.fake_clock
 CODEC = ObjectCodec(SCHEMA, (TAKEN, "milli"))
 POLICY = """policy gpu {
   for pods where true
@@ -76,13 +80,13 @@ async def test_scores_follow_them() -> None:
         return list(found)
 
     assert scores() == [5, 5]
-    usual = UsualPods(engine, known, seconds=0.01)
+    usual = UsualPods(engine, known)
     task = asyncio.create_task(usual.follow())
-    await asyncio.sleep(0.1)
+    await settled()
     first = scores()
     assert first[0] > first[1]
     registry = engine.registry
-    await asyncio.sleep(0.1)
+    await asyncio.sleep(3600.0)
     # Nothing is worked out again for the same pods.
     assert engine.registry is registry
     task.cancel()
