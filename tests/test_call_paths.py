@@ -26,6 +26,7 @@ from server.metrics.metrics import Metrics
 from server.settings import Settings
 from tests.support.builders import node, pod, raw
 from tests.support.engines import CODEC, cache_of, engine_over
+from tests.support.memory_transport import MemoryTransport
 from tests.support.served import LOG
 
 ROOT = Path(__file__).parents[1]
@@ -101,17 +102,6 @@ def path_of(call: Callable[[], object]) -> CallPath:
 # ---- a server without sockets
 
 
-class Written(asyncio.Transport):
-    """A transport that keeps what is written to it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.answers: list[bytes] = []
-
-    def write(self, data: bytes | bytearray | memoryview) -> None:
-        self.answers.append(bytes(data))
-
-
 class Extender:
     """A server with one connection, over four nodes."""
 
@@ -122,10 +112,10 @@ class Extender:
         self.store = store.pods(CODEC, self.cache)
         metrics = Metrics(CollectorRegistry(), "1.2.3")
         app = create_app(engine, lambda: (), Settings(), metrics, LOG, "1.2.3")
-        self._written = Written()
+        self._transport = MemoryTransport()
         connection = app[CONNECTIONS].admit(asyncio.Protocol, "127.0.0.1")
         assert connection is not None
-        connection.connection_made(self._written)
+        connection.connection_made(self._transport)
         self._connection = connection
         names = json.dumps([each["metadata"]["name"] for each in NODES], separators=(",", ":"))
         body = b'{"Pod":%b,"Nodes":null,"NodeNames":%b}\n' % (raw(WEB), names.encode())
@@ -143,7 +133,7 @@ class Extender:
     def _ask(self, verb: bytes) -> bytes:
         """The answer to a call that arrives as a whole."""
         self._connection.data_received(b"POST /%b HTTP/1.1\r\n%b" % (verb, self._rest))
-        head, _, answer = self._written.answers.pop().partition(b"\r\n\r\n")
+        head, _, answer = self._transport.take().partition(b"\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 200 OK")
         return answer
 

@@ -156,10 +156,11 @@ class Connections:
             return await handler(request)
         except web.HTTPException:
             raise
-        except Exception as error:  # noqa: BLE001 - whatever it is, the client gets an answer
-            self.failed(error)
+        except Exception as error:
             if request.writer.output_size > 0:
-                raise ConnectionError("a part of another answer is sent") from None
+                # A part of another answer is sent. aiohttp logs the fault, and closes.
+                raise
+            self.failed(error)
             response = web.Response(status=500, text="internal error: see the log of Placet\n")
             response.force_close()
             return response
@@ -340,16 +341,27 @@ class Connection(asyncio.Protocol):
 
     # ---- what the server does
 
-    def written(self, data: bytes | bytearray | memoryview) -> None:
-        """Follows what the server has written."""
-        answers = self._answers
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Writes a part of an answer of the server."""
+        assert self._transport is not None, "the server knows when the connection is lost"
+        answers, requests = self._answers, self._requests
         has_ended = answers.read(data)
+        if answers.is_unasked and not (requests.is_in_head or self._is_broken):
+            # The two parsers do not agree. Nobody gets an answer to what another one has asked.
+            self._connections.failed(RuntimeError("aiohttp answers more requests than there are"))
+            self._is_over = True
+            self._transport.abort()
+            return
+        self._transport.write(data)
         self._used = self._loop.time()
         if answers.announced > MEBIBYTE:
             self._hold(answers.announced)
         answers.announced = 0
+        if answers.is_lost:
+            self._is_passed_on = True
         if has_ended:
-            if self._requests.is_in_body or not answers.keeps_alive:
+            # After an answer that came early, or was the last one, the server alone goes on.
+            if requests.is_in_body or not answers.keeps_alive:
                 self._is_passed_on = True
             self._watch_head()
             if not self._is_writing_paused:
@@ -442,11 +454,10 @@ class _ServerTransport(asyncio.Transport):
         return self._transport.get_write_buffer_limits()
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        self._transport.write(data)
-        self._connection.written(data)
+        self._connection.write(data)
 
     def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview]) -> None:
-        # See `Connection` for why the other `writelines` is not used.
+        # As one: see where a connection writes for itself.
         self.write(b"".join(list_of_data))
 
     def can_write_eof(self) -> bool:
@@ -491,6 +502,7 @@ class RequestReader:
             self._parser.feed_data(data)
         except HttpParserUpgrade as upgrade:
             # Placet speaks nothing else: the next request follows.
+            self.is_certain = False
             self.read(data[upgrade.args[0] :])
         except HttpParserError as error:
             raise MalformedError(str(error)) from None
@@ -571,6 +583,8 @@ class AnswerReader:
         self.announced = 0
         # Whether the client may send another request after this answer.
         self.keeps_alive = True
+        # An answer has begun that no request waits for.
+        self.is_unasked = False
         # An answer that cannot be parsed was written: what follows is not known.
         self.is_lost = False
 
@@ -600,6 +614,7 @@ class AnswerReader:
     # ---- called by the parser
 
     def on_message_begin(self) -> None:
+        self.is_unasked = not self._unanswered
         self._size = 0
 
     def on_header(self, name: bytes, value: bytes) -> None:

@@ -17,7 +17,7 @@ from prometheus_client import CollectorRegistry
 
 from server.http.bodies import ByteBudget
 from server.http.connections import Connection, Connections
-from server.http.sockets import Listener, Shutdown, listening, runner_options, serve
+from server.http.sockets import Listener, Shutdown, listening, serve
 from server.http.tls import Credentials
 from server.log_limit import LimitedLog
 from server.metrics.metrics import Metrics
@@ -240,8 +240,3 @@ async def test_it_serves_for_a_while_after_sigterm() -> None:
         assert not running.done()
     with pytest.raises(ConnectionError):
         await asyncio.open_connection(*url.removeprefix("http://").split(":"))
-
-
-def test_idle_connections_outlive_those_of_kube_scheduler() -> None:
-    """C2: aiohttp's own default is 75 seconds, and kube-scheduler's is 90."""
-    assert runner_options(Settings())["keepalive_timeout"] == 120
