@@ -7,15 +7,24 @@ import json
 import logging
 import socket
 import time
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import msgspec
 import pytest
+from aiohttp import web
+from aiohttp.typedefs import Handler
+from prometheus_client import CollectorRegistry
 
-from server.settings import MEBIBYTE, Settings
+from server.http.bodies import ByteBudget
+from server.http.connections import Connections
+from server.http.sockets import CONNECTIONS, listening
+from server.log_limit import LimitedLog
+from server.metrics.metrics import Metrics
+from server.settings import KEEP_ALIVE_SECONDS, MEBIBYTE, Settings
 from tests.server.conftest import Serve
 from tests.support.fake_clock import settled, until
-from tests.support.served import Served, names_request, nodes_request
+from tests.support.served import LOG, Served, names_request, nodes_request
 
 pytestmark = pytest.mark.fake_clock
 HOST = b"Host: placet\r\n"
@@ -119,6 +128,24 @@ async def test_idle_connections_stay_open(listen: Serve) -> None:
         assert b" 200 " in await reader.readuntil(b"ok")
     writer.close()
     assert served.metric(REFUSED, reason="slow_headers") is None
+
+
+async def test_a_connection_is_kept_as_long_as_it_is_used(listen: Serve) -> None:
+    """C2: kube-scheduler keeps one for 90 seconds. aiohttp does not know of all calls."""
+    served = await listen()
+    reader, writer = await asyncio.open_connection(*served.address)
+    livez = b"GET /livez HTTP/1.1\r\n" + HOST + b"\r\n"
+    body = json.dumps(names_request("a")).encode()
+    whole = POST + b"Content-Length: %d\r\n\r\n" % len(body) + body
+    for data, end in ((livez, b"ok"), (whole, b'""}'), (whole, b'""}'), (livez, b"ok")):
+        writer.write(data)
+        assert b" 200 " in await reader.readuntil(end)
+        await settled()
+        await asyncio.sleep(KEEP_ALIVE_SECONDS - 1)
+    assert not reader.at_eof()
+    await asyncio.sleep(2)
+    assert await reader.read() == b""
+    writer.close()
 
 
 async def test_an_answer_that_nobody_reads(listen: Serve) -> None:
@@ -248,3 +275,69 @@ async def test_a_large_body_is_not_asked_for(listen: Serve) -> None:
     answer = await sent(served, head)
     assert answer.startswith(b"HTTP/1.1 200 ")
     assert b"larger than 1000 bytes" in answer
+
+
+async def test_a_mistake_that_aiohttp_alone_sees_is_counted_too(
+    listen: Serve, caplog: pytest.LogCaptureFixture
+) -> None:
+    served = await listen()
+    answer = await sent(served, b"GET http://[::1 HTTP/1.1\r\n" + HOST + b"\r\n")
+    assert answer.startswith(b"HTTP/1.0 400 ")
+    assert served.metric(REFUSED, reason="malformed") == 1
+    (line,) = caplog.messages
+    assert line.startswith('refused connection reason="malformed" client="127.0.0.1" err=')
+    await answers(served)
+
+
+# ---- faults of handlers
+
+
+async def raises(_request: web.Request) -> web.Response:
+    raise ZeroDivisionError("a secret")
+
+
+async def raises_halfway(request: web.Request) -> web.StreamResponse:
+    response = web.StreamResponse()
+    await response.prepare(request)
+    await response.write(b"a half")
+    raise ZeroDivisionError("a secret")
+
+
+async def pieces() -> AsyncIterator[bytes]:
+    yield b"a half"
+    raise ZeroDivisionError("a secret")
+
+
+async def raises_while_it_is_sent(_request: web.Request) -> web.Response:
+    return web.Response(body=pieces())
+
+
+FAULTS = {
+    "before": (raises, b"internal error: see the log of Placet\n"),
+    "halfway": (raises_halfway, b"a half\r\n"),
+    "while it is sent": (raises_while_it_is_sent, b"a half\r\n"),
+}
+
+
+@pytest.mark.parametrize(("handler", "end"), FAULTS.values(), ids=FAULTS.keys())
+async def test_a_fault_is_logged_and_ends_the_connection(
+    handler: Handler, end: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = Settings(port=0)
+    app = web.Application()
+    app.router.add_get("/", handler)
+    metrics = Metrics(CollectorRegistry(), "1.2.3")
+    app[CONNECTIONS] = Connections(settings, ByteBudget(1000), metrics, LimitedLog(LOG))
+    async with listening(app, settings) as url:
+        host, port = url.removeprefix("http://").split(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(b"GET / HTTP/1.1\r\n" + HOST + b"\r\n")
+        async with asyncio.timeout(5):
+            answer = await reader.read()
+        writer.close()
+    assert answer.endswith(end)
+    assert b"secret" not in answer
+    (record,) = caplog.records
+    assert record.getMessage() == "unexpected error in an answer"
+    assert record.exc_info is not None
+    assert record.exc_info[0] is ZeroDivisionError

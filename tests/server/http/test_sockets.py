@@ -7,7 +7,7 @@ import os
 import resource
 import signal
 import socket
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 
@@ -17,7 +17,7 @@ from prometheus_client import CollectorRegistry
 
 from server.http.bodies import ByteBudget
 from server.http.connections import Connection, Connections
-from server.http.sockets import Listener, Shutdown, listening, runner_options, serve
+from server.http.sockets import Listener, Shutdown, listening, serve
 from server.http.tls import Credentials
 from server.log_limit import LimitedLog
 from server.metrics.metrics import Metrics
@@ -129,7 +129,7 @@ async def test_a_fault_of_one_connection_is_reported_and_ends_no_other(
     """At once, to the event loop's exception handler, which logs it."""
 
     class Faulty(Connections):
-        def admit(self, server: web.Server, host: str) -> Connection | None:
+        def admit(self, server: Callable[[], asyncio.Protocol], host: str) -> Connection | None:
             raise ValueError(f"fault in {server} for {host}")
 
     metrics = Metrics(CollectorRegistry(), "1.2.3")
@@ -240,8 +240,3 @@ async def test_it_serves_for_a_while_after_sigterm() -> None:
         assert not running.done()
     with pytest.raises(ConnectionError):
         await asyncio.open_connection(*url.removeprefix("http://").split(":"))
-
-
-def test_idle_connections_outlive_those_of_kube_scheduler() -> None:
-    """C2: aiohttp's own default is 75 seconds, and kube-scheduler's is 90."""
-    assert runner_options(Settings())["keepalive_timeout"] == 120
