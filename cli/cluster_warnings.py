@@ -12,15 +12,16 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
-from cli.command import CommandError
-from cli.world import Cluster, frame
+from engine.cache.cluster_copy import ClusterCopy
 from engine.cards.card_functions import with_cards
 from engine.objects.codec import ObjectCodec
+from engine.offline import question_frame
 from grammar.checker.policy_checker import Checked
 from grammar.checks.clause_numbers import vanishing_percentages_of
 from grammar.checks.cluster_costs import with_estimates
 from grammar.checks.references import unknown_labels
 from grammar.meaning.evaluator import evaluate
+from grammar.messages.diagnostics import UserError
 from grammar.tree.clauses import Share
 from grammar.values.errors import EvaluationError
 from policies.validation import Validation
@@ -29,7 +30,7 @@ from policies.validation import Validation
 class ClusterWarnings:
     """The warnings about one cluster."""
 
-    def __init__(self, cluster: Cluster, codec: ObjectCodec) -> None:
+    def __init__(self, cluster: ClusterCopy, codec: ObjectCodec) -> None:
         nodes = cluster.snapshot().nodes
         self._cluster = cluster
         self._codec = codec
@@ -39,7 +40,7 @@ class ClusterWarnings:
     def added(self, validation: Validation, *, quick: bool = False) -> Validation:
         """The validation with the warnings among its diagnostics.
 
-        If `quick`, without those for which each pod is looked at.
+        If `quick`, without the warnings for which each pod is looked at.
         """
         files = (
             replace(file, policies=tuple(self._warned(c, quick=quick) for c in file.policies))
@@ -64,8 +65,8 @@ class ClusterWarnings:
             asked = self._cluster.pod(key)
             if checked.policy.namespace not in (None, asked.namespace):
                 continue
-            with suppress(CommandError, EvaluationError):
-                read = frame(asked, self._cluster, self._codec)
+            with suppress(UserError, EvaluationError):
+                read = question_frame(asked, self._cluster, self._codec)
                 workload = getattr(read.pod, "workload", None)
                 variables = {
                     "pod": read.pod,

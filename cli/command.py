@@ -6,11 +6,10 @@ import argparse
 import os
 import tempfile
 from argparse import ArgumentTypeError
-from collections.abc import Mapping
 from enum import IntEnum
 from pathlib import Path
-from typing import Any
 
+from grammar.messages.diagnostics import UserError
 from grammar.values.errors import EvaluationError
 from grammar.values.quantity import NANO, Quantity
 from grammar.values.time import SECOND, Duration
@@ -29,13 +28,8 @@ class Exit(IntEnum):
     INTERRUPTED = 130
 
 
-class CommandError(Exception):
-    """An error that ends a command with `Exit.ERROR`: one sentence and a hint."""
-
-    def __init__(self, message: str, hint: str = "") -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
+class CommandError(UserError):
+    """An error that ends a command with `Exit.ERROR`, as every UserError does."""
 
 
 def add_context_arguments(parser: argparse._ActionsContainer, use: str) -> None:
@@ -107,18 +101,6 @@ def reason(error: OSError) -> str:
     return (error.strerror or str(error)).lower()
 
 
-def mapping(value: Mapping[str, Any], key: str) -> dict[str, Any]:
-    """A field that should be a mapping; another type counts as empty."""
-    found = value.get(key)
-    return found if isinstance(found, dict) else {}
-
-
-def mappings(value: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
-    """The mappings in a field that should be a list of them."""
-    found = value.get(key)
-    return [i for i in found if isinstance(i, dict)] if isinstance(found, list) else []
-
-
 def address(text: str) -> tuple[str, int]:
     """A host and a port. An empty host means all interfaces, port 0 means any free port."""
     try:
@@ -176,3 +158,18 @@ def positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise ArgumentTypeError(f"`{text}` is not a whole number of at least 1")
     return int(text)
+
+
+# ---- the flags that say what of pods nobody can change
+
+
+def add_frozen_arguments(parser: argparse._ActionsContainer) -> None:
+    for what in ("label", "annotation"):
+        parser.add_argument(
+            f"--frozen-{what}",
+            metavar="KEY",
+            action="append",
+            default=[],
+            help=f"the key of {'an' if what[0] == 'a' else 'a'} {what} of pods that the cluster "
+            "lets nobody change, so that portable policies may depend on it; may be given again",
+        )

@@ -18,14 +18,14 @@ import msgspec
 
 from cli.command import CommandError
 from cli.doctor.gate_checks import Marking
-from cli.explanation.pending import event_time
 from cli.version import version
-from cli.world import Documents
+from engine.cache.cluster_copy import ClusterDocuments
 from engine.cache.informers import CONTROLLERS, NAMESPACES, NODES, PODS, POLICIES
 from engine.cache.list_watch import PAGE, ContinueExpiredError, GarbageError, Resource, pages
 from engine.cluster.client import ApiClient, connect
 from engine.cluster.connection_configuration import Context, chosen_context
 from engine.errors import ApiError, ApiUnreachableError, ClusterConfigurationError, EngineError
+from engine.explanation.cause import event_time
 from grammar.values.time import Timestamp
 
 _KINDS = {NODES.name: "Node", PODS.name: "Pod", NAMESPACES.name: "Namespace"}
@@ -44,10 +44,11 @@ class Found:
 
     `documents` is None without the right to list all nodes and pods: what would be decided cannot
     be told then. `policies` is the JSON of policy objects, by `resource/key`. `lacks` names the
-    missing rights; `lacks_namespaces` and `lacks_workloads` those that only some policies need.
+    missing rights; `lacks_namespaces` and `lacks_workloads` name rights that only some policies
+    need.
     """
 
-    documents: Documents | None
+    documents: ClusterDocuments | None
     policies: Mapping[str, bytes]
     lacks: tuple[str, ...]
     lacks_namespaces: tuple[str, ...] = ()
@@ -139,7 +140,7 @@ class LiveCluster:
         if may_decide:
             file = Path(self.name)
             read = [(file, each) for each in contents]
-            documents = Documents([file], read, Timestamp.now(), policies)
+            documents = ClusterDocuments([file], read, Timestamp.now(), policies)
         namespaces = tuple(r for kind, r in optional.items() if kind == "Namespace")
         workloads = tuple(r for kind, r in optional.items() if kind != "Namespace")
         return Found(documents, policies, tuple(lacks), namespaces, workloads)

@@ -12,10 +12,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Protocol, cast
 
-from cli.command import CommandError, Exit
+from cli.command import Exit
 from cli.render import print_error
 from cli.version import version
-from grammar.messages.diagnostics import nearest
+from grammar.messages.diagnostics import UserError, nearest
 
 # Each command is a module of `cli.commands`, and only the requested one is imported: `check` starts
 # in a fraction of the time that the server's libraries take.
@@ -138,7 +138,7 @@ def _run(
             args = _configured(parser, args, arguments)
         code = command.run(args)
         sys.stdout.flush()
-    except CommandError as error:
+    except UserError as error:
         print_error(error.message, error.hint)
         return Exit.ERROR
     except KeyboardInterrupt:
@@ -153,7 +153,7 @@ def _run(
 def _configured(
     parser: argparse.ArgumentParser, args: argparse.Namespace, arguments: Sequence[str]
 ) -> argparse.Namespace:
-    """The arguments with those of the environment and of the configuration file.
+    """The arguments, with the values of the environment and of the configuration file.
 
     Raises CommandError.
     """

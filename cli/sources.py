@@ -2,8 +2,8 @@
 
 Files are read if any are given, and then nothing else. Without files it is the cluster of the
 kubeconfig, as kubectl chooses it. `--kubeconfig` or `--context` asks the cluster although there are
-policy files. Their policies then come beside those of the cluster, as under `placet serve`: one
-takes the place of an object with the same name.
+policy files. The policies of the files then come beside the policies of the cluster, as under
+`placet serve`: a file takes the place of an object with the same name.
 """
 
 from __future__ import annotations
@@ -15,11 +15,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cli.command import CommandError, add_context_arguments
-from cli.world import Cluster, NamedPod, Policies, World, in_force, named_pod, policy_files
+from cli.world import World, in_force, named_pod, policy_files
 from cli.world import read_world as read_files
+from engine.cache.cluster_copy import ClusterCopy, NamedPod
+from engine.enforced import EnforcedPolicies
+from engine.explanation.explanation import Asker
 from engine.objects.codec import ObjectCodec
 from grammar.meaning.schema import Schema, load_schema
 
@@ -52,7 +55,7 @@ def add_cluster_arguments(parser: argparse.ArgumentParser, *, live_namespace: bo
 def is_live(args: argparse.Namespace, files: Sequence[str] = ("cluster", "policies")) -> bool:
     """Whether a command asks a running cluster: no files, or a flag that says so.
 
-    Raises CommandError for a snapshot beside such a flag.
+    Raises CommandError for a snapshot beside one of these two flags.
     """
     flag = chosen_flag(args)
     if flag is None:
@@ -128,7 +131,7 @@ def live_world(live: LiveCluster, args: argparse.Namespace, namespace: str) -> W
 
 def live_policies(
     found: Found, paths: Sequence[Path] | None, schema: Schema
-) -> tuple[Policies, tuple[str, ...]]:
+) -> tuple[EnforcedPolicies, tuple[str, ...]]:
     """The policies of files and of the cluster; and the rights that they lack."""
     sources, objects = policy_files(paths or ())
     policies, lacks = in_force(sources, {**found.policies, **objects}, schema), found.lacks
@@ -162,7 +165,7 @@ def warn_of(lacks: Sequence[str]) -> None:
 
 
 def question_namespace(args: argparse.Namespace, live: LiveCluster | None) -> str:
-    """The namespace of the pods in question; empty for all."""
+    """The namespace of the pods that the command is about; empty for all."""
     if args.all_namespaces:
         return ""
     name = pod_namespace(args)
@@ -182,9 +185,22 @@ def pod_namespace(args: argparse.Namespace) -> str:
     return args.namespace or ""
 
 
-def asked_pod(args: argparse.Namespace, cluster: Cluster, live: LiveCluster | None) -> NamedPod:
+def asked_pod(args: argparse.Namespace, cluster: ClusterCopy, live: LiveCluster | None) -> NamedPod:
     """The pod of a command. Raises CommandError."""
     name: str | None = args.pod
     if name is not None and args.pod_file is None:
         return cluster.pod(name.rpartition("/")[2], question_namespace(args, live))
     return named_pod(cluster, name, args.pod_file)
+
+
+def asker_of(
+    args: argparse.Namespace, pod: NamedPod, live: LiveCluster | None
+) -> tuple[Asker, list[dict[str, Any]] | str]:
+    """What is known beside the pod, and its events, or the right that is missing for these.
+
+    Only a pod of a running cluster has events. Raises UserError.
+    """
+    if live is None or args.pod_file is not None:
+        return Asker(), []
+    events = live.events(pod.namespace, pod.name)
+    return Asker(is_live=True, events=() if isinstance(events, str) else events), events

@@ -18,12 +18,12 @@ from engine.cache.names import KnownRows
 from engine.cache.node_table import NodeRows, NodeTable, without
 from engine.cache.snapshot import Snapshot
 from engine.counting.in_flight_pods import DEFAULT_SCHEDULERS, InFlightPods, Schedulers
+from engine.counting.pod_counter import PodCounter
 from engine.decision import filtering
 from engine.decision.after import AfterDecision, report
 from engine.decision.audit import Audits
 from engine.decision.card_questions import CardQuestions
 from engine.decision.card_room import choose
-from engine.decision.inspection import Inspection
 from engine.decision.placement import ONLY_REPLICA, Placement, ReplicaRole
 from engine.decision.preemption import Preemption, Victims
 from engine.decision.registry import Registry
@@ -240,17 +240,14 @@ class Engine:
         """The context of evaluations for which nobody waits; it lasts for one portion."""
         return self._calls.portion(frame)
 
-    def inspect(self, pod: bytes) -> Inspection:
-        """The results of all clauses for all nodes; nothing is offered or recorded.
+    def opened(self, pod: bytes) -> tuple[VerbCall, PodCounter]:
+        """A call about a pod and the counter of its snapshot; nothing is offered or recorded.
 
         Raises EngineError where there would be no decision.
         """
         call = self._open(pod, (), math.inf)
         snapshot = call.snapshot
-        counter = self._placement.counter(snapshot.table, call.context(snapshot))
-        frame = call.evaluation.frame()
-        mutual = call.plan.counts.mutual
-        return Inspection(call.plan.selection, frame, snapshot.table, counter, mutual)
+        return call, self._placement.counter(snapshot.table, call.context(snapshot))
 
     # ---- changes
 

@@ -57,6 +57,10 @@ class BadObjectError(EngineError):
     """The JSON of an object does not have the types of its kind."""
 
 
+class UnknownNodeError(EngineError):
+    """There is no node of this name in the cluster."""
+
+
 class ClusterConfigurationError(EngineError):
     """No usable address or identity for the API server; `hint` says what to do."""
 

@@ -8,8 +8,12 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import get_args
 
 import pytest
+
+from engine.program.program import ClauseProgram
+from grammar.tree.clauses import Clause
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("cli", "engine", "grammar", "policies", "server")
@@ -55,10 +59,16 @@ class Module:
     starts: tuple[str, ...]
     # The classes that it defines.
     classes: tuple[str, ...]
+    # What these classes are made from, as it is written.
+    bases: tuple[str, ...]
+    # The names of their fields.
+    fields: tuple[str, ...]
     # What it defines at its top.
     definitions: frozenset[str]
     # What its docstrings and comments name in backticks that looks like a part of a package.
     named_modules: tuple[str, ...]
+    # The classes by which it tells objects apart: in `isinstance`, and in the cases of `match`.
+    told_apart: frozenset[str]
 
 
 @cache
@@ -71,8 +81,16 @@ def read(module: str) -> Module:
         tuple(imports(tree)),
         tuple(f"{module}: {start}" for start in starts(tree, ())),
         tuple(n.name for n in ast.walk(tree) if isinstance(n, ast.ClassDef)),
+        tuple(
+            ast.unparse(base)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ClassDef)
+            for base in node.bases
+        ),
+        tuple(fields(tree)),
         frozenset(definitions(tree)),
         tuple(NAMED_MODULE.findall(content.decode())),
+        frozenset(told_apart(tree)),
     )
 
 
@@ -83,6 +101,26 @@ def imports(tree: ast.AST) -> Iterator[str]:
                 yield from (name.name for name in names)
             case ast.ImportFrom(module=str(origin), names=names):
                 yield from (f"{origin}.{name.name}" for name in names)
+            case _:
+                pass
+
+
+def fields(tree: ast.Module) -> Iterator[str]:
+    """The annotated names in the bodies of classes."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef):
+            for item in node.body:
+                if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name):
+                    yield item.target.id
+
+
+def told_apart(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Name(id="isinstance"), args=[_, classes]):
+                yield from (n.id for n in ast.walk(classes) if isinstance(n, ast.Name))
+            case ast.MatchClass(cls=ast.Name(id=name)):
+                yield name
             case _:
                 pass
 
@@ -192,6 +230,21 @@ def test_background_tasks_have_a_supervisor() -> None:
     assert found == STARTS.keys()
 
 
+def test_aiohttp_is_used_by_what_it_publishes() -> None:
+    """So another version of it works too. ruff finds private names, but none that are inherited."""
+    public = {"aiohttp", "aiohttp.web", "aiohttp.typedefs"}
+    users = [m for m in modules(*PACKAGES) if any(_of_aiohttp(n) for n in read(m).imports)]
+    assert "server/http/connections.py" in users
+    inner = {(m, n) for m in users for n in read(m).imports if _of_aiohttp(n)}
+    assert {(m, n) for m, n in inner if not {n, n.rpartition(".")[0]} & public} == set()
+    heirs = {(m, base) for m in users for base in read(m).bases}
+    assert {(m, base) for m, base in heirs if re.match(r"(aiohttp|web)\.", base)} == set()
+
+
+def _of_aiohttp(name: str) -> bool:
+    return name.partition(".")[0] == "aiohttp"
+
+
 def test_tests_mock_nothing() -> None:
     """A mock of our own code tests the mock; other programs are served over a real socket."""
     found = {(m, name) for m in modules("tests") for name in read(m).imports}
@@ -201,6 +254,47 @@ def test_tests_mock_nothing() -> None:
 def test_end_to_end_tests_see_what_users_see() -> None:
     found = {(m, name) for m in modules("tests/e2e") for name in read(m).imports}
     assert {(m, name) for m, name in found if name.split(".")[0] in PACKAGES} == set()
+
+
+# ---- kinds of clauses
+
+CLAUSES, PROGRAMS = "grammar.tree.clauses", "engine.program.program"
+# The modules that tell kinds of clauses, or of their programs, apart: what they have of each kind.
+# A new kind is added to these, and to no other module.
+OF_EACH_KIND = {
+    "grammar/checker/policy_checker.py": "what its parts may read, and their types",
+    "grammar/tree/printer.py": "its layout",
+    "engine/program/policy_compiler.py": "its program",
+    "engine/counting/groups.py": "the groups of a count, and when they are open",
+    "engine/counting/pod_counter.py": "the totals of a count",
+    "engine/explanation/evidence.py": "what is said of a node",
+    "engine/portable/portable_clauses.py": "what other schedulers are told of it",
+}
+
+
+def kinds() -> dict[str, set[str]]:
+    """The kinds and the unions of kinds, by the module that defines them."""
+    clauses = {kind.__name__ for kind in get_args(Clause)} | {"CountingClause", "RejectingClause"}
+    programs = {kind.__name__ for kind in get_args(ClauseProgram)}
+    return {CLAUSES: clauses, PROGRAMS: programs | {"CountClause", "RejectingProgram"}}
+
+
+def test_few_modules_tell_kinds_of_clauses_apart() -> None:
+    """Each other module asks a clause what it needs to know, or takes the clauses of one kind."""
+    found = {
+        module
+        for module in modules(*PACKAGES)
+        for origin, names in kinds().items()
+        for name in names & read(module).told_apart
+        if f"{origin}.{name}" in read(module).imports
+    }
+    assert found == OF_EACH_KIND.keys()
+
+
+@pytest.mark.parametrize("module", [m for m in OF_EACH_KIND if "pod_counter" not in m])
+def test_a_missing_kind_is_found_by_types(module: str) -> None:
+    """`assert_never` is an error of mypy wherever a `match` has no case for a kind."""
+    assert "typing.assert_never" in read(module).imports
 
 
 # ---- words
@@ -245,3 +339,18 @@ def is_defined(name: str, known: Mapping[str, str]) -> bool:
         if (module := known.get(".".join(parts[:count]))) is not None:
             return parts[count] in read(module).definitions
     return False
+
+
+# What only one struct says, in its own words: the explanation of a pod.
+OF_EXPLANATIONS = {"failsOnlyThis", "heldBack", "rejectedBy", "toldToOthers"}
+
+
+def test_there_is_one_struct_of_explanations() -> None:
+    """Another one would have other keys and words for the same, and show something else."""
+    found = {
+        module
+        for module in modules(*PACKAGES)
+        for name in read(module).fields
+        if name in OF_EXPLANATIONS
+    }
+    assert found == {"engine/explanation/document.py"}

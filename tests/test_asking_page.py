@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cli.world import engine, read_cluster, read_policies
+from cli.world import read_cluster, read_policies
 from engine.decision.journal import Journal
 from engine.objects.codec import ObjectCodec
+from engine.offline import offline_engine
 from grammar.meaning.schema import load_schema
 from grammar.values.time import Timestamp
 from tests.cli.conftest import Placet, placet
@@ -38,7 +39,7 @@ def decided(folder: Path, at: str, names: list[str], edit: tuple[str, str] = (""
     codec = ObjectCodec(schema, policies.needs.annotations)
     cluster = read_cluster([FILES / "cluster.yaml"], codec)
     journal = Journal(now=lambda: Timestamp.parse(f"2026-11-21T{at}Z"))
-    extender = engine(policies.registry, cluster, codec, journal)
+    extender = offline_engine(policies.registry, cluster, codec, journal=journal)
     pod = cluster.pod("shop/web-1")
     with cluster.asking(pod):
         extender.filter(pod.body, names, None, math.inf)

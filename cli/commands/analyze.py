@@ -5,19 +5,15 @@ from __future__ import annotations
 import argparse
 
 from cli.command import CommandError, Exit
-from cli.console import put
-from cli.explanation.analysis_layout import analysis
-from cli.explanation.decision_layout import head
-from cli.explanation.explanation import explain
-from cli.explanation.explanation_documents import analysis_document
-from cli.explanation.live_layout import not_in_force
-from cli.output import add_output_argument, put_document
+from cli.console import add_output_argument, document, put, put_document
+from cli.explanation.layout import analysis, cause_lines, head, not_in_force
 from cli.sources import (
     add_cluster_arguments,
     asked_pod,
+    asker_of,
     world_of,
 )
-from cli.world import add_arguments, add_pod_arguments
+from cli.world import add_arguments, add_pod_arguments, decided, explained
 
 EXAMPLES = """\
 examples:
@@ -40,13 +36,14 @@ def run(args: argparse.Namespace) -> int:
     with world_of(args) as (read, live):
         world = read.world
         pod = asked_pod(args, world.cluster, live)
-        if args.output is None:
-            put(not_in_force(world.policies.broken_in(pod.namespace)))
-        with world.cluster.asking(pod):
-            found = explain(world, pod)
-            if args.output is not None:
-                put_document(analysis_document(world, found), args.output)
-            else:
-                put(head(world, found))
-                put(analysis(world, found))
+        asker, _ = asker_of(args, pod, live)
+        found = explained(world, pod, asker=asker)
+        if args.output is not None:
+            put_document(document(found), args.output)
+        else:
+            put(not_in_force(found.notInForce))
+            put(head(decided(found)))
+            if found.cause is not None:
+                put([*cause_lines(found.cause), ""])
+            put(analysis(found))
     return Exit.FINDINGS if live is None and world.policies.broken else Exit.OK

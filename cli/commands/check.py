@@ -7,13 +7,21 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from cli.command import CommandError, Exit, replace_text
-from cli.cost_table import cost_table, line_and_column
-from cli.frozen import add_frozen_arguments
-from cli.render import FORMATS, Finding, counted, print_error, render, totals, wants_colour
+from cli.command import CommandError, Exit, add_frozen_arguments, replace_text
+from cli.render import (
+    FORMATS,
+    Finding,
+    cost_table,
+    line_and_column,
+    print_error,
+    render,
+    totals,
+    wants_colour,
+)
 from grammar.checks.costs import LIMIT
 from grammar.meaning.schema import Schema, load_schema
 from grammar.messages.diagnostics import Mended, mend
+from grammar.messages.texts import counted
 from grammar.tree.source import Source
 from policies.loader import load
 from policies.validation import Validation, Validator, check_source
@@ -120,7 +128,7 @@ def run(args: argparse.Namespace) -> int:
 def _put_portability(args: argparse.Namespace, schema: Schema, validation: Validation) -> None:
     """Prints a line for each clause that rejects nodes."""
     # Importing the engine takes as long as the rest of a check.
-    from cli.portability import portability_lines  # noqa: PLC0415
+    from cli.explanation.portability_lines import portability_lines  # noqa: PLC0415
     from engine.objects.codec import ObjectCodec  # noqa: PLC0415
     from engine.portable.label_conditions import Frozen  # noqa: PLC0415
 

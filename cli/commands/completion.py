@@ -14,6 +14,7 @@ import shtab
 
 from cli.command import CommandError, Exit
 from cli.sources import add_cluster_arguments
+from grammar.messages.diagnostics import UserError
 
 EXAMPLES = """\
 examples:
@@ -105,7 +106,7 @@ def _print_names(kind: str, words: Sequence[str]) -> None:
             with opened(known.kubeconfig, known.context) as live:
                 every = "" if known.all_namespaces else known.namespace or live.namespace
                 names = live.names(kind, every)
-    except (CommandError, ClusterConfigurationError):
+    except (UserError, ClusterConfigurationError):
         names = []
     for name in names:
         print(name)

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cli.command import Exit
-from cli.console import show, table
+from cli.console import add_output_argument, put_document, show, table
 from cli.expressions import Evaluator, Expression, Failure, check
-from cli.output import add_output_argument, put_document
 from cli.policy_tests.fixture import to_json
 from cli.render import print_findings
 from cli.sources import (
@@ -23,16 +22,11 @@ from cli.sources import (
     opened,
     question_namespace,
 )
-from cli.world import (
-    Cluster,
-    NamedPod,
-    add_cluster_argument,
-    frame,
-    read_cluster,
-    read_pod,
-)
+from cli.world import add_cluster_argument, read_cluster
+from engine.cache.cluster_copy import ClusterCopy, NamedPod, read_pod
 from engine.explanation.value_text import Values
 from engine.objects.codec import ObjectCodec
+from engine.offline import question_frame
 from engine.program.frame import Frame
 from grammar.meaning.schema import Schema, load_schema
 from grammar.messages.diagnostics import human
@@ -95,12 +89,12 @@ def _is_live(args: argparse.Namespace) -> bool:
 def _evaluated(
     args: argparse.Namespace,
     expression: Expression,
-    cluster: Cluster | None,
+    cluster: ClusterCopy | None,
     codec: ObjectCodec,
     live: LiveCluster | None,
 ) -> int:
     asked = _asked(args, cluster, live)
-    read = frame(asked, cluster, codec)
+    read = question_frame(asked, cluster, codec)
     values = Values(load_schema())
     with nullcontext() if cluster is None or asked is None else cluster.asking(asked):
         if args.all_nodes and cluster is not None:
@@ -130,7 +124,7 @@ def _every_node(
     args: argparse.Namespace,
     expression: Expression,
     frame: Frame,
-    cluster: Cluster,
+    cluster: ClusterCopy,
     values: Values,
 ) -> int:
     evaluator, kind = Evaluator(expression), expression.expr.type
@@ -169,7 +163,7 @@ def _checked(args: argparse.Namespace, schema: Schema) -> Expression | None:
 
 
 def _asked(
-    args: argparse.Namespace, cluster: Cluster | None, live: LiveCluster | None
+    args: argparse.Namespace, cluster: ClusterCopy | None, live: LiveCluster | None
 ) -> NamedPod | None:
     if args.pod is None and args.pod_file is None:
         return None

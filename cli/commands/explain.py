@@ -4,26 +4,29 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from cli.command import CommandError, Exit
-from cli.console import put, show, table
-from cli.explanation.decision_layout import every_node, head, one_node
-from cli.explanation.explanation import Explanation, UndecidedError, explain
-from cli.explanation.explanation_documents import decision_document
-from cli.explanation.live_layout import cause_lines, not_in_force, readable_policies, said_about
-from cli.explanation.pending import Cause, Decided, cause, decided
-from cli.explanation.then_and_now import decision_now, then_and_now
-from cli.output import add_output_argument, put_document
-from cli.render import excerpt
+from cli.console import add_output_argument, document, put, put_document, show, table
+from cli.explanation.layout import (
+    cause_lines,
+    every_node,
+    head,
+    not_in_force,
+    one_node,
+    readable_policies,
+    said_about,
+    then_and_now,
+)
 from cli.replicas import replicas
 from cli.sources import (
     ForbiddenError,
     add_cluster_arguments,
     asked_pod,
+    asker_of,
     is_live,
     live_world,
     opened,
@@ -32,16 +35,24 @@ from cli.sources import (
     warn_of,
 )
 from cli.world import (
-    NamedPod,
     World,
     add_arguments,
     add_pod_arguments,
+    decided,
+    explained,
     in_force,
     read_world,
 )
+from engine.cache.cluster_copy import NamedPod
+from engine.explanation.cause import cause_of
+from engine.explanation.decision_document import DecisionDetail
+from engine.explanation.difference import changes
+from engine.explanation.document import Cause, PodExplanation
+from engine.explanation.explanation import Asker
+from engine.explanation.explanation import not_in_force as broken_policies
 from grammar.meaning.schema import load_schema
 from grammar.messages.diagnostics import nearest
-from server.answers.view_answers import DecisionDetail
+from grammar.messages.texts import excerpt
 
 if TYPE_CHECKING:
     from cli.live import Found, LiveCluster
@@ -101,61 +112,43 @@ def _explain(args: argparse.Namespace, world: World, live: LiveCluster | None) -
     pod = asked_pod(args, world.cluster, live)
     if args.node is not None:
         world.cluster.node(args.node)
-    asks_why = live is not None and args.pod_file is None
-    events = live.events(pod.namespace, pod.name) if live is not None and asks_why else []
-    with world.cluster.asking(pod):
-        found, summary = _decided(world, pod, is_needed=not asks_why)
-        why = _cause(world, pod, events, summary) if asks_why else None
-        if args.output in ("json", "yaml"):
-            put_document(decision_document(world, pod, found, why, args.node), args.output)
-        elif args.output == "name":
-            put(f"node/{name}" for name in (found.passing if found is not None else ()))
-        else:
-            if why is not None:
-                put(cause_lines(why))
-                put(said_about(_whole(pod), events))
-            _put_decision(args, world, pod.namespace, found)
-            if args.decision:
-                then = asyncio.run(_last_decision(args, f"{pod.namespace}/{pod.name}"))
-                put(["", *then_and_now(then, decision_now(world, pod))])
+    asker, events = asker_of(args, pod, live)
+    is_data = args.output in ("json", "yaml")
+    every = is_data or args.output == "wide"
+    found = explained(world, pod, node=args.node, every_node=every, asker=asker)
+    if args.output == "name":
+        put(f"node/{row.node}" for row in found.rows or () if row.offered)
+    elif is_data:
+        put_document(document(_with_last_decision(args, found)), args.output)
+    else:
+        if found.cause is not None:
+            put(cause_lines(found.cause))
+            put(said_about(_whole(pod), events))
+        put(not_in_force(found.notInForce))
+        if found.is_decided or found.cause is None:
+            put(head(decided(found)))
+            put(one_node(found) if args.node is not None else every_node(found))
+        if args.decision:
+            put(["", *then_and_now(_with_last_decision(args, found))])
     # A file with errors is a finding; what a cluster has is what was asked about.
     return Exit.FINDINGS if live is None and world.policies.broken else Exit.OK
 
 
-def _decided(world: World, pod: NamedPod, *, is_needed: bool) -> tuple[Explanation | None, Decided]:
-    """The decision, and a summary; a policy that is not in force can prevent one."""
-    try:
-        found = explain(world, pod)
-    except UndecidedError as error:
-        if is_needed:
-            put(not_in_force(world.policies.broken_in(pod.namespace)))
-            raise
-        return None, Decided(problem=error.message)
-    return found, decided(found)
+def _with_last_decision(args: argparse.Namespace, found: PodExplanation) -> PodExplanation:
+    """The explanation with what the running Placet decided last, if that is asked for.
 
-
-def _cause(world: World, pod: NamedPod, events: Sequence[Json] | str, summary: Decided) -> Cause:
-    known = () if isinstance(events, str) else events
-    return cause(_whole(pod), known, summary, world.policies.broken)
+    Raises CommandError.
+    """
+    if not args.decision:
+        return found
+    then = asyncio.run(_last_decision(args, found.pod))
+    return msgspec.structs.replace(found, then=then, changes=changes(then, found))
 
 
 def _whole(pod: NamedPod) -> Json:
     """The JSON of a pod with its node."""
     body: Json = msgspec.json.decode(pod.body)
     return {**body, "spec": {**(body.get("spec") or {}), "nodeName": pod.node}}
-
-
-def _put_decision(
-    args: argparse.Namespace, world: World, namespace: str, found: Explanation | None
-) -> None:
-    put(not_in_force(world.policies.broken_in(namespace)))
-    if found is None:
-        return
-    put(head(world, found))
-    if args.node is not None:
-        put(one_node(world, found, args.node))
-    else:
-        put(every_node(world, found, every=args.output == "wide"))
 
 
 def _pending_pods(args: argparse.Namespace, world: World, live: LiveCluster) -> int:
@@ -165,20 +158,19 @@ def _pending_pods(args: argparse.Namespace, world: World, live: LiveCluster) -> 
     keys = [key for key in keys if not namespace or key.startswith(f"{namespace}/")]
     causes: dict[str, Cause] = {}
     for key in keys[:_MOST_PENDING]:
-        pod = world.cluster.pod(key)
-        with world.cluster.asking(pod):
-            _, summary = _decided(world, pod, is_needed=False)
-        causes[key] = _cause(world, pod, [], summary)
+        found = explained(world, world.cluster.pod(key), asker=Asker(is_live=True))
+        assert found.cause is not None, "the cluster is asked, so there is one"
+        causes[key] = found.cause
     if args.output == "name":
         put(f"pod/{key.rpartition('/')[2]}" for key in causes)
     elif args.output in ("json", "yaml"):
-        items = [{"pod": key, "kind": c.kind, "cause": c.text} for key, c in causes.items()]
+        items = [{"pod": key, "cause": document(each)} for key, each in causes.items()]
         put_document({"pending": items}, args.output)
     else:
         _put_causes(causes, wide=args.output == "wide")
         if (more := len(keys) - len(causes)) > 0:
             print(f"and {more} more")
-        put(["", *not_in_force(world.policies.broken_in(namespace))])
+        put(["", *not_in_force(broken_policies(world.policies, namespace))])
     return Exit.OK
 
 
@@ -205,15 +197,17 @@ def _without_rights(args: argparse.Namespace, live: LiveCluster, error: Forbidde
         raise CommandError(f"there is no pod `{name}` in the namespace `{namespace}`", hint)
     body, events = bodies[name], live.events(namespace, name)
     policies = in_force((), found.policies, load_schema())
-    why = cause(body, () if isinstance(events, str) else events, None, policies.broken)
+    broken = broken_policies(policies, "")
+    why = cause_of(body, () if isinstance(events, str) else events, None, broken)
+    assert why is not None, "the cluster is asked, so there is one"
     if args.output in ("json", "yaml"):
-        document = {"pod": f"{namespace}/{name}", "kind": why.kind, "cause": why.text}
-        put_document({**document, "lacks": list(found.lacks)}, args.output)
+        known = {"pod": f"{namespace}/{name}", "cause": document(why)}
+        put_document({**known, "lacks": list(found.lacks)}, args.output)
         return Exit.OK
     put([f"pod {namespace}/{name}", ""])
     put(cause_lines(why))
     put(said_about(body, events))
-    put(not_in_force(policies.broken))
+    put(not_in_force(broken))
     put(readable_policies(found.policies))
     put(["", *_missing_rights(found)])
     return Exit.OK

@@ -20,7 +20,8 @@ from cli.sources import (
     warn_of,
 )
 from cli.version import version
-from cli.world import Documents
+from engine.cache.cluster_copy import ClusterDocuments
+from grammar.messages.diagnostics import UserError
 
 EXAMPLES = """\
 examples:
@@ -83,7 +84,7 @@ def open_live(session: ReplSession, args: argparse.Namespace) -> None:
     CommandError.
     """
 
-    def read() -> Documents:
+    def read() -> ClusterDocuments:
         with opened(args) as live:
             found = live.read("")
         if found.documents is None:
@@ -93,7 +94,7 @@ def open_live(session: ReplSession, args: argparse.Namespace) -> None:
 
     try:
         session.open(ClusterOrigin((), read))
-    except CommandError as error:
+    except UserError as error:
         if chosen_flag(args) is not None:
             raise
         print(f"no cluster is loaded: {error.message}", file=sys.stderr)

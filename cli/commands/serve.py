@@ -18,6 +18,7 @@ from cli.command import (
     CommandError,
     Exit,
     add_context_arguments,
+    add_frozen_arguments,
     address,
     lease,
     pause,
@@ -27,7 +28,6 @@ from cli.command import (
 )
 from cli.demo.demo_cluster import Demo
 from cli.demo.question import announcement
-from cli.frozen import add_frozen_arguments
 from cli.placet_configuration import add_configuration_arguments
 from cli.version import version
 from engine.cache.cluster_file import ClusterFileError
@@ -56,10 +56,10 @@ from server.runtime.configuration_reloader import (
     ServerConfiguration,
     UnusableConfigurationError,
 )
+from server.runtime.file_cluster import ClusterFiles, SnapshotOrigin
 from server.runtime.observers import FORMATS, start_logging
 from server.runtime.reloader import PolicyReloader
 from server.runtime.server_runtime import CannotListenError, Options, serve
-from server.runtime.views import Files, SnapshotOrigin
 from server.settings import SelfSigned, Settings, SettingsError, TlsFiles
 from server.view.view import DEFAULT_PORT
 
@@ -623,7 +623,7 @@ def _cluster(args: argparse.Namespace) -> Access | SnapshotOrigin | None:
     if args.demo:
         return Demo()
     if args.cluster:
-        return Files(args.cluster)
+        return ClusterFiles(args.cluster)
     limits = Limits(args.kube_api_qps, args.kube_api_burst)
     timing = Timing(idle=args.watch_idle)
     return Access(args.kubeconfig, args.context, args.lease, args.standby, limits, timing)

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cli.command import CommandError, Exit, write_text
-from cli.render import counted
 from cli.simulation.inputs import (
     Inputs,
     SimulationOptions,
@@ -39,10 +38,12 @@ from cli.sources import (
     require_cluster,
     warn_of,
 )
-from cli.world import Policies, read_policies
+from cli.world import read_policies
+from engine.enforced import EnforcedPolicies
 from engine.simulation.node_resources import CPU
 from engine.simulation.result import SimulationResult, result
 from grammar.meaning.schema import Schema, load_schema
+from grammar.messages.texts import counted
 
 if TYPE_CHECKING:
     from cli.live import LiveCluster
@@ -165,7 +166,9 @@ def run(args: argparse.Namespace) -> int:
     return _simulate(args, inputs, sets, schema)
 
 
-def _live(args: argparse.Namespace, live: LiveCluster, schema: Schema) -> tuple[Inputs, Policies]:
+def _live(
+    args: argparse.Namespace, live: LiveCluster, schema: Schema
+) -> tuple[Inputs, EnforcedPolicies]:
     """The inputs of a running cluster, and its policies. Raises CommandError."""
     namespace = question_namespace(args, live)
     found = live.read("")
@@ -180,7 +183,7 @@ def _live(args: argparse.Namespace, live: LiveCluster, schema: Schema) -> tuple[
 
 
 def _simulate(
-    args: argparse.Namespace, inputs: Inputs, sets: Mapping[str, Policies], schema: Schema
+    args: argparse.Namespace, inputs: Inputs, sets: Mapping[str, EnforcedPolicies], schema: Schema
 ) -> int:
     conditions = _conditions(args)
     if conditions.draws and not args.seeds:
@@ -209,7 +212,7 @@ def _conditions(args: argparse.Namespace) -> SimulationOptions:
 def _one(
     args: argparse.Namespace,
     inputs: Inputs,
-    sets: Mapping[str, Policies],
+    sets: Mapping[str, EnforcedPolicies],
     schema: Schema,
     conditions: SimulationOptions,
 ) -> int:
@@ -234,13 +237,13 @@ def _one(
 def _several(
     args: argparse.Namespace,
     inputs: Inputs,
-    sets: Mapping[str, Policies],
+    sets: Mapping[str, EnforcedPolicies],
     schema: Schema,
     conditions: SimulationOptions,
 ) -> int:
     """Shows what the simulations of several seeds have in common. Returns the number of pods."""
 
-    def simulate(read: Policies) -> Simulate:
+    def simulate(read: EnforcedPolicies) -> Simulate:
         def run(seed: int, told: Callable[[int], None]) -> SimulationResult:
             return result(prepare(inputs, read, schema, conditions, seed), told)
 
@@ -263,7 +266,7 @@ def _several(
     return sum(run.placed + run.pending for some in found.values() for run in some)
 
 
-def _policy_sets(args: argparse.Namespace, schema: Schema) -> Mapping[str, Policies]:
+def _policy_sets(args: argparse.Namespace, schema: Schema) -> Mapping[str, EnforcedPolicies]:
     """The policies of files, by what their paths are; all their errors come before a long run."""
     paths = _paths(args)
     return {name: read_policies(given, schema) for name, given in paths.items()}

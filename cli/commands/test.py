@@ -13,9 +13,10 @@ from cli.policy_tests import report
 from cli.policy_tests.runner import Collection, Runner, Suite, TestOutcome, collect
 from cli.render import print_error, wants_colour
 from cli.sources import ForbiddenError, add_cluster_arguments, chosen_flag, opened
-from cli.world import Documents
+from engine.cache.cluster_copy import ClusterDocuments
 from grammar.meaning.schema import Schema, load_schema
-from grammar.tree.clauses import ClusterFile, Test
+from grammar.messages.diagnostics import UserError
+from grammar.tree.written_tests import ClusterFile, Test
 from policies.loader import INTERVAL_SECONDS, Search, Watcher
 from policies.validation import Validator
 
@@ -81,7 +82,7 @@ def _run_until_change(args: argparse.Namespace, validator: Validator, schema: Sc
     clusters = Watcher(lambda: _cluster_files(collection))
     try:
         _run_once(args, collection, schema)
-    except CommandError as error:
+    except UserError as error:
         print_error(error.message, error.hint)
     print("\nwaiting for a change; Ctrl-C ends", flush=True)
     while not any([policies.changed(), clusters.changed()]):
@@ -120,7 +121,7 @@ def _run_once(args: argparse.Namespace, collection: Collection, schema: Schema) 
     return Exit.OK if passed and covered and not broken else Exit.FINDINGS
 
 
-def _running(args: argparse.Namespace) -> Documents:
+def _running(args: argparse.Namespace) -> ClusterDocuments:
     """The cluster of the kubeconfig. Raises CommandError."""
     with opened(args) as live:
         found = live.read("")

@@ -9,6 +9,7 @@ import msgspec
 from cli.demo.demo_cluster import NODE_NAMES, Object
 from engine.decision import scoring
 from engine.engine import Engine
+from engine.explanation.inspection import Inspection
 from server.runtime.reloader import PolicyReloader
 
 POD: Object = {
@@ -28,7 +29,7 @@ POD: Object = {
 
 def answer(engine: Engine) -> Iterator[str]:
     """The answer of the engine at this moment, in lines; nothing is offered or recorded."""
-    inspection = engine.inspect(msgspec.json.encode(POD))
+    inspection = Inspection.of(engine, msgspec.json.encode(POD))
     objections = inspection.all_objections(NODE_NAMES)
     passing: list[str] = []
     failed: dict[str, list[str]] = {}

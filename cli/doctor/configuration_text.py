@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
-from cli.command import CommandError, mapping, mappings
+from cli.command import CommandError
 from cli.command import read_text as read_file_text
 from cli.doctor.extender import ExtenderEntry, entry
+from engine.objects.api_types import mapping, mappings
 from policies.documents import Document, DocumentError, join
 from policies.documents import read as read_documents
 
@@ -36,7 +37,7 @@ def read(text: str, name: str) -> list[Document]:
 POLICY = "Policy"
 _KINDS = ("KubeSchedulerConfiguration", POLICY)
 _KIND = re.compile(rf"""["']?kind["']?\s*:\s*["']?({"|".join(_KINDS)})\b""")
-# Fields that only a Policy has, in lower case, and those by which other configurations are known.
+# Fields that only a Policy has, in lower case, and fields that only other configurations have.
 _OF_POLICY = frozenset({"predicates", "priorities"})
 _OF_CONFIGURATION = frozenset({"plugins", "pluginConfig", "profiles"})
 _LISTS = ("List", "ConfigMapList")

@@ -12,7 +12,6 @@ from typing import Any
 
 import yaml
 
-from cli.command import mapping, mappings
 from cli.doctor import fields
 from cli.doctor.configuration_text import SchedulerConfiguration
 from cli.doctor.extender import ExtenderEntry
@@ -26,6 +25,7 @@ from cli.doctor.old_plugins import (
     SCORES,
     Successor,
 )
+from engine.objects.api_types import mapping, mappings
 from grammar.messages.texts import named
 from grammar.values.time import Duration
 

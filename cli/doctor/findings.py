@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from cli.command import CommandError, mapping, mappings
+from cli.command import CommandError
 from cli.doctor import fields, gate_checks
 from cli.doctor.configuration_text import SchedulerConfiguration, configurations
 from cli.doctor.extender import ExtenderEntry
@@ -21,6 +21,7 @@ from cli.doctor.generator import OUR_LEASE, VERBS
 from cli.doctor.requirements import SchedulerRequirements
 from cli.render import FieldFinding, FieldPlace
 from engine.counting.in_flight_pods import BIND_TIMEOUT_SECONDS
+from engine.objects.api_types import mapping, mappings
 from engine.objects.gate import GATE
 from grammar.messages.diagnostics import Diagnostic, Severity, nearest
 from grammar.messages.texts import named
@@ -36,7 +37,7 @@ _Found = tuple[str, Diagnostic]
 
 @dataclass(frozen=True, slots=True)
 class CheckContext:
-    """One configuration to check. The timeouts are those of `placet serve`, in seconds.
+    """One configuration to check. The timeouts of `placet serve` are in seconds.
 
     `ours` is the extender taken for Placet, `because` the reason; None and empty if it is unclear.
     `requirements` is None if the policies are unknown. `binds` says whether `placet serve` has
@@ -424,7 +425,7 @@ def version(context: CheckContext) -> Iterator[_Found]:
         yield _error("apiVersion", message, f"{hint}; {converts}" if is_older else hint)
 
 
-# Fields of a Policy, and those that were beside the extenders before there were profiles.
+# Fields of a Policy, and fields that were beside the extenders before there were profiles.
 _MOVED = frozenset(
     {"predicates", "priorities", "schedulerName", "plugins", "pluginConfig", "algorithmSource"}
 )

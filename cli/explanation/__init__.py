@@ -1,5 +1,5 @@
-"""Explanations of `placet explain` and `placet analyze`: the decision about a pod, and its layout.
+"""Layout of explanations for the terminal: what a PodExplanation says, as lines and tables.
 
-Belongs here: asking an engine or a server about a pod, and the layout of the answer. Must not:
-decisions (`engine`), arguments of the commands (`cli.commands`).
+Belongs here: the layout of what `engine.explanation` has found out, and asking an offline engine
+for it. Must not: decisions (`engine`), arguments of the commands (`cli.commands`).
 """

@@ -15,7 +15,7 @@ from typing import Any, assert_never
 
 import msgspec
 
-from cli.world import Cluster, Documents, NamedPod
+from engine.cache.cluster_copy import ClusterCopy, ClusterDocuments, NamedPod
 from engine.cache.cluster_file import ClusterFileError, ClusterFileReader, bodies, documents
 from engine.errors import BadObjectError
 from engine.objects.codec import ObjectCodec, decode_namespace
@@ -26,9 +26,9 @@ from grammar.meaning.schema import Schema
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic
 from grammar.tree.ast import Expr, ListLiteral, MapEntry, MapLiteral
-from grammar.tree.clauses import At, ClusterFile, Test, TestNamespace, TestNode, TestPod
 from grammar.tree.source import Span
 from grammar.tree.types import DYN, STRING, Type, map_of
+from grammar.tree.written_tests import At, ClusterFile, Test, TestNamespace, TestNode, TestPod
 from grammar.values.errors import EvaluationError
 from grammar.values.maps import key_values
 from grammar.values.quantity import Quantity
@@ -61,8 +61,7 @@ def bad_test(message: str, span: Span, hint: str | None = None) -> BadTestError:
 class Fixture:
     """A cluster at one time, the names of its nodes, and the pod that a test is about."""
 
-    cluster: Cluster
-    now: Timestamp
+    cluster: ClusterCopy
     pod: NamedPod
     nodes: Sequence[str]
 
@@ -71,7 +70,7 @@ class FixtureBuilder:
     """Builds the fixtures of tests, one after the other."""
 
     def __init__(
-        self, schema: Schema, codec: ObjectCodec, running: Documents | None = None
+        self, schema: Schema, codec: ObjectCodec, running: ClusterDocuments | None = None
     ) -> None:
         """`running` is a running cluster, which stands for the `cluster` files of all tests."""
         self._schema = schema
@@ -98,12 +97,12 @@ class FixtureBuilder:
             *snapshot,
             *((file, msgspec.json.encode(o)) for o in (*built, *objects.controllers)),
         ]
-        cluster = self._cluster(contents, test)
+        cluster = self._cluster(contents, test, now)
         nodes = sorted(cluster.snapshot().table.rows)
         for item in items:
             if isinstance(item, TestPod) and item.on is not None and item.on not in nodes:
                 raise bad_test(f"there is no node `{item.on}` in this test", item.span)
-        return Fixture(cluster, now, _tested_pod(test, cluster, snapshot), nodes)
+        return Fixture(cluster, _tested_pod(test, cluster, snapshot), nodes)
 
     def _now(self, test: Test, snapshot: Sequence[_Document]) -> Timestamp:
         for item in test.items:
@@ -115,14 +114,16 @@ class FixtureBuilder:
                     raise bad_test(f"this is not a time: {error}", item.span, hint) from None
         return (self._cluster(snapshot, test).snapshot().newest() if snapshot else None) or NOW
 
-    def _cluster(self, contents: Sequence[_Document], test: Test) -> Cluster:
+    def _cluster(
+        self, contents: Sequence[_Document], test: Test, now: Timestamp | None = None
+    ) -> ClusterCopy:
         files = list(dict.fromkeys(file for file, _ in contents))
         try:
             reading = self._reader.take(files, contents)
         except ClusterFileError as error:
             spans = (item.span for item in test.items if isinstance(item, ClusterFile))
             raise bad_test(error.message, next(spans, test.name_span), error.hint) from None
-        return Cluster(reading.cache, [document for _, document in contents], files)
+        return ClusterCopy(reading.cache, [document for _, document in contents], files, now)
 
     def _object(self, objects: ObjectBuilder, item: TestObject) -> Object:
         try:
@@ -156,7 +157,7 @@ def _check_duplicates(test: Test) -> None:
         seen.add((type(item), name))
 
 
-def _snapshot(test: Test, folder: Path, running: Documents | None) -> list[_Document]:
+def _snapshot(test: Test, folder: Path, running: ClusterDocuments | None) -> list[_Document]:
     found: list[_Document] = []
     if running is not None and any(isinstance(item, ClusterFile) for item in test.items):
         return list(running.contents)
@@ -170,7 +171,7 @@ def _snapshot(test: Test, folder: Path, running: Documents | None) -> list[_Docu
     return found
 
 
-def _tested_pod(test: Test, cluster: Cluster, snapshot: Sequence[_Document]) -> NamedPod:
+def _tested_pod(test: Test, cluster: ClusterCopy, snapshot: Sequence[_Document]) -> NamedPod:
     """The last pod without a node: of the test, else of its `cluster` files."""
     pods = [item for item in test.items if isinstance(item, TestPod) and item.on is None]
     if pods:

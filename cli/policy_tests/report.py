@@ -9,8 +9,9 @@ from xml.etree import ElementTree as ET
 
 from cli.policy_tests.coverage import Coverage
 from cli.policy_tests.runner import Outcome, Suite, TestOutcome
-from cli.render import counted, render
+from cli.render import render
 from grammar.messages.diagnostics import Diagnostic, human
+from grammar.messages.texts import counted
 from grammar.tree.source import Source, Span
 
 SIGNS: dict[Outcome, str] = {"passed": ".", "failed": "F", "error": "E"}

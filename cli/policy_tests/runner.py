@@ -20,22 +20,22 @@ from typing import assert_never
 from cli.policy_tests.coverage import Coverage
 from cli.policy_tests.fixture import BadTestError, Fixture, FixtureBuilder, bad_test
 from cli.render import Finding
-from cli.world import Documents, Silent
-from engine.decision.inspection import Inspection
+from engine.cache.cluster_copy import ClusterDocuments
 from engine.decision.registry import Registry
 from engine.decision.verdict import Failed, Feasible, Rejected, Verdict, message_of
-from engine.engine import Engine
+from engine.enforced import needs_of
 from engine.errors import EngineError
+from engine.explanation.inspection import Inspection
 from engine.objects.codec import ObjectCodec
-from engine.program.needs import needs
+from engine.objects.request_pod import NO_EXEMPTIONS
+from engine.offline import offline_engine
 from engine.program.policy_compiler import compile_policy
-from engine.program.policy_time import DecisionTime
 from engine.program.program import Program
 from grammar.checker.policy_checker import Checked
 from grammar.meaning.schema import Schema
 from grammar.messages.diagnostics import Diagnostic, nearest
-from grammar.tree.clauses import Expectation, Test
 from grammar.tree.source import Source
+from grammar.tree.written_tests import Expectation, Test
 from policies.loader import SUFFIX, TEST_SUFFIX, UnreadFile, is_test_file, load
 from policies.manifest_names import GROUP, MANIFEST_SUFFIXES, is_manifest
 from policies.validation import CheckedFile, Validator
@@ -122,12 +122,11 @@ class Runner:
     """Runs the tests of a collection, and records their coverage."""
 
     def __init__(
-        self, collection: Collection, schema: Schema, running: Documents | None = None
+        self, collection: Collection, schema: Schema, running: ClusterDocuments | None = None
     ) -> None:
         """`running` is a running cluster, which stands for the `cluster` files of the tests."""
         policies = [p for suite in collection.suites for p in suite.policies]
-        read = needs(part.policy for p in policies for part in (p, *p.uses))
-        self._codec = ObjectCodec(schema, read.annotations)
+        self._codec = ObjectCodec(schema, needs_of(policies).annotations)
         self._fixtures = FixtureBuilder(schema, self._codec, running)
         self.coverage = Coverage(collection.files)
 
@@ -176,12 +175,13 @@ class FixtureEngine:
     def __init__(self, registry: Registry, fixture: Fixture, codec: ObjectCodec) -> None:
         clock = count(step=_HOUR_SECONDS)
         self._fixture = fixture
-        self._engine = Engine(
+        self._engine = offline_engine(
             registry,
             fixture.cluster,
             codec,
-            Silent(),
-            time=DecisionTime(lambda: next(clock), lambda: fixture.now),
+            # A test is about the rules, also for pods about which a server would not ask them.
+            exemptions=NO_EXEMPTIONS,
+            clock=lambda: next(clock),
         )
         pod = fixture.cluster.pods.pod(fixture.pod.key)
         self._uid = pod.uid if pod is not None else ""
@@ -211,7 +211,7 @@ class FixtureEngine:
     @cached_property
     def inspection(self) -> Inspection:
         """Raises EngineError."""
-        return self._engine.inspect(self._fixture.pod.body)
+        return Inspection.of(self._engine, self._fixture.pod.body)
 
     def rejecting(self, node: str) -> list[str]:
         """The clauses that reject a node, in order; empty if an error prevents the answer."""

@@ -14,13 +14,13 @@ from typing import Literal as OneOf
 
 from cli.command import CommandError, make, replace_text
 from cli.console import table
-from cli.render import counted
 from cli.repl import evaluation, saved_test, verdicts
 from cli.repl.notebook import NAME
 from cli.repl.session import ClusterOrigin, ReplSession, Reply
-from cli.world import read_pod
+from engine.cache.cluster_copy import read_pod
 from engine.cache.cluster_file import SUFFIXES
 from grammar.messages.diagnostics import nearest
+from grammar.messages.texts import counted
 from grammar.syntax.parser import parse_file
 from grammar.tree.printer import format_file
 from grammar.tree.source import Source

@@ -21,10 +21,10 @@ from cli.render import coloured, error_text, wants_colour
 from cli.repl import commands, evaluation
 from cli.repl.notebook import NAME, item_key, item_title
 from cli.repl.session import FindingsError, ReplSession, Reply
-from grammar.messages.diagnostics import Diagnostic, Severity, human
+from grammar.messages.diagnostics import Diagnostic, Severity, UserError, human
 from grammar.syntax import limits
 from grammar.syntax.parser import accepts, parse_file, parse_rules
-from grammar.tree.clauses import Def, Item, Let
+from grammar.tree.clauses import CLAUSE_WORDS, Def, Item, Let
 from grammar.tree.source import Source
 from policies.validation import Validation, identity
 
@@ -42,7 +42,7 @@ class Answer:
     @property
     def failed(self) -> bool:
         return any(
-            isinstance(reply, CommandError)
+            isinstance(reply, UserError)
             or (isinstance(reply, tuple) and reply[0].severity == "error")
             for reply in self.replies
         )
@@ -53,7 +53,7 @@ def answer(session: ReplSession, text: str) -> Answer:
     started, replies = session.clock(), list[Reply]()
     try:
         replies.extend(_replies(session, text))
-    except CommandError as error:
+    except UserError as error:
         replies.append(error)
     except FindingsError as error:
         replies.extend(error.findings)
@@ -91,7 +91,7 @@ def print_replies(replies: Iterable[Reply]) -> None:
         match reply:
             case str() | Table():
                 put([reply])
-            case CommandError():
+            case UserError():
                 _print_problem(error_text(reply.message, reply.hint), "error")
             case diagnostic, source:
                 # An error of evaluation has no code.
@@ -122,10 +122,7 @@ _END = "$END"
 _LONG_QUOTES = ('"""', "'''")
 _FILE_WORDS = frozenset({"policy", "cluster", "test"})
 _ITEM_WORDS = frozenset(
-    (
-        "use description weight mode failure for let def filter score share spread limit"
-        " preempt bind"
-    ).split()
+    (*CLAUSE_WORDS, *"use description weight mode failure portable for let def".split())
 )
 _WORD = re.compile(r"[A-Za-z_]\w*")
 

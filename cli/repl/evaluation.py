@@ -9,18 +9,18 @@ from rich.table import Table
 
 from cli.command import CommandError
 from cli.console import table
-from cli.cost_table import cost_table
-from cli.explanation.decision_layout import trace_rows
+from cli.explanation.layout import trace_rows
 from cli.expressions import Evaluator, Expression, Failure
-from cli.render import counted
+from cli.render import cost_table
 from cli.repl.session import ReplSession, Reply
 from engine.explanation.evidence import traced
+from engine.explanation.explanation import traced_expression
 from engine.explanation.written import Written
 from engine.program.frame import Frame
 from grammar.checker.policy_checker import Checked
 from grammar.checks.costs import LIMIT
 from grammar.meaning.environment import Environment
-from grammar.messages.texts import named
+from grammar.messages.texts import counted, named
 from grammar.tree.ast import Comprehension, DefCall, Expr, Ident, Index, LetReference, Select
 from grammar.tree.clauses import Def, Filter, Let, Policy, Score
 from grammar.tree.printer import print_expression
@@ -73,7 +73,7 @@ def cost(session: ReplSession, text: str) -> Iterator[Reply]:
     # Definitions cost nothing by themselves.
     found = [
         (checked, file.source)
-        for file in session.policies.validation.files
+        for file in session.policies.texts
         for checked in file.policies
         if not all(isinstance(item, Let | Def) for item in checked.policy.items)
     ]
@@ -158,7 +158,8 @@ def _grouped(shown: list[tuple[str, str]], type_: Type, limit: int) -> Table:
 
 def _parts(session: ReplSession, expression: Expression, frame: Frame) -> Iterator[Reply]:
     written = Written(Filter("", ()), expression.environment, expression.source)
-    yield from trace_rows(traced(written, expression.expr, frame), session.values)
+    shown = traced(written, expression.expr, frame)
+    yield from trace_rows(traced_expression("value", shown, session.values))
 
 
 def _on_node(evaluator: Evaluator, frame: Frame, node: object) -> object | Failure:

@@ -12,12 +12,13 @@ import msgspec
 from cli.command import CommandError, make, replace_text
 from cli.policy_tests.fixture import Fixture
 from cli.policy_tests.runner import FixtureEngine
-from cli.render import counted
 from cli.repl.session import ReplSession, Reply
-from cli.world import NamedPod, World
+from cli.world import World
+from engine.cache.cluster_copy import NamedPod
 from engine.decision.verdict import Feasible, Verdict
 from engine.errors import EngineError
 from grammar.meaning.schema import Schema
+from grammar.messages.texts import counted
 from grammar.syntax.parser import parse_file
 from grammar.tree.printer import print_string
 from grammar.tree.source import Source
@@ -92,7 +93,7 @@ def _unused_name(name: str, source: Source) -> str:
 def _expectations(world: World, pod: NamedPod) -> list[str]:
     """One line per node with its answer. Raises CommandError."""
     names = sorted(world.cluster.snapshot().table.rows)
-    fixture = Fixture(world.cluster, world.cluster.now, pod, names)
+    fixture = Fixture(world.cluster, pod, names)
     engine = FixtureEngine(world.policies.registry, fixture, world.codec)
     try:
         verdicts, scores = {n: engine.verdict(n) for n in names}, engine.scores or {}

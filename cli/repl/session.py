@@ -15,33 +15,28 @@ from pathlib import Path
 
 from cli.command import CommandError
 from cli.console import Part
-from cli.explanation.explanation import Explanation, explain
 from cli.expressions import Expression, check
 from cli.render import Finding
 from cli.repl.notebook import Notebook
-from cli.world import (
-    Cluster,
-    Documents,
-    NamedPod,
-    World,
-    compiled,
-    frame,
-    in_force,
-    read_documents,
-)
+from cli.world import World, decided, explained, in_force
+from engine.cache.cluster_copy import ClusterCopy, ClusterDocuments, NamedPod, read_documents
+from engine.enforced import enforced
+from engine.explanation.document import PodExplanation
 from engine.explanation.value_text import Values
 from engine.objects.codec import ObjectCodec
+from engine.offline import question_frame
 from engine.program.frame import Frame
 from grammar.checker.policy_checker import VARIABLES
 from grammar.meaning.environment import Environment
 from grammar.meaning.schema import load_schema
+from grammar.messages.diagnostics import UserError
 from grammar.tree.source import Source
 from policies.loader import load
 from policies.validation import Validation, Validator, identity
 
 # One part of the answer to a line: a text, a table, a diagnostic with its source, or an error that
 # is about no text.
-Reply = Part | Finding | CommandError
+Reply = Part | Finding | UserError
 
 _CLAUSES_ONLY = "use it in `preempt` and `pods where`, in a policy"
 _BOUNDS_ONLY = "use it in the bound of a limit per domain or a spread, in a policy"
@@ -66,7 +61,7 @@ class ClusterOrigin:
     """
 
     paths: Sequence[Path]
-    read: Callable[[], Documents]
+    read: Callable[[], ClusterDocuments]
 
     @classmethod
     def files(cls, paths: Sequence[Path]) -> ClusterOrigin:
@@ -96,18 +91,18 @@ class ReplSession:
         self.notebook = Notebook()
         self.files: tuple[Path, ...] = ()
         self.origin: ClusterOrigin | None = None
-        self.cluster: Cluster | None = None
+        self.cluster: ClusterCopy | None = None
         self.pod: NamedPod | None = None
         self.pod_file: Path | None = None
         self.node: str | None = None
         self.has_ended = False
         self.environment = Environment(VARIABLES, schema=self.schema, uniform_literals=True)
-        self.policies = compiled(Validation(()), ())
+        self.policies = enforced(Validation(()))
         self.codec = ObjectCodec(self.schema)
         self._validator = Validator(self.schema)
         self._sources: tuple[Source, ...] = ()
         self._objects: Mapping[str, bytes] = {}
-        self._documents: Documents | None = None
+        self._documents: ClusterDocuments | None = None
         self._annotations: frozenset[str] = frozenset()
 
     def load(self, paths: Sequence[Path]) -> Validation:
@@ -180,7 +175,7 @@ class ReplSession:
     def node_names(self) -> Sequence[str]:
         return sorted(self.cluster.snapshot().table.rows) if self.cluster is not None else ()
 
-    def required_cluster(self) -> Cluster:
+    def required_cluster(self) -> ClusterCopy:
         """Raises CommandError if no cluster is loaded."""
         if self.cluster is None:
             raise CommandError("no cluster is loaded", _NO_CLUSTER)
@@ -232,14 +227,12 @@ class ReplSession:
         self._keep(expression.annotations)
         cluster, pod = self.cluster, self.pod
         with cluster.asking(pod) if cluster is not None and pod is not None else nullcontext():
-            values = frame(pod, cluster, self.codec)
+            values = question_frame(pod, cluster, self.codec)
             if self.node is not None and cluster is not None:
                 values.node = cluster.node(self.node)
             yield values
 
-    @contextmanager
-    def explained(self) -> Iterator[tuple[World, Explanation]]:
-        """The decisions of the policies about the chosen pod. Raises CommandError."""
+    def explained(self, node: str | None = None, *, every_node: bool = False) -> PodExplanation:
+        """The decisions of the policies about the chosen pod. Raises UserError."""
         world, pod = self.world(), self.required_pod()
-        with world.cluster.asking(pod):
-            yield world, explain(world, pod)
+        return decided(explained(world, pod, node=node, every_node=every_node))

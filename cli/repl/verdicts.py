@@ -13,21 +13,19 @@ from dataclasses import replace
 from typing import Any
 
 import msgspec
-import numpy as np
 
 from cli.command import CommandError
 from cli.console import table
-from cli.explanation.analysis_layout import analysis
-from cli.explanation.decision_layout import every_node, head, one_node, passed
-from cli.explanation.explanation import Explanation, explain
+from cli.explanation.layout import analysis, every_node, head, one_node, passed
 from cli.expressions import Evaluator, Failure
 from cli.policy_tests.fixture import to_json
-from cli.render import counted
 from cli.repl.session import FindingsError, ReplSession, Reply
-from cli.world import NamedPod, World
-from engine.decision.verdict import Feasible, message_of
+from cli.world import World, decided, explained
+from engine.cache.cluster_copy import NamedPod
 from engine.errors import BadObjectError
+from engine.explanation.difference import changed_nodes
 from grammar.messages.diagnostics import Diagnostic
+from grammar.messages.texts import counted
 from grammar.tree.ast import Call, Expr, Ident, Index, Literal, Select
 from grammar.tree.source import Source
 
@@ -38,81 +36,46 @@ def why(session: ReplSession, text: str) -> Iterator[Reply]:
     """As `placet explain`: every node, or every value on one."""
     if text:
         session.required_cluster().node(text)
-    with session.explained() as (world, found):
-        yield from head(world, found)
-        yield from one_node(world, found, text) if text else every_node(world, found)
+    found = session.explained(text or None)
+    yield from head(found)
+    yield from one_node(found) if text else every_node(found)
 
 
 def analyze(session: ReplSession, _: str) -> Iterator[Reply]:
-    with session.explained() as (world, found):
-        yield from head(world, found)
-        yield from analysis(world, found)
+    found = session.explained()
+    yield from head(found)
+    yield from analysis(found)
 
 
 def rank(session: ReplSession, text: str) -> Iterator[Reply]:
     if text and not text.isdecimal():
         raise CommandError(f"`{text}` is not a number of nodes", "as in `:rank 5`")
     limit = int(text) if text else session.settings.rows
-    with session.explained() as (_, found):
-        if not found.scores:
-            passing = len(found.passing)
-            reason = ", and no score applies" if passing else ""
-            yield f"{passed(passing, len(found.names))}{reason}"
-            return
-        exact = _exact_scores(found)
-    ranked = sorted(found.scores, key=lambda name: (-found.scores[name], -exact[name], name))
+    found = session.explained()
+    if not found.scores:
+        reason = ", and no score applies" if found.offered else ""
+        yield f"{passed(found.offered, found.nodes)}{reason}"
+        return
     rows = table("node", "score", "exactly", right=("score", "exactly"))
-    for name in ranked[:limit]:
-        rows.add_row(name, str(found.scores[name]), f"{exact[name]:.2f}")
+    for each in found.scores[:limit]:
+        rows.add_row(each.node, str(each.score), f"{each.exactly:.2f}")
     yield rows
-    if (more := len(ranked) - limit) > 0:
+    if (more := len(found.scores) - limit) > 0:
         yield f"and {more} more"
 
 
 def what_if(session: ReplSession, text: str) -> Iterator[Reply]:
-    with session.explained() as (_, found):
-        before = found
-    with _changed(session, text) as (world, pod), world.cluster.asking(pod):
-        after = explain(world, pod)
+    before = session.explained(every_node=True)
+    with _changed(session, text) as (world, pod):
+        after = decided(explained(world, pod, every_node=True))
     rows = table("node", "now", "then")
-    for name in before.names:
-        now, then = _outcome(before, name), _outcome(after, name)
-        if now != then:
-            rows.add_row(name, now, then)
+    for each in changed_nodes(before, after):
+        rows.add_row(each.node, each.before, each.after)
     if rows.row_count:
         yield rows
-    same = counted(len(before.names) - rows.row_count, "node")
-    if rows.row_count < len(before.names):
+    same = counted(before.nodes - rows.row_count, "node")
+    if rows.row_count < before.nodes:
         yield f"and {same} as before" if rows.row_count else f"nothing changes: {same} as before"
-
-
-def _exact_scores(found: Explanation) -> dict[str, float]:
-    """The score of each node before rounding.
-
-    The sum of weight times points over all terms, by the sum of weights, by 10: points are 0..100,
-    a score is 0..10.
-    """
-    names = list(found.scores)
-    terms = found.inspection.contributions(names)
-    total = sum(term.weight for term in terms)
-    mean = np.sum([term.weight * term.points for term in terms], axis=0) / total / 10
-    return dict(zip(names, map(float, mean), strict=True))
-
-
-def _outcome(found: Explanation, name: str) -> str:
-    if found.problem:
-        return f"error: {found.problem}"
-    if found.holds(name):
-        score = f", score {found.scores[name]}" if name in found.scores else ""
-        return f"passes{score}"
-    if against := found.against(name):
-        return f"fails: {against[0].text}"
-    verdict = found.verdicts[name]
-    return (
-        "passes"
-        if isinstance(verdict, Feasible)
-        else f"fails: {verdict.policy}: {message_of(verdict)}"
-    )
 
 
 # ---- a change of one field

@@ -21,11 +21,12 @@ import msgspec
 from cli.command import CommandError, Exit, add_context_arguments, positive, reason
 from cli.render import print_error
 from cli.version import version
-from cli.world import ambiguous
+from engine.cache.cluster_copy import ambiguous
 from engine.cluster.client import ApiClient, connect
 from engine.cluster.port_forward import PortForward, local_socket
 from engine.errors import ApiError, ClusterConfigurationError, EngineError
-from server.answers.view_answers import DecisionDetail, Listing, ReplicaStatus
+from engine.explanation.decision_document import DecisionDetail, Listing
+from server.answers.view_answers import ReplicaStatus
 from server.view.api_description import API
 from server.view.view import DEFAULT_PORT, HOST
 

@@ -18,16 +18,19 @@ from typing import Any
 
 import msgspec
 
-from cli.command import CommandError, mapping, mappings, reason
-from cli.render import counted
-from cli.world import Documents, Policies, engine, read_documents
+from cli.command import CommandError, reason
+from engine.cache.cluster_copy import ClusterDocuments, read_documents
 from engine.cache.cluster_file import ClusterFileError, documents
 from engine.cache.snapshot import ENDED
+from engine.enforced import EnforcedPolicies
 from engine.errors import BadObjectError
+from engine.objects.api_types import mapping, mappings
 from engine.objects.codec import ObjectCodec
+from engine.offline import offline_engine
 from engine.simulation.cycle import Simulation, Waiting, grown, shuffled, waiting
 from engine.simulation.node_resources import CPU, NodeResources
 from grammar.meaning.schema import Schema
+from grammar.messages.texts import counted
 
 Object = dict[str, Any]
 
@@ -45,7 +48,7 @@ class PodFile:
 class Inputs:
     """The documents of the cluster and the pods to schedule: all that policies do not change."""
 
-    cluster: Documents
+    cluster: ClusterDocuments
     pods: PodFile
 
 
@@ -55,7 +58,7 @@ def read_inputs(cluster: Sequence[Path], pods: Path) -> Inputs:
     return Inputs(read, read_pods(pods))
 
 
-def pending_pods(cluster: Documents, namespace: str, name: str) -> PodFile:
+def pending_pods(cluster: ClusterDocuments, namespace: str, name: str) -> PodFile:
     """The pending pods of a running cluster, of one namespace or of all.
 
     `name` is that of the cluster. Raises CommandError without any.
@@ -100,7 +103,11 @@ class SimulationOptions:
 
 
 def prepare(
-    inputs: Inputs, read: Policies, schema: Schema, conditions: SimulationOptions, seed: int = 0
+    inputs: Inputs,
+    read: EnforcedPolicies,
+    schema: Schema,
+    conditions: SimulationOptions,
+    seed: int = 0,
 ) -> Simulation:
     """A simulation with a cluster of its own, because it changes the cluster.
 
@@ -113,7 +120,7 @@ def prepare(
     order = Random(f"{seed}/order")  # noqa: S311 (a simulation, not a secret)
     if conditions.shuffle:
         pods = shuffled(pods, order)
-    made = engine(read.registry, cluster, codec)
+    made = offline_engine(read.registry, cluster, codec)
     if read.registry.cards:
         pods = [replace(each, cards=made.cards.demand(each.body)) for each in pods]
     resource = conditions.resource

@@ -14,9 +14,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from cli.console import show, table
-from cli.render import counted
 from engine.simulation.cycle import Outcome, Pending, Placed
 from engine.simulation.result import KINDS, Allocation, OutcomeChange, SimulationResult, changes
+from grammar.messages.texts import counted
 
 # ---- tables
 

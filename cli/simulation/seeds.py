@@ -15,9 +15,9 @@ from statistics import fmean
 
 from cli.command import CommandError
 from cli.console import show, table
-from cli.render import counted
 from cli.simulation.result_layout import line_chart, progress
 from engine.simulation.result import SimulationResult
+from grammar.messages.texts import counted
 
 # The table has a row for each so many percent of arrivals; the JSON has all.
 _STEP = 10

@@ -15,25 +15,21 @@ from engine.errors import BadObjectError
 from engine.objects.api_types import ObjectHead
 from engine.objects.codec import Namespace, Node, ObjectCodec, decode_namespace
 from engine.objects.peer import Controller, Peer, decode_controller
+from grammar.messages.diagnostics import UserError
 from policies.documents import DocumentError, as_json
 
 SUFFIXES = frozenset({".json", ".yaml", ".yml"})
 _YAML = frozenset({".yaml", ".yml"})
 
 
-class ClusterFileError(Exception):
-    """A file that cannot be read as what it should be: a sentence, and what to do about it."""
-
-    def __init__(self, message: str, hint: str) -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
+class ClusterFileError(UserError):
+    """A cluster in files that cannot be read, or that lacks what is asked of it."""
 
 
 def files_of(paths: Sequence[Path]) -> list[Path]:
     """The files behind the paths: a folder stands for the JSON and YAML files in it, by name.
 
-    Raises ClusterFileError for a path that is not there and a folder without such files.
+    Raises ClusterFileError for a path that is not there, and for a folder without snapshots.
     """
     files: list[Path] = []
     for path in paths:
@@ -68,7 +64,7 @@ def documents(path: Path) -> Iterator[bytes]:
 
 
 def how_to_write(path: Path) -> str:
-    """The command that makes such a file."""
+    """The command that makes a snapshot with this path."""
     form = "yaml" if path.suffix in _YAML else "json"
     return f"write one with `kubectl get nodes,pods -A -o {form} > {path}`"
 

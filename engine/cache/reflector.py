@@ -42,7 +42,7 @@ from engine.errors import ApiError, ApiUnreachableError, BadObjectError, why
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """The times of a reflector in seconds: those of client-go unless a comment says otherwise."""
+    """The times of a reflector in seconds: as in client-go, unless a comment says otherwise."""
 
     backoff_first: float = 0.8
     # In client-go 30 s, and starting again after 120 s without a failure. There are few replicas,

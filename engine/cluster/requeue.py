@@ -73,7 +73,7 @@ class Requeuer:
     ) -> None:
         """`gave_up` is told what took too long, and about which pod.
 
-        Of pods that this replica was not asked about, those of `schedulers` are requeued.
+        A pod that this replica was not asked about is requeued if it is of one of the `schedulers`.
         """
         self._api = api
         self._gave_up = gave_up

@@ -14,7 +14,7 @@ State machine of a pod:
 - Initial: nothing is known. The pod does not count.
 - Offered: filter offered it nodes last. It counts on each of them.
 - Unknown: another replica, or this one before its start, may have offered it any node. It counts on
-  every node, also on those that are added later.
+  every node, also on nodes that are added later.
 - Refused: filter offered it no node last, or bind refused it. It does not count.
 - Bound: the cache counts it on its node. It is not kept here.
 
@@ -41,7 +41,8 @@ What holds:
 - A pod that kube-scheduler may bind to a node is Offered this node, Unknown, or Bound there.
   Without a bindVerb this takes three assumptions: kube-scheduler binds a pod before its time is
   over; it gives a pod up, and asks about it again, only when no Binding of it can arrive any more;
-  and it has ended when another process holds its Lease. docs/operations.md names what breaks them.
+  and it has ended when another process holds its Lease. docs/operations/replicas.md names what
+  breaks them.
 - With a bindVerb it takes none: bind looks at the Bound pods alone, and a pod is Bound before its
   Binding is sent. Offers then only save pods from being refused there.
 - No pod counts for ever before it is Bound: news or time ends it.
@@ -188,8 +189,8 @@ class InFlightPod:
     `owner` identifies the tables that its rows belong to. `predicted` is the row that our own
     scores rank first. `tried` has the rows of its narrow offers so far: if the pod is asked about
     again, it was not bound there. `excused` says that it was rejected once for that reason.
-    `revision` is the resource version of the pod in the request. `cards` are those that it may get,
-    None if it takes none. It counts `since` a time, `until` another one at most.
+    `revision` is the resource version of the pod in the request. `cards` are the cards that it may
+    get, None if it takes none. It counts `since` a time, `until` another one at most.
     """
 
     __slots__ = (
@@ -256,7 +257,7 @@ class InFlightPod:
         self._found: NodeRows | None = None
         self._bits: npt.NDArray[np.uint8] = np.empty(0, np.uint8)
         self._groups: dict[int, tuple[GroupIds, GroupIds]] = {}
-        # What the pod adds by tallies, and by those to which labels tell all.
+        # What the pod adds, by tally. `alike` has the same for tallies to which labels tell all.
         self.members: dict[object, int] = {}
         self.alike = {} if alike is None else alike
 

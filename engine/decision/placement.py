@@ -63,9 +63,9 @@ ONLY_REPLICA = ReplicaRole()
 
 
 class Question(msgspec.Struct, frozen=True, eq=False):
-    """A pod and the nodes of the cache that are in question; `suits` has our scores 0..10.
+    """A pod, and nodes of the cache to decide about; `suits` has our scores 0..10.
 
-    `cards` are those that the pod takes, None if it takes none.
+    `cards` are the cards that the pod takes, None if it takes none.
     """
 
     context: CountContext

@@ -29,14 +29,15 @@ class Unselectable:
 class Selection:
     """The policies that concern one pod.
 
-    `guardrails` all apply, then `governing` if there is one; `losers` select the pod too and do not
-    apply; `audited` are evaluated beside it and never reject; `unselectable` ones reject every node
-    (`failure fail`). Of a pod that is exempt there are none, and `exempt` says why.
+    `guardrails` all apply, then `governing` if there is one. The policies in `gave_way` select the
+    pod too and do not apply. `audited` policies are evaluated beside it and never reject;
+    `unselectable` ones reject every node (`failure fail`). Of a pod that is exempt there are none,
+    and `exempt` says why.
     """
 
     guardrails: tuple[Program, ...] = ()
     governing: Program | None = None
-    losers: tuple[Program, ...] = ()
+    gave_way: tuple[Program, ...] = ()
     audited: tuple[Program, ...] = ()
     unselectable: tuple[Unselectable, ...] = ()
     exempt: str = ""
@@ -52,7 +53,7 @@ class Selection:
 
 
 class Registry:
-    """Compiled policies by namespace, without those that only provide clauses for others.
+    """Compiled policies by namespace, without policies that only provide clauses for others.
 
     `shapes` tells pods apart by what the policies read of them. `counts`: some policy counts pods;
     `soft_counts`: some policy does so as a preference; `reads_peers`: some policy reads more than
@@ -118,7 +119,7 @@ class Registry:
     def _ahead(self, program: Program) -> list[Program]:
         """The policies that govern a pod in place of this one, as far as a pod there can tell.
 
-        One whose `for` reads more than is known of such a pod is not among them.
+        A limit of a policy whose `for` reads more than is known of a pod that is there is left out.
         """
         if program.cluster or program.audit:
             return []
@@ -135,8 +136,8 @@ class Registry:
         """The policies that concern the evaluation's pod.
 
         One of the policies that select the pod governs it: the one with the highest weight; then
-        one that can reject; then a namespaced one; then the first by name (docs/language.md, Which
-        policies decide about a pod).
+        one that can reject; then a namespaced one; then the first by name
+        (docs/language/policies.md, Which policies decide about a pod).
 
         Raises WaitingError for a pod that a policy without a valid version selects,
         NotSyncedError while the policies are not all known, and ExpensivePolicyError.
@@ -168,7 +169,7 @@ class Registry:
         return Selection(
             guardrails=tuple(p for p in matching if p.cluster and not p.audit),
             governing=contenders[0] if contenders else None,
-            losers=tuple(contenders[1:]),
+            gave_way=tuple(contenders[1:]),
             audited=tuple(p for p in matching if p.audit),
             unselectable=tuple(broken),
         )

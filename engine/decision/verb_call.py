@@ -196,9 +196,11 @@ class CallOpener:
             )
             plan = made_now if plan is None else made_now.follows(plan)
             self._plans[key] = plan
-        for loser in plan.selection.losers:
-            assert plan.selection.governing is not None, "there is no loser without a winner"
-            self._observer.conflict(plan.selection.governing.address, loser.address)
+        for other in plan.selection.gave_way:
+            assert plan.selection.governing is not None, (
+                "no policy gives way without one that governs"
+            )
+            self._observer.conflict(plan.selection.governing.address, other.address)
         return VerbCall(pod, known, plan, evaluation, self.view, exemptions.exempts)
 
     def snapshot(self) -> Snapshot | None:

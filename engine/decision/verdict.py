@@ -75,7 +75,7 @@ class Decision(msgspec.Struct, eq=False):
 
     `codes` has the index of each node's verdict in `verdicts`, the first of which is Feasible.
     `known_rows` identifies the nodes by their rows in the cache, if each is known and listed once.
-    `headrooms` are those that it was made with, of a pod under strict counts.
+    `headrooms` are what it was made with, for a pod under strict counts.
     """
 
     codes: Codes

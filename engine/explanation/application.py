@@ -1,24 +1,31 @@
-"""Application: how each policy applies to a pod, and why, in the words of `placet explain`."""
+"""Application: how each policy applies to a pod, and why, and what its spec says of policies."""
 
 from __future__ import annotations
 
-from engine.decision.registry import Selection
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from engine.decision.registry import Registry, Selection
+from engine.explanation.document import Applies
+from engine.objects.form_annotation import versions
 from engine.program.frame import Frame
 from engine.program.program import Program
 from grammar.values.errors import EvaluationError
 
 
-def application(program: Program, selection: Selection, frame: Frame) -> tuple[str, str]:
+def application(program: Program, selection: Selection, frame: Frame) -> tuple[Applies, str]:
     """How a policy that can apply to a pod applies to it, and the reason."""
     if selection.exempt:
         return "no", selection.exempt
     if program in selection.guardrails:
         return "as a guardrail", "every cluster policy that selects the pod applies"
     if program is selection.governing:
-        return "governs", _victory(program, selection.losers)
-    if program in selection.losers:
-        assert selection.governing is not None, "there is no loser without a winner"
-        return "no", f"`{selection.governing.address}` governs"
+        return "governs", _victory(program, selection.gave_way)
+    if program in selection.gave_way:
+        assert selection.governing is not None, "no policy gives way without one that governs"
+        return "gives way", f"`{selection.governing.address}` governs"
     if program in selection.audited:
         return "in audit", "it is evaluated, but rejects nothing"
     for broken in selection.unselectable:
@@ -27,16 +34,16 @@ def application(program: Program, selection: Selection, frame: Frame) -> tuple[s
     return "no", _unselected(program, frame)
 
 
-def _victory(winner: Program, losers: tuple[Program, ...]) -> str:
+def _victory(winner: Program, others: tuple[Program, ...]) -> str:
     """The first rule of precedence in which the winner and the next policy differ."""
-    if not losers:
+    if not others:
         return "no other policy selects the pod"
-    loser, name = losers[0], f"`{losers[0].address}`"
-    if winner.weight != loser.weight:
-        return f"its weight {winner.weight} is higher than the {loser.weight} of {name}"
-    if winner.strict != loser.strict:
+    other, name = others[0], f"`{others[0].address}`"
+    if winner.weight != other.weight:
+        return f"its weight {winner.weight} is higher than the {other.weight} of {name}"
+    if winner.strict != other.strict:
         return f"it can reject, and {name} cannot"
-    if winner.namespace != loser.namespace:
+    if winner.namespace != other.namespace:
         return f"it belongs to the namespace, and {name} to all namespaces"
     return f"its name comes before {name}"
 
@@ -49,3 +56,63 @@ def _unselected(program: Program, frame: Frame) -> str:
     except EvaluationError as error:
         return f"its `for` has no value: {error}"
     return "its `for` is false"
+
+
+# ---- what a pod was told of portable policies when it was created
+
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+def told_to_others(body: bytes, registry: Registry) -> Iterator[str]:
+    """What portable policies have put into the spec of a pod, and whether it is still true."""
+    pod = msgspec.json.decode(body)
+    told = versions(pod.get("metadata", {}).get("annotations") or {})
+    if not told:
+        return
+    now = {program.address: program.digest for program in registry.programs}
+    for address, digest in told.items():
+        if now.get(address) == digest:
+            yield f"others know policy {address} from the spec of the pod"
+        else:
+            what = "another version of policy" if address in now else "policy"
+            why = "" if address in now else ", which is not in force,"
+            yield f"others know {what} {address}{why} from the spec of the pod; create it again"
+    yield from (f"  {line}" for line in _spec_lines(pod.get("spec") or {}))
+
+
+def _spec_lines(spec: Mapping[str, Any]) -> Iterator[str]:
+    affinity = spec.get("affinity") or {}
+    required = {kind: (affinity.get(kind) or {}).get(_REQUIRED) or {} for kind in _KINDS}
+    if terms := required["nodeAffinity"] and required["nodeAffinity"].get("nodeSelectorTerms"):
+        fields = ("matchExpressions", "matchFields")
+        each = ([r for name in fields for r in term.get(name) or ()] for term in terms)
+        yield f"node affinity: {' or '.join(', '.join(_requirements(r)) for r in each)}"
+    for kind in ("podAffinity", "podAntiAffinity"):
+        for term in required[kind]:
+            yield f"{_KINDS[kind]}, per {term['topologyKey']}: {_selector(term)}"
+    for each in spec.get("topologySpreadConstraints") or ():
+        if each.get("whenUnsatisfiable") == "DoNotSchedule":
+            over = f"over {each['topologyKey']}, skew at most {each['maxSkew']}"
+            yield f"topology spread {over}: {_selector(each)}"
+
+
+_KINDS = {
+    "nodeAffinity": "node affinity",
+    "podAffinity": "pod affinity",
+    "podAntiAffinity": "pod anti-affinity",
+}
+
+
+def _selector(term: Mapping[str, Any]) -> str:
+    selector = term.get("labelSelector") or {}
+    labels = [f"{key} In [{value}]" for key, value in (selector.get("matchLabels") or {}).items()]
+    found = [*labels, *_requirements(selector.get("matchExpressions") or ())]
+    return ", ".join(found) or "all pods"
+
+
+def _requirements(expressions: Any) -> list[str]:
+    return [
+        f"{each['key']} {each['operator']}"
+        + (f" [{', '.join(each['values'])}]" if each.get("values") else "")
+        for each in expressions
+    ]

@@ -13,16 +13,23 @@ from typing import TypeVar
 import numpy as np
 
 from engine.cache.node_table import NodeRows
-from engine.counting.groups import CountHeadroom
+from engine.counting.groups import CountHeadroom, Mask
 from engine.decision import scoring
 from engine.decision.filtering import Rejection
-from engine.decision.inspection import Contribution, Inspection, Objection, contribution
 from engine.errors import DeadlineExceededError
 from engine.explanation.evidence import shown_groups
+from engine.explanation.inspection import Contribution, Inspection, Objection, contribution, mask_of
 from engine.explanation.written import ClauseResults
 from engine.program.frame import Evaluation, unhurried
 from engine.program.policy_time import CallTime
-from engine.program.program import CountClause, FilterProgram, ScoreProgram, applies
+from engine.program.program import (
+    CountClause,
+    FilterProgram,
+    Program,
+    RejectingProgram,
+    ScoreProgram,
+    applies,
+)
 
 T = TypeVar("T")
 Work = Generator[None, None, T]
@@ -34,8 +41,18 @@ _NODES = 8
 _MOST_PORTIONS = 2_000
 
 
+def finished(work: Work[T]) -> T:
+    """The result of work beside which nobody else waits."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            found: T = end.value
+            return found
+
+
 class PodResults:
-    """The results of an inspection for some nodes; `work` works them out."""
+    """The results of an inspection for some nodes, which each step works out in portions."""
 
     def __init__(
         self, inspection: Inspection, names: Sequence[str], clock: Callable[[], float]
@@ -43,33 +60,62 @@ class PodResults:
         self.inspection = inspection
         self.names = names
         self.headrooms: list[CountHeadroom] = []
+        self._rows = inspection.table.find(names)
         self._clock = clock
         self._ends = clock() + PORTION_SECONDS
 
-    def work(self) -> Work[ClauseResults]:
-        """Yields after each portion. Raises DeadlineExceededError for what gets no further."""
-        inspection, rows = self.inspection, self.inspection.table.find(self.names)
-        objections: list[Objection] = []
+    def objections(self) -> Work[list[Objection]]:
+        """The objections of the policies that apply, then those of pods that are there.
+
+        Yields after each portion. Raises DeadlineExceededError for what gets no further.
+        """
+        inspection = self.inspection
+        found: list[Objection] = []
         for program in inspection.selection.enforced:
-            for clause in program.filters:
-                objections += [(yield from self._filter(clause, rows))]
-            for counted in program.counts:
-                objections += yield from self._count(counted, rows)
+            found += yield from self.objections_of(program)
         for limit in inspection.mutual:
-            step = partial(inspection.mutual_objection, limit, rows, tuple(objections))
-            objections += yield from self._again(step)
-        refused = np.zeros(len(self.names), np.bool_)
-        for objection in objections:
-            refused |= objection.refused
-        passing = [n for n, no in zip(self.names, refused.tolist(), strict=True) if not no]
-        if inspection.selection.unselectable:
-            passing = []
-        given = yield from self.contributions(passing)
+            step = partial(inspection.mutual_objection, limit, self._rows, tuple(found))
+            found += yield from self._again(step)
+        return found
+
+    def objections_of(self, program: Program) -> Work[list[Objection]]:
+        """The objections of a policy's filters, then of its strict counts, in their order."""
+        found: list[Objection] = []
+        for clause in program.filters:
+            rejections = yield from self._rejections(clause)
+            found.append(self.inspection.filter_objection(clause, rejections))
+        for counted in program.counts:
+            found += yield from self._count(counted)
+        return found
+
+    def passing(self, objections: Sequence[Objection]) -> list[str]:
+        """The nodes that no clause refuses."""
+        results = ClauseResults(self.inspection, self.names, {}, objections)
+        if self.inspection.selection.unselectable:
+            return []
+        refused = np.any(results.refused, axis=0)
+        return [n for n, no in zip(self.names, refused.tolist(), strict=True) if not no]
+
+    def results(
+        self,
+        objections: Sequence[Objection],
+        given: Sequence[Contribution],
+        scored: Sequence[str],
+    ) -> ClauseResults:
+        """The results with the scores that these contributions give these nodes."""
         scores: dict[str, int] = {}
-        if given and passing:
+        if given and scored:
             points = scoring.scores([(each.weight, each.points) for each in given])
-            scores = dict(zip(passing, points.tolist(), strict=True))
-        return ClauseResults(inspection, self.names, scores, objections)
+            scores = dict(zip(scored, points.tolist(), strict=True))
+        return ClauseResults(self.inspection, self.names, scores, objections)
+
+    def parts(self, clause: RejectingProgram) -> Work[list[Mask]]:
+        """The nodes on which each `require` of a filter does not hold, each by itself."""
+        found = []
+        for part in clause.parts():
+            rejections = yield from self._rejections(part)
+            found.append(mask_of(rejections))
+        return found
 
     def contributions(self, names: Sequence[str]) -> Work[list[Contribution]]:
         """The contributions to the scores of these nodes."""
@@ -98,18 +144,18 @@ class PodResults:
                     continue
                 for wanted in shown_groups(clause, counts, group):
                     for _ in inspection.counting(clause, wanted):
-                        yield from self._pause()
+                        yield from self.pause()
 
-    def _filter(self, clause: FilterProgram, rows: NodeRows) -> Work[Objection]:
+    def _rejections(self, clause: FilterProgram) -> Work[list[Rejection | None]]:
         found: list[Rejection | None] = []
-        for first in range(0, len(rows), _NODES):
-            found += self.inspection.rejections(clause, rows[first : first + _NODES])
-            yield from self._pause()
-        return self.inspection.filter_objection(clause, found)
+        for first in range(0, len(self._rows), _NODES):
+            found += self.inspection.rejections(clause, self._rows[first : first + _NODES])
+            yield from self.pause()
+        return found
 
-    def _count(self, clause: CountClause, rows: NodeRows) -> Work[list[Objection]]:
+    def _count(self, clause: CountClause) -> Work[list[Objection]]:
         inspection = self.inspection
-        found = yield from self._again(partial(inspection.headrooms, clause, rows))
+        found = yield from self._again(partial(inspection.headrooms, clause, self._rows))
         self.headrooms += found
         return [inspection.count_objection(headroom) for headroom in found]
 
@@ -119,7 +165,7 @@ class PodResults:
             values, failed = self.inspection.values(clause, rows[first : first + _NODES])
             parts.append(values)
             errors |= {first + index: error for index, error in failed.items()}
-            yield from self._pause()
+            yield from self.pause()
         return contribution(clause, np.concatenate(parts), errors)
 
     def _again(self, step: Callable[[Evaluation], T]) -> Work[T]:
@@ -140,7 +186,8 @@ class PodResults:
         time = CallTime(self._clock, self._clock() + PORTION_SECONDS, is_portion=True)
         return Evaluation(quiet.frame, quiet.now, time, quiet.report, quiet.report_text)
 
-    def _pause(self) -> Work[None]:
+    def pause(self) -> Work[None]:
+        """Yields at the end of a portion."""
         if self._clock() >= self._ends:
             yield
             self._ends = self._clock() + PORTION_SECONDS

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 
-from engine.decision.inspection import Inspection, Objection
+import numpy as np
+
+from engine.counting.groups import Mask
+from engine.explanation.inspection import Inspection, Objection
 from engine.program.compiler import Compiler
 from engine.program.fast_paths import FAST_PATHS
 from engine.program.frame import MEMO_BYTES, Frame
@@ -15,7 +19,7 @@ from grammar.checker.expression_checker import Checker
 from grammar.checker.policy_checker import Checked
 from grammar.meaning.environment import Environment
 from grammar.tree.ast import Comprehension, DefCall, Expr, Ident, Index, LetReference, Select
-from grammar.tree.clauses import Clause, Policy, RejectingClause
+from grammar.tree.clauses import Clause, Policy
 from grammar.tree.printer import print_expression
 from grammar.tree.source import Source, Span
 from grammar.tree.walk import children
@@ -30,7 +34,7 @@ from policies.validation import CheckedFile
 class ClauseResults:
     """What every clause says of each of these nodes for one pod.
 
-    `scores` are 0..10 for nodes that pass, empty if no score applies.
+    `names` are sorted. `scores` are 0..10 for nodes that pass, empty if no score applies.
     """
 
     inspection: Inspection
@@ -38,13 +42,19 @@ class ClauseResults:
     scores: Mapping[str, int]
     objections: Sequence[Objection]
 
+    @property
+    def refused(self) -> Mask:
+        """A row for each clause and a column for each node."""
+        shape = len(self.objections), len(self.names)
+        return np.array([o.refused for o in self.objections], np.bool_).reshape(shape)
+
     def holds(self, name: str) -> bool:
         """Whether no clause refuses the node. The answer may still hold it back."""
         return not self.inspection.selection.unselectable and not self.against(name)
 
     def against(self, name: str) -> list[Objection]:
         """The clauses that refuse the node, in their order in the policies."""
-        index = self.names.index(name)
+        index = bisect_left(self.names, name)
         return [o for o in self.objections if o.refused[index]]
 
 
@@ -76,12 +86,12 @@ class Written:
 
     def detail(self, frame: Frame) -> str:
         """The text of its `detail` for the frame's node; empty without a `detail`."""
-        clause = self.clause
-        if not isinstance(clause, RejectingClause) or clause.detail is None:
+        detail = dict(self.clause.texts).get("detail")
+        if detail is None:
             return ""
         frame = _own(frame)
         compiler = Compiler(self.environment, fast_paths=FAST_PATHS)
-        parts = [p if isinstance(p, str) else compiler.compile(p) for p in clause.detail.parts]
+        parts = [p if isinstance(p, str) else compiler.compile(p) for p in detail.parts]
         frame.locals = [None] * compiler.slots
         shown = []
         for part in parts:

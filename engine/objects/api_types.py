@@ -7,6 +7,9 @@ own beside its decoder.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import msgspec
 
 from engine.objects.decoding import JsonInt, JsonQuantity, JsonTimestamp
@@ -141,7 +144,7 @@ class PodSpec(msgspec.Struct, frozen=True, gc=False):
 
 
 class ContainerStatus(msgspec.Struct, frozen=True, gc=False):
-    """The amounts that a running container has, and those that the kubelet has granted it."""
+    """The amounts that a running container has, and the amounts that the kubelet has granted."""
 
     name: str | None = None
     resources: ResourceRequirements | None = None
@@ -200,3 +203,18 @@ class SlimController(msgspec.Struct, frozen=True, gc=False):
 
     metadata: ObjectMeta | None = None
     spec: ControllerSpec | None = None
+
+
+# ---- objects as people write them: plain JSON of which any field can have a wrong type
+
+
+def mapping(value: Mapping[str, Any], key: str) -> dict[str, Any]:
+    """A field that should be a mapping; another type counts as empty."""
+    found = value.get(key)
+    return found if isinstance(found, dict) else {}
+
+
+def mappings(value: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
+    """The mappings in a field that should be a list of them."""
+    found = value.get(key)
+    return [i for i in found if isinstance(i, dict)] if isinstance(found, list) else []

@@ -127,7 +127,7 @@ def form_of(
 def _concerning(
     pod: RequestPod, registry: Registry, frozen: Frozen, using: Using
 ) -> tuple[list[Program], list[tuple[Program, Left]]]:
-    """The policies that concern the pod as long as it exists, and those of which it may change."""
+    """The policies that always concern the pod, and the policies that may begin or end to."""
     found: list[Program] = []
     left: list[tuple[Program, Left]] = []
     decoded = pod.pod
@@ -151,7 +151,7 @@ def _concerning(
             if selects(program):
                 return [*found, program], left
         except UnportableError as refusal:
-            # Those behind it may lose the pod to it.
+            # Policies behind it may lose the pod to it.
             reason = f"policy {program.address} may come to govern the pod: {refusal}"
             left.append((program, Left("", f"its `for`: {refusal}")))
             left += [(other, Left("", reason)) for other in contenders[place + 1 :]]

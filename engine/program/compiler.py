@@ -255,7 +255,7 @@ class Compiler:
     def _kept(self, expr: ast.Expr) -> Evaluate | None:
         """The closure of a part whose values are kept per request or per node; None for any other.
 
-        The largest such part is kept, and no part inside it.
+        The largest part of this sort is kept, and no part inside it.
         """
         if self._keeping or self.stages.steps(expr) < _WORTH_KEEPING:
             return None

@@ -200,7 +200,8 @@ class Simulation:
             yield self._schedule(each)
 
     def _schedule(self, pod: Waiting) -> Outcome:
-        governing = self._engine.inspect(pod.body).selection.governing
+        call, _ = self._engine.opened(pod.body)
+        governing = call.plan.selection.governing
         policy = governing.address if governing is not None else ""
         if pod.pod.spec is not None and pod.pod.spec.schedulingGates:
             return Pending(pod.key, policy, {GATED: 0})
@@ -247,7 +248,7 @@ class Simulation:
     def _reasons(
         self, needed: ResourceDemand, eligibility: Eligibility, decided: Decision | None
     ) -> dict[str, int]:
-        """The reasons that its event would list, those of the most nodes first."""
+        """The reasons that its event would list, the reason of the most nodes first."""
         found = Counter(reason for reason in eligibility.reasons if reason)
         for resource, lacks in self.resources.lacking(needed):
             text = "Too many pods" if resource == PODS else f"Insufficient {resource}"

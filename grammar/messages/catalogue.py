@@ -1,7 +1,7 @@
 """Catalogue: the diagnostics of the parser and the type checker, one function for each message.
 
 A message is one sentence in lower case without a full stop; the user's text stands in backticks;
-the hint says how to fix it. Codes are stable and documented in docs/diagnostics.md: P00xx syntax,
+the hint says how to fix it. Codes are stable and documented in docs/diagnostics/: P00xx syntax,
 P01xx names and types, P02xx clauses, P03xx conditions, P04xx cost.
 """
 
@@ -15,6 +15,7 @@ from typing import TypedDict
 from grammar.messages import habits
 from grammar.messages.diagnostics import Diagnostic, Fix, nearest, only_nearest
 from grammar.messages.texts import escaped
+from grammar.tree.clauses import CLAUSE_WORDS
 from grammar.tree.source import Span
 from grammar.tree.types import BOOL, STRING, Type, loses_record
 
@@ -82,9 +83,7 @@ def bare_amount(found: str, span: Span) -> Diagnostic:
     return _error("P0141", f"`{found}` is not a number: amounts with a unit are texts", span)
 
 
-CLAUSES_ARE = (
-    "the clauses are `filter`, `score`, `share`, `spread`, `limit`, `cards`, `preempt` and `bind`"
-)
+CLAUSES_ARE = f"the clauses are {listed((f'`{word}`' for word in CLAUSE_WORDS), 'and')}"
 
 
 def unknown_clause(word: str, span: Span) -> Diagnostic:

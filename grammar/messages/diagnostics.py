@@ -13,6 +13,15 @@ from grammar.tree.source import Source, Span
 Severity = OneOf["error", "warning"]
 
 
+class UserError(Exception):
+    """What a user is told in place of a result: one sentence, and a hint, which may be empty."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
 @dataclass(frozen=True, slots=True)
 class Fix:
     """An edit: `text` replaces the text of the span."""

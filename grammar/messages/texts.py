@@ -39,3 +39,14 @@ def named(names: Sequence[str], most: int) -> str:
     """The first names and the number of the others: `a, b and 3 more`."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return f"{', '.join(names[:most])}{more}"
+
+
+def counted(number: int, one: str, many: str = "") -> str:
+    """A number with its noun: `1 file`, `2 files`."""
+    return f"{number} {one if number == 1 else many or one + 's'}"
+
+
+def excerpt(text: str, most: int) -> str:
+    """A text on one line, cut off after some characters."""
+    line = " ".join(text.split())
+    return line if len(line) <= most else f"{line[: most - 1]}…"

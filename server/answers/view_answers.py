@@ -1,196 +1,19 @@
-"""Answers of the view: decisions and status as JSON, of one replica.
-
-`placet decisions`, `placet status` and `placet explain` decode them with these structs.
-The journal and its records are read, and nothing is changed.
-"""
+"""Answers of the view: the status of a replica, its policies, and drafts, as JSON."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated
+from typing import Literal as OneOf
 
 import msgspec
+from msgspec import Meta
 
-from engine.decision.journal import DecisionRecord, RecordedCounts, RecordedVerdicts
 from engine.decision.registry import Registry
-from engine.decision.verdict import Failed, Feasible, Verdict, full_reason
 from engine.program.program import Program
-from grammar.values.time import SECOND, Timestamp
-
-# ---- decisions
-
-
-class Reason(msgspec.Struct, frozen=True):
-    """The reason for some rejected nodes: `text` in full, `message` as the pod's event shows it.
-
-    `error` is the evaluation error of the clause, empty if there was none.
-    """
-
-    text: str
-    policy: str
-    clause: str
-    message: str
-    error: str
-    nodes: int
-    names: Sequence[str]
-
-
-class NodeScore(msgspec.Struct, frozen=True):
-    """The score of one node, 0..10."""
-
-    node: str
-    score: int
-
-
-class CountedGroup(msgspec.Struct, frozen=True):
-    """A group of nodes of a clause, and the pods or the sum there, without the pod in question."""
-
-    name: str
-    pods: float
-
-
-class ClauseCounts(msgspec.Struct, frozen=True):
-    """What a strict clause counted: its groups with pods."""
-
-    policy: str
-    clause: str
-    groups: Sequence[CountedGroup]
-
-
-class Summary(msgspec.Struct, frozen=True, kw_only=True):
-    """The last call about a pod in short; `error` is the text sent instead of a decision.
-
-    `number` counts the calls of filter since the replica started. `seconds` is how long the
-    decision of filter took, and `scoredSeconds` that of prioritize after it; null if there was
-    none.
-    """
-
-    number: int
-    pod: str
-    at: str
-    offered: int
-    passing: int
-    governing: str | None
-    error: str | None
-    seconds: float | None
-    scoredSeconds: float | None
-
-
-class Listing(msgspec.Struct, frozen=True):
-    """The stored decisions of a replica, newest first; `more` says that there are others."""
-
-    replica: str
-    decisions: Sequence[Summary]
-    more: bool = False
-
-
-class DecisionDetail(Summary, frozen=True, kw_only=True):
-    """The last call about a pod in full. `digests` has that of each policy that concerns the pod.
-
-    `policiesChanged` says whether the policies have changed since. `passed` is null if no policy
-    selects the pod and every node passes; `scores` is null if there was no prioritize call, or no
-    score applies.
-    """
-
-    replica: str
-    uid: str
-    generation: int
-    policiesChanged: bool
-    guardrails: Sequence[str]
-    gaveWay: Sequence[str]
-    audited: Sequence[str]
-    digests: Mapping[str, str]
-    counts: Sequence[ClauseCounts]
-    passed: Sequence[str] | None
-    reasons: Sequence[Reason]
-    scores: Sequence[NodeScore] | None
-
-
-def listing(replica: str, records: Iterable[DecisionRecord], *, more: bool) -> Listing:
-    return Listing(replica, [summary(record) for record in records], more)
-
-
-def summary(record: DecisionRecord) -> Summary:
-    passing = 0 if record.error else record.offered
-    if record.answered is not None:
-        passing = int((record.answered.codes == 0).sum())
-    return Summary(
-        number=record.number,
-        pod=f"{record.namespace}/{record.name}",
-        at=str(Timestamp(record.at.nanos // SECOND * SECOND)),
-        offered=record.offered,
-        passing=passing,
-        governing=record.policies.governing,
-        error=record.error or None,
-        seconds=None if record.error else round(record.seconds, 6),
-        scoredSeconds=None if record.scored is None else round(record.scored_seconds, 6),
-    )
-
-
-def detail(replica: str, record: DecisionRecord, generation: int) -> DecisionDetail:
-    """`generation` is the journal's now."""
-    groups = list(_groups(record.answered)) if record.answered is not None else None
-    passed = [n for v, names in groups or () if isinstance(v, Feasible) for n in names]
-    return DecisionDetail(
-        **msgspec.structs.asdict(summary(record)),
-        replica=replica,
-        uid=record.uid,
-        generation=record.generation,
-        policiesChanged=record.generation != generation,
-        guardrails=record.policies.guardrails,
-        gaveWay=record.policies.losers,
-        audited=record.policies.audited,
-        digests=record.policies.digests,
-        counts=[clause_counts(each) for each in record.counts],
-        passed=None if groups is None else passed,
-        reasons=_reasons(groups or ()),
-        scores=_scores(record),
-    )
-
-
-def clause_counts(counts: RecordedCounts) -> ClauseCounts:
-    """The fullest groups first. A sum is kept in thousandths."""
-    unit = 1000 if counts.is_sum else 1
-    pairs = sorted(counts.by_name().items(), key=lambda pair: (-pair[1], pair[0]))
-    groups = [CountedGroup(name, pods / unit if unit > 1 else pods) for name, pods in pairs]
-    return ClauseCounts(counts.policy, counts.clause, groups)
-
-
-def _groups(answered: RecordedVerdicts) -> Iterator[tuple[Verdict, Sequence[str]]]:
-    """Each verdict with the names of its nodes, sorted."""
-    found: dict[int, list[str]] = {}
-    for code, name in zip(answered.codes.tolist(), answered.nodes.names(), strict=True):
-        found.setdefault(code, []).append(name)
-    for code in sorted(found):
-        yield answered.verdicts[code], sorted(found[code])
-
-
-def _reasons(groups: Sequence[tuple[Verdict, Sequence[str]]]) -> Sequence[Reason]:
-    """The reasons, the most frequent first."""
-    found = [
-        Reason(
-            full_reason(verdict.policy, verdict.clause, verdict.reason),
-            verdict.policy,
-            verdict.clause,
-            verdict.reason,
-            verdict.error if isinstance(verdict, Failed) else "",
-            len(names),
-            names,
-        )
-        for verdict, names in groups
-        if not isinstance(verdict, Feasible)
-    ]
-    return sorted(found, key=lambda reason: (-reason.nodes, reason.text))
-
-
-def _scores(record: DecisionRecord) -> Sequence[NodeScore] | None:
-    """The scores, the best first."""
-    if record.scored is None:
-        return None
-    pairs = zip(record.scored.nodes.names(), record.scored.points.tolist(), strict=True)
-    return [NodeScore(n, s) for n, s in sorted(pairs, key=lambda pair: (-pair[1], pair[0]))]
-
-
-# ---- status
+from grammar.messages.diagnostics import Diagnostic
+from grammar.tree.source import Source
+from policies.editor.completion import Candidate
 
 
 class Latency(msgspec.Struct, frozen=True):
@@ -307,3 +130,198 @@ def _within(buckets: Sequence[tuple[float, float]], rank: float) -> float | None
             return round(low + (bound - low) * (rank - below) / (count - below), 6)
         low, below = bound, count
     return None
+
+
+# ---- policies
+
+
+State = OneOf["in force", "last valid version in force", "not in force"]
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """A diagnostic of a text; lines and columns count from 1, and the end is exclusive.
+
+    `hint` is null if there is no remedy to name.
+    """
+
+    code: str
+    severity: str
+    message: str
+    hint: str | None
+    notes: Sequence[str]
+    line: int
+    column: int
+    endLine: int
+    endColumn: int
+
+
+class PodNumbers(msgspec.Struct, frozen=True):
+    """The pods that the object of a policy selects.
+
+    `placed` are on the nodes of its share, `target` are wanted there, `violations` are beyond the
+    bounds; the leader writes these into the status of the object. `inFlight` may be on their way to
+    a node, as this replica knows. Null where there is no such number.
+    """
+
+    matched: int | None
+    placed: int | None
+    target: int | None
+    violations: int | None
+    inFlight: int | None
+
+
+class Sample(msgspec.Struct, frozen=True):
+    """The numbers of a policy at a time."""
+
+    at: str
+    pods: PodNumbers
+
+
+class PolicySummary(msgspec.Struct, frozen=True, kw_only=True):
+    """A policy in short. `namespace` is null for a cluster policy.
+
+    Of a file that cannot be read as policies, `address` is its name. `origin` is the file, or the
+    object as `placementpolicies/NAMESPACE/NAME`. Mode, weight and digest are null for a policy that
+    is not in force. `overruledBy` are policies that governed pods which this one selects too, in
+    decisions that are kept.
+    """
+
+    address: str
+    namespace: str | None
+    origin: str
+    state: State
+    mode: str | None
+    weight: int | None
+    digest: str | None
+    expensive: bool
+    errors: int
+    warnings: int
+    overruledBy: Sequence[str]
+    pods: PodNumbers
+
+
+class PolicyList(msgspec.Struct, frozen=True):
+    """The policies that a replica knows, in the order of their addresses."""
+
+    replica: str
+    at: str
+    policies: Sequence[PolicySummary]
+
+
+class PolicyDetail(PolicySummary, frozen=True, kw_only=True):
+    """A policy in full. `text` is its file, or the page of its object, in which the lines count.
+
+    `history` has the numbers of pods over time, the oldest first.
+    """
+
+    replica: str
+    text: str
+    diagnostics: Sequence[Problem]
+    history: Sequence[Sample]
+
+
+def problems(found: Iterable[Diagnostic], source: Source) -> Sequence[Problem]:
+    return [_problem(each, source) for each in found]
+
+
+def _problem(found: Diagnostic, source: Source) -> Problem:
+    line, column = source.position(found.span.start)
+    end_line, end_column = source.position(found.span.end)
+    return Problem(
+        found.code,
+        found.severity,
+        found.message,
+        found.hint,
+        found.notes,
+        line,
+        column,
+        end_line,
+        end_column,
+    )
+
+
+# ---- drafts
+
+
+MOST_TEXT = 256 * 1024
+MOST_CLUSTER = 4 * 1024 * 1024
+
+
+class DraftSession(msgspec.Struct, frozen=True):
+    """The replica, and the token that requests with a draft need; each start makes another one."""
+
+    replica: str
+    token: str
+
+
+class DraftText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A text of policies, as in a file; the `name` of a manifest ends in `.yaml`."""
+
+    text: Annotated[str, Meta(max_length=MOST_TEXT)]
+    name: Annotated[str, Meta(max_length=253)] = "draft.policy"
+
+
+class CheckedDraft(msgspec.Struct, frozen=True):
+    """What `placet check` says of a draft."""
+
+    diagnostics: Sequence[Problem]
+
+
+class Point(DraftText, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A draft, and a place in it: `offset` counts the characters before it."""
+
+    offset: Annotated[int, Meta(ge=0, le=MOST_TEXT)]
+
+
+class CompletedDraft(msgspec.Struct, frozen=True):
+    """What can stand at a place: each takes the place of the text from its `start` on."""
+
+    candidates: Sequence[Candidate]
+
+
+class DescribedName(msgspec.Struct, frozen=True):
+    """What the name at a place stands for; null and nothing where there is none."""
+
+    heading: str | None
+    about: Sequence[str]
+
+
+class Trial(DraftText, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A draft, and the cluster to try it on: the content of a cluster file, in YAML or JSON.
+
+    Without one it is tried on the cluster of the server, as it is now.
+    """
+
+    cluster: Annotated[str, Meta(max_length=MOST_CLUSTER)] | None = None
+
+
+class ChangedPod(msgspec.Struct, frozen=True):
+    """A pod whose answer changes. `before` and `after` are the numbers of nodes that pass.
+
+    `admits` and `rejects` are the nodes whose verdict changes, at most 20 of each. The best node is
+    that with most points, the first by name of several; none if all have the same. An `error`
+    says why there is no decision with the draft.
+    """
+
+    pod: str
+    before: int
+    after: int
+    admits: Sequence[str]
+    rejects: Sequence[str]
+    bestBefore: str | None
+    bestAfter: str | None
+    error: str | None
+
+
+class TriedDraft(msgspec.Struct, frozen=True):
+    """What changes if the policies of a draft replace those of the same address, or join them.
+
+    Nothing is tried if there are errors. The cluster has so many `nodes` and `pods`; so many pods
+    were `asked` about, those without a node first.
+    """
+
+    diagnostics: Sequence[Problem]
+    nodes: int
+    pods: int
+    asked: int
+    changed: Sequence[ChangedPod]

@@ -100,7 +100,7 @@ class Listener:
                 connection, address = await loop.sock_accept(listening)
             except Exception as error:  # noqa: BLE001 - whatever it is, others can still connect
                 # All other network errors concern one connection: on Linux, accept(2) also reports
-                # those of the connection that it returns.
+                # errors of the connection that it returns.
                 if not isinstance(error, OSError):
                     loop.call_exception_handler({"message": "cannot accept", "exception": error})
                 elif error.errno in _EXHAUSTED:
@@ -190,10 +190,12 @@ async def listening(
     With credentials, which the caller keeps up to date, it serves HTTPS. Port 0 is any free port.
     Raises OSError if it cannot listen on the address.
     """
-    runner = web.AppRunner(app, **runner_options(settings))
+    connections = app[CONNECTIONS]
+    app.middlewares.insert(0, connections.answer_faults)
+    runner = web.AppRunner(app, logger=connections.server_log(), **runner_options(settings))
     await runner.setup()
     assert runner.server is not None, "the runner is set up"
-    listener = Listener(runner.server, app[CONNECTIONS], credentials)
+    listener = Listener(runner.server, connections, credentials)
     try:
         host, port = await listener.open(settings.host, settings.port)
         scheme = "http" if credentials is None else "https"

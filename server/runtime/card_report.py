@@ -78,17 +78,10 @@ def _state(card: Card) -> str:
 class CardReport:
     """Looks at all cards every 15 seconds while a policy has some. On one event loop."""
 
-    def __init__(
-        self,
-        cards: CardQuestions,
-        snapshot: Callable[[], Snapshot],
-        log: Logger,
-        seconds: float = _SECONDS,
-    ) -> None:
+    def __init__(self, cards: CardQuestions, snapshot: Callable[[], Snapshot], log: Logger) -> None:
         self._cards = cards
         self._snapshot = snapshot
         self._log = log
-        self._seconds = seconds
         self._found: Mapping[str, _CardSums] = {}
         self._told: dict[tuple[str, str], frozenset[str]] = {}
 
@@ -97,7 +90,7 @@ class CardReport:
         while True:
             self._found = await self._look() if self._cards.are_used else {}
             self._tell()
-            await asyncio.sleep(self._seconds)
+            await asyncio.sleep(_SECONDS)
 
     def status(self) -> Mapping[str, object]:
         """What was seen last, by the names of clauses."""
@@ -158,17 +151,16 @@ class UsualPods:
     event loop.
     """
 
-    def __init__(self, cards: CardQuestions, pods: Cache, seconds: float = _USUAL_SECONDS) -> None:
+    def __init__(self, cards: CardQuestions, pods: Cache) -> None:
         self._cards = cards
         self._pods = pods
-        self._seconds = seconds
 
     async def follow(self) -> None:
         """Looks at the pods every ten minutes while a policy has cards."""
         while True:
             if self._cards.are_used:
                 self._cards.measure_by(await self.shapes())
-                await asyncio.sleep(self._seconds)
+                await asyncio.sleep(_USUAL_SECONDS)
             else:
                 await asyncio.sleep(_IDLE_SECONDS)
 

@@ -43,16 +43,16 @@ from grammar.values.time import SECOND, Timestamp
 from server.api_failures import ApiFailures
 from server.http.health import Check
 from server.runtime.card_report import CardReport, UsualPods
+from server.runtime.file_cluster import leave_uncollected
 from server.runtime.observers import LogObserver
 from server.runtime.reloader import PolicyReloader
 from server.runtime.status_reporting import PortabilityOf, StatusReporter
-from server.runtime.views import leave_uncollected
 from server.supervisor import Supervisor, end
 
-# The pause between two looks at kube-scheduler's Lease and at pods whose time is over.
-# For one page of a list that a draft is tried on, and its objects: decisions wait while a page is
-# received, so pages are smaller than those of a watch.
+# Seconds for one page of a list that a draft is tried on, and its objects. Decisions wait while a
+# page is received, so these pages are smaller than the pages of a watch.
 _LIST_SECONDS, _PART = 30.0, 100
+# The pause between two looks at kube-scheduler's Lease and at pods whose time is over.
 _LOOK_SECONDS = 2.0
 
 
@@ -95,7 +95,7 @@ async def open_cluster(
         if access.lease is not None:
             report = failures.report
             lease = Lease(client, *access.lease, identity, ends=ends, report=report)
-            # If no other replica is there, the first lists are those to take over with.
+            # If no other replica is there, this one takes over with its first lists.
             await lease.turn()
         log.info("watching the cluster at %s", client.host)
         cluster = ClusterRuntime(

@@ -7,24 +7,17 @@ version stays enforced, also across a restart, by the version that the status of
 from __future__ import annotations
 
 import time
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from logging import Logger
 from pathlib import Path
 
 import msgspec
 
-from engine.cache.informers import Needs
-from engine.decision.registry import Registry
-from engine.program.needs import needs
-from engine.program.policy_compiler import compile_policy
-from engine.program.program import Program
-from grammar.checker.policy_checker import Checked
+from engine.enforced import EnforcedPolicies, enforced
 from grammar.checks.cluster_costs import UNKNOWN_SIZE, ClusterSize
 from grammar.meaning.schema import Schema
 from policies.admission import (
-    CheckedObject,
     StoredObject,
     check_stored,
     stopped_object,
@@ -32,16 +25,7 @@ from policies.admission import (
 )
 from policies.loader import Search, UnreadFile, Watcher, load
 from policies.resource import Metadata
-from policies.validation import (
-    ActivePolicy,
-    CheckedFile,
-    Identity,
-    InForce,
-    Validation,
-    Validator,
-    identity,
-    succeed,
-)
+from policies.validation import Validator
 from server.admission.checking_process import CheckFailedError, CheckingProcess, CheckStoppedError
 from server.runtime.policy_log import PolicyLog
 
@@ -52,7 +36,7 @@ class _PolicyObject(msgspec.Struct):
 
 # Seconds for the check of one object, on a busy machine; its processor time is limited too.
 _CHECK_SECONDS = 20.0
-# Seconds for checks between two looks at the cluster, and those before a server first decides.
+# Seconds for checks between two looks at the cluster, and before a server first decides.
 _ROUND_SECONDS, _START_SECONDS = 1.0, 20.0
 # Checks and compilation of what one namespace writes may take this part of the time, but these
 # seconds at once: so others' edits and the decisions of the server do not wait for them.
@@ -95,8 +79,9 @@ class Objects:
         self._has_started = False
 
     @property
-    def checked(self) -> Mapping[str, CheckedObject]:
-        return {name: known.found.checked for name, known in self._known.items()}
+    def stored(self) -> Mapping[str, StoredObject]:
+        """The objects as they were checked last, by name."""
+        return {name: known.found for name, known in self._known.items()}
 
     def changed(self, objects: Mapping[str, bytes]) -> bool:
         """Whether `read` would find anything; the status of an object does not matter."""
@@ -104,7 +89,7 @@ class Objects:
             return True
         return self._next(self._changed(objects)) is not None
 
-    def read(self, objects: Mapping[str, bytes], size: ClusterSize) -> list[CheckedObject]:
+    def read(self, objects: Mapping[str, bytes], size: ClusterSize) -> Mapping[str, StoredObject]:
         """The objects as far as they are checked, in the order of their names."""
         known = {name: each for name, each in self._known.items() if name in objects}
         changed = self._changed(objects)
@@ -119,21 +104,7 @@ class Objects:
                 known[name] = _CheckedObject(None, found, 0.0)
             self._has_started = bool(objects)
         self._known = dict(sorted(known.items()))
-        return [each.found.checked for each in self._known.values()]
-
-    def remembered(self) -> Iterator[tuple[str, Checked]]:
-        """The last valid version of each object with errors, from its status."""
-        for name, known in self._known.items():
-            yield from ((name, policy) for policy in known.found.remembered)
-
-    def refusing(self, enforced: Iterable[Identity]) -> list[Checked]:
-        """The strict objects without any valid version, as policies with a selector and no clauses.
-
-        Objects whose `failurePolicy` is Ignore are left out.
-        """
-        known = set(enforced)
-        found = (policy for each in self._known.values() for policy in each.found.refusing)
-        return [policy for policy in found if identity(policy.policy) not in known]
+        return self.stored
 
     def _changed(self, objects: Mapping[str, bytes]) -> list[str]:
         """The objects to check, that of the oldest check first."""
@@ -204,34 +175,6 @@ def _version(raw: bytes) -> object:
     return (metadata.uid, metadata.generation) if metadata.generation else raw
 
 
-@dataclass(frozen=True, slots=True)
-class EnforcedPolicies:
-    """What is enforced at one time, and what that was read from.
-
-    It is immutable, because one thread makes it and another one uses it. `objects` are all policy
-    objects by name; `programs` are by the name of an object, or of a file with one policy.
-    """
-
-    registry: Registry
-    in_force: InForce
-    validation: Validation
-    objects: Mapping[str, CheckedObject]
-    programs: Mapping[str, Program]
-    needs: Needs
-
-    @property
-    def policies(self) -> Sequence[Checked]:
-        """The policies in force."""
-        return self.in_force.policies
-
-    @property
-    def texts(self) -> Sequence[CheckedFile]:
-        """The files that are in force as they are written."""
-        active = {id(each) for each in self.in_force.policies}
-        files = self.validation.files
-        return [f for f in files if f.policies and all(id(p) in active for p in f.policies)]
-
-
 class PolicyReader:
     """Reads the policies of a server, from files and from the cluster.
 
@@ -251,9 +194,8 @@ class PolicyReader:
         self._validator = Validator(schema)
         self._report = PolicyLog(log)
         self._watcher = Watcher(lambda: Search(paths).files)
-        self._compiled: dict[int, tuple[Checked, Program]] = {}
         self.objects = Objects(process, log, clock)
-        self._in_force = InForce()
+        self._enforced: EnforcedPolicies | None = None
 
     def changed(self) -> bool:
         return self._watcher.changed()
@@ -267,56 +209,23 @@ class PolicyReader:
         is that of the cluster.
         """
         loaded = load(self._paths)
-        checked = self.objects.read(objects or {}, size)
-        validation = self._validator.validate(loaded.sources, [c.file for c in checked])
-        unread = [file for failure in loaded.problems for file in self._unread(failure)]
-        in_force = self._with_remembered(succeed(self._in_force, validation, unread))
-        self._report.read(loaded.problems, validation, in_force)
-        compiled = self._compile(in_force.policies)
-        refusing = self.objects.refusing(identity(p.policy) for p in in_force.policies)
-        registry = Registry(
-            [program for _, program in compiled.values()],
-            refusing=map(compile_policy, refusing),
-            complete=objects is not None,
+        stored = self.objects.read(objects or {}, size)
+        validation = self._validator.validate(
+            loaded.sources, [each.checked.file for each in stored.values()]
         )
-        of_file = Counter(active.file for active in in_force.active)
-        parts = (part for each in in_force.policies for part in (each, *each.uses))
-        self._in_force, self._compiled = in_force, compiled
-        return EnforcedPolicies(
-            registry,
-            in_force,
+        self._enforced = enforced(
             validation,
-            self.objects.checked,
-            {
-                active.file: compiled[id(active.checked)][1]
-                for active in in_force.active
-                if of_file[active.file] == 1
-            },
-            needs(part.policy for part in parts),
+            stored,
+            previous=self._enforced,
+            unread=[file for failure in loaded.problems for file in self._unread(failure)],
+            is_complete=objects is not None,
         )
-
-    def _compile(self, policies: Sequence[Checked]) -> dict[int, tuple[Checked, Program]]:
-        """The programs; an unchanged policy keeps its program, and what that remembers."""
-        return {
-            id(checked): self._compiled.get(id(checked)) or (checked, compile_policy(checked))
-            for checked in policies
-        }
-
-    def _with_remembered(self, in_force: InForce) -> InForce:
-        """Adds the last valid versions from statuses, of policies without a valid version here."""
-        known = {identity(checked.policy) for checked in in_force.policies}
-        more = [
-            ActivePolicy(checked, name, stale=True)
-            for name, checked in self.objects.remembered()
-            if identity(checked.policy) not in known
-        ]
-        found = {active.checked.policy.address for active in more}
-        idle = tuple(address for address in in_force.idle if address not in found)
-        return replace(in_force, active=(*in_force.active, *more), idle=idle)
+        self._report.read(loaded.problems, validation, self._enforced.in_force)
+        return self._enforced
 
     def _unread(self, failure: UnreadFile) -> Iterator[str]:
         """The files of enforced policies that can no longer be read, though they may exist."""
-        if failure.unread:
-            for active in self._in_force.active:
+        if failure.unread and self._enforced is not None:
+            for active in self._enforced.in_force.active:
                 if Path(active.file).is_relative_to(failure.path):
                     yield active.file

@@ -14,12 +14,13 @@ from typing import Protocol
 
 from engine.cache.informers import Needs
 from engine.decision.verb_call import ClusterView
+from engine.enforced import EnforcedPolicies
 from engine.engine import Engine
 from engine.objects.request_pod import NO_EXEMPTIONS, Exemptions
 from grammar.checks.cluster_costs import ClusterSize
 from policies.loader import INTERVAL_SECONDS
 from server.http.health import Check
-from server.runtime.policies import EnforcedPolicies, PolicyReader
+from server.runtime.policies import PolicyReader
 
 
 class ClusterSource(ClusterView, Protocol):

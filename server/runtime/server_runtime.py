@@ -51,12 +51,12 @@ from server.runtime.configuration_reloader import (
     ConfigurationReloader,
     ServerConfiguration,
 )
+from server.runtime.file_cluster import FileCluster, NoCluster, SnapshotOrigin
 from server.runtime.observers import LogObserver, start_logging
 from server.runtime.policies import PolicyReader
 from server.runtime.portable_pods import PortablePods
 from server.runtime.reloader import ClusterSource, PolicyReloader
 from server.runtime.view_status import status_reader
-from server.runtime.views import NoCluster, SnapshotOrigin, Snapshots
 from server.settings import SelfSigned, Settings
 from server.supervisor import Supervisor, end
 from server.view.drafts import DRAFT_MEMORY_MIB, Drafts
@@ -379,7 +379,7 @@ async def _open_view(
             )
             return await stack.enter_async_context(opening)
         case origin:
-            return Snapshots(origin, schema, needs, log)
+            return FileCluster(origin, schema, needs, log)
 
 
 async def _kept_certificate(

@@ -27,6 +27,7 @@ from engine.cluster.status_writer import Reported
 from engine.counting.in_flight_pods import Schedulers
 from engine.counting.share_status import PodCounts, ShareStatus
 from engine.decision.recent_answers import RejectedPods
+from engine.enforced import EnforcedPolicies
 from engine.engine import Engine
 from engine.errors import (
     ApiError,
@@ -55,7 +56,6 @@ from policies.resource import (
 )
 from policies.sugar import CLAUSE, matches
 from policies.validation import CheckedFile
-from server.runtime.policies import EnforcedPolicies
 from server.runtime.ungated import UngatedPods
 
 GROUP_PATH = "/apis/placement-policy.scheduling.x-k8s.io/v1"
@@ -133,7 +133,14 @@ class Statuses:
             conflict = conflicts.get(name, "")
             is_expensive = program is not None and program.address in expensive
             wanted = _status(
-                checked, file, written, metadata, program, conflict, is_expensive=is_expensive
+                checked,
+                file,
+                written,
+                metadata,
+                program,
+                conflict,
+                enforced.instead_of(name),
+                is_expensive=is_expensive,
             )
             counts = (
                 self._counts(name, manifest, program, snapshot) if manifest is not None else None
@@ -248,10 +255,11 @@ def _status(
     metadata: Metadata,
     program: Program | None,
     conflict: str,
+    instead: str,
     *,
     is_expensive: bool,
 ) -> PolicyStatus:
-    """The status of an object without its counts."""
+    """The status of an object without its counts; `instead` holds where it has errors."""
     errors = lines(file, "error")
     good = checked.holds and not errors
     in_force = written.inForce
@@ -262,12 +270,11 @@ def _status(
     because = f": {first}" if first else ""
     ready: _Outcome
     if program is None:
-        ready = ("False", "NotInForce", f"no version of it is enforced{because}"[:_MOST_TEXT])
+        ready = ("False", "NotInForce", f"{instead}{because}"[:_MOST_TEXT])
     elif good:
         ready = ("True", "InForce", "")
     else:
-        told = f"the last version that compiled stays enforced{because}"
-        ready = ("False", "LastGoodInForce", told[:_MOST_TEXT])
+        ready = ("False", "LastGoodInForce", f"{instead}{because}"[:_MOST_TEXT])
     outcomes: Mapping[str, _Outcome] = {
         "Ready": ready,
         "Compiled": ("True", "Compiled", "") if good else ("False", "Errors", first),

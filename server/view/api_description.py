@@ -9,19 +9,21 @@ from typing import Any
 
 import msgspec
 
-from server.answers.draft_answers import (
+from engine.explanation.decision_document import DecisionDetail, Listing
+from engine.explanation.document import PodExplanation
+from server.answers.view_answers import (
     CheckedDraft,
     CompletedDraft,
     DescribedName,
     DraftSession,
     DraftText,
     Point,
+    PolicyDetail,
+    PolicyList,
+    ReplicaStatus,
     Trial,
     TriedDraft,
 )
-from server.answers.explanation_answers import PodExplanation
-from server.answers.policy_answers import PolicyDetail, PolicyList
-from server.answers.view_answers import DecisionDetail, Listing, ReplicaStatus
 
 API = "/api/v1"
 VERSION = "1"

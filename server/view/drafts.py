@@ -18,9 +18,10 @@ import msgspec
 from aiohttp import web
 
 from engine.cache.informers import Needs
+from engine.enforced import EnforcedPolicies
 from engine.errors import EngineError
 from server.admission.checking_process import CheckFailedError, CheckingProcess, CheckStoppedError
-from server.answers.draft_answers import (
+from server.answers.view_answers import (
     CheckedDraft,
     CompletedDraft,
     DescribedName,
@@ -32,7 +33,6 @@ from server.answers.draft_answers import (
 )
 from server.view import trial
 from server.view.api_description import TOKEN_HEADER
-from server.view.policy_states import PolicyReading
 
 T = TypeVar("T")
 # A body has a text of at most 256 Ki characters, and a cluster of at most 4 Mi, in JSON.
@@ -51,7 +51,7 @@ class Drafts:
         self,
         replica: str,
         process: CheckingProcess,
-        read: Callable[[], PolicyReading],
+        read: Callable[[], EnforcedPolicies],
         objects: Callable[[], Mapping[str, bytes] | None],
         cluster: Callable[[Needs], AsyncIterator[bytes]],
     ) -> None:

@@ -6,21 +6,20 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import msgspec
 
 from engine.decision.journal import Journal
+from engine.enforced import EnforcedPolicies
 from engine.engine import Engine
 from engine.objects.peer import Peer
 from engine.program.program import Program
 from grammar.messages.diagnostics import Diagnostic
 from grammar.values.time import SECOND, Timestamp
-from policies.admission import CheckedObject
 from policies.resource import ClusterSpec, Manifest, PolicyStatus
 from policies.sugar import matches
-from policies.validation import CheckedFile, InForce, Validation, identity
-from server.answers.policy_answers import (
+from policies.validation import CheckedFile, identity
+from server.answers.view_answers import (
     PodNumbers,
     PolicyDetail,
     PolicyList,
@@ -38,17 +37,6 @@ _TURN, _MOST_IN_FLIGHT = 50, 1000
 _NO_NUMBERS = PodNumbers(None, None, None, None, None)
 
 
-class PolicyReading(Protocol):
-    """What is enforced, and what it was read from."""
-
-    @property
-    def in_force(self) -> InForce: ...
-    @property
-    def validation(self) -> Validation: ...
-    @property
-    def objects(self) -> Mapping[str, CheckedObject]: ...
-
-
 class _StatusObject(msgspec.Struct):
     status: PolicyStatus = PolicyStatus()
 
@@ -61,7 +49,7 @@ class _Now:
     """
 
     at: str
-    read: PolicyReading
+    read: EnforcedPolicies
     programs: Mapping[str, Program]
     expensive: frozenset[str]
     overruled: Mapping[str, Sequence[str]]
@@ -102,7 +90,7 @@ class PolicyStates:
         replica: str,
         engine: Engine,
         journal: Journal,
-        read: Callable[[], PolicyReading],
+        read: Callable[[], EnforcedPolicies],
         objects: Callable[[], Mapping[str, bytes] | None],
         now: Callable[[], Timestamp] = Timestamp.now,
     ) -> None:
@@ -176,9 +164,9 @@ def _overruled(journal: Journal) -> Mapping[str, Sequence[str]]:
     found: dict[str, set[str]] = {}
     for record in journal:
         if (governing := record.policies.governing) is not None:
-            for loser in record.policies.losers:
-                found.setdefault(loser, set()).add(governing)
-    return {loser: sorted(winners) for loser, winners in found.items()}
+            for other in record.policies.gave_way:
+                found.setdefault(other, set()).add(governing)
+    return {other: sorted(winners) for other, winners in found.items()}
 
 
 def _selects(manifest: Manifest, pod: Peer) -> bool:

@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
-import numpy as np
 
-from engine.cache.cache import Cache
+from engine.cache.cluster_copy import ClusterCopy, NamedPod
 from engine.cache.cluster_file import (
     ClusterFileError,
     ClusterFileReader,
@@ -22,30 +21,31 @@ from engine.cache.cluster_file import (
     cache_of,
 )
 from engine.cache.informers import Needs
-from engine.cache.snapshot import Snapshot
-from engine.decision import scoring
-from engine.decision.registry import Registry
+from engine.enforced import EnforcedPolicies, enforced, needs_of
 from engine.engine import Engine
 from engine.errors import EngineError
+from engine.explanation.difference import PodAnswer, answer_of
+from engine.explanation.inspection import Inspection
 from engine.objects.codec import ObjectCodec
 from engine.objects.peer import key_of
-from engine.objects.request_pod import SYSTEM_NAMESPACES, Exemptions
-from engine.program.needs import needs
-from engine.program.policy_compiler import compile_policy
-from engine.program.policy_time import DecisionTime
-from grammar.checker.policy_checker import Checked
+from engine.offline import offline_engine
 from grammar.checks.cluster_costs import UNKNOWN_SIZE
 from grammar.meaning.schema import Schema
 from grammar.tree.source import Source
-from grammar.values.time import Timestamp
-from policies.admission import check_stored
+from policies.admission import StoredObject, check_stored
 from policies.documents import DocumentError, as_json
 from policies.editor.completion import NoSamples
 from policies.editor.document import EditedDocument, complete, document
 from policies.editor.meaning import meaning
-from policies.validation import CheckedFile, InForce, Validation, Validator, succeed
-from server.answers.draft_answers import ChangedPod, CompletedDraft, DescribedName, TriedDraft
-from server.answers.policy_answers import Problem, problems
+from policies.validation import Validation, Validator
+from server.answers.view_answers import (
+    ChangedPod,
+    CompletedDraft,
+    DescribedName,
+    Problem,
+    TriedDraft,
+    problems,
+)
 
 # The seconds after which no further pod is asked about, and the names in an answer.
 _SECONDS, _MOST_NAMES = 3.0, 20
@@ -53,26 +53,6 @@ _FILE = Path("cluster")
 # The bytes of placed pods that can be asked about; other placed pods only count.
 _MOST_BYTES = 64 * 1024 * 1024
 _LOST = "the process for drafts has begun anew in the middle (try again)"
-
-
-class _Unobserved:
-    """An observer that ignores everything: the answers are enough."""
-
-    def rejected(self, *_: object, **__: object) -> None:
-        pass
-
-    failed = would_reject = conflict = bypassed = expensive = gave_up = shortened = rejected
-    unnamed_scheduler = rejected
-
-
-class _View:
-    """A cluster that does not change but for the pod in question."""
-
-    def __init__(self, cache: Cache) -> None:
-        self.pods = cache
-
-    def snapshot(self) -> Snapshot:
-        return self.pods.snapshot()
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +73,7 @@ class _Trial:
     """A draft without errors, the policies without it and with it, and the cluster so far."""
 
     told: Sequence[Problem]
-    policies: Sequence[Sequence[Checked]]
+    policies: Sequence[EnforcedPolicies]
     codec: ObjectCodec
     reader: ClusterFileReader
     objects: ClusterObjects = field(default_factory=ClusterObjects)
@@ -135,11 +115,11 @@ def begin(draft: Draft, schema: Schema) -> TriedDraft | Needs:
     told, sources, stored, after = _checked(draft, schema)
     if any(each.severity == "error" for each in told):
         return TriedDraft(told, 0, 0, 0, ())
-    before = succeed(InForce(), Validator(schema).validate(sources, stored)).policies
-    policies = succeed(InForce(), after).policies
-    read = needs(part.policy for c in (*before, *policies) for part in (c, *c.uses))
+    before = Validator(schema).validate(sources, [each.checked.file for each in stored.values()])
+    policies = enforced(before, stored), enforced(after, stored)
+    read = needs_of(checked for each in policies for checked in each.policies)
     codec = ObjectCodec(schema, read.annotations)
-    _kept.trial = _Trial(told, (before, policies), codec, ClusterFileReader(codec))
+    _kept.trial = _Trial(told, policies, codec, ClusterFileReader(codec))
     return read
 
 
@@ -170,22 +150,21 @@ def finish(_schema: Schema) -> TriedDraft | str:
         return _LOST
     if not trial.objects.nodes:
         return "the cluster has no nodes"
-    cache = cache_of(trial.objects)
-    engines = [_engine(each, cache, trial.codec) for each in trial.policies]
-    return _tried(trial.told, engines, cache, trial.pods)
+    cluster = ClusterCopy(cache_of(trial.objects))
+    engines = [offline_engine(each.registry, cluster, trial.codec) for each in trial.policies]
+    return _tried(trial.told, engines, cluster, trial.pods)
 
 
 def _checked(
     draft: Draft, schema: Schema
-) -> tuple[Sequence[Problem], Sequence[Source], Sequence[CheckedFile], Validation]:
+) -> tuple[Sequence[Problem], Sequence[Source], Mapping[str, StoredObject], Validation]:
     """What is wrong with a draft, what is beside it, and all of it together."""
     sources = [Source(*file) for file in draft.files]
-    stored = [
-        check_stored(n, raw, schema, UNKNOWN_SIZE).checked.file for n, raw in draft.objects.items()
-    ]
+    stored = {n: check_stored(n, raw, schema, UNKNOWN_SIZE) for n, raw in draft.objects.items()}
     own = Source(draft.name, draft.text)
     # The first policy of a name counts, so those of the draft come first.
-    after = Validator(schema).validate([own, *sources], stored)
+    files = [each.checked.file for each in stored.values()]
+    after = Validator(schema).validate([own, *sources], files)
     found = next(each for each in after.files if each.source is own)
     return problems(found.diagnostics, own), sources, stored, after
 
@@ -197,33 +176,15 @@ def _document(draft: Draft, schema: Schema) -> EditedDocument:
     return found
 
 
-def _engine(policies: Sequence[Checked], cache: Cache, codec: ObjectCodec) -> Engine:
-    now = cache.snapshot().newest() or Timestamp.now()
-    return Engine(
-        Registry(map(compile_policy, policies)),
-        _View(cache),
-        codec,
-        _Unobserved(),
-        exemptions=Exemptions(SYSTEM_NAMESPACES, by_annotation=True),
-        time=DecisionTime(now=lambda: now),
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _Verdict:
-    """The nodes that pass, the best of them if scores tell them apart, or why there is none."""
-
-    passing: frozenset[str] = frozenset()
-    best: str | None = None
-    error: str | None = None
-
-
 def _tried(
-    told: Sequence[Problem], engines: Sequence[Engine], cache: Cache, pods: Mapping[str, bytes]
+    told: Sequence[Problem],
+    engines: Sequence[Engine],
+    cluster: ClusterCopy,
+    pods: Mapping[str, bytes],
 ) -> TriedDraft:
     """Asks about pods without a node first, until the time is over."""
-    names = sorted(cache.snapshot().table.rows)
-    known = {key: pod for key in pods if (pod := cache.pod(key)) is not None}
+    names = sorted(cluster.snapshot().table.rows)
+    known = {key: pod for key in pods if (pod := cluster.pods.pod(key)) is not None}
     order = sorted(known, key=lambda key: (bool(known[key].nodeName), key))
     ends, asked = time.monotonic() + _SECONDS, 0
     changed: list[ChangedPod] = []
@@ -231,39 +192,22 @@ def _tried(
         if time.monotonic() >= ends:
             break
         asked += 1
-        pod = known[key]
-        # As if it were not on its node.
-        cache.put_pod(msgspec.structs.replace(pod, nodeName=""))
-        before, after = (_verdict(engine, pods[key], names) for engine in engines)
-        cache.put_pod(pod)
+        asking = NamedPod.of(pods[key])
+        with cluster.asking(asking):
+            before, after = (_answer(engine, asking.body, names) for engine in engines)
         if before != after:
             changed.append(_change(key, before, after))
-    return TriedDraft(told, len(names), len(cache.snapshot().pods()), asked, changed)
+    return TriedDraft(told, len(names), len(cluster.snapshot().pods()), asked, changed)
 
 
-def _verdict(engine: Engine, body: bytes, names: Sequence[str]) -> _Verdict:
-    pod = msgspec.json.decode(body)
-    (pod.get("spec") or {}).pop("nodeName", None)
+def _answer(engine: Engine, body: bytes, names: Sequence[str]) -> PodAnswer:
     try:
-        inspection = engine.inspect(msgspec.json.encode(pod))
+        return answer_of(Inspection.of(engine, body), names)
     except EngineError as error:
-        return _Verdict(error=str(error))
-    if inspection.selection.unselectable:
-        return _Verdict()
-    refused = np.zeros(len(names), np.bool_)
-    for objection in inspection.all_objections(names):
-        refused |= objection.refused
-    passing = [name for name, no in zip(names, refused.tolist(), strict=True) if not no]
-    given = inspection.contributions(passing) if passing else ()
-    best = None
-    if given:
-        points = scoring.scores([(each.weight, each.points) for each in given])
-        # The first of equals, by name.
-        best = passing[int(np.argmax(points))] if points.min() < points.max() else None
-    return _Verdict(frozenset(passing), best)
+        return PodAnswer(error=str(error))
 
 
-def _change(key: str, before: _Verdict, after: _Verdict) -> ChangedPod:
+def _change(key: str, before: PodAnswer, after: PodAnswer) -> ChangedPod:
     return ChangedPod(
         key,
         len(before.passing),

@@ -78,7 +78,7 @@ def test_a_pod_whose_card_is_guessed_is_told_apart(
     said = f"{GUESSED} without a number, so its card is guessed"
     assert f"; {said}\n    bound: ml/there\n    guessed: ml/old\n" in shown
     assert main(["explain", "ml/two", "n1", "-o", "json", *files]) == 0
-    (clause,) = json.loads(capsys.readouterr().out)["nodes"][0]["clauses"]
+    (clause,) = json.loads(capsys.readouterr().out)["node"]["clauses"]
     assert clause["counts"]["text"].endswith(said)
     assert clause["counts"]["pods"] == [
         {"name": "ml/old", "presence": "guessed"},

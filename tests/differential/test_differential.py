@@ -17,6 +17,7 @@ import pytest
 from engine.cache.cache import Cache
 from engine.decision.registry import Registry
 from engine.engine import Engine
+from engine.explanation.inspection import Inspection
 from engine.objects.codec import decode_namespace
 from engine.objects.eligibility import matches_affinity, tolerates
 from engine.program.policy_compiler import compile_policy
@@ -112,7 +113,7 @@ class Comparison:
     def _verdicts(self, programs: list[Program], cache: Cache, made: World) -> Verdicts:
         """Whether the clauses for each plugin pass each node."""
         engine = Engine(Registry(programs), Known(cache), CODEC, Silent())
-        inspection = engine.inspect(raw(made.pod))
+        inspection = Inspection.of(engine, raw(made.pod))
         names = [node["metadata"]["name"] for node in made.nodes]
         passing = {
             plugin: dict.fromkeys(names, True)
@@ -140,7 +141,7 @@ class Comparison:
         names = [node["metadata"]["name"] for node in made.nodes]
         addresses = {program.address: program.name for program in programs}
         preferred = dict.fromkeys(names, 0.0)
-        for given in engine.inspect(raw(made.pod)).contributions(names):
+        for given in Inspection.of(engine, raw(made.pod)).contributions(names):
             policy, points = addresses[given.policy], dict(zip(names, given.points, strict=True))
             if policy == "preferred NodeAffinity":
                 for name in names:

@@ -15,6 +15,7 @@ import pytest
 
 from engine.decision.registry import Registry
 from engine.engine import Engine
+from engine.explanation.inspection import Inspection
 from engine.objects.codec import ObjectCodec
 from engine.portable.label_conditions import Frozen
 from engine.portable.portability import portability
@@ -82,7 +83,7 @@ def test_the_right_groups_are_chosen(name: str, pytestconfig: pytest.Config) -> 
     nodes = [node(group, labels=labels) for group, labels in GROUPS.items()]
     after = told(asked, registry).after
     engine = Engine(registry, Known(cache_of(nodes)), CODEC, Silent())
-    (objection,) = engine.inspect(raw(asked)).all_objections([*GROUPS])
+    (objection,) = Inspection.of(engine, raw(asked)).all_objections([*GROUPS])
     refusals = dict(zip(GROUPS, objection.refused, strict=True))
     assert [group for group, refused in refusals.items() if not refused] == CHOSEN[name]
     with running(built_plugins(pytestconfig)) as plugins:

@@ -10,6 +10,7 @@ import pytest
 
 from grammar.syntax.parser import _lark, keywords
 from grammar.tree.source import Source
+from tests.editors.colours import FILE, coloured
 from tests.editors.textmate import Piece, TextMate
 
 ROOT = Path(__file__).parents[2]
@@ -42,7 +43,7 @@ def texts() -> Iterator[Source]:
     for folder in ("policies/library", "docs/examples", "cli/demo"):
         for file in sorted((ROOT / folder).rglob("*.policy")):
             yield Source(str(file.relative_to(ROOT)), file.read_text("utf-8"))
-    for page in sorted((ROOT / "docs").glob("*.md")):
+    for page in sorted((ROOT / "docs").rglob("*.md")):
         fences = re.findall(
             r"(?ms)^```(?:placet)?\n((?:cluster )?policy .*?)^```", page.read_text("utf-8")
         )
@@ -82,6 +83,12 @@ def test_each_token_of_the_parser_has_its_scope(source: Source, textmate: TextMa
             line, _ = source.position(token.start_pos)
             wrong.append((line, token.type, str(token), found))
     assert wrong == []
+
+
+def test_the_keywords_are_those_of_the_language() -> None:
+    """`make colours` writes them."""
+    text = FILE.read_text("utf-8")
+    assert coloured(text) == text
 
 
 def test_every_keyword_has_a_scope(textmate: TextMate) -> None:

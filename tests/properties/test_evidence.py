@@ -9,11 +9,14 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cli.explanation.explanation import Explanation, explain, written_clauses
-from cli.world import Documents, World, compiled
+from cli.world import World
+from engine.cache.cluster_copy import ClusterDocuments
 from engine.cards.card_functions import with_cards
+from engine.enforced import enforced
+from engine.explanation.analysis import Analysis, Analyst, PodQuestion
 from engine.explanation.evidence import CountEvidence, Traced, clauses_on, scores_on
-from engine.explanation.written import Written
+from engine.explanation.written import Written, WrittenClauses
+from engine.offline import offline_engine
 from grammar.meaning.environment import Environment
 from grammar.meaning.evaluator import evaluate
 from grammar.tree.ast import Expr, Ident
@@ -53,8 +56,8 @@ def world_of(policies: list[str], pod: dict[str, Any], cluster: Cluster) -> Worl
         *({"apiVersion": "v1", "kind": "Pod", **item} for item in (*pods, pod)),
     ]
     file = Path("cluster.json")
-    documents = Documents([file], [(file, raw(kubectl_list(items)))])
-    made = compiled(validation, validation.policies)
+    documents = ClusterDocuments([file], [(file, raw(kubectl_list(items)))])
+    made = enforced(validation)
     return World(SCHEMA, CODEC, documents.cluster(CODEC), made)
 
 
@@ -88,12 +91,20 @@ def outcome(expr: Expr, environment: Environment, variables: dict[str, Any]) -> 
         return str(error), type(error)
 
 
-def shown(world: World, found: Explanation, name: str) -> Iterator[tuple[Written, Traced]]:
-    for said in clauses_on(written_clauses(world), found, name):
+def analysed(world: World) -> tuple[Analysis, WrittenClauses]:
+    """What is found out about the asked pod, and the clauses that it is about."""
+    engine = offline_engine(world.policies.registry, world.cluster, world.codec)
+    analyst = Analyst(engine, world.policies, SCHEMA)
+    found = analyst.at_once(PodQuestion(world.cluster.pod("shop/p-1"), offers=True))
+    return found, WrittenClauses(world.policies.policies, world.policies.texts)
+
+
+def shown(found: Analysis, clauses: WrittenClauses, name: str) -> Iterator[tuple[Written, Traced]]:
+    for said in clauses_on(clauses, found.results, name):
         for traced in (said.when, *said.requires):
             if traced is not None:
                 yield said.written, traced
-    for score in scores_on(written_clauses(world), found, found.contributions, name):
+    for score in scores_on(clauses, found.results, found.given, name):
         if score.value is not None:
             yield score.written, score.value
 
@@ -113,15 +124,15 @@ def test_a_value_is_that_of_its_pod_and_node_whatever_other_policies_there_are(
     world = world_of([*counting, first, second], pod, cluster)
     asked = world.cluster.pod("shop/p-1")
     with world.cluster.asking(asked):
-        found = explain(world, asked)
-        for name in found.names:
+        found, clauses = analysed(world)
+        for name in found.results.names:
             variables = {
                 "pod": CODEC.pod(asked.body),
                 "node": world.cluster.node(name),
                 "now": world.cluster.now,
                 "namespaceObject": None,
             }
-            for written, traced in shown(world, found, name):
+            for written, traced in shown(found, clauses, name):
                 check(traced, written.environment, variables)
 
 
@@ -142,9 +153,9 @@ def test_the_pods_of_a_count_are_as_many_as_it_says(
     assert world.policies.registry.programs
     asked = world.cluster.pod("shop/p-1")
     with world.cluster.asking(asked):
-        found = explain(world, asked)
-        for name in found.names:
-            for said in clauses_on(written_clauses(world), found, name):
+        found, clauses = analysed(world)
+        for name in found.results.names:
+            for said in clauses_on(clauses, found.results, name):
                 if said.counts is not None and not said.objection.is_mutual:
                     assert_as_many(said.counts)
 

@@ -12,7 +12,8 @@ from grammar.checker.policy_checker import Checked
 from grammar.meaning.environment import Environment
 from grammar.meaning.evaluator import evaluate
 from grammar.tree.ast import Expr
-from grammar.tree.clauses import Bounds, Filter, Policy, Score
+from grammar.tree.clause_parts import Bounds
+from grammar.tree.clauses import Filter, Policy, Score
 from grammar.values.errors import EvaluationError, MissingError
 
 

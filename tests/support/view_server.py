@@ -18,15 +18,13 @@ from prometheus_client import CollectorRegistry
 from engine.cache.informers import Needs
 from engine.decision.after import AfterDecision
 from engine.decision.journal import Journal
-from engine.decision.registry import Registry
+from engine.enforced import EnforcedPolicies, enforced
 from engine.engine import Engine
 from engine.errors import EngineError
-from engine.program.policy_compiler import compile_policy
-from grammar.checker.policy_checker import Checked
 from grammar.checks.cluster_costs import UNKNOWN_SIZE
 from grammar.tree.source import Source
-from policies.admission import CheckedObject, check_stored
-from policies.validation import CheckedFile, InForce, Validation, Validator, succeed
+from policies.admission import check_stored
+from policies.validation import Validator
 from server.admission.checking_process import CheckingProcess
 from server.answers.view_answers import ClauseRejections, Latency, PolicyInForce, ReplicaStatus
 from server.http.bodies import ByteBudget
@@ -88,29 +86,12 @@ class Cluster:
     bodies: Mapping[str, bytes] = field(default_factory=dict)
     parts: Sequence[bytes] = ()
 
-    @property
-    def texts(self) -> Sequence[CheckedFile]:
-        return self.validation.files
-
-    @property
-    def policies(self) -> Sequence[Checked]:
-        return self.in_force.policies
-
     @cached_property
-    def validation(self) -> Validation:
-        checked = [o.file for o in self.objects.values()]
-        return Validator(SCHEMA).validate([Source("p.policy", self.text)], checked)
-
-    @cached_property
-    def in_force(self) -> InForce:
-        return succeed(InForce(), self.validation)
-
-    @cached_property
-    def objects(self) -> Mapping[str, CheckedObject]:
-        return {
-            name: check_stored(name, raw, SCHEMA, UNKNOWN_SIZE).checked
-            for name, raw in self.bodies.items()
-        }
+    def enforced(self) -> EnforcedPolicies:
+        stored = {n: check_stored(n, raw, SCHEMA, UNKNOWN_SIZE) for n, raw in self.bodies.items()}
+        files = [each.checked.file for each in stored.values()]
+        validation = Validator(SCHEMA).validate([Source("p.policy", self.text)], files)
+        return enforced(validation, stored)
 
     async def pod(self, namespace: str, name: str) -> bytes | None:
         if self.failure is not None:
@@ -135,11 +116,15 @@ class Parts:
     status: Callable[[str, Journal], ReplicaStatus] = status_of
     process: CheckingProcess = field(default_factory=lambda: CheckingProcess(SCHEMA))
 
+    def ends(self) -> bool:
+        """A stream asks this whenever it looks for decisions."""
+        return self.ending
+
     @cached_property
     def engine(self) -> Engine:
         if self.cluster.engine is not None:
             return self.cluster.engine
-        registry = Registry(map(compile_policy, self.cluster.policies))
+        registry = self.cluster.enforced.registry
         return Engine(
             registry,
             Known(cache_of([node("n")])),
@@ -151,13 +136,15 @@ class Parts:
 
 def explainer_of(parts: Parts) -> Explainer:
     cluster = parts.cluster
-    return Explainer(parts.replica, parts.engine, parts.journal, cluster, SCHEMA, lambda: cluster)
+    return Explainer(
+        parts.replica, parts.engine, parts.journal, cluster, SCHEMA, lambda: cluster.enforced
+    )
 
 
 def states_of(parts: Parts) -> PolicyStates:
     cluster = parts.cluster
     return PolicyStates(
-        parts.replica, parts.engine, parts.journal, lambda: cluster, lambda: cluster.bodies
+        parts.replica, parts.engine, parts.journal, lambda: cluster.enforced, lambda: cluster.bodies
     )
 
 
@@ -187,11 +174,11 @@ def view_over(parts: Parts) -> web.Application:
         Drafts(
             parts.replica,
             parts.process,
-            lambda: parts.cluster,
+            lambda: parts.cluster.enforced,
             lambda: parts.cluster.bodies,
             parts.cluster.documents,
         ),
-        lambda: parts.ending,
+        parts.ends,
     )
     return view_app(view, ZPages("1.2.3", lambda: {"placet.dev": {"listen": "127.0.0.1:12345"}}))
 

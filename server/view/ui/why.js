@@ -29,10 +29,14 @@ export function Why({ namespace, name, node }) {
 function Now({ pod, found, chosen, one }) {
   const link = (name) => podAddress(pod, name);
   return html`
+    ${found.cause && found.cause.kind !== "placed" && html`<p class="cause"><strong>${sentence(found.cause.text)}</strong>
+      ${found.cause.hint && html` ${sentence(found.cause.hint)}`}</p>`}
+    ${found.problem && html`<p class="wrong">kube-scheduler gets an error and retries: ${sentence(found.problem)}</p>`}
     <p class="answer">${answerInWords(found)}</p>
     <p class="quiet">${found.on ? html`The pod runs on <a href=${link(found.on)}>${found.on}</a>. ` : "The pod has no node. "}
       Asked at ${clock(found.at)} of replica ${found.replica}.</p>
-    <${Concerned} policies=${found.policies} />
+    <${Concerned} found=${found} />
+    ${found.notInForce.length > 0 && html`<${NotInForce} policies=${found.notInForce} />`}
     ${chosen && html`<section class="node" aria-label=${`Node ${chosen}`}>
       <h2>Node ${chosen} <a class="close" href=${podAddress(pod)}>close</a></h2>
       ${one.error ? html`<${Problem} ...${one} />` : one.data && one.data.node
@@ -43,10 +47,12 @@ function Now({ pod, found, chosen, one }) {
       ${found.groups.map((group, index) => html`<${Group} key=${index} group=${group} nodes=${found.nodes} link=${link} />`)}
     </section>
     ${found.nearest.length > 0 && html`<section><h2>Nearest misses</h2>
-      <p class="quiet">One clause alone rejects these nodes.</p>
+      <p class="quiet">Few clauses reject these nodes.</p>
       <div class="scroll" tabindex="0" role="region" aria-label="Nearest misses"><table><thead><tr><th scope="col">Node</th><th scope="col">Why</th></tr></thead>
       <tbody>${found.nearest.map((miss) => html`<tr key=${miss.node}><td><a href=${link(miss.node)}>${miss.node}</a></td>
-        <td>${miss.rejectedBy.text}${miss.detail && html`<div class="quiet">${miss.detail}</div>`}</td></tr>`)}</tbody></table></div></section>`}
+        <td>${miss.rejectedBy.map((each) => html`<div>${each.text}
+          ${each.detail && html`<div class="quiet shortfall">${each.detail}</div>`}</div>`)}</td></tr>`)}</tbody></table></div></section>`}
+    ${found.relaxations.length > 0 && html`<${Relaxations} relaxations=${found.relaxations} />`}
     ${found.clauses.length > 0 && html`<${Clauses} clauses=${found.clauses} nodes=${found.nodes} />`}
     ${found.scores && found.scores.length > 0 && html`<section><h2>Scores</h2>
       <ul class="scores">${found.scores.slice(0, 50).map(({ node, score }) => html`<li key=${node}>
@@ -73,21 +79,32 @@ function answerInWords({ nodes, passing, groups, scores }) {
   return html`<strong>${passing.toLocaleString("en")} of ${count(nodes, "node")} ${passing === 1 ? "passes" : "pass"}.</strong>${rest}${best}`;
 }
 
-const APPLIES = { governs: "good", "as a guardrail": "good", "in audit": "part", "rejects all": "bad", no: "plain" };
+const APPLIES = { governs: "good", "as a guardrail": "good", "in audit": "part", "gives way": "plain", "rejects all": "bad", no: "plain" };
 
-const Concerned = ({ policies }) => html`<section><h2>Policies</h2>
-  ${!policies.length && html`<p class="quiet">No policy concerns this pod.</p>`}
-  <ul class="lines">${policies.map(({ address, applies, because }) => html`<li key=${address}>
+const Concerned = ({ found }) => html`<section><h2>Policies</h2>
+  ${found.exempt && html`<p class="quiet">${sentence(found.exempt)} No policy applies to the pod.</p>`}
+  ${!found.policies.length && html`<p class="quiet">No policy concerns this pod.</p>`}
+  ${found.toldToOthers.map((line) => html`<p class="quiet">${line}</p>`)}
+  <ul class="lines">${found.policies.map(({ address, applies, because }) => html`<li key=${address}>
     <a href=${policyAddress(address)}>${address}</a>
     <${Badge} kind=${APPLIES[applies] || "plain"}>${applies === "no" ? "does not apply" : applies}<//>
     <span>${because}</span></li>`)}</ul></section>`;
+
+const NotInForce = ({ policies }) => html`<section><h2>Not in force as written</h2>
+  <ul class="lines">${policies.map((each) => html`<li key=${each.policy}><a href=${policyAddress(each.policy)}>${each.policy}</a>
+    <span>${each.instead}: ${each.because}</span></li>`)}</ul></section>`;
+
+const Relaxations = ({ relaxations }) => html`<section><h2>Smallest relaxations</h2>
+  <ul class="lines">${relaxations.slice(0, 3).map((each) => html`<li>
+    <span>${`Without ${each.without.map((clause) => `${clause.policy}: ${clause.clause}`).join(" and ")}, `
+      + `${count(each.gained, "more node")} would pass.`}</span></li>`)}</ul></section>`;
 
 function Group({ group, nodes, link }) {
   const passes = !group.rejectedBy.length;
   return html`<details class="group" open=${passes || group.nodes <= 3}>
     <summary><span class="number">${group.nodes.toLocaleString("en")}</span>
       <${Bar} part=${group.nodes} whole=${nodes} kind=${passes ? "good" : "bad"} />
-      <span class="reasons">${passes ? "pass" : group.rejectedBy.map((each) => html`<span>${each.text}</span>`)}</span></summary>
+      <span class="reasons">${passes ? group.heldBack || "pass" : group.rejectedBy.map((each) => html`<span>${each.text}</span>`)}</span></summary>
     <${Names} names=${group.names} link=${link} /></details>`;
 }
 
@@ -108,7 +125,7 @@ const OneNode = ({ node }) => html`
     <summary><${Badge} kind=${each.holds ? "good" : "bad"}>${each.holds ? "holds" : "rejects"}<//>
       <span>${each.policy}: ${each.clause}</span></summary>
     ${each.detail && html`<p>${sentence(each.detail)}</p>`}
-    <${Values} values=${each.values} />
+    ${(each.expressions || []).map((part) => html`<${Values} values=${part.values} />`)}
     ${each.counts && html`<${Counts} counts=${each.counts} />`}</details>`)}
   ${node.terms.length > 0 && html`<${Terms} terms=${node.terms} />`}`;
 
@@ -137,7 +154,7 @@ function Terms({ terms }) {
     <div class="scroll" tabindex="0" role="region" aria-label="Score"><table><thead><tr><th scope="col">Clause</th><th scope="col" class="right">Points</th>
       <th scope="col" class="right">Weight</th><th scope="col" class="right">Adds</th></tr></thead>
     <tbody>${terms.map((each, index) => html`<tr><td><span class=${`key term-${index % 4}`}></span>${each.policy}: ${each.clause}
-        <${Values} values=${each.values} /></td>
+        ${each.value && html`<${Values} values=${each.value.values} />`}</td>
       <td class="right">${each.missing ? "no number" : short(each.points)}</td>
       <td class="right">${short(each.weight)}</td><td class="right">${short(each.adds)}</td></tr>`)}
       <tr class="sum"><td>Together</td><td></td><td></td><td class="right">${short(sum)}</td></tr></tbody></table></div>`;

@@ -13,11 +13,11 @@ from tests.support.builders import controller, kubectl_list, node, pod, raw
 HEAD = """\
 pod shop/web-1 at 2026-11-21T10:00:00Z
 
-policy        applies   because
-shop/shop     governs   it can reject, and `fallback` cannot
-fallback      no        `shop/shop` governs
-guards        no        its `for` has no value: there is no key `guarded`
-shop/lenient  in audit  it is evaluated, but rejects nothing
+policy        applies    because
+shop/shop     governs    it can reject, and `fallback` cannot
+fallback      gives way  `shop/shop` governs
+guards        no         its `for` has no value: there is no key `guarded`
+shop/lenient  in audit   it is evaluated, but rejects nothing
 and 1 policy of other namespaces
 """
 

@@ -85,7 +85,7 @@ async def test_without_a_pod_every_pending_one_has_its_cause(placet: Placet, fol
     assert "shop/web-1   kube-scheduler has not tried to place it yet" in done.out
     assert "shop/web-7   3 of 4 nodes would pass the policies now; kube-scheduler's own" in done.out
     assert named.out == "pod/web-1\npod/web-7\n"
-    assert [each["kind"] for each in json.loads(every.out)["pending"]] == [
+    assert [each["cause"]["kind"] for each in json.loads(every.out)["pending"]] == [
         "not asked yet",
         "kube-scheduler",
     ]
@@ -96,10 +96,13 @@ async def test_programs_get_documents(placet: Placet, folder: Path, form: str) -
     async with live_shop(folder):
         done = await asked(placet, "explain", "web-1", "n-4", "-o", form)
     found = json.loads(done.out) if form == "json" else yaml.safe_load(done.out)
-    (shown,) = found["nodes"]
-    assert found["policies"]["governing"] == "shop/headroom"
-    assert (shown["name"], shown["passes"]) == ("n-4", False)
-    values = shown["clauses"][0]["values"]
+    shown = found["node"]
+    assert {each["address"]: each["applies"] for each in found["policies"]}["shop/headroom"] == (
+        "governs"
+    )
+    assert (found["version"], found["cause"]["kind"]) == (1, "not asked yet")
+    assert (shown["node"], shown["passes"]) == ("n-4", False)
+    values = shown["clauses"][0]["expressions"][0]["values"]
     assert {"expression": 'node.free["memory"]', "depth": 2, "value": "7Gi"} in values
     there = [{"name": "shop/web-2", "presence": "bound"}]
     assert shown["clauses"][1]["counts"]["pods"] == there
@@ -201,7 +204,7 @@ async def test_the_last_valid_version_decides(placet: Placet, folder: Path) -> N
     old = {"generation": 1, "rules": HEADROOM["spec"]["rules"]}
     async with live_shop(folder, {**BROKEN, "status": {"inForce": old}}):
         done = await asked(placet, "explain", "web-1", "n-2")
-    assert "its generation 1 is in force instead" in done.out
+    assert "its last valid version is in force instead" in done.out
     assert 'node.free["memory"] - pod.requests["memory"] >= "1Gi"  = false' in done.out
 
 

@@ -39,7 +39,12 @@ async def test_analyze(placet: Placet, folder: Path) -> None:
         "clause": "headroom",
         "fails": 1,
         "failsOnlyThis": 1,
+        "errors": 0,
+        "message": "needs 1Gi to spare",
+        "counts": False,
+        "requires": [{"text": 'node.free["memory"] - pod.requests["memory"] >= "1Gi"', "fails": 1}],
     }
+    assert found["cause"]["kind"] == "not asked yet"
 
 
 async def test_eval(placet: Placet, folder: Path) -> None:

@@ -1,17 +1,17 @@
 """Explanations: they show what the engine answers, the same nodes and scores that add up."""
 
 import argparse
+import math
 from datetime import UTC, datetime
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from cli.demo.demo_cluster import demo_cluster
-from cli.explanation.explanation import explain
 from cli.world import World, read_world
-from engine.decision import scoring
 from engine.decision.verdict import Feasible
+from engine.explanation.analysis import Analysis, Analyst, PodQuestion
+from engine.offline import offline_engine
 from tests.cli import shop
 from tests.support.builders import raw
 
@@ -31,35 +31,42 @@ def world(request: pytest.FixtureRequest, folder: Path) -> World:
     return read_world(argparse.Namespace(cluster=[folder / "cluster.json"], policies=policies))
 
 
+def analysis_of(world: World, key: str) -> Analysis:
+    pod = world.cluster.pod(key)
+    engine = offline_engine(world.policies.registry, world.cluster, world.codec)
+    with world.cluster.asking(pod):
+        return Analyst(engine, world.policies, world.schema).at_once(PodQuestion(pod, offers=True))
+
+
 def test_a_node_has_an_objection_if_and_only_if_the_engine_refuses_it(world: World) -> None:
     """The first objection is the one that the engine names; counts may offer fewer nodes."""
     for key in world.cluster.snapshot().pods():
-        pod = world.cluster.pod(key)
-        with world.cluster.asking(pod):
-            found = explain(world, pod)
+        found = analysis_of(world, key)
         assert not found.problem
+        assert found.verdicts
         for name, verdict in found.verdicts.items():
-            against = found.against(name)
+            against = found.results.against(name)
             if isinstance(verdict, Feasible):
                 assert not against
             elif against:
                 assert (verdict.policy, verdict.clause) == (against[0].policy, against[0].name)
             else:
-                assert any(p.counts for p in found.inspection.selection.enforced)
+                assert any(p.counts for p in found.results.inspection.selection.enforced)
 
 
-def test_contributions_are_the_terms_of_the_score(world: World) -> None:
+def test_scores_are_those_of_the_engine(world: World) -> None:
     scored = 0
     for key in world.cluster.snapshot().pods():
-        pod = world.cluster.pod(key)
-        with world.cluster.asking(pod):
-            found = explain(world, pod)
-            if not found.scores:
-                continue
-            given = found.inspection.contributions(list(found.scores))
+        found, pod = analysis_of(world, key), world.cluster.pod(key)
+        names = list(found.results.scores)
+        if not names:
+            continue
         scored += 1
-        total = scoring.scores([(c.weight, c.points) for c in given])
-        assert np.array_equal(total, list(found.scores.values()))
+        engine = offline_engine(world.policies.registry, world.cluster, world.codec)
+        with world.cluster.asking(pod):
+            given = engine.prioritize(pod.body, names, None, math.inf)
+        assert given is not None
+        assert given.points.tolist() == list(found.results.scores.values())
     assert scored
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 import pytest
 
-from server.answers.view_answers import ClauseCounts, CountedGroup, DecisionDetail, Reason
-from server.view.changes import changes
+from engine.explanation.decision_document import ClauseCounts, CountedGroup, DecisionDetail, Reason
+from engine.explanation.difference import changes
+from engine.explanation.document import ConcernedPolicy, NodeGroup, PodExplanation
 
 THEN = DecisionDetail(
     number=1,
@@ -36,6 +38,25 @@ THEN = DecisionDetail(
 OTHERS = [ClauseCounts("web", "zones", [CountedGroup("a", 4), CountedGroup("c", 2)])]
 
 
+def now(
+    at: str = THEN.at,
+    nodes: Sequence[str] = ("n1", "n2", "n3"),
+    digests: Mapping[str, str] = THEN.digests,
+    counts: Sequence[ClauseCounts] = THEN.counts,
+) -> PodExplanation:
+    """An explanation of the same pod, which all nodes pass."""
+    return PodExplanation(
+        pod=THEN.pod,
+        at=at,
+        on=None,
+        policies=[ConcernedPolicy(name, "governs", "", each) for name, each in digests.items()],
+        nodes=len(nodes),
+        passing=len(nodes),
+        groups=[NodeGroup([], len(nodes), nodes)],
+        counts=counts,
+    )
+
+
 @pytest.mark.parametrize(
     ("other", "found"),
     [
@@ -46,11 +67,9 @@ OTHERS = [ClauseCounts("web", "zones", [CountedGroup("a", 4), CountedGroup("c", 
         ),
         ({"digests": {}}, [("policies", "web concerned the pod, and does not now")]),
         (
-            {"passed": ["n1", "n4", "n5"]},
+            {"nodes": ["n1", "n3", "n4", "n5"]},
             [("nodes", "not offered then: n4, n5; offered then and gone: n2")],
         ),
-        ({"passed": None, "offered": 3}, []),
-        ({"passed": None, "offered": 4}, [("nodes", "3 were offered, and there are 4")]),
         (
             {"counts": OTHERS},
             [("counts", "web: zones: a 3 then and 4 now, b 1 then and 0 now, c 0 then and 2 now")],
@@ -60,5 +79,17 @@ OTHERS = [ClauseCounts("web", "zones", [CountedGroup("a", 4), CountedGroup("c", 
     ],
 )
 def test_each_of_the_four_is_named(other: dict[str, Any], found: list[tuple[str, str]]) -> None:
-    now = msgspec.structs.replace(THEN, **other)
-    assert [(change.what, change.text) for change in changes(THEN, now)] == found
+    assert [(change.what, change.text) for change in changes(THEN, now(**other))] == found
+
+
+def test_where_no_policy_concerned_the_pod_only_the_number_of_nodes_is_known() -> None:
+    then = msgspec.structs.replace(THEN, passed=None)
+    assert changes(then, now()) == []
+    (found,) = changes(then, now(nodes=["n1", "n2", "n3", "n4"]))
+    assert (found.what, found.text) == ("nodes", "3 were offered, and there are 4")
+
+
+def test_a_policy_that_does_not_select_the_pod_is_no_change() -> None:
+    """It can apply to pods of the namespace, so an explanation names it."""
+    others = [*now().policies, ConcernedPolicy("other", "no", "its `for` is false", "ddd")]
+    assert changes(THEN, msgspec.structs.replace(now(), policies=others)) == []

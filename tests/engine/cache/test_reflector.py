@@ -8,9 +8,12 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 
+import pytest
+
 from tests.support.fake_api_server import Answer, FakeApiServer
 from tests.support.mirror import PODS, SELECTOR, Mirror
 
+pytestmark = pytest.mark.fake_clock
 Start = Callable[..., AbstractAsyncContextManager[Mirror]]
 
 

@@ -15,6 +15,7 @@ from engine.decision.preemption import Victims
 from engine.decision.verdict import Feasible
 from engine.engine import Engine
 from engine.errors import WaitingError
+from engine.explanation.inspection import Inspection
 from engine.objects.codec import ObjectCodec, decode_namespace
 from engine.objects.peer import Peer, labelled
 from engine.objects.request_pod import BYPASS, NO_EXEMPTIONS, Exemptions
@@ -143,7 +144,7 @@ def test_an_inspection_says_whose_limit_it_is() -> None:
     cache = cache_of(NODES, [db("db-0", on="n1"), web("web-0", on="n2"), web("web-1", on="n2")])
     engine = engine_over(text, cache)
     for asked, whose in ((web("web-2"), [(True, ["n1"])]), (db("db-1"), [(False, ["n1", "n2"])])):
-        found = engine.inspect(raw(asked)).all_objections(["n1", "n2", "n3"])
+        found = Inspection.of(engine, raw(asked)).all_objections(["n1", "n2", "n3"])
         names = [[f"n{i + 1}" for i in o.refused.nonzero()[0]] for o in found]
         assert list(zip((o.is_mutual for o in found), names, strict=True)) == whose
 
@@ -358,7 +359,7 @@ def test_equals_a_plain_model(seed: int) -> None:
             engine.in_flight.offer(uid, lambda p=peer: p, 0, owner, rows, 0, is_narrow=False)  # type: ignore[misc]
             places[name] = made, offered
         asked = _pod(random, f"asked-{step}", None)
-        inspection = engine.inspect(raw(asked))
+        inspection = Inspection.of(engine, raw(asked))
         refused = {
             n
             for o, n in product(inspection.all_objections(names), names)

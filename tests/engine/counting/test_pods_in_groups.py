@@ -10,6 +10,7 @@ import pytest
 
 from engine.counting.groups import CountGroups
 from engine.counting.pod_counter import PodInGroup
+from engine.explanation.inspection import Inspection
 from tests.engine.counting.helpers import ASKED, Counting, clause_of, counting_of, update
 from tests.support.builders import Object, node, pod, raw
 from tests.support.engines import cache_of, engine_over, peer_of
@@ -117,7 +118,7 @@ def test_the_pods_whose_mutual_limit_keeps_the_pod_out() -> None:
     cache = cache_of(NODES, [*there, waiting, pod("db-3", labels=db)])
     engine = engine_over(alone, cache)
     engine.filter(raw(pod("db-3", labels=db)), ["n3"], None, math.inf)
-    inspection = engine.inspect(raw(ASKED))
+    inspection = Inspection.of(engine, raw(ASKED))
     (objection,) = inspection.all_objections(["n1", "n2", "n3"])
     assert objection.is_mutual
     clause = objection.program

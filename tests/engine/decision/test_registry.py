@@ -111,10 +111,10 @@ def governing(selection: Selection) -> str:
     ],
 )
 def test_which_policy_governs(texts: Sequence[str], wanted: str) -> None:
-    """The first governs; the others are its losers, in the order in which they would."""
+    """The first governs; the others are its gave_way, in the order in which they would."""
     selection = select(texts)
-    losers = [program.name for program in selection.losers]
-    assert " ".join([governing(selection), *losers]).strip() == wanted
+    gave_way = [program.name for program in selection.gave_way]
+    assert " ".join([governing(selection), *gave_way]).strip() == wanted
 
 
 def test_guardrails_all_apply_and_come_first() -> None:

@@ -6,7 +6,6 @@ import asyncio
 import json
 import subprocess
 import sys
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from io import BytesIO
@@ -23,8 +22,10 @@ from server.errors import Outcome, RequestError
 from server.http.bodies import BodyReader, ByteBudget
 from server.settings import MEBIBYTE, Settings
 from tests.server.conftest import Serve
+from tests.support.fake_clock import settled
 from tests.support.served import Served, names_request
 
+pytestmark = pytest.mark.fake_clock
 SMALL = Settings(body_limit=1000, http_timeout=1.0)
 
 
@@ -104,14 +105,15 @@ async def test_a_slow_body(listen: Serve) -> None:
     async with connection(served) as (reader, writer):
         writer.write(head("/filter", "Content-Length: 500"))
         drip = asyncio.create_task(_drip(writer))
-        started = time.monotonic()
+        started = asyncio.get_running_loop().time()
         # Other calls are served meanwhile.
         assert (await served.post("/filter", names_request("a"))).json["NodeNames"] == ["a"]
         status, headers, body = await read_answer(reader)
-        took = time.monotonic() - started
+        took = asyncio.get_running_loop().time() - started
         drip.cancel()
     assert (status, headers["connection"]) == (200, "close")
     assert json.loads(body)["Error"] == "the body of the request did not arrive in time"
+    assert took == pytest.approx(SMALL.body_seconds)
     assert took < SMALL.decision_seconds
     assert served.calls("filter", "slow_body") == 1
 
@@ -130,7 +132,7 @@ async def test_a_body_in_pieces(listen: Serve) -> None:
         for i in range(0, len(request), 50):
             writer.write(request[i : i + 50])
             await writer.drain()
-            await asyncio.sleep(0.001)
+            await settled()
         status, headers, body = await read_answer(reader)
     assert (status, json.loads(body)["NodeNames"]) == (200, ["a", "b"])
     assert "connection" not in headers
@@ -140,7 +142,7 @@ async def test_a_broken_chunk(listen: Serve) -> None:
     served = await listen(settings=SMALL)
     async with connection(served) as (reader, writer):
         writer.write(head("/filter", "Transfer-Encoding: chunked") + b"5\r\n12345\r\n")
-        await asyncio.sleep(0.05)
+        await settled()
         writer.write(b"nonsense\r\n")
         status, _, body = await read_answer(reader)
     assert (status, json.loads(body)["NodeNames"]) == (200, None)
@@ -162,7 +164,7 @@ async def test_a_client_that_disconnects(listen: Serve) -> None:
     async with connection(served) as (_, writer):
         writer.write(head("/filter", "Content-Length: 500") + b"{")
         await writer.drain()
-        await asyncio.sleep(0.05)
+        await settled()
     labels = {"verb": "filter", "code": "200", "outcome": "disconnected"}
     await served.until("placet_requests_total", 1, **labels)
     assert served.metric("placet_requests_in_flight", verb="filter") == 0
@@ -198,7 +200,7 @@ async def test_a_body_beyond_the_budget_waits(listen: Serve) -> None:
         for each in (writer, second):
             each.write(head("/filter", f"Content-Length: {large}"))
             each.write(b" " * (large - 1))
-            await asyncio.sleep(0.1)
+            await settled()
         assert served.metric("placet_bodies_held_bytes") == large
         assert (await served.post("/filter", names_request("a"))).json["NodeNames"] == ["a"]
         writer.write(b" ")

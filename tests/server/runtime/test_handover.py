@@ -21,10 +21,10 @@ from grammar.meaning.schema import load_schema
 from policies.resource import PolicyStatus
 from server.metrics.metrics import Metrics
 from server.runtime import policies as module_of_policies
+from server.runtime.file_cluster import NoCluster
 from server.runtime.observers import LogObserver
 from server.runtime.reloader import PolicyReloader
 from server.runtime.status_reporting import Statuses
-from server.runtime.views import NoCluster
 from tests.support.builders import node, pod
 from tests.support.engines import cache_of
 from tests.support.reloading import reloader_of

@@ -16,8 +16,8 @@ from tests.server.runtime.test_objects import READY, Read, stored
 NOW = "2026-11-21T10:00:00Z"
 WRONG = 'filter "ready" { require node.redy }'
 REDY = "rules:1:31 error[P0102]: Node has no field `redy` (a similar name exists: `ready`)"
-NO_GOOD = ("NotInForce", f"no version of it is enforced: {REDY}")
-LAST_GOOD = ("LastGoodInForce", f"the last version that compiled stays enforced: {REDY}")
+NO_GOOD = ("NotInForce", f"it is not enforced: {REDY}")
+LAST_GOOD = ("LastGoodInForce", f"its last valid version is in force instead: {REDY}")
 CACHE = Cache()
 
 

@@ -17,9 +17,9 @@ from engine.decision.verdict import Feasible
 from engine.errors import NotSyncedError
 from grammar.meaning.schema import load_schema
 from server.metrics.metrics import Metrics
+from server.runtime.file_cluster import ClusterFiles, FileCluster, NoCluster
 from server.runtime.observers import LogObserver
 from server.runtime.reloader import PolicyReloader
-from server.runtime.views import Files, NoCluster, Snapshots
 from tests.support.builders import Object, kubectl_list, node, pod, raw
 from tests.support.reloading import reloader_of
 
@@ -60,9 +60,9 @@ def write(path: Path, content: str | Object) -> Path:
 def reloader(policies: Path, cluster: Path | None) -> PolicyReloader:
     if cluster is None:
         return reloader_of([policies], lambda _: NoCluster(), SCHEMA, OBSERVER, LOG)
-    files = Files([cluster])
+    files = ClusterFiles([cluster])
     return reloader_of(
-        [policies], lambda needs: Snapshots(files, SCHEMA, needs, LOG), SCHEMA, OBSERVER, LOG
+        [policies], lambda needs: FileCluster(files, SCHEMA, needs, LOG), SCHEMA, OBSERVER, LOG
     )
 
 
@@ -182,6 +182,6 @@ def test_without_a_cluster_nodes_must_come_along(policies: Path) -> None:
 
 def test_demo_needs_no_files(policies: Path) -> None:
     it = reloader_of(
-        [policies], lambda needs: Snapshots(Demo(), SCHEMA, needs, LOG), SCHEMA, OBSERVER, LOG
+        [policies], lambda needs: FileCluster(Demo(), SCHEMA, needs, LOG), SCHEMA, OBSERVER, LOG
     )
     assert len(it.view.snapshot().nodes) == 12

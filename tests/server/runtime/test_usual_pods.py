@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import math
 
+import pytest
+
 from engine.cache.cache import Cache
 from engine.cards.fragmentation import CardShape
 from engine.cards.node_cards import TAKEN, Taken, annotation
@@ -13,7 +15,9 @@ from engine.objects.codec import ObjectCodec
 from server.runtime.card_report import MOST_PODS, UsualPods
 from tests.support import builders
 from tests.support.engines import SCHEMA, Known, Silent, registry_of
+from tests.support.fake_clock import settled
 
+pytestmark = pytest.mark.fake_clock
 CODEC = ObjectCodec(SCHEMA, (TAKEN, "milli"))
 POLICY = """policy gpu {
   for pods where true
@@ -77,13 +81,13 @@ async def test_scores_follow_them() -> None:
         return list(found)
 
     assert scores() == [5, 5]
-    usual = UsualPods(engine.cards, known, seconds=0.01)
+    usual = UsualPods(engine.cards, known)
     task = asyncio.create_task(usual.follow())
-    await asyncio.sleep(0.1)
+    await settled()
     first = scores()
     assert first[0] > first[1]
     registry = engine.registry
-    await asyncio.sleep(0.1)
+    await asyncio.sleep(3600.0)
     # Nothing is worked out again for the same pods.
     assert engine.registry is registry
     task.cancel()

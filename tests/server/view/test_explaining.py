@@ -17,6 +17,7 @@ from engine.decision.after import AfterDecision
 from engine.decision.journal import Journal
 from engine.engine import Engine
 from engine.errors import NotSyncedError
+from engine.explanation.inspection import Inspection
 from engine.explanation.portions import PodResults
 from engine.objects.request_pod import Exemptions
 from grammar.values.time import Timestamp
@@ -113,12 +114,11 @@ async def test_nodes_are_grouped_by_the_clauses_that_reject_them(view: Asked) ->
         c["clause"]: (c["fails"], c["failsOnlyThis"], c["errors"]) for c in found["clauses"]
     }
     assert summaries == {"fast": (2, 1, 0), "cool": (2, 1, 1), "two": (1, 1, 0), "any": (0, 0, 0)}
-    assert found["nearest"][0] == {
-        "node": "n2",
-        "rejectedBy": {"policy": "web", "clause": "fast", "text": "web: fast: wants a fast disk"},
-        "detail": "it has hdd",
-    }
-    assert [n["node"] for n in found["nearest"]] == ["n2", "n3", "n6"]
+    fast = {"policy": "web", "clause": "fast", "text": "web: fast: wants a fast disk"}
+    assert found["nearest"][0] == {"node": "n2", "rejectedBy": [fast | {"detail": "it has hdd"}]}
+    assert [n["node"] for n in found["nearest"]] == ["n2", "n3", "n6", "n4"]
+    relaxed = [([w["clause"] for w in r["without"]], r["gained"]) for r in found["relaxations"]]
+    assert relaxed == [(["fast"], 1), (["cool"], 1), (["two"], 1)]
 
 
 async def test_each_policy_says_whether_and_why_it_applies(view: Asked) -> None:
@@ -126,7 +126,7 @@ async def test_each_policy_says_whether_and_why_it_applies(view: Asked) -> None:
     assert {p["address"]: (p["applies"], p["because"]) for p in found["policies"]} == {
         "web": ("governs", "its weight 101 is higher than the 0 of `all`"),
         "every": ("as a guardrail", "every cluster policy that selects the pod applies"),
-        "all": ("no", "`web` governs"),
+        "all": ("gives way", "`web` governs"),
         "other": ("no", "its `for` is false"),
     }
 
@@ -135,9 +135,9 @@ async def test_scores_add_up_to_those_of_the_engine(view: Asked) -> None:
     given = view.engine.prioritize(raw(web()), ["n1", "n5"], None, math.inf)
     _, found = await view.get("/api/v1/explain/shop/web-1?node=n1")
     assert given is not None
-    assert found["scores"] == [
-        {"node": n, "score": s} for n, s in zip(["n1", "n5"], given.points.tolist(), strict=True)
-    ]
+    assert [(each["node"], each["score"]) for each in found["scores"]] == list(
+        zip(["n1", "n5"], given.points.tolist(), strict=True)
+    )
     terms = found["node"]["terms"]
     assert [(t["clause"], t["weight"], t["missing"]) for t in terms] == [
         ("coolest", 3, False),
@@ -153,7 +153,8 @@ async def test_scores_add_up_to_those_of_the_engine(view: Asked) -> None:
 async def test_a_node_has_the_values_and_the_pods_that_clauses_read(view: Asked) -> None:
     _, found = await view.get("/api/v1/explain/shop/web-1?node=n6")
     by_clause = {c["clause"]: c for c in found["node"]["clauses"]}
-    read = {v["expression"]: v.get("value") for v in by_clause["fast"]["values"]}
+    (require,) = by_clause["fast"]["expressions"]
+    read = {v["expression"]: v.get("value") for v in require["values"]}
     assert read['node.labels["disk"]'] == '"ssd"'
     assert read['node.labels["zone"]'] == '"b"'
     assert not by_clause["two"]["holds"]
@@ -217,8 +218,9 @@ def test_a_portion_is_a_few_nodes_of_one_clause() -> None:
     """With a clock of which each look takes longer than a portion, every look ends one."""
     nodes = [node(f"n{i:03}", labels=place("ssd", "3", "a")) for i in range(40)]
     text = re.sub(r"limit .*?strict\s*}", "", POLICIES, flags=re.DOTALL)
-    inspection = engine_of(text, nodes).inspect(raw(web()))
+    inspection = Inspection.of(engine_of(text, nodes), raw(web()))
     ticks = itertools.count()
-    work = PodResults(inspection, sorted(inspection.table.rows), lambda: float(next(ticks))).work()
+    work = PodResults(inspection, sorted(inspection.table.rows), lambda: float(next(ticks)))
     # Three filters and two scores, eight nodes at a time.
-    assert sum(1 for _ in work) == 5 * 40 / 8
+    steps = (work.objections(), work.contributions(work.names))
+    assert sum(1 for step in steps for _ in step) == 5 * 40 / 8

@@ -1,0 +1,245 @@
+"""ClusterCopy: a cluster that stands still: of files, listed from a running one, or sent in parts.
+
+It changes only for the time of a `with copy.asking` or `with copy.changing`. Commands, drafts,
+tests of policies and the REPL ask an offline engine about one; a server without an API server
+decides by one, which it replaces as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from engine.cache.cache import Cache
+from engine.cache.cluster_file import (
+    ClusterFileError,
+    ClusterFileReader,
+    bodies,
+    documents,
+    files_of,
+)
+from engine.cache.node_table import NodeView
+from engine.cache.snapshot import Snapshot
+from engine.objects.api_types import mapping
+from engine.objects.codec import Node, ObjectCodec
+from grammar.messages.diagnostics import nearest
+from grammar.messages.texts import named
+from grammar.values.time import Timestamp
+from policies.resource import KINDS as POLICY_KINDS
+
+# The most names that a message lists.
+_SHOWN = 5
+_NAMESPACE = "default"
+
+
+def read_documents(
+    paths: Sequence[Path], read: Callable[[Path], Iterable[bytes]] = documents
+) -> ClusterDocuments:
+    """The JSON documents of snapshot files. Raises ClusterFileError."""
+    files = files_of(paths)
+    return ClusterDocuments(files, [(file, d) for file in files for d in read(file)])
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterDocuments:
+    """The JSON documents of a snapshot, each with its file.
+
+    `read_at` is the time of a running cluster. The time of files is the newest timestamp in them.
+    `objects` are the policy objects of a running cluster. The policy objects of files are in the
+    documents.
+    """
+
+    files: Sequence[Path]
+    contents: Sequence[tuple[Path, bytes]]
+    read_at: Timestamp | None = None
+    objects: Mapping[str, bytes] | None = None
+
+    def policies(self) -> Mapping[str, bytes]:
+        """The JSON of the policy objects, by `resource/key`."""
+        if self.objects is not None:
+            return self.objects
+        every = [document for _, document in self.contents]
+        found: dict[str, bytes] = {}
+        for kind in POLICY_KINDS:
+            resource = f"{kind.lower()[:-1]}ies"
+            for key, body in bodies(every, kind).items():
+                found[f"{resource}/{key.removeprefix('/')}"] = bytes(body)
+        return found
+
+    def cluster(self, codec: ObjectCodec) -> ClusterCopy:
+        """The cluster in the documents. Raises ClusterFileError, also where they have no nodes."""
+        reading = ClusterFileReader(codec).take(self.files, self.contents)
+        bodies = [document for _, document in self.contents]
+        return ClusterCopy(reading.cache, bodies, self.files, self.read_at)
+
+
+@dataclass(frozen=True, slots=True)
+class NamedPod:
+    """A pod to decide about: its JSON as kube-scheduler would send it, without a node.
+
+    `node` is its node in the snapshot; empty for a pending pod and for one outside the snapshot.
+    """
+
+    namespace: str
+    name: str
+    body: bytes
+    node: str = ""
+
+    @classmethod
+    def of(cls, body: bytes) -> NamedPod:
+        """The pod of a JSON object, as it was before it had a node. Raises msgspec.DecodeError."""
+        pod = msgspec.json.decode(body)
+        metadata, node = mapping(pod, "metadata"), mapping(pod, "spec").pop("nodeName", None)
+        own = msgspec.json.encode(pod)
+        named = metadata.get("namespace") or "", metadata.get("name") or ""
+        return cls(*named, own, node or "")
+
+    @property
+    def key(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+class ClusterCopy:
+    """A cluster at one time, which an engine can decide by.
+
+    `now` is the newest timestamp in it, so that ages do not depend on the time of the command, or
+    the time when it was read from a running cluster. `documents` are the JSON of the `files`;
+    without them the copy does not give the JSON of its objects.
+    """
+
+    def __init__(
+        self,
+        cache: Cache,
+        documents: Sequence[bytes] = (),
+        files: Sequence[Path] = (),
+        read_at: Timestamp | None = None,
+    ) -> None:
+        self._cache = cache
+        self._documents = documents
+        self._read_at = read_at
+        self._files = ", ".join(f"`{file}`" for file in files)
+
+    @cached_property
+    def now(self) -> Timestamp:
+        return self._read_at or self.snapshot().newest() or Timestamp.now()
+
+    def snapshot(self) -> Snapshot:
+        return self._cache.snapshot()
+
+    @property
+    def pods(self) -> Cache:
+        return self._cache
+
+    def node(self, name: str) -> NodeView:
+        """The node of this name. Raises ClusterFileError if there is none."""
+        found = self.snapshot().node(name)
+        if found is None:
+            names = sorted(self.snapshot().table.rows)
+            raise ClusterFileError(
+                f"there is no node `{name}` in {self._files}", _similar(name, names)
+            )
+        return found
+
+    def pod(self, name: str, namespace: str = "") -> NamedPod:
+        """The pod of a `NAMESPACE/NAME`, or of a name that only one pod has, or one of a namespace.
+
+        Raises ClusterFileError for an unknown or ambiguous name.
+        """
+        known = self.pod_bodies
+        if namespace:
+            name = f"{namespace}/{name}"
+        keys = sorted(key for key in known if name in (key, key.partition("/")[2]))
+        if not keys:
+            names = known if "/" in name else {key.partition("/")[2] for key in known}
+            hint = _similar(name, sorted(names))
+            raise ClusterFileError(f"there is no pod `{name}` in {self._files}", hint)
+        if len(keys) > 1:
+            raise ambiguous(name, keys)
+        return NamedPod.of(bytes(known[keys[0]]))
+
+    def node_body(self, name: str) -> bytes | msgspec.Raw:
+        """The JSON of a node. Raises KeyError."""
+        return bodies(self._documents, "Node")[f"/{name}"]
+
+    @cached_property
+    def pod_bodies(self) -> Mapping[str, bytes | msgspec.Raw]:
+        """The JSON of every pod, including finished ones, by `NAMESPACE/NAME`."""
+        return bodies(self._documents, "Pod")
+
+    @contextmanager
+    def changing(self, node: Node, back: Node) -> Iterator[None]:
+        """The cluster with a changed node inside the `with`, and with `back` after it."""
+        self._cache.put_node(node)
+        try:
+            yield
+        finally:
+            self._cache.put_node(back)
+
+    @contextmanager
+    def asking(self, pod: NamedPod) -> Iterator[None]:
+        """The cluster without the pod on its node inside the `with`, as before it was bound."""
+        known = self._cache.pod(pod.key)
+        if known is None or not known.nodeName:
+            yield
+            return
+        self._cache.put_pod(msgspec.structs.replace(known, nodeName=""))
+        try:
+            yield
+        finally:
+            self._cache.put_pod(known)
+
+
+def ambiguous(name: str, keys: Sequence[str]) -> ClusterFileError:
+    listed = named([f"`{key}`" for key in keys], _SHOWN)
+    hint = f"give the namespace too, as in `{keys[0]}`"
+    return ClusterFileError(f"several pods are called `{name}`: {listed}", hint)
+
+
+def _similar(name: str, names: Sequence[str]) -> str:
+    """A hint for an unknown name: the nearest one, or some that exist."""
+    close = nearest(name, names)
+    if close is not None:
+        return f"a similar name exists: `{close}`"
+    some = [n for n in names if name in n] or list(names)
+    shown = ", ".join(f"`{n}`" for n in some[:_SHOWN])
+    return f"there is {shown}{' …' if len(some) > _SHOWN else ''}" if some else ""
+
+
+# ---- a pod to be created
+
+
+def read_pod(file: Path) -> NamedPod:
+    """The one pod in a manifest. Raises ClusterFileError."""
+    hint = "`kubectl run NAME --image=… --dry-run=client -o yaml` writes the manifest of one Pod"
+    try:
+        found = [msgspec.json.decode(document) for document in documents(file)]
+    except ClusterFileError as error:
+        raise ClusterFileError(error.message, hint) from None
+    except msgspec.DecodeError:
+        raise ClusterFileError(f"`{file}` is not JSON", hint) from None
+    kinds = [str(item.get("kind")) if isinstance(item, dict) else "no object" for item in found]
+    if kinds != ["Pod"]:
+        there = ", ".join(kinds) or "nothing"
+        raise ClusterFileError(f"`{file}` is not a manifest of one pod: it has {there}", hint)
+    return _completed(found[0], file, hint)
+
+
+def _completed(pod: dict[str, Any], file: Path, hint: str) -> NamedPod:
+    """The pod with the namespace that the API server would set, a unique uid, and no node."""
+    metadata, spec = pod.get("metadata") or {}, pod.get("spec") or {}
+    for name, part in (("metadata", metadata), ("spec", spec)):
+        if not isinstance(part, dict):
+            message = f"`{file}` is not a manifest of one pod: its {name} is not an object"
+            raise ClusterFileError(message, hint)
+    namespace = str(metadata.get("namespace") or _NAMESPACE)
+    name = str(metadata.get("name") or metadata.get("generateName") or "pod")
+    known = {"name": name, "namespace": namespace, "uid": metadata.get("uid") or f"file:{file}"}
+    unplaced = {k: v for k, v in spec.items() if k != "nodeName"}
+    body = {**pod, "metadata": {**metadata, **known}, "spec": unplaced}
+    return NamedPod(namespace, name, msgspec.json.encode(body))

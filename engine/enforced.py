@@ -1,0 +1,223 @@
+"""Enforced policies: what is in force of policy files and policy objects, and its programs.
+
+One reader serves the server, every command, drafts, tests of policies and the REPL, so that all of
+them enforce the same: a version with errors never replaces a valid one, an object without a valid
+version here has the last one that its status keeps, and a strict object without any refuses its
+pods. The result is immutable; whoever reads again passes the result of the last time.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from engine.cache.informers import Needs
+from engine.decision.registry import Registry
+from engine.program.needs import needs
+from engine.program.policy_compiler import compile_policy
+from engine.program.program import Program
+from grammar.checker.policy_checker import Checked
+from grammar.messages.diagnostics import Diagnostic, plain
+from grammar.tree.source import Source
+from policies.admission import CheckedObject, StoredObject
+from policies.manifest_text import report
+from policies.resource import VersionInForce
+from policies.validation import (
+    ActivePolicy,
+    CheckedFile,
+    Identity,
+    InForce,
+    Validation,
+    identity,
+    succeed,
+)
+
+_NO_OBJECTS: Mapping[str, StoredObject] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenPolicy:
+    """A policy with errors, by its address or the name of its file, and what holds instead of it.
+
+    `line` is its first error with the place, on one line. `namespace` is empty for one that can
+    concern all pods.
+    """
+
+    name: str
+    line: str
+    instead: str
+    namespace: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class EnforcedPolicies:
+    """What is enforced at one time, and what that was read from.
+
+    `stored` are the policy objects by name, and `objects` what was checked of each. `programs` are
+    by the name of an object, or of a file with one policy. One thread may make it and another one
+    use it.
+    """
+
+    registry: Registry
+    in_force: InForce
+    validation: Validation
+    stored: Mapping[str, StoredObject]
+    objects: Mapping[str, CheckedObject]
+    programs: Mapping[str, Program]
+    needs: Needs
+    # The program of each policy in force, by the id of the checked policy, which is kept with it.
+    compiled: Mapping[int, tuple[Checked, Program]] = field(repr=False)
+
+    @property
+    def policies(self) -> Sequence[Checked]:
+        """The policies in force."""
+        return self.in_force.policies
+
+    @property
+    def texts(self) -> Sequence[CheckedFile]:
+        """The texts of the policies in force, each with just these policies.
+
+        A policy whose file has changed since has none.
+        """
+        active = {id(each.checked) for each in self.in_force.active}
+
+        def active_of(policies: Sequence[Checked]) -> tuple[Checked, ...]:
+            return tuple(checked for checked in policies if id(checked) in active)
+
+        written = (
+            replace(file, policies=kept)
+            for file in self.validation.files
+            if (kept := active_of(file.policies))
+        )
+        remembered = (
+            CheckedFile(
+                Source(name, _version_in_force(each).rules),
+                whole=True,
+                policies=kept,
+                tests=(),
+                unread=(),
+            )
+            for name, each in self.stored.items()
+            if (kept := active_of(each.remembered))
+        )
+        return [*written, *remembered]
+
+    @property
+    def broken(self) -> Sequence[BrokenPolicy]:
+        """The policies that are not in force as they are written."""
+        return list(_broken(self))
+
+    def instead_of(self, name: str) -> str:
+        """What holds instead of a file or an object with errors, in the words of every answer."""
+        if any(active.file == name for active in self.in_force.stale):
+            return "its last valid version is in force instead"
+        stored = self.stored.get(name)
+        if stored is not None and stored.refusing:
+            here = {identity(checked.policy) for checked in self.policies}
+            if any(identity(checked.policy) not in here for checked in stored.refusing):
+                return "it is strict, so the pods that it selects wait"
+        return "it is not enforced"
+
+    def broken_in(self, namespace: str) -> Sequence[BrokenPolicy]:
+        """The broken policies that can concern the pods of a namespace; all without one."""
+        return [b for b in self.broken if not namespace or b.namespace in ("", namespace)]
+
+
+def enforced(
+    validation: Validation,
+    stored: Mapping[str, StoredObject] = _NO_OBJECTS,
+    *,
+    previous: EnforcedPolicies | None = None,
+    unread: Collection[str] = (),
+    silent: Collection[Identity] = (),
+    is_complete: bool = True,
+) -> EnforcedPolicies:
+    """What is in force of these policies, the same on every replica but for `previous`.
+
+    `validation` has the files, and those of the `stored` objects by their names. `unread` are
+    files that may exist and cannot be read. `silent` policies are in force and decide nothing.
+    `is_complete` says that the objects of the cluster are known.
+    """
+    before = previous.in_force if previous is not None else InForce()
+    in_force = _with_remembered(succeed(before, validation, unread), stored)
+    known = previous.compiled if previous is not None else {}
+    # An unchanged policy keeps its program, and what that remembers.
+    compiled = {
+        id(checked): known.get(id(checked)) or (checked, compile_policy(checked))
+        for checked in in_force.policies
+    }
+    here = {identity(checked.policy) for checked in in_force.policies}
+    refusing = [c for s in stored.values() for c in s.refusing if identity(c.policy) not in here]
+    registry = Registry(
+        [program for c, program in compiled.values() if identity(c.policy) not in silent],
+        refusing=map(compile_policy, refusing),
+        complete=is_complete,
+    )
+    of_file = Counter(active.file for active in in_force.active)
+    return EnforcedPolicies(
+        registry,
+        in_force,
+        validation,
+        stored,
+        objects={name: each.checked for name, each in stored.items()},
+        programs={
+            active.file: compiled[id(active.checked)][1]
+            for active in in_force.active
+            if of_file[active.file] == 1
+        },
+        needs=needs_of(in_force.policies),
+        compiled=compiled,
+    )
+
+
+def needs_of(policies: Iterable[Checked]) -> Needs:
+    """What policies read of a cluster, with the policies that they use."""
+    return needs(part.policy for checked in policies for part in (checked, *checked.uses))
+
+
+def _with_remembered(in_force: InForce, stored: Mapping[str, StoredObject]) -> InForce:
+    """Adds the last valid versions from statuses, of policies without a valid version here."""
+    known = {identity(checked.policy) for checked in in_force.policies}
+    more = [
+        ActivePolicy(checked, name, stale=True)
+        for name, each in stored.items()
+        for checked in each.remembered
+        if identity(checked.policy) not in known
+    ]
+    found = {active.checked.policy.address for active in more}
+    idle = tuple(address for address in in_force.idle if address not in found)
+    return replace(in_force, active=(*in_force.active, *more), idle=idle)
+
+
+def _broken(found: EnforcedPolicies) -> Iterator[BrokenPolicy]:
+    for file in found.validation.files:
+        if file.private:
+            continue
+        name, unread = file.source.name, _errors(file.unread)
+        is_object = name in found.stored
+        write = report if is_object else plain
+        broken = [(p.policy.address, p.policy.namespace, p.diagnostics) for p in file.policies]
+        if unread and not broken:
+            # Of an object that cannot be read, `resource/namespace/name` or `resource/name`.
+            address = name.partition("/")[2] if is_object else name
+            scope = address.rpartition("/")[0] if is_object else ""
+            broken = [(address, scope, ())]
+        for address, namespace, diagnostics in broken:
+            if errors := [*_errors(diagnostics), *unread]:
+                line = write(errors[0], file.source).partition("\n")[0]
+                yield BrokenPolicy(address, line, found.instead_of(name), namespace or "")
+
+
+def _version_in_force(stored: StoredObject) -> VersionInForce:
+    """The last valid version in the status of an object that has `remembered` policies."""
+    manifest = stored.checked.manifest
+    found = (
+        manifest.status.inForce if manifest is not None and manifest.status is not None else None
+    )
+    assert found is not None, "a remembered policy is made of it"
+    return found
+
+
+def _errors(found: Iterable[Diagnostic]) -> list[Diagnostic]:
+    return [d for d in found if d.severity == "error"]

@@ -1,0 +1,270 @@
+"""Analysis: all that is found out about one pod for an explanation, a few milliseconds at a time.
+
+A running replica works it out on the event loop that decides, and decisions are made between two
+portions; a command works it out at once. It belongs to one question, and `document` makes the
+PodExplanation of it, which needs no event loop.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from engine.cache.cluster_copy import NamedPod
+from engine.cache.names import KnownRows
+from engine.decision.journal import RecordedCounts, recorded_counts
+from engine.decision.registry import Registry
+from engine.decision.verdict import Feasible, Verdict
+from engine.enforced import EnforcedPolicies
+from engine.engine import Engine
+from engine.errors import EngineError, UnknownNodeError
+from engine.explanation.evidence import (
+    ClauseEvidence,
+    CountEvidence,
+    ScoreEvidence,
+    clauses_on,
+    counted_on,
+    scores_on,
+    traced,
+)
+from engine.explanation.inspection import (
+    Contribution,
+    Inspection,
+    Objection,
+    RefusalSummary,
+    summarize,
+)
+from engine.explanation.portions import PodResults, Work, finished
+from engine.explanation.value_text import Values
+from engine.explanation.written import ClauseResults, Written, WrittenClauses
+from engine.program.frame import Frame
+from grammar.meaning.schema import Schema
+from grammar.messages.texts import shown
+from grammar.tree.ast import Expr
+from grammar.values.errors import EvaluationError
+
+# Explanations of more nodes than this have no row for each, unless it is asked for.
+LISTED = 20
+_MOST_NEAREST = 20
+
+
+# By how much a clause rejects a node: lines, or the counts of the clause.
+Shortfall = Sequence[str] | CountEvidence
+
+
+@dataclass(frozen=True, slots=True)
+class PodQuestion:
+    """A pod to explain, and how much of it.
+
+    `node` is the node to show in full. With `every_node` each node has a row, whatever their
+    number. With `offers` the engine is asked as kube-scheduler asks it, so that nodes are held
+    back; only for an engine that serves nobody else.
+    """
+
+    pod: NamedPod
+    node: str | None = None
+    every_node: bool = False
+    offers: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Miss:
+    """A node that some clauses reject, and by how much each of them does."""
+
+    node: str
+    against: Sequence[tuple[Objection, Shortfall]]
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """What was found out about a pod. `verdicts` are None where nothing was offered.
+
+    `parts` has the texts of the `require`s of a filter and on how many nodes each does not hold, by
+    the index of its objection. `audits` is by policy how many nodes it would reject. `rows` has by
+    node what is said of it beside its rejections, None if there are too many nodes. `problem` is an
+    error in the place of an answer.
+    """
+
+    question: PodQuestion
+    policies: EnforcedPolicies
+    registry: Registry
+    results: ClauseResults
+    summary: RefusalSummary
+    given: Sequence[Contribution]
+    counts: Sequence[RecordedCounts]
+    nearest: Sequence[Miss]
+    parts: Mapping[int, Sequence[tuple[str, int]]]
+    audits: Mapping[str, int]
+    rows: Mapping[str, Sequence[str]] | None
+    clauses: Sequence[ClauseEvidence] = ()
+    terms: Sequence[ScoreEvidence] = ()
+    verdicts: Mapping[str, Verdict] | None = None
+    problem: str = ""
+
+
+class Analyst:
+    """Analyses questions of one engine about the policies that are in force at this time."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        policies: EnforcedPolicies,
+        schema: Schema,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._engine = engine
+        self._policies = policies
+        self._clock = clock
+        self._values = Values(schema)
+        self._written = WrittenClauses(policies.policies, policies.texts)
+
+    @property
+    def policies(self) -> EnforcedPolicies:
+        return self._policies
+
+    def at_once(self, question: PodQuestion) -> Analysis:
+        """The analysis, without a rest. Raises as `work`."""
+        return finished(self.work(question))
+
+    def work(self, question: PodQuestion) -> Work[Analysis]:
+        """Yields after each portion.
+
+        Raises UnknownNodeError, DeadlineExceededError for what gets no further, and other
+        EngineErrors where there would be no decision.
+        """
+        registry = self._engine.registry
+        inspection = Inspection.of(self._engine, question.pod.body)
+        names = sorted(inspection.table.rows)
+        if question.node is not None and question.node not in inspection.table.rows:
+            raise UnknownNodeError(f"there is no node `{shown(question.node)}`")
+        work = PodResults(inspection, names, self._clock)
+        objections = yield from work.objections()
+        verdicts, problem = self._offered(question, names) if question.offers else (None, "")
+        if verdicts is None:
+            scored = work.passing(objections)
+        else:
+            scored = [n for n, verdict in verdicts.items() if isinstance(verdict, Feasible)]
+        given = yield from work.contributions(scored)
+        results = work.results(objections, given, scored)
+        summary = summarize(results.refused)
+        wanted = () if inspection.selection.unselectable else summary.nearest[:_MOST_NEAREST]
+        nearest = []
+        for index in wanted:
+            nearest.append(self._miss(results, names[index]))
+            yield from work.pause()
+        parts: dict[int, Sequence[tuple[str, int]]] = {}
+        for index, objection in enumerate(objections):
+            parts[index] = yield from self._requirements(objection, work)
+        rows = None
+        if question.every_node or len(names) <= LISTED:
+            rows = yield from self._rows(results, given, work)
+        audits: dict[str, int] = {}
+        for program in inspection.selection.audited:
+            against = yield from work.objections_of(program)
+            would = ClauseResults(inspection, names, {}, against).refused.any(axis=0)
+            audits[program.address] = int(would.sum())
+        known_rows = KnownRows(inspection.table.find(names), inspection.table.rows)
+        clauses: list[ClauseEvidence] = []
+        terms: list[ScoreEvidence] = []
+        if question.node is not None:
+            yield from work.counts(question.node)
+            for clause in clauses_on(self._written, results, question.node):
+                clauses.append(clause)
+                yield from work.pause()
+            terms = list(scores_on(self._written, results, given, question.node))
+        return Analysis(
+            question=question,
+            policies=self._policies,
+            registry=registry,
+            results=results,
+            summary=summary,
+            given=given,
+            counts=recorded_counts(work.headrooms, known_rows),
+            nearest=nearest,
+            parts=parts,
+            audits=audits,
+            rows=rows,
+            clauses=clauses,
+            terms=terms,
+            verdicts=verdicts,
+            problem=problem,
+        )
+
+    def _offered(
+        self, question: PodQuestion, names: Sequence[str]
+    ) -> tuple[Mapping[str, Verdict], str]:
+        """The answer of filter, and the error of a call."""
+        body, verdicts = question.pod.body, dict[str, Verdict]()
+        try:
+            decided = self._engine.filter(body, names, None, math.inf)
+            verdicts = dict(zip(names, decided, strict=True))
+            passing = [n for n, verdict in verdicts.items() if isinstance(verdict, Feasible)]
+            self._engine.prioritize(body, passing, None, math.inf)
+        except EngineError as error:
+            return verdicts, str(error)
+        return verdicts, ""
+
+    def _miss(self, results: ClauseResults, name: str) -> Miss:
+        against = results.against(name)
+        return Miss(name, [(each, self._shortfall(each, results, name)) for each in against])
+
+    def _shortfall(self, objection: Objection, results: ClauseResults, name: str) -> Shortfall:
+        """The `detail` of a clause; without one, its counts or the failing parts of its filter."""
+        written = self._written.find(objection.policy, objection.name)
+        frame = results.inspection.frame_at(name)
+        if detail := written.detail(frame):
+            return [detail]
+        if (counts := counted_on(objection, written, results, name)) is not None:
+            return counts
+        failing = results.inspection.parts(objection.program, [name])
+        requires = zip(written.clause.requirements, failing, strict=True)
+        return [_because(written, r, frame, self._values) for r, mask in requires if mask[0]]
+
+    def _requirements(
+        self, objection: Objection, work: PodResults
+    ) -> Work[Sequence[tuple[str, int]]]:
+        """Each `require` of a filter with the number of nodes on which it does not hold."""
+        written = self._written.find(objection.policy, objection.name)
+        if not (requirements := written.clause.requirements):
+            return ()
+        failing = yield from work.parts(objection.program)
+        texts = map(written.text, requirements)
+        return [(text, int(mask.sum())) for text, mask in zip(texts, failing, strict=True)]
+
+    def _rows(
+        self, results: ClauseResults, given: Sequence[Contribution], work: PodResults
+    ) -> Work[Mapping[str, Sequence[str]]]:
+        """By node, the clauses that refuse it with their `detail`, and scores without a value."""
+        scored = list(results.scores)
+        unscored: dict[str, list[str]] = {}
+        for each in given:
+            for index, error in each.errors.items():
+                reason = f"{each.policy}: {each.name} is missing: {error}"
+                unscored.setdefault(scored[index], []).append(reason)
+        rows: dict[str, Sequence[str]] = {}
+        for name in results.names:
+            frame = results.inspection.frame_at(name)
+            against = [self._reason(objection, frame) for objection in results.against(name)]
+            rows[name] = [*against, *unscored.get(name, ())]
+            yield from work.pause()
+        return rows
+
+    def _reason(self, objection: Objection, frame: Frame) -> str:
+        detail = self._written.find(objection.policy, objection.name).detail(frame)
+        more = f" ({detail})" if detail else ""
+        return f"{objection.text}{more}"
+
+
+def _because(written: Written, require: Expr, frame: Frame, values: Values) -> str:
+    """An expression with the values, or the errors, of its outermost parts."""
+    known: dict[str, str] = {}
+    for depth, text, step in traced(written, require, frame).rows:
+        if isinstance(step.outcome, EvaluationError):
+            known.setdefault(text, str(step.outcome))
+        elif depth == 1:
+            known.setdefault(text, values.line(step.outcome, step.expr.type))
+    parts = ", ".join(f"{text} is {value}" for text, value in known.items())
+    whole = written.text(require)
+    return f"{whole}: {parts}" if parts else whole

@@ -1,0 +1,303 @@
+"""Cause: why a pod is pending, from the pod, its events, and what the policies would decide now.
+
+The reasons of kube-scheduler are one text in the condition PodScheduled and in an event. A cause is
+worked out from its parts: our own, those of kube-scheduler's plugins, and others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from engine.decision.placement import NOT_BOUND
+from engine.decision.verdict import FURTHER, attributed, full_reason
+from engine.explanation.document import Cause, CauseKind, PodExplanation, PolicyNotInForce
+from engine.objects.api_types import mapping, mappings
+from engine.objects.peer import DEFAULT_SCHEDULER
+from grammar.messages.texts import counted, excerpt, named
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Decided:
+    """What the policies would decide now, as far as a cause needs it.
+
+    `refusals` are the clauses that reject a node, by how many nodes each rejects first. `texts` are
+    all texts that our answers may have, `counting` those of clauses that count. `problem` is the
+    error in place of a decision.
+    """
+
+    nodes: int
+    passing: int
+    refusals: Mapping[str, int]
+    texts: Collection[str]
+    counting: Collection[str]
+    problem: str
+
+
+def _decided(found: PodExplanation) -> _Decided:
+    """What an explanation says, in numbers."""
+    refusals: Counter[str] = Counter()
+    for group in found.groups:
+        if group.rejectedBy:
+            refusals[group.rejectedBy[0].text] += group.nodes
+    texts, counting = set[str](), set[str]()
+    for each in found.clauses:
+        forms = {
+            each.message,
+            full_reason(each.policy, each.clause, each.message),
+            attributed(each.policy, each.message),
+        }
+        texts |= forms
+        if each.counts:
+            counting |= forms
+    return _Decided(found.nodes, found.passing, refusals, texts, counting, found.problem or "")
+
+
+def cause_of(
+    pod: Json,
+    events: Sequence[Json],
+    explained: PodExplanation | None,
+    broken: Sequence[PolicyNotInForce],
+    *,
+    is_live: bool = True,
+) -> Cause | None:
+    """The cause, from the JSON of a pod with its node, and its events.
+
+    `explained` is None if the caller may not read what a decision needs. Without `is_live`, as in
+    a file, a pod about which no scheduler has said anything has no cause.
+    """
+    spec, metadata = mapping(pod, "spec"), mapping(pod, "metadata")
+    said = last_words(pod, events)
+    if not is_live and not said:
+        return None
+    found = None if explained is None else _decided(explained)
+    if node := spec.get("nodeName"):
+        return Cause("placed", f"it is not pending: it has the node `{node}`")
+    if metadata.get("deletionTimestamp"):
+        return Cause("deleted", "it is being deleted, so it gets no node")
+    if gates := [str(gate.get("name")) for gate in mappings(spec, "schedulingGates")]:
+        names = named([f"`{gate}`" for gate in gates], 4)
+        hint = "whoever set them must take them out of `spec.schedulingGates`"
+        return Cause("gated", f"it is gated by {names}: no scheduler looks at it", hint)
+    scheduler = str(spec.get("schedulerName") or DEFAULT_SCHEDULER)
+    if (waits := _of_policies(said, broken, found)) is not None:
+        return waits
+    if not said and (scheduler != DEFAULT_SCHEDULER or found is None or found.passing):
+        return _silence(scheduler)
+    return _of_rights(said) or _of_extender(said) or _of_waiting(said) or _of_reasons(said, found)
+
+
+def last_words(pod: Json, events: Sequence[Json]) -> str:
+    """What a scheduler has said last: its condition, else its newest event."""
+    condition = pod_scheduled(pod)
+    if condition is not None and condition.get("message"):
+        return str(condition["message"])
+    failed = [e for e in events if e.get("reason") == "FailedScheduling" and e.get("message")]
+    return str(failed[-1]["message"]) if failed else ""
+
+
+def pod_scheduled(pod: Json) -> Json | None:
+    """The condition PodScheduled while it is not true."""
+    for condition in mappings(mapping(pod, "status"), "conditions"):
+        if condition.get("type") == "PodScheduled" and condition.get("status") != "True":
+            return condition
+    return None
+
+
+def event_time(event: Json) -> str:
+    """The last time of an event, as text that sorts."""
+    series = event.get("series") or {}
+    times = (series.get("lastObservedTime"), event.get("lastTimestamp"), event.get("eventTime"))
+    created = (event.get("metadata") or {}).get("creationTimestamp") or ""
+    return str(next((time for time in times if time), created))
+
+
+def _silence(scheduler: str) -> Cause:
+    if scheduler != DEFAULT_SCHEDULER:
+        text = f"it waits for the scheduler `{scheduler}`, which has not answered"
+        hint = f"check that it runs, or set `spec.schedulerName: {DEFAULT_SCHEDULER}`"
+        return Cause("other scheduler", text, hint)
+    text = "kube-scheduler has not tried to place it yet"
+    return Cause("not asked yet", text, "check that kube-scheduler runs: `kubectl get lease -A`")
+
+
+# A failed request, as Go writes it, and another status than 200.
+_REQUEST = re.compile(r'(?:Post|Get) \\?"(?P<url>[^"\\]+)\\?": (?P<why>[^;,]*)')
+_STATUS = re.compile(r"(?:failed \w+ with )?extender at URL .*?code \d+")
+_NOT_IN_FORCE = re.compile(r"policy (?P<policy>\S+) is not enforced: no valid version")
+_NOT_SYNCED = re.compile(r"not synced: (?P<why>.*)")
+
+
+def _of_extender(said: str) -> Cause | None:
+    if (request := _REQUEST.search(said)) is not None:
+        url, why = request["url"], request["why"].strip()
+        text = f"kube-scheduler gets no answer from the extender at {url}: {why}"
+    elif (status := _STATUS.search(said)) is not None:
+        text = f"an extender answers kube-scheduler with an error: {excerpt(status[0], 200)}"
+    else:
+        return None
+    hint = "check that Placet runs, at the `urlPrefix` that kube-scheduler's extender has"
+    return Cause("unreachable extender", text, hint)
+
+
+def _of_policies(
+    said: str, broken: Sequence[PolicyNotInForce], found: _Decided | None
+) -> Cause | None:
+    known = _NOT_IN_FORCE.search(said)
+    if known is None and found is not None:
+        known = _NOT_IN_FORCE.search(found.problem)
+    if known is None:
+        return None
+    policy = known["policy"]
+    text = f"the policy `{policy}` is strict and has no valid version, so its pods wait"
+    line = next((each.because for each in broken if each.policy == policy), "")
+    return Cause("policy not in force", f"{text}: {line}" if line else text, "correct the policy")
+
+
+def _of_rights(said: str) -> Cause | None:
+    if (known := _NOT_SYNCED.search(said)) is None:
+        return None
+    why = known["why"].strip()
+    if " may not " in why or "forbidden" in why or "credentials" in why:
+        text = f"Placet lacks a right, so it decides nothing: {why}"
+        return Cause("missing rights", text, "`kubectl apply -f deploy/rbac/placet.yaml` gives it")
+    text = f"Placet does not know the cluster yet: {why}"
+    return Cause("missing rights", text, "see the log of Placet, and its /readyz")
+
+
+# What Placet answers in place of nodes where only pods in flight keep a pod out.
+_WAITING = re.compile(r"waiting for in-flight pods: (?P<clauses>.*)")
+_AGAIN = "nothing: kube-scheduler asks again when the other pod is bound"
+
+
+def _of_waiting(said: str) -> Cause | None:
+    if (waiting := _WAITING.search(said)) is not None:
+        clauses = excerpt(waiting["clauses"], 300)
+        text = (
+            f"it is held back until another pod is bound, so that a strict bound holds: {clauses}"
+        )
+        return Cause("held back", text, _AGAIN)
+    if NOT_BOUND in said:
+        text = "kube-scheduler did not bind it to the node that it was offered, and asks again"
+        return Cause("held back", text, "nothing, unless it stays so: look for its events")
+    return None
+
+
+# ---- the reasons of nodes
+
+# `0/3 nodes are available: 1 Insufficient cpu, 2 shop: zone. preemption: 0/3 nodes are …`, where
+# other plugins may add `no new claims to deallocate, ` before `preemption`.
+_REASONS = re.compile(
+    r"\d+/\d+ nodes are available: (?P<reasons>.*?)"
+    r"(?:\. (?:[^.]*, )?preemption: .*|\. no new claims to deallocate.*)?\.?$",
+    re.DOTALL,
+)
+_NEXT = re.compile(r", (?=\d+ )")
+_REASON = re.compile(r"(?P<nodes>\d+) (?P<text>.*)", re.DOTALL)
+# The texts of kube-scheduler's own plugins.
+_PLUGINS = re.compile(
+    r"Insufficient |Too many pods|node\(s\) |persistentvolumeclaim |pod has unbound|"
+    r"cannot allocate all claims|no nodes available|resourceclaim|"
+    r"pod (?:rejected|group)|didn't |nodename",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Reasons:
+    """The parts of a text of kube-scheduler, each with its number of nodes."""
+
+    ours: Mapping[str, int]
+    plugins: Mapping[str, int]
+    others: Mapping[str, int]
+
+
+def reasons_of(said: str, texts: Collection[str]) -> Reasons:
+    """The reasons in a text of kube-scheduler; `texts` are ours."""
+    ours, plugins, others = Counter[str](), Counter[str](), Counter[str]()
+    for text, nodes in _reasons(said):
+        if not text:
+            continue
+        if _is_one_of(text, texts):
+            ours[text] += nodes
+        elif _PLUGINS.match(text):
+            plugins[text] += nodes
+        else:
+            others[text] += nodes
+    return Reasons(ours, plugins, others)
+
+
+def _reasons(said: str) -> Iterator[tuple[str, int]]:
+    known = _REASONS.match(said)
+    for part in _NEXT.split(known["reasons"]) if known is not None else [said]:
+        reason = _REASON.fullmatch(part)
+        text = reason["text"] if reason is not None else part
+        yield text.strip().removesuffix("."), int(reason["nodes"]) if reason is not None else 0
+
+
+def _of_reasons(said: str, found: _Decided | None) -> Cause:
+    reasons = reasons_of(said, found.texts if found is not None else ())
+    is_list = _REASONS.match(said) is not None
+    if said and not is_list and reasons.others and not (found and found.refusals):
+        text = f"an extender or a plugin answers kube-scheduler with an error: {excerpt(said, 300)}"
+        return Cause("extender error", text, "see the log of Placet, and of kube-scheduler")
+    if found is None:
+        return Cause("unknown", f"the last answer was: {_listed(_all(reasons))}")
+    refusals = found.refusals or {}
+    if refusals and not found.passing:
+        kind: CauseKind = "count" if set(refusals) <= set(found.counting) else "policy"
+        by_others = {**reasons.plugins, **reasons.others}
+        also = f"; kube-scheduler also says: {_listed(by_others)}" if by_others else ""
+        return Cause(kind, f"no node passes the policies: {_listed(refusals)}{also}")
+    if reasons.others:
+        others = _listed(reasons.others)
+        text = f"{passes(found)}; another extender or plugin rejects the rest: {others}"
+        return Cause("other extender", text, "look at the extenders after Placet, in their order")
+    # Where the policies reject no fewer nodes now, those that pass them have another reason.
+    has_passed_since = sum(reasons.ours.values()) > found.nodes - found.passing
+    if reasons.ours and (has_passed_since or not reasons.plugins):
+        return _passed_since(found, reasons.ours)
+    own = _listed(reasons.plugins)
+    text = f"{passes(found)}; kube-scheduler's own plugins reject the nodes: {own}"
+    return Cause("kube-scheduler", text, "the policies do not keep it pending")
+
+
+def _passed_since(found: _Decided, ours: Mapping[str, int]) -> Cause:
+    """The cause where policies rejected nodes at the last answer, but would not do so now."""
+    if any(_is_one_of(text, found.counting) for text in ours):
+        text = (
+            f"{passes(found)}; it was held back while another pod was on its way, so that the"
+            f" strict bound holds: {_listed(ours)}"
+        )
+        return Cause("held back", text, _AGAIN)
+    text = f"{passes(found)}; at the last answer policies rejected nodes: {_listed(ours)}"
+    return Cause("policy", text, "nothing: kube-scheduler asks again after a change of the cluster")
+
+
+def _is_one_of(text: str, texts: Collection[str]) -> bool:
+    """Whether a reason is one of some texts, or several of them, which may follow a name in it."""
+    if text in texts or text == FURTHER:
+        return True
+    parts = text.split("; ")
+    return any(p in texts or any(e and p.endswith(f": {e}") for e in texts) for p in parts)
+
+
+def _all(reasons: Reasons) -> Mapping[str, int]:
+    return {**reasons.ours, **reasons.plugins, **reasons.others}
+
+
+def _listed(reasons: Mapping[str, int]) -> str:
+    ordered = sorted(reasons.items(), key=lambda pair: (-pair[1], pair[0]))
+    shown = [f"{text} ({counted(n, 'node')})" if n else text for text, n in ordered]
+    return excerpt("; ".join(shown), 600)
+
+
+def passes(found: _Decided) -> str:
+    if not found.nodes:
+        return "the cluster has no nodes"
+    return f"{found.passing} of {counted(found.nodes, 'node')} would pass the policies now"

@@ -1,0 +1,186 @@
+"""Decision document: the last call about a pod as it was recorded, for programs.
+
+The view sends it as JSON, and commands decode it with these structs. Records are read, and nothing
+is changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import msgspec
+
+from engine.decision.journal import DecisionRecord, RecordedCounts, RecordedVerdicts
+from engine.decision.verdict import Failed, Feasible, Verdict, full_reason
+from grammar.values.time import SECOND, Timestamp
+
+
+class Reason(msgspec.Struct, frozen=True):
+    """The reason for some rejected nodes: `text` in full, `message` as the pod's event shows it.
+
+    `error` is the evaluation error of the clause, empty if there was none.
+    """
+
+    text: str
+    policy: str
+    clause: str
+    message: str
+    error: str
+    nodes: int
+    names: Sequence[str]
+
+
+class NodeScore(msgspec.Struct, frozen=True):
+    """The score of one node, 0..10."""
+
+    node: str
+    score: int
+
+
+class CountedGroup(msgspec.Struct, frozen=True):
+    """A group of nodes of a clause, and the pods or the sum there, without the pod in question."""
+
+    name: str
+    pods: float
+
+
+class ClauseCounts(msgspec.Struct, frozen=True):
+    """What a strict clause counted: its groups with pods."""
+
+    policy: str
+    clause: str
+    groups: Sequence[CountedGroup]
+
+
+class Summary(msgspec.Struct, frozen=True, kw_only=True):
+    """The last call about a pod in short; `error` is the text sent instead of a decision.
+
+    `number` counts the calls of filter since the replica started. `seconds` is how long the
+    decision of filter took, and `scoredSeconds` that of prioritize after it; null if there was
+    none.
+    """
+
+    number: int
+    pod: str
+    at: str
+    offered: int
+    passing: int
+    governing: str | None
+    error: str | None
+    seconds: float | None
+    scoredSeconds: float | None
+
+
+class Listing(msgspec.Struct, frozen=True):
+    """The stored decisions of a replica, newest first; `more` says that there are others."""
+
+    replica: str
+    decisions: Sequence[Summary]
+    more: bool = False
+
+
+class DecisionDetail(Summary, frozen=True, kw_only=True):
+    """The last call about a pod in full. `digests` has that of each policy that concerns the pod.
+
+    `policiesChanged` says whether the policies have changed since. `passed` is null if no policy
+    selects the pod and every node passes; `scores` is null if there was no prioritize call, or no
+    score applies.
+    """
+
+    replica: str
+    uid: str
+    generation: int
+    policiesChanged: bool
+    guardrails: Sequence[str]
+    gaveWay: Sequence[str]
+    audited: Sequence[str]
+    digests: Mapping[str, str]
+    counts: Sequence[ClauseCounts]
+    passed: Sequence[str] | None
+    reasons: Sequence[Reason]
+    scores: Sequence[NodeScore] | None
+
+
+def listing(replica: str, records: Iterable[DecisionRecord], *, more: bool) -> Listing:
+    return Listing(replica, [summary(record) for record in records], more)
+
+
+def summary(record: DecisionRecord) -> Summary:
+    passing = 0 if record.error else record.offered
+    if record.answered is not None:
+        passing = int((record.answered.codes == 0).sum())
+    return Summary(
+        number=record.number,
+        pod=f"{record.namespace}/{record.name}",
+        at=str(Timestamp(record.at.nanos // SECOND * SECOND)),
+        offered=record.offered,
+        passing=passing,
+        governing=record.policies.governing,
+        error=record.error or None,
+        seconds=None if record.error else round(record.seconds, 6),
+        scoredSeconds=None if record.scored is None else round(record.scored_seconds, 6),
+    )
+
+
+def detail(replica: str, record: DecisionRecord, generation: int) -> DecisionDetail:
+    """`generation` is the journal's now."""
+    groups = list(_groups(record.answered)) if record.answered is not None else None
+    passed = [n for v, names in groups or () if isinstance(v, Feasible) for n in names]
+    return DecisionDetail(
+        **msgspec.structs.asdict(summary(record)),
+        replica=replica,
+        uid=record.uid,
+        generation=record.generation,
+        policiesChanged=record.generation != generation,
+        guardrails=record.policies.guardrails,
+        gaveWay=record.policies.gave_way,
+        audited=record.policies.audited,
+        digests=record.policies.digests,
+        counts=[clause_counts(each) for each in record.counts],
+        passed=None if groups is None else passed,
+        reasons=_reasons(groups or ()),
+        scores=_scores(record),
+    )
+
+
+def clause_counts(counts: RecordedCounts) -> ClauseCounts:
+    """The fullest groups first. A sum is kept in thousandths."""
+    unit = 1000 if counts.is_sum else 1
+    pairs = sorted(counts.by_name().items(), key=lambda pair: (-pair[1], pair[0]))
+    groups = [CountedGroup(name, pods / unit if unit > 1 else pods) for name, pods in pairs]
+    return ClauseCounts(counts.policy, counts.clause, groups)
+
+
+def _groups(answered: RecordedVerdicts) -> Iterator[tuple[Verdict, Sequence[str]]]:
+    """Each verdict with the names of its nodes, sorted."""
+    found: dict[int, list[str]] = {}
+    for code, name in zip(answered.codes.tolist(), answered.nodes.names(), strict=True):
+        found.setdefault(code, []).append(name)
+    for code in sorted(found):
+        yield answered.verdicts[code], sorted(found[code])
+
+
+def _reasons(groups: Sequence[tuple[Verdict, Sequence[str]]]) -> Sequence[Reason]:
+    """The reasons, the most frequent first."""
+    found = [
+        Reason(
+            full_reason(verdict.policy, verdict.clause, verdict.reason),
+            verdict.policy,
+            verdict.clause,
+            verdict.reason,
+            verdict.error if isinstance(verdict, Failed) else "",
+            len(names),
+            names,
+        )
+        for verdict, names in groups
+        if not isinstance(verdict, Feasible)
+    ]
+    return sorted(found, key=lambda reason: (-reason.nodes, reason.text))
+
+
+def _scores(record: DecisionRecord) -> Sequence[NodeScore] | None:
+    """The scores, the best first."""
+    if record.scored is None:
+        return None
+    pairs = zip(record.scored.nodes.names(), record.scored.points.tolist(), strict=True)
+    return [NodeScore(n, s) for n, s in sorted(pairs, key=lambda pair: (-pair[1], pair[0]))]

@@ -1,0 +1,158 @@
+"""Difference: what differs between two decisions about one pod: then and now, with and without.
+
+A decision follows from four things: the policies, the nodes that were offered, what strict clauses
+counted, and the time. `changes` says which of them are others now.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from engine.explanation.decision_document import ClauseCounts, DecisionDetail
+from engine.explanation.document import Change, PodExplanation, What
+from engine.explanation.inspection import Inspection
+from engine.explanation.portions import PodResults, finished
+from grammar.messages.texts import named
+from grammar.values.errors import EvaluationError
+from grammar.values.time import SECOND, Timestamp
+
+# The most names in a text.
+_NAMED = 4
+
+
+def changes(then: DecisionDetail, now: PodExplanation) -> Sequence[Change]:
+    """What differs between two decisions about one pod, in the order of `What`."""
+    found: tuple[tuple[What, Iterator[str]], ...] = (
+        ("policies", _policies(then.digests, _digests(now))),
+        ("nodes", _nodes(then, now)),
+        ("counts", _counts(then.counts, now.counts)),
+        ("time", _time(then.at, now.at)),
+    )
+    return [Change(what, text) for what, parts in found if (text := "; ".join(parts))]
+
+
+def _policies(then: Mapping[str, str], now: Mapping[str, str]) -> Iterator[str]:
+    for address in sorted(then.keys() | now.keys()):
+        if address not in now:
+            yield f"{address} concerned the pod, and does not now"
+        elif address not in then:
+            yield f"{address} concerns the pod now, and did not"
+        elif then[address] != now[address]:
+            yield f"{address} was {then[address]} and is {now[address]}"
+
+
+def _digests(now: PodExplanation) -> Mapping[str, str]:
+    """The digests of the policies that concern the pod."""
+    concerned = (each for each in now.policies if each.concerns)
+    return {each.address: each.digest for each in concerned}
+
+
+def _nodes(then: DecisionDetail, now: PodExplanation) -> Iterator[str]:
+    before = _names(then)
+    if before is None:
+        # Where no policy concerns the pod, only the number of nodes is kept.
+        if then.offered != now.nodes:
+            yield f"{then.offered} were offered, and there are {now.nodes}"
+        return
+    after = frozenset(name for group in now.groups for name in group.names)
+    if more := sorted(after - before):
+        yield f"not offered then: {named(more, _NAMED)}"
+    if gone := sorted(before - after):
+        yield f"offered then and gone: {named(gone, _NAMED)}"
+
+
+def _names(decision: DecisionDetail) -> frozenset[str] | None:
+    if decision.passed is None:
+        return None
+    rejected = (name for reason in decision.reasons for name in reason.names)
+    return frozenset((*decision.passed, *rejected))
+
+
+def _counts(then: Sequence[ClauseCounts], now: Sequence[ClauseCounts]) -> Iterator[str]:
+    before, after = _by_clause(then), _by_clause(now)
+    # A clause that only one of them has is a change of the policies, or there was no decision.
+    for clause in sorted(before.keys() & after.keys()):
+        groups = sorted(before[clause].keys() | after[clause].keys())
+        others = [
+            f"{group} {before[clause].get(group, 0):g} then and {after[clause].get(group, 0):g} now"
+            for group in groups
+            if before[clause].get(group, 0) != after[clause].get(group, 0)
+        ]
+        if others:
+            yield f"{clause}: {named(others, _NAMED)}"
+
+
+def _by_clause(counts: Sequence[ClauseCounts]) -> Mapping[str, Mapping[str, float]]:
+    return {
+        f"{each.policy}: {each.clause}": {group.name: group.pods for group in each.groups}
+        for each in counts
+    }
+
+
+def _time(then: str, now: str) -> Iterator[str]:
+    try:
+        seconds = (Timestamp.parse(now).nanos - Timestamp.parse(then).nanos) // SECOND
+    except EvaluationError:
+        return
+    if seconds:
+        yield f"{abs(seconds)} s {'later' if seconds > 0 else 'earlier'}"
+
+
+# ---- two answers of the policies
+
+
+@dataclass(frozen=True, slots=True)
+class PodAnswer:
+    """The nodes that pass, the best of them if scores tell them apart, or why there is none."""
+
+    passing: frozenset[str] = frozenset()
+    best: str | None = None
+    error: str | None = None
+
+
+def answer_of(inspection: Inspection, names: Sequence[str]) -> PodAnswer:
+    """What the policies answer about a pod and these sorted nodes."""
+    work = PodResults(inspection, names, time.monotonic)
+    objections = finished(work.objections())
+    passing = work.passing(objections)
+    given = finished(work.contributions(passing)) if passing else []
+    scores = work.results(objections, given, passing).scores
+    best = None
+    if scores and min(scores.values()) < (most := max(scores.values())):
+        # The first of equals, by name.
+        best = min(name for name, score in scores.items() if score == most)
+    return PodAnswer(frozenset(passing), best)
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedNode:
+    """A node of which two explanations of a pod say something else, each in a few words."""
+
+    node: str
+    before: str
+    after: str
+
+
+def changed_nodes(before: PodExplanation, after: PodExplanation) -> Sequence[ChangedNode]:
+    """The nodes of which two explanations with `rows` say something else, by name."""
+    said, says = _outcomes(before), _outcomes(after)
+    every = sorted(said.keys() | says.keys())
+    pairs = ((name, said.get(name, "absent"), says.get(name, "absent")) for name in every)
+    return [ChangedNode(name, old, new) for name, old, new in pairs if old != new]
+
+
+def _outcomes(found: PodExplanation) -> Mapping[str, str]:
+    assert found.rows is not None, "every node was asked for"
+    if found.problem:
+        return {row.node: f"error: {found.problem}" for row in found.rows}
+    first = {n: g.rejectedBy[0].text for g in found.groups if g.rejectedBy for n in g.names}
+    return {
+        row.node: f"fails: {first[row.node]}"
+        if not row.passes
+        else "passes"
+        if row.score is None
+        else f"passes, score {row.score}"
+        for row in found.rows
+    }

@@ -1,0 +1,379 @@
+"""Explanation: makes the PodExplanation of an analysis; pure, so that a thread can do it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from engine.cache.cluster_copy import NamedPod
+from engine.counting.pod_counter import PRESENCES, PodInGroup
+from engine.decision.verdict import Failed, Feasible, message_of
+from engine.enforced import EnforcedPolicies
+from engine.explanation.analysis import Analysis, Shortfall
+from engine.explanation.application import application, told_to_others
+from engine.explanation.cause import cause_of
+from engine.explanation.decision_document import DecisionDetail, clause_counts
+from engine.explanation.difference import changes
+from engine.explanation.document import (
+    Cause,
+    ClauseOnNode,
+    ClauseSummary,
+    ConcernedPolicy,
+    CountedPod,
+    NamedClause,
+    NearestMiss,
+    NodeCounts,
+    NodeExplanation,
+    NodeGroup,
+    NodeRow,
+    PodExplanation,
+    PolicyAudit,
+    PolicyNotInForce,
+    ReadValue,
+    RejectingClause,
+    RejectionOfNode,
+    Relaxation,
+    Requirement,
+    ScoredNode,
+    ScoreTerm,
+    TracedExpression,
+    TracedPart,
+)
+from engine.explanation.evidence import ClauseEvidence, CountEvidence, ScoreEvidence, Traced
+from engine.explanation.inspection import Objection
+from engine.explanation.value_text import Values
+from engine.explanation.written import ClauseResults
+from grammar.messages.texts import named
+from grammar.values.errors import EvaluationError
+from grammar.values.time import SECOND, Timestamp
+
+_MOST_RELAXATIONS = 20
+# The most pods of one kind in a line.
+_PODS = 10
+# What is said of a node that passes and is not offered: as few as keep a strict bound exact.
+HELD_BACK = (
+    "held back until this pod is bound, so that the strict bound holds; kube-scheduler asks again"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """What a question is asked with: who answers, what schedulers said, and the last decision.
+
+    `replica` is None for a command. `events` are those about the pod. Without `is_live` nobody
+    knows what a scheduler has said, unless the pod itself has it. `then` is the last decision.
+    """
+
+    replica: str | None = None
+    is_live: bool = False
+    events: Sequence[dict[str, Any]] = ()
+    then: DecisionDetail | None = None
+
+
+def explain(found: Analysis, values: Values, asker: Asker) -> PodExplanation:
+    """The explanation of an analysed pod."""
+    results, pod = found.results, found.question.pod
+    selection, names = results.inspection.selection, results.names
+    held = {name for name in names if _is_held_back(found, name)}
+    passing = sum(results.holds(name) for name in names)
+    explained = PodExplanation(
+        replica=asker.replica,
+        pod=pod.key,
+        at=_time(results.inspection.frame.now),
+        on=pod.node or None,
+        notInForce=not_in_force(found.policies, pod.namespace),
+        problem=found.problem or None,
+        exempt=selection.exempt or None,
+        policies=[
+            ConcernedPolicy(
+                program.address,
+                *application(program, selection, results.inspection.frame),
+                program.digest,
+            )
+            for program in found.registry.programs
+            if program.namespace in (None, pod.namespace)
+        ],
+        otherPolicies=sum(
+            program.namespace not in (None, pod.namespace) for program in found.registry.programs
+        ),
+        toldToOthers=list(told_to_others(pod.body, found.registry)),
+        nodes=len(names),
+        passing=passing,
+        heldBack=None if found.verdicts is None or found.problem else len(held),
+        groups=_groups(found, held),
+        clauses=_clauses(found),
+        nearest=[
+            NearestMiss(miss.node, [_rejection(*each) for each in miss.against])
+            for miss in found.nearest
+        ],
+        relaxations=[
+            Relaxation(
+                [_name(results.objections[index]) for index in relaxed.clauses], relaxed.gained
+            )
+            for relaxed in found.summary.relaxations[:_MOST_RELAXATIONS]
+        ],
+        audits=[PolicyAudit(address, nodes) for address, nodes in found.audits.items()],
+        rows=None if found.rows is None else _rows(found, found.rows, held),
+        scores=_scores(found),
+        counts=[clause_counts(each) for each in found.counts],
+        then=asker.then,
+        node=None if found.question.node is None else _node(found, found.question.node, values),
+    )
+    return msgspec.structs.replace(
+        explained,
+        cause=_cause(pod, asker, explained),
+        changes=() if asker.then is None else changes(asker.then, explained),
+    )
+
+
+def undecided(
+    pod: NamedPod, at: Timestamp, policies: EnforcedPolicies, problem: str, asker: Asker
+) -> PodExplanation:
+    """The explanation of a pod about which nothing is decided, because of a `problem`."""
+    explained = PodExplanation(
+        replica=asker.replica,
+        pod=pod.key,
+        at=_time(at),
+        on=pod.node or None,
+        notInForce=not_in_force(policies, pod.namespace),
+        problem=problem,
+        then=asker.then,
+    )
+    return msgspec.structs.replace(explained, cause=_cause(pod, asker, explained))
+
+
+def not_in_force(policies: EnforcedPolicies, namespace: str) -> Sequence[PolicyNotInForce]:
+    """The policies that are not in force as written and can concern the pods of a namespace."""
+    broken = policies.broken_in(namespace)
+    return [PolicyNotInForce(each.name, each.instead, each.line) for each in broken]
+
+
+def _time(at: Timestamp) -> str:
+    return str(Timestamp(at.nanos // SECOND * SECOND))
+
+
+def _cause(pod: NamedPod, asker: Asker, explained: PodExplanation) -> Cause | None:
+    body = msgspec.json.decode(pod.body)
+    whole = {**body, "spec": {**(body.get("spec") or {}), "nodeName": pod.node}}
+    return cause_of(whole, asker.events, explained, explained.notInForce, is_live=asker.is_live)
+
+
+# ---- the nodes
+
+
+def _is_held_back(found: Analysis, name: str) -> bool:
+    """Whether no clause refuses the node, and yet it is not offered."""
+    verdict = found.verdicts.get(name) if found.verdicts is not None else None
+    is_refused = verdict is not None and not isinstance(verdict, Feasible)
+    return is_refused and found.results.holds(name)
+
+
+def _held_back(found: Analysis, name: str) -> str:
+    assert found.verdicts is not None, "a node is held back by an answer"
+    verdict = found.verdicts[name]
+    assert not isinstance(verdict, Feasible), "a node that is held back is not offered"
+    return f"{verdict.policy}: {verdict.clause}: {HELD_BACK}"
+
+
+def _broken(results: ClauseResults) -> list[RejectingClause]:
+    """The policies that reject every node, because their `for` cannot be evaluated."""
+    return [
+        RejectingClause(
+            each.program.address,
+            "for",
+            f"{each.program.address}: its `for` cannot be evaluated: {each.error}",
+        )
+        for each in results.inspection.selection.unselectable
+    ]
+
+
+def _groups(found: Analysis, held: set[str]) -> list[NodeGroup]:
+    """The group that passes first, then the largest."""
+    results = found.results
+    indexes: dict[tuple[bytes, str], list[int]] = {}
+    bits = [b""] * len(results.names)
+    if results.objections:
+        columns = np.ascontiguousarray(np.packbits(results.refused, axis=0).T)
+        bits = [column.tobytes() for column in columns]
+    for index, (name, column) in enumerate(zip(results.names, bits, strict=True)):
+        why = _held_back(found, name) if name in held else ""
+        indexes.setdefault((column, why), []).append(index)
+    broken, groups = _broken(results), []
+    for (_, why), each in indexes.items():
+        against = [_clause(o) for o in results.objections if o.refused[each[0]]]
+        names = [results.names[index] for index in each]
+        groups.append(NodeGroup([*broken, *against], len(names), names, why))
+    return sorted(groups, key=lambda g: (bool(g.rejectedBy), -g.nodes, g.names[0]))
+
+
+def _rows(found: Analysis, reasons: Mapping[str, Sequence[str]], held: set[str]) -> list[NodeRow]:
+    results = found.results
+    broken = [each.text for each in _broken(results)]
+    rows = []
+    for name in results.names:
+        holds = results.holds(name)
+        why = [*broken, *([_held_back(found, name)] if name in held else ()), *reasons[name]]
+        offered = holds and name not in held and not found.problem
+        rows.append(NodeRow(name, holds, offered, results.scores.get(name), why))
+    return rows
+
+
+def _scores(found: Analysis) -> list[ScoredNode] | None:
+    """The sum of weight times points by the sum of weights, by 10: points are 0..100."""
+    scores = found.results.scores
+    if not scores:
+        return None
+    total = sum(each.weight for each in found.given)
+    exactly = np.sum([each.weight * each.points for each in found.given], axis=0) / total / 10
+    scored = [
+        ScoredNode(name, score, round(exact, 4))
+        for (name, score), exact in zip(scores.items(), exactly.tolist(), strict=True)
+    ]
+    return sorted(scored, key=lambda each: (-each.score, -each.exactly, each.node))
+
+
+# ---- the clauses
+
+
+def _name(objection: Objection) -> NamedClause:
+    return NamedClause(objection.policy, objection.name)
+
+
+def _clause(objection: Objection) -> RejectingClause:
+    return RejectingClause(objection.policy, objection.name, objection.text)
+
+
+def _clauses(found: Analysis) -> list[ClauseSummary]:
+    summary = found.summary
+    return [
+        ClauseSummary(
+            each.policy,
+            each.name,
+            fails,
+            alone,
+            len(each.errors),
+            each.message,
+            each.program.counts_pods,
+            [Requirement(*part) for part in found.parts[index]],
+        )
+        for index, (each, fails, alone) in enumerate(
+            zip(found.results.objections, summary.fails, summary.alone, strict=True)
+        )
+    ]
+
+
+def _rejection(objection: Objection, shortfall: Shortfall) -> RejectionOfNode:
+    lines = shortfall
+    if isinstance(shortfall, CountEvidence):
+        lines = list(count_lines(_counts(shortfall)))
+    assert not isinstance(lines, CountEvidence)
+    return RejectionOfNode(objection.policy, objection.name, objection.text, "\n".join(lines))
+
+
+def count_lines(counts: NodeCounts) -> Iterator[str]:
+    """The counts of a clause for one node, and a line for the pods of each presence."""
+    yield counts.text
+    for pods, where in ((counts.pods, ""), (counts.emptiestDomain, ", in the emptiest one")):
+        for presence in PRESENCES:
+            if names := [each.name for each in pods if each.presence == presence]:
+                yield f"  {presence}{where}: {named(names, _PODS)}"
+
+
+# ---- one node
+
+
+def _node(found: Analysis, name: str, values: Values) -> NodeExplanation:
+    results = found.results
+    scored = list(results.scores)
+    index = scored.index(name) if name in results.scores else 0
+    return NodeExplanation(
+        name,
+        results.holds(name),
+        _outcome(found, name),
+        results.scores.get(name),
+        [_on_node(each, values) for each in found.clauses],
+        _terms(found.terms, index, values),
+    )
+
+
+def _outcome(found: Analysis, name: str) -> str:
+    results = found.results
+    if found.problem:
+        return "has no verdict"
+    verdict = found.verdicts.get(name) if found.verdicts is not None else None
+    if isinstance(verdict, Failed):
+        return f"fails by {verdict.policy}: {verdict.clause}: {verdict.error}"
+    if _is_held_back(found, name):
+        return f"passes; {_held_back(found, name)}"
+    if results.holds(name):
+        return "passes"
+    if against := [*_broken(results), *map(_clause, results.against(name))]:
+        return f"fails by {against[0].text}"
+    assert verdict is not None, "a clause or an answer refuses it"
+    assert not isinstance(verdict, Feasible), "a clause or an answer refuses it"
+    return f"fails by {verdict.policy}: {message_of(verdict)}"
+
+
+def _on_node(said: ClauseEvidence, values: Values) -> ClauseOnNode:
+    objection = said.objection
+    when = [] if said.when is None else [traced_expression("when", said.when, values)]
+    return ClauseOnNode(
+        objection.policy,
+        objection.name,
+        objection.text,
+        not said.refuses,
+        said.detail,
+        [*when, *(traced_expression("require", each, values) for each in said.requires)],
+        None if said.counts is None else _counts(said.counts),
+    )
+
+
+def _terms(found: Sequence[ScoreEvidence], index: int, values: Values) -> list[ScoreTerm]:
+    """The terms of one node, which is given by its index among the scored nodes.
+
+    The shown values are differences of rounded sums, so that they add up to the rounded sum.
+    """
+    total = sum(each.contribution.weight for each in found)
+    terms, so_far = [], 0.0
+    for each in found:
+        given = each.contribution
+        points = float(given.points[index])
+        end = so_far + given.weight * points / total / 10
+        terms.append(
+            ScoreTerm(
+                given.policy,
+                given.name,
+                given.weight,
+                points,
+                round(round(end, 2) - round(so_far, 2), 2),
+                given.lacks_value(index),
+                None if each.value is None else traced_expression("value", each.value, values),
+            )
+        )
+        so_far = end
+    return terms
+
+
+def traced_expression(part: TracedPart, shown: Traced, values: Values) -> TracedExpression:
+    """An expression with the values of its parts."""
+    return TracedExpression(part, shown.text, list(_read(shown, values)))
+
+
+def _read(shown: Traced, values: Values) -> Iterator[ReadValue]:
+    for depth, text, step in shown.rows:
+        if isinstance(step.outcome, EvaluationError):
+            yield ReadValue(text, depth, error=str(step.outcome))
+        else:
+            yield ReadValue(text, depth, values.line(step.outcome, step.expr.type))
+
+
+def _counts(counts: CountEvidence) -> NodeCounts:
+    return NodeCounts(counts.text, _pods(counts.pods), _pods(counts.emptiest))
+
+
+def _pods(pods: Iterable[PodInGroup]) -> Sequence[CountedPod]:
+    return tuple(CountedPod(pod.key, pod.presence) for pod in pods)

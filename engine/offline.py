@@ -1,0 +1,72 @@
+"""Offline engine: an engine over a cluster that stands still, for questions of people.
+
+It decides as that of a server does, at the time of the copy. Nobody binds what it offers.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from engine.cache.cluster_copy import ClusterCopy, NamedPod
+from engine.decision.after import AfterDecision
+from engine.decision.journal import Journal
+from engine.decision.registry import Registry
+from engine.engine import Engine
+from engine.errors import EngineError
+from engine.objects.codec import ObjectCodec
+from engine.objects.request_pod import SYSTEM_NAMESPACES, Exemptions
+from engine.program.frame import Frame
+from engine.program.policy_time import DecisionTime
+from grammar.messages.diagnostics import UserError
+from grammar.values.time import Timestamp
+
+# The pods about which no policy of a server decides, unless it is told otherwise.
+USUAL_EXEMPTIONS = Exemptions(SYSTEM_NAMESPACES, by_annotation=True)
+
+
+class SilentObserver:
+    """An observer that ignores everything: the answers of the engine are enough."""
+
+    def rejected(self, *_: object, **__: object) -> None:
+        pass
+
+    failed = would_reject = conflict = bypassed = expensive = gave_up = shortened = rejected
+    unnamed_scheduler = rejected
+
+
+def offline_engine(
+    registry: Registry,
+    cluster: ClusterCopy,
+    codec: ObjectCodec,
+    *,
+    journal: Journal | None = None,
+    exemptions: Exemptions = USUAL_EXEMPTIONS,
+    clock: Callable[[], float] = time.monotonic,
+) -> Engine:
+    """A new engine, without in-flight pods, that decides at the time of the copy."""
+    return Engine(
+        registry,
+        cluster,
+        codec,
+        SilentObserver(),
+        exemptions=exemptions,
+        time=DecisionTime(clock, lambda: cluster.now),
+        after=AfterDecision(clock, journal=journal),
+    )
+
+
+def question_frame(
+    asked: NamedPod | None, cluster: ClusterCopy | None, codec: ObjectCodec
+) -> Frame:
+    """The frame in which an engine would evaluate rules for the pod. Raises UserError."""
+    if asked is None:
+        now = cluster.now if cluster is not None else Timestamp.now()
+        return Frame(None, now, slots=0)
+    try:
+        if cluster is None:
+            return Frame(codec.pod(asked.body), Timestamp.now(), slots=0)
+        call, _ = offline_engine(Registry(), cluster, codec).opened(asked.body)
+        return call.evaluation.frame()
+    except EngineError as error:
+        raise UserError(str(error), "fix the pod") from None

@@ -1,0 +1,189 @@
+"""FileCluster: the cluster of a server that watches none: in files, or unknown.
+
+It belongs to a running server. Files are read again when they change; a snapshot that cannot be
+read leaves the last one as it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from logging import Logger
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from engine.cache.cache import Cache
+from engine.cache.cluster_copy import ClusterCopy
+from engine.cache.cluster_file import (
+    ClusterFileError,
+    ClusterFileReader,
+    bodies,
+    documents,
+    files_of,
+    parts,
+)
+from engine.cache.informers import Needs
+from engine.cache.list_watch import PAGE
+from engine.cache.snapshot import Snapshot
+from engine.errors import NotSyncedError
+from engine.objects.codec import ObjectCodec
+from grammar.checks.cluster_costs import UNKNOWN_SIZE, ClusterSize
+from grammar.meaning.schema import Schema
+from policies.loader import Watcher
+from server.http.health import Check
+
+_NO_POLICIES: Mapping[str, bytes] = {}
+
+
+def leave_uncollected() -> None:
+    """Collects garbage now, and leaves what remains out of later collections.
+
+    Most of the objects of a cluster stay: a collection that visits all of them stops the server for
+    longer than a decision takes. What has been replaced since the last time is collected.
+    """
+    gc.unfreeze()
+    gc.collect()
+    gc.freeze()
+
+
+class SnapshotOrigin(Protocol):
+    """A source of snapshots that can be read repeatedly."""
+
+    def files(self) -> Iterable[Path]:
+        """The files to watch for changes."""
+
+    def contents(self) -> Iterable[tuple[Path, bytes]]:
+        """The JSON documents, each with its file. Raises ClusterFileError."""
+
+
+class ClusterFiles:
+    """Files that `kubectl get -o json|yaml` wrote."""
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        self._paths = paths
+
+    def files(self) -> Iterable[Path]:
+        try:
+            return files_of(self._paths)
+        except ClusterFileError:
+            return ()
+
+    def contents(self) -> Iterable[tuple[Path, bytes]]:
+        return ((f, d) for f in files_of(self._paths) for d in documents(f))
+
+
+class _UnwatchedCluster:
+    """A cluster without policy objects, ready from the start."""
+
+    def policies(self) -> Mapping[str, bytes]:
+        return _NO_POLICIES
+
+    def checks(self) -> Sequence[Check]:
+        return (Check("cluster"),)
+
+
+class NoCluster(_UnwatchedCluster):
+    """No cluster is known: requests carry their nodes."""
+
+    def snapshot(self) -> Snapshot:
+        raise NotSyncedError("no cluster view: start placet serve without --no-cluster")
+
+    @property
+    def pods(self) -> Cache:
+        return Cache()
+
+    def cluster_size(self) -> ClusterSize:
+        return UNKNOWN_SIZE
+
+    def adopt(self, needs: Needs) -> None:
+        """Does nothing: requests carry all that policies can read."""
+
+    def refresh(self) -> None:
+        """Does nothing: there are no files."""
+
+    async def pod(self, _namespace: str, _name: str) -> bytes | None:
+        """None: there are no pods."""
+        return None
+
+    async def documents(self, _needs: Needs) -> AsyncIterator[bytes]:
+        """Raises NotSyncedError: there is no cluster."""
+        self.snapshot()
+        yield b""
+
+
+class FileCluster(_UnwatchedCluster):
+    """The cluster in files: the newest snapshot that could be read.
+
+    INVARIANT: a thread replaces the copy as a whole, and does not touch it after that.
+    """
+
+    def __init__(self, origin: SnapshotOrigin, schema: Schema, needs: Needs, log: Logger) -> None:
+        """Reads the snapshot; `needs` is what the policies read. Raises ClusterFileError."""
+        self._origin = origin
+        self._schema = schema
+        self._log = log
+        self._watcher = Watcher(origin.files)
+        self._annotations = needs.annotations
+        self._reader = ClusterFileReader(ObjectCodec(schema, needs.annotations))
+        self._copy = self._read()
+        leave_uncollected()
+
+    def snapshot(self) -> Snapshot:
+        return self._copy.snapshot()
+
+    @property
+    def pods(self) -> Cache:
+        return self._copy.pods
+
+    def cluster_size(self) -> ClusterSize:
+        return self._copy.pods.size
+
+    async def pod(self, namespace: str, name: str) -> bytes | None:
+        """The JSON of a pod, None if there is none. Raises NotSyncedError."""
+        found = [document async for document in self.documents(Needs())]
+        pods = await asyncio.to_thread(bodies, found, "Pod")
+        return pods.get(f"{namespace}/{name}")
+
+    async def documents(self, _needs: Needs) -> AsyncIterator[bytes]:
+        """The JSON documents of the files, lists in parts. Raises NotSyncedError."""
+        contents = (part for _, whole in self._origin.contents() for part in parts(whole, PAGE))
+        try:
+            while (found := await asyncio.to_thread(next, contents, None)) is not None:
+                yield found
+        except (ClusterFileError, msgspec.MsgspecError) as error:
+            raise NotSyncedError(f"the files of the cluster cannot be read: {error}") from None
+
+    def adopt(self, needs: Needs) -> None:
+        """A snapshot has only the annotations that policies read: others need it read again.
+
+        Everything else in the files is kept.
+        """
+        if not needs.annotations <= self._annotations:
+            self._annotations |= needs.annotations
+            self._reader = ClusterFileReader(ObjectCodec(self._schema, self._annotations))
+            self._read_again()
+
+    def refresh(self) -> None:
+        """Reads again if the files have changed since they were read last."""
+        if self._watcher.changed():
+            self._read_again()
+
+    def _read_again(self) -> None:
+        try:
+            self._copy = self._read()
+        except ClusterFileError as error:
+            self._log.error("%s (%s): the last snapshot stays", error.message, error.hint)
+        else:
+            leave_uncollected()
+
+    def _read(self) -> ClusterCopy:
+        reading = self._reader.take(list(self._origin.files()), self._origin.contents())
+        snapshot = reading.cache.snapshot()
+        nodes, pods = len(snapshot.table.rows), len(snapshot.pods())
+        self._log.info("cluster of %d nodes and %d pods", nodes, pods)
+        for notice in reading.notices:
+            self._log.warning("cluster: %s", notice)
+        return ClusterCopy(reading.cache)

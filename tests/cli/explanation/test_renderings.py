@@ -1,0 +1,142 @@
+"""One explanation in five renderings: data, `explain`, one node, `analyze`, and the REPL.
+
+`tests/golden/explanation/document.json` is what is found out about a pod of the tests' cluster. The
+other files there are its renderings; the page shows the same document in `tests/browser`.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import msgspec
+import pytest
+import yaml
+
+from cli.console import Part, document, put, put_document
+from cli.explanation.layout import (
+    analysis,
+    cause_lines,
+    every_node,
+    head,
+    not_in_force,
+    one_node,
+    then_and_now,
+)
+from cli.repl.conversation import answer, print_replies
+from cli.repl.session import ReplSession
+from cli.world import explained, read_world
+from engine.explanation.decision_document import DecisionDetail
+from engine.explanation.difference import changes
+from engine.explanation.document import PodExplanation
+from engine.explanation.explanation import Asker
+from tests.cli import shop
+from tests.cli.conftest import Placet
+from tests.support.builders import kubectl_list, raw
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "explanation"
+SAID = "0/4 nodes are available: 1 Insufficient cpu, 3 policy shop: zone."
+THEN = DecisionDetail(
+    number=1,
+    pod="shop/web-1",
+    at="2026-11-21T09:58:00Z",
+    offered=3,
+    passing=1,
+    governing="shop/shop",
+    error=None,
+    seconds=0.001,
+    scoredSeconds=None,
+    replica="placet-0",
+    uid="u",
+    generation=1,
+    policiesChanged=False,
+    guardrails=(),
+    gaveWay=(),
+    audited=(),
+    digests={"shop/shop": "an older one"},
+    counts=(),
+    passed=["n-1"],
+    reasons=(),
+    scores=None,
+)
+
+
+@pytest.fixture(autouse=True)
+def files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    shop.write(folder)
+    items = shop.cluster()
+    for item in items:
+        named = item["metadata"]
+        if (named.get("namespace"), named["name"]) == ("shop", "web-1"):
+            condition = {"type": "PodScheduled", "status": "False", "message": SAID}
+            item["status"] = {"conditions": [condition]}
+    (folder / "cluster.json").write_bytes(raw(kubectl_list(items)))
+    (folder / "broken.policy").write_text('cluster policy broken { filter "x" { require nod } }')
+
+
+def found() -> PodExplanation:
+    """What is found out about the pod, with the node n-2 in full and the last decision."""
+    paths = [Path("shop.policy"), Path("broken.policy")]
+    world = read_world(argparse.Namespace(cluster=[Path("cluster.json")], policies=paths))
+    asked = world.cluster.pod("shop/web-1")
+    now = explained(world, asked, node="n-2", asker=Asker(then=THEN))
+    return msgspec.structs.replace(now, changes=changes(THEN, now))
+
+
+def golden() -> PodExplanation:
+    return msgspec.json.decode((GOLDEN / "document.json").read_bytes(), type=PodExplanation)
+
+
+def test_the_golden_document_is_what_is_found_out() -> None:
+    """Also every field that a rendering needs is in it."""
+    encoded = (GOLDEN / "document.json").read_bytes()
+    assert msgspec.json.decode(msgspec.json.encode(found())) == msgspec.json.decode(encoded)
+    empty = {name for name, value in document(golden()).items() if value in (None, [], "")}
+    # Nobody but a replica has a name; the pod has no node, no problem, no exemption and no form.
+    assert empty == {"replica", "on", "problem", "exempt", "toldToOthers"}
+
+
+@pytest.mark.parametrize(
+    "name", ["document.yaml", "explain.txt", "node.txt", "analyze.txt", "then.txt"]
+)
+def test_each_rendering_is_of_the_document(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    shown = golden()
+    assert shown.cause is not None
+    first: list[Part] = [*cause_lines(shown.cause), "", *not_in_force(shown.notInForce)]
+    match name:
+        case "document.yaml":
+            put_document(document(shown), "yaml")
+        case "explain.txt":
+            put([*first, *head(shown), *every_node(shown)])
+        case "node.txt":
+            put([*head(shown), *one_node(shown)])
+        case "analyze.txt":
+            put([*first, *head(shown), *analysis(shown)])
+        case _:
+            put(then_and_now(shown))
+    assert capsys.readouterr().out == (GOLDEN / name).read_text(encoding="utf-8")
+
+
+def test_commands_and_the_session_show_this_document(
+    placet: Placet, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`-o json` of both commands is the document itself; the REPL has the tables of `explain`."""
+    (folder / "broken.policy").unlink()
+    for command in ("explain", "analyze"):
+        done = placet(command, "shop/web-1", *shop.WORLD, "-o", "json")
+        keys = msgspec.json.decode(done.out, type=PodExplanation, strict=True)
+        assert (keys.pod, keys.passing) == ("shop/web-1", golden().passing)
+        assert document(keys).keys() == document(golden()).keys()
+    done = placet("explain", "shop/web-1", *shop.WORLD)
+    tables = done.out.partition("\n\npod shop")[2]
+    session = ReplSession()
+    for line in (":load shop.policy", ":cluster cluster.json", ":pod shop/web-1"):
+        answer(session, line)
+    print_replies(answer(session, ":why").replies)
+    assert capsys.readouterr().out.partition("pod shop")[2] == tables
+
+
+def test_the_yaml_is_the_json() -> None:
+    text = (GOLDEN / "document.yaml").read_text(encoding="utf-8")
+    assert yaml.safe_load(text) == msgspec.json.decode((GOLDEN / "document.json").read_bytes())

@@ -1,0 +1,1 @@
+"""Explanations: one account of a decision, with its evidence, and what it is made of."""

@@ -1,0 +1,186 @@
+"""The cause of a pending pod, from what kube-scheduler has said and what policies say now."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from engine.explanation.cause import cause_of, reasons_of
+from engine.explanation.document import (
+    CauseKind,
+    ClauseSummary,
+    NodeGroup,
+    PodExplanation,
+    PolicyNotInForce,
+    RejectingClause,
+)
+from tests.support.builders import pod
+
+ZONE = ClauseSummary("shop/a", "zone", 3, 3, 0, "zone", counts=False)
+ONE = ClauseSummary("shop/b", "one", 3, 3, 0, "one is there", counts=True)
+
+
+def explained(
+    *clauses: ClauseSummary, passing: int = 0, problem: str | None = None, text: str = ""
+) -> PodExplanation:
+    """What policies say of three nodes that pass, or that one clause rejects with a text."""
+    against = [RejectingClause("p", "c", text)] if text else []
+    return PodExplanation(
+        pod="shop/web-1",
+        at="2026-11-21T12:00:00Z",
+        on=None,
+        nodes=3,
+        passing=passing,
+        problem=problem,
+        clauses=clauses,
+        groups=[NodeGroup(against, 3, ["n1", "n2", "n3"])],
+    )
+
+
+PASSES = explained(ZONE, ONE, passing=3)
+REFUSES = explained(ZONE, text="shop/a: zone")
+FULL = explained(ONE, text="shop/b: one: one is there")
+AVAILABLE = "0/3 nodes are available: "
+PREEMPTION = " preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling."
+DOWN = (
+    'running Filter plugin: Post "http://127.0.0.1:12345/api/scheduler/filter":'
+    " dial tcp 127.0.0.1:12345: connect: connection refused"
+)
+RIGHTS = (
+    "not synced: cannot list nodes: the service account `kube-system/placet` may not list nodes"
+)
+BROKEN = [PolicyNotInForce("shop/a", "", "rules:1:1 error[P0102]: Node has no field `nme`")]
+
+
+def waiting(message: str = "", **spec: Any) -> dict[str, Any]:
+    made = pod("web-1", "shop", spec=spec)
+    condition = {"type": "PodScheduled", "status": "False", "message": message}
+    made["status"]["conditions"] = [condition]
+    return made
+
+
+@pytest.mark.parametrize(
+    ("asked", "found", "kind", "text"),
+    [
+        (
+            waiting(f"{AVAILABLE}3 shop/a: zone.{PREEMPTION}"),
+            REFUSES,
+            "policy",
+            "shop/a: zone (3 nodes)",
+        ),
+        (
+            waiting(f"{AVAILABLE}3 one is there."),
+            FULL,
+            "count",
+            "shop/b: one: one is there (3 nodes)",
+        ),
+        (waiting(), REFUSES, "policy", "no node passes the policies"),
+        (waiting(f"{AVAILABLE}3 one is there."), PASSES, "held back", "another pod was on its way"),
+        (waiting(f"{AVAILABLE}3 x: one is there."), PASSES, "held back", "3 of 3 nodes"),
+        (waiting(f"{AVAILABLE}3 shop/a: zone."), PASSES, "policy", "at the last answer"),
+        (
+            waiting(f"{AVAILABLE}2 shop/a: zone, 1 Insufficient cpu."),
+            explained(ZONE, passing=1),
+            "kube-scheduler",
+            "own plugins reject the nodes: Insufficient cpu (1 node)",
+        ),
+        (
+            waiting("policy shop/a is not enforced: no valid version loaded yet"),
+            None,
+            "policy not in force",
+            "rules:1:1 error[P0102]",
+        ),
+        (
+            waiting(),
+            explained(problem="policy shop/a is not enforced: no valid version loaded yet"),
+            "policy not in force",
+            "`shop/a` is strict",
+        ),
+        (waiting(RIGHTS), PASSES, "missing rights", "may not list nodes"),
+        (
+            waiting(schedulerName="mine"),
+            PASSES,
+            "other scheduler",
+            "`mine`, which has not answered",
+        ),
+        (waiting(), PASSES, "not asked yet", "has not tried"),
+        (
+            waiting(f"{AVAILABLE}1 Insufficient cpu, 2 node(s) had untolerated taint {{a: b}}."),
+            PASSES,
+            "kube-scheduler",
+            "node(s) had untolerated taint {a: b} (2 nodes); Insufficient cpu (1 node)",
+        ),
+        (
+            waiting(schedulingGates=[{"name": "example.com/quota"}]),
+            PASSES,
+            "gated",
+            "`example.com/quota`",
+        ),
+        (waiting(f"{AVAILABLE}3 no licence left."), PASSES, "other extender", "no licence left"),
+        (waiting(DOWN), PASSES, "unreachable extender", "connection refused"),
+        (
+            waiting("failed filter with extender at URL http://x/filter, code 500"),
+            PASSES,
+            "unreachable extender",
+            "http://x",
+        ),
+        (
+            waiting("waiting for in-flight pods: one is there"),
+            PASSES,
+            "held back",
+            "until another pod is bound, so that a strict bound holds: one is there",
+        ),
+        (waiting(f"{AVAILABLE}3 shop/a: zone; b: full."), PASSES, "policy", "at the last answer"),
+        (waiting("policy a takes too much time to evaluate"), PASSES, "extender error", "policy a"),
+        (waiting(nodeName="n-1"), PASSES, "placed", "`n-1`"),
+        (waiting(f"{AVAILABLE}3 odd."), None, "unknown", "odd (3 nodes)"),
+    ],
+)
+def test_each_kind_has_its_cause(
+    asked: dict[str, Any], found: PodExplanation | None, kind: CauseKind, text: str
+) -> None:
+    known = cause_of(asked, [], found, BROKEN)
+    assert known is not None
+    assert known.kind == kind
+    assert text in known.text
+
+
+def test_an_event_counts_where_the_condition_says_nothing() -> None:
+    asked = pod("web-1", "shop")
+    event = {"reason": "FailedScheduling", "message": DOWN}
+    found = cause_of(asked, [event], PASSES, [])
+    assert found is not None
+    assert found.kind == "unreachable extender"
+
+
+def test_a_pod_in_a_file_has_a_cause_only_if_a_scheduler_has_spoken() -> None:
+    silent = cause_of(pod("web-1", "shop"), [], REFUSES, [], is_live=False)
+    said = cause_of(waiting(f"{AVAILABLE}3 shop/a: zone."), [], REFUSES, [], is_live=False)
+    assert silent is None
+    assert said is not None
+    assert said.kind == "policy"
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        "",
+        f".{PREEMPTION}",
+        f". no new claims to deallocate,{PREEMPTION}",
+        ". no new claims to deallocate.",
+    ],
+)
+def test_what_other_plugins_add_is_no_reason(after: str) -> None:
+    found = reasons_of(f"{AVAILABLE}1 zone 1.5, 2 Insufficient cpu{after}", {"zone 1.5"})
+    assert found.ours == {"zone 1.5": 1}
+    assert found.plugins == {"Insufficient cpu": 2}
+    assert not found.others
+
+
+def test_reasons_that_have_commas_stay_whole() -> None:
+    said = f"{AVAILABLE}2 needs 1Gi, or more, 1 Too many pods."
+    found = reasons_of(said, {"needs 1Gi, or more"})
+    assert found.ours == {"needs 1Gi, or more": 2}
+    assert found.plugins == {"Too many pods": 1}
+    assert not found.others
