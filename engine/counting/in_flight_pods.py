@@ -68,11 +68,11 @@ import numpy.typing as npt
 
 from engine.cache.node_table import UNKNOWN_ROW, NodeRows
 from engine.cache.tallies import Adds
+from engine.cards.node_cards import Amounts, Demand
 from engine.errors import BadObjectError
 from engine.objects.gate import is_marked
 from engine.objects.peer import DEFAULT_SCHEDULER, Peer
 from engine.objects.request_pod import RequestPod
-from grammar.values.cards import Amounts, Demand
 
 GroupIds = npt.NDArray[np.int32]
 # What a pod adds, told by its labels and namespace.
