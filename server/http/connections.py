@@ -19,6 +19,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
 from email.utils import formatdate
 from typing import Any
+from urllib.parse import urlsplit
 
 import aiohttp
 from aiohttp import web
@@ -553,6 +554,8 @@ class RequestReader:
         version = self._parser.get_http_version()
         if version == "1.1" and b"host" not in headers:
             self._fault = self._fault or "Missing 'Host' header in request."
+        if not self.target.startswith(b"/") and not _is_url(self.target):
+            self._fault = self._fault or "the URL cannot be read"
         if self._fault:
             return
         self.is_in_body = True
@@ -568,6 +571,19 @@ class RequestReader:
 
     def on_message_complete(self) -> None:
         self.is_in_body = False
+
+
+def _is_url(target: bytes) -> bool:
+    """Whether `http://host:port/path`, `host:port` or `*` can be read.
+
+    In aiohttp 3.13.0, others end the task of the connection.
+    """
+    text = target.decode("latin-1")
+    try:
+        # Reading the port raises too.
+        return urlsplit(text if "//" in text else f"//{text}").port != 0
+    except ValueError:
+        return False
 
 
 class AnswerReader:

@@ -235,6 +235,12 @@ async def test_after_an_uncertain_request_all_is_passed_on(request_: bytes, ends
     assert not ends.transport.is_closing()
 
 
+@pytest.mark.parametrize("url", [b"http://placet:80/livez", b"http://placet", b"*"])
+async def test_other_forms_of_a_url_are_passed_on(url: bytes, ends: Ends) -> None:
+    ends.send(GET.replace(b"/livez", url))
+    assert ends.server.take() == GET.replace(b"/livez", url)
+
+
 # Whole requests that only the server may answer; the next one is answered at once.
 NOT_AT_ONCE = {
     "another path": post(b"/preempt", b"<1>"),
@@ -338,6 +344,12 @@ HEADS = {
     "a path": (b"GET /" + b"b" * 9000, "a line has more than 8190 bytes"),
     "headers": (b"GET / HTTP/1.1\r\n" + b"A: b\r\n" * 65 + b"\r\n", "more than 64 headers"),
     "no host": (b"GET / HTTP/1.1\r\n\r\n", "Missing 'Host' header in request."),
+    "a port": (b"GET http://a:b/ HTTP/1.1\r\n" + HOST + b"\r\n", "the URL cannot be read"),
+    "an end of a host": (
+        b"GET http://[::1 HTTP/1.1\r\n" + HOST + b"\r\n",
+        "the URL cannot be read",
+    ),
+    "a tunnel": (b"CONNECT a:99999 HTTP/1.1\r\n" + HOST + b"\r\n", "the URL cannot be read"),
     "a method": (b"\x16\x03\x01\x02", "Invalid method encountered"),
 }
 
