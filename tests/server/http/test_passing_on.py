@@ -434,6 +434,20 @@ async def test_a_head_that_comes_in_time(ends: Ends) -> None:
     assert not ends.transport.is_closing()
 
 
+async def test_the_rest_of_a_refused_body_has_its_time(ends: Ends) -> None:
+    """It is read so that the client reads the answer."""
+    ends.send(post(b"/filter", b"x" * 1000)[:-500])
+    await asyncio.sleep(2 * SECONDS)
+    ends.server.write(ok(b"too large"))
+    await asyncio.sleep(SECONDS - 0.1)
+    ends.send(b"x")
+    assert not ends.transport.is_closing()
+    await asyncio.sleep(0.2)
+    assert ends.transport.is_closing()
+    assert not ends.transport.is_aborted
+    assert ends.refused("slow_headers") is None
+
+
 async def test_a_large_answer_is_held_until_it_is_sent(ends: Ends) -> None:
     answer = ok(b"x" * (2 * MEBIBYTE))
     ends.send(GET)
