@@ -24,7 +24,7 @@ from tests.support.builders import Object, kubectl_list, node, pod
 from tests.support.default_ports import default_ports_taken
 
 ROOT = Path(__file__).parents[2]
-SECONDS = 20.0
+SECONDS = 60.0
 NO_VIEW = ("--view-port", "none")
 
 
