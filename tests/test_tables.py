@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.tables import integers, marked, table
+from tests.support.tables import integers, marked, optional, table
 
 
 def cases(mark: pytest.MarkDecorator) -> dict[str, tuple[object, ...]]:
@@ -15,21 +15,22 @@ def cases(mark: pytest.MarkDecorator) -> dict[str, tuple[object, ...]]:
 def test_a_row_is_a_case() -> None:
     mark = table(
         """
-        case              | text         | number | numbers
+        case              | text         | number | numbers | maybe
         # a heading
-        a sentence, whole | a || b       | 3      | 0 2
-        an empty cell     |              | -1     |
+        a sentence, whole | a || b       | 3      | 0 2     | 1
+        an empty cell     |              | -1     |         |
         a row of two lines
-                          | a long text  | 0      | 1
+                          | a long text  | 0      | 1       | 2
         """,
         number=int,
         numbers=integers,
+        maybe=optional(int),
     )
-    assert mark.args[0] == ["text", "number", "numbers"]
+    assert mark.args[0] == ["text", "number", "numbers", "maybe"]
     assert cases(mark) == {
-        "a sentence, whole": ("a || b", 3, [0, 2]),
-        "an empty cell": ("", -1, []),
-        "a row of two lines": ("a long text", 0, [1]),
+        "a sentence, whole": ("a || b", 3, [0, 2], 1),
+        "an empty cell": ("", -1, [], None),
+        "a row of two lines": ("a long text", 0, [1], 2),
     }
 
 

@@ -55,6 +55,11 @@ def integers(text: str) -> list[int]:
     return [int(each) for each in text.split()]
 
 
+def optional(reader: Reader) -> Reader:
+    """None for an empty cell."""
+    return lambda text: reader(text) if text else None
+
+
 def marked(text: str) -> tuple[str, list[str]]:
     """A text without the marks « and », and the parts between them, in order."""
     return _MARKED.sub(r"\1", text), _MARKED.findall(text)
