@@ -158,3 +158,18 @@ def positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise ArgumentTypeError(f"`{text}` is not a whole number of at least 1")
     return int(text)
+
+
+# ---- the flags that say what of pods nobody can change
+
+
+def add_frozen_arguments(parser: argparse._ActionsContainer) -> None:
+    for what in ("label", "annotation"):
+        parser.add_argument(
+            f"--frozen-{what}",
+            metavar="KEY",
+            action="append",
+            default=[],
+            help=f"the key of {'an' if what[0] == 'a' else 'a'} {what} of pods that the cluster "
+            "lets nobody change, so that portable policies may depend on it; may be given again",
+        )

@@ -1,11 +1,15 @@
-"""Tables on standard output: coloured on a terminal, plain text of a fixed width elsewhere."""
+"""Standard output: tables, coloured on a terminal and plain elsewhere; and JSON or YAML."""
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 from collections.abc import Iterable
+from typing import Any
 
+import msgspec
+import yaml
 from rich.console import Console, RenderableType
 from rich.table import Table
 
@@ -64,3 +68,37 @@ def table(*columns: str, right: tuple[str, ...] = ()) -> Table:
             overflow="fold",
         )
     return made
+
+
+# ---- data, for programs
+
+
+def add_output_argument(parser: argparse.ArgumentParser, *forms: str) -> None:
+    parser.add_argument(
+        "-o", "--output", metavar="FORM", choices=forms, help=f"one of {', '.join(forms)}"
+    )
+
+
+def document(value: msgspec.Struct) -> Any:
+    """A struct as plain values."""
+    return msgspec.to_builtins(value)
+
+
+def put_document(value: Any, form: str) -> None:
+    """Prints a value as JSON or YAML."""
+    if form == "json":
+        print(msgspec.json.format(msgspec.json.encode(value)).decode())
+    else:
+        print(_yaml(value), end="")
+
+
+def put_item(value: Any, form: str) -> None:
+    """Prints one value of a stream at once: a line of JSON, or a document of YAML."""
+    if form == "json":
+        print(msgspec.json.encode(value).decode(), flush=True)
+    else:
+        print(f"---\n{_yaml(value)}", end="", flush=True)
+
+
+def _yaml(value: Any) -> str:
+    return yaml.safe_dump(value, sort_keys=False, allow_unicode=True)

@@ -23,7 +23,13 @@ from engine.cache.cluster_copy import (
 )
 from engine.cache.cluster_file import CLUSTER_KINDS, ClusterFileError, bodies, documents
 from engine.enforced import EnforcedPolicies, enforced
+from engine.errors import BadObjectError, EngineError
+from engine.explanation.analysis import Analyst, PodQuestion
+from engine.explanation.document import PodExplanation
+from engine.explanation.explanation import Asker, explain, undecided
+from engine.explanation.value_text import Values
 from engine.objects.codec import ObjectCodec
+from engine.offline import offline_engine
 from grammar.checks.cluster_costs import UNKNOWN_SIZE
 from grammar.meaning.schema import Schema, load_schema
 from grammar.messages.texts import counted
@@ -181,3 +187,42 @@ def named_pod(cluster: ClusterCopy, name: str | None, file: Path | None) -> Name
         return cluster.pod(name)
     assert file is not None, "one of the two is given"
     return read_pod(file)
+
+
+# ---- an explanation of a pod of a world
+
+
+NOBODY = Asker()
+
+
+def explained(
+    world: World,
+    pod: NamedPod,
+    *,
+    node: str | None = None,
+    every_node: bool = False,
+    asker: Asker = NOBODY,
+) -> PodExplanation:
+    """The explanation of a pod on every node, as if it had none.
+
+    Raises UserError for a malformed pod. Of a pod that waits for a policy which is not in force the
+    explanation has only the `problem`.
+    """
+    extender = offline_engine(world.policies.registry, world.cluster, world.codec)
+    analyst = Analyst(extender, world.policies, world.schema)
+    question = PodQuestion(pod, node, every_node=every_node, offers=True)
+    with world.cluster.asking(pod):
+        try:
+            found = analyst.at_once(question)
+        except BadObjectError as error:
+            raise CommandError(str(error), "fix the pod") from None
+        except EngineError as error:
+            return undecided(pod, world.cluster.now, world.policies, str(error), asker)
+        return explain(found, Values(world.schema), asker)
+
+
+def decided(found: PodExplanation) -> PodExplanation:
+    """The explanation. Raises CommandError if nothing is decided about the pod."""
+    if not found.is_decided:
+        raise CommandError(found.problem or "nothing is decided", "correct the policy")
+    return found

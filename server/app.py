@@ -83,7 +83,8 @@ def create_app(
     metrics.configured(settings)
     bodies = BodyReader(budget, settings)
     queue = DecisionQueue(settings.max_in_flight)
-    answerer = VerbAnswerer(queue, settings, bodies)
+    recorder = CallRecorder(metrics, log, limited, shutdown or Shutdown(), warnings, bodies)
+    answerer = VerbAnswerer(queue, settings, bodies, recorder)
     answered, fragments = AnsweredNames(), NameFragments()
     resolvable = settings.resolvable_rejections
     prompt: dict[str, PromptVerb] = {
@@ -105,7 +106,6 @@ def create_app(
         verbs[VALIDATE] = ("validate", webhooks.validate)
         verbs[PODS] = ("pods", webhooks.pods)
         verbs[GATE] = ("gate", webhooks.gate)
-    recorder = CallRecorder(metrics, log, limited, shutdown or Shutdown(), warnings, bodies)
     by_path = {path: recorder.handler(*verb) for path, verb in verbs.items()}
     plain_errors = recorder.plain_errors({path: verb for path, (verb, _) in verbs.items()})
     guards: list[Middleware] = []
@@ -114,10 +114,7 @@ def create_app(
     # These calls pass no middleware.
     at_once: Mapping[str, AnswerAtOnce] = {}
     if not guards:
-        at_once = {
-            name: recorder.at_once(name, partial(answerer.answer_at_once, verb))
-            for name, verb in prompt.items()
-        }
+        at_once = {name: answerer.at_once(name, verb) for name, verb in prompt.items()}
     app = web.Application(middlewares=[plain_errors, *guards])
     app[CONNECTIONS] = Connections(settings, budget, metrics, limited, _by_path(at_once))
     adopters.append(app[CONNECTIONS].adopt)

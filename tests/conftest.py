@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
+from collections.abc import Callable, Mapping
+
+import pytest
 
 from tests.support.examples import register_profiles
+from tests.support.fake_clock import FakeClockLoop
 
 register_profiles()
 
@@ -23,3 +28,12 @@ def pytest_configure() -> None:
 def pytest_xdist_auto_num_workers() -> int:
     """More processes than processors: many tests wait for a server that they have started."""
     return (os.cpu_count() or 1) * 3 // 2
+
+
+def pytest_asyncio_loop_factories(
+    item: pytest.Item,
+) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """The event loop of a test: that of asyncio, or one with a fake clock."""
+    if item.get_closest_marker("fake_clock") is not None:
+        return {"fake clock": FakeClockLoop}
+    return {"asyncio": asyncio.new_event_loop}

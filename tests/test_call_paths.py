@@ -1,15 +1,15 @@
 """Call paths: how many files a call enters, and how often it moves from one to another.
 
 A reader who follows a call opens these files in this order. The bounds are for a share and a score
-on four nodes: from a verb's decode to its encoded bytes, and from the bytes of a pod event to the
-cache. Only files of the five packages count.
+on four nodes: from the bytes that arrive on a connection to those that are written to it, and from
+the bytes of a pod event to the cache. Only files of the five packages count.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,22 +17,25 @@ from pathlib import Path
 from types import FrameType
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from engine.cache import store
-from server.call import CallRecord
-from server.verbs.answering import DecisionQueue
-from server.verbs.filter import FilterVerb
-from server.verbs.names_mode import AnsweredNames, NameFragments
-from server.verbs.prioritize import PrioritizeVerb
+from engine.decision.after import AfterDecision
+from server.app import create_app
+from server.http.sockets import CONNECTIONS
+from server.metrics.metrics import Metrics
+from server.settings import Settings
 from tests.support.builders import node, pod, raw
 from tests.support.engines import CODEC, cache_of, engine_over
+from tests.support.memory_transport import MemoryTransport
+from tests.support.served import LOG
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("cli", "engine", "grammar", "policies", "server")
 
 # Most files, and most moves between them.
-FILTER = (18, 80)
-PRIORITIZE = (18, 90)
+FILTER = (20, 75)
+PRIORITIZE = (19, 91)
 POD_EVENT = (11, 30)
 
 POLICY = """
@@ -101,28 +104,40 @@ def path_of(call: Callable[[], object]) -> CallPath:
 
 
 class Extender:
-    """The verbs over four nodes. This class alone knows how a server is put together."""
+    """A server with one connection, over four nodes."""
 
     def __init__(self) -> None:
         self.cache = cache_of(NODES)
-        engine = engine_over(POLICY, self.cache)
+        after = AfterDecision(later=asyncio.get_running_loop().call_soon)
+        engine = engine_over(POLICY, self.cache, after=after)
         self.cache.add_event_handler(engine.in_flight.pod_changed)
         self.store = store.pods(CODEC, self.cache)
-        answered, fragments = AnsweredNames(), NameFragments()
-        self._filter = FilterVerb(
-            engine, DecisionQueue(1), answered, fragments, resolvable_rejections=False
-        )
-        self._prioritize = PrioritizeVerb(engine, answered, fragments)
+        metrics = Metrics(CollectorRegistry(), "1.2.3")
+        app = create_app(engine, lambda: (), Settings(), metrics, LOG, "1.2.3")
+        self._transport = MemoryTransport()
+        connection = app[CONNECTIONS].admit(asyncio.Protocol, "127.0.0.1")
+        assert connection is not None
+        connection.connection_made(self._transport)
+        self._connection = connection
         names = json.dumps([each["metadata"]["name"] for each in NODES], separators=(",", ":"))
-        self._body = b'{"Pod":%b,"Nodes":null,"NodeNames":%b}\n' % (raw(WEB), names.encode())
+        body = b'{"Pod":%b,"Nodes":null,"NodeNames":%b}\n' % (raw(WEB), names.encode())
+        head = b"Host: placet\r\nUser-Agent: Go-http-client/1.1\r\nContent-Length: %d\r\n" % len(
+            body
+        )
+        self._rest = b"%bContent-Type: application/json\r\n\r\n%b" % (head, body)
 
     def filter(self) -> bytes:
-        answer = self._filter.decide(self._body, CallRecord("filter", time.monotonic()))
-        assert isinstance(answer, bytes), "no pod is in flight"
-        return answer
+        return self._ask(b"filter")
 
     def prioritize(self) -> bytes:
-        return self._prioritize.decide(self._body, CallRecord("prioritize", time.monotonic()))
+        return self._ask(b"prioritize")
+
+    def _ask(self, verb: bytes) -> bytes:
+        """The answer to a call that arrives as a whole."""
+        self._connection.data_received(b"POST /%b HTTP/1.1\r\n%b" % (verb, self._rest))
+        head, _, answer = self._transport.take().partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 200 OK")
+        return answer
 
     def bind_event(self) -> None:
         """A watch shows the pod on a node."""
@@ -131,40 +146,41 @@ class Extender:
 
 
 @pytest.fixture
-def extender() -> Extender:
+async def extender() -> Extender:
     """A server that has answered filter before: what it keeps for the pod is there."""
     found = Extender()
     for _ in range(2):
         assert json.loads(found.filter())["NodeNames"]
+        # The turn of the next decision comes, and what is done after an answer is done.
+        await asyncio.sleep(0.01)
     return found
 
 
 # ---- the bounds
 
 
-def test_a_warm_filter_call(extender: Extender) -> None:
+async def test_a_warm_filter_call(extender: Extender) -> None:
     path_of(extender.filter).check(FILTER)
 
 
-def test_a_prioritize_call(extender: Extender) -> None:
+async def test_a_prioritize_call(extender: Extender) -> None:
     """The first one after filter: the scores of the nodes are evaluated."""
     answers: list[bytes] = []
     path_of(lambda: answers.append(extender.prioritize())).check(PRIORITIZE)
     assert len(json.loads(answers[0])) == len(NODES)
 
 
-def test_a_pod_event(extender: Extender) -> None:
+async def test_a_pod_event(extender: Extender) -> None:
     path_of(extender.bind_event).check(POD_EVENT)
 
 
 # ---- the measurement itself
 
 
-def test_a_path_begins_at_the_verb_and_reaches_the_engine(extender: Extender) -> None:
+async def test_a_path_begins_at_the_connection_and_reaches_the_engine(extender: Extender) -> None:
     """Else the bounds hold because nothing was measured."""
     moves = path_of(extender.filter).moves
-    assert moves[0].startswith("server/verbs/")
-    assert moves[-1].startswith("server/")
+    assert moves[0] == moves[-1] == "server/http/connections.py"
     assert {file.partition("/")[0] for file in moves} >= {"server", "engine"}
     assert path_of(extender.bind_event).moves[0].startswith("engine/cache/")
 

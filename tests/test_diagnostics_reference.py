@@ -1,4 +1,4 @@
-"""The page of diagnostics: every code has a section with the checker's real output."""
+"""The book of diagnostics: every code has a section with the checker's real output."""
 
 from __future__ import annotations
 
@@ -15,13 +15,12 @@ from grammar.meaning.schema import load_schema
 from grammar.messages.diagnostics import mend
 from grammar.tree.source import Source
 from policies.validation import check_source
+from tests.support.books import book, pages, section
 
 ROOT = Path(__file__).parents[1]
-PAGE = (ROOT / "docs" / "diagnostics.md").read_text(encoding="utf-8")
-LANGUAGE = (ROOT / "docs" / "language.md").read_text(encoding="utf-8")
 # Their examples would fill the page, or need a server.
 WITHOUT_EXAMPLE = ("P0010", "P0011", "P0121", "P0504")
-_SECTION = re.compile(r"(?ms)^### (P\d{4}): .+?(?=^##|\Z)")
+_SECTION = re.compile(r"(?ms)^## (P\d{4}): .+?(?=^## |\Z)")
 _FENCE = re.compile(r"(?ms)^```(\w[a-z ]*)\n(.*?)^```$")
 _FIXED = "*Fixed by `--fix`:*"
 # A section with this needs a cluster.
@@ -64,7 +63,11 @@ class Section:
         return self.fence("yaml mended" if self.is_manifest else "placet mended")
 
 
-SECTIONS = tuple(Section(match[1], match[0]) for match in _SECTION.finditer(PAGE))
+SECTIONS = tuple(
+    Section(match[1], match[0])
+    for page in pages("diagnostics")
+    for match in _SECTION.finditer(page.read_text(encoding="utf-8"))
+)
 EXAMPLES = tuple(s for s in SECTIONS if s.code not in WITHOUT_EXAMPLE)
 MENDED = tuple(s for s in EXAMPLES if s.mended is not None)
 
@@ -72,7 +75,7 @@ MENDED = tuple(s for s in EXAMPLES if s.mended is not None)
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A working folder with the nodes of the language reference."""
-    (nodes,) = (text for kind, text in _FENCE.findall(LANGUAGE) if kind == "yaml")
+    (nodes,) = (text for kind, text in _FENCE.findall(book("language")) if kind == "yaml")
     (tmp_path / "nodes.yaml").write_text(nodes, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -141,8 +144,9 @@ def programs() -> Iterator[str]:
             yield path.read_text(encoding="utf-8")
 
 
-def test_language_reference_names_the_same_codes() -> None:
-    assert re.findall(r"(?m)^\| (P\d{4}) \|", LANGUAGE) == [s.code for s in SECTIONS]
+def test_the_table_has_the_same_codes() -> None:
+    table = section("diagnostics", "All codes")
+    assert re.findall(r"(?m)^\| (P\d{4}) \|", table) == [s.code for s in SECTIONS]
 
 
 def test_every_section_says_something_besides_its_fences() -> None:

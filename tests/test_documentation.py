@@ -11,12 +11,13 @@ from grammar.meaning.environment import FUNCTIONS
 from grammar.meaning.schema import load_schema
 from grammar.tree.source import Source
 from policies.validation import Validator
+from tests.support.books import BOOKS, DOCS, book, pages, section
 
 ROOT = Path(__file__).parents[1]
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
 SOURCE = ("cli", "engine", "grammar", "policies", "server", "tests")
 FOLDERS = (*SOURCE, "deploy", "docs")
 TEXTS = (".lark", ".md", ".policy", ".py", ".toml", ".txt", ".yaml")
@@ -40,7 +41,7 @@ STALE = (
 
 
 def page(name: str) -> str:
-    return (ROOT / "docs" / name).read_text(encoding="utf-8")
+    return (DOCS / name).read_text(encoding="utf-8")
 
 
 def words(pattern: str, *paths: str) -> list[str]:
@@ -79,28 +80,29 @@ def test_make_targets_are_those_that_are_explained() -> None:
 def test_every_command_is_documented() -> None:
     modules = (ROOT / "cli" / "commands").glob("[a-z]*.py")
     commands = (path.stem.replace("_", "-") for path in modules)
-    assert [name for name in commands if f"placet {name}" not in page("operations.md")] == []
+    assert [name for name in commands if f"placet {name}" not in book("operations")] == []
 
 
 def test_every_flag_is_documented() -> None:
     flags = words(r'"(--[a-z][a-z-]+)"', "cli/commands", "cli/main.py")
-    named = set(re.findall(r"--[a-z][a-z-]+", page("operations.md")))
+    named = set(re.findall(r"--[a-z][a-z-]+", book("operations")))
     assert set(flags) - named == set()
 
 
 def test_every_endpoint_is_documented() -> None:
     endpoints = words(r'"(/[a-z][a-z/]*)"', "server/app.py", "server/http/health.py")
-    assert [path for path in endpoints if f"`{path}`" not in page("operations.md")] == []
+    listed = section("operations", "Endpoints")
+    assert [path for path in endpoints if f"`{path}`" not in listed] == []
 
 
 def test_every_diagnostic_is_documented() -> None:
     codes = words(r'"(P0\d{3})"', "grammar", "policies")
-    assert [code for code in codes if code not in page("language.md")] == []
+    assert [code for code in codes if code not in section("diagnostics", "All codes")] == []
 
 
 def test_every_function_is_documented() -> None:
     names = (name for name in FUNCTIONS if name[0].isalpha() and name != "in")
-    assert [name for name in names if f"`{name}`" not in page("language.md")] == []
+    assert [name for name in names if f"`{name}`" not in book("language")] == []
 
 
 def test_every_contract_number_in_a_comment_is_explained() -> None:
@@ -160,7 +162,7 @@ def citations() -> Iterator[tuple[str, str, str]]:
     for folder in SOURCE:
         for path in (ROOT / folder).rglob("*.py"):
             text = plain(path.read_text(encoding="utf-8"))
-            for cited, heading in re.findall(r"\(docs/([\w-]+\.md), ([^)\"]+)\)", text):
+            for cited, heading in re.findall(r"\(docs/([\w/-]+\.md), ([^)\"]+)\)", text):
                 yield path.relative_to(ROOT).as_posix(), cited, heading
 
 
@@ -178,20 +180,75 @@ def test_pages_are_cited_by_their_path() -> None:
     assert [path.name for path, text in texts if re.search(named, text)] == []
 
 
+def test_pages_that_are_named_exist() -> None:
+    """By their path from the root, in any text of the repository: in messages and manifests too."""
+    named = r"(?<![\w/])docs/[\w/-]+\.(?:md|yaml|toml)\b"
+    found = [(path, name) for path, text in texts() for name in re.findall(named, text)]
+    assert found
+    assert [(path.name, name) for path, name in found if not (ROOT / name).exists()] == []
+
+
+def links(path: Path) -> list[str]:
+    return re.findall(r"\]\((?!https?:)([^)#]+)", path.read_text(encoding="utf-8"))
+
+
+def test_index_of_all_pages_has_every_page_once() -> None:
+    """The pages of a book are in the index of that book."""
+    of_books = [f"{name}/index.md" for name in BOOKS]
+    wanted = {path.name for path in DOCS.glob("*.md")} - {"index.md"} | {*of_books, "decisions"}
+    listed = links(DOCS / "index.md")
+    assert len(listed) == len(set(listed))
+    assert {link for link in listed if not link.startswith("../")} == wanted
+
+
+def test_readme_ends_with_three_short_paths() -> None:
+    """And with the index, which has all that is on no path."""
+    end = README.partition("## Read on")[2]
+    assert "](docs/index.md)" in end
+    paths = re.findall(r"(?ms)^- .*?(?=^- |^$)", end)
+    assert [path.count("](") <= 5 for path in paths] == [True] * 3
+
+
+# ---- books
+
+
+@pytest.mark.parametrize("name", BOOKS)
+def test_index_of_a_book_lists_its_pages(name: str) -> None:
+    assert sorted(pages(name)) == sorted((DOCS / name).iterdir())
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_a_page_is_short(path: Path) -> None:
+    """At most 500 lines, except for the changelog, which grows with each release."""
+    lines = len(path.read_text(encoding="utf-8").splitlines())
+    assert lines <= 500 or path.name == "CHANGELOG.md"
+
+
 # ---- what must not be said, and what must hold
 
 
-def test_no_stale_sentence_is_left() -> None:
-    found = []
+@pytest.mark.parametrize("name", ["README.md", "docs/choosing.md"])
+def test_measured_ratios_stand_in_performance_alone(name: str) -> None:
+    """A figure on two pages is true on one of them at most: here is a link instead.
+
+    Other decimal numbers are the versions of Kubernetes, Python and the licence.
+    """
+    prose = re.sub(r"(?ms)^```.*?^```$", "", (ROOT / name).read_text(encoding="utf-8"))
+    assert set(re.findall(r"\b\d+\.\d+\b", prose)) <= {"1.36", "3.11", "2.0"}
+
+
+def texts() -> Iterator[tuple[Path, str]]:
+    """Yield the text of every file of the repository but this one."""
     files = [ROOT / "Makefile", ROOT / "Dockerfile", ROOT / "pyproject.toml", *ROOT.glob("*.md")]
     files += [file for folder in FOLDERS for file in (ROOT / folder).rglob("*")]
     for file in files:
-        if file == Path(__file__) or (file.suffix not in TEXTS and file.suffix):
-            continue
-        if file.is_file():
-            text = plain(file.read_text(encoding="utf-8"))
-            found += [(file.name, sentence) for sentence in STALE if sentence in text]
-    assert found == []
+        if file != Path(__file__) and (file.suffix in TEXTS or not file.suffix) and file.is_file():
+            yield file, file.read_text(encoding="utf-8")
+
+
+def test_no_stale_sentence_is_left() -> None:
+    lines = ((file, plain(text)) for file, text in texts())
+    assert [(file.name, s) for file, text in lines for s in STALE if s in text] == []
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())

@@ -68,8 +68,3 @@ def test_every_example_is_on_a_page() -> None:
     live = {"shop.yaml", "fast.yaml"}
     names = {file.name for file in EXAMPLES.iterdir()}
     assert [name for name in names - live if name not in commands] == []
-
-
-def test_the_readme_leads_to_every_page() -> None:
-    readme = (DOCS.parent / "README.md").read_text(encoding="utf-8")
-    assert [page for page in PAGES if f"(docs/{page})" not in readme] == []

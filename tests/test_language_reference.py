@@ -8,7 +8,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,6 +23,7 @@ from engine.program.compiler import Compiler
 from engine.program.fast_paths import FAST_PATHS
 from engine.program.frame import Frame
 from engine.program.policy_compiler import compile_policy
+from engine.program.policy_time import DecisionTime
 from grammar.checker.expression_checker import Checker
 from grammar.checker.policy_checker import VARIABLES
 from grammar.meaning.environment import FUNCTIONS, Environment
@@ -41,10 +41,10 @@ from grammar.values.optional import Optional
 from grammar.values.time import Duration, Timestamp
 from policies.validation import Validator
 from tests.conformance.cases import SUITE, read
+from tests.support.books import DOCS, book, section
 from tests.support.engines import Fixed, Silent
 
-DOCS = Path(__file__).parents[1] / "docs"
-PAGE = (DOCS / "language.md").read_text(encoding="utf-8")
+BOOK = book("language")
 COMING_FROM = (DOCS / "coming-from.md").read_text(encoding="utf-8")
 _FENCE = re.compile(r"(?ms)^```([a-z ]*)\n(.*?)^```$")
 _LINE = re.compile(r"^(.*?\S)\s{2,}# (.+)$")
@@ -112,7 +112,7 @@ def fences(page: str, info: str) -> list[str]:
 
 
 def expressions() -> Iterator[Example]:
-    for block in fences(PAGE, "cel"):
+    for block in fences(BOOK, "cel"):
         for line in block.splitlines():
             if line and not line.startswith("//"):
                 match = _LINE.match(line)
@@ -123,23 +123,23 @@ def expressions() -> Iterator[Example]:
 EXPRESSIONS = tuple(expressions())
 POLICIES = tuple(
     text
-    for page in (PAGE, COMING_FROM)
+    for page in (BOOK, COMING_FROM)
     for info, text in _FENCE.findall(page)
     if info == "placet example" or (info in ("", "placet") and _WHOLE.match(text))
 )
-DIFFERENCES = re.findall(r"(?m)^\| `(\w+/.+?)` \| `(.+?)` \| (.+?) \| (P\d{4}): .+\|$", PAGE)
+DIFFERENCES = re.findall(r"(?m)^\| `(\w+/.+?)` \| `(.+?)` \| (.+?) \| (P\d{4}): .+\|$", BOOK)
 
 
 @pytest.fixture(scope="module")
 def scene(tmp_path_factory: pytest.TempPathFactory) -> Scene:
-    (text,) = fences(PAGE, "yaml")
+    (text,) = fences(BOOK, "yaml")
     path = tmp_path_factory.mktemp("reference") / "cluster.yaml"
     path.write_text(text, encoding="utf-8")
     schema = load_schema()
     codec = ObjectCodec(schema)
     objects = yaml.safe_load(text)["items"]
     (pod,) = (o for o in objects if o["metadata"]["name"] == "web-1")
-    (said,) = re.findall(r"`now` is `(.+?)`", PAGE)
+    (said,) = re.findall(r"`now` is `(.+?)`", BOOK)
     snapshot = ClusterFileReader(codec).read([path]).cache.snapshot()
     return Scene(schema, codec, snapshot, json.dumps(pod).encode(), Timestamp.parse(said))
 
@@ -224,7 +224,13 @@ def test_policy_does_what_is_said(scene: Scene, text: str) -> None:
     programs = [compile_policy(c) for c in validation.policies]
     assert programs or validation.files[0].tests
     registry = Registry(programs)
-    engine = Engine(registry, Fixed(scene.snapshot), scene.codec, Silent(), now=lambda: scene.now)
+    engine = Engine(
+        registry,
+        Fixed(scene.snapshot),
+        scene.codec,
+        Silent(),
+        time=DecisionTime(now=lambda: scene.now),
+    )
     said = dict(_OUTCOME.findall(text))
     scored = any(fare.isdigit() for fare in said.values())
     assert said == {n: f for n, f in fares(engine, scene, scored=scored).items() if n in said}
@@ -274,7 +280,7 @@ def test_every_macro_has_an_example() -> None:
 
 
 def test_every_clause_and_part_has_an_example() -> None:
-    texts = map(whole, fences(PAGE, "placet example"))
+    texts = map(whole, fences(BOOK, "placet example"))
     seen = {name for text in texts for name in names_in(parse_file(Source("example", text))[0])}
     assert [name for name in _ITEMS if name not in seen] == []
 
@@ -296,13 +302,13 @@ def test_every_word_of_a_clause_has_an_example() -> None:
     """The soft keywords are the terminals of the grammar."""
     grammar = (DOCS.parent / "grammar" / "syntax" / "policy.lark").read_text(encoding="utf-8")
     words = re.findall(r"(?m)^[A-Z]+\.5: /([a-z]+)\(\?!", grammar)
-    texts = "\n".join([*fences(PAGE, "placet example"), *(e.text for e in EXPRESSIONS)])
+    texts = "\n".join([*fences(BOOK, "placet example"), *(e.text for e in EXPRESSIONS)])
     assert words
     assert [w for w in words if not re.search(rf"\b{w}\b", texts)] == []
 
 
 def test_every_reserved_word_is_named() -> None:
-    assert [word for word in RESERVED if f"`{word}`" not in PAGE] == []
+    assert [word for word in RESERVED if f"`{word}`" not in BOOK] == []
 
 
 def test_every_name_has_an_example() -> None:
@@ -318,7 +324,7 @@ def test_every_name_has_an_example() -> None:
         if record in ("Peer", "Namespace") or field.native or field.derived is not None
     ]
     wanted += [f"pod.workload.{name}" for name in records["Workload"].fields]
-    texts += " ".join(fences(PAGE, "placet example"))
+    texts += " ".join(fences(BOOK, "placet example"))
     assert [path for path in wanted if not re.search(rf"\b{re.escape(path)}\b", texts)] == []
 
 
@@ -334,8 +340,8 @@ def test_difference_is_one(scene: Scene, row: tuple[str, str, str, str]) -> None
 
 
 def test_every_difference_is_read() -> None:
-    section = PAGE.partition("## Differences from CEL")[2].partition("\n## ")[0]
-    assert len(DIFFERENCES) == len(re.findall(r"(?m)^\| `", section)) > 0
+    table = section("language", "Differences from CEL")
+    assert len(DIFFERENCES) == len(re.findall(r"(?m)^\| `", table)) > 0
 
 
 @pytest.mark.skipif(not SUITE.exists(), reason="the conformance suite is not beside the project")

@@ -5,19 +5,15 @@ from __future__ import annotations
 import argparse
 
 from cli.command import CommandError, Exit
-from cli.console import put
-from cli.explanation.analysis_layout import analysis
-from cli.explanation.decision_layout import head, not_in_force
-from cli.explanation.explanation import decided, explained
-from cli.explanation.live_layout import cause_lines
-from cli.output import add_output_argument, document, put_document
+from cli.console import add_output_argument, document, put, put_document
+from cli.explanation.layout import analysis, cause_lines, head, not_in_force
 from cli.sources import (
     add_cluster_arguments,
     asked_pod,
     asker_of,
     world_of,
 )
-from cli.world import add_arguments, add_pod_arguments
+from cli.world import add_arguments, add_pod_arguments, decided, explained
 
 EXAMPLES = """\
 examples:

@@ -7,10 +7,17 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from cli.command import CommandError, Exit, replace_text
-from cli.cost_table import cost_table, line_and_column
-from cli.frozen import add_frozen_arguments
-from cli.render import FORMATS, Finding, print_error, render, totals, wants_colour
+from cli.command import CommandError, Exit, add_frozen_arguments, replace_text
+from cli.render import (
+    FORMATS,
+    Finding,
+    cost_table,
+    line_and_column,
+    print_error,
+    render,
+    totals,
+    wants_colour,
+)
 from grammar.checks.costs import LIMIT
 from grammar.meaning.schema import Schema, load_schema
 from grammar.messages.diagnostics import Mended, mend

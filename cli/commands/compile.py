@@ -6,9 +6,8 @@ import argparse
 from collections.abc import Iterator
 from pathlib import Path
 
-from cli.command import Exit
-from cli.frozen import add_frozen_arguments
-from cli.output import add_output_argument, put_document
+from cli.command import Exit, add_frozen_arguments
+from cli.console import add_output_argument, put_document
 from cli.world import read_policies
 from engine.cache.cluster_copy import read_pod
 from engine.objects.codec import ObjectCodec

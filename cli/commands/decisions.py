@@ -10,10 +10,8 @@ from collections.abc import Sequence
 import msgspec
 
 from cli.command import CommandError, Exit
-from cli.console import put
-from cli.output import add_output_argument, put_document, put_item
-from cli.replicas import decision_layout as layout
-from cli.replicas import replicas
+from cli.console import add_output_argument, put, put_document, put_item
+from cli.replicas import layout, replicas
 from cli.replicas.replicas import Replica
 from engine.explanation.decision_document import Summary
 

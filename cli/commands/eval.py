@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cli.command import Exit
-from cli.console import show, table
+from cli.console import add_output_argument, put_document, show, table
 from cli.expressions import Evaluator, Expression, Failure, check
-from cli.output import add_output_argument, put_document
 from cli.policy_tests.fixture import to_json
 from cli.render import print_findings
 from cli.sources import (

@@ -10,12 +10,17 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from cli.command import CommandError, Exit
-from cli.console import put, show, table
-from cli.explanation.decision_layout import every_node, head, not_in_force, one_node
-from cli.explanation.explanation import decided, explained
-from cli.explanation.live_layout import cause_lines, readable_policies, said_about
-from cli.explanation.then_and_now import then_and_now
-from cli.output import add_output_argument, document, put_document
+from cli.console import add_output_argument, document, put, put_document, show, table
+from cli.explanation.layout import (
+    cause_lines,
+    every_node,
+    head,
+    not_in_force,
+    one_node,
+    readable_policies,
+    said_about,
+    then_and_now,
+)
 from cli.replicas import replicas
 from cli.sources import (
     ForbiddenError,
@@ -29,7 +34,15 @@ from cli.sources import (
     require_cluster,
     warn_of,
 )
-from cli.world import World, add_arguments, add_pod_arguments, in_force, read_world
+from cli.world import (
+    World,
+    add_arguments,
+    add_pod_arguments,
+    decided,
+    explained,
+    in_force,
+    read_world,
+)
 from engine.cache.cluster_copy import NamedPod
 from engine.explanation.cause import cause_of
 from engine.explanation.decision_document import DecisionDetail

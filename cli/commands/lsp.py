@@ -11,8 +11,8 @@ from cli.cluster_warnings import ClusterWarnings
 from cli.command import CommandError, Exit
 from cli.language_server.files import Warn
 from cli.language_server.server import PolicyServer
-from cli.repl.samples import SessionSamples
 from cli.repl.session import ClusterOrigin, ReplSession
+from cli.repl.terminal import SessionSamples
 from cli.version import version
 from cli.world import add_cluster_argument
 from policies.loader import Search

@@ -18,6 +18,7 @@ from cli.command import (
     CommandError,
     Exit,
     add_context_arguments,
+    add_frozen_arguments,
     address,
     lease,
     pause,
@@ -27,7 +28,6 @@ from cli.command import (
 )
 from cli.demo.demo_cluster import Demo
 from cli.demo.question import announcement
-from cli.frozen import add_frozen_arguments
 from cli.placet_configuration import add_configuration_arguments
 from cli.version import version
 from engine.cache.cluster_file import ClusterFileError

@@ -5,10 +5,8 @@ from __future__ import annotations
 import argparse
 import asyncio
 
-from cli.console import put
-from cli.output import add_output_argument, put_document
-from cli.replicas import replicas
-from cli.replicas import status_layout as layout
+from cli.console import add_output_argument, put, put_document
+from cli.replicas import layout, replicas
 from cli.replicas.replicas import Replica
 
 EXAMPLES = """\

@@ -15,11 +15,10 @@ from pathlib import Path
 
 from cli.command import CommandError
 from cli.console import Part
-from cli.explanation.explanation import decided, explained
 from cli.expressions import Expression, check
 from cli.render import Finding
 from cli.repl.notebook import Notebook
-from cli.world import World, in_force
+from cli.world import World, decided, explained, in_force
 from engine.cache.cluster_copy import ClusterCopy, ClusterDocuments, NamedPod, read_documents
 from engine.enforced import enforced
 from engine.explanation.document import PodExplanation

@@ -16,13 +16,11 @@ import msgspec
 
 from cli.command import CommandError
 from cli.console import table
-from cli.explanation.analysis_layout import analysis
-from cli.explanation.decision_layout import every_node, head, one_node, passed
-from cli.explanation.explanation import decided, explained
+from cli.explanation.layout import analysis, every_node, head, one_node, passed
 from cli.expressions import Evaluator, Failure
 from cli.policy_tests.fixture import to_json
 from cli.repl.session import FindingsError, ReplSession, Reply
-from cli.world import World
+from cli.world import World, decided, explained
 from engine.cache.cluster_copy import NamedPod
 from engine.errors import BadObjectError
 from engine.explanation.difference import changed_nodes

@@ -23,6 +23,7 @@ import msgspec
 from engine.cache.cache import Cache
 from engine.cache.node_table import without
 from engine.cache.reflector import Report, unreported
+from engine.cards.node_cards import TAKEN
 from engine.cluster.client import Api
 from engine.counting.in_flight_pods import Schedulers
 from engine.decision.recent_answers import LastAnswers
@@ -40,7 +41,6 @@ from engine.errors import (
     why,
 )
 from engine.objects.peer import DEFAULT_SCHEDULER, Peer, PeerDecoder, key_of
-from grammar.values.cards import TAKEN
 
 # ReplicaSets delete pods with a low cost first. The API server copies it from the Binding.
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"

@@ -23,7 +23,6 @@ from cachetools import LRUCache
 from engine.cluster.client import Api, TokenBucket
 from engine.counting.in_flight_pods import Schedulers
 from engine.decision.recent_answers import RejectedPods
-from engine.engine import MOST_PORTIONS
 from engine.errors import (
     ApiError,
     BadObjectError,
@@ -33,6 +32,7 @@ from engine.errors import (
 )
 from engine.objects.peer import REQUEUE_CONDITION, Peer
 from engine.objects.request_pod import RequestPod
+from engine.program.policy_time import MOST_PORTIONS
 
 _PER_SECOND, _BURST = 20.0, 20
 # The number of pods without a request so far that one round looks at.

@@ -41,7 +41,8 @@ What holds:
 - A pod that kube-scheduler may bind to a node is Offered this node, Unknown, or Bound there.
   Without a bindVerb this takes three assumptions: kube-scheduler binds a pod before its time is
   over; it gives a pod up, and asks about it again, only when no Binding of it can arrive any more;
-  and it has ended when another process holds its Lease. docs/operations.md names what breaks them.
+  and it has ended when another process holds its Lease. docs/operations/replicas.md names what
+  breaks them.
 - With a bindVerb it takes none: bind looks at the Bound pods alone, and a pod is Bound before its
   Binding is sent. Offers then only save pods from being refused there.
 - No pod counts for ever before it is Bound: news or time ends it.
@@ -67,11 +68,11 @@ import numpy.typing as npt
 
 from engine.cache.node_table import UNKNOWN_ROW, NodeRows
 from engine.cache.tallies import Adds
+from engine.cards.node_cards import Amounts, Demand
 from engine.errors import BadObjectError
 from engine.objects.gate import is_marked
 from engine.objects.peer import DEFAULT_SCHEDULER, Peer
 from engine.objects.request_pod import RequestPod
-from grammar.values.cards import Amounts, Demand
 
 GroupIds = npt.NDArray[np.int32]
 # What a pod adds, told by its labels and namespace.

@@ -136,8 +136,8 @@ class Registry:
         """The policies that concern the evaluation's pod.
 
         One of the policies that select the pod governs it: the one with the highest weight; then
-        one that can reject; then a namespaced one; then the first by name (docs/language.md, Which
-        policies decide about a pod).
+        one that can reject; then a namespaced one; then the first by name
+        (docs/language/policies.md, Which policies decide about a pod).
 
         Raises WaitingError for a pod that a policy without a valid version selects,
         NotSyncedError while the policies are not all known, and ExpensivePolicyError.

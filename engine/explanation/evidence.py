@@ -13,6 +13,8 @@ from typing import assert_never
 import numpy as np
 
 from engine.cache.tallies import FULL
+from engine.cards.card_functions import CardFacts
+from engine.cards.node_cards import Card, holders
 from engine.counting.groups import ON, GroupCounts, fewest, wanted_on
 from engine.counting.pod_counter import PodInGroup
 from engine.explanation.inspection import Contribution, Objection
@@ -32,7 +34,6 @@ from engine.program.trace import Step
 from grammar.meaning import card_forms as cards
 from grammar.tree.ast import Expr, Ident
 from grammar.tree.clauses import Cards, Score
-from grammar.values.cards import Card, CardFacts, holders
 from grammar.values.errors import EvaluationError
 from grammar.values.quantity import NANO, Quantity
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from functools import partial
 
+from engine.cards.card_functions import with_cards
 from engine.objects.codec import Pod
 from engine.portable.selectors import (
     FAILED,
@@ -82,7 +83,7 @@ class LabelConditions:
 
     def __init__(self, environment: Environment, pod: Pod, frozen: Frozen) -> None:
         self.algebra = Algebra()
-        self._environment = environment
+        self._environment = environment = with_cards(environment)
         self._pod = pod
         self._frozen = frozen
         self._stages = Stages(environment)

@@ -14,6 +14,7 @@ from enum import Enum
 from functools import partial
 from typing import assert_never
 
+from engine.cards.card_functions import with_cards
 from engine.program import comparisons as amounts
 from engine.program import macros, operations
 from engine.program.columns import ColumnRoom, once_per_node, once_per_pod
@@ -209,7 +210,7 @@ class Compiler:
         read: Callable[[str], Evaluate] = operations.variable,
         wrap: Wrap | None = None,
     ) -> None:
-        self.environment = environment
+        self.environment = environment = with_cards(environment)
         self._read = read
         self._wrap = wrap
         self._fast_paths = fast_paths

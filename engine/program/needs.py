@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from engine.cache.informers import Needs
+from engine.cards.node_cards import TAKEN
 from engine.objects.form_annotation import FORM
 from engine.objects.request_pod import BYPASS
 from grammar.tree.ast import Ident, Literal, Select
 from grammar.tree.clauses import Cards, Limit, Policy, of_kind
 from grammar.tree.walk import walk
-from grammar.values.cards import TAKEN
 
 
 def needs(policies: Iterable[Policy]) -> Needs:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields, is_dataclass
 from itertools import chain
 from typing import Literal as OneOf
 from typing import assert_never
 
 from engine.program import operations
 from engine.program.compiler import Compiler
-from engine.program.digest import digest_of
 from engine.program.fast_paths import FAST_PATHS
 from engine.program.frame import Evaluate, Message
 from engine.program.pod_shape import Path, PodReads
@@ -97,6 +98,52 @@ def compile_policy(checked: Checked) -> Program:
     )
 
 
+# ---- digests
+
+_DIGEST_LENGTH = 12
+
+
+def digest_of(checked: Checked) -> str:
+    """The digest of a policy with the policies that it uses, in hexadecimal digits.
+
+    It changes with the meaning of a policy, and not with its layout: it is of the syntax tree
+    without the places in the file. It is the same in every process.
+    """
+    found = hashlib.sha256()
+    for part in (checked, *checked.uses):
+        for token in _tokens(part.policy):
+            found.update(token.encode())
+            found.update(b"\0")
+    return found.hexdigest()[:_DIGEST_LENGTH]
+
+
+def _tokens(value: object) -> Iterator[str]:
+    """The names of the tree's classes and the values of its leaves, in the order of the tree."""
+    if is_dataclass(value):
+        yield type(value).__name__
+        for each in fields(value):
+            # Places in the file are the fields that do not count in comparisons.
+            if each.compare:
+                yield from _tokens(getattr(value, each.name))
+    elif isinstance(value, tuple | list):
+        yield f"{len(value)} items"
+        for item in value:
+            yield from _tokens(item)
+    elif isinstance(value, Mapping):
+        yield f"{len(value)} entries"
+        for key in sorted(value, key=repr):
+            yield from _tokens(key)
+            yield from _tokens(value[key])
+    elif isinstance(value, frozenset | set):
+        yield f"{len(value)} members"
+        yield from sorted(repr(item) for item in value)
+    else:
+        yield repr(value)
+
+
+# ---- one policy
+
+
 class _PolicyCompiler:
     """Compiles the clauses of one policy in its own environment, for the policy that uses them."""
 
@@ -107,7 +154,7 @@ class _PolicyCompiler:
         self._policy = owner
         self._costs = Costs(checked.environment)
         self._compiler = Compiler(checked.environment, fast_paths=FAST_PATHS)
-        self._environment = environment = checked.environment
+        self._environment = environment = self._compiler.environment
         self._definitions = Definitions(environment.lets, environment.defs)
         self._pod_parts = PodParts(self._compiler)
         self._pod_reads = PodReads(self._definitions)

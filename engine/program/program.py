@@ -317,9 +317,10 @@ class CardsProgram:
 
     `cards` gives the cards of a node, `chosen` the cards that the pod takes, or a MissingError if
     too few have room. The value of `spare` is what others may take while the pod has room, see
-    `grammar.values.cards.spare`. `number` and `take` are how many cards it takes, and the amounts
-    of each. `index` is the annotation for their numbers, and `writes` are others with their texts.
-    `is_known_of_peers` says that what it reads of the pod is also known of a pod that is there.
+    `engine.cards.node_cards.spare`. `number` and `take` are how many cards it takes, and the
+    amounts of each. `index` is the annotation for their numbers, and `writes` are others with their
+    texts. `is_known_of_peers` says that what it reads of the pod is also known of a pod that is
+    there.
     """
 
     policy: str

@@ -44,7 +44,6 @@ from grammar.tree.types import (
     resolve,
 )
 from grammar.values import quantity
-from grammar.values.cards import CARD
 from grammar.values.errors import EvaluationError
 from grammar.values.format import refused
 from grammar.values.quantity import Quantity
@@ -460,7 +459,7 @@ class Checker:
         if (clause := self._cards_clause(expr.args[0])) is None:
             return replace(expr, type=POISON)
         node, pod = (ast.Ident(name, False, expr.span) for name in ("node", "pod"))
-        in_pick = self._locals.get(cards.CARD) == CARD
+        in_pick = self._locals.get(cards.CARD) == cards.CARD_TYPE
         card = ast.Ident(cards.CARD, False, expr.span) if in_pick else None
         return self._check(cards.fragmentation(clause, node, pod, card, expr.span))
 

@@ -204,7 +204,7 @@ def environment_of(policy: Policy, schema: Schema) -> Environment:
     if not found:
         return Environment(variables=VARIABLES, schema=schema, uniform_literals=True)
     return Environment(
-        variables={**VARIABLES, cards.FACTS: Type("CardFacts")},
+        variables={**VARIABLES, cards.FACTS: cards.FACTS_TYPE},
         schema=schema,
         functions=FUNCTIONS_OF_CARDS,
         uniform_literals=True,
@@ -470,7 +470,7 @@ class _PolicyChecker:
 
     def _pick(self, pick: Pick) -> Pick:
         checker = Checker(self._environment)
-        with checker.scope({cards.CARD: Type("Card")}):
+        with checker.scope({cards.CARD: cards.CARD_TYPE}):
             by = checker.check(pick.by)
         self._found.extend(checker.found)
         self._only(by, _PLACE | {cards.CARD, cards.FACTS}, "`pick`, which reads `pod` and `node`")

@@ -1,10 +1,10 @@
 """Access: what a policy may read of pods, and the diagnostics where it reads more.
 
 Whoever may edit policies in one namespace must not learn what only others may see there: not the
-`env` values of a pod, and not everything of the pods of other namespaces (docs/language.md, What a
-policy may read). Each read is found by the type of what it reads from, so that it does not matter
-through which names a value came. A value keeps its type until it becomes `dyn`, is compared or is
-shown: a whole object may not be used for that.
+`env` values of a pod, and not everything of the pods of other namespaces (docs/language/names.md,
+What a policy may read). Each read is found by the type of what it reads from, so that it does not
+matter through which names a value came. A value keeps its type until it becomes `dyn`, is compared
+or is shown: a whole object may not be used for that.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Catalogue: the diagnostics of the parser and the type checker, one function for each message.
 
 A message is one sentence in lower case without a full stop; the user's text stands in backticks;
-the hint says how to fix it. Codes are stable and documented in docs/diagnostics.md: P00xx syntax,
+the hint says how to fix it. Codes are stable and documented in docs/diagnostics/: P00xx syntax,
 P01xx names and types, P02xx clauses, P03xx conditions, P04xx cost.
 """
 

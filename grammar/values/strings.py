@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import hashlib
 from collections.abc import Sequence, Sized
 from operator import add
 
@@ -256,4 +257,17 @@ _PATTERN_OVERLOADS: tuple[Overload, ...] = (
     member("findAll", (STRING, STRING, INT), list_of(STRING), find_all, _all_searched),
 )
 
-OVERLOADS = (*_TEXT_OVERLOADS, *_PATTERN_OVERLOADS)
+
+def number(value: str, other: str) -> int:
+    """The hash of two texts: the same everywhere and always, from 0 to 2**32 - 1."""
+    digest = hashlib.blake2b(f"{value}\0{other}".encode(), digest_size=4)
+    return int.from_bytes(digest.digest())
+
+
+def _hashed(value: Sized, other: Sized) -> int:
+    return (len(value) + len(other)) // 4
+
+
+_HASH = function("hash", (STRING, STRING), INT, number, _hashed)
+
+OVERLOADS = (*_TEXT_OVERLOADS, *_PATTERN_OVERLOADS, _HASH)

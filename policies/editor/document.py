@@ -6,8 +6,9 @@ need. A part with errors is not in the checked file; what is around it still is.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import takewhile
 
 from grammar.checker.policy_checker import VARIABLES, Checked
@@ -15,14 +16,14 @@ from grammar.meaning.environment import Environment
 from grammar.meaning.schema import Schema
 from grammar.messages.diagnostics import Diagnostic, Fix
 from grammar.syntax.parser import OffsetContext, parse_file, parse_rules, place
-from grammar.tree.clauses import Parameter
+from grammar.tree.clauses import Clause, Def, Item, Let, Parameter, Policy, Use
 from grammar.tree.source import Source, Span
 from policies.editor import completion
 from policies.editor.completion import Candidate, Samples, Surroundings
 from policies.editor.tokens import ColouredToken, significant, tokens
-from policies.editor.usable import Usable, usable
+from policies.loader import library_sources
 from policies.manifest_names import is_manifest
-from policies.validation import CheckedFile, Validation
+from policies.validation import LIBRARY, CheckedFile, Validation
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,3 +135,75 @@ def complete(document: EditedDocument, offset: int, samples: Samples) -> list[Ca
 def _without_end(text: str, next_: str) -> str:
     """A candidate without the quote or bracket that the editor wrote already."""
     return text[:-1] if next_ and next_ in "\"'([]" and text.endswith(next_) else text
+
+
+# ---- the outline
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A named part of a text. `kind` is policy, test, let, def, use, or the word of a clause."""
+
+    kind: str
+    name: str
+    span: Span
+    name_span: Span
+    parts: Sequence[Entry] = ()
+
+
+def outline(document: EditedDocument) -> Sequence[Entry]:
+    """The entries in the order of the text; parts with errors are left out."""
+    blocks = [
+        *(
+            Entry(
+                "policy", c.policy.name, c.policy.span, c.policy.name_span, _parts(c.policy.items)
+            )
+            for c in document.file.policies
+        ),
+        *(Entry("test", t.name, t.span, t.name_span) for t in document.file.tests),
+    ]
+    return sorted(blocks, key=lambda entry: entry.span.start)
+
+
+def _parts(items: Sequence[Item]) -> Sequence[Entry]:
+    found: list[Entry] = []
+    for item in items:
+        if isinstance(item, Clause):
+            found.append(Entry(item.keyword, item.name, item.span, item.name_span))
+        elif isinstance(item, Let | Def):
+            kind = type(item).__name__.lower()
+            found.append(Entry(kind, item.name, item.span, item.name_span))
+        elif isinstance(item, Use):
+            found.append(Entry("use", item.name, item.span, item.span))
+    return found
+
+
+# ---- the policies that a use can name
+
+
+@dataclass(frozen=True, slots=True)
+class Usable:
+    """A policy as it is written, and its text."""
+
+    policy: Policy
+    source: Source
+
+
+def usable(files: Iterable[CheckedFile]) -> Mapping[str, Usable]:
+    """The policies of some files by address, and those of the library with its prefix."""
+    found = dict(_library())
+    for file in files:
+        for checked in () if file.private else file.policies:
+            policy = checked.template or checked.policy
+            found.setdefault(policy.address, Usable(policy, file.source))
+    return found
+
+
+@cache
+def _library() -> Mapping[str, Usable]:
+    """The policies that come with Placet; these files do not change."""
+    return {
+        LIBRARY + policy.name: Usable(policy, source)
+        for source in library_sources()
+        for policy in parse_file(source)[0].policies
+    }

@@ -1,13 +1,19 @@
-"""Answers of the view: the status of one replica as JSON, which `placet status` decodes."""
+"""Answers of the view: the status of a replica, its policies, and drafts, as JSON."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated
+from typing import Literal as OneOf
 
 import msgspec
+from msgspec import Meta
 
 from engine.decision.registry import Registry
 from engine.program.program import Program
+from grammar.messages.diagnostics import Diagnostic
+from grammar.tree.source import Source
+from policies.editor.completion import Candidate
 
 
 class Latency(msgspec.Struct, frozen=True):
@@ -124,3 +130,198 @@ def _within(buckets: Sequence[tuple[float, float]], rank: float) -> float | None
             return round(low + (bound - low) * (rank - below) / (count - below), 6)
         low, below = bound, count
     return None
+
+
+# ---- policies
+
+
+State = OneOf["in force", "last valid version in force", "not in force"]
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """A diagnostic of a text; lines and columns count from 1, and the end is exclusive.
+
+    `hint` is null if there is no remedy to name.
+    """
+
+    code: str
+    severity: str
+    message: str
+    hint: str | None
+    notes: Sequence[str]
+    line: int
+    column: int
+    endLine: int
+    endColumn: int
+
+
+class PodNumbers(msgspec.Struct, frozen=True):
+    """The pods that the object of a policy selects.
+
+    `placed` are on the nodes of its share, `target` are wanted there, `violations` are beyond the
+    bounds; the leader writes these into the status of the object. `inFlight` may be on their way to
+    a node, as this replica knows. Null where there is no such number.
+    """
+
+    matched: int | None
+    placed: int | None
+    target: int | None
+    violations: int | None
+    inFlight: int | None
+
+
+class Sample(msgspec.Struct, frozen=True):
+    """The numbers of a policy at a time."""
+
+    at: str
+    pods: PodNumbers
+
+
+class PolicySummary(msgspec.Struct, frozen=True, kw_only=True):
+    """A policy in short. `namespace` is null for a cluster policy.
+
+    Of a file that cannot be read as policies, `address` is its name. `origin` is the file, or the
+    object as `placementpolicies/NAMESPACE/NAME`. Mode, weight and digest are null for a policy that
+    is not in force. `overruledBy` are policies that governed pods which this one selects too, in
+    decisions that are kept.
+    """
+
+    address: str
+    namespace: str | None
+    origin: str
+    state: State
+    mode: str | None
+    weight: int | None
+    digest: str | None
+    expensive: bool
+    errors: int
+    warnings: int
+    overruledBy: Sequence[str]
+    pods: PodNumbers
+
+
+class PolicyList(msgspec.Struct, frozen=True):
+    """The policies that a replica knows, in the order of their addresses."""
+
+    replica: str
+    at: str
+    policies: Sequence[PolicySummary]
+
+
+class PolicyDetail(PolicySummary, frozen=True, kw_only=True):
+    """A policy in full. `text` is its file, or the page of its object, in which the lines count.
+
+    `history` has the numbers of pods over time, the oldest first.
+    """
+
+    replica: str
+    text: str
+    diagnostics: Sequence[Problem]
+    history: Sequence[Sample]
+
+
+def problems(found: Iterable[Diagnostic], source: Source) -> Sequence[Problem]:
+    return [_problem(each, source) for each in found]
+
+
+def _problem(found: Diagnostic, source: Source) -> Problem:
+    line, column = source.position(found.span.start)
+    end_line, end_column = source.position(found.span.end)
+    return Problem(
+        found.code,
+        found.severity,
+        found.message,
+        found.hint,
+        found.notes,
+        line,
+        column,
+        end_line,
+        end_column,
+    )
+
+
+# ---- drafts
+
+
+MOST_TEXT = 256 * 1024
+MOST_CLUSTER = 4 * 1024 * 1024
+
+
+class DraftSession(msgspec.Struct, frozen=True):
+    """The replica, and the token that requests with a draft need; each start makes another one."""
+
+    replica: str
+    token: str
+
+
+class DraftText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A text of policies, as in a file; the `name` of a manifest ends in `.yaml`."""
+
+    text: Annotated[str, Meta(max_length=MOST_TEXT)]
+    name: Annotated[str, Meta(max_length=253)] = "draft.policy"
+
+
+class CheckedDraft(msgspec.Struct, frozen=True):
+    """What `placet check` says of a draft."""
+
+    diagnostics: Sequence[Problem]
+
+
+class Point(DraftText, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A draft, and a place in it: `offset` counts the characters before it."""
+
+    offset: Annotated[int, Meta(ge=0, le=MOST_TEXT)]
+
+
+class CompletedDraft(msgspec.Struct, frozen=True):
+    """What can stand at a place: each takes the place of the text from its `start` on."""
+
+    candidates: Sequence[Candidate]
+
+
+class DescribedName(msgspec.Struct, frozen=True):
+    """What the name at a place stands for; null and nothing where there is none."""
+
+    heading: str | None
+    about: Sequence[str]
+
+
+class Trial(DraftText, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A draft, and the cluster to try it on: the content of a cluster file, in YAML or JSON.
+
+    Without one it is tried on the cluster of the server, as it is now.
+    """
+
+    cluster: Annotated[str, Meta(max_length=MOST_CLUSTER)] | None = None
+
+
+class ChangedPod(msgspec.Struct, frozen=True):
+    """A pod whose answer changes. `before` and `after` are the numbers of nodes that pass.
+
+    `admits` and `rejects` are the nodes whose verdict changes, at most 20 of each. The best node is
+    that with most points, the first by name of several; none if all have the same. An `error`
+    says why there is no decision with the draft.
+    """
+
+    pod: str
+    before: int
+    after: int
+    admits: Sequence[str]
+    rejects: Sequence[str]
+    bestBefore: str | None
+    bestAfter: str | None
+    error: str | None
+
+
+class TriedDraft(msgspec.Struct, frozen=True):
+    """What changes if the policies of a draft replace those of the same address, or join them.
+
+    Nothing is tried if there are errors. The cluster has so many `nodes` and `pods`; so many pods
+    were `asked` about, those without a node first.
+    """
+
+    diagnostics: Sequence[Problem]
+    nodes: int
+    pods: int
+    asked: int
+    changed: Sequence[ChangedPod]

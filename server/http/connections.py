@@ -2,22 +2,29 @@
 
 `Connections` belongs to one server and lives as long as it does; a `Connection` is one of them.
 
-Most calls arrive as a whole, and need not wait for anything. A connection answers these as soon as
-aiohttp has parsed them. aiohttp itself makes a task, a request and a response of each call, and
-comes back to the event loop three times, which takes as long as the decision about 500 nodes.
+A connection owns its socket. It answers most calls itself: those that arrive as a whole, and need
+not wait for anything. All other bytes go to aiohttp as they came, and a connection only follows
+where requests and answers begin and end. aiohttp makes a task, a request and a response of each
+call, and comes back to the event loop three times, which takes as long as the decision about 500
+nodes. Nothing here depends on how aiohttp does that: it is used as any asyncio protocol.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
-from collections.abc import Callable, Mapping
+import sys
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping
+from email.utils import formatdate
 from typing import Any
+from urllib.parse import urlsplit
 
-from aiohttp import HttpVersion11, StreamReader, web
-from aiohttp.helpers import rfc822_formatted_time
-from aiohttp.http import SERVER_SOFTWARE, HttpProcessingError, RawRequestMessage
+import aiohttp
+from aiohttp import web
+from aiohttp.typedefs import Handler
+from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser, HttpResponseParser
 
 from server.call import LogEntry
 from server.http.bodies import ByteBudget
@@ -29,13 +36,23 @@ from server.settings import KEEP_ALIVE_SECONDS, MEBIBYTE, Settings
 # which asyncio limits to 256 KiB. With less than that, reading would stop and begin at each read.
 # Bodies are read as they come; this is not in the byte budget.
 _READ_AHEAD = 128 * 1024
-# Lines of headers, of up to 8190 bytes each. kube-scheduler sends six.
+# Lines of headers, and the bytes of each and of the request line. kube-scheduler sends six lines.
 _MOST_HEADERS = 64
+_MOST_OF_LINE = 8190
+_LONG_LINE = f"a line has more than {_MOST_OF_LINE} bytes"
+_END_OF_HEAD = b"\r\n\r\n"
+# With one of these, two parsers can disagree about where a request ends, or about what follows it.
+_UNCERTAIN = frozenset({b"transfer-encoding", b"upgrade", b"expect"})
 # Requests that arrive before the answer to the one before.
 _MOST_WAITING = 2
-_HEAD = (
-    "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\n"
-    f"Date: {{}}\r\nServer: {SERVER_SOFTWARE}\r\n\r\n"
+# For aiohttp: connections have limits of their own, because it does not see all calls.
+_A_YEAR = 365 * 24 * 3600.0
+# As aiohttp calls itself.
+_SERVER = f"Python/{sys.version_info[0]}.{sys.version_info[1]} aiohttp/{aiohttp.__version__}"
+
+_OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: "
+_BAD_REQUEST = (
+    b"HTTP/1.0 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: "
 )
 
 # Answers a whole request, from its body and its User-Agent, with the body of a 200 in JSON; None
@@ -43,16 +60,19 @@ _HEAD = (
 AnswerAtOnce = Callable[[bytes, str], bytes | None]
 
 
-def connection_options(settings: Settings) -> dict[str, Any]:
+def connection_options() -> dict[str, Any]:
     """The options of aiohttp for connections; its own defaults are meant for browsers."""
     return {
         "access_log": None,
         # Compressed bodies are refused, so there is nothing to unpack.
         "auto_decompress": False,
-        "keepalive_timeout": KEEP_ALIVE_SECONDS,
-        # Seconds in which the rest of a refused body is read, so that the client reads the answer.
-        "lingering_time": settings.http_timeout,
+        "keepalive_timeout": _A_YEAR,
+        # The rest of a refused body is read, so that the client reads the answer. Connections bound
+        # the time of that themselves.
+        "lingering_time": _A_YEAR,
         "max_headers": _MOST_HEADERS,
+        "max_line_size": _MOST_OF_LINE,
+        "max_field_size": _MOST_OF_LINE,
         "read_bufsize": _READ_AHEAD,
     }
 
@@ -73,32 +93,36 @@ class Connections:
         log: LimitedLog,
         at_once: Mapping[str, AnswerAtOnce] | None = None,
     ) -> None:
-        self.at_once = at_once or {}
-        self._settings = settings
+        self.at_once = {path.encode(): answer for path, answer in (at_once or {}).items()}
         self._most = settings.connections
         self._metrics = metrics
         self._log = log
         self._hosts: dict[Connection, str] = {}
         self._by_host: Counter[str] = Counter()
+        self._stamp = b""
+        self._stamped = 0
         self.budget = budget
-        # Seconds for the headers of a request, and for a client to read its answer.
+        # Seconds for the headers of a request, for the rest of a refused body, and for a client to
+        # read its answer.
         self.seconds = settings.http_timeout
 
     def adopt(self, settings: Settings) -> None:
         """Takes other settings; connections that are open already stay."""
-        self._settings = settings
         self._most = settings.connections
         self.seconds = settings.http_timeout
 
-    def admit(self, server: web.Server, host: str) -> Connection | None:
-        """The protocol of an accepted connection, None if there are too many; see `leave`."""
+    def admit(self, server: Callable[[], asyncio.Protocol], host: str) -> Connection | None:
+        """The protocol of an accepted connection, None if there are too many; see `leave`.
+
+        `server` makes the protocol that gets what the connection does not answer itself.
+        """
         if len(self._hosts) >= self._most:
             self.refused("too_many", host)
             return None
         if self._by_host[host] >= max(self._most // 2, 1):
             self.refused("too_many_of_address", host)
             return None
-        connection = Connection(server, self, host, connection_options(self._settings))
+        connection = Connection(server(), self, host)
         self._hosts[connection] = host
         self._by_host[host] += 1
         return connection
@@ -128,201 +152,510 @@ class Connections:
         entry = LogEntry("unexpected error in an answer", {})
         self._log.write(logging.ERROR, "fault", entry, error)
 
+    @web.middleware
+    async def answer_faults(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """A middleware that answers a request whose handler failed."""
+        try:
+            return await handler(request)
+        except web.HTTPException:
+            raise
+        except Exception as error:
+            if request.writer.output_size > 0:
+                # A part of another answer is sent. aiohttp logs the fault, and closes.
+                raise
+            self.failed(error)
+            response = web.Response(status=500, text="internal error: see the log of Placet\n")
+            response.force_close()
+            return response
 
-class Connection(web.RequestHandler):
-    """One HTTP connection: aiohttp's, with limits of time and of unsent bytes.
+    def stamp(self) -> bytes:
+        """The last lines of a head, as aiohttp writes them."""
+        now = int(time.time())
+        if now != self._stamped:
+            self._stamped = now
+            date = formatdate(now, usegmt=True)
+            self._stamp = f"Date: {date}\r\nServer: {_SERVER}\r\n\r\n".encode()
+        return self._stamp
 
-    aiohttp itself gives headers as long as an idle connection has, and an answer as long as the
-    client likes to read it.
+    def server_log(self) -> logging.Logger:
+        """The log of aiohttp's server, which this class writes in its own words."""
+        # Nobody else writes to it or sets its level, so it has no place in the tree of logs.
+        log = logging.Logger("placet.aiohttp")  # noqa: LOG001
+        log.addHandler(_ServerLog(self))
+        return log
+
+
+class _ServerLog(logging.Handler):
+    """What aiohttp logs: faults outside of any handler, and bad HTTP that it alone has found."""
+
+    def __init__(self, connections: Connections) -> None:
+        super().__init__()
+        self._connections = connections
+
+    def emit(self, record: logging.LogRecord) -> None:
+        error = record.exc_info[1] if record.exc_info else None
+        if 400 <= getattr(error, "code", 0) < 500:
+            # Its other lines show the place in the bytes of the client.
+            why = str(getattr(error, "message", "")).strip().partition("\n")[0].rstrip(":")
+            client = record.args[0] if isinstance(record.args, tuple) and record.args else ""
+            self._connections.refused("malformed", str(client), why)
+        elif record.levelno >= logging.ERROR:
+            self._connections.failed(error)
+
+
+class Connection(asyncio.Protocol):
+    """One HTTP connection, with limits of time and of unsent bytes.
+
+    `server` is the protocol of aiohttp. INVARIANT: it gets every byte of a request or none of them,
+    and the next request is answered here only if everything that it got was certainly whole, and
+    was answered.
     """
 
-    __slots__ = ("_connections", "_header_timer", "_host", "_send_timer", "_socket", "_unsent")
-
-    def __init__(
-        self,
-        server: web.Server,
-        connections: Connections,
-        host: str,
-        options: Mapping[str, Any],
-    ) -> None:
-        super().__init__(server, loop=asyncio.get_running_loop(), **options)
+    def __init__(self, server: asyncio.Protocol, connections: Connections, host: str) -> None:
+        self._server = server
         self._connections = connections
         self._host = host
-        # aiohttp forgets its transport when it closes, although that still sends what it has.
-        self._socket: asyncio.Transport | None = None
-        self._header_timer: asyncio.TimerHandle | None = None
-        self._send_timer: asyncio.TimerHandle | None = None
-        # Bytes of the budget for an answer that was made at once and that nobody reads.
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        # The methods of the requests that the server has, and has not answered.
+        self._unanswered: deque[bytes] = deque()
+        self._requests = RequestReader(self._unanswered)
+        self._answers = AnswerReader(self._unanswered)
+        # Nothing is read any more.
+        self._is_over = False
+        # The server gets the rest of the connection.
+        self._is_passed_on = False
+        # The rest is not HTTP; the server says so after the answers that it owes.
+        self._is_broken = False
+        self._is_writing_paused = False
+        # Bytes of the budget for answers that are not sent yet.
         self._unsent = 0
+        self._used = self._loop.time()
+        self._idle_timer: asyncio.TimerHandle | None = None
+        self._late_timer: asyncio.TimerHandle | None = None
+        self._send_timer: asyncio.TimerHandle | None = None
+
+    # ---- called by the event loop
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        super().connection_made(transport)
         assert isinstance(transport, asyncio.Transport)
-        self._socket = transport
+        self._transport = transport
+        self._close_when_idle()
+        self._server.connection_made(_ServerTransport(transport, self))
 
     def connection_lost(self, exc: BaseException | None) -> None:  # noqa: ARG002 - see below
-        self._stop_header_timer()
+        self._is_over = True
+        for timer in (self._idle_timer, self._late_timer):
+            if timer is not None:
+                timer.cancel()
         self._all_is_sent()
-        self._socket = None
+        self._transport = None
         self._connections.leave(self)
         # An error here would be raised where an answer waits to be sent, and would keep it until
         # the next garbage collection. There is nothing to do about any.
-        super().connection_lost(None)
+        self._server.connection_lost(None)
 
     def data_received(self, data: bytes) -> None:
-        before = self._request_count
-        # Nobody is woken before it is known whether there is anything left to do.
-        waiter, self._waiter = self._waiter, None
-        try:
-            super().data_received(data)
-        finally:
-            self._waiter = waiter
-        if self._messages and waiter is not None and not waiter.done() and not self._answers():
-            waiter.set_result(None)
-        if self._request_count != before:
-            self._stop_header_timer()
-            # Each request that waits here has a part of its body. Go lets none wait.
-            if len(self._messages) > _MOST_WAITING:
-                self._refuse("pipelined")
-        elif self._header_timer is None and (self._is_between_requests() or not before):
-            # The time begins with the first byte: Go opens connections that it uses much later.
-            self._header_timer = self._loop.call_later(
-                self._connections.seconds, self._headers_are_late
-            )
+        requests = self._requests
+        is_idle = not (self._unanswered or requests.is_in_head or requests.is_in_body)
+        if self._is_over:
+            return
+        if not self._is_broken:
+            try:
+                requests.read(data)
+            except MalformedError as error:
+                if not (self._unanswered or requests.is_in_body):
+                    self._answer_malformed(str(error))
+                    return
+                self._is_broken = True
+            else:
+                if is_idle and self._answers_at_once(data):
+                    return
+        self._pass_on(data)
 
-    def _answers(self) -> bool:
-        """Answers the only request that waits, if it is whole and need not wait."""
-        message, payload = self._messages[0]
-        if not isinstance(message, RawRequestMessage):
-            return False
-        answer_at_once = self._connections.at_once.get(message.path)
-        if (
-            answer_at_once is None
-            or len(self._messages) > 1
-            or not payload.is_eof()
-            or payload.exception() is not None
-            or message.method != "POST"
-            or message.version != HttpVersion11
-            or message.should_close
-            or message.upgrade
-            or "Content-Encoding" in message.headers
-            or self.writing_paused
-        ):
-            return False
-        body = payload.read_nowait()
-        answer = answer_at_once(body, message.headers.get("User-Agent", ""))
-        if answer is None:
-            # aiohttp gives the request to its handler, as if it had just come.
-            again = StreamReader(self, _READ_AHEAD, loop=self._loop)
-            again.feed_data(body)
-            again.feed_eof()
-            self._messages[0] = (message, again)
-            return False
-        self._messages.clear()
-        if self._parser is not None:
-            self._parser.message_consumed()
-        self._next_keepalive_close_time = self._loop.time() + self._keepalive_timeout
-        self._send(answer)
-        return True
-
-    def _send(self, answer: bytes) -> None:
-        if self.transport is not None:
-            head = _HEAD.format(len(answer), rfc822_formatted_time()).encode()
-            self.transport.writelines((head, answer))
-        if self.writing_paused:
-            self._unsent = len(answer)
-            self._connections.budget.take(self._unsent)
-
-    def resume_writing(self) -> None:
-        super().resume_writing()
-        # Of an answer of aiohttp's, the time goes on until all of it is sent.
-        if self._current_request is None:
-            self._all_is_sent()
-
-    def resume_reading(self, resume_parser: bool = True) -> None:  # noqa: FBT001, FBT002 - aiohttp's
-        """Reads on after a pause. aiohttp asks for it after each body, mostly without any pause."""
-        if self._reading_paused:
-            super().resume_reading(resume_parser)
+    def eof_received(self) -> bool | None:
+        return self._server.eof_received()
 
     def pause_writing(self) -> None:
-        """The client reads more slowly than the answer is written."""
-        super().pause_writing()
+        """The client reads more slowly than answers are written."""
+        self._is_writing_paused = True
+        self._server.pause_writing()
         if self._send_timer is None:
             self._send_timer = self._loop.call_later(
-                self._connections.seconds, self._refuse, "slow_reader"
+                self._connections.seconds, self.refuse, "slow_reader"
             )
 
-    async def finish_response(
-        self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
-    ) -> tuple[web.StreamResponse, bool]:
-        """Sends an answer; the bytes of a large one are held as long."""
-        size = resp.content_length or 0
-        budget = self._connections.budget if size > MEBIBYTE else None
-        if budget is not None:
-            budget.take(size)
-        try:
-            return await super().finish_response(request, resp, start_time)
-        finally:
-            if budget is not None:
-                budget.give(size)
-            if self._send_timer is not None:
-                self._stop_send_timer()
+    def resume_writing(self) -> None:
+        self._is_writing_paused = False
+        self._server.resume_writing()
+        # For an answer of the server, the time goes on until all of it is sent.
+        if not self._unanswered:
+            self._all_is_sent()
 
-    def handle_error(
-        self,
-        request: web.BaseRequest,
-        status: int = 500,
-        exc: BaseException | None = None,
-        message: str | None = None,
-    ) -> web.StreamResponse:
-        """The answer to what is not HTTP, and to a request whose handler failed."""
-        if isinstance(exc, HttpProcessingError):
-            # Its other lines show the place in the bytes of the client.
-            why = (message or "").strip().partition("\n")[0].rstrip(":")
-            self._connections.refused("malformed", self._host, why)
-            text = f"the request is not valid HTTP: {why}"
+    # ---- requests
+
+    def _answers_at_once(self, data: bytes) -> bool:
+        """Answers a request that has just been read, if it is whole and need not wait."""
+        requests = self._requests
+        answer_at_once = self._connections.at_once.get(requests.target)
+        if (
+            answer_at_once is None
+            or self._is_passed_on
+            or self._is_writing_paused
+            or len(self._unanswered) != 1
+            or not requests.is_certain
+            or requests.method != b"POST"
+            or b"content-encoding" in requests.headers
+            or (body := requests.body(data)) is None
+        ):
+            return False
+        agent = requests.headers.get(b"user-agent", b"").decode("utf-8", "surrogateescape")
+        answer = answer_at_once(body, agent)
+        if answer is None:
+            return False
+        self._unanswered.clear()
+        self._used = self._loop.time()
+        assert self._transport is not None, "nothing is received without a connection"
+        # Not `writelines`: in Python 3.12 and 3.13 it does not pause writing (cpython#127655).
+        stamp = self._connections.stamp()
+        self._transport.write(b"".join((b"%b%d\r\n%b" % (_OK, len(answer), stamp), answer)))
+        if self._send_timer is not None:
+            self._hold(len(answer))
+        return True
+
+    def _pass_on(self, data: bytes) -> None:
+        if self._answers.is_lost:
+            self._unanswered.clear()
+        if len(self._unanswered) > 1 + _MOST_WAITING:
+            # Each request that waits here has a part of its body. Go lets none wait.
+            self.refuse("pipelined")
+            return
+        self._is_passed_on = self._is_passed_on or not self._requests.is_certain
+        self._watch()
+        self._server.data_received(data)
+
+    def _answer_malformed(self, why: str) -> None:
+        self._connections.refused("malformed", self._host, why)
+        text = f"the request is not valid HTTP: {why}\n".encode()
+        if self._transport is not None:
+            stamp = self._connections.stamp()
+            self._transport.write(b"%b%d\r\n%b%b" % (_BAD_REQUEST, len(text), stamp, text))
+        self.close()
+
+    # ---- what the server does
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Writes a part of an answer of the server."""
+        assert self._transport is not None, "the server knows when the connection is lost"
+        answers, requests = self._answers, self._requests
+        has_ended = answers.read(data)
+        if answers.is_unasked and not (requests.is_in_head or self._is_broken):
+            # The two parsers do not agree. Nobody gets an answer to what another one has asked.
+            self._connections.failed(RuntimeError("aiohttp answers more requests than there are"))
+            self._is_over = True
+            self._transport.abort()
+            return
+        self._transport.write(data)
+        self._used = self._loop.time()
+        if answers.announced > MEBIBYTE:
+            self._hold(answers.announced)
+        answers.announced = 0
+        if answers.is_lost:
+            self._is_passed_on = True
+        if has_ended:
+            # After an answer that came early, or was the last one, the server alone goes on.
+            if requests.is_in_body or not answers.keeps_alive:
+                self._is_passed_on = True
+            self._watch()
+            if not self._is_writing_paused:
+                self._all_is_sent()
+
+    def close(self) -> None:
+        """Ends the connection as soon as everything is sent."""
+        self._is_over = True
+        if self._transport is not None:
+            self._transport.close()
+
+    def refuse(self, reason: str) -> None:
+        """Ends the connection at once."""
+        self._is_over = True
+        self._connections.refused(reason, self._host)
+        if self._transport is not None:
+            self._transport.abort()
+
+    # ---- time and bytes
+
+    def _watch(self) -> None:
+        """Gives a head its time, and the rest of a body that is answered already.
+
+        That of a head begins with its first byte: Go uses connections much later.
+        """
+        requests = self._requests
+        is_owed = requests.is_in_head or requests.is_in_body or self._is_broken
+        if self._unanswered or not is_owed:
+            if self._late_timer is not None:
+                self._late_timer.cancel()
+                self._late_timer = None
+        elif self._late_timer is None:
+            self._late_timer = self._loop.call_later(self._connections.seconds, self._is_late)
+
+    def _is_late(self) -> None:
+        if self._requests.is_in_body and not self._is_broken:
+            self.close()
         else:
-            self._connections.failed(exc)
-            text = "internal error: see the log of Placet"
-        if request.writer.output_size > 0:
-            raise ConnectionError("a part of another answer is sent")
-        response = web.Response(status=status, text=f"{text}\n")
-        response.force_close()
-        return response
+            self.refuse("slow_headers")
 
-    def log_exception(self, *args: Any, **kw: Any) -> None:  # noqa: ARG002
-        """A fault outside of any handler."""
-        error = kw.get("exc_info")
-        self._connections.failed(error if isinstance(error, BaseException) else None)
+    def _close_when_idle(self) -> None:
+        now, end = self._loop.time(), self._used + KEEP_ALIVE_SECONDS
+        if now < end:
+            self._idle_timer = self._loop.call_at(end, self._close_when_idle)
+        elif self._unanswered:
+            self._idle_timer = self._loop.call_later(KEEP_ALIVE_SECONDS, self._close_when_idle)
+        else:
+            self.close()
 
-    def _headers_are_late(self) -> None:
-        self._header_timer = None
-        if self._is_between_requests():
-            self._refuse("slow_headers")
-
-    def _is_between_requests(self) -> bool:
-        """Whether the next bytes are headers: no request is waited with, answered or drained."""
-        return self._waiter is not None and not self._waiter.done()
-
-    def _stop_header_timer(self) -> None:
-        if self._header_timer is not None:
-            self._header_timer.cancel()
-            self._header_timer = None
+    def _hold(self, size: int) -> None:
+        self._unsent += size
+        self._connections.budget.take(size)
 
     def _all_is_sent(self) -> None:
-        self._stop_send_timer()
+        if self._send_timer is not None:
+            self._send_timer.cancel()
+            self._send_timer = None
         if self._unsent:
             self._connections.budget.give(self._unsent)
             self._unsent = 0
 
-    def _stop_send_timer(self) -> None:
-        if self._send_timer is not None:
-            self._send_timer.cancel()
-            self._send_timer = None
 
-    def _refuse(self, reason: str) -> None:
-        """Ends the connection at once."""
-        self._connections.refused(reason, self._host)
-        self.force_close()
-        if self._socket is not None:
-            self._socket.abort()
+class _ServerTransport(asyncio.Transport):
+    """The transport of the server's protocol: its connection sees what is written."""
+
+    def __init__(self, transport: asyncio.Transport, connection: Connection) -> None:
+        super().__init__()
+        self._transport = transport
+        self._connection = connection
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        return self._transport.get_extra_info(name, default)
+
+    def is_closing(self) -> bool:
+        return self._transport.is_closing()
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def abort(self) -> None:
+        self._transport.abort()
+
+    def is_reading(self) -> bool:
+        return self._transport.is_reading()
+
+    def pause_reading(self) -> None:
+        self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        self._transport.resume_reading()
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        self._transport.set_write_buffer_limits(high, low)
+
+    def get_write_buffer_size(self) -> int:
+        return self._transport.get_write_buffer_size()
+
+    def get_write_buffer_limits(self) -> tuple[int, int]:
+        return self._transport.get_write_buffer_limits()
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self._connection.write(data)
+
+    def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview]) -> None:
+        # As one: see where a connection writes for itself.
+        self.write(b"".join(list_of_data))
+
+    def can_write_eof(self) -> bool:
+        return self._transport.can_write_eof()
+
+    def write_eof(self) -> None:
+        self._transport.write_eof()
+
+
+# ---- where requests and answers begin and end
+#
+# llhttp parses, without any of its leniencies. A reader keeps next to none of the bytes.
+
+
+class MalformedError(Exception):
+    """The bytes are not HTTP; the text is short, and has nothing of them."""
+
+
+class RequestReader:
+    """The requests of a connection: each whole head adds its method to `unanswered`.
+
+    `method`, `target` and `headers` (with names in small letters) are those of the last request.
+    """
+
+    def __init__(self, unanswered: deque[bytes]) -> None:
+        self._parser = HttpRequestParser(self)
+        self._unanswered = unanswered
+        self._lines = 0
+        # Bytes of a line that has not ended: the parser keeps them.
+        self._pending = 0
+        self._fault = ""
+        self.method = self.target = b""
+        self.headers: dict[bytes, bytes] = {}
+        # Where the next byte belongs; if neither holds, it begins a request.
+        self.is_in_head = self.is_in_body = False
+        # Whether any parser finds the same requests in all bytes so far.
+        self.is_certain = True
+
+    def read(self, data: bytes) -> None:
+        """Follows the next bytes. After a MalformedError it cannot follow any."""
+        try:
+            self._parser.feed_data(data)
+        except HttpParserUpgrade as upgrade:
+            # Placet speaks nothing else: the next request follows.
+            self.is_certain = False
+            self.read(data[upgrade.args[0] :])
+        except HttpParserError as error:
+            raise MalformedError(str(error)) from None
+        if self.is_in_head:
+            at = data.rfind(b"\n")
+            self._pending = self._pending + len(data) if at < 0 else len(data) - at - 1
+            if self._pending > _MOST_OF_LINE:
+                self._fault = _LONG_LINE
+        if self._fault:
+            raise MalformedError(self._fault)
+
+    def body(self, data: bytes) -> bytes | None:
+        """The body, if these bytes are all of the last request, which announces its size."""
+        size = self.headers.get(b"content-length", b"")
+        start = data.find(_END_OF_HEAD) + len(_END_OF_HEAD)
+        is_whole = (
+            not (self.is_in_head or self.is_in_body)
+            and size.isdigit()
+            and start + int(size) == len(data)
+        )
+        return data[start:] if is_whole else None
+
+    # ---- called by the parser, which accepts exceptions of its own only
+
+    def on_message_begin(self) -> None:
+        self.is_in_head = True
+        self._lines = 0
+        self.target = b""
+        self.headers = {}
+
+    def on_url(self, part: bytes) -> None:
+        self.target += part
+        if len(self.target) > _MOST_OF_LINE:
+            self._fault = _LONG_LINE
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self.headers[name.lower()] = value
+        self._lines += 1
+        if len(name) + len(value) > _MOST_OF_LINE:
+            self._fault = _LONG_LINE
+        elif self._lines > _MOST_HEADERS:
+            self._fault = f"more than {_MOST_HEADERS} headers"
+
+    def on_headers_complete(self) -> None:
+        self.is_in_head = False
+        self._pending = 0
+        headers = self.headers
+        version = self._parser.get_http_version()
+        if version == "1.1" and b"host" not in headers:
+            self._fault = self._fault or "Missing 'Host' header in request."
+        if not self.target.startswith(b"/") and not _is_url(self.target):
+            self._fault = self._fault or "the URL cannot be read"
+        if self._fault:
+            return
+        self.is_in_body = True
+        self.method = self._parser.get_method()
+        self._unanswered.append(self.method)
+        if (
+            version != "1.1"
+            or len(headers) != self._lines
+            or not _UNCERTAIN.isdisjoint(headers)
+            or headers.get(b"connection", b"keep-alive").lower() != b"keep-alive"
+        ):
+            self.is_certain = False
+
+    def on_message_complete(self) -> None:
+        self.is_in_body = False
+
+
+def _is_url(target: bytes) -> bool:
+    """Whether `http://host:port/path`, `host:port` or `*` can be read.
+
+    In aiohttp 3.13.0, others end the task of the connection.
+    """
+    text = target.decode("latin-1")
+    try:
+        # Reading the port raises too.
+        return urlsplit(text if "//" in text else f"//{text}").port != 0
+    except ValueError:
+        return False
+
+
+class AnswerReader:
+    """The answers on a connection: each takes the first method from `unanswered`."""
+
+    def __init__(self, unanswered: deque[bytes]) -> None:
+        self._parser = HttpResponseParser(self)
+        self._unanswered = unanswered
+        self._has_ended = False
+        self._has_no_body = False
+        self._size = 0
+        # The bytes of a body that an answer has just announced; whoever counts them sets it to 0.
+        self.announced = 0
+        # Whether the client may send another request after this answer.
+        self.keeps_alive = True
+        # An answer has begun that no request waits for.
+        self.is_unasked = False
+        # An answer that cannot be parsed was written: what follows is not known.
+        self.is_lost = False
+
+    def read(self, data: bytes | bytearray | memoryview) -> bool:
+        """Follows the next bytes; whether an answer ends with them."""
+        if self.is_lost:
+            return False
+        self._has_ended = False
+        try:
+            self._parser.feed_data(data)
+        except (HttpParserError, HttpParserUpgrade):
+            self.is_lost = True
+            self._unanswered.clear()
+            return False
+        if self._has_no_body:
+            # The parser waits for the body that a HEAD request does not get.
+            self._has_no_body = False
+            self._parser = HttpResponseParser(self)
+            self._end()
+        return self._has_ended
+
+    def _end(self) -> None:
+        self._has_ended = True
+        if self._unanswered:
+            self._unanswered.popleft()
+
+    # ---- called by the parser
+
+    def on_message_begin(self) -> None:
+        self.is_unasked = not self._unanswered
+        self._size = 0
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if name.lower() == b"content-length":
+            self._size = int(value)
+
+    def on_headers_complete(self) -> None:
+        self.keeps_alive = self._parser.should_keep_alive()
+        if self._unanswered and self._unanswered[0] == b"HEAD":
+            self._has_no_body = True
+        else:
+            self.announced = self._size
+
+    def on_message_complete(self) -> None:
+        # One below 200, as "100 Continue", comes before the answer.
+        if self._parser.get_status_code() >= 200:
+            self._end()

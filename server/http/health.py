@@ -100,17 +100,11 @@ class Heartbeat:
     """The latest checks of one event loop, which other threads can read.
 
     INVARIANT: the event loop replaces the checks as a whole, so that readers need no lock. The loop
-    counts as stuck after `seconds` without a beat.
+    counts as stuck after STUCK_SECONDS without a beat.
     """
 
-    def __init__(
-        self,
-        readiness: Readiness,
-        seconds: float = STUCK_SECONDS,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, readiness: Readiness, clock: Callable[[], float] = time.monotonic) -> None:
         self._readiness = readiness
-        self._seconds = seconds
         self._clock = clock
         starting = [Check("start", "the server is starting")]
         self._last: tuple[float, Sequence[Check]] = (clock(), starting)
@@ -126,7 +120,7 @@ class Heartbeat:
 
     def liveness(self) -> Sequence[Check]:
         silent = self._clock() - self._last[0]
-        if silent <= self._seconds:
+        if silent <= STUCK_SECONDS:
             return (Check("loop"),)
         return (Check("loop", f"the event loop has not run for {silent:.0f} seconds"),)
 

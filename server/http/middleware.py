@@ -15,7 +15,6 @@ from aiohttp.typedefs import Handler, Middleware
 from server.call import CallRecord, LogEntry, log_entry
 from server.errors import Outcome
 from server.http.bodies import BodyReader
-from server.http.connections import AnswerAtOnce
 from server.http.sockets import Shutdown
 from server.log_limit import LimitedLog
 from server.metrics.metrics import Metrics
@@ -74,7 +73,8 @@ def names_of(certificate: Mapping[str, Any]) -> Iterator[str]:
 class CallRecorder:
     """Wraps verb handlers: records each call in the metrics and the log after its answer.
 
-    One recorder serves all verbs of a server.
+    One recorder serves all verbs of a server. Whoever answers without a handler does the same with
+    `in_flight`, `shutdown` and `record`.
     """
 
     def __init__(
@@ -90,14 +90,15 @@ class CallRecorder:
         self._metrics = metrics
         self._log = log
         self._limited = limited
-        self._shutdown = shutdown
+        self.shutdown = shutdown
+        self.in_flight = metrics.in_flight
         self._warnings = warnings
         self._bodies = bodies
         self._clock = clock
 
     def handler(self, verb: str, handle: VerbHandler) -> Handler:
         """The aiohttp handler of a verb."""
-        in_flight = self._metrics.in_flight(verb)
+        in_flight = self.in_flight(verb)
 
         async def recorded(request: web.Request) -> web.Response:
             call = CallRecord(verb, self._clock(), request.headers.get("User-Agent", ""))
@@ -110,31 +111,11 @@ class CallRecorder:
             # During shutdown, the client's next call must go to another replica. If part of the
             # body is unread, it cannot be read as a request: aiohttp drains it for a while, so that
             # the client can read the answer, and then closes.
-            if self._shutdown.has_begun or not request.content.is_eof():
+            if self.shutdown.has_begun or not request.content.is_eof():
                 response.force_close()
-            self._record_later(call, response.status, response.content_length or 0)
+            sent, ended = response.content_length or 0, self._clock()
+            asyncio.get_running_loop().call_soon(self.record, call, response.status, sent, ended)
             return response
-
-        return recorded
-
-    def at_once(
-        self, verb: str, answer: Callable[[bytes, CallRecord], bytes | None]
-    ) -> AnswerAtOnce:
-        """The same for whole requests that are answered without waiting."""
-        in_flight = self._metrics.in_flight(verb)
-
-        def recorded(body: bytes, agent: str) -> bytes | None:
-            if self._shutdown.has_begun:
-                return None
-            call = CallRecord(verb, self._clock(), agent)
-            in_flight.value += 1
-            try:
-                found = answer(body, call)
-            finally:
-                in_flight.value -= 1
-            if found is not None:
-                self._record_later(call, 200, len(found))
-            return found
 
         return recorded
 
@@ -167,17 +148,16 @@ class CallRecorder:
                 response.force_close()
             verb = verbs.get(request.path, _NO_VERB)
             call = CallRecord(verb, arrived, outcome=outcome, error=why)
-            self._record(call, response.status, response.content_length or 0, self._clock())
+            self.record(call, response.status, response.content_length or 0, self._clock())
             return response
 
         return answer
 
-    def _record_later(self, call: CallRecord, code: int, sent: int) -> None:
-        """Records a call after its answer is sent, so that the client does not wait for it."""
-        loop = asyncio.get_running_loop()
-        loop.call_soon(self._record, call, code, sent, self._clock())
+    def record(self, call: CallRecord, code: int, sent: int, ended: float) -> None:
+        """Records a call: its status, bytes of its answer, and when that was made.
 
-    def _record(self, call: CallRecord, code: int, sent: int, ended: float) -> None:
+        After the answer is sent, so that the client does not wait for it.
+        """
         seconds = ended - call.arrived
         self._warnings.look(call)
         if call.scores is not None:

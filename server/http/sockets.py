@@ -175,7 +175,7 @@ class Shutdown:
 def runner_options(settings: Settings) -> dict[str, Any]:
     """The options of an application's runner."""
     return {
-        **connection_options(settings),
+        **connection_options(),
         "handle_signals": False,
         "shutdown_timeout": settings.http_timeout,
     }
@@ -190,10 +190,12 @@ async def listening(
     With credentials, which the caller keeps up to date, it serves HTTPS. Port 0 is any free port.
     Raises OSError if it cannot listen on the address.
     """
-    runner = web.AppRunner(app, **runner_options(settings))
+    connections = app[CONNECTIONS]
+    app.middlewares.insert(0, connections.answer_faults)
+    runner = web.AppRunner(app, logger=connections.server_log(), **runner_options(settings))
     await runner.setup()
     assert runner.server is not None, "the runner is set up"
-    listener = Listener(runner.server, app[CONNECTIONS], credentials)
+    listener = Listener(runner.server, connections, credentials)
     try:
         host, port = await listener.open(settings.host, settings.port)
         scheme = "http" if credentials is None else "https"

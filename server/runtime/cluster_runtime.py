@@ -31,8 +31,9 @@ from engine.cluster.client import ApiClient, Limits, connect
 from engine.cluster.in_flight_ends import OverduePods, SchedulerLease
 from engine.cluster.lease import LeaderGate, Lease, TakeOver
 from engine.counting.in_flight_pods import PLACING_SECONDS, Schedulers
+from engine.decision.placement import CountGate, open_gate
 from engine.decision.recent_answers import LastAnswers, RejectedPods
-from engine.engine import CountGate, Engine, open_gate
+from engine.engine import Engine
 from engine.errors import ApiError, NotSyncedError
 from engine.objects.codec import ObjectCodec
 from engine.objects.peer import Peer
@@ -41,12 +42,11 @@ from grammar.meaning.schema import Schema
 from grammar.values.time import SECOND, Timestamp
 from server.api_failures import ApiFailures
 from server.http.health import Check
-from server.runtime.card_report import CardReport
+from server.runtime.card_report import CardReport, UsualPods
 from server.runtime.file_cluster import leave_uncollected
 from server.runtime.observers import LogObserver
 from server.runtime.reloader import PolicyReloader
 from server.runtime.status_reporting import PortabilityOf, StatusReporter
-from server.runtime.usual_pods import UsualPods
 from server.supervisor import Supervisor, end
 
 # Seconds for one chunk of a list that a draft is tried on, and its objects. Decisions wait while a
@@ -220,7 +220,7 @@ class ClusterRuntime:
             follow = self._follow_scheduler(engine, schedulers.lease)
             stack.push_async_callback(end, start("in-flight", follow))
         stack.push_async_callback(end, start("usual-pods", self._follow_usual_pods(engine)))
-        self._cards = CardReport(engine, self.informers.snapshot, self._log)
+        self._cards = CardReport(engine.cards, self.informers.snapshot, self._log)
         stack.push_async_callback(end, start("cards", self._follow_cards(self._cards)))
         self.informers.start(self._needs)
         syncing = start(
@@ -233,7 +233,7 @@ class ClusterRuntime:
 
         async def follow() -> None:
             await self.informers.synced()
-            await UsualPods(engine, self.pods).follow()
+            await UsualPods(engine.cards, self.pods).follow()
 
         return follow
 

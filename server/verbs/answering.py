@@ -19,6 +19,8 @@ from engine.errors import BriefWaitError, DeadlineExceededError
 from server.call import CallRecord
 from server.errors import CallFailure, Outcome, RequestError
 from server.http.bodies import BodyReader, refuse_encoded
+from server.http.connections import AnswerAtOnce
+from server.http.middleware import CallRecorder
 from server.settings import MEBIBYTE, Settings
 
 # A request that is read this soon after a long decision may have arrived during it.
@@ -83,27 +85,38 @@ class PromptVerb(Verb, Protocol):
 class VerbAnswerer:
     """Answers the calls of all verbs of a server."""
 
-    def __init__(self, queue: DecisionQueue, settings: Settings, bodies: BodyReader) -> None:
+    def __init__(
+        self,
+        queue: DecisionQueue,
+        settings: Settings,
+        bodies: BodyReader,
+        recorder: CallRecorder,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._queue = queue
-        self._settings = settings
         self._bodies = bodies
+        self._recorder = recorder
+        self._clock = clock
+        self._limit = settings.body_limit
+        self._seconds = settings.decision_seconds
 
     def adopt(self, settings: Settings) -> None:
         """Takes other settings, for calls from now on."""
-        self._settings = settings
+        self._limit = settings.body_limit
+        self._seconds = settings.decision_seconds
         self._queue.adopt(settings.max_in_flight)
 
     async def answer(self, verb: Verb, request: web.Request, call: CallRecord) -> web.Response:
         """The response to a request. Never raises but for cancellation."""
-        settings = self._settings
+        limit, seconds = self._limit, self._seconds
         try:
             if (refusal := refuse_encoded(request, call)) is not None:
                 return refusal
             self._queue.enter()
             try:
                 call.arrived = min(call.arrived, self._queue.arrival())
-                call.deadline = call.arrived + settings.decision_seconds
-                body = await self._bodies.read(request, call, settings.body_limit)
+                call.deadline = call.arrived + seconds
+                body = await self._bodies.read(request, call, limit)
                 await self._queue.begin(call.deadline)
                 try:
                     answer = verb.decide(body, call)
@@ -115,24 +128,38 @@ class VerbAnswerer:
         except Exception as error:  # noqa: BLE001  # whatever it is, kube-scheduler gets its answer
             return verb.refuse(call.fail(error))
 
-    def answer_at_once(self, verb: PromptVerb, body: bytes, call: CallRecord) -> bytes | None:
-        """The body of the answer to a whole request; None where the call has to wait.
+    def at_once(self, name: str, verb: PromptVerb) -> AnswerAtOnce:
+        """What answers the whole requests of a verb that need not wait. It never raises.
 
-        An interrupted call has changed nothing that `answer` does not change again. Never raises.
+        An interrupted call has changed nothing that `answer` does not change again.
         """
-        if len(body) > min(self._settings.body_limit, MEBIBYTE) or not self._queue.begin_at_once():
-            return None
-        try:
-            call.received = len(body)
-            call.arrived = min(call.arrived, self._queue.arrival())
-            call.deadline = call.arrived + self._settings.decision_seconds
-            return verb.decide_at_once(body, call)
-        except BriefWaitError:
-            return None
-        except Exception as error:  # noqa: BLE001  # as in `answer`
-            return verb.refusal(call.fail(error))
-        finally:
-            self._queue.rest()
+        queue, recorder, clock = self._queue, self._recorder, self._clock
+        in_flight, shutdown = recorder.in_flight(name), recorder.shutdown
+
+        def answer(body: bytes, agent: str) -> bytes | None:
+            if (
+                len(body) > min(self._limit, MEBIBYTE)
+                or shutdown.has_begun
+                or not queue.begin_at_once()
+            ):
+                return None
+            # None has arrived during a long decision: those are read while the queue rests.
+            call = CallRecord(name, clock(), agent, len(body))
+            call.deadline = call.arrived + self._seconds
+            in_flight.value += 1
+            try:
+                found = verb.decide_at_once(body, call)
+            except BriefWaitError:
+                return None
+            except Exception as error:  # noqa: BLE001  # as in `VerbAnswerer.answer`
+                found = verb.refusal(call.fail(error))
+            finally:
+                in_flight.value -= 1
+                queue.rest()
+            asyncio.get_running_loop().call_soon(recorder.record, call, 200, len(found), clock())
+            return found
+
+        return answer
 
 
 def json_response(body: bytes) -> web.Response:

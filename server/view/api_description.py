@@ -11,18 +11,19 @@ import msgspec
 
 from engine.explanation.decision_document import DecisionDetail, Listing
 from engine.explanation.document import PodExplanation
-from server.answers.draft_answers import (
+from server.answers.view_answers import (
     CheckedDraft,
     CompletedDraft,
     DescribedName,
     DraftSession,
     DraftText,
     Point,
+    PolicyDetail,
+    PolicyList,
+    ReplicaStatus,
     Trial,
     TriedDraft,
 )
-from server.answers.policy_answers import PolicyDetail, PolicyList
-from server.answers.view_answers import ReplicaStatus
 
 API = "/api/v1"
 VERSION = "1"

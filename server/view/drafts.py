@@ -21,7 +21,7 @@ from engine.cache.informers import Needs
 from engine.enforced import EnforcedPolicies
 from engine.errors import EngineError
 from server.admission.checking_process import CheckFailedError, CheckingProcess, CheckStoppedError
-from server.answers.draft_answers import (
+from server.answers.view_answers import (
     CheckedDraft,
     CompletedDraft,
     DescribedName,

@@ -19,7 +19,7 @@ from grammar.values.time import SECOND, Timestamp
 from policies.resource import ClusterSpec, Manifest, PolicyStatus
 from policies.sugar import matches
 from policies.validation import CheckedFile, identity
-from server.answers.policy_answers import (
+from server.answers.view_answers import (
     PodNumbers,
     PolicyDetail,
     PolicyList,

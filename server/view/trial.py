@@ -38,8 +38,14 @@ from policies.editor.completion import NoSamples
 from policies.editor.document import EditedDocument, complete, document
 from policies.editor.meaning import meaning
 from policies.validation import Validation, Validator
-from server.answers.draft_answers import ChangedPod, CompletedDraft, DescribedName, TriedDraft
-from server.answers.policy_answers import Problem, problems
+from server.answers.view_answers import (
+    ChangedPod,
+    CompletedDraft,
+    DescribedName,
+    Problem,
+    TriedDraft,
+    problems,
+)
 
 # The seconds after which no further pod is asked about, and the names in an answer.
 _SECONDS, _MOST_NAMES = 3.0, 20

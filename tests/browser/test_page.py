@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from datetime import UTC, datetime
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -16,6 +17,7 @@ from tests.browser.conftest import Demo, picture
 from tests.browser.editing import write
 
 pytestmark = pytest.mark.browser
+GOLDEN = Path(__file__).parents[1] / "golden" / "explanation"
 POD = "shop/web-7d9c6b-0x"
 
 
@@ -65,6 +67,36 @@ def test_a_stream_that_breaks_off_begins_again(page: Page, demo: Demo) -> None:
     page.reload()
     expect(page.locator(".live")).to_have_text("live")
     expect(page.get_by_role("alert")).to_have_count(0)
+
+
+def test_why_shows_the_golden_explanation(page: Page, demo: Demo) -> None:
+    """The same document as in the renderings of the terminal, as a replica would answer it."""
+    document = json.loads((GOLDEN / "document.json").read_bytes()) | {"replica": "placet-0"}
+    page.route("**/api/v1/explain/**", lambda route: route.fulfill(json=document))
+    page.goto(f"{demo.view}/ui/#/pods/shop/web-1/n-2")
+    expect(page.locator(".cause")).to_contain_text("own plugins reject the nodes")
+    expect(page.locator(".answer").first).to_contain_text("1 of 4 nodes passes.")
+    shown = page.locator("main")
+    for group in document["groups"]:
+        for each in group["rejectedBy"]:
+            expect(shown).to_contain_text(each["text"])
+    for miss in document["nearest"]:
+        for each in miss["rejectedBy"]:
+            for line in each["detail"].splitlines():
+                expect(shown).to_contain_text(line.strip())
+    for policy in document["policies"]:
+        row = page.locator(".lines li", has_text=policy["because"]).first
+        applies = "does not apply" if policy["applies"] == "no" else policy["applies"]
+        expect(row).to_contain_text(applies)
+    for broken in document["notInForce"]:
+        expect(shown).to_contain_text(f"{broken['instead']}: {broken['because']}")
+    relaxed = document["relaxations"][0]["without"][0]
+    text = f"Without {relaxed['policy']}: {relaxed['clause']}, 1 more node would pass."
+    expect(shown).to_contain_text(text)
+    for change in document["changes"]:
+        expect(page.locator(".lines li", has_text=change["text"])).to_contain_text(change["what"])
+    node = page.get_by_role("region", name="Node n-2")
+    expect(node).to_contain_text('node.free["memory"]')
 
 
 def test_why_says_what_decides_and_what_each_clause_read(page: Page, demo: Demo) -> None:

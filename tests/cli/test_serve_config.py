@@ -17,9 +17,9 @@ from cli.commands.serve import APPLIED, configure
 from cli.placet_configuration import placet_configuration
 from tests.cli.conftest import Placet
 from tests.cli.test_serve import serving, until
+from tests.support.books import section
 from tests.support.builders import kubectl_list, node, pod
 
-OPERATIONS = Path(__file__).parents[2] / "docs" / "operations.md"
 HEAD = "apiVersion: placet.dev/v1alpha1\nkind: PlacetConfiguration\n"
 
 
@@ -63,10 +63,9 @@ def test_what_is_printed_is_a_configuration_that_says_the_same(placet: Placet, f
 
 
 def test_the_page_shows_what_is_printed(placet: Placet, file: Path) -> None:
-    page = OPERATIONS.read_text(encoding="utf-8")
-    _, _, section = page.partition("### The configuration of placet serve")
-    (text,) = re.findall(r"(?ms)^```yaml\n(.*?)^```$", section)[:1]
-    command, shown = re.findall(r"(?ms)^```console\n\$ placet ([^\n]+)\n(.*?)^```$", section)[0]
+    page = section("operations", "The configuration of placet serve")
+    (text,) = re.findall(r"(?ms)^```yaml\n(.*?)^```$", page)
+    ((command, shown),) = re.findall(r"(?ms)^```console\n\$ placet ([^\n]+)\n(.*?)^```$", page)
     file.write_text(text)
     lines = placet(*shlex.split(command)).out.splitlines()
     assert [line for line in lines if not line.endswith("  # default")] == shown.splitlines()[:-1]
@@ -146,9 +145,8 @@ def test_a_running_server_takes_up_a_changed_file(folder: Path, file: Path) -> N
 
 def test_every_field_is_in_the_table_of_what_is_applied() -> None:
     """And the table says of each what the server does."""
-    page = OPERATIONS.read_text(encoding="utf-8")
-    _, _, section = page.partition("#### Changes of the file")
-    rows = re.findall(r"(?m)^\| (`[^|]+`) \| (\w+)", section.partition("\n### ")[0])
+    page = section("operations", "Changes of the file")
+    rows = re.findall(r"(?m)^\| (`[^|]+`) \| (\w+)", page)
     said = {name: what for names, what in rows for name in re.findall("`([^`]+)`", names)}
     flags = placet_configuration(configure, [], {}).flags
     done = {flag.field: "applied" if flag.key in APPLIED else "restart" for flag in flags}

@@ -14,6 +14,7 @@ import pytest
 
 from tests.cli.conftest import Placet
 from tests.cli.test_serve import serving, until
+from tests.support.books import section
 from tests.support.certificates import Keyring, in_days
 from tests.support.reviews import review
 
@@ -158,9 +159,8 @@ def test_mistakes_are_one_line_and_a_hint(
 
 
 def test_the_example_of_kube_scheduler_s_side_is_what_is_written(placet: Placet) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
     example = r"```sh\nplacet (scheduler-config .*?)```\n\n```yaml\n(.*?)```"
-    ((command, configuration),) = re.findall(example, page, re.DOTALL)
+    ((command, configuration),) = re.findall(example, section("operations", "TLS"), re.DOTALL)
     assert "tlsConfig" in configuration
     done = placet(*shlex.split(command.replace("\\\n", "")))
     assert (done.code, done.out) == (0, configuration)

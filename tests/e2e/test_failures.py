@@ -174,7 +174,7 @@ def fate(cluster: Cluster, name: str) -> Fate | None:
 
 
 def test_what_becomes_of_a_pod(plane: ControlPlane, cluster: Cluster, tmp_path: Path) -> None:
-    """All cases at once; the table in docs/operations.md is what is found."""
+    """All cases at once; the table in docs/operations/failures.md is what is found."""
     define(cluster)
     with ExitStack() as running:
         # Other tests' servers would have them too.

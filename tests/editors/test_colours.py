@@ -43,7 +43,7 @@ def texts() -> Iterator[Source]:
     for folder in ("policies/library", "docs/examples", "cli/demo"):
         for file in sorted((ROOT / folder).rglob("*.policy")):
             yield Source(str(file.relative_to(ROOT)), file.read_text("utf-8"))
-    for page in sorted((ROOT / "docs").glob("*.md")):
+    for page in sorted((ROOT / "docs").rglob("*.md")):
         fences = re.findall(
             r"(?ms)^```(?:placet)?\n((?:cluster )?policy .*?)^```", page.read_text("utf-8")
         )

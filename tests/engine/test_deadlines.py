@@ -10,6 +10,7 @@ import pytest
 from engine.decision.preemption import Victims
 from engine.engine import Engine
 from engine.errors import DeadlineExceededError
+from engine.program.policy_time import DecisionTime
 from tests.support.builders import node, pod, raw
 from tests.support.engines import CODEC, Known, Silent, cache_of, engine_of, registry_of
 
@@ -105,9 +106,10 @@ def test_a_count_outlives_the_time_of_the_request_that_began_it() -> None:
     where = long("peer.name")
     text = f'cluster policy a {{ limit "l" {{ pods where {where} per cluster at most 9 strict }} }}'
     cache = cache_of([node("n0")], pods)
-    engine = Engine(registry_of(text), Known(cache), CODEC, Silent())
-    deadline = time.monotonic() + 1.0
-    assert engine.filter(ASKED, ["n0"], None, deadline).codes.all()
-    time.sleep(max(0.0, deadline - time.monotonic()))
+    now = [0.0]
+    clock = DecisionTime(lambda: now[0])
+    engine = Engine(registry_of(text), Known(cache), CODEC, Silent(), time=clock)
+    assert engine.filter(ASKED, ["n0"], None, 1.0).codes.all()
+    now[0] = 2.0
     cache.remove_pod("default/p0")
-    assert not engine.filter(ASKED, ["n0"], None, time.monotonic() + 60).codes.any()
+    assert not engine.filter(ASKED, ["n0"], None, 3.0).codes.any()

@@ -107,7 +107,7 @@ def policy_of(items: str) -> Checked | None:
 
 @dataclass(frozen=True, slots=True)
 class Plain:
-    """Decides by docs/language.md with the plain evaluator, without anything that is kept."""
+    """Decides by docs/language/ with the plain evaluator, without anything that is kept."""
 
     checked: Checked
     pod: Any

@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support import fake_clock
 from tests.support.examples import examples
 from tests.support.fake_api_server import Answer, FakeApiServer, fake_api_server
 from tests.support.kubeconfig import client_of
@@ -36,7 +37,7 @@ TIMING = replace(QUICK, idle=0.2)
 @settings(max_examples=examples(40))
 @given(steps=STEPS, streams=st.booleans())
 def test_the_store_ends_equal_to_the_server(steps: list[tuple[str, str]], *, streams: bool) -> None:
-    asyncio.run(_play(steps, streams=streams))
+    fake_clock.run(_play(steps, streams=streams))
 
 
 async def _play(steps: list[tuple[str, str]], *, streams: bool) -> None:

@@ -131,7 +131,7 @@ def test_no_bound_is_passed_and_no_pod_waits_for_ever(
     assert placed == wanted, f"{world.left} wait for ever"
 
 
-# ---- the cases that docs/operations.md names
+# ---- the cases that docs/operations/replicas.md names
 
 
 def _arrives_late(world: World) -> None:

@@ -11,6 +11,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from server.verbs.prioritize import HANDFUL
+
 _SAID = re.compile(r"<<.*?>>")
 
 
@@ -42,11 +44,18 @@ def feasible(answer: Mapping[str, Any]) -> list[str]:
 
 
 def prioritized(status: int, body: bytes) -> dict[str, Any]:
-    """The answer to prioritize, in its order."""
+    """The answer to prioritize, in its order.
+
+    A long one lists some hosts with 0 by chance, and the others with 0 are left out: none of them
+    is recorded.
+    """
     answer = _decoded(body)
     if status != 200 or not isinstance(answer, list):
         return {"status": status}
-    return {"status": status, "scores": [[host["Host"], host["Score"]] for host in answer]}
+    pairs = [[host["Host"], host["Score"]] for host in answer]
+    if len(pairs) > HANDFUL:
+        pairs = [pair for pair in pairs if pair[1]]
+    return {"status": status, "scores": pairs}
 
 
 def preempted(status: int, body: bytes) -> dict[str, Any]:

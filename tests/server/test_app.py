@@ -118,6 +118,7 @@ async def test_unknown_paths_are_not_labels(serve: Serve) -> None:
     assert served.calls("none", "unknown_path", 404) == 3
 
 
+@pytest.mark.fake_clock
 async def test_calls_in_flight_are_counted(listen: Serve) -> None:
     served = await listen()
     _, writer = await asyncio.open_connection(*served.address)

@@ -9,11 +9,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from posixpath import normpath, relpath
 
-# Pages beside docs/, and what they are called in the site.
-BESIDE = {
+# Pages that have another place in the site, whose first page is the README.
+ELSEWHERE = {
     "README.md": "index.md",
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
+    "docs/index.md": "documentation.md",
     "deploy/chart/README.md": "chart.md",
 }
 LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)(#[^)\s]*)?\)")
@@ -24,13 +25,13 @@ FENCE = re.compile(r"(?m)^( *```[a-z]+) (?:example|mended|wrong)$")
 def pages(root: Path) -> list[str]:
     """The paths of all pages, from the root of the repository."""
     found = [path.relative_to(root).as_posix() for path in (root / "docs").rglob("*.md")]
-    return sorted([*BESIDE, *found])
+    return sorted({*ELSEWHERE, *found})
 
 
 def place(path: str, root: Path) -> str:
     """Where a file or folder of the repository is in the site."""
-    if path in BESIDE:
-        return BESIDE[path]
+    if path in ELSEWHERE:
+        return ELSEWHERE[path]
     within = path.removeprefix("docs/") if path.startswith("docs/") else f"files/{path}"
     return f"{within}/index.md" if (root / path).is_dir() else within
 

@@ -49,7 +49,7 @@ def test_prepared_pages_lead_to_prepared_files(prepared: Path) -> None:
 def test_links_out_of_the_pages_lead_to_copies(prepared: Path) -> None:
     home = (prepared / "index.md").read_text(encoding="utf-8")
     assert "](files/LICENSE)" in home
-    assert "](operations.md)" in home
+    assert "](operations/index.md)" in home
     assert (prepared / "files/LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
 
 
@@ -59,9 +59,9 @@ def test_link_to_a_folder_leads_to_a_list_of_its_files(prepared: Path) -> None:
 
 
 def test_fences_keep_only_their_language(prepared: Path) -> None:
-    language = (prepared / "language.md").read_text(encoding="utf-8")
-    assert "```placet\n" in language
-    assert "```placet example" not in language
+    clauses = (prepared / "language" / "clauses.md").read_text(encoding="utf-8")
+    assert "```placet\n" in clauses
+    assert "```placet example" not in clauses
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A reflector of a fake API server's pods that runs, and the waits that it asks for."""
+"""A reflector of a fake API server's pods on a fake clock, and the waits that it asks for."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from engine.cache.list_watch import ListerWatcher, Resource
 from engine.cache.reflector import Reflector, Timing
 from tests.support.fake_api_server import FakeApiServer
+from tests.support.fake_clock import until
 from tests.support.object_store import ObjectStore
 
 PODS = "/api/v1/pods"
@@ -20,13 +21,13 @@ QUICK = Timing(backoff_first=0.002, backoff_most=0.016, watch_shortest=0.0, idle
 
 @dataclass
 class Waits:
-    """The waits that a reflector asks for; long ones are cut short."""
+    """The waits that a reflector asks for."""
 
     seconds: list[float] = field(default_factory=list)
 
     async def sleep(self, seconds: float) -> None:
         self.seconds.append(seconds)
-        await asyncio.sleep(min(seconds, 0.01))
+        await asyncio.sleep(seconds)
 
 
 @dataclass
@@ -45,9 +46,7 @@ class Mirror:
 
     async def until(self, true: Callable[[], bool]) -> None:
         with suppress(TimeoutError):
-            async with asyncio.timeout(3):
-                while not true():  # noqa: ASYNC110 - what is waited for is anything
-                    await asyncio.sleep(0.002)
+            await until(true, 3600.0)
         assert true(), (self.reflector.failure, self.server.kinds(), self.store.objects)
 
     async def watching(self) -> None:
@@ -77,6 +76,7 @@ async def mirror_of(
         source,
         store,
         timing=timing,
+        clock=asyncio.get_running_loop().time,
         sleep=waits.sleep,
         random=lambda: 0.5,
         report=report,

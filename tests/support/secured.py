@@ -56,7 +56,7 @@ class Secured:
         wanted = ssl.PEM_cert_to_DER_cert(leaf.cert_chain_pems[0].bytes().decode())
         async with asyncio.timeout(10):
             while await self.shown(client) != wanted:  # noqa: ASYNC110 - polls the server
-                await asyncio.sleep(0.02)
+                await asyncio.sleep(0.1)
 
 
 async def ask(session: ClientSession, path: str = "/filter") -> Answer:

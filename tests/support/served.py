@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 from collections.abc import AsyncIterator, Sequence
@@ -28,6 +27,7 @@ from server.http.sockets import Shutdown, listening
 from server.metrics.metrics import Metrics
 from server.settings import Settings
 from server.verbs.bind import PodBinder
+from tests.support.fake_clock import until
 from tests.support.table_decider import TableDecider
 
 LOG = logging.getLogger("placet")
@@ -140,10 +140,8 @@ class Served:
         return self.metric("placet_requests_total", verb=verb, code=str(code), outcome=outcome)
 
     async def until(self, name: str, value: float, **labels: str) -> None:
-        """Returns when a sample has this value. Raises TimeoutError after a second."""
-        async with asyncio.timeout(1):
-            while self.metric(name, **labels) != value:  # noqa: ASYNC110 - samples send no events
-                await asyncio.sleep(0.01)
+        """Returns when a sample has this value, in a test that is marked `fake_clock`."""
+        await until(lambda: self.metric(name, **labels) == value)
 
 
 @asynccontextmanager

@@ -16,6 +16,7 @@ from aiohttp import WSMsgType, web
 from prometheus_client import CollectorRegistry
 
 from engine.cache.informers import Needs
+from engine.decision.after import AfterDecision
 from engine.decision.journal import Journal
 from engine.enforced import EnforcedPolicies, enforced
 from engine.engine import Engine
@@ -115,12 +116,22 @@ class Parts:
     status: Callable[[str, Journal], ReplicaStatus] = status_of
     process: CheckingProcess = field(default_factory=lambda: CheckingProcess(SCHEMA))
 
+    def ends(self) -> bool:
+        """A stream asks this whenever it looks for decisions."""
+        return self.ending
+
     @cached_property
     def engine(self) -> Engine:
         if self.cluster.engine is not None:
             return self.cluster.engine
         registry = self.cluster.enforced.registry
-        return Engine(registry, Known(cache_of([node("n")])), CODEC, Silent(), journal=self.journal)
+        return Engine(
+            registry,
+            Known(cache_of([node("n")])),
+            CODEC,
+            Silent(),
+            after=AfterDecision(journal=self.journal),
+        )
 
 
 def explainer_of(parts: Parts) -> Explainer:
@@ -167,7 +178,7 @@ def view_over(parts: Parts) -> web.Application:
             lambda: parts.cluster.bodies,
             parts.cluster.documents,
         ),
-        lambda: parts.ending,
+        parts.ends,
     )
     return view_app(view, ZPages("1.2.3", lambda: {"placet.dev": {"listen": "127.0.0.1:12345"}}))
 

@@ -51,7 +51,7 @@ function Now({ pod, found, chosen, one }) {
       <div class="scroll" tabindex="0" role="region" aria-label="Nearest misses"><table><thead><tr><th scope="col">Node</th><th scope="col">Why</th></tr></thead>
       <tbody>${found.nearest.map((miss) => html`<tr key=${miss.node}><td><a href=${link(miss.node)}>${miss.node}</a></td>
         <td>${miss.rejectedBy.map((each) => html`<div>${each.text}
-          ${each.detail && html`<div class="quiet lines">${each.detail}</div>`}</div>`)}</td></tr>`)}</tbody></table></div></section>`}
+          ${each.detail && html`<div class="quiet shortfall">${each.detail}</div>`}</div>`)}</td></tr>`)}</tbody></table></div></section>`}
     ${found.relaxations.length > 0 && html`<${Relaxations} relaxations=${found.relaxations} />`}
     ${found.clauses.length > 0 && html`<${Clauses} clauses=${found.clauses} nodes=${found.nodes} />`}
     ${found.scores && found.scores.length > 0 && html`<section><h2>Scores</h2>
@@ -96,8 +96,8 @@ const NotInForce = ({ policies }) => html`<section><h2>Not in force as written</
 
 const Relaxations = ({ relaxations }) => html`<section><h2>Smallest relaxations</h2>
   <ul class="lines">${relaxations.slice(0, 3).map((each) => html`<li>
-    <span>Without ${each.without.map((clause) => `${clause.policy}: ${clause.clause}`).join(" and ")},
-    ${count(each.gained, "more node")} would pass.</span></li>`)}</ul></section>`;
+    <span>${`Without ${each.without.map((clause) => `${clause.policy}: ${clause.clause}`).join(" and ")}, `
+      + `${count(each.gained, "more node")} would pass.`}</span></li>`)}</ul></section>`;
 
 function Group({ group, nodes, link }) {
   const passes = !group.rejectedBy.length;

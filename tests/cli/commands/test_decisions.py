@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 import yaml
 
+from engine.decision.after import AfterDecision
 from engine.decision.journal import Journal
 from engine.engine import Engine
 from grammar.values.time import Timestamp
@@ -33,7 +34,7 @@ NAMES = ["n1", "n2"]
 def journal_at(time: str, *pods: str) -> tuple[Journal, Engine]:
     """A journal with a decision about each pod, and the engine that writes it."""
     journal = Journal(now=lambda: Timestamp.parse(f"2026-11-21T{time}Z"))
-    engine = engine_of(POLICY, NODES, journal=journal)
+    engine = engine_of(POLICY, NODES, after=AfterDecision(journal=journal))
     for each in pods:
         decide(engine, each)
     return journal, engine
@@ -230,24 +231,31 @@ def test_large_answers_come_whole(placet: Placet, tmp_path: Path) -> None:
 # ---- following
 
 
+@dataclass
+class BusyParts(Parts):
+    """A view that decides between the looks of a stream, three times, and then ends."""
+
+    decide: Callable[[], None] = lambda: None
+    looks: int = 0
+
+    def ends(self) -> bool:
+        self.looks += 1
+        self.decide()
+        return self.looks > 3
+
+
 @pytest.mark.parametrize("form", ["", "json", "yaml"])
 def test_following_shows_decisions_until_the_stream_ends(
     placet: Placet, tmp_path: Path, form: str
 ) -> None:
     journal, engine = journal_at("12:00:00")
-    parts, api = Parts(journal), ForwardingApi({})
-    with running(parts, api=api) as found:
 
-        async def work() -> None:
-            while not any("ports" in q for q in api.asked):  # noqa: ASYNC110 - no event says so
-                await asyncio.sleep(0.01)
-            for _ in range(30):
-                decide(engine, "shop/web-1")
-                decide(engine, "far/tool")
-                await asyncio.sleep(0.02)
-            parts.ending = True
+    def decide_twice() -> None:
+        for _ in range(2):
+            decide(engine, "shop/web-1")
+            decide(engine, "far/tool")
 
-        asyncio.run_coroutine_threadsafe(work(), found.loop)
+    with running(BusyParts(journal, decide=decide_twice)) as found:
         output = ("-o", form) if form else ()
         done = placet("decisions", "web-1", "--follow", *output, *through(found, tmp_path))
     assert done.code == 2

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +14,7 @@ from cli.doctor.old_plugins import DEFAULTS, FILTERS, PLUGINS, PREDICATES, PRIOR
 from grammar.meaning.schema import load_schema
 from grammar.tree.source import Source
 from policies.validation import Validator
+from tests.support.books import section
 from tests.support.scheduler_configs import OTHER, OURS
 
 Json = dict[str, Any]
@@ -244,8 +244,7 @@ def test_a_sound_configuration_stays_as_it_is() -> None:
 
 
 def test_every_row_of_the_tables_is_documented() -> None:
-    page = (Path(__file__).parents[3] / "docs" / "operations.md").read_text(encoding="utf-8")
-    section = page.partition("#### From older configurations")[2].partition("\n### ")[0]
+    page = section("operations", "From older configurations")
     # Priorities with arguments have any name, and the page says what their argument is called.
     arguments = {"RequestedToCapacityRatioPriority": "requestedToCapacityRatioArguments"}
     arguments |= {
@@ -253,9 +252,9 @@ def test_every_row_of_the_tables_is_documented() -> None:
         "ServiceAntiAffinity": "serviceAntiAffinity",
     }
     names = [arguments.get(name, name) for name in (*PREDICATES, *PRIORITIES, *PLUGINS)]
-    assert [name for name in names if name not in section] == []
+    assert [name for name in names if name not in page] == []
     successors = {p for s in (*PREDICATES.values(), *PRIORITIES.values()) for p in s.plugins}
-    assert [name for name in successors if name not in section] == []
+    assert [name for name in successors if name not in page] == []
 
 
 def test_the_clauses_that_are_offered_are_legal() -> None:

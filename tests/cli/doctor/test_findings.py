@@ -15,6 +15,7 @@ from cli.doctor.findings import (
 )
 from cli.doctor.requirements import SchedulerRequirements, read_requirements
 from cli.render import FieldFinding
+from tests.support.books import section
 from tests.support.scheduler_configs import (
     ACCEPTED,
     OURS,
@@ -241,5 +242,5 @@ def test_nonsense_is_told_as_findings(text: str) -> None:
 
 
 def test_every_finding_is_documented() -> None:
-    page = (Path(__file__).parents[3] / "docs" / "operations.md").read_text(encoding="utf-8")
+    page = section("operations", "placet doctor")
     assert [code for code in (*OF_ALL, *OF_OURS) if f"`{code}`" not in page] == []

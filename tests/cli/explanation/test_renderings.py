@@ -13,16 +13,19 @@ import msgspec
 import pytest
 import yaml
 
-from cli.console import Part, put
-from cli.explanation.analysis_layout import analysis
-from cli.explanation.decision_layout import every_node, head, not_in_force, one_node
-from cli.explanation.explanation import explained
-from cli.explanation.live_layout import cause_lines
-from cli.explanation.then_and_now import then_and_now
-from cli.output import document, put_document
+from cli.console import Part, document, put, put_document
+from cli.explanation.layout import (
+    analysis,
+    cause_lines,
+    every_node,
+    head,
+    not_in_force,
+    one_node,
+    then_and_now,
+)
 from cli.repl.conversation import answer, print_replies
 from cli.repl.session import ReplSession
-from cli.world import read_world
+from cli.world import explained, read_world
 from engine.explanation.decision_document import DecisionDetail
 from engine.explanation.difference import changes
 from engine.explanation.document import PodExplanation

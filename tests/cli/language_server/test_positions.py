@@ -3,7 +3,7 @@
 import pytest
 from lsprotocol.types import Position
 
-from cli.language_server.positions import Positions
+from cli.language_server.server import Positions
 
 TEXT = "a☃🐪b\r\nc\rd\n"
 

@@ -61,11 +61,13 @@ class Editor:
 
     async def told(self, name: str) -> list[types.Diagnostic]:
         """The diagnostics of a text since the last change, once they have come."""
-        for _ in range(200):
-            if (found := self.client.diagnostics.get(self.uri(name))) is not None:
-                return list(found)
-            await asyncio.sleep(0.05)
-        raise AssertionError(f"no diagnostics of {name}")
+        return await self.told_of(self.uri(name))
+
+    async def told_of(self, uri: str) -> list[types.Diagnostic]:
+        async with asyncio.timeout(60):
+            while (found := self.client.diagnostics.get(uri)) is None:
+                await self.client.wait_for_notification(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)
+        return list(found)
 
     def text(self, name: str) -> types.TextDocumentIdentifier:
         return types.TextDocumentIdentifier(self.uri(name))
@@ -227,8 +229,4 @@ async def test_manifests_have_diagnostics_if_they_are_of_placet(editor: Editor) 
 async def test_a_text_in_no_file_is_checked(editor: Editor) -> None:
     item = types.TextDocumentItem("untitled:Untitled-1", "placet", 1, "policy p {")
     editor.client.text_document_did_open(types.DidOpenTextDocumentParams(item))
-    for _ in range(200):
-        if editor.client.diagnostics.get("untitled:Untitled-1"):
-            break
-        await asyncio.sleep(0.05)
-    assert editor.client.diagnostics["untitled:Untitled-1"]
+    assert await editor.told_of("untitled:Untitled-1")

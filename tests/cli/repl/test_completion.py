@@ -2,8 +2,8 @@
 
 import pytest
 
-from cli.repl.completion import complete
 from cli.repl.session import ReplSession
+from cli.repl.terminal import complete
 from tests.cli.repl.conftest import Say
 
 

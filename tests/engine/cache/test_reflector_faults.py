@@ -13,6 +13,7 @@ import pytest
 from tests.support.fake_api_server import Answer, FakeApiServer
 from tests.support.mirror import PODS, QUICK, Mirror
 
+pytestmark = pytest.mark.fake_clock
 Start = Callable[..., AbstractAsyncContextManager[Mirror]]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import time
 from typing import Any
 
 import pytest
@@ -14,6 +13,7 @@ from hypothesis import strategies as st
 from engine.cache.cache import Cache
 from engine.cluster.binding import DELETION_COST, Binder, Binding
 from engine.counting.in_flight_pods import Schedulers
+from engine.decision.after import AfterDecision
 from engine.decision.recent_answers import LastAnswers
 from engine.decision.registry import Registry
 from engine.engine import Engine
@@ -23,11 +23,12 @@ from engine.program.policy_compiler import compile_policy
 from grammar.meaning.schema import load_schema
 from grammar.tree.source import Source
 from policies.validation import check_source
-from tests.support import builders
+from tests.support import builders, fake_clock
 from tests.support.binding_api import BindingApi, Fault
 from tests.support.engines import Known, Silent
 from tests.support.examples import examples
 
+pytestmark = pytest.mark.fake_clock
 SCHEMA = load_schema()
 CODEC = ObjectCodec(SCHEMA)
 READY = 'bind "ready" { require node.ready message "the node is leaving" }'
@@ -38,12 +39,13 @@ SHARE = """
 
 
 class World:
-    """An API server, a cache, an engine, and a binder between them."""
+    """An API server, a cache, an engine, and a binder between them, on the clock of the loop."""
 
     def __init__(self, clauses: str = "") -> None:
         text = f"cluster policy p {{ for pods where true\n{clauses}\n}}"
         file = check_source(Source("p.policy", text), SCHEMA)
         assert not [d for d in file.diagnostics if d.severity == "error"], file.diagnostics
+        self.clock = asyncio.get_running_loop().time
         self.cache = Cache()
         self.api = BindingApi()
         programs = [compile_policy(checked) for checked in file.policies]
@@ -53,7 +55,7 @@ class World:
             Known(self.cache),
             CODEC,
             Silent(),
-            answers=self.answers,
+            after=AfterDecision(answers=self.answers),
         )
         self.cache.add_event_handler(self.engine.in_flight.pod_changed)
         for name in ("n1", "n2"):
@@ -65,7 +67,8 @@ class World:
             self.engine,
             self.answers,
             Schedulers(frozenset({"default-scheduler", "second"})),
-            leads_until=lambda: time.monotonic() + self.leads_for,
+            leads_until=lambda: self.clock() + self.leads_for,
+            clock=self.clock,
         )
 
     def create(self, name: str, **fields: Any) -> None:
@@ -86,7 +89,7 @@ class World:
 
     async def bind(self, name: str, node: str = "n1", seconds: float = 1.0, uid: str = "") -> None:
         binding = Binding("shop", name, uid or f"uid-{name}", node)
-        await self.binder.bind(binding, time.monotonic() + seconds)
+        await self.binder.bind(binding, self.clock() + seconds)
 
     def on(self, node: str) -> set[str]:
         """The pods that count on a node."""
@@ -439,10 +442,10 @@ async def test_a_binding_that_counts_admit_ends_with_the_term() -> None:
         world.create(name)
         world.hear(name)
     world.api.faults.extend(["deaf"] * 50)
-    began = time.monotonic()
+    began = world.clock()
     with pytest.raises(ApiUnreachableError):
         await world.bind("a", "n2", seconds=30.0)
-    assert time.monotonic() - began < 20.0
+    assert world.clock() - began < 20.0
     await world.binder.idle()
 
 
@@ -514,4 +517,4 @@ def test_exactly_one_binding(calls: list[tuple[str, str, int]], faults: list[Fau
         world.api.faults.clear()
         await world.binder.idle()
 
-    asyncio.run(play())
+    fake_clock.run(play())

@@ -13,10 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.cluster.lease import WANTED_BY, LeaderGate, Lease
+from engine.decision.placement import ReplicaRole
 from engine.errors import HandoverError
 from tests.support.builders import node, pod, raw
 from tests.support.engines import engine_of
+from tests.support.fake_clock import settled, until
 from tests.support.lease_api import LeaseApi
+
+pytestmark = pytest.mark.fake_clock
 
 
 @dataclass
@@ -134,7 +138,7 @@ async def test_a_leader_that_only_looks_itself_hands_over() -> None:
     await replicas.turns()
     gates = {name: LeaderGate(lease) for name, lease in replicas.leases.items()}
     rule = 'cluster policy one { limit "one" { per node at most 1 strict } }'
-    a, b = (engine_of(rule, [node("n1")], gate=gates[name].waiting) for name in "ab")
+    a, b = (engine_of(rule, [node("n1")], role=ReplicaRole(gates[name].waiting)) for name in "ab")
     asked = raw(pod("p"))
     for _ in range(9):
         with suppress(HandoverError):
@@ -395,12 +399,6 @@ async def test_a_leader_takes_over_once_a_term() -> None:
     running.cancel()
 
 
-async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(60):
-        while not holds():  # noqa: ASYNC110 - it is a question, no event
-            await asyncio.sleep(0.01)
-
-
 _STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("wait"), st.floats(0.1, 20.0)),
@@ -472,12 +470,12 @@ async def test_a_gate_without_its_task_is_closed() -> None:
     gate = LeaderGate(replicas.leases["a"])
     await replicas.turns("a")
     running = asyncio.create_task(gate.run(take_over))
-    await asyncio.sleep(0.05)
+    await settled()
     assert gate.waiting() == ""
     running.cancel()
     await asyncio.wait([running])
     assert gate.waiting() == "this replica has just become the leader and is listing pods"
     running = asyncio.create_task(gate.run(take_over))
-    await asyncio.sleep(0.05)
+    await settled()
     assert gate.waiting() == ""
     running.cancel()

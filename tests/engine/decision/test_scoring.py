@@ -136,7 +136,7 @@ def clauses(draw: st.DrawFn) -> ScoreProgram:
 
 
 def expected(clause: ScoreProgram, number: float) -> float:
-    """The formula of the reference (docs/language.md, score)."""
+    """The formula of the reference (docs/language/clauses.md, score)."""
     if math.isnan(number):
         return clause.missing
     if clause.range is not None:

@@ -83,8 +83,7 @@ def waiting(message: str = "", **spec: Any) -> dict[str, Any]:
             waiting(f"{AVAILABLE}2 shop/a: zone, 1 Insufficient cpu."),
             explained(ZONE, passing=1),
             "kube-scheduler",
-            "1 of 3 nodes would pass the policies now; kube-scheduler's own plugins reject the"
-            " nodes: Insufficient cpu (1 node)",
+            "own plugins reject the nodes: Insufficient cpu (1 node)",
         ),
         (
             waiting("policy shop/a is not enforced: no valid version loaded yet"),

@@ -7,9 +7,8 @@ import pytest
 from grammar.meaning.schema import Schema, load_schema
 from grammar.tree.source import Source, Span
 from policies.editor.completion import NoSamples
-from policies.editor.document import EditedDocument, complete, document
+from policies.editor.document import EditedDocument, Entry, complete, document, outline
 from policies.editor.meaning import Meaning, meaning
-from policies.editor.outline import Entry, outline
 from policies.validation import Validator
 
 HEAD = """\

@@ -152,7 +152,7 @@ def slow_review(namespace: str, parts: int = 2_000) -> Object:
 
 async def test_an_answer_comes_in_time(serve: Serve) -> None:
     """Two objects are checked at a time, and one of a namespace; each is killed in time."""
-    served = await serve(examiner=Examiner(SCHEMA, no_policies))
+    served = await serve(examiner=Examiner(SCHEMA, no_policies), settings=Settings(http_timeout=60))
     path = "/admission/validate?timeout=500ms"
     await warm(served)
     started = time.monotonic()
@@ -190,12 +190,13 @@ async def test_the_server_s_own_timeout_holds(serve: Serve, query: str) -> None:
     assert answer.json["response"]["status"]["code"] == 504
 
 
+@pytest.mark.fake_clock
 async def test_a_namespace_waits_only_for_itself(serve: Serve) -> None:
     """Its next object is checked after its last one, and those of others meanwhile."""
     served = await serve(examiner=Examiner(SCHEMA, no_policies), settings=Settings(http_timeout=60))
     await warm(served)
     hostile = [asyncio.create_task(responded(served, slow_review("shop", 300))) for _ in range(5)]
-    await asyncio.sleep(0.1)
+    await served.until("placet_requests_in_flight", 5, verb="validate")
     assert (await responded(served, review(placement_policy(GOOD), namespace="mall")))["allowed"]
     # In one queue for all, it would be answered after the last of them.
     assert [task.done() for task in hostile].count(False) >= 2

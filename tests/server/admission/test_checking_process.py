@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -109,7 +111,7 @@ def test_a_fault_is_told(process: CheckingProcess) -> None:
 def test_a_process_that_ended_between_two_checks_is_replaced(process: CheckingProcess) -> None:
     before = process.run(LONG, os.getpid)
     os.kill(before, signal.SIGKILL)
-    until(lambda: not is_running(before))
+    wait_for_end(before)
     assert process.run(LONG, os.getpid) != before
 
 
@@ -165,7 +167,7 @@ if __name__ == "__main__":
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_it_ends_with_the_server(tmp_path: Path, during: str, number: signal.Signals) -> None:
     script = tmp_path / "parent.py"
-    end = "\n    time.sleep(60)\n" if "len" in during else "\n"
+    end = "\n    threading.Event().wait(60)\n" if "len" in during else "\n"
     script.write_text(PARENT.format(during=during) + end, encoding="utf-8")
     command = [sys.executable, str(script)]
     with subprocess.Popen(
@@ -176,7 +178,7 @@ def test_it_ends_with_the_server(tmp_path: Path, during: str, number: signal.Sig
         assert is_running(child)
         parent.send_signal(number)
         parent.wait(LONG)
-        until(lambda: not is_running(child))
+        wait_for_end(child)
 
 
 @pytest.mark.parametrize(("kept", "stays"), [(96, False), (1024, True)])
@@ -209,8 +211,12 @@ def is_running(pid: int) -> bool:
     return state not in "ZX"
 
 
-def until(condition: Callable[[], bool]) -> None:
-    ends = time.monotonic() + LONG
-    while not condition():
-        assert time.monotonic() < ends
-        time.sleep(0.05)
+def wait_for_end(pid: int) -> None:
+    """Returns when a process has ended; one that nobody has waited for is still known then."""
+    with suppress(ProcessLookupError):
+        file = os.pidfd_open(pid)
+        try:
+            assert select.select([file], [], [], LONG)[0]
+        finally:
+            os.close(file)
+    assert not is_running(pid)

@@ -12,6 +12,7 @@ from aiohttp import ClientError, ClientSession
 from trustme import CA, LeafCert
 
 from tests.support.certificates import LONG_AGO, Keyring
+from tests.support.fake_clock import settled
 from tests.support.secured import Secured, secured
 
 NAMES = ("system:kube-scheduler", "scheduler.example")
@@ -165,6 +166,7 @@ async def test_failed_handshakes_are_logged_and_counted(
     assert server.registry.get_sample_value("placet_tls_handshake_failures_total") == 3
 
 
+@pytest.mark.fake_clock
 async def test_a_connection_without_a_handshake_is_not_a_failure(
     server: Secured, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -172,7 +174,7 @@ async def test_a_connection_without_a_handshake_is_not_a_failure(
     _, writer = await asyncio.open_connection("127.0.0.1", server.port)
     writer.close()
     await writer.wait_closed()
-    await asyncio.sleep(0.1)
+    await settled()
     assert messages(caplog) == []
 
 

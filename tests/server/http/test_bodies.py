@@ -6,7 +6,6 @@ import asyncio
 import json
 import subprocess
 import sys
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from io import BytesIO
@@ -23,8 +22,11 @@ from server.errors import Outcome, RequestError
 from server.http.bodies import BodyReader, ByteBudget
 from server.settings import MEBIBYTE, Settings
 from tests.server.conftest import Serve
+from tests.support.default_ports import default_ports_taken
+from tests.support.fake_clock import settled
 from tests.support.served import Served, names_request
 
+pytestmark = pytest.mark.fake_clock
 SMALL = Settings(body_limit=1000, http_timeout=1.0)
 
 
@@ -104,14 +106,15 @@ async def test_a_slow_body(listen: Serve) -> None:
     async with connection(served) as (reader, writer):
         writer.write(head("/filter", "Content-Length: 500"))
         drip = asyncio.create_task(_drip(writer))
-        started = time.monotonic()
+        started = asyncio.get_running_loop().time()
         # Other calls are served meanwhile.
         assert (await served.post("/filter", names_request("a"))).json["NodeNames"] == ["a"]
         status, headers, body = await read_answer(reader)
-        took = time.monotonic() - started
+        took = asyncio.get_running_loop().time() - started
         drip.cancel()
     assert (status, headers["connection"]) == (200, "close")
     assert json.loads(body)["Error"] == "the body of the request did not arrive in time"
+    assert took == pytest.approx(SMALL.body_seconds)
     assert took < SMALL.decision_seconds
     assert served.calls("filter", "slow_body") == 1
 
@@ -130,7 +133,7 @@ async def test_a_body_in_pieces(listen: Serve) -> None:
         for i in range(0, len(request), 50):
             writer.write(request[i : i + 50])
             await writer.drain()
-            await asyncio.sleep(0.001)
+            await settled()
         status, headers, body = await read_answer(reader)
     assert (status, json.loads(body)["NodeNames"]) == (200, ["a", "b"])
     assert "connection" not in headers
@@ -140,7 +143,7 @@ async def test_a_broken_chunk(listen: Serve) -> None:
     served = await listen(settings=SMALL)
     async with connection(served) as (reader, writer):
         writer.write(head("/filter", "Transfer-Encoding: chunked") + b"5\r\n12345\r\n")
-        await asyncio.sleep(0.05)
+        await settled()
         writer.write(b"nonsense\r\n")
         status, _, body = await read_answer(reader)
     assert (status, json.loads(body)["NodeNames"]) == (200, None)
@@ -162,7 +165,7 @@ async def test_a_client_that_disconnects(listen: Serve) -> None:
     async with connection(served) as (_, writer):
         writer.write(head("/filter", "Content-Length: 500") + b"{")
         await writer.drain()
-        await asyncio.sleep(0.05)
+        await settled()
     labels = {"verb": "filter", "code": "200", "outcome": "disconnected"}
     await served.until("placet_requests_total", 1, **labels)
     assert served.metric("placet_requests_in_flight", verb="filter") == 0
@@ -198,7 +201,7 @@ async def test_a_body_beyond_the_budget_waits(listen: Serve) -> None:
         for each in (writer, second):
             each.write(head("/filter", f"Content-Length: {large}"))
             each.write(b" " * (large - 1))
-            await asyncio.sleep(0.1)
+            await settled()
         assert served.metric("placet_bodies_held_bytes") == large
         assert (await served.post("/filter", names_request("a"))).json["NodeNames"] == ["a"]
         writer.write(b" ")
@@ -238,11 +241,9 @@ def test_eight_bodies_of_60_megabytes_take_a_part_of_that(tmp_path: Path) -> Non
     command = [sys.executable, "-m", "cli", "serve", *flags, "--policies", str(tmp_path / "empty")]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
         assert server.stderr is not None
-        port = 0
-        for line in server.stderr:
-            if "listening on" in line:
-                port = int(line.rpartition(":")[2])
-                break
+        with default_ports_taken():
+            started = next(line for line in server.stderr if "listening on" in line)
+        port = int(started.rpartition(":")[2])
         before = _most_megabytes(server.pid)
         asyncio.run(_eight_bodies(port))
         after = _most_megabytes(server.pid)

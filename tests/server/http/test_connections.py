@@ -6,15 +6,27 @@ import asyncio
 import json
 import logging
 import socket
+import time
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import msgspec
 import pytest
+from aiohttp import web
+from aiohttp.typedefs import Handler
+from prometheus_client import CollectorRegistry
 
-from server.settings import MEBIBYTE, Settings
+from server.http.bodies import ByteBudget
+from server.http.connections import Connections
+from server.http.sockets import CONNECTIONS, listening
+from server.log_limit import LimitedLog
+from server.metrics.metrics import Metrics
+from server.settings import KEEP_ALIVE_SECONDS, MEBIBYTE, Settings
 from tests.server.conftest import Serve
-from tests.support.served import Served, names_request, nodes_request
+from tests.support.fake_clock import settled, until
+from tests.support.served import LOG, Served, names_request, nodes_request
 
+pytestmark = pytest.mark.fake_clock
 HOST = b"Host: placet\r\n"
 POST = b"POST /filter HTTP/1.1\r\n" + HOST
 REFUSED = "placet_connections_refused_total"
@@ -64,7 +76,7 @@ async def test_one_address_has_half_of_the_connections(
 ) -> None:
     served = await listen(settings=Settings(max_connections=8))
     open_ones = [await asyncio.open_connection(*served.address) for _ in range(4)]
-    await asyncio.sleep(0.05)
+    await settled()
     reader, writer = await asyncio.open_connection(*served.address)
     await closed(reader)
     writer.close()
@@ -72,20 +84,20 @@ async def test_one_address_has_half_of_the_connections(
     assert 'refused connection reason="too_many_of_address" client="127.0.0.1"' in caplog.text
     for _, other in open_ones:
         other.transport.abort()
-    await asyncio.sleep(0.05)
+    await settled()
     await answers(served)
 
 
 async def test_connections_beyond_the_limit_are_closed(listen: Serve) -> None:
     served = await listen(settings=Settings(max_connections=1))
     _, first = await asyncio.open_connection(*served.address)
-    await asyncio.sleep(0.05)
+    await settled()
     reader, second = await asyncio.open_connection(*served.address)
     await closed(reader)
     assert served.metric(REFUSED, reason="too_many") == 1
     first.transport.abort()
     second.close()
-    await asyncio.sleep(0.05)
+    await settled()
     await answers(served)
 
 
@@ -118,6 +130,24 @@ async def test_idle_connections_stay_open(listen: Serve) -> None:
     assert served.metric(REFUSED, reason="slow_headers") is None
 
 
+async def test_a_connection_is_kept_as_long_as_it_is_used(listen: Serve) -> None:
+    """C2: kube-scheduler keeps one for 90 seconds. aiohttp does not know of all calls."""
+    served = await listen()
+    reader, writer = await asyncio.open_connection(*served.address)
+    livez = b"GET /livez HTTP/1.1\r\n" + HOST + b"\r\n"
+    body = json.dumps(names_request("a")).encode()
+    whole = POST + b"Content-Length: %d\r\n\r\n" % len(body) + body
+    for data, end in ((livez, b"ok"), (whole, b'""}'), (whole, b'""}'), (livez, b"ok")):
+        writer.write(data)
+        assert b" 200 " in await reader.readuntil(end)
+        await settled()
+        await asyncio.sleep(KEEP_ALIVE_SECONDS - 1)
+    assert not reader.at_eof()
+    await asyncio.sleep(2)
+    assert await reader.read() == b""
+    writer.close()
+
+
 async def test_an_answer_that_nobody_reads(listen: Serve) -> None:
     served = await listen(settings=Settings(http_timeout=3.0))
     request = nodes_request("a")
@@ -128,10 +158,8 @@ async def test_an_answer_that_nobody_reads(listen: Serve) -> None:
     sock.connect(served.address)
     _, writer = await asyncio.open_connection(sock=sock, limit=1024)
     writer.write(POST + b"Content-Length: %d\r\n\r\n" % len(body) + body)
-    async with asyncio.timeout(20):
-        while served.metric(REFUSED, reason="slow_reader") is None:  # noqa: ASYNC110
-            await asyncio.sleep(0.05)
-    await asyncio.sleep(0.05)
+    await until(lambda: served.metric(REFUSED, reason="slow_reader"))
+    await settled()
     assert served.metric("placet_bodies_held_bytes") == 0
     writer.transport.abort()
 
@@ -189,7 +217,7 @@ async def test_a_mistake_of_a_client_is_one_line_without_a_traceback(
     caplog.set_level(logging.INFO)
     served = await listen(settings=QUICK)
     await sent(served, data, ends=ends)
-    await asyncio.sleep(0.05)
+    await settled()
     assert not [record for record in caplog.records if record.exc_info]
     assert len(caplog.messages) <= 1
     assert all("\n" not in line and len(line) < 2000 for line in caplog.messages)
@@ -202,7 +230,7 @@ async def test_a_flood_of_mistakes(listen: Serve, caplog: pytest.LogCaptureFixtu
     served = await listen(settings=QUICK)
     await answers(served)
     files, tasks = open_files(), len(asyncio.all_tasks())
-    seconds = asyncio.get_running_loop().time()
+    began = time.monotonic()
     for _ in range(200):
         reader, writer = await asyncio.open_connection(*served.address)
         writer.write(b"nonsense\r\n\r\n")
@@ -211,11 +239,11 @@ async def test_a_flood_of_mistakes(listen: Serve, caplog: pytest.LogCaptureFixtu
         await served.post("/filter", b"{" + b"x" * 1000)
         await served.request("PUT", "/filter")
         await served.get("/" + "x" * 5000)
-    seconds = asyncio.get_running_loop().time() - seconds
+    seconds = time.monotonic() - began
     assert len(caplog.text) < 4 * 10 * 7000 * (seconds + 2)
     assert len(caplog.messages) <= 4 * 10 * (seconds + 2)
     assert served.metric(REFUSED, reason="malformed") == 200
-    await asyncio.sleep(0.1)
+    await settled()
     assert open_files() <= files + 1
     assert len(asyncio.all_tasks()) <= tasks + 1
     await answers(served)
@@ -247,3 +275,69 @@ async def test_a_large_body_is_not_asked_for(listen: Serve) -> None:
     answer = await sent(served, head)
     assert answer.startswith(b"HTTP/1.1 200 ")
     assert b"larger than 1000 bytes" in answer
+
+
+async def test_a_mistake_that_aiohttp_answers_is_counted_too(
+    listen: Serve, caplog: pytest.LogCaptureFixture
+) -> None:
+    served = await listen()
+    answer = await sent(served, _CHUNKED + b"zz\r\n")
+    assert answer.startswith(b"HTTP/1.0 400 ")
+    assert served.metric(REFUSED, reason="malformed") == 1
+    (line,) = caplog.messages
+    assert line.startswith('refused connection reason="malformed" client="127.0.0.1" err=')
+    await answers(served)
+
+
+# ---- faults of handlers
+
+
+async def raises(_request: web.Request) -> web.Response:
+    raise ZeroDivisionError("a secret")
+
+
+async def raises_halfway(request: web.Request) -> web.StreamResponse:
+    response = web.StreamResponse()
+    await response.prepare(request)
+    await response.write(b"a half")
+    raise ZeroDivisionError("a secret")
+
+
+async def pieces() -> AsyncIterator[bytes]:
+    yield b"a half"
+    raise ZeroDivisionError("a secret")
+
+
+async def raises_while_it_is_sent(_request: web.Request) -> web.Response:
+    return web.Response(body=pieces())
+
+
+FAULTS = {
+    "before": (raises, b"internal error: see the log of Placet\n"),
+    "halfway": (raises_halfway, b"a half\r\n"),
+    "while it is sent": (raises_while_it_is_sent, b"a half\r\n"),
+}
+
+
+@pytest.mark.parametrize(("handler", "end"), FAULTS.values(), ids=FAULTS.keys())
+async def test_a_fault_is_logged_and_ends_the_connection(
+    handler: Handler, end: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = Settings(port=0)
+    app = web.Application()
+    app.router.add_get("/", handler)
+    metrics = Metrics(CollectorRegistry(), "1.2.3")
+    app[CONNECTIONS] = Connections(settings, ByteBudget(1000), metrics, LimitedLog(LOG))
+    async with listening(app, settings) as url:
+        host, port = url.removeprefix("http://").split(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(b"GET / HTTP/1.1\r\n" + HOST + b"\r\n")
+        async with asyncio.timeout(5):
+            answer = await reader.read()
+        writer.close()
+    assert answer.endswith(end)
+    assert b"secret" not in answer
+    (record,) = caplog.records
+    assert record.getMessage() == "unexpected error in an answer"
+    assert record.exc_info is not None
+    assert record.exc_info[0] is ZeroDivisionError

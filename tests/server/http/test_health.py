@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import http.client
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
 from prometheus_client import CollectorRegistry
 
-from server.http.health import Check, Heartbeat
+from server.http.health import STUCK_SECONDS, Check, Heartbeat
 from server.http.sockets import health_server
 from server.metrics.metrics import Metrics
 from server.settings import Settings
@@ -116,7 +115,7 @@ async def test_a_running_loop_is_live() -> None:
     heartbeat = Heartbeat(lambda: [Check("cluster")])
     beating = asyncio.create_task(heartbeat.run())
     with serving_health(heartbeat) as address:
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0)
         for path in ("/livez", "/healthz", "/readyz"):
             assert await asyncio.to_thread(get, address, path) == (200, "ok")
         _, text = await asyncio.to_thread(get, address, "/readyz?verbose")
@@ -132,18 +131,21 @@ async def test_a_running_loop_is_live() -> None:
 
 
 async def test_a_stuck_loop_is_not_live() -> None:
-    """The stuck loop is that of the test itself."""
-    heartbeat = Heartbeat(lambda: [Check("cluster")], seconds=0.3)
+    """The stuck loop is that of the test itself, which waits for each answer."""
+    now = [100.0]
+    heartbeat = Heartbeat(lambda: [Check("cluster")], clock=lambda: now[0])
     beating = asyncio.create_task(heartbeat.run())
     with serving_health(heartbeat) as address:
-        await asyncio.sleep(0.01)
-        time.sleep(0.6)  # noqa: ASYNC251 - blocking the loop is the test
+        await asyncio.sleep(0)
+        now[0] += STUCK_SECONDS
+        assert get(address, "/livez") == (200, "ok")
+        now[0] += 1
         status, text = get(address, "/livez")
         assert status == 503
-        assert "[-]loop failed: the event loop has not run for 1 seconds" in text
+        silent = f"{STUCK_SECONDS + 1:.0f} seconds"
+        assert f"[-]loop failed: the event loop has not run for {silent}" in text
         assert get(address, "/readyz")[0] == 503
         assert get(address, "/metrics")[0] == 200
-        await asyncio.sleep(0.01)
         heartbeat.beat()
         assert await asyncio.to_thread(get, address, "/livez") == (200, "ok")
     beating.cancel()

@@ -12,7 +12,10 @@ from aiohttp import ClientError, ClientSession, TraceConfig
 from trustme import CA, LeafCert
 
 from tests.support.certificates import Keyring, in_days, put
+from tests.support.fake_clock import until
 from tests.support.secured import Secured, ask, secured
+
+pytestmark = pytest.mark.fake_clock
 
 
 @pytest.fixture
@@ -26,7 +29,7 @@ def scheduler(keyring: Keyring) -> LeafCert:
 
 
 class Client:
-    """A client that keeps sending requests in a session, and counts answers and connections."""
+    """A client that sends twenty requests a second, and counts answers and connections."""
 
     def __init__(self) -> None:
         self.answers = 0
@@ -38,12 +41,11 @@ class Client:
         while True:
             assert (await ask(session)).status == 200
             self.answers += 1
+            await asyncio.sleep(0.05)
 
     async def more(self, answers: int) -> None:
         wanted = self.answers + answers
-        async with asyncio.timeout(10):
-            while self.answers < wanted:  # noqa: ASYNC110 - a counter sends no events
-                await asyncio.sleep(0.01)
+        await until(lambda: self.answers >= wanted)
 
     async def _connected(self, *_: object) -> None:
         self.connections += 1
@@ -134,9 +136,7 @@ async def test_a_corrupt_pair_keeps_the_previous_one(
     before = await server.shown(client)
     keyring.write_pair()
     put(keyring.files.key, b"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n")
-    async with asyncio.timeout(10):
-        while "the previous certificates stay in use" not in caplog.text:  # noqa: ASYNC110
-            await asyncio.sleep(0.02)
+    await until(lambda: "the previous certificates stay in use" in caplog.text)
     assert await server.shown(client) == before
     assert (await server.ask(client)).status == 200
     assert caplog.text.count("the previous certificates stay in use") == 1

@@ -7,7 +7,7 @@ import os
 import resource
 import signal
 import socket
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 
@@ -17,14 +17,16 @@ from prometheus_client import CollectorRegistry
 
 from server.http.bodies import ByteBudget
 from server.http.connections import Connection, Connections
-from server.http.sockets import Listener, Shutdown, listening, runner_options, serve
+from server.http.sockets import Listener, Shutdown, listening, serve
 from server.http.tls import Credentials
 from server.log_limit import LimitedLog
 from server.metrics.metrics import Metrics
 from server.settings import Settings
 from tests.support.certificates import Keyring
+from tests.support.fake_clock import settled
 from tests.support.served import LOG, Parts, names_request
 
+pytestmark = pytest.mark.fake_clock
 ANYWHERE = Settings(port=0, http_timeout=1.0, lameduck=0.0)
 
 # ---- the listener
@@ -67,7 +69,7 @@ async def test_accepted_connections_outlive_the_listener(server: web.Server) -> 
     host, port = await listener.open("127.0.0.1", 0)
     clients = [asyncio.create_task(asyncio.open_connection(host, port)) for _ in range(20)]
     await asyncio.gather(*clients)
-    await asyncio.sleep(0.01)
+    await settled()
     await listener.close()
     assert len(server.connections) == len(clients)
     for client in clients:
@@ -83,7 +85,7 @@ async def test_an_unfinished_handshake_does_not_delay_the_end(
     listener = Listener(server, connections(), credentials)
     host, port = await listener.open("127.0.0.1", 0)
     reader, writer = await asyncio.open_connection(host, port)
-    await asyncio.sleep(0.01)
+    await settled()
     async with asyncio.timeout(5):
         await listener.close()
         assert await reader.read() == b""
@@ -127,7 +129,7 @@ async def test_a_fault_of_one_connection_is_reported_and_ends_no_other(
     """At once, to the event loop's exception handler, which logs it."""
 
     class Faulty(Connections):
-        def admit(self, server: web.Server, host: str) -> Connection | None:
+        def admit(self, server: Callable[[], asyncio.Protocol], host: str) -> Connection | None:
             raise ValueError(f"fault in {server} for {host}")
 
     metrics = Metrics(CollectorRegistry(), "1.2.3")
@@ -202,7 +204,7 @@ async def test_a_call_in_flight_is_answered() -> None:
     reader, writer = await asyncio.open_connection(host, int(port))
     writer.write(b"POST /filter HTTP/1.1\r\nHost: placet\r\nContent-Length: 500\r\n\r\n{")
     await writer.drain()
-    await asyncio.sleep(0.05)
+    await settled()
     os.kill(os.getpid(), signal.SIGTERM)
     answer = await asyncio.wait_for(reader.read(), 5)
     assert b'"Error":"the body of the request did not arrive in time"' in answer
@@ -219,7 +221,7 @@ async def shutting_down(settings: Settings) -> AsyncIterator[tuple[str, asyncio.
     running = asyncio.create_task(serve(parts.app(), settings, started.set_result, None, shutdown))
     url = await started
     os.kill(os.getpid(), signal.SIGTERM)
-    await asyncio.sleep(0.05)
+    await settled()
     assert shutdown.has_begun
     try:
         yield url, running
@@ -238,8 +240,3 @@ async def test_it_serves_for_a_while_after_sigterm() -> None:
         assert not running.done()
     with pytest.raises(ConnectionError):
         await asyncio.open_connection(*url.removeprefix("http://").split(":"))
-
-
-def test_idle_connections_outlive_those_of_kube_scheduler() -> None:
-    """C2: aiohttp's own default is 75 seconds, and kube-scheduler's is 90."""
-    assert runner_options(Settings())["keepalive_timeout"] == 120

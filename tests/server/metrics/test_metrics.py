@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +13,7 @@ from server.errors import Outcome
 from server.metrics.call_metrics import BUCKETS
 from server.metrics.metrics import MOST_LABELS, Metrics
 from server.settings import Settings
+from tests.support.books import section
 from tests.support.every_metric import every_metric
 
 
@@ -131,7 +131,7 @@ def test_what_policies_take_of_the_time(metrics: Metrics, registry: CollectorReg
 
 
 def test_every_metric_has_one_row_in_the_documentation() -> None:
-    page = (Path(__file__).parents[3] / "docs" / "operations.md").read_text(encoding="utf-8")
+    page = section("operations", "Metrics")
     rows = re.findall(r"(?m)^\| `(placet_\w+)` \| (\w+)(?:: ([\w, ]+))? \| (\w*) \|", page)
     listed = [
         (n, kind, sorted(labels.split(", ")) if labels else [], s) for n, kind, labels, s in rows

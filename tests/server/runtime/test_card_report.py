@@ -8,13 +8,14 @@ import logging
 import pytest
 
 from engine.cache.cache import Cache
+from engine.cards.node_cards import TAKEN, Taken, annotation
 from engine.engine import Engine
 from engine.objects.codec import ObjectCodec
-from grammar.values.cards import TAKEN, Taken, annotation
 from server.runtime.card_report import CardReport
 from tests.support import builders
 from tests.support.engines import SCHEMA, Known, Silent, registry_of
 
+pytestmark = pytest.mark.fake_clock
 CODEC = ObjectCodec(SCHEMA, (TAKEN, "milli"))
 POLICY = """policy gpu {
   for pods where "milli" in pod.annotations
@@ -43,10 +44,10 @@ def nodes(known: Cache, cards: int) -> None:
 
 async def watched(engine: Engine, known: Cache, looks: int = 1) -> CardReport:
     """The report after some looks."""
-    report = CardReport(engine, known.snapshot, LOG, seconds=0.0)
+    report = CardReport(engine.cards, known.snapshot, LOG)
     following = asyncio.create_task(report.follow())
-    for _ in range(3 * looks):
-        await asyncio.sleep(0.001)
+    # It looks at once, and every 15 seconds.
+    await asyncio.sleep(15.0 * looks - 1.0)
     following.cancel()
     return report
 

@@ -29,10 +29,12 @@ from server.runtime.configuration_reloader import ConfigurationFile, ServerConfi
 from server.runtime.server_runtime import Options, serve
 from server.settings import SelfSigned, Settings, TlsFiles
 from tests.e2e.waiting import free_port
+from tests.support.books import section
 from tests.support.certificates import Keyring
 from tests.support.fake_api_server import FakeApiServer, fake_api_server
 from tests.support.kubeconfig import kubeconfig
 
+pytestmark = pytest.mark.fake_clock
 LOG = logging.getLogger("placet.test")
 OBJECTS = POLICIES[0].path
 SECRETS = "/api/v1/namespaces/kube-system/secrets"
@@ -141,9 +143,7 @@ async def running(
 
 def documented() -> set[str]:
     """The names in the table of background tasks."""
-    page = (Path(__file__).parents[3] / "docs" / "operations.md").read_text(encoding="utf-8")
-    table = page.partition("## Background tasks")[2].partition("\n## ")[0]
-    rows = re.findall(r"(?m)^\| (`[^|]+`) \| ", table)
+    rows = re.findall(r"(?m)^\| (`[^|]+`) \| ", section("operations", "Background tasks"))
     return {name for row in rows for name in re.findall(r"`([^`]+)`", row)}
 
 

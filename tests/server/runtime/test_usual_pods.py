@@ -5,14 +5,19 @@ from __future__ import annotations
 import asyncio
 import math
 
+import pytest
+
 from engine.cache.cache import Cache
+from engine.cards.fragmentation import CardShape
+from engine.cards.node_cards import TAKEN, Taken, annotation
 from engine.engine import Engine
 from engine.objects.codec import ObjectCodec
-from grammar.values.cards import TAKEN, CardShape, Taken, annotation
-from server.runtime.usual_pods import MOST_PODS, UsualPods
+from server.runtime.card_report import MOST_PODS, UsualPods
 from tests.support import builders
 from tests.support.engines import SCHEMA, Known, Silent, registry_of
+from tests.support.fake_clock import settled
 
+pytestmark = pytest.mark.fake_clock
 CODEC = ObjectCodec(SCHEMA, (TAKEN, "milli"))
 POLICY = """policy gpu {
   for pods where true
@@ -48,7 +53,7 @@ async def test_the_pods_that_have_cards() -> None:
     put(known, "two", 1000, "n0", 0, 1)
     known.put_pod(CODEC.peer(builders.raw(builders.pod("plain", on="n0"))))
     engine = Engine(registry_of(POLICY), Known(known), CODEC, Silent())
-    found = await UsualPods(engine, known).shapes()
+    found = await UsualPods(engine.cards, known).shapes()
     assert sorted(found["gpu"]) == [CardShape(2000, 1, 500), CardShape(2000, 2, 1000)]
 
 
@@ -58,7 +63,7 @@ async def test_the_last_ones() -> None:
     for number in range(MOST_PODS):
         put(known, f"p{number}", 500, created="2026-01-01T00:00:00Z")
     engine = Engine(registry_of(POLICY), Known(known), CODEC, Silent())
-    found = await UsualPods(engine, known).shapes()
+    found = await UsualPods(engine.cards, known).shapes()
     assert set(found["gpu"]) == {CardShape(2000, 1, 500)}
 
 
@@ -76,13 +81,13 @@ async def test_scores_follow_them() -> None:
         return list(found)
 
     assert scores() == [5, 5]
-    usual = UsualPods(engine, known, seconds=0.01)
+    usual = UsualPods(engine.cards, known)
     task = asyncio.create_task(usual.follow())
-    await asyncio.sleep(0.1)
+    await settled()
     first = scores()
     assert first[0] > first[1]
     registry = engine.registry
-    await asyncio.sleep(0.1)
+    await asyncio.sleep(3600.0)
     # Nothing is worked out again for the same pods.
     assert engine.registry is registry
     task.cancel()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import math
+import threading
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http.client import HTTPConnection
 from itertools import pairwise
 
@@ -27,6 +28,7 @@ from server.http.sockets import CONNECTIONS
 from server.settings import Settings
 from server.verbs.answering import DecisionQueue
 from tests.server.conftest import Serve
+from tests.support.fake_clock import settled
 from tests.support.served import POD, Served, names_request
 from tests.support.table_decider import TableDecider
 
@@ -37,12 +39,16 @@ REFUSED = "too many calls at once: Placet takes 2, see --max-in-flight"
 
 @dataclass
 class BlockingDecider(TableDecider):
-    """A decider that blocks the event loop for some seconds."""
+    """A decider that blocks the event loop until it may end, and then for some seconds."""
 
     seconds: float = 0.0
+    has_begun: threading.Event = field(default_factory=threading.Event)
+    may_end: threading.Event = field(default_factory=threading.Event)
 
     def filter(self, *args: object) -> Decision:
         decided = super().filter(*args)  # type: ignore[arg-type]
+        self.has_begun.set()
+        assert self.may_end.wait(60)
         time.sleep(self.seconds)
         return decided
 
@@ -65,14 +71,15 @@ async def half_a_call(served: Served) -> AsyncIterator[None]:
     _, writer = await asyncio.open_connection(*served.address)
     writer.write(b"POST /filter HTTP/1.1\r\nHost: placet\r\nContent-Length: 500\r\n\r\n{")
     await writer.drain()
-    await asyncio.sleep(0.05)
+    await settled()
     try:
         yield
     finally:
         writer.close()
-        await asyncio.sleep(0.05)
+        await settled()
 
 
+@pytest.mark.fake_clock
 async def test_calls_above_the_limit_are_refused_at_once(serve: Serve) -> None:
     served = await serve(settings=Settings(max_in_flight=2))
     async with half_a_call(served), half_a_call(served):
@@ -102,9 +109,12 @@ async def test_bindings_in_progress_count_as_calls_in_flight(serve: Serve) -> No
 
 
 async def test_other_requests_are_served_between_decisions(serve: Serve) -> None:
-    served = await serve(decider=BlockingDecider(seconds=0.05))
+    decider = BlockingDecider(seconds=0.05)
+    decider.may_end.set()
+    served = await serve(decider=decider)
     calls = [asyncio.create_task(served.post("/filter", names_request("a"))) for _ in range(10)]
-    await asyncio.sleep(0.06)
+    while not decider.calls:  # noqa: ASYNC110 - until the first one is decided
+        await asyncio.sleep(0)
     assert (await served.get("/livez")).status == 200
     assert sum(call.done() for call in calls) < 8
     assert [(await call).json["Error"] for call in calls] == [""] * 10
@@ -115,7 +125,9 @@ async def test_a_call_that_waits_too_long_gets_an_error_in_time(serve: Serve) ->
 
     The times leave room for a machine that is busy otherwise.
     """
-    served = await serve(decider=BlockingDecider(seconds=0.5), settings=Settings(http_timeout=2.0))
+    decider = BlockingDecider(seconds=0.5)
+    decider.may_end.set()
+    served = await serve(decider=decider, settings=Settings(http_timeout=2.0))
 
     async def call() -> tuple[float, str]:
         began = time.monotonic()
@@ -132,24 +144,29 @@ async def test_a_call_that_waits_too_long_gets_an_error_in_time(serve: Serve) ->
 
 async def test_time_during_a_decision_counts_for_the_next_call(serve: Serve) -> None:
     """A call that comes during a decision is read only after it."""
-    decider = BlockingDecider(seconds=0.5)
+    decider = BlockingDecider(seconds=0.01)
     served = await serve(decider=decider)
 
-    def call(after: float) -> float:
-        time.sleep(after)
+    def call(*, is_during: bool) -> float:
+        assert not is_during or decider.has_begun.wait(60)
         sent = time.monotonic()
         connection = HTTPConnection(*served.address)
         connection.request("POST", "/filter", msgspec.json.encode(names_request("a")))
+        if is_during:
+            decider.may_end.set()
         assert connection.getresponse().status == 200
         connection.close()
         return sent
 
     async def is_counted() -> bool:
+        decider.has_begun.clear()
+        decider.may_end.clear()
         # In threads: the server runs in this one.
-        _, sent = await asyncio.gather(*(asyncio.to_thread(call, after) for after in (0.0, 0.2)))
+        calls = (asyncio.to_thread(call, is_during=each) for each in (False, True))
+        _, sent = await asyncio.gather(*calls)
         return decider.calls[-1].deadline <= sent + Settings().decision_seconds
 
-    # On a busy machine the call may come after the decision.
+    # On a busy machine the call may be read a while after the decision.
     assert await is_counted() or await is_counted() or await is_counted()
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from aiohttp import ClientSession
 
 from engine.decision.journal import Journal
-from server.view.page_files import POLICY, page_files
+from server.view.view import POLICY, page_files
 from tests.browser.vendor import (
     EDITOR,
     EDITOR_LICENCES,

@@ -1,0 +1,321 @@
+"""Layout of an explanation: policies, nodes as rows or by reason, one node, and an analysis."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from rich.table import Table
+from rich.text import Text
+
+from cli.console import Part, console, table
+from engine.explanation.cause import event_time, pod_scheduled
+from engine.explanation.document import (
+    Cause,
+    NodeExplanation,
+    PodExplanation,
+    PolicyNotInForce,
+    ReadValue,
+    Relaxation,
+    ScoreTerm,
+    TracedExpression,
+)
+from engine.explanation.explanation import count_lines
+from grammar.messages.texts import counted, cut, excerpt, named
+
+# The most names in a row.
+NAMED = 4
+# The most rows of a trace: a loop over the pods of a node has steps for each pod.
+_STEPS = 40
+# The longest value in a trace.
+_VALUE = 60
+PASS, _PASSES = Text("pass", "green"), Text("passes", "green")
+FAIL, _FAILS = Text("fail", "red"), Text("fails", "red")
+# The width of the bar of a score of 10, and its characters, also for ASCII terminals.
+_WIDTH = 40
+_BLOCK, _PLAIN_BLOCK = "█", "#"
+
+
+def not_in_force(broken: Sequence[PolicyNotInForce]) -> Iterator[Part]:
+    """A row for each policy that is not in force as it is written."""
+    if not broken:
+        return
+    rows = table("not in force", "instead", "because")
+    for each in broken:
+        rows.add_row(each.policy, each.instead, each.because)
+    yield rows
+    yield ""
+
+
+def head(found: PodExplanation) -> Iterator[Part]:
+    """The pod, and whether each policy applies to it."""
+    where = f", as if it were not on {found.on}" if found.on else ""
+    yield f"pod {found.pod} at {found.at}{where}\n"
+    if found.exempt:
+        yield f"{found.exempt}: no policy applies to the pod"
+    elif found.policies:
+        rows = table("policy", "applies", "because")
+        for each in found.policies:
+            rows.add_row(each.address, each.applies, each.because)
+        yield rows
+    else:
+        yield "no policy applies to the namespace of the pod"
+    if found.otherPolicies:
+        yield f"and {counted(found.otherPolicies, 'policy', 'policies')} of other namespaces"
+    yield from found.toldToOthers
+    yield ""
+    if found.problem:
+        yield f"kube-scheduler would get an error and retry: {found.problem}\n"
+
+
+def every_node(found: PodExplanation) -> Iterator[Part]:
+    """A row for each node if the explanation has them, else one for each reason."""
+    yield _by_reason(found) if found.rows is None else _listed(found)
+    held = found.heldBack or 0
+    kept = f"; {held} of them {'is' if held == 1 else 'are'} held back for now" if held else ""
+    yield f"\n{passed(found.passing, found.nodes)}{kept}"
+    for audit in found.audits:
+        yield f"{audit.policy}, in audit, would reject {counted(audit.nodes, 'node')}"
+
+
+def one_node(found: PodExplanation) -> Iterator[Part]:
+    """One node: each clause, and each part of its expressions with its value."""
+    node = found.node
+    assert node is not None, "the question names a node"
+    yield f"node {node.node} {node.outcome}"
+    for said in node.clauses:
+        name = f"{said.policy}: {said.clause}"
+        yield f"\n{name} {'holds' if said.holds else f'fails{said.text.removeprefix(name)}'}"
+        if said.detail:
+            yield f"  {said.detail}"
+        for each in said.expressions:
+            if each.part == "when":
+                yield "  when"
+            yield from trace_rows(each)
+        if said.counts is not None:
+            yield from (f"  {line}" for line in count_lines(said.counts))
+    if node.score is not None:
+        yield from _scores(node)
+    elif node.outcome == "passes":
+        yield "\nno score applies"
+    else:
+        yield "\nnot scored: filter did not return the node"
+
+
+def _listed(found: PodExplanation) -> Table:
+    listed = table("node", "verdict", "score", "why", right=("score",))
+    for row in found.rows or ():
+        score = "" if row.score is None else str(row.score)
+        listed.add_row(row.node, _PASSES if row.passes else _FAILS, score, "\n".join(row.why))
+    return listed
+
+
+def _by_reason(found: PodExplanation) -> Table:
+    """A row for the nodes that fail the same clauses; passing nodes come first."""
+    scores = {each.node: each.score for each in found.scores or ()}
+    listed = table("nodes", "verdict", "why", "which", right=("nodes",))
+    for group in found.groups:
+        verdict = FAIL if group.rejectedBy else PASS
+        why = "\n".join(each.text for each in group.rejectedBy) or group.heldBack
+        why = why or _score_range([scores[name] for name in group.names if name in scores])
+        listed.add_row(str(group.nodes), verdict, why, named(group.names, NAMED))
+    return listed
+
+
+def trace_rows(shown: TracedExpression) -> Iterator[Part]:
+    """A row for each part of an expression, with the values in one column."""
+    if not shown.values:
+        yield f"  {shown.text}"
+        return
+    grid = table("", "")
+    grid.show_header = False
+    for each in shown.values[:_STEPS]:
+        grid.add_row(f"  {'  ' * each.depth}{each.expression}", f"= {_value(each)}")
+    yield grid
+    if len(shown.values) > _STEPS:
+        yield f"  … and {len(shown.values) - _STEPS} more parts"
+
+
+def _value(read: ReadValue) -> str:
+    return f"error: {read.error}" if read.value is None else cut(read.value, _VALUE)
+
+
+def _scores(node: NodeExplanation) -> Iterator[Part]:
+    yield f"\nscore {node.score} of 10"
+    yield score_bars(node.terms)
+    for each in node.terms:
+        if each.value is not None:
+            yield f"\n{each.policy}: {each.clause}"
+            yield from trace_rows(each.value)
+
+
+def passed(passing: int, nodes: int) -> str:
+    return f"{passing} of {counted(nodes, 'node')} {'passes' if passing == 1 else 'pass'}"
+
+
+def _score_range(scores: Sequence[int]) -> str:
+    if not scores:
+        return ""
+    low, high = min(scores), max(scores)
+    return f"score {low}" if low == high else f"score {low} to {high}"
+
+
+# ---- the score of one node: bars that each begin where the one before ends
+
+
+def score_bars(terms: Sequence[ScoreTerm]) -> Table:
+    """A row for each score clause of one node, and one for the sum.
+
+    A clause adds weight · points / total weight / 10 to the score.
+    """
+    total = sum(each.weight for each in terms)
+    rows = table("score", "weight", "points", "adds", "", right=("weight", "points", "adds"))
+    so_far = 0.0
+    for each in terms:
+        end = so_far + each.weight * each.points / total / 10
+        bar = "missing" if each.missing else _bar(so_far, end)
+        name = f"{each.policy}: {each.clause}"
+        rows.add_row(name, f"{each.weight:g}", f"{each.points:.1f}", f"{each.adds:.2f}", bar)
+        so_far = end
+    rows.add_row(
+        "sum, rounded to a whole number", f"{total:g}", "", f"{so_far:.2f}", _bar(0, so_far)
+    )
+    return rows
+
+
+def _bar(start: float, end: float) -> str:
+    block = _PLAIN_BLOCK if console().options.ascii_only else _BLOCK
+    first, last = (round(at * _WIDTH / 10) for at in (start, end))
+    return f"{' ' * first}{block * (last - first)}".ljust(_WIDTH)
+
+
+# ---- then and now
+
+
+def then_and_now(found: PodExplanation) -> Iterator[Part]:
+    """Both decisions, and which of the four things changed between them."""
+    then = found.then
+    if then is None:
+        return
+    before = passed(then.passing, then.offered) if then.error is None else f"error: {then.error}"
+    yield f"decided by replica {then.replica} at {then.at}: {before}"
+    now = f"error: {found.problem}" if found.problem else passed(found.offered, found.nodes)
+    yield f"now: {now}"
+    if not found.changes:
+        yield "policies, nodes, counts and time are the same"
+        return
+    rows = table("changed", "how")
+    for change in found.changes:
+        rows.add_row(change.what, change.text)
+    yield rows
+
+
+# ---- an analysis
+
+
+_NEAREST = 5
+_RELAXATIONS = 3
+
+
+def analysis(found: PodExplanation) -> Iterator[Part]:
+    if not found.clauses:
+        yield f"no clause can reject the pod: {found.offered} nodes pass"
+        return
+    yield from _clauses(found)
+    yield from _nearest(found)
+    yield from _relaxations(found)
+
+
+def _clauses(found: PodExplanation) -> Iterator[Part]:
+    numbers = ("passes", "fails", "fails only this")
+    listed = table("clause", *numbers, right=numbers)
+    for each in found.clauses:
+        row = (found.nodes - each.fails, each.fails, each.failsOnlyThis)
+        listed.add_row(f"{each.policy}: {each.clause}", *map(str, row))
+        for part in each.requires:
+            listed.add_row(f"  {part.text}", str(found.nodes - part.fails), str(part.fails), "")
+    yield listed
+    yield f"\n{passed(found.passing, found.nodes)}"
+
+
+def _nearest(found: PodExplanation) -> Iterator[Part]:
+    if not found.nearest:
+        return
+    yield "\nnearest misses"
+    for miss in found.nearest[:_NEAREST]:
+        yield f"  {miss.node} fails {counted(len(miss.rejectedBy), 'clause')}"
+        for each in miss.rejectedBy:
+            yield f"    {each.text}"
+            for line in each.detail.splitlines():
+                yield f"      {line}"
+    if (more := found.nodes - found.passing - min(len(found.nearest), _NEAREST)) > 0:
+        yield f"  and {more} more"
+
+
+def _relaxations(found: PodExplanation) -> Iterator[Part]:
+    if not found.relaxations:
+        return
+    yield "\nsmallest relaxation"
+    for relaxation in found.relaxations[:_RELAXATIONS]:
+        yield f"  {_relaxed(relaxation)}"
+    if (more := len(found.relaxations) - _RELAXATIONS) > 0:
+        yield f"  and {more} more of {counted(len(found.relaxations[0].without), 'clause')}"
+
+
+def _relaxed(relaxation: Relaxation) -> str:
+    names = " and ".join(f"{each.policy}: {each.clause}" for each in relaxation.without)
+    return f"without {names}: {counted(relaxation.gained, 'more node')} would pass"
+
+
+# ---- what a running cluster says about a pod
+
+
+Json = dict[str, Any]
+_EVENTS = 3
+_MESSAGE = 600
+
+
+def cause_lines(found: Cause) -> Iterator[Part]:
+    yield f"cause: {found.text}"
+    if found.hint:
+        yield f"  = help: {found.hint}"
+
+
+def said_about(pod: Json, events: Sequence[Json] | str) -> Iterator[Part]:
+    """What a cause was worked out from: the condition of the pod, and its last events."""
+    condition = pod_scheduled(pod)
+    if condition is not None:
+        reason, message = condition.get("reason", ""), condition.get("message", "")
+        yield excerpt(f"PodScheduled is {condition.get('status')}: {reason}: {message}", _MESSAGE)
+    if isinstance(events, str):
+        yield f"the events are not known: you may not {events}"
+    else:
+        for event in events[-_EVENTS:]:
+            times = event.get("count") or 1
+            again = f" ({times} times)" if times > 1 else ""
+            text = f"{event_time(event)} {event.get('reason')}{again}: {event.get('message')}"
+            yield excerpt(f"event {text}", _MESSAGE)
+    yield ""
+
+
+# ---- what a caller with few rights sees
+
+
+def readable_policies(policies: Mapping[str, bytes]) -> Iterator[Part]:
+    """A row for each policy object, with what its status says; pods are numbers there."""
+    if not policies:
+        yield "no policy can be read"
+        return
+    rows = table("policy", "ready", "matched", "placed", "target", "why")
+    for name, raw in sorted(policies.items()):
+        item = msgspec.json.decode(raw)
+        status = item.get("status") or {}
+        ready: Json = next(
+            (c for c in status.get("conditions", ()) if c.get("type") == "Ready"), {}
+        )
+        numbers = [status.get(f"{field}Pods") for field in ("matched", "placed", "target")]
+        shown = ["" if number is None else str(number) for number in numbers]
+        why = "" if ready.get("status") == "True" else ready.get("message", "")
+        rows.add_row(name.partition("/")[2], ready.get("status", "unknown"), *shown, why)
+    yield rows

@@ -1,0 +1,254 @@
+"""Layout of what running replicas answer: decisions as a list and in full, and their status."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from rich.table import Table
+
+from cli.command import CommandError
+from cli.console import Part, table
+from cli.explanation.layout import FAIL, NAMED, PASS, passed
+from engine.explanation.decision_document import CountedGroup, DecisionDetail, Listing, Summary
+from engine.objects.api_types import mapping
+from grammar.messages.texts import counted, named
+from server.answers.view_answers import Latency, ReplicaStatus
+
+
+def listings(found: Sequence[Listing]) -> Iterator[Part]:
+    """A row for each decision, the newest first; with several replicas it says whose it is."""
+    every = [(one, each.replica) for each in found for one in each.decisions]
+    if not every:
+        yield "there are no decisions yet"
+        return
+    several = len(found) > 1
+    columns = ("pod", "asked at", "pass", "of", "governed by", *(("replica",) if several else ()))
+    rows = table(*columns, right=("pass", "of"))
+    for one, replica in sorted(every, key=lambda pair: pair[0].at, reverse=True):
+        row = (one.pod, one.at, str(one.passing), str(one.offered), _note(one))
+        rows.add_row(*row, *((replica,) if several else ()))
+    yield rows
+
+
+def line(one: Summary, replica: str) -> str:
+    """One decision as it is followed; `replica` is empty if there is only one."""
+    note = f"  {_note(one)}" if _note(one) else ""
+    whose = f"  {replica}" if replica else ""
+    return f"{one.at}  {one.pod}  {one.passing} of {one.offered}{note}{whose}"
+
+
+def _note(one: Summary) -> str:
+    return f"error: {one.error}" if one.error else one.governing or ""
+
+
+def head(decision: DecisionDetail, replica: str = "") -> Iterator[Part]:
+    """The pod, the time of the decision, the replica if it is given, and the policies."""
+    whose = f", by replica {replica}" if replica else ""
+    yield f"pod {decision.pod}, asked about at {decision.at}{whose}"
+    if decision.policiesChanged:
+        yield "the policies have changed since then"
+    yield ""
+    rows = _policies(decision)
+    if rows.row_count:
+        yield rows
+        yield ""
+    elif decision.error is None:
+        yield "no policy applies to the pod\n"
+    if decision.error is not None:
+        yield f"kube-scheduler got an error and retries: {decision.error}\n"
+
+
+def every_node(decision: DecisionDetail) -> Iterator[Part]:
+    """The nodes by reason, and what strict clauses counted."""
+    if decision.offered and (decision.error is None or decision.reasons):
+        yield _by_reason(decision)
+        yield ""
+        yield passed(decision.passing, decision.offered)
+    for each in decision.counts:
+        yield f"{each.policy}: {each.clause} {_groups(each.groups)}"
+
+
+def one_node(decision: DecisionDetail, node: str) -> Iterator[Part]:
+    """The verdict about one node. Raises CommandError if it was not a candidate."""
+    score = next((s.score for s in decision.scores or () if s.node == node), None)
+    for reason in decision.reasons:
+        if node in reason.names:
+            error = f": {reason.error}" if reason.error else ""
+            yield f"node {node} fails by {reason.text}{error}"
+            return
+    if decision.passed is None and decision.error is None:
+        candidates = counted(decision.offered, "candidate node")
+        yield f"node {node} passes if it was one of the {candidates}"
+        return
+    if node not in (decision.passed or ()):
+        hint = "it sends only nodes that pass its own filters"
+        raise CommandError(f"kube-scheduler did not send node `{node}` as a candidate", hint)
+    yield f"node {node} passes"
+    yield f"score {score} of 10" if score is not None else "not scored"
+
+
+def _policies(decision: DecisionDetail) -> Table:
+    rows = table("policy", "applies")
+    for address in decision.guardrails:
+        rows.add_row(address, "as a guardrail")
+    if decision.governing is not None:
+        rows.add_row(decision.governing, "governs")
+    for address in decision.gaveWay:
+        rows.add_row(address, f"no: `{decision.governing}` governs")
+    for address in decision.audited:
+        rows.add_row(address, "in audit")
+    return rows
+
+
+def _by_reason(decision: DecisionDetail) -> Table:
+    rows = table("nodes", "verdict", "why", "which", right=("nodes",))
+    if decision.passing:
+        names = (
+            [s.node for s in decision.scores] if decision.scores else list(decision.passed or ())
+        )
+        rows.add_row(str(decision.passing), PASS, _scores(decision), named(names, NAMED))
+    for reason in decision.reasons:
+        why = f"{reason.text}: {reason.error}" if reason.error else reason.text
+        rows.add_row(str(reason.nodes), FAIL, why, named(reason.names, NAMED))
+    return rows
+
+
+def _scores(decision: DecisionDetail) -> str:
+    if not decision.scores:
+        return ""
+    high, low = decision.scores[0].score, decision.scores[-1].score
+    return f"score {low}" if low == high else f"score {low} to {high}, the best first"
+
+
+def _groups(groups: Sequence[CountedGroup]) -> str:
+    """`counted z1 3, z2 2`, the fullest first."""
+    if not groups:
+        return "counted no other pod"
+    return f"counted {named([f'{each.name} {each.pods:g}' for each in groups], NAMED)}"
+
+
+# ---- the status of replicas
+
+
+_NAMED = 5
+_WRONG_CARDS = {
+    "lost": "pods on cards that their node does not have",
+    "guessed": "pods that others have bound, without a number of their cards",
+}
+
+
+def status(found: ReplicaStatus) -> Iterator[Part]:
+    """Readiness, leader, policies, informers, pods in flight and latency of one replica."""
+    state = "ready" if found.ready else "not ready"
+    yield f"replica {found.replica}, version {found.version}, {state}, started at {found.started}"
+    for check in found.failing:
+        yield f"  {'warning' if check.warning else 'failing'}: {check.name}: {check.failure}"
+    yield _leader(found)
+    kept = counted(found.recorded, "pod")
+    yield f"{counted(found.decisions, 'decision')}; the last ones about {kept} are kept"
+    yield ""
+    yield from _policies_in_force(found)
+    yield from _informers(found)
+    yield from _cards(found)
+    yield from _in_flight(found)
+    yield from _latency(found)
+
+
+def _leader(found: ReplicaStatus) -> str:
+    if found.cluster is None:
+        return "no cluster is watched"
+    lease = mapping(found.cluster, "lease")
+    if not lease:
+        return "decides by counts without a Lease"
+    if lease.get("held"):
+        return "leader: this replica holds the Lease"
+    failure = f" ({lease['failure']})" if lease.get("failure") else ""
+    return f"leader: `{lease.get('holder') or 'nobody'}` holds the Lease{failure}"
+
+
+def _policies_in_force(found: ReplicaStatus) -> Iterator[Part]:
+    if not found.policies:
+        yield "no policy is in force"
+    else:
+        rows = table("policy in force", "kind", "mode", "weight", "digest", right=("weight",))
+        for each in found.policies:
+            kind = "guardrail" if each.guardrail else "policy"
+            mode = f"{each.mode}, expensive" if each.expensive else each.mode
+            rows.add_row(each.address, kind, mode, str(each.weight), each.digest)
+        yield rows
+    if found.notInForce:
+        yield f"not in force: {', '.join(found.notInForce)}"
+    yield ""
+
+
+def _informers(found: ReplicaStatus) -> Iterator[Part]:
+    resources = mapping(found.cluster or {}, "resources")
+    if not resources:
+        return
+    rows = table("informer", "objects", "synced", "silent", "failure", right=("objects", "silent"))
+    for name, each in sorted(resources.items()):
+        rows.add_row(name, *_informer(each if isinstance(each, Mapping) else {}))
+    yield rows
+    yield ""
+
+
+def _informer(each: Mapping[str, object]) -> tuple[str, str, str, str]:
+    silent = each.get("secondsSinceLastEvent")
+    seconds = f"{silent:.0f} s" if isinstance(silent, int | float) else ""
+    synced = "yes" if each.get("synced") else "no"
+    return str(each.get("objects", "")), synced, seconds, str(each.get("failure") or "")
+
+
+def _cards(found: ReplicaStatus) -> Iterator[Part]:
+    """What is left of the cards of each clause, and the pods that are not where they should be."""
+    clauses = mapping(found.cluster or {}, "cards")
+    if not clauses:
+        return
+    columns = ("idle", "split", "full")
+    rows = table("cards", *columns, "used", right=columns)
+    wrong = []
+    for name in sorted(clauses):
+        each = mapping(clauses, name)
+        amounts = mapping(each, "amounts")
+        used = [
+            f"{mapping(amounts, key).get('used')} of {mapping(amounts, key).get('capacity')} {key}"
+            for key in sorted(amounts)
+        ]
+        rows.add_row(name, *(str(each.get(column, "")) for column in columns), ", ".join(used))
+        for kind, text in _WRONG_CARDS.items():
+            pods, number = each.get(f"{kind}Pods"), each.get(kind)
+            if isinstance(pods, list) and isinstance(number, int) and number:
+                more = f" and {number - len(pods)} more" if number > len(pods) else ""
+                wrong.append(f"cards `{name}`: {text}: {', '.join(map(str, pods))}{more}")
+    yield rows
+    yield from wrong
+    yield ""
+
+
+def _in_flight(found: ReplicaStatus) -> Iterator[Part]:
+    pods = counted(found.podsInFlight, "pod")
+    if found.podsInFlight:
+        first = named([each.pod for each in found.inFlight[:_NAMED]], _NAMED)
+        more = found.podsInFlight - min(len(found.inFlight), _NAMED)
+        others = f" and {more} more" if more > 0 else ""
+        yield f"{pods} in flight: {first}{others}"
+    else:
+        yield "no pod is in flight"
+
+
+def _latency(found: ReplicaStatus) -> Iterator[Part]:
+    if not any(each.calls for each in found.latency):
+        yield "no call yet"
+        return
+    yield ""
+    columns = ("calls", "p50", "p90", "p99")
+    rows = table("verb", *columns, right=columns)
+    for each in found.latency:
+        rows.add_row(each.verb, str(each.calls), *_percentiles(each))
+    yield rows
+
+
+def _percentiles(each: Latency) -> Iterator[str]:
+    """In milliseconds."""
+    for seconds in (each.p50, each.p90, each.p99):
+        yield "" if seconds is None else f"{seconds * 1000:.1f} ms"

@@ -1,0 +1,175 @@
+"""Cards clauses in decisions: unlike cards, several clauses, what scores read, and victims."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.cards.fragmentation import CardShape
+from engine.cards.node_cards import TAKEN, Taken, annotation, taken
+from engine.decision.card_questions import shape
+from engine.decision.preemption import Victims
+from engine.engine import Engine
+from engine.objects.codec import ObjectCodec
+from tests.support import builders
+from tests.support.engines import (
+    SCHEMA,
+    Known,
+    Silent,
+    cache_of,
+    checked,
+    frame_of,
+    programs_of,
+    registry_of,
+)
+
+CODEC = ObjectCodec(SCHEMA, (TAKEN,))
+
+
+def engine(clauses: str, *pods: dict[str, Any], nodes: int = 1) -> Engine:
+    cache = cache_of([builders.node(f"n{number}") for number in range(1, nodes + 1)])
+    for each in pods:
+        cache.put_pod(CODEC.peer(builders.raw(each)))
+    text = f"policy gpu {{ for pods where true\n{clauses}\n}}"
+    return Engine(registry_of(text), Known(cache), CODEC, Silent())
+
+
+def on(name: str, node: str, *cards: int, clause: str = "gpu", **take: int) -> dict[str, Any]:
+    text = annotation({clause: Taken(cards, take)})
+    return builders.pod(name, on=node, annotations={TAKEN: text})
+
+
+def given_to(found: Engine, node: str = "n1") -> dict[str, Taken]:
+    """The cards of a new pod on a node."""
+    admission = found.admit(builders.raw(builders.pod("new", cpu="1")), node, math.inf)
+    return dict(taken(admission.annotations.get(TAKEN, "{}")))
+
+
+def test_unlike_cards_and_several_amounts() -> None:
+    clause = """cards "gpu" {
+      on node [{"milli": 1000, "memory": 24}, {"milli": 1000, "memory": 80}]
+      take {"milli": 500, "memory": 40}
+    }"""
+    assert given_to(engine(clause)) == {"gpu": Taken((1,), {"milli": 500, "memory": 40})}
+    full = engine(clause, on("a", "n1", 1, memory=50))
+    pod = builders.raw(builders.pod("new"))
+    assert full.filter(pod, ["n1"], None, math.inf).codes.all()
+
+
+def test_several_clauses_are_written_together() -> None:
+    clauses = """
+      cards "gpu" { on node 2 of {"milli": 1000} take 2 of {"milli": 1000} }
+      cards "nic" { on node 4 of {"vf": 8} take {"vf": 1} pick most card.index }
+      cards "fpga" when pod.priority > 0 { on node 1 of {"whole": 1} take {"whole": 1} }
+    """
+    assert given_to(engine(clauses)) == {
+        "gpu": Taken((0, 1), {"milli": 1000}),
+        "nic": Taken((3,), {"vf": 1}),
+    }
+
+
+@pytest.mark.parametrize(
+    ("pick", "card"),
+    [('least card.free["m"]', 1), ('most card.free["m"]', 2), ("first", 0), ("most card.pods", 1)],
+)
+def test_the_card_that_is_picked(pick: str, card: int) -> None:
+    clause = f'cards "gpu" {{ on node 3 of {{"m": 10}} take {{"m": 2}} pick {pick} }}'
+    found = engine(clause, on("a", "n1", 0, m=3), on("b", "n1", 1, m=2), on("c", "n1", 1, m=2))
+    assert given_to(found)["gpu"].cards == (card,)
+
+
+def test_scores_read_the_cards_and_those_that_are_chosen() -> None:
+    clauses = """
+      cards "gpu" { on node 2 of {"m": 10} take {"m": 5} pick least card.free["m"] }
+      score "used" weight 1 { value node.chosen["gpu"].map(c, c.pods).sum() range 0 .. 1 }
+    """
+    found = engine(clauses, on("a", "n1", 1, m=2), nodes=2)
+    pod = builders.raw(builders.pod("new"))
+    scores = found.prioritize(pod, ["n1", "n2"], None, math.inf)
+    assert scores is not None
+    assert list(scores) == [10, 0]
+
+
+def test_victims_free_their_cards() -> None:
+    clause = 'cards "gpu" { on node 1 of {"m": 10} take {"m": 6} }'
+    holder, other = on("holder", "n1", 0, m=6), on("other", "n1")
+    found = engine(clause, holder, other)
+    pod = builders.raw(builders.pod("new", priority=10))
+    for victim, kept in ((holder, {"n1"}), (other, set())):
+        proposed = {"n1": Victims([victim["metadata"]["uid"]], 0)}
+        assert set(found.preempt(pod, proposed, math.inf)) == kept
+
+
+def test_definitions_and_cards_can_use_each_other() -> None:
+    text = """policy gpu {
+      for pods where true
+      let part = half * 2
+      let busy = node.cards["gpu"].exists(c, c.pods > 0)
+      let half = 250
+      cards "gpu" { on node 2 of {"milli": 1000} take {"milli": part} }
+      filter "busy" { require busy || node.chosen["gpu"].size() == 1 }
+    }"""
+    assert [policy.diagnostics for policy in checked(text)] == [()]
+
+
+def test_the_shape_of_a_pod() -> None:
+    text = """policy gpu {
+      for pods where true
+      cards "gpu" { on node 2 of {"m": 10} take int(pod.annotations["n"]) of {"m": 5} }
+    }"""
+    (program,) = programs_of(text)
+    (clause,) = program.cards
+
+    def of(**annotations: str) -> CardShape | None:
+        return shape(clause, frame_of(builders.pod("a", cpu="1500m", annotations=annotations)))
+
+    assert of(n="2") == CardShape(1500, 2, 5)
+    assert of(n="0") == CardShape(1500, 0, 0)
+    assert of() is None
+
+
+def test_cards_without_amounts_have_no_fragmentation() -> None:
+    clauses = """
+      cards "gpu" { on node 2 of {} take {} pick most fragmentation("gpu") }
+      score "s" weight 1 { value fragmentation("gpu") range -1 .. 1 }
+    """
+    found = engine(clauses)
+    found.cards.measure_by({"gpu": [CardShape(1000, 1, 100)]})
+    scores = found.prioritize(builders.raw(builders.pod("new")), ["n1"], None, math.inf)
+    assert scores is not None
+    assert list(scores) == [5]
+    assert given_to(found) == {"gpu": Taken((0,), {})}
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.sampled_from([100, 300, 500])), max_size=8),
+    st.lists(st.builds(CardShape, st.just(1000), st.integers(0, 2), st.integers(1, 1000))),
+    st.integers(1, 2),
+    st.integers(1, 600),
+)
+def test_cards_by_fragmentation_are_those_that_any_expression_with_it_picks(
+    taken_by: list[tuple[int, int]], usual: list[CardShape], number: int, milli: int
+) -> None:
+    """It is worked out for all cards of a node at once."""
+    pods = [on(f"p{n}", "n1", card, milli=each) for n, (card, each) in enumerate(taken_by)]
+
+    def chosen(by: str) -> list[object]:
+        clause = (
+            f'cards "gpu" {{ on node 4 of {{"milli": 1000}} take {number} of {{"milli": {milli}}}'
+            f" pick most {by} }}"
+        )
+        score = 'score "s" weight 1 { value fragmentation("gpu") range -1000 .. 1000 }'
+        found = engine(f"{clause} {score}", *pods)
+        found.cards.measure_by({"gpu": usual})
+        body = builders.raw(builders.pod("new", cpu="1"))
+        if found.filter(body, ["n1"], None, math.inf).codes.all():
+            return ["no room"]
+        scores = found.prioritize(body, ["n1"], None, math.inf)
+        assert scores is not None
+        return [given_to(found), *scores]
+
+    assert chosen('fragmentation("gpu")') == chosen('(fragmentation("gpu") + 0.0)')
