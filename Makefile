@@ -174,6 +174,9 @@ versions: .venv/stamp  ## test the server with the lowest and newest packages on
 openapi: .venv/stamp  ## write docs/openapi.yaml from the structs of the API
 	.venv/bin/python -m tests.support.openapi_document > docs/openapi.yaml
 
+colours: .venv/stamp  ## write the keywords of the language into the grammar of the VS Code extension
+	.venv/bin/python -m tests.editors.colours
+
 clean:  ## remove everything that make and its tools created here
 	rm -rf .bench .venv build dist
 	rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

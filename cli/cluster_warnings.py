@@ -13,6 +13,7 @@ from dataclasses import replace
 from functools import partial
 
 from engine.cache.cluster_copy import ClusterCopy
+from engine.cards.card_functions import with_cards
 from engine.objects.codec import ObjectCodec
 from engine.offline import question_frame
 from grammar.checker.policy_checker import Checked
@@ -39,7 +40,7 @@ class ClusterWarnings:
     def added(self, validation: Validation, *, quick: bool = False) -> Validation:
         """The validation with the warnings among its diagnostics.
 
-        If `quick`, without those for which each pod is looked at.
+        If `quick`, without the warnings for which each pod is looked at.
         """
         files = (
             replace(file, policies=tuple(self._warned(c, quick=quick) for c in file.policies))
@@ -75,7 +76,7 @@ class ClusterWarnings:
                 conditions = (checked.policy.selector, clause.when)
                 if workload is None or workload.replicas is None:
                     continue
-                environment = checked.environment
+                environment = with_cards(checked.environment)
                 if all(c is None or evaluate(c, variables, environment) for c in conditions):
                     found[f"{asked.namespace}/{workload.name}"] = workload.replicas
         return found

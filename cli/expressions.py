@@ -1,4 +1,4 @@
-"""Expressions of `eval` and the REPL, checked and evaluated as those of a policy."""
+"""Expressions of `eval` and the REPL, checked and evaluated like expressions of a policy."""
 
 from __future__ import annotations
 

@@ -153,7 +153,7 @@ def _run(
 def _configured(
     parser: argparse.ArgumentParser, args: argparse.Namespace, arguments: Sequence[str]
 ) -> argparse.Namespace:
-    """The arguments with those of the environment and of the configuration file.
+    """The arguments, with the values of the environment and of the configuration file.
 
     Raises CommandError.
     """

@@ -2,8 +2,8 @@
 
 Files are read if any are given, and then nothing else. Without files it is the cluster of the
 kubeconfig, as kubectl chooses it. `--kubeconfig` or `--context` asks the cluster although there are
-policy files. Their policies then come beside those of the cluster, as under `placet serve`: one
-takes the place of an object with the same name.
+policy files. The policies of the files then come beside the policies of the cluster, as under
+`placet serve`: a file takes the place of an object with the same name.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def add_cluster_arguments(parser: argparse.ArgumentParser, *, live_namespace: bo
 def is_live(args: argparse.Namespace, files: Sequence[str] = ("cluster", "policies")) -> bool:
     """Whether a command asks a running cluster: no files, or a flag that says so.
 
-    Raises CommandError for a snapshot beside such a flag.
+    Raises CommandError for a snapshot beside one of these two flags.
     """
     flag = chosen_flag(args)
     if flag is None:
@@ -165,7 +165,7 @@ def warn_of(lacks: Sequence[str]) -> None:
 
 
 def question_namespace(args: argparse.Namespace, live: LiveCluster | None) -> str:
-    """The namespace of the pods in question; empty for all."""
+    """The namespace of the pods that the command is about; empty for all."""
     if args.all_namespaces:
         return ""
     name = pod_namespace(args)

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 
 from engine.cache.cluster_copy import ClusterCopy, NamedPod
+from engine.decision.after import AfterDecision
 from engine.decision.journal import Journal
 from engine.decision.registry import Registry
 from engine.engine import Engine
@@ -16,6 +17,7 @@ from engine.errors import EngineError
 from engine.objects.codec import ObjectCodec
 from engine.objects.request_pod import SYSTEM_NAMESPACES, Exemptions
 from engine.program.frame import Frame
+from engine.program.policy_time import DecisionTime
 from grammar.messages.diagnostics import UserError
 from grammar.values.time import Timestamp
 
@@ -49,9 +51,8 @@ def offline_engine(
         codec,
         SilentObserver(),
         exemptions=exemptions,
-        journal=journal,
-        clock=clock,
-        now=lambda: cluster.now,
+        time=DecisionTime(clock, lambda: cluster.now),
+        after=AfterDecision(clock, journal=journal),
     )
 
 

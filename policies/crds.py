@@ -98,7 +98,7 @@ _REQUIRED: Mapping[type, list[str]] = {
     resource.ClusterSpec: ["podSelector"],
 }
 _CONDITION = '.status.conditions[?(@.type=="{}")].{}'
-# The columns of `kubectl get`, and those that it adds with `-o wide`.
+# The columns of `kubectl get`, and the columns that `-o wide` adds.
 _COLUMNS = (
     ("Ready", "string", _CONDITION.format("Ready", "status")),
     ("Reason", "string", _CONDITION.format("Ready", "reason")),
@@ -181,7 +181,8 @@ def _schema(kind: Type, version: str) -> Schema:
         case UnionType() if bare(kind) is not kind:
             return _schema(bare(kind), version)
         case UnionType() if any(isinstance(part, BoolType) for part in kind.types):
-            # A schema has one type; the values of parameters have those that policies declare.
+            # A schema has one type, but the values of parameters have the types that policies
+            # declare.
             return {"x-kubernetes-preserve-unknown-fields": True}
         case UnionType():
             return {"x-kubernetes-int-or-string": True, "maxLength": 16} | _checks([_SIZE])

@@ -31,7 +31,7 @@ class Watcher:
         self._seen = self._accepted
 
     def changed(self) -> bool:
-        """Whether the files differ from those when this was last true, and are no longer changing.
+        """Whether the files differ from when this was last true, and are no longer changing.
 
         The second look prevents reading a file that is half written.
         """
@@ -140,9 +140,9 @@ def read_source(file: Path) -> Source | UnreadFile:
 class Search:
     """The policy files at some paths, in order.
 
-    `named` are the paths that are files, `folders` those that are folders with policy files. A
-    folder gives the files in it and below it, by name, without hidden ones. A file with two paths
-    is listed once: the files of a mounted ConfigMap are links into a hidden folder beside them.
+    `named` are the paths of files, `folders` the paths of folders with policy files. A folder gives
+    the files in it and below it, by name, without hidden ones. A file with two paths is listed
+    once: the files of a mounted ConfigMap are links into a hidden folder beside them.
     """
 
     def __init__(self, paths: Iterable[Path]) -> None:

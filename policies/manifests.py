@@ -55,7 +55,7 @@ _EXPECTED = re.compile(r"Expected `(?P<wanted>[^`]*)`(?:, got `(?P<found>[^`]*)`
 _LACKING = re.compile(r"Object missing required field `(?P<name>[^`]*)`\Z")
 _UNKNOWN = re.compile(r"Object contains unknown field `(?P<name>[^`]*)`\Z")
 _NO_VALUE = re.compile(r"Invalid enum value '?(?P<value>.*?)'?\Z", re.DOTALL)
-# Values that the proposal of the API uses beside those of its fields.
+# Values that the proposal of the API uses beside the values of its fields.
 _FORMER = {("spec.enforcementMode", "Force"): "Strict"}
 _STEP = re.compile(r"\w+")
 _KINDS = {

@@ -264,7 +264,7 @@ class PlacementPolicy(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ClusterPlacementPolicy(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A guardrail: a policy of all namespaces, or of those that it selects."""
+    """A guardrail: a policy of all namespaces, or of the namespaces that it selects."""
 
     apiVersion: str
     kind: Literal["ClusterPlacementPolicy"]

@@ -14,7 +14,7 @@ from typing import assert_never
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic
 from grammar.syntax.parser import parse_expression, parse_rules
-from grammar.tree.clauses import Argument, ForPods, Item, Policy, Setting, Share
+from grammar.tree.clauses import Argument, Clause, ForPods, Item, Policy, Setting
 from grammar.tree.printer import print_string
 from grammar.tree.source import Source
 from policies.manifest_text import ManifestText, put
@@ -224,12 +224,12 @@ def _pods(manifest: Manifest) -> str:
 
 
 def _narrowed(item: Item, manifest: Manifest) -> Item:
-    """The item; a share of pods of all namespaces gets the namespaceSelector."""
+    """The item; a count of the pods of all namespaces gets the namespaceSelector."""
     selected = [*_of_namespace(manifest)]
-    if not isinstance(item, Share) or item.pods is None or not selected:
+    if not isinstance(item, Clause) or item.counted is None or not selected:
         return item
     namespaces, _ = parse_expression(Source("spec.namespaceSelector", _AND.join(selected)))
-    return replace(item, pods=replace(item.pods, namespaces=namespaces))
+    return item.counting(replace(item.counted, namespaces=namespaces))
 
 
 def _of_namespace(manifest: Manifest) -> Iterator[str]:

@@ -19,10 +19,11 @@ from grammar.messages.diagnostics import Diagnostic, Fix
 from grammar.syntax.lexemes import Lexemes
 from grammar.syntax.parser import parse_file
 from grammar.tree.ast import Expr
-from grammar.tree.clauses import Argument, Def, File, Let, Policy, Test, Use
+from grammar.tree.clauses import Argument, Def, File, Let, Policy, Use
 from grammar.tree.printer import print_expression
 from grammar.tree.source import Source, Span
 from grammar.tree.walk import Definitions
+from grammar.tree.written_tests import Test
 from policies.loader import is_test_file, library_sources
 from policies.manifest_names import is_manifest
 
@@ -39,7 +40,7 @@ _ABOUT_CONSTANTS = frozenset({"P0331", "P0332", "P0333"})
 
 
 def known_names(policies: Iterable[Checked], library: Iterable[Checked]) -> dict[str, Checked]:
-    """The policies that `use` can name: by address, and those of the library with a prefix."""
+    """The policies that `use` can name: by address, and policies of the library with a prefix."""
     found = {LIBRARY + c.policy.name: c for c in library}
     for checked in policies:
         found.setdefault(checked.policy.address, checked)
@@ -198,7 +199,7 @@ class CheckedFile:
     whole: bool
     policies: tuple[Checked, ...]
     tests: tuple[Test, ...]
-    # The diagnostics of the text itself; those of a policy are in the policy.
+    # The diagnostics of the text itself; the diagnostics of a policy are in the policy.
     unread: tuple[Diagnostic, ...]
 
     @property
@@ -221,7 +222,7 @@ class Validation:
 
     @property
     def policies(self) -> tuple[Checked, ...]:
-        """All policies but those of test files."""
+        """All policies outside of test files."""
         return tuple(policy for file in self.files if not file.private for policy in file.policies)
 
     def findings(self) -> Iterator[tuple[Diagnostic, Source]]:

@@ -27,7 +27,7 @@ class _Lines:
 
 
 class LimitedLog:
-    """Writes at most ten lines of each kind in a second; the next one counts those left out.
+    """Writes at most ten lines of each kind in a second; the next line counts the lines left out.
 
     INVARIANT: kinds are constants of the program, never texts of a request.
     """

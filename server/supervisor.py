@@ -1,9 +1,10 @@
-"""Supervisor: runs the background tasks of one event loop, and starts those again that fail.
+"""Supervisor: runs the background tasks of one event loop, and starts failed tasks again.
 
 A server keeps one for each of its event loops, until it ends. A failure is logged at once, counted,
-and shown by `/readyz` until the task has run for a while again. `/readyz` fails for tasks without
-which answers are wrong, and warns for the others: whoever could make one of those fail must not
-take the server out of its Service. The pauses between starts grow as those of reflectors do.
+and shown by `/readyz` until the task has run for a while again. `/readyz` fails for a task without
+which answers are wrong, and warns for any other task: whoever could make a less important task fail
+must not take the server out of its Service. The pauses between starts grow as the pauses of
+reflectors do.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _MOST_TEXT = 256
 # Makes the coroutine of a task, again for each start.
 Work = Callable[[], Awaitable[None]]
 
-# Those of client-go's reflectors.
+# The pauses of client-go's reflectors.
 _PAUSES = Timing(backoff_most=30.0, backoff_reset=120.0)
 
 

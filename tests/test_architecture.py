@@ -8,8 +8,12 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import get_args
 
 import pytest
+
+from engine.program.program import ClauseProgram
+from grammar.tree.clauses import Clause
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("cli", "engine", "grammar", "policies", "server")
@@ -63,6 +67,8 @@ class Module:
     definitions: frozenset[str]
     # What its docstrings and comments name in backticks that looks like a part of a package.
     named_modules: tuple[str, ...]
+    # The classes by which it tells objects apart: in `isinstance`, and in the cases of `match`.
+    told_apart: frozenset[str]
 
 
 @cache
@@ -84,6 +90,7 @@ def read(module: str) -> Module:
         tuple(fields(tree)),
         frozenset(definitions(tree)),
         tuple(NAMED_MODULE.findall(content.decode())),
+        frozenset(told_apart(tree)),
     )
 
 
@@ -105,6 +112,17 @@ def fields(tree: ast.Module) -> Iterator[str]:
             for item in node.body:
                 if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name):
                     yield item.target.id
+
+
+def told_apart(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Name(id="isinstance"), args=[_, classes]):
+                yield from (n.id for n in ast.walk(classes) if isinstance(n, ast.Name))
+            case ast.MatchClass(cls=ast.Name(id=name)):
+                yield name
+            case _:
+                pass
 
 
 def definitions(tree: ast.Module) -> Iterator[str]:
@@ -236,6 +254,47 @@ def test_tests_mock_nothing() -> None:
 def test_end_to_end_tests_see_what_users_see() -> None:
     found = {(m, name) for m in modules("tests/e2e") for name in read(m).imports}
     assert {(m, name) for m, name in found if name.split(".")[0] in PACKAGES} == set()
+
+
+# ---- kinds of clauses
+
+CLAUSES, PROGRAMS = "grammar.tree.clauses", "engine.program.program"
+# The modules that tell kinds of clauses, or of their programs, apart: what they have of each kind.
+# A new kind is added to these, and to no other module.
+OF_EACH_KIND = {
+    "grammar/checker/policy_checker.py": "what its parts may read, and their types",
+    "grammar/tree/printer.py": "its layout",
+    "engine/program/policy_compiler.py": "its program",
+    "engine/counting/groups.py": "the groups of a count, and when they are open",
+    "engine/counting/pod_counter.py": "the totals of a count",
+    "engine/explanation/evidence.py": "what is said of a node",
+    "engine/portable/portable_clauses.py": "what other schedulers are told of it",
+}
+
+
+def kinds() -> dict[str, set[str]]:
+    """The kinds and the unions of kinds, by the module that defines them."""
+    clauses = {kind.__name__ for kind in get_args(Clause)} | {"CountingClause", "RejectingClause"}
+    programs = {kind.__name__ for kind in get_args(ClauseProgram)}
+    return {CLAUSES: clauses, PROGRAMS: programs | {"CountClause", "RejectingProgram"}}
+
+
+def test_few_modules_tell_kinds_of_clauses_apart() -> None:
+    """Each other module asks a clause what it needs to know, or takes the clauses of one kind."""
+    found = {
+        module
+        for module in modules(*PACKAGES)
+        for origin, names in kinds().items()
+        for name in names & read(module).told_apart
+        if f"{origin}.{name}" in read(module).imports
+    }
+    assert found == OF_EACH_KIND.keys()
+
+
+@pytest.mark.parametrize("module", [m for m in OF_EACH_KIND if "pod_counter" not in m])
+def test_a_missing_kind_is_found_by_types(module: str) -> None:
+    """`assert_never` is an error of mypy wherever a `match` has no case for a kind."""
+    assert "typing.assert_never" in read(module).imports
 
 
 # ---- words

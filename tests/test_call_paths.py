@@ -20,6 +20,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from engine.cache import store
+from engine.decision.after import AfterDecision
 from server.app import create_app
 from server.http.sockets import CONNECTIONS
 from server.metrics.metrics import Metrics
@@ -107,7 +108,8 @@ class Extender:
 
     def __init__(self) -> None:
         self.cache = cache_of(NODES)
-        engine = engine_over(POLICY, self.cache, later=asyncio.get_running_loop().call_soon)
+        after = AfterDecision(later=asyncio.get_running_loop().call_soon)
+        engine = engine_over(POLICY, self.cache, after=after)
         self.cache.add_event_handler(engine.in_flight.pod_changed)
         self.store = store.pods(CODEC, self.cache)
         metrics = Metrics(CollectorRegistry(), "1.2.3")

@@ -23,6 +23,7 @@ from engine.program.compiler import Compiler
 from engine.program.fast_paths import FAST_PATHS
 from engine.program.frame import Frame
 from engine.program.policy_compiler import compile_policy
+from engine.program.policy_time import DecisionTime
 from grammar.checker.expression_checker import Checker
 from grammar.checker.policy_checker import VARIABLES
 from grammar.meaning.environment import FUNCTIONS, Environment
@@ -223,7 +224,13 @@ def test_policy_does_what_is_said(scene: Scene, text: str) -> None:
     programs = [compile_policy(c) for c in validation.policies]
     assert programs or validation.files[0].tests
     registry = Registry(programs)
-    engine = Engine(registry, Fixed(scene.snapshot), scene.codec, Silent(), now=lambda: scene.now)
+    engine = Engine(
+        registry,
+        Fixed(scene.snapshot),
+        scene.codec,
+        Silent(),
+        time=DecisionTime(now=lambda: scene.now),
+    )
     said = dict(_OUTCOME.findall(text))
     scored = any(fare.isdigit() for fare in said.values())
     assert said == {n: f for n, f in fares(engine, scene, scored=scored).items() if n in said}

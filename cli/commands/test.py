@@ -16,7 +16,7 @@ from cli.sources import ForbiddenError, add_cluster_arguments, chosen_flag, open
 from engine.cache.cluster_copy import ClusterDocuments
 from grammar.meaning.schema import Schema, load_schema
 from grammar.messages.diagnostics import UserError
-from grammar.tree.clauses import ClusterFile, Test
+from grammar.tree.written_tests import ClusterFile, Test
 from policies.loader import INTERVAL_SECONDS, Search, Watcher
 from policies.validation import Validator
 

@@ -1,5 +1,5 @@
 """The demo of `placet serve --demo`: an embedded cluster, and policies for it.
 
-Belongs here: that cluster, those policies, and the question that the demo tells people to ask.
-Must not: anything that serves a real cluster.
+Belongs here: the cluster and the policies of the demo, and the question to ask it. Must not:
+anything that serves a real cluster.
 """

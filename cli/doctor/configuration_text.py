@@ -37,7 +37,7 @@ def read(text: str, name: str) -> list[Document]:
 POLICY = "Policy"
 _KINDS = ("KubeSchedulerConfiguration", POLICY)
 _KIND = re.compile(rf"""["']?kind["']?\s*:\s*["']?({"|".join(_KINDS)})\b""")
-# Fields that only a Policy has, in lower case, and those by which other configurations are known.
+# Fields that only a Policy has, in lower case, and fields that only other configurations have.
 _OF_POLICY = frozenset({"predicates", "priorities"})
 _OF_CONFIGURATION = frozenset({"plugins", "pluginConfig", "profiles"})
 _LISTS = ("List", "ConfigMapList")

@@ -1,6 +1,7 @@
 """Fields of a KubeSchedulerConfiguration v1 and of a Policy v1, and their types.
 
-kube-scheduler refuses to start with an unknown field of the former, or a wrong type in either.
+kube-scheduler refuses to start with an unknown field of its configuration, or with a wrong type in
+either of the two.
 """
 
 from __future__ import annotations

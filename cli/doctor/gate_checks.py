@@ -23,7 +23,7 @@ GateFinding = tuple[str, Severity, str, str]
 
 @dataclass(frozen=True, slots=True)
 class Marking:
-    """`by` are the objects that mark new pods, `namespaces` those that opt in.
+    """`by` are the objects that mark new pods, `namespaces` the namespaces that opt in.
 
     `tells` says that new pods get what portable policies say: one of these is the webhook.
     """
@@ -72,9 +72,9 @@ def findings(
 ) -> Iterator[GateFinding]:
     """What does not fit together. `serves` says that `placet serve` has `--gate`.
 
-    `marking` is None if the cluster is not known. `namespaces` are those of namespaced policies,
-    `portable` the policies that are to be told to others, and `worst` is the severity of pods that
-    pass without policies.
+    `marking` is None if the cluster is not known. `namespaces` are the namespaces of policies,
+    `portable` the policies to tell to others, and `worst` is the severity of pods that pass without
+    policies.
     """
     asks = any(resource.name == GATE for resource in ours.managed)
     at = ours.at("managedResources")

@@ -22,7 +22,7 @@ Scalar = str | int | bool | bytes | Duration
 
 @dataclass(frozen=True, slots=True)
 class GeneratedField:
-    """One field. Its value can be a mapping of fields, or a list of such mappings.
+    """One field. Its value can be a mapping of fields, or a list of mappings of fields.
 
     `why` is the comment above it, which gives the reason for its value. The first field of a
     mapping in a list has no comment.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-# The plugins of kube-scheduler 1.36 that are on by default, with the weight of those that score.
+# The plugins of kube-scheduler 1.36 that are on by default, with the weight of each that scores.
 DEFAULTS: Mapping[str, int] = {
     "SchedulingGates": 0,
     "PrioritySort": 0,
@@ -32,8 +32,8 @@ DEFAULTS: Mapping[str, int] = {
     "DefaultBinder": 0,
     "NodeDeclaredFeatures": 0,
 }
-# Those that a Policy turns off by not naming their predicate or priority. The others came later, or
-# a Policy always has them.
+# The plugins that a Policy turns off by not naming their predicate or priority. Other plugins came
+# later, or a Policy always has them.
 FILTERS = (
     "NodeName",
     "NodeAffinity",

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from cli.world import read_policies
 from grammar.checks.summed_requests import sum_of
 from grammar.meaning.schema import load_schema
-from grammar.tree.clauses import Cards, Clause, Filter, Limit, Score, Share, Spread
+from grammar.tree.clause_parts import SchedulerNeed
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,8 +18,7 @@ class SchedulerRequirements:
 
     `amounts` are the filters that add up what pods ask for, with or without a check at binding;
     `cards` give pods cards when they are bound. `scores` has the bounds that are preferences.
-    `namespaces` are those of namespaced policies, and `portable` the policies that are to be told
-    to others.
+    `namespaces` are the namespaces of policies, and `portable` the policies to tell to others.
     """
 
     strict: tuple[str, ...] = ()
@@ -46,20 +45,15 @@ def read_requirements(paths: Sequence[Path]) -> SchedulerRequirements:
         for clause in part.policy.clauses
     ]
 
-    def those(wanted: Callable[[Clause], bool]) -> tuple[str, ...]:
-        return tuple(name for name, clause, _ in clauses if wanted(clause))
+    def needing(need: SchedulerNeed) -> tuple[str, ...]:
+        return tuple(name for name, clause, _ in clauses if need in clause.scheduler_needs)
 
     return SchedulerRequirements(
-        strict=those(lambda c: isinstance(c, Share | Spread | Limit) and c.strength.strict),
+        strict=needing("one decider"),
         amounts=tuple(name for name, clause, part in clauses if sum_of(clause, part) is not None),
-        at_bind=those(lambda c: isinstance(c, Filter) and c.at_bind),
-        cards=those(lambda c: isinstance(c, Cards)),
-        scores=those(
-            lambda c: (
-                isinstance(c, Score)
-                or (isinstance(c, Share | Spread | Limit) and not c.strength.strict)
-            )
-        ),
+        at_bind=needing("check at binding"),
+        cards=needing("binding with cards"),
+        scores=needing("scores"),
         namespaces=tuple(sorted({p.namespace for p in policies if p.namespace is not None})),
         portable=tuple(policy.address for policy in policies if policy.portable),
     )

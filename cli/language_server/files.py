@@ -1,4 +1,4 @@
-"""Files: an open text, checked with the policy files beside it and those of the command line.
+"""Files: an open text, checked with the policy files beside it and on the command line.
 
 A text that is open in the editor replaces its file. Files are read again only when they change.
 """
@@ -16,7 +16,7 @@ from policies.loader import SUFFIX, Search, read_source
 from policies.manifest_names import GROUP, is_manifest
 from policies.validation import Validation, Validator
 
-# A larger file, such as that of a cluster, is not looked at for policies.
+# A larger file, such as a snapshot of a cluster, is not searched for policies.
 _LARGEST = 1024 * 1024
 _Mark = tuple[int, int]
 

@@ -115,8 +115,8 @@ _LEGEND = types.SemanticTokensLegend([*_COLOURS.values()], [])
 class PolicyServer:
     """A language server about policy files.
 
-    `more` are further files for `use`. `samples` are those of a cluster, and `warn` adds what is to
-    be said of it.
+    `more` are further files for `use`. `samples` are values of a cluster, and `warn` adds warnings
+    about this cluster.
     """
 
     def __init__(

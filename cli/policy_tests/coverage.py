@@ -1,4 +1,4 @@
-"""Coverage: the branches of policies, and those that the tests have taken.
+"""Coverage: the branches of policies, and the branches that the tests have taken.
 
 A condition has two branches, true and false. The value of a score has one. The bound of a share,
 spread or limit has two: it accepts a node, or rejects one. Clauses that another policy uses count
@@ -7,24 +7,17 @@ where they are written.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import assert_never
 
 from engine.explanation.inspection import Inspection
 from engine.program.frame import Evaluate, Frame
-from engine.program.program import (
-    Condition,
-    CountProgram,
-    FilterProgram,
-    Program,
-    ScoreProgram,
-    ShareProgram,
-)
+from engine.program.program import Condition, Program
 from grammar.checker.policy_checker import Checked
 from grammar.messages.texts import excerpt
 from grammar.tree.ast import Expr, Literal
-from grammar.tree.clauses import Cards, Clause, Filter, Limit, Policy, Preempt, Score, Share, Spread
+from grammar.tree.clauses import Clause, Policy
 from grammar.tree.source import Source, Span
 from grammar.values.errors import MissingError
 from policies.loader import is_test_file
@@ -63,7 +56,7 @@ def branches(file: CheckedFile) -> Iterator[Branch]:
             texts = (f"{name} never selected a pod", f"{name} never skipped a pod")
             points.append((_for_point(policy, policy.selector), texts))
         for clause in policy.clauses:
-            if not isinstance(clause, Preempt):
+            if clause.is_tested:
                 points.extend(_clause_points(file.source, policy, clause))
         for point, words in points:
             for outcome, never in zip((True, False), words, strict=False):
@@ -75,28 +68,26 @@ _Texts = tuple[BranchPoint, tuple[str, ...]]
 _MAX_TEXT = 40
 
 
-def _clause_points(
-    source: Source, policy: Policy, clause: Filter | Score | Share | Spread | Limit | Cards
-) -> Iterator[_Texts]:
-    name = f'{_kind(clause)} "{clause.name}"'
+def _clause_points(source: Source, policy: Policy, clause: Clause) -> Iterator[_Texts]:
+    name, parts = f'{clause.keyword} "{clause.name}"', clause.tested_parts
     if clause.when is not None:
         yield _point(policy, clause, clause.when), _truth(f"the `when` of {name}")
-    match clause:
-        case Filter(requires=requires):
-            for part in requires:
-                text = excerpt(source.slice(part.span), _MAX_TEXT)
-                which = name if len(requires) == 1 else f"`{text}` of {name}"
+    for part in parts:
+        match part.kind:
+            case "condition":
+                texts: tuple[str, ...] = _truth(f"the `{part.word}` of {name}")
+            case "requirement":
+                assert part.expr is not None, "a requirement is an expression"
+                text = excerpt(source.slice(part.expr.span), _MAX_TEXT)
+                which = name if len(parts) == 1 else f"`{text}` of {name}"
                 texts = (f"{which} never passed", f"{which} never failed")
-                yield _point(policy, clause, part), texts
-        case Score(value=value):
-            yield _point(policy, clause, value), (f"{name} was never computed",)
-        case Share() | Spread() | Limit() | Cards():
-            if isinstance(clause, Share):
-                yield _point(policy, clause, clause.on), _truth(f"the `on nodes where` of {name}")
-            texts = (f"{name} never accepted a node", f"{name} never rejected a node")
-            yield _point(policy, clause), texts
-        case _:
-            assert_never(clause)
+            case "value":
+                texts = (f"{name} was never computed",)
+            case "verdict" | "bound":
+                texts = (f"{name} never accepted a node", f"{name} never rejected a node")
+            case _:
+                assert_never(part.kind)
+        yield _point(policy, clause, part.expr), texts
 
 
 def _truth(what: str) -> tuple[str, str]:
@@ -112,22 +103,13 @@ def _point(policy: Policy, clause: Clause, part: Expr | None = None) -> BranchPo
     return BranchPoint(identity(policy), clause.name, clause.span if part is None else part.span)
 
 
-def _kind(clause: Clause) -> str:
-    if isinstance(clause, Filter):
-        return "bind" if clause.at_bind else "filter"
-    return type(clause).__name__.lower()
-
-
 # ---- the branches that tests take
-
-# Clauses of one policy, and those that it uses, by name; each with the policy that it stands in.
-_Written = dict[str, tuple[Policy, Clause]]
 
 _MAX_POINTS = 100
 
 
 class Coverage:
-    """The branches of the policies in some files, without test files, and those taken so far."""
+    """The branches of the policies in some files, without test files, and which were taken."""
 
     def __init__(self, files: Iterable[CheckedFile]) -> None:
         tested = (file for file in files if not is_test_file(file.source.name))
@@ -149,67 +131,15 @@ class Coverage:
 
     def watch(self, checked: Checked, program: Program) -> Program:
         """The program with conditions and values that record each branch they take."""
-        policy, select = checked.policy, program.select
-        if select is not None and policy.selector is not None:
-            select = self._recording(select, _for_point(policy, policy.selector))
-        written: _Written = {
+        written: dict[str, tuple[Policy, Clause]] = {
             clause.name: (part.policy, clause)
             for part in (checked, *checked.uses)
             for clause in part.policy.clauses
         }
         for name, (owner, clause) in written.items():
-            if isinstance(clause, Share | Spread | Limit):
+            if any(part.kind == "bound" for part in clause.tested_parts):
                 self._bounds[program.address, name] = _point(owner, clause)
-
-        def count(program: CountProgram) -> CountProgram:
-            return replace(program, when=self._when(program, *written[program.name]))
-
-        return replace(
-            program,
-            select=select,
-            filters=tuple(self._filter(p, *written[p.name]) for p in program.filters),
-            scores=tuple(self._score(p, *written[p.name]) for p in program.scores),
-            shares=tuple(
-                replace(p, count=count(p.count), on=self._on(p, *written[p.count.name]))
-                for p in program.shares
-            ),
-            spreads=tuple(replace(p, count=count(p.count)) for p in program.spreads),
-            limits=tuple(replace(p, count=count(p.count)) for p in program.limits),
-        )
-
-    def _filter(self, program: FilterProgram, policy: Policy, clause: Clause) -> FilterProgram:
-        if isinstance(clause, Cards):
-            parts: tuple[Expr | None, ...] = (None,)
-        else:
-            assert isinstance(clause, Filter), "clauses of one policy have different names"
-            parts = clause.requires
-        requires = tuple(
-            self._recording(run, _point(policy, clause, part), missing=program.passes_missing)
-            for run, part in zip(program.requires, parts, strict=True)
-        )
-        return replace(program, requires=requires, when=self._when(program, policy, clause))
-
-    def _score(self, program: ScoreProgram, policy: Policy, clause: Clause) -> ScoreProgram:
-        assert isinstance(clause, Score), "clauses of one policy have different names"
-        point, evaluate = _point(policy, clause, clause.value), program.value
-
-        def value(frame: Frame) -> object:
-            self._take(point, outcome=True)
-            return evaluate(frame)
-
-        return replace(program, value=value, when=self._when(program, policy, clause))
-
-    def _on(self, program: ShareProgram, policy: Policy, clause: Clause) -> Evaluate:
-        assert isinstance(clause, Share), "clauses of one policy have different names"
-        return self._recording(program.on, _point(policy, clause, clause.on))
-
-    def _when(
-        self, program: FilterProgram | ScoreProgram | CountProgram, policy: Policy, clause: Clause
-    ) -> Condition | None:
-        if program.when is None or clause.when is None:
-            return program.when
-        run = self._recording(program.when.evaluate, _point(policy, clause, clause.when))
-        return replace(program.when, evaluate=run)
+        return program.recorded(_BranchRecorder(checked.policy, written, self._take))
 
     def record_bounds(self, inspection: Inspection, names: Sequence[str]) -> None:
         """Records which bounds accept and reject one of the nodes.
@@ -240,22 +170,72 @@ class Coverage:
         if point is not None:
             self._taken |= {(point, o) for o, seen in ((True, accepts), (False, rejects)) if seen}
 
+    def _take(self, taken: tuple[BranchPoint, bool]) -> None:
+        if not self._paused:
+            self._taken.add(taken)
+
+
+class _BranchRecorder:
+    """Records the outcomes of one policy's program."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        written: Mapping[str, tuple[Policy, Clause]],
+        take: Callable[[tuple[BranchPoint, bool]], None],
+    ) -> None:
+        """`written` are its clauses and the clauses that it uses, by name, each with its policy.
+
+        `take` is called with a point and the outcome there.
+        """
+        self._policy = policy
+        self._written = written
+        self._take = take
+
+    def select(self, evaluate: Evaluate | None) -> Evaluate | None:
+        selector = self._policy.selector
+        if evaluate is None or selector is None:
+            return evaluate
+        return self._recording(evaluate, _for_point(self._policy, selector))
+
+    def when(self, clause: str, condition: Condition | None) -> Condition | None:
+        policy, written = self._written[clause]
+        if condition is None or written.when is None:
+            return condition
+        run = self._recording(condition.evaluate, _point(policy, written, written.when))
+        return replace(condition, evaluate=run)
+
+    def condition(
+        self, clause: str, part: int, evaluate: Evaluate, *, missing: bool = False
+    ) -> Evaluate:
+        return self._recording(evaluate, self._part(clause, part), missing=missing)
+
+    def value(self, clause: str, part: int, evaluate: Evaluate) -> Evaluate:
+        point, take = self._part(clause, part), self._take
+
+        def value(frame: Frame) -> object:
+            take((point, True))
+            return evaluate(frame)
+
+        return value
+
+    def _part(self, clause: str, part: int) -> BranchPoint:
+        policy, written = self._written[clause]
+        return _point(policy, written, written.tested_parts[part].expr)
+
     def _recording(
         self, evaluate: Evaluate, point: BranchPoint, *, missing: bool = False
     ) -> Evaluate:
         """A condition that records its outcome; `missing` is the outcome of a missing value."""
+        take = self._take
 
         def run(frame: Frame) -> object:
             try:
                 found = evaluate(frame)
             except MissingError:
-                self._take(point, outcome=missing)
+                take((point, missing))
                 raise
-            self._take(point, outcome=found is True)
+            take((point, found is True))
             return found
 
         return run
-
-    def _take(self, point: BranchPoint, *, outcome: bool) -> None:
-        if not self._paused:
-            self._taken.add((point, outcome))

@@ -34,8 +34,8 @@ from engine.program.program import Program
 from grammar.checker.policy_checker import Checked
 from grammar.meaning.schema import Schema
 from grammar.messages.diagnostics import Diagnostic, nearest
-from grammar.tree.clauses import Expectation, Test
 from grammar.tree.source import Source
+from grammar.tree.written_tests import Expectation, Test
 from policies.loader import SUFFIX, TEST_SUFFIX, UnreadFile, is_test_file, load
 from policies.manifest_names import GROUP, MANIFEST_SUFFIXES, is_manifest
 from policies.validation import CheckedFile, Validator

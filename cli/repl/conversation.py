@@ -24,7 +24,7 @@ from cli.repl.session import FindingsError, ReplSession, Reply
 from grammar.messages.diagnostics import Diagnostic, Severity, UserError, human
 from grammar.syntax import limits
 from grammar.syntax.parser import accepts, parse_file, parse_rules
-from grammar.tree.clauses import Def, Item, Let
+from grammar.tree.clauses import CLAUSE_WORDS, Def, Item, Let
 from grammar.tree.source import Source
 from policies.validation import Validation, identity
 
@@ -122,10 +122,7 @@ _END = "$END"
 _LONG_QUOTES = ('"""', "'''")
 _FILE_WORDS = frozenset({"policy", "cluster", "test"})
 _ITEM_WORDS = frozenset(
-    (
-        "use description weight mode failure for let def filter score share spread limit"
-        " preempt bind"
-    ).split()
+    (*CLAUSE_WORDS, *"use description weight mode failure portable for let def".split())
 )
 _WORD = re.compile(r"[A-Za-z_]\w*")
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from cli.render import Finding
 from grammar.messages.diagnostics import Diagnostic
-from grammar.tree.clauses import Def, Filter, ForPods, Item, Let, Policy, Setting, Use
+from grammar.tree.clauses import Def, ForPods, Item, Let, Policy, Setting, Use
 from grammar.tree.source import Source, Span
 from policies.validation import Identity, identity
 
@@ -129,10 +129,10 @@ def item_title(item: Item) -> str:
             return "for"
         case Let(name) | Def(name):
             return name
-        case Filter(name, at_bind=True):
-            return f'bind "{name}"'
+        case Use(name):
+            return f'use "{name}"'
         case _:
-            return f'{type(item).__name__.lower()} "{item.name}"'
+            return f'{item.keyword} "{item.name}"'
 
 
 def _only(text: str, span: Span) -> str:

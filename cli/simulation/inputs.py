@@ -27,8 +27,7 @@ from engine.errors import BadObjectError
 from engine.objects.api_types import mapping, mappings
 from engine.objects.codec import ObjectCodec
 from engine.offline import offline_engine
-from engine.simulation.arrivals import grown, shuffled
-from engine.simulation.cycle import Simulation, Waiting, waiting
+from engine.simulation.cycle import Simulation, Waiting, grown, shuffled, waiting
 from engine.simulation.node_resources import CPU, NodeResources
 from grammar.meaning.schema import Schema
 from grammar.messages.texts import counted
@@ -123,11 +122,11 @@ def prepare(
         pods = shuffled(pods, order)
     made = offline_engine(read.registry, cluster, codec)
     if read.registry.cards:
-        pods = [replace(each, cards=made.card_demand(each.body)) for each in pods]
+        pods = [replace(each, cards=made.cards.demand(each.body)) for each in pods]
     resource = conditions.resource
     if conditions.grow is not None:
         views = list(cluster.pods.snapshot().nodes.values())
-        nodes = NodeResources(views, cards=made.card_sums(views))
+        nodes = NodeResources(views, cards=made.cards.sums(views))
         try:
             most = int(nodes.allocatable(resource) * conditions.grow)
             pods = grown(pods, order, codec, resource, most)

@@ -1,7 +1,7 @@
 """Cache: the newest state of every object and what follows from it, kept event by event.
 
-One cache belongs to one view of a cluster (informers, files) and lives as long as that. A snapshot
-costs what has changed since the last one.
+One cache belongs to one source of a cluster (informers, files) and lives as long as the source. A
+snapshot costs what has changed since the last one.
 
 The contract for one object is that of client-go's SharedInformer: its states arrive in order, some
 may be left out, and an object that was deleted and created again may arrive as one change. There is
@@ -118,8 +118,8 @@ class NodeStore:
     def _assigned(self, changed: Iterable[str]) -> tuple[Mapping[str, int], list[NodeView | None]]:
         """The rows of the current nodes, and the views of the last table.
 
-        A new node takes a free row. Its version is new, so results that were kept for the former
-        node of the row are not used for it.
+        A new node takes a free row. Its version is new, so results that were kept for an earlier
+        node of the row are not used.
         """
         known, views = self._table.rows, list(self._table.views)
         arrived = [n for n in changed if n in self._nodes and n not in known]
@@ -189,7 +189,7 @@ class Workloads:
         return frozenset(self._pods.get(uid, ()))
 
     def _settle(self, uids: Iterable[str]) -> frozenset[str]:
-        """Compute the roots of these controllers. Returns those whose root is another object."""
+        """Compute the roots of controllers. Return the controllers whose root has changed."""
         found = {uid: root_of(self._controllers[uid], self._controllers) for uid in uids}
         changed = {uid: root for uid, root in found.items() if self.roots.get(uid) != root}
         if not changed:

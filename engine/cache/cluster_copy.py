@@ -50,8 +50,9 @@ def read_documents(
 class ClusterDocuments:
     """The JSON documents of a snapshot, each with its file.
 
-    `read_at` is the time of a running cluster. That of files is the newest timestamp in them.
-    `objects` are the policy objects of a running cluster. Those of files are in the documents.
+    `read_at` is the time of a running cluster. The time of files is the newest timestamp in them.
+    `objects` are the policy objects of a running cluster. The policy objects of files are in the
+    documents.
     """
 
     files: Sequence[Path]

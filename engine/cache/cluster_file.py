@@ -29,7 +29,7 @@ class ClusterFileError(UserError):
 def files_of(paths: Sequence[Path]) -> list[Path]:
     """The files behind the paths: a folder stands for the JSON and YAML files in it, by name.
 
-    Raises ClusterFileError for a path that is not there and a folder without such files.
+    Raises ClusterFileError for a path that is not there, and for a folder without snapshots.
     """
     files: list[Path] = []
     for path in paths:
@@ -64,7 +64,7 @@ def documents(path: Path) -> Iterator[bytes]:
 
 
 def how_to_write(path: Path) -> str:
-    """The command that makes such a file."""
+    """The command that makes a snapshot with this path."""
     form = "yaml" if path.suffix in _YAML else "json"
     return f"write one with `kubectl get nodes,pods -A -o {form} > {path}`"
 

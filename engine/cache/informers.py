@@ -44,7 +44,7 @@ CONTROLLERS: Mapping[str, Resource] = {
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """The optional parts of a cluster that rules read; `annotations` are those of other pods."""
+    """The optional parts of a cluster that rules read; `annotations` are keys of other pods."""
 
     namespaces: bool = False
     workloads: bool = False
@@ -78,7 +78,7 @@ class Informer:
 
 
 class Informers:
-    """The live cluster: the engine's view of it, between `start` and `stop`.
+    """The live cluster, as the engine sees it between `start` and `stop`.
 
     All of it runs on one event loop, so no event is half applied when a snapshot is taken.
     """
@@ -104,7 +104,7 @@ class Informers:
         self._is_synced = False
 
     def start(self, needs: Needs) -> None:
-        """Watch nodes, pods, policies and what else is needed. Call it on an event loop.
+        """Watch nodes, pods, policies and other objects that are needed. Call it on an event loop.
 
         Policies may be read while a server ends: after `stop` nothing is watched any more.
         """

@@ -52,10 +52,10 @@ class ListedNames(Sequence[str]):
         """The names of a JSON list of one name or more; None if a JSON decoder must read it.
 
         That is so for white space, escapes and other characters than ASCII, and in a long list for
-        a name that has a comma between quotes, which no node name has. The test is a count: without
-        such names, and if neither the first nor the last quote is beside a comma, there is one
-        `","` for every two of the other quotes only if each pair ends a name and begins the next
-        one. A short list is cut at each `","`: then no part may have a quote.
+        a name that has a comma between quotes, which no node name has. The test is a count: if no
+        name has a comma between quotes, and if neither the first nor the last quote is beside a
+        comma, there is one `","` for every two of the other quotes only if each pair ends a name
+        and begins the next one. A short list is cut at each `","`: then no part may have a quote.
         """
         if not (json.startswith(b'["') and json.endswith(b'"]') and json.isascii()):
             return None

@@ -18,7 +18,7 @@ from grammar.values.quantity import Quantity
 
 @dataclass(frozen=True, slots=True)
 class NodeView(Node):
-    """A node with the pods on it. Its attributes include those of the schema's Node.
+    """A node with the pods on it. Its attributes include the fields of the schema's Node.
 
     `requested`, `free` and `pods` are None if the pods of the cluster are not known.
     """

@@ -1,4 +1,4 @@
-"""Snapshot: an immutable view of the cluster, taken once per request."""
+"""Snapshot: an immutable state of the cluster, taken once per request."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ ENDED = frozenset({"Succeeded", "Failed"})
 class Snapshot:
     """The cluster at one moment.
 
-    `pending` are the pods without a node and `strays` those on an unknown node, by key
-    (`namespace/name`). Pods that have ended are in neither and on no node. `workloads` are the root
-    workloads by the uid of a pod's direct controller.
+    `pending` are the pods without a node, and `strays` the pods on an unknown node, by key
+    (`namespace/name`). Pods that have ended are in neither of the two, and on no node. `workloads`
+    are the root workloads by the uid of a pod's direct controller.
     """
 
     table: NodeTable

@@ -29,7 +29,7 @@ _MOST_CENSUSES = 256
 _MOST_UNFINISHED = 64
 # The kinds of pods of which the tallies to follow are kept, before that starts over.
 _MOST_KINDS = 4096
-# The entries of a heap beyond twice those that are needed, before it is made anew.
+# A heap is made anew when it has more than this many entries beyond twice the needed ones.
 _MOST_STALE = 1024
 # The most that a pod adds, and that sums rise to: more than any bound. Two of them fit 64 bits.
 FULL = 2**61
@@ -43,7 +43,7 @@ AddsUntil = Callable[[Peer], tuple[int, int]]
 
 
 class Scope(NamedTuple):
-    """The pods that a tally may count: all, those of a namespace, or those of a workload in one.
+    """The pods that a tally may count: all, or the pods of a namespace, or of a workload in it.
 
     `workload` is the uid of a root controller.
     """
@@ -167,8 +167,9 @@ class _Held(NamedTuple):
 class TimedTally(Tally):
     """A tally of pods that may add something else with the time alone.
 
-    It keeps what such a pod adds, until it may add something else, and knows whose moment comes
-    first. `now` is the moment at which all of it is true, in nanoseconds. It only rises.
+    It keeps what a pod adds whose amount may change with the time, until the amount may change, and
+    knows whose moment comes first. `now` is the moment at which all of it is true, in nanoseconds.
+    It only rises.
 
     INVARIANT: a pod that is not kept adds the same from `now` on, whenever that is asked.
     """
@@ -409,8 +410,8 @@ class Tallies:
         """The tally of this name and scope, counted from `pods` if it is not kept yet.
 
         `name` identifies the function. `counts` must return the same for equal pods, and 0 where
-        `may_count` is false of a pod with the same labels, namespace and workload. `pods` are those
-        that the tallies follow. Raises what the functions raise.
+        `may_count` is false of a pod with the same labels, namespace and workload. `pods` are the
+        pods that the tallies follow. Raises what the functions raise.
         """
         of = scope, name
         tally = self._used.get(of)
@@ -506,7 +507,7 @@ class Tallies:
         self._follow(methodcaller("arrives", key, pod), pod)
 
     def _follow(self, event: Callable[[Tally], object], pod: Peer) -> None:
-        """Has every tally of the pod follow an event; drops those that cannot."""
+        """Has every tally of the pod follow an event; drops each tally that cannot."""
         failed = []
         for of, tally in self._following(pod):
             try:
@@ -539,7 +540,7 @@ class Tallies:
         return tally
 
     def _following(self, pod: Peer) -> Sequence[tuple[_Key, Tally]]:
-        """The tallies that a pod of this kind may add to: few of those of its namespace."""
+        """The tallies that a pod of this kind may add to: few of the tallies of its namespace."""
         known = self._followers.get(kind := _kind(pod))
         if known is None:
             scopes = [_ANYWHERE, Scope(pod.namespace)]

@@ -23,6 +23,7 @@ import msgspec
 from engine.cache.cache import Cache
 from engine.cache.node_table import without
 from engine.cache.reflector import Report, unreported
+from engine.cards.node_cards import TAKEN
 from engine.cluster.client import Api
 from engine.counting.in_flight_pods import Schedulers
 from engine.decision.recent_answers import LastAnswers
@@ -40,7 +41,6 @@ from engine.errors import (
     why,
 )
 from engine.objects.peer import DEFAULT_SCHEDULER, Peer, PeerDecoder, key_of
-from grammar.values.cards import TAKEN
 
 # ReplicaSets delete pods with a low cost first. The API server copies it from the Binding.
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
@@ -70,9 +70,9 @@ class Binding:
 class Binder:
     """Creates Bindings. On one event loop. The owner awaits `idle` before it stops.
 
-    `answers` are the engine's. Of pods that they do not know, those of the
-    `schedulers` are bound. `leads_until` is the time, in seconds of the clock, from which on
-    another replica may be the leader.
+    `answers` are the engine's. A pod that they do not know is bound if it is of one of the
+    `schedulers`. `leads_until` is the time, in seconds of the clock, from which on another replica
+    may be the leader.
     """
 
     def __init__(
@@ -289,7 +289,7 @@ class Binder:
         return annotations
 
     def _learn(self, binding: Binding, pod: Peer) -> None:
-        """Takes the cards of a pod that is bound: those of the Binding that was first."""
+        """Takes the cards of a pod that is bound: the first of its Bindings gives them."""
         held = self._cache.assumption(key_of(pod), binding.uid)
         if held is not None and held[1]:
             until = self._clock() + self._hold

@@ -105,7 +105,7 @@ class OverduePods:
         overdue = self._in_flight.overdue()
         if len(overdue) > _MOST_REQUESTS:
             await self._list_anew()
-            # Those that are bound are not in flight any more.
+            # Pods that are bound are not in flight any more.
             for known in overdue:
                 self._in_flight.end(known)
             return

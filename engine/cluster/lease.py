@@ -41,7 +41,7 @@ _WORK = "hold the Lease"
 
 @dataclass(frozen=True, slots=True)
 class LeaseTimes:
-    """The times of a Lease in seconds; the first three are those of client-go's leader election."""
+    """The times of a Lease in seconds; the first three are as in client-go's leader election."""
 
     duration: float = 15.0
     renew_deadline: float = 10.0
@@ -348,8 +348,9 @@ class LeaderGate:
     def waiting(self, *, asked: bool = True) -> str:
         """The reason why this replica may not count now, or empty.
 
-        If a client has `asked`, the Lease learns of the need. It follows such calls only: if our
-        own looks at rejected pods counted, a leader that nobody calls would never let it go.
+        If a client has `asked`, the Lease learns of the need. The Lease follows calls of clients
+        only. If our own looks at rejected pods counted too, a leader that nobody calls would never
+        let the Lease go.
         """
         if asked:
             self._lease.need()

@@ -23,7 +23,6 @@ from cachetools import LRUCache
 from engine.cluster.client import Api, TokenBucket
 from engine.counting.in_flight_pods import Schedulers
 from engine.decision.recent_answers import RejectedPods
-from engine.engine import MOST_PORTIONS
 from engine.errors import (
     ApiError,
     BadObjectError,
@@ -33,6 +32,7 @@ from engine.errors import (
 )
 from engine.objects.peer import REQUEUE_CONDITION, Peer
 from engine.objects.request_pod import RequestPod
+from engine.program.policy_time import MOST_PORTIONS
 
 _PER_SECOND, _BURST = 20.0, 20
 # The number of pods without a request so far that one round looks at.
@@ -73,7 +73,7 @@ class Requeuer:
     ) -> None:
         """`gave_up` is told what took too long, and about which pod.
 
-        Of pods that this replica was not asked about, those of `schedulers` are requeued.
+        A pod that this replica was not asked about is requeued if it is of one of the `schedulers`.
         """
         self._api = api
         self._gave_up = gave_up

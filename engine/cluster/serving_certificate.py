@@ -121,7 +121,7 @@ async def trust(api: Api, name: str, bundle: bytes) -> None:
 
 
 async def _trust_in(api: Api, path: str, bundle: bytes) -> bool:
-    """Whether there is such an object. All its webhooks have the bundle then."""
+    """Whether the configuration is there. If it is, all its webhooks have the bundle now."""
     try:
         body = await api.request("GET", path, timeout_seconds=_REQUEST_SECONDS)
     except ApiError as error:

@@ -29,20 +29,19 @@ from engine.program.program import (
     BoundProgram,
     CountClause,
     CountProgram,
-    ShareProgram,
     applies,
 )
 
-# A side that gets no more pods, such as the other one of 100 %, ends the search.
+# The search ends after so many pods if a side gets no more, as the other side of 100 % does.
 _MOST_PODS = 100_000
 
 
 class CountClauses:
     """The count clauses of one pod shape. `strict`: any of them is; `soft`: any has a weight.
 
-    `need_workloads`: a strict one needs the workloads of pods.
-    `mutual` are the limits of pods that are there already, which may keep the pod out. Of the
-    headrooms, so many are `own`: those of the strict clauses, which come first.
+    `need_workloads`: a strict one needs the workloads of pods. `mutual` are the limits of pods that
+    are there already, which may keep the pod out. `own` is the number of strict clauses; their
+    headrooms come first.
     """
 
     def __init__(
@@ -82,18 +81,18 @@ class CountClauses:
         """The deletion cost of a pod that is about to be bound to a node; None: no share sets one.
 
         A share of 40 % fills up in the order off, off, on, off, on, and so on. Later pods of this
-        order cost less: those that are left when some are deleted are the first of it. A controller
-        deletes pods of one revision, so each revision has an order of its own.
+        order cost less, so the pods that are left after some deletions are the first pods of this
+        order. A controller deletes pods of one revision, so each revision has an order of its own.
 
         It comes after `headrooms`, which has evaluated the node.
         """
         for groups in self._strict:
             clause, group = groups.clause, int(groups.ids[row])
-            if not isinstance(clause, ShareProgram) or not clause.bound.percent or group < 0:
+            if (bound := clause.deletion_bound) is None or group < 0:
                 continue
             counts = counter.count(clause, groups, predicted=False, of_revision=True)
             if counts.own:
-                bound = counts.bound_of(clause, group)
+                bound = counts.numbered(bound, group)
                 return -_position(bound, int(counts.high[group]) + 1, on=group == ON)
         return None
 

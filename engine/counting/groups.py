@@ -1,11 +1,12 @@
 """Count groups: the groups of nodes that a count clause compares, and the pods in each of them.
 
-A count is a sum of ones. Where a clause adds up an amount instead, sums, what the pod in question
-adds, and bounds are in thousandths, and the rules are the same.
+A count is a sum of ones. A clause may add up an amount instead. Then the sums, the bounds, and what
+the asked pod adds are in thousandths, and the rules are the same. The asked pod is the pod that
+kube-scheduler asks about.
 
-The groups of a share are its two sides, those of a spread its domains, those of a limit its nodes,
-its domains, or the whole cluster. A CountGroups belongs to one clause and one pod shape, and lives
-as long as the plan for that shape. GroupCounts and Headroom are of one call.
+The groups of a share are its two sides, the groups of a spread are its domains, and the groups of a
+limit are its nodes, its domains, or the whole cluster. A CountGroups belongs to one clause and one
+pod shape, and lives as long as the plan for that shape. GroupCounts and Headroom are of one call.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from engine.program.program import (
     SpreadProgram,
 )
 from engine.program.sums import sum_bound
-from grammar.tree.clauses import NodeSet
+from grammar.tree.clause_parts import NodeSet
 from grammar.values.errors import EvaluationError, MissingError
 from grammar.values.time import NEVER
 
@@ -46,12 +47,13 @@ Counts = npt.NDArray[np.int64]
 Bounds = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]
 
-# The groups of a share: the nodes for which its `on` is not true, and those for which it is. Of a
-# limit that counts nodes, OFF has those that do not count; each other one is a group of its own.
+# The groups of a share: the nodes for which its `on` is not true, and the nodes for which it is
+# true. For a limit that counts nodes, OFF has the nodes that do not count, and each other node is a
+# group of its own.
 OFF, ON = 0, 1
 # The group of a node that is in none: it has no value for the domain, or for the bound.
 OUTSIDE = -1
-# The tallies of a clause whose counts by group are kept: all pods, and those of a few revisions.
+# The tallies of a clause whose counts by group are kept: of all pods, and of a few revisions.
 _MOST_KEPT = 3
 # A computed number is never larger. Groups without a node have it, so that they are open.
 _LARGEST = 2**62
@@ -66,21 +68,21 @@ _COUNTED: Mapping[NodeSet, Callable[[object], Callable[[object], bool]] | None] 
 
 
 class GroupCounts(msgspec.Struct, frozen=True, eq=False):
-    """The pods in each group, without the pod in question.
+    """The pods in each group, without the asked pod.
 
-    `high` adds up every pod that is or may be in a group, `low` only those that a watch has shown
-    there. `own` is what the pod in question adds: 0 if the clause does not count it, else 1, or its
-    amount, which is FULL where it has none. `total` is the number of pods that are wanted, of which
-    a percentage is a part, and `pods` the number of all there are to place: in a rollout there are
-    more than are wanted. Both include the pod in question. `anywhere` says, for a limit with a
-    lower bound, whether any other pod is or may be in a group, and `queued` whether the clause
-    counts another pod without a node. `domains` marks the groups that a spread compares. `bounds`
-    has the number of the bound of each group, in what is added up; None where it is a constant of
-    the clause. `min_domains` is that of a spread, None where it is a constant.
+    `high` adds up every pod that is or may be in a group, `low` only the pods that a watch has
+    shown there. `own` is what the asked pod adds: 0 if the clause does not count it, else 1, or its
+    amount, which is FULL where it has none. `total` is the number of wanted pods, of which a
+    percentage is a part, and `pods` is the number of all pods to place: a rollout has more pods
+    than are wanted. Both include the asked pod. `anywhere` says, for a limit with a lower bound,
+    whether any other pod is or may be in a group, and `queued` whether the clause counts another
+    pod without a node. `domains` marks the groups that a spread compares. `bounds` has the number
+    of the bound of each group, in what is added up; None where it is a constant of the clause.
+    `min_domains` is that of a spread, None where it is a constant.
 
     Where a limit counts nodes, `high` and `low` are the most and the fewest nodes in use once the
-    pod in question is in the group, 0 where it takes no further node; `total` is the number of the
-    nodes that count.
+    asked pod is in the group, 0 where it takes no further node; `total` is the number of the nodes
+    that count.
     """
 
     high: Counts
@@ -112,9 +114,13 @@ class GroupCounts(msgspec.Struct, frozen=True, eq=False):
 
     def bound_of(self, clause: ShareProgram | LimitProgram, group: int) -> BoundProgram:
         """The bound of one group, with its number."""
+        return self.numbered(clause.bound, group)
+
+    def numbered(self, bound: BoundProgram, group: int) -> BoundProgram:
+        """A bound with its number for one group."""
         if self.bounds is None:
-            return clause.bound
-        return replace(clause.bound, amount=self.bounds[group].item())
+            return bound
+        return replace(bound, amount=self.bounds[group].item())
 
     def skew_of(self, clause: SpreadProgram, group: int) -> float:
         """The skew of one domain."""
@@ -139,15 +145,15 @@ def target(bound: BoundProgram, total: int) -> int:
 def wanted_on(bound: BoundProgram, total: int, pods: int) -> int:
     """The number of pods that a bound means on the nodes of a share.
 
-    A percentage is of the pods that are wanted. A count, and 100 %, bound those that there are: a
-    rollout has pods beside them, which must have a place.
+    A percentage is of the pods that are wanted. A count, and 100 %, bound all pods that there are:
+    a rollout has more pods than are wanted, and each must have a place.
     """
     part = bound.percent and bound.amount != 100
     return target(bound, total if part else pods)
 
 
 def open_groups(clause: CountClause, counts: GroupCounts) -> Mask:
-    """The groups in which the pod in question would break no bound."""
+    """The groups in which the asked pod would break no bound."""
     match clause:
         case ShareProgram():
             return _open_sides(counts.bound_of(clause, ON), counts)
@@ -210,7 +216,7 @@ def _within_nodes(clause: LimitProgram, counts: GroupCounts) -> Mask:
 
 
 def leaves_room(clause: CountClause, counts: GroupCounts) -> Mask | None:
-    """The groups of a sum in which a pod like the one in question fits beside it.
+    """The groups of a sum in which a second pod like the asked pod fits beside it.
 
     While no other pod waits, every group in which it fits. None for a clause that counts.
     """
@@ -269,9 +275,10 @@ class Headroom(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """The nodes on which a strict clause allows the pod, in the order of the rows asked about.
 
     `rule` has the clause's name and message. `open` marks the nodes whose group has headroom for
-    certain, `hopeful` those whose group would have it if every in-flight pod ended elsewhere.
-    `groups` has the group of each node. A `narrow` clause has a pod offered one group at a time;
-    that of an amount only where no node is `roomy`, which means that the next pod fits there too.
+    certain, `hopeful` the nodes whose group would have headroom if every in-flight pod ended
+    elsewhere. `groups` has the group of each node. A pod under a `narrow` clause is offered one
+    group at a time. A pod under a sum is so only where no node is `roomy`: on a roomy node the next
+    pod fits too.
     """
 
     rule: CountProgram | CardsProgram

@@ -14,7 +14,7 @@ State machine of a pod:
 - Initial: nothing is known. The pod does not count.
 - Offered: filter offered it nodes last. It counts on each of them.
 - Unknown: another replica, or this one before its start, may have offered it any node. It counts on
-  every node, also on those that are added later.
+  every node, also on nodes that are added later.
 - Refused: filter offered it no node last, or bind refused it. It does not count.
 - Bound: the cache counts it on its node. It is not kept here.
 
@@ -68,11 +68,11 @@ import numpy.typing as npt
 
 from engine.cache.node_table import UNKNOWN_ROW, NodeRows
 from engine.cache.tallies import Adds
+from engine.cards.node_cards import Amounts, Demand
 from engine.errors import BadObjectError
 from engine.objects.gate import is_marked
 from engine.objects.peer import DEFAULT_SCHEDULER, Peer
 from engine.objects.request_pod import RequestPod
-from grammar.values.cards import Amounts, Demand
 
 GroupIds = npt.NDArray[np.int32]
 # What a pod adds, told by its labels and namespace.
@@ -189,8 +189,8 @@ class InFlightPod:
     `owner` identifies the tables that its rows belong to. `predicted` is the row that our own
     scores rank first. `tried` has the rows of its narrow offers so far: if the pod is asked about
     again, it was not bound there. `excused` says that it was rejected once for that reason.
-    `revision` is the resource version of the pod in the request. `cards` are those that it may get,
-    None if it takes none. It counts `since` a time, `until` another one at most.
+    `revision` is the resource version of the pod in the request. `cards` are the cards that it may
+    get, None if it takes none. It counts `since` a time, `until` another one at most.
     """
 
     __slots__ = (
@@ -257,7 +257,7 @@ class InFlightPod:
         self._found: NodeRows | None = None
         self._bits: npt.NDArray[np.uint8] = np.empty(0, np.uint8)
         self._groups: dict[int, tuple[GroupIds, GroupIds]] = {}
-        # What the pod adds by tallies, and by those to which labels tell all.
+        # What the pod adds, by tally. `alike` has the same for tallies to which labels tell all.
         self.members: dict[object, int] = {}
         self.alike = {} if alike is None else alike
 

@@ -99,7 +99,7 @@ class MutualLimit:
         self._most = int(clause.bound.amount)
         self._ahead = ahead
         self._everywhere = clause.count.peers.everywhere
-        # Where the pods are that it governs, and those that it counts.
+        # The scopes of the pods that it governs, and of the pods that it counts.
         self._scope = Scope(program.namespace)
         self._reach = Scope(None if self._everywhere else program.namespace)
         counts, applies = clause.mutual.counts, clause.mutual.applies
@@ -131,7 +131,7 @@ class MutualLimit:
     def headroom(
         self, counter: PodCounter, table: NodeTable, rows: NodeRows, evaluation: Evaluation
     ) -> CountHeadroom:
-        """The nodes where no pod that is there, or may end there, keeps the pod in question out.
+        """The nodes where no pod that is there, or may end there, keeps the asked pod out.
 
         Raises DeadlineExceededError and ExpensivePolicyError; what was evaluated is kept.
         """
@@ -159,7 +159,7 @@ class MutualLimit:
     def keepers(
         self, counter: PodCounter, table: NodeTable, row: int, evaluation: Evaluation
     ) -> list[PodInGroup]:
-        """The pods that keep the pod in question off a node, by name.
+        """The pods that keep the asked pod off a node, by name.
 
         It is for people: it looks at every pod.
         """
@@ -194,7 +194,7 @@ class MutualLimit:
         return sorted(found)
 
     def _is_full(self, sample: Peer, group: int, look: _Look) -> bool:
-        """Whether a group of nodes has as many pods as such a pod allows beside it."""
+        """Whether a group of nodes has as many pods as a pod like the sample allows beside it."""
         if self._most == 0:
             return True
         counted = look.counter.pods.census((self, "counted"), self._reach, self._counted_key)
@@ -217,7 +217,7 @@ class MutualLimit:
     # ---- which groups of nodes are closed
 
     def _closed(self, look: _Look) -> tuple[Mask, Mask]:
-        """The groups that some pod there may keep closed, and those that one is certain to."""
+        """The groups that some pod there may keep closed, and the groups that one does keep."""
         pods, peer = look.counter.pods, look.counter.context.peer()
         there = pods.census((self, "there"), self._scope, self._key)
         keeping = self._keeping(there, peer, look)
@@ -237,7 +237,7 @@ class MutualLimit:
             wanted = self._counting(next(iter(samples.values())), counted, look)
             here = self._sums(there, self._key, samples, self._scope, look)
             number = self._sums(counted, self._counted_key, wanted, self._reach, look)
-            # A pod is there that counts so many, and the pod in question comes, too.
+            # A pod is there that counts this number of pods, and the asked pod comes, too.
             closed |= (here[0] > 0) & (number[0] + 1 > self._most)
             certain |= (here[1] > 0) & (number[1] + 1 > self._most)
         return closed, certain
@@ -269,7 +269,7 @@ class MutualLimit:
         scope: Scope,
         look: _Look,
     ) -> Mapping[Hashable, Peer]:
-        """The groups for which a function is true, those of pods in flight included."""
+        """The groups for which a function is true, with the groups of pods in flight."""
         known = self._found.get(name)
         if known is None or known.census is not census or known.generation != census.generation:
             found = {key: g.sample for key, g in census.groups.items() if wanted(g.sample)}

@@ -28,7 +28,6 @@ from engine.cache.node_table import UNKNOWN_ROW, NodeTable
 from engine.cache.tallies import FULL, Adds, AddsUntil, Census, MayCount, Scope, Tally
 from engine.counting.groups import OFF, CountGroups, Counts, GroupCounts
 from engine.counting.in_flight_pods import GroupIds, InFlightPod, by_amount
-from engine.counting.used_nodes import nodes_in_use
 from engine.objects.codec import Namespace
 from engine.objects.peer import Peer, Workload, key_of
 from engine.objects.request_pod import RequestPod
@@ -579,6 +578,46 @@ def _add_all(counts: Counts, groups: Sequence[GroupIds], amount: int) -> None:
     else:
         more = np.where(times > FULL // amount, FULL, times * amount)
         np.minimum(counts + more, FULL, out=counts)
+
+
+def nodes_in_use(
+    placed: Counts, certain: Counts, in_flight: Sequence[GroupIds]
+) -> tuple[Counts, Counts]:
+    """The most and the fewest nodes in use once one more pod is on each node.
+
+    An in-flight pod may end on any node that it was offered, but only on one of them. So several of
+    them can take as many nodes as there are pods, and never more than the nodes that they were
+    offered.
+
+    It is 0 on a node where the pod takes no further node. `placed` and `certain` are the pods on
+    each node, with and without those that are only assumed there. `in_flight` are the nodes where
+    each other pod may end.
+    """
+    used = placed > 0
+    used[OFF] = True
+    # Nodes where some in-flight pod ends if it takes a further node at all, and those where one of
+    # several `wide` pods may end.
+    single, several = np.zeros((2, len(placed)), np.bool_)
+    wide = 0
+    for groups in in_flight:
+        fresh = groups[(groups >= 0) & ~used[groups]]
+        if len(fresh) == 1:
+            single[fresh] = True
+        elif len(fresh):
+            several[fresh] = True
+            wide += 1
+    several &= ~single
+    in_use = int(used.sum()) - 1
+    # Each wide pod takes one more of the nodes that are left, as long as there are some.
+    left = int(several.sum()) - several
+    most = in_use + int(single.sum()) + ~single + np.minimum(wide, left)
+    most[used] = 0
+    certainly = certain > 0
+    certainly[OFF] = False
+    # The certain ones, and the one that the pod takes.
+    fewest = np.full(len(placed), int(certainly.sum()) + 1, np.int64)
+    fewest[used | single | several] = 0
+    return most.astype(np.int64), fewest
 
 
 class PodsExcluding:

@@ -22,7 +22,7 @@ from engine.program.program import ShareProgram
 
 @dataclass(frozen=True, slots=True)
 class PodCounts:
-    """The pods that a policy selects: all, those on the nodes of its share, and those wanted there.
+    """The pods that a policy selects: all, the pods on the nodes of its share, and its target.
 
     There is no target where it depends on the pod.
 

@@ -1,26 +1,119 @@
-"""CardRoom: the nodes whose cards have room for a pod, whatever pods in flight take of them.
+"""Card room: what a pod takes of cards, the nodes with room for it, and the cards it gets at bind.
 
-Between two answers of filter nobody knows the node of a pod in flight, let alone its cards. So it
-holds what it needs on every node that it was offered. Bind looks at the cards themselves: what is
-held only saves pods from being refused there. A CardRoom belongs to the plan for a pod shape and
-lives as long as it does.
+The choice at bind is made in the same turn of the event loop in which the pod begins to count on
+the node, so no two pods are given the same part of a card.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
+from cachetools import LRUCache
 
 from engine.cache.node_table import NodeRows, NodeTable
+from engine.cards.node_cards import TAKEN, CardPod, Claim, Demand, Taken, annotation
 from engine.counting.groups import Headroom
 from engine.counting.in_flight_pods import HeldCards, InFlightPod
 from engine.decision.scoring import ScoreMemo
-from engine.program.card_choice import demands
-from engine.program.frame import Evaluation
-from engine.program.program import CardsProgram, ScoreProgram, applies
-from grammar.values.cards import Demand
+from engine.errors import RefusedError, WaitingError
+from engine.objects.peer import Peer, placed_pod
+from engine.program.frame import Evaluation, Frame
+from engine.program.program import CardsProgram, Program, ScoreProgram, applies
+from grammar.messages.texts import shown
+from grammar.values.errors import EvaluationError, MissingError
+from grammar.values.time import Timestamp
+
+# The pods whose claims are kept.
+_MOST_KEPT = 65_536
+
+# ---- what pods take
+
+
+def demands(clauses: Iterable[CardsProgram], evaluation: Evaluation) -> Mapping[str, Demand]:
+    """What the pod takes, by the names of clauses. Raises ExpensivePolicyError."""
+    found: dict[str, Demand] = {}
+    for clause in clauses:
+        if not applies(clause, evaluation):
+            continue
+        with suppress(EvaluationError):
+            found[clause.name] = demand(clause, evaluation.frame())
+    return found
+
+
+def demand(clause: CardsProgram, frame: Frame) -> Demand:
+    """What the frame's pod takes by a clause. Raises EvaluationError."""
+    number, take = clause.number(frame), clause.take(frame)
+    assert isinstance(number, int), "the checker has seen its type"
+    assert isinstance(take, Mapping), "the checker has seen its type"
+    return Demand(number, take)
+
+
+class CardClaims:
+    """What pods take of cards that others have bound, without Placet's annotation, by clause.
+
+    Where Placet is new, pods run on cards that another extender gave them. They take what the
+    clause of the first policy that selects them says. CardClaims belong to a registry, on one event
+    loop.
+
+    `programs` are the policies with cards, in the order in which they decide.
+
+    A policy or clause that reads what is not known of such a pod gives none (`Program.selects_by`,
+    `CardsProgram.is_known_of_peers`).
+    """
+
+    def __init__(self, programs: Iterable[Program], exempts: Callable[[Peer], bool]) -> None:
+        self._exempts = exempts
+        self._programs: dict[str, list[tuple[Program, CardsProgram]]] = {}
+        for program in programs:
+            selects = program.selects_by
+            if selects is None or selects.namespace:
+                continue
+            for clause in program.cards:
+                if clause.is_known_of_peers:
+                    self._programs.setdefault(clause.name, []).append((program, clause))
+        self._slots = max((p.slots for each in self._programs.values() for p, _ in each), default=0)
+        # With the peer, because a uid stays when the pod changes.
+        self._known: LRUCache[tuple[str, str], tuple[Peer, Claim | None]] = LRUCache(_MOST_KEPT)
+
+    def of(self, clause: str, pod: CardPod) -> Claim | None:
+        """What a pod on a node takes of the cards of a clause; None if nothing is known of it."""
+        programs = self._programs.get(clause)
+        if not programs or not isinstance(pod, Peer):
+            return None
+        key = (clause, pod.uid)
+        kept = self._known.get(key)
+        if kept is not None and kept[0] is pod:
+            return kept[1]
+        found = None if self._exempts(pod) else self._claim(programs, pod)
+        self._known[key] = pod, found
+        return found
+
+    def _claim(self, programs: Iterable[tuple[Program, CardsProgram]], pod: Peer) -> Claim | None:
+        for program, clause in programs:
+            frame = Frame(placed_pod(pod), Timestamp.ZERO, slots=self._slots)
+            try:
+                if program.select is not None and program.select(frame) is not True:
+                    continue
+                if clause.when is not None and clause.when.evaluate(frame) is not True:
+                    continue
+                found = demand(clause, frame)
+            except EvaluationError:
+                continue
+            return Claim(found, _numbers(pod, clause.index, found.cards))
+        return None
+
+
+def _numbers(pod: Peer, index: str | None, wanted: int) -> tuple[int, ...]:
+    """The numbers of cards in the index annotation; none if it has not as many as it should."""
+    texts = pod.annotations.get(index, "").split(",") if index is not None else []
+    found = {int(text) for text in texts if text.isascii() and text.isdecimal() and len(text) < 4}
+    return tuple(sorted(found)) if len(found) == wanted == len(texts) else ()
+
+
+# ---- nodes with room
 
 
 class SpareMemo(ScoreMemo):
@@ -41,7 +134,13 @@ class _AppliedCards:
 
 
 class CardRoom:
-    """The `cards` clauses of one pod shape. False if none applies."""
+    """The `cards` clauses of one pod shape. False if none applies.
+
+    Between two answers of filter nobody knows the node of a pod in flight, let alone its cards. So
+    it holds what it needs on every node that it was offered. Bind looks at the cards themselves:
+    what is held only saves pods from being refused there. A CardRoom belongs to the plan for a pod
+    shape and lives as long as it does.
+    """
 
     def __init__(
         self,
@@ -103,3 +202,52 @@ class CardRoom:
                 )
             )
         return found
+
+
+# ---- cards at bind
+
+
+def choose(
+    clauses: Iterable[CardsProgram], evaluation: Evaluation, node: object
+) -> Mapping[str, str]:
+    """The annotations of a pod that is bound to a node; none for a pod that takes no card.
+
+    Raises WaitingError where too few cards have room, RefusedError where a part of a clause cannot
+    be evaluated, DeadlineExceededError and ExpensivePolicyError.
+    """
+    takes: dict[str, Taken] = {}
+    found: dict[str, str] = {}
+    for clause in clauses:
+        if not applies(clause, evaluation):
+            continue
+        evaluation.time.charge(clause.policy)
+        frame = evaluation.frame()
+        frame.node = node
+        try:
+            taken = _taken(clause, frame)
+            if taken is None:
+                continue
+            takes[clause.name] = taken
+            if clause.index is not None:
+                found[clause.index] = ",".join(map(str, taken.cards))
+            for key, text in clause.writes:
+                found[key] = str(text(frame))
+        except MissingError:
+            raise WaitingError(clause.message(evaluation)) from None
+        except EvaluationError as error:
+            evaluation.report(clause.policy, clause.name, error)
+            raise RefusedError(f"{clause.message(evaluation)}: {shown(str(error))}") from None
+        finally:
+            evaluation.time.rest()
+    if takes:
+        found[TAKEN] = annotation(takes)
+    return found
+
+
+def _taken(clause: CardsProgram, frame: Frame) -> Taken | None:
+    number, take = demand(clause, frame)
+    if not number:
+        return None
+    chosen = clause.chosen(frame)
+    assert isinstance(chosen, list | tuple), "the checker has seen its type"
+    return Taken(tuple(sorted(card.index for card in chosen)), dict(take))

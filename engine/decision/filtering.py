@@ -211,7 +211,7 @@ class Sweep:
     def _apply(
         self, clause: FilterProgram, position: int, left: list[int], evaluation: Evaluation
     ) -> list[int]:
-        """Evaluates a clause on the nodes that are left; returns those that pass it."""
+        """Evaluates a clause on the nodes that are left; returns the nodes that pass it."""
         if not left:
             return left
         passed: list[int] = []

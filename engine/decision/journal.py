@@ -21,7 +21,6 @@ from engine.decision.registry import Selection
 from engine.decision.verb_call import VerbCall
 from engine.decision.verdict import Decision, Failed, Feasible, Scores, Verdict
 from engine.objects.request_pod import RequestPod
-from engine.program.program import LimitProgram, ShareProgram
 from grammar.values.format import show
 from grammar.values.time import Timestamp
 
@@ -119,8 +118,8 @@ class DecisionRecord:
 
     `offered` is how many nodes it was about. `answered` is None where no policy concerns the pod,
     and all pass; also where there was no decision, for which `error` has the reason. `generation`
-    is the journal's at the time, and `number` counts the calls of filter. `counts` are those of the
-    strict clauses. `seconds` and `scored_seconds` are how long the two decisions took.
+    is the journal's at the time, and `number` counts the calls of filter. `counts` is what the
+    strict clauses count. `seconds` and `scored_seconds` are how long the two decisions took.
     """
 
     namespace: str
@@ -282,17 +281,19 @@ def recorded_counts(
     for headroom in headrooms:
         clause, pods = headroom.clause, headroom.counts.high
         names: Mapping[Any, int] | None = headroom.names
-        if isinstance(clause, LimitProgram):
-            if clause.nodes is not None or (clause.per_node and known_rows is None):
+        groups_are = clause.groups_are
+        if groups_are == "used nodes":
+            continue
+        if groups_are == "nodes":
+            if known_rows is None:
                 continue
-            if clause.per_node and known_rows is not None:
-                names = known_rows.nodes
+            names = known_rows.nodes
         count = clause.count
         found.append(
             RecordedCounts(
                 count.policy,
                 count.name,
-                isinstance(clause, ShareProgram),
+                groups_are == "sides",
                 count.peers.amount is not None,
                 pods,
                 names,

@@ -1,36 +1,71 @@
 """Placement: the feasible nodes that a pod is offered, so that every bound holds.
 
 Strict counts hold because a pod is offered only nodes with headroom, and counts on all of them
-until kube-scheduler has bound it. Placement belongs to the engine and lives as long as it does.
+until kube-scheduler has bound it, and because only one of several replicas decides by them.
+Placement belongs to the engine and lives as long as it does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Protocol
 
 import msgspec
 import numpy as np
 
 from engine.cache.node_table import NodeRows, NodeTable
+from engine.cache.snapshot import Snapshot
 from engine.counting.count_clauses import CountClauses, narrowed
 from engine.counting.groups import CountHeadroom, Headroom, Mask
 from engine.counting.in_flight_pods import InFlightPods
 from engine.counting.pod_counter import CountContext, PodCounter, PodsExcluding
 from engine.decision.card_room import CardRoom
-from engine.decision.verb_call import ClusterView
+from engine.decision.verb_call import ClusterView, VerbCall
 from engine.decision.verdict import Decision, Rejected, Verdict
-from engine.errors import BriefWaitError, WaitingError
+from engine.errors import BriefWaitError, HandoverError, WaitingError
 from engine.objects.peer import Peer
 from engine.program.frame import Evaluation, Floats
+from grammar.values.time import SECOND, Timestamp
 
 # kube-scheduler does not say why it did not bind a pod to a node that it was offered.
 NOT_BOUND = "the pod was not bound to the offered node; retrying"
+# The ReplicaSet of an older pod is known, or there is none any more.
+_NEW_SECONDS = 30
+
+
+class CountGate(Protocol):
+    """The reason why this replica may not decide by counts now, or empty.
+
+    One of several replicas may. `asked` says that a client waits for the answer.
+    """
+
+    def __call__(self, *, asked: bool = True) -> str: ...
+
+
+def open_gate(*, asked: bool = True) -> str:  # noqa: ARG001 - a CountGate
+    """The gate of the only replica."""
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaRole:
+    """What this replica may decide: by counts, as its `gate` says.
+
+    `gives_cards` says that pods get cards here, because they are bound here.
+    """
+
+    gate: CountGate = open_gate
+    gives_cards: bool = True
+
+
+ONLY_REPLICA = ReplicaRole()
 
 
 class Question(msgspec.Struct, frozen=True, eq=False):
-    """A pod and the nodes of the cache that are in question; `suits` has our scores 0..10.
+    """A pod, and nodes of the cache to decide about; `suits` has our scores 0..10.
 
-    `cards` are those that the pod takes, None if it takes none.
+    `cards` are the cards that the pod takes, None if it takes none.
     """
 
     context: CountContext
@@ -41,44 +76,114 @@ class Question(msgspec.Struct, frozen=True, eq=False):
     cards: CardRoom | None
 
 
-class Placement:
-    """Decides by counts, and remembers what each pod was offered."""
+def _not_narrowed() -> Floats:
+    raise AssertionError("only an answer of filter is narrowed to the best node")
 
-    def __init__(self, view: ClusterView, in_flight: InFlightPods) -> None:
+
+def _question(
+    call: VerbCall, snapshot: Snapshot, rows: NodeRows, suits: Callable[[], Floats] = _not_narrowed
+) -> Question:
+    """The question that a call asks about these nodes of a snapshot."""
+    context, cards = call.context(snapshot), call.plan.cards
+    return Question(context, snapshot.table, rows, call.evaluation, suits, cards)
+
+
+class Placement:
+    """Decides by counts, as far as the role of this replica lets it, and remembers each offer."""
+
+    def __init__(
+        self,
+        view: ClusterView,
+        in_flight: InFlightPods,
+        role: ReplicaRole,
+        now: Callable[[], Timestamp],
+    ) -> None:
         self._view = view
+        self._role = role
+        self._now = now
         self.in_flight = in_flight
+
+    def check(self, call: VerbCall, *, asked: bool = True) -> None:
+        """Raises HandoverError where another replica decides by the counts of a call.
+
+        Looks of our own are not `asked`: the Lease follows the calls of clients alone.
+        """
+        decides = call.plan.counts.strict or call.plan.gives_cards
+        if decides and (reason := self._role.gate(asked=asked)):
+            raise HandoverError(reason)
+
+    def check_cards(self, call: VerbCall) -> None:
+        """Raises WaitingError for a pod that needs cards where nobody gives them.
+
+        Bind is asked of who answers filter, and only one replica gives cards: raises as `check`.
+        """
+        if not self._role.gives_cards:
+            address = next(p.address for p in call.plan.selection.enforced if p.cards)
+            text = "gives cards at bind: serve with `--bind`, and set the extender's `bindVerb`"
+            raise WaitingError(f"policy {address} {text}")
+        self.check(call)
+
+    def _check_workload(self, call: VerbCall) -> None:
+        """Raises BriefWaitError where a pod would be counted without those of other revisions.
+
+        The watch of ReplicaSets may be behind that of pods. A pod that is not new has none.
+        """
+        pod = call.pod
+        if not call.plan.counts.need_workloads or not pod.controller:
+            return
+        if pod.controller in call.snapshot.workloads:
+            return
+        # Not of the peer, which is decoded after the answer.
+        owner, created = pod.owner, pod.created
+        if owner is None or owner.kind != "ReplicaSet" or created is None:
+            return
+        if abs(self._now().nanos - created.nanos) < _NEW_SECONDS * SECOND:
+            raise BriefWaitError(f"waiting until ReplicaSet {owner.name} of the pod is known")
 
     def counter(self, table: NodeTable, context: CountContext) -> PodCounter:
         in_flight = self.in_flight.others(context.pod.uid, table.owner)
         return PodCounter(self._view.pods, in_flight, table, context)
 
-    def all_open(self, counts: CountClauses, question: Question, without: Collection[Peer]) -> bool:
-        """Whether every strict clause has headroom on all nodes in question, some pods gone."""
+    def all_open(self, call: VerbCall, rows: NodeRows, without: Collection[Peer]) -> bool:
+        """Whether every strict clause has headroom on all of these nodes, some pods gone."""
+        question = _question(call, call.snapshot, rows)
+        counts = call.plan.counts
         pods, context = PodsExcluding(self._view.pods, without), question.context
         in_flight = self.in_flight.others(context.pod.uid, question.table.owner)
         counter = PodCounter(pods, in_flight, question.table, context)
         found = counts.headrooms(counter, question.table, question.rows, question.evaluation)
         return all(bool(headroom.open.all()) for headroom in found)
 
-    def closed(self, counts: CountClauses, question: Question) -> list[tuple[str, int]]:
-        """The strict clauses without headroom on some nodes, and the number of these nodes."""
+    def closed(
+        self, counts: CountClauses, call: VerbCall, names: Sequence[str]
+    ) -> list[tuple[str, int]]:
+        """The strict ones of these clauses without headroom on some nodes, and the number of these.
+
+        `counts` need not be those of the call's plan.
+        """
+        snapshot = call.snapshot
+        question = _question(call, snapshot, snapshot.table.find(names))
         closed = ((h.rule.name, int((~h.open).sum())) for h in self._of(counts, question))
         return [(name, number) for name, number in closed if number]
 
-    def any_open(self, counts: CountClauses, question: Question) -> bool:
-        """Whether some node has headroom under every strict clause."""
-        mask = np.ones(len(question.rows), np.bool_)
-        for headroom in self._of(counts, question):
+    def any_open(self, call: VerbCall, rows: NodeRows) -> bool:
+        """Whether some of these nodes has headroom under every strict clause."""
+        question = _question(call, call.snapshot, rows)
+        mask = np.ones(len(rows), np.bool_)
+        for headroom in self._of(call.plan.counts, question):
             mask &= headroom.open
         return bool(mask.any())
 
-    def take(self, counts: CountClauses, question: Question) -> int | None:
-        """Takes the one node that the pod is about to be bound to. Returns its deletion cost.
+    def take(self, call: VerbCall, node: str) -> int | None:
+        """Takes the node that the pod is about to be bound to. Returns its deletion cost.
 
         Bound pods alone count: another pod that may end there has its own look before it does.
         Raises WaitingError where a strict clause has none: another pod was bound first, and
-        kube-scheduler has to ask again.
+        kube-scheduler has to ask again. Raises BriefWaitError as `answer`.
         """
+        self._check_workload(call)
+        counts, snapshot = call.plan.counts, call.snapshot
+        question = _question(call, snapshot, snapshot.table.find([node]))
         counter = PodCounter(self._view.pods, (), question.table, question.context)
         headrooms = counts.headrooms(counter, question.table, question.rows, question.evaluation)
         if full := [headroom for headroom in headrooms if not headroom.open.all()]:
@@ -86,16 +191,28 @@ class Placement:
         return counts.deletion_cost(counter, int(question.rows[0]))
 
     def answer(
-        self, counts: CountClauses, question: Question, decided: Decision, *, predicts: bool
+        self,
+        call: VerbCall,
+        snapshot: Snapshot,
+        rows: NodeRows,
+        suits: Callable[[], Floats],
+        decided: Decision,
+        *,
+        predicts: bool,
     ) -> Decision:
         """The decision with the nodes held back that strict clauses do not allow.
 
-        The nodes that are left are offered to the pod. `predicts` says that some policy counts
-        in-flight pods where they probably end.
+        It is about these rows of a snapshot, for which `suits` gives our scores. The nodes that are
+        left are offered to the pod. `predicts` says that some policy counts in-flight pods where
+        they probably end.
 
-        Raises BriefWaitError where only in-flight pods are in the way, WaitingError once after a
-        narrow offer that did not end in a binding, DeadlineExceededError and ExpensivePolicyError.
+        Raises BriefWaitError where only in-flight pods are in the way, or where the pod's
+        ReplicaSet is not known yet; WaitingError once after a narrow offer that did not end in a
+        binding; HandoverError as `check`; DeadlineExceededError and ExpensivePolicyError.
         """
+        self.check(call)
+        self._check_workload(call)
+        counts, question = call.plan.counts, _question(call, snapshot, rows, suits)
         feasible: Mask = decided.codes == 0
         if not counts.strict and not question.cards:
             self._offer(question, feasible, is_narrow=False, predicts=predicts)

@@ -88,11 +88,11 @@ def _values(clauses: Sequence[Clause], evaluation: Evaluation) -> Hashable | Non
 class Plan:
     """The clauses that apply to pods of one shape; it grows with the nodes it has seen.
 
-    `empty`: no policy concerns such pods, and no limit of other pods may keep them out. `filters`,
-    `scorer`, `counts` and `cards` decide. `gives_cards`: a policy has cards for them. `scored`:
-    some score clause or count preference applies. `audits` and `audited_counts` are those of
-    policies in audit mode.
-    `frame` is for counting. From `until` on, in nanoseconds, other clauses may apply.
+    `empty`: no policy concerns pods of the shape, and no limit of other pods may keep them out.
+    `filters`, `scorer`, `counts` and `cards` decide. `gives_cards`: a policy has cards for these
+    pods. `scored`: some score clause or count preference applies. `audits` and `audited_counts`
+    belong to policies in audit mode. `frame` is for counting. From `until` on, in nanoseconds,
+    other clauses may apply.
     """
 
     def __init__(
@@ -108,8 +108,8 @@ class Plan:
     ) -> None:
         """`evaluation` is of the first pod of the shape, `where` is its namespace.
 
-        `memos` are those of other plans. `nodes` estimates the size of the cluster. `exempt` is the
-        reason why no policy decides, empty where policies do.
+        `memos` are shared with other plans. `nodes` estimates the size of the cluster. `exempt` is
+        the reason why no policy decides, empty where policies do.
         """
         self.registry = registry
         self.namespace = namespace

@@ -88,9 +88,9 @@ class Damper:
     retries after 1, 2, 4, 8 and then 10 seconds whatever happens (C50). After a pause that doubles
     from 10 seconds to 5 minutes they are rejections again. `known` has the pods by uid.
 
-    INVARIANT: the text of a damped pod is the same at each call, as long as its reasons are among
-    those known. A new reason, and a node that passes, begin anew. Reasons that five minutes have
-    not shown are dropped.
+    INVARIANT: the text of a damped pod is the same at each call, as long as all its reasons are
+    known. A new reason, and a node that passes, begin anew. Reasons that five minutes have not
+    shown are dropped.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -138,7 +138,7 @@ def _is_hot(repeated: _Repeated, now: float) -> bool:
 class RecentAnswer(msgspec.Struct, frozen=True, eq=False):
     """One of the newest answers, as it was given; `decided` is None for an error.
 
-    The `names` are those of the nodes unless the decision has their rows.
+    The `names` are the names of the nodes, unless the decision has their rows.
     """
 
     pod: RequestPod
@@ -176,7 +176,7 @@ class OlderAnswer(msgspec.Struct, frozen=True, eq=False):
 
 
 class _Packed(msgspec.Struct, frozen=True, gc=False):
-    """An OlderAnswer with the number of its nodes: those of many answers are the same."""
+    """An OlderAnswer with the number of its set of nodes: many answers have the same set."""
 
     body: bytes
     bits: bytes
@@ -192,7 +192,7 @@ class LastAnswers:
 
     A binding follows its answer within milliseconds, so the newest answers are kept as they are,
     and most are never packed. `table` has the nodes of the cache. Answers that are used least, and
-    those that are older than the last changes of the set of nodes, are forgotten. So are those
+    answers that are older than the last changes of the set of nodes, are forgotten. So are answers
     about bound and deleted pods.
     """
 
@@ -281,7 +281,7 @@ class RejectedPods:
     So are those that kube-scheduler has rejected itself since, without asking.
 
     kube-scheduler asks again on an event of its own watch, and we answer from ours. A pod that was
-    rejected because our view was late, or by a rule that time makes true, would wait for minutes.
+    rejected because our cache was late, or by a rule that time makes true, would wait for minutes.
 
     `requeues` counts the requeued pods, `offered` and `refused_again` the answers about them.
     """

@@ -29,9 +29,10 @@ class Unselectable:
 class Selection:
     """The policies that concern one pod.
 
-    `guardrails` all apply, then `governing` if there is one. Those in `gave_way` select the pod too
-    and do not apply. `audited` are evaluated beside it and never reject; `unselectable` ones reject
-    every node (`failure fail`). Of a pod that is exempt there are none, and `exempt` says why.
+    `guardrails` all apply, then `governing` if there is one. The policies in `gave_way` select the
+    pod too and do not apply. `audited` policies are evaluated beside it and never reject;
+    `unselectable` ones reject every node (`failure fail`). Of a pod that is exempt there are none,
+    and `exempt` says why.
     """
 
     guardrails: tuple[Program, ...] = ()
@@ -52,7 +53,7 @@ class Selection:
 
 
 class Registry:
-    """Compiled policies by namespace, without those that only provide clauses for others.
+    """Compiled policies by namespace, without policies that only provide clauses for others.
 
     `shapes` tells pods apart by what the policies read of them. `counts`: some policy counts pods;
     `soft_counts`: some policy does so as a preference; `reads_peers`: some policy reads more than
@@ -118,7 +119,7 @@ class Registry:
     def _ahead(self, program: Program) -> list[Program]:
         """The policies that govern a pod in place of this one, as far as a pod there can tell.
 
-        One whose `for` reads more than is known of such a pod is not among them.
+        A limit of a policy whose `for` reads more than is known of a pod that is there is left out.
         """
         if program.cluster or program.audit:
             return []

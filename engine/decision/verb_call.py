@@ -17,8 +17,10 @@ from cachetools import LRUCache
 
 from engine.cache.node_table import NodeRows, NodeTable, NodeView, view_of
 from engine.cache.snapshot import Snapshot
+from engine.cards.card_functions import CardFacts
+from engine.cards.fragmentation import Mix
 from engine.counting.pod_counter import CountContext, KnownPods
-from engine.decision.card_claims import CardClaims
+from engine.decision.card_room import CardClaims
 from engine.decision.plan import Plan, SharedMemos
 from engine.decision.registry import Registry
 from engine.errors import NotSyncedError
@@ -26,9 +28,8 @@ from engine.objects.codec import ObjectCodec
 from engine.objects.peer import UNLABELLED, Peer
 from engine.objects.request_pod import Exemptions, RequestPod
 from engine.program.frame import Evaluation, Frame
-from engine.program.policy_time import CallTime
+from engine.program.policy_time import SYSTEM_TIME, CallTime, DecisionTime
 from grammar.messages.texts import shown
-from grammar.values.cards import CardFacts, Mix
 from grammar.values.errors import EvaluationError
 from grammar.values.time import NEVER, Timestamp
 
@@ -107,15 +108,14 @@ class CallOpener:
         view: ClusterView,
         observer: Observer,
         exemptions: Exemptions,
-        *,
-        now: Callable[[], Timestamp] = Timestamp.now,
+        time: DecisionTime = SYSTEM_TIME,
     ) -> None:
         self.exemptions = exemptions
         self.registry = registry
         self.facts = self._facts({})
         self.view = view
         self._observer = observer
-        self._now = now
+        self._time = time
         self._memos = SharedMemos()
         self._plans: LRUCache[Hashable, Plan] = LRUCache(PLAN_BYTES, lambda plan: plan.bytes)
 
@@ -134,8 +134,24 @@ class CallOpener:
     def _facts(self, mixes: Mapping[str, Mix]) -> CardFacts:
         return CardFacts(mixes, CardClaims(self.registry.with_cards, self.exemptions.exempts).of)
 
-    def open(self, pod: RequestPod, names: Sequence[str], time: CallTime) -> VerbCall:
-        """A call about these nodes. Raises EngineError."""
+    def open(self, pod: RequestPod, names: Sequence[str], deadline: float) -> VerbCall:
+        """A call about these nodes; `deadline` is in seconds of the clock. Raises EngineError."""
+        time = self._time
+        return self._open(pod, names, CallTime(time.clock, deadline, time.policies))
+
+    def look(self, pod: RequestPod) -> VerbCall:
+        """A call for which nobody waits: one portion about no nodes. Raises EngineError."""
+        return self._open(pod, (), self._time.portion())
+
+    def portion(self, frame: Frame) -> Evaluation:
+        """The context of evaluations for which nobody waits; it lasts for one portion."""
+        time = self._time.portion()
+        frame.check = time.check_within
+        clause_failed, shortened = self.clause_failed, self._observer.shortened
+        now = frame.now.nanos
+        return Evaluation(lambda: frame, lambda: now, time, clause_failed, shortened)
+
+    def _open(self, pod: RequestPod, names: Sequence[str], time: CallTime) -> VerbCall:
         known = self.snapshot()
         exemptions, exempt = self.exemptions, ""
         if pod.bypass or pod.namespace in exemptions.namespaces:
@@ -150,7 +166,7 @@ class CallOpener:
 
         def now() -> int:
             if not moments:
-                moments.append(self._now())
+                moments.append(self._time.now())
             return moments[0].nanos
 
         def frame() -> Frame:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -39,7 +40,7 @@ class Rejected:
 
     `reason` is constant for the pod (C47: kube-scheduler retries without backoff when a text
     changes between calls). `resolvable` says that an eviction could help; the wire shows it only
-    on request (C48). `waits` says that the reason is our own late view of the cluster.
+    on request (C48). `waits` says that the reason is that our own cache is late.
     """
 
     reason: str
@@ -69,27 +70,18 @@ Codes = npt.NDArray[np.int32]
 FEASIBLE = Feasible()
 
 
-class Decision:
+class Decision(msgspec.Struct, eq=False):
     """A verdict per node, in the order of the request.
 
     `codes` has the index of each node's verdict in `verdicts`, the first of which is Feasible.
     `known_rows` identifies the nodes by their rows in the cache, if each is known and listed once.
-    `headrooms` are those that it was made with, of a pod under strict counts.
+    `headrooms` are what it was made with, for a pod under strict counts.
     """
 
-    __slots__ = ("codes", "headrooms", "known_rows", "verdicts")
-
-    def __init__(
-        self,
-        codes: Codes,
-        verdicts: Sequence[Verdict],
-        known_rows: KnownRows | None = None,
-        headrooms: Sequence[CountHeadroom] = (),
-    ) -> None:
-        self.codes = codes
-        self.verdicts = verdicts
-        self.known_rows = known_rows
-        self.headrooms = headrooms
+    codes: Codes
+    verdicts: Sequence[Verdict]
+    known_rows: KnownRows | None = None
+    headrooms: Sequence[CountHeadroom] = ()
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -103,12 +95,11 @@ class Decision:
         return counts
 
 
-class Scores:
+class Scores(msgspec.Struct, eq=False):
     """A score 0..10 per node, in the order of the request; `known_rows` is as in a Decision."""
 
-    def __init__(self, points: npt.NDArray[np.int64], known_rows: KnownRows | None = None) -> None:
-        self.points = points
-        self.known_rows = known_rows
+    points: npt.NDArray[np.int64]
+    known_rows: KnownRows | None = None
 
     def __len__(self) -> int:
         return len(self.points)

@@ -24,9 +24,8 @@ from engine.explanation.evidence import (
     ClauseEvidence,
     CountEvidence,
     ScoreEvidence,
-    card_evidence,
     clauses_on,
-    count_evidence,
+    counted_on,
     scores_on,
     traced,
 )
@@ -41,11 +40,9 @@ from engine.explanation.portions import PodResults, Work, finished
 from engine.explanation.value_text import Values
 from engine.explanation.written import ClauseResults, Written, WrittenClauses
 from engine.program.frame import Frame
-from engine.program.program import FilterProgram
 from grammar.meaning.schema import Schema
 from grammar.messages.texts import shown
 from grammar.tree.ast import Expr
-from grammar.tree.clauses import Cards, Filter
 from grammar.values.errors import EvaluationError
 
 # Explanations of more nodes than this have no row for each, unless it is asked for.
@@ -219,27 +216,21 @@ class Analyst:
         frame = results.inspection.frame_at(name)
         if detail := written.detail(frame):
             return [detail]
-        if not isinstance(objection.program, FilterProgram):
-            return count_evidence(objection, results, name)
-        if isinstance(written.clause, Cards):
-            return card_evidence(written.clause, written, frame)
-        assert isinstance(written.clause, Filter), "its program is a filter's"
+        if (counts := counted_on(objection, written, results, name)) is not None:
+            return counts
         failing = results.inspection.parts(objection.program, [name])
-        requires = zip(written.clause.requires, failing, strict=True)
+        requires = zip(written.clause.requirements, failing, strict=True)
         return [_because(written, r, frame, self._values) for r, mask in requires if mask[0]]
 
     def _requirements(
         self, objection: Objection, work: PodResults
     ) -> Work[Sequence[tuple[str, int]]]:
         """Each `require` of a filter with the number of nodes on which it does not hold."""
-        if not isinstance(objection.program, FilterProgram):
-            return ()
         written = self._written.find(objection.policy, objection.name)
-        if isinstance(written.clause, Cards):
+        if not (requirements := written.clause.requirements):
             return ()
-        assert isinstance(written.clause, Filter), "its program is a filter's"
         failing = yield from work.parts(objection.program)
-        texts = map(written.text, written.clause.requires)
+        texts = map(written.text, requirements)
         return [(text, int(mask.sum())) for text, mask in zip(texts, failing, strict=True)]
 
     def _rows(

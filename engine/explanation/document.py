@@ -252,10 +252,10 @@ class PodExplanation(msgspec.Struct, frozen=True, kw_only=True):
     """What would be decided about a pod now, over all nodes that are known.
 
     `replica` is null if a command worked it out by itself. `on` is the node of the pod, null for a
-    pending pod; the pod does not count there. `cause` is null where nothing is known of a
-    scheduler's answers. `problem` is what kube-scheduler would get in place of an answer, else
-    null. `otherPolicies` is the number of policies of other namespaces. `toldToOthers` says what
-    portable policies have put into the spec of the pod.
+    pending pod; a replica counts the pod there, and a command does not. `cause` is null where
+    nothing is known of a scheduler's answers. `problem` is what kube-scheduler would get in the
+    place of an answer, else null. `otherPolicies` is the number of policies of other namespaces.
+    `toldToOthers` says what portable policies have put into the spec of the pod.
 
     `heldBack` is the number of nodes that pass and are not offered for now; null where nothing is
     offered, as by a running replica. `groups` has each node once: the group that passes comes

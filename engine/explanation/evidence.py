@@ -13,6 +13,8 @@ from typing import assert_never
 import numpy as np
 
 from engine.cache.tallies import FULL
+from engine.cards.card_functions import CardFacts
+from engine.cards.node_cards import Card, holders
 from engine.counting.groups import ON, GroupCounts, fewest, wanted_on
 from engine.counting.pod_counter import PodInGroup
 from engine.explanation.inspection import Contribution, Objection
@@ -31,8 +33,7 @@ from engine.program.sums import THOUSANDTHS
 from engine.program.trace import Step
 from grammar.meaning import card_forms as cards
 from grammar.tree.ast import Expr, Ident
-from grammar.tree.clauses import Cards, Filter, Score
-from grammar.values.cards import Card, CardFacts, holders
+from grammar.tree.clauses import Cards, Score
 from grammar.values.errors import EvaluationError
 from grammar.values.quantity import NANO, Quantity
 
@@ -126,20 +127,30 @@ def _clause(
     objection: Objection, clauses: WrittenClauses, found: ClauseResults, name: str, *, refuses: bool
 ) -> ClauseEvidence:
     written = clauses.find(objection.policy, objection.name)
-    frame = found.inspection.frame_at(name)
+    clause, frame = written.clause, found.inspection.frame_at(name)
     detail = written.detail(frame) if refuses else ""
-    if not isinstance(objection.program, FilterProgram):
-        counts = count_evidence(objection, found, name)
+    counts = counted_on(objection, written, found, name)
+    if objection.program.counts_pods:
+        # Its `when` is the same for every node.
         return ClauseEvidence(objection, written, refuses, detail, counts=counts)
-    clause = written.clause
-    if isinstance(clause, Cards):
-        when = None if clause.when is None else traced(written, clause.when, frame)
-        counts = card_evidence(clause, written, frame)
-        return ClauseEvidence(objection, written, refuses, detail, when, counts=counts)
-    assert isinstance(clause, Filter), "its program is a filter's"
     when = None if clause.when is None else traced(written, clause.when, frame)
-    requires = tuple(traced(written, require, frame) for require in clause.requires)
-    return ClauseEvidence(objection, written, refuses, detail, when, requires)
+    requires = tuple(traced(written, require, frame) for require in clause.requirements)
+    return ClauseEvidence(objection, written, refuses, detail, when, requires, counts)
+
+
+def counted_on(
+    objection: Objection, written: Written, found: ClauseResults, name: str
+) -> CountEvidence | None:
+    """What a clause counts for a node, of pods or of cards; None for one that counts nothing."""
+    match objection.program:
+        case FilterProgram():
+            if isinstance(written.clause, Cards):
+                return _card_evidence(written.clause, written, found.inspection.frame_at(name))
+            return None
+        case ShareProgram() | SpreadProgram() | LimitProgram() as counting:
+            return _count_evidence(counting, objection, found, name)
+        case _:
+            assert_never(objection.program)
 
 
 # ---- the cards of a node
@@ -147,7 +158,7 @@ def _clause(
 _MOST_CARDS = 16
 
 
-def card_evidence(clause: Cards, written: Written, frame: Frame) -> CountEvidence:
+def _card_evidence(clause: Cards, written: Written, frame: Frame) -> CountEvidence:
     """What the pod takes, what is left of the cards of a node, and the pods on them."""
     node, span = Ident("node"), clause.name_span
     try:
@@ -199,10 +210,11 @@ def _left(card: Card, name: str) -> str:
 # ---- the counts of a share, spread or limit for one node
 
 
-def count_evidence(objection: Objection, found: ClauseResults, name: str) -> CountEvidence:
+def _count_evidence(
+    clause: CountClause, objection: Objection, found: ClauseResults, name: str
+) -> CountEvidence:
     """The counts of a clause for one node, and the pods that make them up."""
-    clause, inspection = objection.program, found.inspection
-    assert not isinstance(clause, FilterProgram), "it counts"
+    inspection = found.inspection
     if objection.is_mutual:
         return CountEvidence(KEPT_OUT, inspection.keepers(clause, name))
     counts, group = inspection.group_counts(clause, name)

@@ -47,7 +47,6 @@ from engine.explanation.evidence import ClauseEvidence, CountEvidence, ScoreEvid
 from engine.explanation.inspection import Objection
 from engine.explanation.value_text import Values
 from engine.explanation.written import ClauseResults
-from engine.program.program import FilterProgram
 from grammar.messages.texts import named
 from grammar.values.errors import EvaluationError
 from grammar.values.time import SECOND, Timestamp
@@ -258,7 +257,7 @@ def _clauses(found: Analysis) -> list[ClauseSummary]:
             alone,
             len(each.errors),
             each.message,
-            not isinstance(each.program, FilterProgram),
+            each.program.counts_pods,
             [Requirement(*part) for part in found.parts[index]],
         )
         for index, (each, fails, alone) in enumerate(

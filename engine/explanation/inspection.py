@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +24,14 @@ from engine.decision.registry import Selection
 from engine.decision.verdict import full_reason
 from engine.engine import Engine
 from engine.program.frame import Evaluation, Floats, Frame, Term, unhurried
-from engine.program.program import CountClause, FilterProgram, Program, ScoreProgram, applies
+from engine.program.program import (
+    CountClause,
+    FilterProgram,
+    Program,
+    RejectingProgram,
+    ScoreProgram,
+    applies,
+)
 from grammar.values.errors import EvaluationError
 
 
@@ -38,7 +45,7 @@ class Objection:
 
     policy: str
     name: str
-    program: FilterProgram | CountClause
+    program: RejectingProgram
     refused: Mask
     errors: dict[int, str]
     message: str
@@ -127,11 +134,10 @@ class Inspection:
             found += self.mutual_objection(limit, rows, found, self._evaluation)
         return found
 
-    def parts(self, clause: FilterProgram, names: Sequence[str]) -> list[Mask]:
+    def parts(self, clause: RejectingProgram, names: Sequence[str]) -> list[Mask]:
         """The nodes on which each `require` of a filter does not hold, each by itself."""
         rows = self.table.find(names)
-        single = (replace(clause, requires=(require,)) for require in clause.requires)
-        return [mask_of(self.rejections(part, rows)) for part in single]
+        return [mask_of(self.rejections(part, rows)) for part in clause.parts()]
 
     def contributions(self, names: Sequence[str]) -> list[Contribution]:
         """The contributions to the scores of these nodes, as one prioritize call has them."""

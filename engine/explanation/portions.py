@@ -7,7 +7,6 @@ it is about one snapshot, which does not change meanwhile.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
@@ -23,7 +22,14 @@ from engine.explanation.inspection import Contribution, Inspection, Objection, c
 from engine.explanation.written import ClauseResults
 from engine.program.frame import Evaluation, unhurried
 from engine.program.policy_time import CallTime
-from engine.program.program import CountClause, FilterProgram, Program, ScoreProgram, applies
+from engine.program.program import (
+    CountClause,
+    FilterProgram,
+    Program,
+    RejectingProgram,
+    ScoreProgram,
+    applies,
+)
 
 T = TypeVar("T")
 Work = Generator[None, None, T]
@@ -103,11 +109,11 @@ class PodResults:
             scores = dict(zip(scored, points.tolist(), strict=True))
         return ClauseResults(self.inspection, self.names, scores, objections)
 
-    def parts(self, clause: FilterProgram) -> Work[list[Mask]]:
+    def parts(self, clause: RejectingProgram) -> Work[list[Mask]]:
         """The nodes on which each `require` of a filter does not hold, each by itself."""
         found = []
-        for require in clause.requires:
-            rejections = yield from self._rejections(replace(clause, requires=(require,)))
+        for part in clause.parts():
+            rejections = yield from self._rejections(part)
             found.append(mask_of(rejections))
         return found
 

@@ -19,7 +19,7 @@ from grammar.checker.expression_checker import Checker
 from grammar.checker.policy_checker import Checked
 from grammar.meaning.environment import Environment
 from grammar.tree.ast import Comprehension, DefCall, Expr, Ident, Index, LetReference, Select
-from grammar.tree.clauses import Clause, Policy, RejectingClause
+from grammar.tree.clauses import Clause, Policy
 from grammar.tree.printer import print_expression
 from grammar.tree.source import Source, Span
 from grammar.tree.walk import children
@@ -86,12 +86,12 @@ class Written:
 
     def detail(self, frame: Frame) -> str:
         """The text of its `detail` for the frame's node; empty without a `detail`."""
-        clause = self.clause
-        if not isinstance(clause, RejectingClause) or clause.detail is None:
+        detail = dict(self.clause.texts).get("detail")
+        if detail is None:
             return ""
         frame = _own(frame)
         compiler = Compiler(self.environment, fast_paths=FAST_PATHS)
-        parts = [p if isinstance(p, str) else compiler.compile(p) for p in clause.detail.parts]
+        parts = [p if isinstance(p, str) else compiler.compile(p) for p in detail.parts]
         frame.locals = [None] * compiler.slots
         shown = []
         for part in parts:

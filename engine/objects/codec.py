@@ -29,8 +29,8 @@ Record = Any
 class Pod:
     """The pod of a request.
 
-    The attributes up to `priority` are for the engine, the others are those of the schema's Pod.
-    `workload` is the direct controller.
+    The attributes up to `priority` are for the engine, the others are the fields of the schema's
+    Pod. `workload` is the direct controller.
     """
 
     name: str

@@ -1,8 +1,9 @@
 """The gate: kube-scheduler asks Placet only about the pods of namespaces that opt in.
 
-A new pod of such a namespace gets a marker: a request and a limit of 0 of an extended resource,
-which kube-scheduler's `managedResources` name (C9). No node needs to have the resource, because
-kube-scheduler and the kubelet skip an amount of 0. The marker cannot be added to a pod that exists.
+A new pod of a namespace that has opted in gets a marker: a request and a limit of 0 of an extended
+resource, which kube-scheduler's `managedResources` name (C9). No node needs to have the resource,
+because kube-scheduler and the kubelet skip an amount of 0. The marker cannot be added to a pod that
+exists.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ class PeerContainer(msgspec.Struct, frozen=True, gc=False):
 
 
 class HostPort(msgspec.Struct, frozen=True, gc=False):
-    """A port of the node that a pod takes; its fields are those of the schema's HostPort."""
+    """A port of the node that a pod takes; its fields are the fields of the schema's HostPort."""
 
     hostPort: int
     hostIP: str
@@ -88,7 +88,7 @@ def host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
     count. A port without an address takes that of every address.
     """
     found = []
-    # Loops, because this runs for every event of a pod, and few pods have such a port.
+    # Loops, because this runs for every event of a pod, and few pods take a port of the node.
     for containers in (spec.initContainers, spec.containers):
         for container in containers or ():
             for port in container.ports or ():
@@ -103,14 +103,14 @@ def host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
 class Peer(msgspec.Struct, frozen=True, gc=False):
     """A pod as rules and counts see it, in less than 1 KB.
 
-    The attributes up to `created` are those of the schema's Peer. `workload` is the direct
+    The attributes up to `created` are the fields of the schema's Peer. `workload` is the direct
     controller until `rooted` replaces it by the root; `controller` is the uid of the direct one,
-    empty if there is none. `namespaceLabels` are empty until `labelled` sets them. `unscheduled`
-    is the PodScheduled condition while it is not True. `requeued` is the reason of Placet's own
+    empty if there is none. `namespaceLabels` are empty until `labelled` sets them. `unscheduled` is
+    the PodScheduled condition while it is not True. `requeued` is the reason of Placet's own
     condition, another one after each requeue; empty if the pod has none, or has a node. `is_gated`
     says that the pod has scheduling gates, `has_claims` that it has no node yet, and claims of
-    volumes or devices, which kube-scheduler may have to bind before the pod.
-    Dictionaries are shared: never write to them.
+    volumes or devices, which kube-scheduler may have to bind before the pod. Dictionaries are
+    shared: never write to them.
     """
 
     name: str
@@ -230,7 +230,7 @@ def labelled(peer: Peer, labels: Mapping[str, str]) -> Peer:
 class PeerDecoder:
     """Decodes Pods to peers. Equal labels, requests and so on of several peers are one object.
 
-    `annotations` are the keys of the annotations to keep: those that the loaded rules read.
+    `annotations` are the keys of the annotations to keep: the loaded rules read them.
     """
 
     def __init__(self, annotations: Collection[str] = ()) -> None:
@@ -332,7 +332,7 @@ def _requeued(status: PodStatus) -> str:
 # ---- controllers
 
 # The number of pods that a kind wants if its object does not say: the API's default. Other kinds
-# have no such number.
+# have no default number.
 _DEFAULT_REPLICAS = {"Deployment": 1, "ReplicaSet": 1, "StatefulSet": 1, "Job": 1}
 # Of the replicas of a Deployment; the API's default.
 _DEFAULT_SURGE = "25%"

@@ -170,7 +170,7 @@ class Exemptions:
         return self.by_annotation and bool(pod.annotations.get(BYPASS, "").strip())
 
     def bypasses(self, pod: RequestPod) -> bool:
-        """Whether the pod is exempt by its annotation alone. Such a bypass is reported."""
+        """Whether the pod is exempt by its annotation alone. A bypass by annotation is reported."""
         return self.by_annotation and bool(pod.bypass) and pod.namespace not in self.namespaces
 
 

@@ -1,10 +1,10 @@
 """The requests and limits of a pod, summed exactly as kube-scheduler 1.36 does.
 
-The rules are those of resourcehelper.PodRequests and PodLimits (k8s.io/component-helpers/resource)
+The rules come from resourcehelper.PodRequests and PodLimits (k8s.io/component-helpers/resource)
 with the options of kube-scheduler's NodeInfo: sidecars (KEP-753), pod-level resources (KEP-2837),
-in-place resize (KEP-1287, KEP-5419). `tests/contract/pod_resources.json` has the answers of
-both. Resources of DRA claims in the pod's status (KEP-5517) are left out, because their feature
-gate is off by default.
+in-place resize (KEP-1287, KEP-5419). `tests/contract/pod_resources.json` has the answers of both.
+Resources of DRA claims in the pod's status (KEP-5517) are left out, because their feature gate is
+off by default.
 """
 
 from __future__ import annotations

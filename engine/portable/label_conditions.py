@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from functools import partial
 
+from engine.cards.card_functions import with_cards
 from engine.objects.codec import Pod
 from engine.portable.selectors import (
     FAILED,
@@ -82,7 +83,7 @@ class LabelConditions:
 
     def __init__(self, environment: Environment, pod: Pod, frozen: Frozen) -> None:
         self.algebra = Algebra()
-        self._environment = environment
+        self._environment = environment = with_cards(environment)
         self._pod = pod
         self._frozen = frozen
         self._stages = Stages(environment)
@@ -130,7 +131,7 @@ class LabelConditions:
     def value(self, expr: ast.Expr, values: Values) -> object:
         """The value of an expression that reads what cannot change in the pod, and nothing else.
 
-        `values` are those of parameters and variables around it.
+        `values` are the values of parameters and variables around it.
         """
         if not self.is_fixed(expr):
             raise UnportableError(self.why_not(expr, ""))
@@ -210,7 +211,7 @@ class _Selecting:
         self._algebra = conditions.algebra
 
     def sides(self, expr: ast.Expr, values: Values) -> Sides:
-        """The objects for which an expression is true, and those for which it is false."""
+        """The objects for which an expression is true, and the objects for which it is false."""
         if self._conditions.is_fixed(expr):
             found = self._conditions.value(expr, values)
             return known(found) if isinstance(found, bool) else _SIDES_OF[_no_value(found)]

@@ -1,7 +1,7 @@
 """Clauses as parts of a pod's spec: node affinity, spread constraints, affinity between pods.
 
-None of them rejects a node that its clause does not reject. Those that reject the same nodes are
-exact. Sources: KEP-895 and KEP-3094 (spread constraints), `interpodaffinity` and
+No part rejects a node that its clause does not reject. A part that rejects the same nodes is exact.
+Sources: KEP-895 and KEP-3094 (spread constraints), `interpodaffinity` and
 `component-helpers/scheduling/corev1/nodeaffinity` of Kubernetes.
 """
 
@@ -24,13 +24,11 @@ from engine.portable.selectors import (
 from grammar.checker.policy_checker import Checked
 from grammar.checks.clause_numbers import constant
 from grammar.tree.ast import Expr
+from grammar.tree.clause_parts import Per, PodSet
 from grammar.tree.clauses import (
     Cards,
-    CountingClause,
     Filter,
     Limit,
-    Per,
-    PodSet,
     RejectingClause,
     Share,
     Spread,
@@ -75,7 +73,7 @@ class Left:
 
 
 class PortablePolicy:
-    """A policy, with those that it uses, that may be told to others."""
+    """A policy, with the policies that it uses, that may be told to other schedulers."""
 
     def __init__(self, checked: Checked) -> None:
         self._checked = checked
@@ -99,7 +97,8 @@ class PortablePolicy:
         for checked in (self._checked, *self._checked.uses):
             conditions = LabelConditions(checked.environment, pod, frozen)
             for clause in checked.policy.clauses:
-                if not isinstance(clause, RejectingClause) or _prefers(clause):
+                # A clause that gives points rejects no node.
+                if not isinstance(clause, RejectingClause) or clause.points_weight is not None:
                     continue
                 try:
                     yield self._part(clause, checked, conditions, exempt)
@@ -200,8 +199,8 @@ class PortablePolicy:
             if everywhere and of_all:
                 made["namespaceSelector"] = _all_but(exempt)
             away.append(made)
-        # Anti-affinity passes nodes without the label. It would keep out exempt pods, so it stays
-        # away from none of them, and those count.
+        # Anti-affinity passes nodes without the label. It would also keep out exempt pods. So the
+        # term leaves out their namespaces, although the limit counts exempt pods.
         exact = (not everywhere or (of_all and not exempt)) and itself is not None
         exact = exact and (clause.per.scope == "node" or clause.missing == "pass")
         return Part(clause.name, exact, away=tuple(away) if _applies(clause, conditions) else ())
@@ -219,11 +218,6 @@ class PortablePolicy:
             term["namespaceSelector"] = {}
         applies = _applies(clause, conditions)
         return Part(clause.name, exact=True, near=(term,) if applies else ())
-
-
-def _prefers(clause: RejectingClause) -> bool:
-    """Whether a clause has a weight, so that it rejects no node."""
-    return isinstance(clause, CountingClause) and not clause.strength.strict
 
 
 def _applies(clause: RejectingClause, conditions: LabelConditions) -> bool:

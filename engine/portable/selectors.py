@@ -1,7 +1,7 @@
 """Selectors: the label selectors of Kubernetes, and which objects two of them select together.
 
 Two selectors are made of each condition, because a condition of a policy is true, false or missing:
-one of the objects for which it is true, and one of those for which it is false.
+one of the objects for which it is true, and one of the objects for which it is false.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def expressions(term: Term) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """The objects for which a condition is true, and those for which it is false.
+    """The objects for which a condition is true, and the objects for which it is false.
 
     For the others it is missing. If it `may_fail`, it is missing or fails for them.
     """
@@ -163,7 +163,7 @@ class Algebra:
         )
 
     def _smallest(self, terms: Terms) -> Terms:
-        """The terms without those that select nothing, or only what another one selects."""
+        """The terms without terms that select nothing, or only what another term selects."""
         self._spend(len(terms) ** 2)
         possible = [term for term in terms if not _contradicts(term)]
         kept = frozenset(t for t in possible if not any(other < t for other in possible))

@@ -14,6 +14,7 @@ from enum import Enum
 from functools import partial
 from typing import assert_never
 
+from engine.cards.card_functions import with_cards
 from engine.program import comparisons as amounts
 from engine.program import macros, operations
 from engine.program.columns import ColumnRoom, once_per_node, once_per_pod
@@ -209,7 +210,7 @@ class Compiler:
         read: Callable[[str], Evaluate] = operations.variable,
         wrap: Wrap | None = None,
     ) -> None:
-        self.environment = environment
+        self.environment = environment = with_cards(environment)
         self._read = read
         self._wrap = wrap
         self._fast_paths = fast_paths
@@ -254,7 +255,7 @@ class Compiler:
     def _kept(self, expr: ast.Expr) -> Evaluate | None:
         """The closure of a part whose values are kept per request or per node; None for any other.
 
-        The largest such part is kept, and no part inside it.
+        The largest part of this sort is kept, and no part inside it.
         """
         if self._keeping or self.stages.steps(expr) < _WORTH_KEEPING:
             return None

@@ -267,7 +267,7 @@ def _test_each(compiler: Compiler, expr: ast.Comprehension, items: Items, slot: 
     if sieve.rest is None:
         return macros.sift(items, sieve, decisive=decisive)
     rest = compiler.with_locals(names, sieve.rest)
-    return macros.sifted_search(items, slot, sieve, rest, decisive=decisive)
+    return macros.search(macros.sifted(items, sieve), slot, rest, decisive=decisive)
 
 
 def _items(compiler: Compiler, target: ast.Expr, weight: int) -> Items:

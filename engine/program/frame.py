@@ -13,8 +13,8 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from engine.cards.card_functions import NO_FACTS
 from engine.program.policy_time import CallTime, untimed
-from grammar.values.cards import NO_FACTS
 from grammar.values.errors import EvaluationError
 from grammar.values.sizes import STEPS, too_many_steps
 from grammar.values.time import NEVER, SECOND, Timestamp

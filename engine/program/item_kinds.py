@@ -3,8 +3,8 @@
 `node.pods.exists(p, p.labels["app"] == pod.labels["app"])` reads one label of each pod. All pods
 with the same label are of one kind, on whatever node, and the test is the same for all of them. So
 the kinds on a node are kept once per version of the node, the test is evaluated once per request
-and kind, and a node without a kind that decides is passed at once. Values, errors and steps are
-those of a loop over the items.
+and kind, and a node without a kind that decides is passed at once. Values, errors and steps are the
+same as in a loop over the items.
 
 An ItemKinds belongs to the closure of one macro and lives as long as its policy.
 """
@@ -252,7 +252,11 @@ def _together(parts: Sequence[ReadKey]) -> ReadKey:
 
 
 def search(kinds: ItemKinds, loop: Evaluate, *, decisive: bool) -> Evaluate:
-    """`all` and `exists`; `loop` is the closure that goes over the items."""
+    """`all` and `exists`; `loop` is the closure that goes over the items.
+
+    The outcomes are values here, so an error is not raised for each item that has it, as the loops
+    of `engine.program.macros` and `engine.program.operations` have it.
+    """
 
     def run(frame: Frame) -> object:
         found = kinds.of(frame)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from engine.cache.informers import Needs
+from engine.cards.node_cards import TAKEN
 from engine.objects.form_annotation import FORM
 from engine.objects.request_pod import BYPASS
 from grammar.tree.ast import Ident, Literal, Select
-from grammar.tree.clauses import Cards, CountingClause, Limit, Policy
+from grammar.tree.clauses import Cards, Limit, Policy, of_kind
 from grammar.tree.walk import walk
-from grammar.values.cards import TAKEN
 
 
 def needs(policies: Iterable[Policy]) -> Needs:
@@ -18,18 +18,17 @@ def needs(policies: Iterable[Policy]) -> Needs:
     known = tuple(policies)
     read = list(walk(known))
     # A mutual limit of a pod that bypasses policies keeps nobody out.
-    mutual = any(isinstance(c, Limit) and c.mutual for p in known for c in p.clauses)
+    mutual = any(limit.mutual for p in known for limit in of_kind(p.items, Limit))
     bypass = {BYPASS} if mutual else set()
-    cards = [c for p in known for c in p.clauses if isinstance(c, Cards)]
+    cards = [c for p in known for c in of_kind(p.items, Cards)]
     taken = {TAKEN} if cards else set()
     taken |= {c.index for c in cards if c.index is not None}
     form = {FORM} if any(p.portable for p in known) else set()
-    counting = (c for p in known for c in p.clauses if isinstance(c, CountingClause))
     return Needs(
         namespaces=any(isinstance(e, Ident) and e.name == "namespaceObject" for e in read)
         or any(isinstance(e, Select) and e.name == "namespaceLabels" for e in read),
         workloads=any(isinstance(e, Select) and e.name == "workload" for e in read)
-        or any(c.needs_workloads for c in counting),
+        or any(c.needs_workloads for p in known for c in p.clauses),
         annotations=frozenset[str]().union(*map(named_annotations, known), bypass, taken, form),
     )
 

@@ -16,7 +16,7 @@ from engine.program.pod_shape import PodReads
 from grammar.checker.policy_checker import Checked
 from grammar.meaning.steps import USUAL, Estimator
 from grammar.tree import ast
-from grammar.tree.clauses import CountingClause, Filter, PodSet, Score, Template
+from grammar.tree.clause_parts import ClauseVerb, PodSet, Template
 from grammar.tree.source import Span
 from grammar.tree.walk import Definitions, children, reads
 
@@ -28,7 +28,7 @@ _CLAUSE = 20
 _KINDS = 5
 _PATTERN = 80
 _PATTERN_FUNCTIONS = frozenset({"matches", "find", "findAll"})
-# A count for which labels tell the pods, and what else it takes for a pod that it looks at.
+# A count that tells the pods by their labels; beyond it, the time for each pod that it looks at.
 _COUNT = 17
 _PER_POD = 10
 
@@ -37,7 +37,7 @@ _PER_POD = 10
 class NewShape:
     """The part of a clause in the time of a verb: how many times a call about a known shape."""
 
-    verb: str
+    verb: ClauseVerb
     clause: str
     span: Span
     times: int
@@ -50,24 +50,22 @@ def new_shapes(checked: Checked) -> Iterator[NewShape]:
     peer_reads = PodReads(definitions, "peer")
     estimates = _Estimates(checked)
     for clause in checked.policy.clauses:
-        if not isinstance(clause, Filter | Score | CountingClause):
+        # Cards are looked at again with each pod that comes to a node, or leaves it.
+        if clause.verb == "preempt" or "binding with cards" in clause.scheduler_needs:
             continue
         times = 0
         for expr in children(clause, skip=(Template, PodSet)):
             roots = {read.path[0] for read in reads(expr, definitions)}
             if "node" in roots:
                 times += _CLAUSE + estimates.steps(expr)
-        soft = isinstance(clause, Score)
-        if isinstance(clause, CountingClause):
-            soft = clause.strength.weight is not None
+        if clause.counts_pods:
             # Domains and sides are kept or shared.
             times = _COUNT
-            where = clause.pods.where if clause.pods is not None else None
+            where = clause.counted.where if clause.counted is not None else None
             read = peer_reads.written(where) if where is not None else frozenset()
             if where is not None and any(path[:1] != ("labels",) for path in read):
                 times = PODS_ON_NODE * (_PER_POD + estimates.whole(where))
-        verb = "prioritize" if soft else "filter"
-        yield NewShape(verb, clause.name, clause.name_span, times)
+        yield NewShape(clause.verb, clause.name, clause.name_span, times)
 
 
 class _Estimates:

@@ -50,7 +50,7 @@ COMPUTED: Mapping[str, tuple[Path, ...]] = {
 class PodReads:
     """The paths below `pod` that the expressions of one policy read; () is the whole pod.
 
-    They may be those below another name instead, such as `peer`.
+    Another name may stand in the place of `pod`, such as `peer`.
     """
 
     def __init__(self, definitions: Definitions, name: str = "pod") -> None:
@@ -60,7 +60,7 @@ class PodReads:
         self._known: dict[str, frozenset[Path]] = {}
 
     def paths(self, expr: ast.Expr) -> frozenset[Path]:
-        """The paths, with those that computed members are computed from."""
+        """The paths, with the paths that computed members are computed from."""
         computed = (COMPUTED.get(p[0], (p,)) if p else (p,) for p in self.written(expr))
         return frozenset(chain.from_iterable(computed))
 

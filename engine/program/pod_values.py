@@ -1,7 +1,8 @@
 """Pod values: what the clauses of a rule read of a pod. Pods with the same values are alike to it.
 
 A rule such as `pod.name != "zz" && node.labels["pool"] == pod.labels["pool"]` has two parts that
-read only the pod. What it gives on a node depends on their values, and on nothing else of the pod.
+read only the pod. The result on a node depends on the values of these two parts, and on nothing
+else of the pod.
 """
 
 from __future__ import annotations

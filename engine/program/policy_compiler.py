@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields, is_dataclass
 from itertools import chain
 from typing import Literal as OneOf
 from typing import assert_never
 
 from engine.program import operations
 from engine.program.compiler import Compiler
-from engine.program.digest import digest_of
 from engine.program.fast_paths import FAST_PATHS
 from engine.program.frame import Evaluate, Message
 from engine.program.pod_shape import Path, PodReads
@@ -32,6 +33,7 @@ from engine.program.program import (
     ScoreProgram,
     ShareProgram,
     SpreadProgram,
+    of_kind,
 )
 from engine.program.sums import sum_bound
 from grammar.checker.expression_checker import Checker
@@ -41,22 +43,18 @@ from grammar.checks.costs import Costs
 from grammar.checks.mutual import kept
 from grammar.meaning import card_forms as cards
 from grammar.tree.ast import Expr, Ident, Literal
+from grammar.tree.clause_parts import Bound, Bounds, Order, PodSet, Template
 from grammar.tree.clauses import (
-    Bound,
-    Bounds,
     Cards,
     Clause,
     CountingClause,
     Filter,
     Limit,
-    Order,
-    PodSet,
     Policy,
     Preempt,
     Score,
     Share,
     Spread,
-    Template,
 )
 from grammar.tree.printer import print_expression
 from grammar.tree.walk import Definitions, children, reads
@@ -70,8 +68,9 @@ def compile_policy(checked: Checked) -> Program:
     """The program of a policy without errors, with the clauses of the policies that it uses."""
     parts = [_PolicyCompiler(c, checked.policy) for c in (checked, *checked.uses)]
     clauses = [clause for part in parts for clause in part.clauses()]
-    filters = tuple(c for c in clauses if isinstance(c, FilterProgram))
-    counts = [c.count for c in clauses if isinstance(c, CountClause)]
+    filters, shares = of_kind(clauses, FilterProgram), of_kind(clauses, ShareProgram)
+    spreads, limits = of_kind(clauses, SpreadProgram), of_kind(clauses, LimitProgram)
+    counting: tuple[CountClause, ...] = (*shares, *spreads, *limits)
     policy = checked.policy
     return Program(
         address=policy.address,
@@ -84,19 +83,65 @@ def compile_policy(checked: Checked) -> Program:
         only_used=policy.only_used,
         select=parts[0].selector(),
         filters=filters,
-        scores=tuple(c for c in clauses if isinstance(c, ScoreProgram)),
-        shares=tuple(c for c in clauses if isinstance(c, ShareProgram)),
-        spreads=tuple(c for c in clauses if isinstance(c, SpreadProgram)),
-        limits=tuple(c for c in clauses if isinstance(c, LimitProgram)),
-        cards=tuple(c for c in clauses if isinstance(c, CardsProgram)),
-        preempts=tuple(c for c in clauses if isinstance(c, PreemptProgram)),
-        strict=bool(filters) or any(c.weight is None for c in counts),
+        scores=of_kind(clauses, ScoreProgram),
+        shares=shares,
+        spreads=spreads,
+        limits=limits,
+        cards=of_kind(clauses, CardsProgram),
+        preempts=of_kind(clauses, PreemptProgram),
+        strict=bool(filters) or any(each.count.weight is None for each in counting),
         slots=max(part.slots for part in parts),
         reads=frozenset().union(*(part.pod_reads() for part in parts)),
         digest=digest_of(checked),
         selects_by=parts[0].selects_by(),
         source=checked,
     )
+
+
+# ---- digests
+
+_DIGEST_LENGTH = 12
+
+
+def digest_of(checked: Checked) -> str:
+    """The digest of a policy with the policies that it uses, in hexadecimal digits.
+
+    It changes with the meaning of a policy, and not with its layout: it is of the syntax tree
+    without the places in the file. It is the same in every process.
+    """
+    found = hashlib.sha256()
+    for part in (checked, *checked.uses):
+        for token in _tokens(part.policy):
+            found.update(token.encode())
+            found.update(b"\0")
+    return found.hexdigest()[:_DIGEST_LENGTH]
+
+
+def _tokens(value: object) -> Iterator[str]:
+    """The names of the tree's classes and the values of its leaves, in the order of the tree."""
+    if is_dataclass(value):
+        yield type(value).__name__
+        for each in fields(value):
+            # Places in the file are the fields that do not count in comparisons.
+            if each.compare:
+                yield from _tokens(getattr(value, each.name))
+    elif isinstance(value, tuple | list):
+        yield f"{len(value)} items"
+        for item in value:
+            yield from _tokens(item)
+    elif isinstance(value, Mapping):
+        yield f"{len(value)} entries"
+        for key in sorted(value, key=repr):
+            yield from _tokens(key)
+            yield from _tokens(value[key])
+    elif isinstance(value, frozenset | set):
+        yield f"{len(value)} members"
+        yield from sorted(repr(item) for item in value)
+    else:
+        yield repr(value)
+
+
+# ---- one policy
 
 
 class _PolicyCompiler:
@@ -109,7 +154,7 @@ class _PolicyCompiler:
         self._policy = owner
         self._costs = Costs(checked.environment)
         self._compiler = Compiler(checked.environment, fast_paths=FAST_PATHS)
-        self._environment = environment = checked.environment
+        self._environment = environment = self._compiler.environment
         self._definitions = Definitions(environment.lets, environment.defs)
         self._pod_parts = PodParts(self._compiler)
         self._pod_reads = PodReads(self._definitions)
@@ -125,8 +170,8 @@ class _PolicyCompiler:
         """The paths of the pod that a decision reads; messages do not decide."""
         deciders = children((self._selector, self._clauses), skip=(Template,))
         read = frozenset(chain.from_iterable(map(self._pod_reads.paths, deciders)))
-        selects = any(isinstance(c, Spread) and c.nodes != "all" for c in self._clauses)
-        return read | _ELIGIBILITY if selects else read
+        of_pod = any(clause.counts_where_pod_may_be for clause in self._clauses)
+        return read | _ELIGIBILITY if of_pod else read
 
     def selector(self) -> Evaluate | None:
         """The closure of the selector; None if the policy selects every pod."""
@@ -141,12 +186,15 @@ class _PolicyCompiler:
                 case Score():
                     yield self._score(clause)
                 case Share(on=on, bound=bound):
-                    count, timed = self._count(clause), self._reads_time(on)
+                    count = self._count(clause, bound.amount)
+                    timed = self._reads_time(on)
                     yield ShareProgram(count, compiled(on), self._bound(bound), timed)
                 case Spread():
                     yield self._spread(clause)
                 case Limit(per=per, bound=bound):
-                    count, domain = self._count(clause), self._optional(per.domain)
+                    # As for InterPodAffinity, where a terminating pod is there until it is gone.
+                    count = self._count(clause, bound.amount, terminating=True)
+                    domain = self._optional(per.domain)
                     is_sum = count.peers.amount is not None
                     yield LimitProgram(
                         count,
@@ -203,18 +251,21 @@ class _PolicyCompiler:
             passes_missing=clause.missing == "pass",
         )
 
-    def _count(self, clause: CountingClause) -> CountProgram:
+    def _count(
+        self, clause: CountingClause, number: float | Expr, *, terminating: bool = False
+    ) -> CountProgram:
+        """The common part of a clause that counts; `number` is that of its bound."""
+        computed = self._number(number)
         return CountProgram(
             policy=self._policy.address,
             name=clause.name,
             when=self._condition(clause.when),
             peers=self._peers(clause.pods) if clause.pods is not None else Peers(),
             weight=clause.strength.weight,
-            number=self._computed(clause),
+            number=None if isinstance(computed, int | float) else computed,
             message=self._message(clause.message, clause.name),
             missing=clause.missing,
-            # As for PodTopologySpread and InterPodAffinity.
-            terminating=isinstance(clause, Limit),
+            terminating=terminating,
             nodes_per_look=self._nodes_per_look(clause),
             needs_workloads=clause.needs_workloads,
         )
@@ -222,7 +273,8 @@ class _PolicyCompiler:
     def _spread(self, clause: Spread) -> SpreadProgram:
         least = clause.min_domains
         return SpreadProgram(
-            self._count(clause),
+            # PodTopologySpread does not count a terminating pod.
+            self._count(clause, clause.skew),
             self._shared(clause.over),
             constant(clause.skew, self._environment),
             self._number(least) if least is not None else None,
@@ -234,12 +286,6 @@ class _PolicyCompiler:
         if is_sum and amount is not None:
             amount = sum_bound(amount, up=bound.kind == "at least")
         return BoundProgram(bound.kind, amount, bound.percent)
-
-    def _computed(self, clause: CountingClause) -> Evaluate | None:
-        """The closure of the number of the clause's bound; None for a constant."""
-        number = clause.skew if isinstance(clause, Spread) else clause.bound.amount
-        computed = self._number(number)
-        return None if isinstance(computed, int | float) else computed
 
     def _number(self, number: float | Expr) -> float | Evaluate:
         """A constant, or a closure."""

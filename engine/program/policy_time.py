@@ -1,14 +1,14 @@
 """Policy time: the time that the clauses of each policy use, and how much of it they may use.
 
-PolicyTimes belongs to the engine and lives as long as it does; a CallTime lives as long as one
-call. Clocks are passed in; all times are in seconds. Everything is on one event loop, where
-decisions are made one at a time. What a policy uses is processor time of this thread, so a busy
-machine makes no policy expensive; deadlines and the filling of budgets go by the clock.
+PolicyTimes and DecisionTime belong to the engine and live as long as it does; a CallTime lives as
+long as one call. Clocks are passed in; all times are in seconds. Everything is on one event loop,
+where decisions are made one at a time. What a policy uses is processor time of this thread, so a
+busy machine makes no policy expensive; deadlines and the filling of budgets go by the clock.
 
 A namespaced policy has a budget of 0.1 s, which a tenth of the time that passes fills again. All
 policies of a namespace together have twice as much. So pods of other namespaces do not notice what
 they cost. In a cluster of more than 500 nodes, where every decision takes longer, budgets are
-larger: 0.2 ms for each node, at most 1 s. A policy without a namespace belongs to those who run
+larger: 0.2 ms for each node, at most 1 s. A policy without a namespace belongs to the operators of
 the cluster, and has the limit of one call only.
 """
 
@@ -20,11 +20,13 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import msgspec
 from cachetools import TTLCache
 
 from engine.errors import DeadlineExceededError, ExpensivePolicyError
+from grammar.values.time import Timestamp
 
 # The most that the clauses of one policy may take of one call.
 CALL_SECONDS = 0.1
@@ -41,6 +43,9 @@ _LEAST_SECONDS = 0.01
 # A policy is expensive for so long after a call that it had no time for.
 _EXPENSIVE_SECONDS = 60.0
 _MOST_POLICIES = 10_000
+# The time of one portion of work for which nobody waits, and the most portions of one piece of it.
+PORTION_SECONDS = 0.005
+MOST_PORTIONS = 40
 
 
 class WorkClock:
@@ -249,6 +254,35 @@ class CallTime(msgspec.Struct, eq=False):
             policy = self.policy
             self.rest()
             raise self.times.refuse(policy)
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionTime:
+    """How an engine measures time: by a clock in seconds, and by the time of day, `now`.
+
+    `policies` bounds what policies use. Without it only deadlines hold, and nothing is done in
+    portions.
+    """
+
+    clock: Callable[[], float] = time.monotonic
+    now: Callable[[], Timestamp] = Timestamp.now
+    policies: PolicyTimes | None = None
+
+    def portion(self) -> CallTime:
+        """The time of one portion of work for which nobody waits."""
+        if self.policies is None:
+            return CallTime(self.clock, math.inf)
+        ends = self.clock() + PORTION_SECONDS
+        return CallTime(self.clock, ends, self.policies, is_portion=True)
+
+    @property
+    def expensive(self) -> frozenset[str]:
+        """The addresses of the policies that had no time for a call of the last minute."""
+        return self.policies.expensive if self.policies is not None else frozenset()
+
+
+# The clocks of this machine, without bounds for policies.
+SYSTEM_TIME = DecisionTime()
 
 
 def untimed() -> CallTime:

@@ -5,17 +5,23 @@ A registry owns it. It is immutable and is replaced when its policy changes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import ClassVar, Protocol, TypeVar
 from typing import Literal as OneOf
 
 from engine.program.frame import Evaluate, Evaluation, Message
 from engine.program.pod_shape import Path
 from grammar.checker.policy_checker import Checked
-from grammar.tree.clauses import MissingRule, NodeSet, Order
+from grammar.tree.clause_parts import MissingRule, NodeSet, Order
 from grammar.values.errors import EvaluationError, MissingError
 
 # The two ends of a score's range, or how it compares the nodes of a request.
 Range = tuple[float, float] | Order | None
+# What the groups of a clause that counts are: the two sides of a share, domains, nodes, the whole
+# cluster, or the nodes that the pods use.
+GroupKind = OneOf["sides", "domains", "nodes", "cluster", "used nodes"]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +30,20 @@ class Condition:
 
     evaluate: Evaluate
     per_node: bool
+
+
+class OutcomeRecorder(Protocol):
+    """Replaces parts of programs by parts that also record how they come out.
+
+    A clause is named by its name; `part` is the place among the `tested_parts` of its tree.
+    """
+
+    def select(self, evaluate: Evaluate | None) -> Evaluate | None: ...
+    def when(self, clause: str, condition: Condition | None) -> Condition | None: ...
+    def condition(
+        self, clause: str, part: int, evaluate: Evaluate, *, missing: bool = False
+    ) -> Evaluate: ...
+    def value(self, clause: str, part: int, evaluate: Evaluate) -> Evaluate: ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,6 +71,20 @@ class FilterProgram:
     nodes_per_look: int
     of_pod: tuple[Evaluate, ...]
     labels: tuple[str, ...] | None
+    counts_pods: ClassVar[bool] = False
+
+    def parts(self) -> tuple[FilterProgram, ...]:
+        """A filter for each of `requires`, by itself."""
+        return tuple(replace(self, requires=(require,)) for require in self.requires)
+
+    def recorded(self, recorder: OutcomeRecorder) -> FilterProgram:
+        """The same filter, whose outcomes are recorded."""
+        requires = (
+            recorder.condition(self.name, part, require, missing=self.passes_missing)
+            for part, require in enumerate(self.requires)
+        )
+        when = recorder.when(self.name, self.when)
+        return replace(self, when=when, requires=tuple(requires))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,6 +106,11 @@ class ScoreProgram:
     nodes_per_look: int
     of_pod: tuple[Evaluate, ...]
 
+    def recorded(self, recorder: OutcomeRecorder) -> ScoreProgram:
+        """The same score, whose outcomes are recorded."""
+        when = recorder.when(self.name, self.when)
+        return replace(self, when=when, value=recorder.value(self.name, 0, self.value))
+
 
 @dataclass(frozen=True, slots=True)
 class Peers:
@@ -80,9 +119,9 @@ class Peers:
     `where` reads `peer` and the frame's pod; None means the pods of the same workload. With
     `replicas` the total is the number of pods that the workload wants, not the existing ones. With
     `placed` only pods with a node count. With `everywhere` the pods of every namespace count, or of
-    those for which `namespaces` is true. `by_pod` says that the set depends on the frame's pod, of
-    which it reads the parts `of_pod`; `by_labels` that peers with equal labels count alike, and
-    `time_dependent` that the set may change with the time. Each pod adds `amount`, which reads
+    the namespaces for which `namespaces` is true. `by_pod` says that the set depends on the frame's
+    pod, of which it reads the parts `of_pod`; `by_labels` that peers with equal labels count alike,
+    and `time_dependent` that the set may change with the time. Each pod adds `amount`, which reads
     `peer`; None means that it adds one.
     """
 
@@ -112,7 +151,7 @@ class BoundProgram:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CountProgram:
-    """The common part of share, spread and limit clauses.
+    """The common part of share, spread and limit clauses, as it is compiled.
 
     `weight` is None for a strict clause, else its weight in the mean. With `terminating` a
     terminating pod counts until it is gone. `number` computes the number of the bound for the
@@ -132,41 +171,82 @@ class CountProgram:
     nodes_per_look: int
     needs_workloads: bool
 
+    def recorded(self, recorder: OutcomeRecorder) -> CountProgram:
+        """The same part of a clause, whose `when` is recorded."""
+        return replace(self, when=recorder.when(self.name, self.when))
+
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ShareProgram:
+class _CountingProgram:
+    """What share, spread and limit have in common, for code that does not tell them apart."""
+
+    count: CountProgram
+    counts_pods: ClassVar[bool] = True
+
+    @property
+    def deletion_bound(self) -> BoundProgram | None:
+        """The bound that orders how pods are deleted; None if the clause orders none."""
+        return None
+
+    def parts(self) -> tuple[FilterProgram, ...]:
+        """A count has no parts that reject nodes by themselves."""
+        return ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ShareProgram(_CountingProgram):
     """A compiled share: bounds the number of the pods on the nodes for which `on` is true.
 
     `time_dependent` says that these nodes may change with the time alone.
     """
 
-    count: CountProgram
     on: Evaluate
     bound: BoundProgram
     time_dependent: bool
 
+    @property
+    def groups_are(self) -> GroupKind:
+        return "sides"
+
+    @property
+    def deletion_bound(self) -> BoundProgram | None:
+        return self.bound if self.bound.percent else None
+
+    def recorded(self, recorder: OutcomeRecorder) -> ShareProgram:
+        """The same share, whose outcomes are recorded; its bound is seen in the verdicts."""
+        on = recorder.condition(self.count.name, 0, self.on)
+        return replace(self, count=self.count.recorded(recorder), on=on)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SpreadProgram:
+class SpreadProgram(_CountingProgram):
     """A compiled spread: bounds a domain's count minus the least count of all domains.
 
     `skew` is None where the clause computes it for each domain. `min_domains` may be computed for
-    the pod. `nodes` are those on which pods count, and whose domains are compared.
+    the pod. `nodes` are the nodes on which pods count, and whose domains are compared.
     """
 
-    count: CountProgram
     domain: Evaluate
     skew: float | None
     min_domains: float | Evaluate | None
     nodes: NodeSet
+
+    @property
+    def groups_are(self) -> GroupKind:
+        return "domains"
+
+    def recorded(self, recorder: OutcomeRecorder) -> SpreadProgram:
+        """The same spread, whose outcomes are recorded; its bound is seen in the verdicts."""
+        return replace(self, count=self.count.recorded(recorder))
 
 
 @dataclass(frozen=True, slots=True)
 class Reads:
     """What a part of a mutual limit reads of pods that are there: paths of peers.
 
-    `pod` are those that it reads of the pod that has the limit, `peer` those of the pod that it
-    counts. `namespace` says that it reads the namespace of the former.
+    `pod` are the paths that it reads of the pod that has the limit, and `peer` the paths that it
+    reads of a pod that it counts. `namespace` says that it reads the namespace of the pod that has
+    the limit.
     """
 
     pod: frozenset[Path] = frozenset()
@@ -183,22 +263,33 @@ class Mutual:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LimitProgram:
+class LimitProgram(_CountingProgram):
     """A compiled limit: bounds the count per node, per domain, or in the cluster without both.
 
     The bound of a sum is in thousandths, as the sum is. With `nodes` the limit bounds the number of
-    nodes instead: of those with a counted pod, or of those without one. They are among the nodes
-    for which `pool` is true, or among all without it. A `mutual` limit of a pod that is there keeps
-    other pods out, too.
+    nodes instead: of nodes with a counted pod, or of nodes without one. Only nodes for which `pool`
+    is true are counted; without a `pool`, all nodes are. A `mutual` limit of a pod that is there
+    keeps other pods out, too.
     """
 
-    count: CountProgram
     per_node: bool
     domain: Evaluate | None
     bound: BoundProgram
     nodes: OneOf["used", "empty"] | None = None
     pool: Evaluate | None = None
     mutual: Mutual | None = None
+
+    @property
+    def groups_are(self) -> GroupKind:
+        if self.nodes is not None:
+            return "used nodes"
+        if self.per_node:
+            return "nodes"
+        return "cluster" if self.domain is None else "domains"
+
+    def recorded(self, recorder: OutcomeRecorder) -> LimitProgram:
+        """The same limit, whose outcomes are recorded; its bound is seen in the verdicts."""
+        return replace(self, count=self.count.recorded(recorder))
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,11 +315,12 @@ class PreemptProgram:
 class CardsProgram:
     """A compiled `cards` clause; that cards have room is a filter of the same name.
 
-    `cards` are those of a node, `chosen` those that the pod takes, MissingError if too few have
-    room. The value of `spare` is what others may take while the pod has room, see
-    `grammar.values.cards.spare`. `number` and `take` are how many cards it takes, and the amounts
-    of each. `index` is the annotation for their numbers, and `writes` are others with their texts.
-    `is_known_of_peers` says that what it reads of the pod is also known of a pod that is there.
+    `cards` gives the cards of a node, `chosen` the cards that the pod takes, or a MissingError if
+    too few have room. The value of `spare` is what others may take while the pod has room, see
+    `engine.cards.node_cards.spare`. `number` and `take` are how many cards it takes, and the
+    amounts of each. `index` is the annotation for their numbers, and `writes` are others with their
+    texts. `is_known_of_peers` says that what it reads of the pod is also known of a pod that is
+    there.
     """
 
     policy: str
@@ -245,9 +337,16 @@ class CardsProgram:
     is_known_of_peers: bool
 
 
-# The clauses that count pods.
+# The clauses that count pods, and the clauses that can reject a node. A new kind of program belongs
+# in these unions; `grammar.tree.clauses` says what else a kind of clause needs.
 CountClause = ShareProgram | SpreadProgram | LimitProgram
-ClauseProgram = FilterProgram | ScoreProgram | CountClause | CardsProgram | PreemptProgram
+RejectingProgram = FilterProgram | CountClause
+ClauseProgram = RejectingProgram | ScoreProgram | CardsProgram | PreemptProgram
+
+
+def of_kind(programs: Iterable[ClauseProgram], kind: type[T]) -> tuple[T, ...]:
+    """The programs of one kind, in their order."""
+    return tuple(program for program in programs if isinstance(program, kind))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -256,8 +355,8 @@ class Program:
 
     An `only_used` policy governs no pod itself. A `strict` one can reject, which decides between
     policies of equal weight. `reads` are the paths of the pod that its selector and clauses read,
-    messages aside. `digest` is that of `digest_of`. `selects_by` is what the selector reads of a
-    pod that is there, None if it reads what is not known of such a pod.
+    messages aside. `digest` is the result of `digest_of`. `selects_by` is what the selector reads
+    of a pod that is there, None if it reads more than is known of a pod that is there.
     """
 
     address: str
@@ -287,6 +386,21 @@ class Program:
     def counts(self) -> tuple[CountClause, ...]:
         """The clauses that count pods."""
         return (*self.shares, *self.spreads, *self.limits)
+
+    def recorded(self, recorder: OutcomeRecorder) -> Program:
+        """The same policy, whose selector and clauses record their outcomes.
+
+        What only happens at bindings and preemptions is not recorded.
+        """
+        return replace(
+            self,
+            select=recorder.select(self.select),
+            filters=tuple(each.recorded(recorder) for each in self.filters),
+            scores=tuple(each.recorded(recorder) for each in self.scores),
+            shares=tuple(each.recorded(recorder) for each in self.shares),
+            spreads=tuple(each.recorded(recorder) for each in self.spreads),
+            limits=tuple(each.recorded(recorder) for each in self.limits),
+        )
 
 
 def applies(clause: ScoreProgram | CountProgram | CardsProgram, evaluation: Evaluation) -> bool:

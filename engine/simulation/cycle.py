@@ -1,4 +1,7 @@
-"""Simulation: kube-scheduler's cycle for one pod after another: filter, score, choose, bind."""
+"""Simulation: kube-scheduler's cycle for one pod after another: filter, score, choose, bind.
+
+The pods come in the order of the snapshot, shuffled, or with clones of some.
+"""
 
 from __future__ import annotations
 
@@ -176,14 +179,14 @@ class Simulation:
         cache.add_event_handler(engine.in_flight.pod_changed)
         for each in pods:
             cache.put_pod(each.peer)
-        if engine.registry.cards:
-            engine.measure_by(engine.card_shapes(each.body for each in pods))
+        if engine.cards.are_used:
+            engine.cards.measure_by(engine.cards.shapes(each.body for each in pods))
         views = cache.snapshot().nodes
         # In this order, because of ties.
         names = sorted(views)
         self.names: Sequence[str] = order.sample(names, len(names)) if order else names
         nodes = [views[name] for name in self.names]
-        cards = engine.card_sums(nodes) if engine.registry.cards else ()
+        cards = engine.cards.sums(nodes) if engine.cards.are_used else ()
         self.resources = NodeResources(nodes, ignored, cards)
         self._eligibility = NodeEligibility(nodes)
 
@@ -234,7 +237,7 @@ class Simulation:
 
     def _bind(self, pod: Waiting, needed: ResourceDemand, policy: str, row: int) -> Placed:
         node, placed = self.names[row], pod.peer
-        if self._engine.registry.cards:
+        if self._engine.cards.are_used:
             given = self._engine.admit(pod.body, node, math.inf).annotations
             placed = msgspec.structs.replace(placed, annotations={**placed.annotations, **given})
         placed = msgspec.structs.replace(placed, nodeName=node, phase="Running")
@@ -245,7 +248,7 @@ class Simulation:
     def _reasons(
         self, needed: ResourceDemand, eligibility: Eligibility, decided: Decision | None
     ) -> dict[str, int]:
-        """The reasons that its event would list, those of the most nodes first."""
+        """The reasons that its event would list, the reason of the most nodes first."""
         found = Counter(reason for reason in eligibility.reasons if reason)
         for resource, lacks in self.resources.lacking(needed):
             text = "Too many pods" if resource == PODS else f"Insufficient {resource}"
@@ -256,3 +259,37 @@ class Simulation:
                     found[full_reason(verdict.policy, verdict.clause, verdict.reason)] += count
         ordered = sorted(found.items(), key=lambda item: (-item[1], item[0]))
         return {reason: count for reason, count in ordered if count}
+
+
+# ---- arrivals: in which order pods come, and how many of them
+
+
+def shuffled(pods: Sequence[Waiting], random: Random) -> Sequence[Waiting]:
+    """The pods in another order."""
+    return random.sample(pods, len(pods))
+
+
+def grown(
+    pods: Sequence[Waiting], random: Random, codec: ObjectCodec, resource: str, most: int
+) -> Sequence[Waiting]:
+    """The pods and clones of some, which are drawn with replacement.
+
+    It ends before the clone with which all pods would request more than `most` of the resource, in
+    its unit (`amount`). Raises ValueError if none of the pods requests it.
+    """
+    requested = [each.demand.amounts.get(resource, 0) for each in pods]
+    if not any(requested):
+        raise ValueError(f"no pod requests `{resource}`")
+    found, total = list(pods), sum(requested)
+    while total + requested[drawn := random.randrange(len(pods))] <= most:
+        total += requested[drawn]
+        found.append(_clone(pods[drawn], len(found) - len(pods) + 1, codec))
+    return found
+
+
+def _clone(pod: Waiting, number: int, codec: ObjectCodec) -> Waiting:
+    document = msgspec.json.decode(pod.body)
+    metadata = document["metadata"]
+    name = f"{metadata['name']}-clone-{number}"
+    document["metadata"] = {**metadata, "name": name, "uid": f"{metadata['uid']}-clone-{number}"}
+    return replace(waiting(msgspec.json.encode(document), codec), cards=pod.cards)

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.cache.node_table import NodeView
+from engine.decision.card_questions import Sums
 from engine.objects.peer import Peer
-from engine.program.card_choice import Sums
 from grammar.values.quantity import NANO, Quantity
 
 Mask = npt.NDArray[np.bool_]

@@ -59,7 +59,7 @@ class SimulationResult:
         return [o for o in self.outcomes if isinstance(o, Pending)]
 
     def pending_reasons(self) -> Sequence[PendingReason]:
-        """The reasons of pending pods: those of the most pods first, then of the most nodes."""
+        """The reasons of pending pods, by the number of pods, then of nodes, largest first."""
         nodes: dict[str, list[int]] = {}
         for outcome in self.pending:
             for reason, count in outcome.reasons.items():

@@ -44,7 +44,6 @@ from grammar.tree.types import (
     resolve,
 )
 from grammar.values import quantity
-from grammar.values.cards import CARD
 from grammar.values.errors import EvaluationError
 from grammar.values.format import refused
 from grammar.values.quantity import Quantity
@@ -233,8 +232,8 @@ class Checker:
     def _ask(self, question: Callable[[Remedies], Remedy | None]) -> Remedy | None:
         """What to write for what is wrong in the innermost expression.
 
-        Answers need the types of parts. For those nobody asks again, so that nested mistakes do
-        not cost more and more.
+        A remedy needs the types of the parts. While they are found, no other remedy is asked for,
+        so that nested mistakes do not cost more and more.
         """
         if self._quiet:
             return None
@@ -460,7 +459,7 @@ class Checker:
         if (clause := self._cards_clause(expr.args[0])) is None:
             return replace(expr, type=POISON)
         node, pod = (ast.Ident(name, False, expr.span) for name in ("node", "pod"))
-        in_pick = self._locals.get(cards.CARD) == CARD
+        in_pick = self._locals.get(cards.CARD) == cards.CARD_TYPE
         card = ast.Ident(cards.CARD, False, expr.span) if in_pick else None
         return self._check(cards.fragmentation(clause, node, pod, card, expr.span))
 
@@ -655,7 +654,7 @@ class Checker:
         return replace(expr, entries=entries, type=map_of(join(keys), join(values)))
 
     def _uniform(self, what: str, parts: Sequence[ast.Expr], kinds: Sequence[Type]) -> None:
-        """Reports the first part of a literal that differs in type; those for `format` may."""
+        """Reports the first part that differs in type. The arguments of `format` may differ."""
         if not self.environment.uniform_literals or self._formats:
             return
         first = next((kind for kind in kinds if kind not in (DYN, POISON)), DYN)

@@ -20,13 +20,12 @@ from grammar.messages.diagnostics import Diagnostic
 from grammar.tree.ast import Comprehension, Expr, Ident, ListLiteral, Literal, MapLiteral, Unary
 from grammar.tree.clauses import (
     Argument,
-    CountingClause,
+    Clause,
     Def,
     Item,
     Let,
     Parameter,
     Policy,
-    Score,
 )
 from grammar.tree.printer import print_expression, print_string
 from grammar.tree.source import Span
@@ -58,8 +57,8 @@ Values = Mapping[str, Expr]
 def declared(policy: Policy, schema: Schema) -> tuple[dict[str, Expr], list[Diagnostic]]:
     """The values of the parameters without anybody who sets them, and the mistakes in them.
 
-    A parameter without a default gets an example of its type: such a policy governs no pod, and is
-    checked only for what does not depend on the value.
+    A parameter without a default gets an example of its type: a policy with such an example governs
+    no pod, and only what does not depend on the value is checked.
     """
     found = [*_about_names(policy)]
     values: dict[str, Expr] = {}
@@ -254,13 +253,10 @@ def _at(value: Expr, span: Span) -> Expr:
 
 def _with_weight(item: Item, found: list[Diagnostic]) -> Item:
     """The item with its weight as a number, if a parameter gives it."""
-    if isinstance(item, Score) and isinstance(item.weight_from, Literal):
-        weight = _weight(item.weight_from, found, negative=True)
-        return replace(item, weight=weight, weight_from=None)
-    if isinstance(item, CountingClause) and isinstance(item.strength.weight_from, Literal):
-        weight = _weight(item.strength.weight_from, found, negative=False)
-        return replace(item, strength=replace(item.strength, weight=weight, weight_from=None))
-    return item
+    if not isinstance(item, Clause) or not isinstance(item.weight_name, Literal):
+        return item
+    negative = item.weight_may_be_negative
+    return item.weighing(_weight(item.weight_name, found, negative=negative))
 
 
 def _weight(literal: Literal, found: list[Diagnostic], *, negative: bool) -> float:

@@ -18,9 +18,8 @@ from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic
 from grammar.syntax.limits import MAX_DEPTH, MAX_NAME
 from grammar.tree.ast import Call, Expr, Ident, Literal, MapLiteral, Select
+from grammar.tree.clause_parts import Bound, Bounds, Keep, Pick, PodSet, Template
 from grammar.tree.clauses import (
-    Bound,
-    Bounds,
     Cards,
     Clause,
     CountingClause,
@@ -28,11 +27,8 @@ from grammar.tree.clauses import (
     Filter,
     ForPods,
     Item,
-    Keep,
     Let,
     Limit,
-    Pick,
-    PodSet,
     Policy,
     Preempt,
     RejectingClause,
@@ -40,8 +36,8 @@ from grammar.tree.clauses import (
     Setting,
     Share,
     Spread,
-    Template,
     Use,
+    of_kind,
 )
 from grammar.tree.source import Span
 from grammar.tree.types import (
@@ -204,11 +200,11 @@ def check_policy(
 
 def environment_of(policy: Policy, schema: Schema) -> Environment:
     """The environment of a policy's expressions, without its definitions."""
-    found = {c.name: c for c in policy.clauses if isinstance(c, Cards)}
+    found = {c.name: c for c in of_kind(policy.items, Cards)}
     if not found:
         return Environment(variables=VARIABLES, schema=schema, uniform_literals=True)
     return Environment(
-        variables={**VARIABLES, cards.FACTS: Type("CardFacts")},
+        variables={**VARIABLES, cards.FACTS: cards.FACTS_TYPE},
         schema=schema,
         functions=FUNCTIONS_OF_CARDS,
         uniform_literals=True,
@@ -354,10 +350,9 @@ class _PolicyChecker:
     def _clause(self, item: Clause) -> Clause:
         self._missing(item)
         item = replace(item, when=self._when(item))
+        self._no_parameter(item.weight_name)
         if isinstance(item, RejectingClause):
             item = self._texts(item)
-        if isinstance(item, CountingClause):
-            self._no_parameter(item.strength.weight_from)
         if isinstance(item, CountingClause) and item.pods is not None:
             item = replace(item, pods=self._pods(item.pods, item))
         match item:
@@ -387,7 +382,6 @@ class _PolicyChecker:
                 assert_never(item)
 
     def _score(self, item: Score) -> Score:
-        self._no_parameter(item.weight_from)
         value = self._check(item.value, None, _PLACE, "`value`")
         kind, bounds = value.type, item.range
         if isinstance(bounds, Bounds):
@@ -476,7 +470,7 @@ class _PolicyChecker:
 
     def _pick(self, pick: Pick) -> Pick:
         checker = Checker(self._environment)
-        with checker.scope({cards.CARD: Type("Card")}):
+        with checker.scope({cards.CARD: cards.CARD_TYPE}):
             by = checker.check(pick.by)
         self._found.extend(checker.found)
         self._only(by, _PLACE | {cards.CARD, cards.FACTS}, "`pick`, which reads `pod` and `node`")
@@ -514,36 +508,35 @@ class _PolicyChecker:
 
     def _missing(self, item: Clause) -> None:
         """An error for a rule for missing values that the clause does not have."""
-        rule, is_score = item.missing, isinstance(item, Score)
+        rule, gives = item.missing, item.missing_gives
         if rule is None:
             return
         if isinstance(rule, str):
-            is_allowed = not is_score
+            is_allowed = "verdict" in gives
         else:
-            best_effort = isinstance(item, CountingClause) and not item.strength.strict
-            is_allowed = (is_score or best_effort) and 0 <= rule <= 100
+            is_allowed = "points" in gives and 0 <= rule <= 100
         if not is_allowed:
-            words = "`missing` and a number from 0 to 100", "`missing fail` or `missing pass`"
+            allowed = "`missing` and a number from 0 to 100"
+            if "verdict" in gives:
+                allowed = "`missing fail` or `missing pass`"
             where = f"a {item.keyword} clause"
-            self._found.append(
-                catalogue.missing_rule(str(rule), where, words[not is_score], item.name_span)
-            )
+            self._found.append(catalogue.missing_rule(str(rule), where, allowed, item.name_span))
 
     def _when(self, item: Clause) -> Expr | None:
-        """The `when` of a clause. Only that of a filter may read the node.
+        """The `when` of a clause. That of most kinds may not read the node.
 
         A count and its total must not depend on the node.
         """
         if item.when is None:
             return None
-        if isinstance(item, Filter):
+        if item.when_reads_node:
             return self._bool(item.when, _PLACE, "`when`")
         where = f"the `when` of a {item.keyword}, which reads only the pod"
         return self._bool(item.when, _POD, where)
 
     def _pods(self, pods: PodSet, clause: CountingClause) -> PodSet:
         if (amount := pods.amount) is not None:
-            if not isinstance(clause, Limit):
+            if not clause.may_sum:
                 self._found.append(catalogue.sum_of_pods(clause.keyword, amount.span))
             amount = self._check(amount, None, _AMOUNT, "`sum`, which reads only the peer")
             if amount.type.name not in _AMOUNTS:

@@ -66,7 +66,8 @@ WRITTEN_OUT: tuple[Check, ...] = (
     nodes_without_domain,
 )
 
-# Those of single expressions of such a policy, and the classes of expressions that they look at.
+# The checks of single expressions of a policy written out, and the classes of expressions that
+# these checks look at.
 OF_EXPRESSIONS: tuple[ExpressionCheck, ...] = (
     comparisons_with_null,
     unknown_words,

@@ -10,22 +10,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from grammar.checker.policy_checker import Checked
-from grammar.checks.conditions import conditions, guards
+from grammar.checks.conditions import guards
 from grammar.meaning.environment import Environment
 from grammar.meaning.schema import Schema
 from grammar.meaning.short_forms import print_as_written
 from grammar.messages.diagnostics import Diagnostic
 from grammar.tree import ast
-from grammar.tree.clauses import (
-    Bounds,
-    Filter,
-    Limit,
-    Preempt,
-    RejectingClause,
-    Score,
-    Share,
-    Spread,
-)
+from grammar.tree.clauses import Clause
 from grammar.tree.printer import print_expression
 from grammar.tree.types import NULL, Type
 from grammar.tree.walk import children, walk
@@ -98,43 +89,25 @@ def has_below_absent(checked: Checked) -> Iterator[Diagnostic]:
         yield from _in(policy.selector, selected, checked, alike=True)
         selected = guards(policy.selector)
     for item in policy.items:
-        match item:
-            case Filter() | Score() | Share() | Spread() | Limit() | Preempt():
-                pass
-            case _:
-                continue
+        if not isinstance(item, Clause):
+            continue
         known = selected
         if item.when is not None:
             yield from _in(item.when, known, checked, alike=True)
             known |= guards(item.when)
-        for expr, alike in _roots(item, checked):
+        for expr, alike in _roots(item):
             yield from _in(expr, known, checked, alike=alike)
-            if isinstance(item, Filter):
+            if expr in item.requirements:
                 known |= guards(expr)
 
 
-def _roots(
-    clause: RejectingClause | Score | Preempt, checked: Checked
-) -> Iterator[tuple[ast.Expr, bool]]:
+def _roots(clause: Clause) -> Iterator[tuple[ast.Expr, bool]]:
     """The expressions of a clause, and whether missing is the same as false for each."""
-    found = replace(checked.policy, items=(clause,))
-    tests = [c for c in conditions(found) if c.word != "when"]
-    for condition in tests:
+    for condition in clause.conditions:
         # A rule for missing values says what is meant.
-        if condition.missing is None:
+        if condition.word != "when" and condition.missing is None:
             yield condition.expr, condition.word != "protect"
-    match clause:
-        case Score(value=value, missing=missing):
-            if missing is None:
-                yield value, clause.weight > 0
-            if isinstance(clause.range, Bounds):
-                yield from ((end, False) for end in children(clause.range))
-        case Spread(over=over):
-            yield over, False
-        case Limit(per=per, bound=bound):
-            yield from ((e, False) for e in children((per.domain, bound)))
-        case _:
-            pass
+    yield from ((value.expr, value.like_false) for value in clause.values)
 
 
 def _in(

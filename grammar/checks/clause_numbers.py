@@ -12,22 +12,13 @@ from grammar.meaning.environment import Environment
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic
 from grammar.tree.ast import Binary, Call, Expr, LetReference, Literal, Select
-from grammar.tree.clauses import (
-    Bound,
-    Bounds,
-    Clause,
-    CountingClause,
-    Limit,
-    PodSet,
-    Score,
-    Share,
-    Spread,
-)
+from grammar.tree.clause_parts import Bound
+from grammar.tree.clauses import Limit, Score, Share, Spread, of_kind
 from grammar.values.quantity import Quantity
 
 
 def constant(number: float | Expr, environment: Environment) -> float | None:
-    """The value of a number that is written as such or as a constant expression, else None."""
+    """The value of a number, or of a constant expression; None for any other expression."""
     if not isinstance(number, Expr):
         return number
     value = literal(number, environment)
@@ -47,38 +38,46 @@ def literal(expr: Expr, environment: Environment) -> object:
 def bounds(checked: Checked) -> Iterator[Diagnostic]:
     """An error for each constant expression that is no number for its bound (P0204, P0208).
 
-    The parser has looked at the numbers that are written as such.
+    The parser has looked at the numbers that are no expressions.
     """
-    environment = checked.environment
+    environment, items = checked.environment, checked.policy.items
+    for share in of_kind(items, Share):
+        yield from _no_part(share.bound, environment)
+    for limit in of_kind(items, Limit):
+        if limit.pods is not None and limit.pods.amount is not None:
+            yield from _no_sum(limit.bound, environment)
+        else:
+            yield from _no_count(limit.bound.amount, "number of pods", 0, environment)
+    for spread in of_kind(items, Spread):
+        yield from _no_count(spread.skew, "skew", 1, environment)
+        if spread.min_domains is not None:
+            yield from _no_count(spread.min_domains, "number of domains", 1, environment)
     for clause in checked.policy.clauses:
-        match clause:
-            case Share(bound=bound) if bound.percent:
-                found = constant(bound.amount, environment)
-                if found is not None and not 0 <= found <= 100:
-                    allowed = "a number from 0 to 100"
-                    yield catalogue.bad_number(f"{found}%", _PERCENTAGE, allowed, bound.span)
-            case Limit(bound=bound, pods=PodSet(amount=amount)) if amount is not None:
-                given = bound.amount
-                value = literal(given, environment) if isinstance(given, Expr) else given
-                size = value.nanos if isinstance(value, Quantity) else value
-                if isinstance(size, int | float) and size < 0:
-                    yield catalogue.bad_number(str(value), "sum", "an amount from 0", bound.span)
-            case Share() | Limit():
-                yield from _no_count(clause.bound.amount, "number of pods", 0, environment)
-            case Spread(skew=skew, min_domains=least):
-                yield from _no_count(skew, "skew", 1, environment)
-                if least is not None:
-                    yield from _no_count(least, "number of domains", 1, environment)
-            case Score(range=Bounds(low, high)):
-                written = isinstance(low, Literal) and isinstance(high, Literal)
-                end = literal(low, environment)
-                if not written and end is not None and end == literal(high, environment):
-                    yield catalogue.empty_range(low.span)
-            case _:
-                pass
+        if not clause.ends or all(isinstance(end, Literal) for end in clause.ends):
+            continue
+        low, high = (literal(end, environment) for end in clause.ends)
+        if low is not None and low == high:
+            yield catalogue.empty_range(clause.ends[0].span)
 
 
-_PERCENTAGE = "percentage of pods"
+def _no_part(bound: Bound, environment: Environment) -> Iterator[Diagnostic]:
+    """The error for a constant that is no part of the pods, or no number of them."""
+    if not bound.percent:
+        yield from _no_count(bound.amount, "number of pods", 0, environment)
+        return
+    found = constant(bound.amount, environment)
+    if found is not None and not 0 <= found <= 100:
+        allowed = "a number from 0 to 100"
+        yield catalogue.bad_number(f"{found}%", "percentage of pods", allowed, bound.span)
+
+
+def _no_sum(bound: Bound, environment: Environment) -> Iterator[Diagnostic]:
+    """The error for a constant that no amounts can add up to."""
+    given = bound.amount
+    value = literal(given, environment) if isinstance(given, Expr) else given
+    size = value.nanos if isinstance(value, Quantity) else value
+    if isinstance(size, int | float) and size < 0:
+        yield catalogue.bad_number(str(value), "sum", "an amount from 0", bound.span)
 
 
 def _no_count(
@@ -110,7 +109,7 @@ def vanishing_percentages_of(
 ) -> Iterator[Diagnostic]:
     """A warning (P0313) for each percentage that is 0 of a workload of a cluster.
 
-    `workloads` gives the replicas of those that a share is about, by name.
+    `workloads` gives the replicas of each workload that a share is about, by its name.
     """
     for clause in _vanishing_shares(checked):
         for name, replicas in sorted(workloads(clause).items()):
@@ -122,8 +121,8 @@ def vanishing_percentages_of(
 
 def _vanishing_shares(checked: Checked) -> Iterator[Share]:
     """The strict shares of replicas whose percentage is rounded down to 0 for some number."""
-    for clause in checked.policy.clauses:
-        if not isinstance(clause, Share) or not clause.strength.strict:
+    for clause in of_kind(checked.policy.items, Share):
+        if not clause.strength.strict:
             continue
         if clause.counts_by_workload and _vanishes(clause, 1, checked.environment):
             yield clause
@@ -185,7 +184,7 @@ def conflicting_shares(checked: Checked) -> Iterator[Diagnostic]:
 
     That is an `at least` above an `at most`, or two different `exactly`.
     """
-    strict = [c for c in checked.policy.clauses if isinstance(c, Share) and c.strength.strict]
+    strict = [c for c in of_kind(checked.policy.items, Share) if c.strength.strict]
     for number, later in enumerate(strict):
         for earlier in strict[:number]:
             same = (earlier.pods, earlier.on, earlier.when) == (later.pods, later.on, later.when)
@@ -215,8 +214,8 @@ def sampled_ranges(checked: Checked) -> Iterator[Diagnostic]:
 
     By default kube-scheduler sends only a part of a large cluster's nodes (C12).
     """
-    for clause in checked.policy.clauses:
-        if isinstance(clause, Score) and isinstance(clause.range, str):
+    for clause in of_kind(checked.policy.items, Score):
+        if isinstance(clause.range, str):
             message = f"`range {clause.range}` compares only the nodes that kube-scheduler sends"
             hint = "set `percentageOfNodesToScore: 100`, or write the range in numbers"
             yield Diagnostic("P0314", "warning", message, clause.value.span, hint=hint)
@@ -228,12 +227,8 @@ STEP = 10.0
 
 def light_weights(checked: Checked) -> Iterator[Diagnostic]:
     """A warning (P0315) for each clause that can move the answer by less than one step."""
-    weights: dict[Clause, float] = {}
-    for clause in checked.policy.clauses:
-        if isinstance(clause, Score):
-            weights[clause] = abs(clause.weight)
-        elif isinstance(clause, CountingClause) and clause.strength.weight is not None:
-            weights[clause] = clause.strength.weight
+    clauses = checked.policy.clauses
+    weights = {c: abs(c.points_weight) for c in clauses if c.points_weight is not None}
     total = sum(weights.values())
     for clause, weight in weights.items():
         effect = 100 * weight / total

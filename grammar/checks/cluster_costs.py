@@ -9,12 +9,14 @@ from grammar.checker.policy_checker import Checked
 from grammar.checks.costs import Costs
 from grammar.messages.diagnostics import Diagnostic
 from grammar.tree.ast import Expr
-from grammar.tree.clauses import Clause, CountingClause, PodSet, Preempt, Score, Template
+from grammar.tree.clause_parts import ClauseVerb, PodSet, Template
+from grammar.tree.clauses import Clause
 from grammar.tree.walk import Definitions, children, reads
 
 # What a verb may spend on the clauses of one policy, and the time of a step.
 VERB_SECONDS = 0.1
 _STEP_SECONDS = 1e-7
+_VERBS: tuple[ClauseVerb, ...] = ("filter", "prioritize")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +45,9 @@ def slow_in_cluster(checked: Checked, size: ClusterSize) -> Iterator[Diagnostic]
     `where` of a count for each pod; later calls about equal pods find stored results.
     """
     steps = _clause_steps(checked, size)
-    scores = [(clause, n) for clause, n in steps if isinstance(clause, Score)]
-    others = [(clause, n) for clause, n in steps if not isinstance(clause, Score)]
-    for verb in (others, scores):
+    # Preemption asks about few nodes.
+    for name in _VERBS:
+        verb = [(clause, n) for clause, n in steps if clause.verb == name]
         seconds = sum(n for _, n in verb) * _STEP_SECONDS
         if seconds <= VERB_SECONDS:
             continue
@@ -67,14 +69,11 @@ def _clause_steps(checked: Checked, size: ClusterSize) -> list[tuple[Clause, int
     costs, reads_node = Costs(checked.environment), _node_readers(checked)
     found: list[tuple[Clause, int]] = []
     for clause in checked.policy.clauses:
-        # Preemption is another verb, and asks about few nodes.
-        if isinstance(clause, Preempt):
-            continue
         steps = 0
         for expr in children(clause, skip=(Template, PodSet)):
             steps += costs.steps(expr) * (size.nodes if reads_node(expr) else 1)
-        if isinstance(clause, CountingClause) and clause.pods is not None:
-            steps += sum(map(costs.steps, children(clause.pods))) * size.pods
+        if clause.counted is not None:
+            steps += sum(map(costs.steps, children(clause.counted))) * size.pods
         found.append((clause, steps))
     return found
 

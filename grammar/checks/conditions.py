@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import assert_never
 
 from grammar.checker.policy_checker import Checked
 from grammar.meaning.environment import Environment
@@ -17,33 +16,18 @@ from grammar.meaning.schema import Schema
 from grammar.meaning.short_forms import print_as_written
 from grammar.messages.diagnostics import Diagnostic
 from grammar.tree import ast
+from grammar.tree.clause_parts import WrittenCondition
 from grammar.tree.clauses import (
-    Cards,
     Clause,
-    CountingClause,
     Filter,
     ForPods,
-    Limit,
-    MissingRule,
     Policy,
-    Preempt,
-    Score,
-    Share,
-    Spread,
+    of_kind,
 )
 from grammar.tree.printer import print_expression
 from grammar.tree.types import BOOL, NULL, QUANTITY, STRING
 from grammar.tree.walk import children, rewritten
 from grammar.values.errors import EvaluationError
-
-
-@dataclass(frozen=True, slots=True)
-class WrittenCondition:
-    """A condition: its expression, the keyword before it, and the rule for missing values."""
-
-    expr: ast.Expr
-    word: str
-    missing: MissingRule | None = None
 
 
 def conditions(policy: Policy) -> Iterator[WrittenCondition]:
@@ -52,31 +36,7 @@ def conditions(policy: Policy) -> Iterator[WrittenCondition]:
         if isinstance(item, ForPods):
             yield WrittenCondition(item.where, "for")
         elif isinstance(item, Clause):
-            yield from _of_clause(item)
-
-
-def _of_clause(clause: Clause) -> Iterator[WrittenCondition]:
-    if clause.when is not None:
-        yield WrittenCondition(clause.when, "when")
-    pods = clause.pods if isinstance(clause, CountingClause) else None
-    if pods is not None and pods.where is not None:
-        yield WrittenCondition(pods.where, "pods where")
-    match clause:
-        case Filter():
-            yield from (WrittenCondition(e, "require", clause.missing) for e in clause.requires)
-        case Share():
-            yield WrittenCondition(clause.on, "on nodes where")
-        case Preempt():
-            yield from (WrittenCondition(e, "protect", clause.missing) for e in clause.protect)
-            if clause.allow is not None:
-                yield WrittenCondition(clause.allow, "allow")
-        case Limit(per=per):
-            if per.where is not None:
-                yield WrittenCondition(per.where, "nodes where")
-        case Score() | Spread() | Cards():
-            pass
-        case _:
-            assert_never(clause)
+            yield from item.conditions
 
 
 def conjuncts(expr: ast.Expr) -> tuple[ast.Expr, ...]:
@@ -255,7 +215,7 @@ class _Comparison:
 
 def contradictions(checked: Checked) -> Iterator[Diagnostic]:
     """Warnings for filters that no node passes together (P0310) or that others imply (P0311)."""
-    filters = [c for c in checked.policy.clauses if isinstance(c, Filter) and not c.at_bind]
+    filters = [c for c in of_kind(checked.policy.items, Filter) if not c.at_bind]
     comparisons = [comparison for f in filters for comparison in _comparisons(f)]
     for number, later in enumerate(comparisons):
         for earlier in comparisons[:number]:

@@ -14,7 +14,8 @@ from grammar.meaning.environment import Environment
 from grammar.meaning.steps import USUAL, Estimator
 from grammar.messages.diagnostics import Diagnostic
 from grammar.tree import ast
-from grammar.tree.clauses import Bounds, Clause, ForPods, Score
+from grammar.tree.clause_parts import Bounds
+from grammar.tree.clauses import Clause, ForPods
 from grammar.tree.source import Span
 from grammar.tree.walk import children, walk
 from grammar.values.sizes import STEPS
@@ -72,10 +73,11 @@ def expensive_expressions(checked: Checked, limit: int) -> Iterator[Diagnostic]:
 def expressions(checked: Checked) -> Iterator[ast.Expr]:
     """The outermost expressions of a policy, of messages and details too; no constant ranges."""
     for item in checked.policy.items:
-        if isinstance(item, ForPods | Clause):
+        if isinstance(item, ForPods):
+            yield item.where
+        elif isinstance(item, Clause):
             yield from children(item, skip=(Bounds,))
-        if isinstance(item, Score) and isinstance(item.range, Bounds):
-            yield from (e for e in children(item.range) if not isinstance(e, ast.Literal))
+            yield from (end for end in item.ends if not isinstance(end, ast.Literal))
 
 
 @dataclass(frozen=True, slots=True)

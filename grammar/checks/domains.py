@@ -1,4 +1,4 @@
-"""Domains: those that are the same for all nodes, and nodes without one.
+"""Domains: checks of domains that are the same for all nodes, and of nodes without a domain.
 
 These checks look at policies that are written out; what they say is about the policy as written.
 """
@@ -15,7 +15,7 @@ from grammar.meaning.short_forms import print_as_written
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic
 from grammar.tree import ast
-from grammar.tree.clauses import Limit, Spread
+from grammar.tree.clauses import Limit, of_kind
 from grammar.tree.printer import print_expression
 from grammar.tree.walk import Definitions, reads
 
@@ -40,25 +40,21 @@ def constant_domains(checked: Checked, out: Checked) -> Iterator[Diagnostic]:
     """
     definitions = Definitions(checked.environment.lets, checked.environment.defs)
     for clause, written in zip(checked.policy.clauses, out.policy.clauses, strict=True):
-        match clause, written:
-            case Spread(over=domain), Spread(over=whole):
-                pass
-            case Limit(per=per), Limit(per=other) if per.domain and other.domain:
-                domain, whole = per.domain, other.domain
-            case _:
-                continue
+        domain, whole = clause.domain, written.domain
+        if domain is None or whole is None:
+            continue
         if not any(read.path[0] == "node" for read in reads(domain, definitions)):
-            hint = _domain_hint(domain, whole, checked, limit=isinstance(clause, Limit))
+            hint = _domain_hint(domain, whole, checked, may_be_whole=clause.may_be_whole)
             yield catalogue.one_domain(hint, domain.span)
 
 
-def _domain_hint(domain: ast.Expr, whole: ast.Expr, checked: Checked, *, limit: bool) -> str:
+def _domain_hint(domain: ast.Expr, whole: ast.Expr, checked: Checked, *, may_be_whole: bool) -> str:
     keys = [c.value for c in constants(whole, checked.environment) if isinstance(c.value, str)]
     if keys and (field := _FIELDS.get(keys[0].lower())) is not None:
         return f"write `{field}`"
     if keys:
         return f"write `node.labels[{print_expression(domain)}]`, the value of the label"
-    if limit:
+    if may_be_whole:
         return "write `per cluster`, or what differs from node to node, such as `node.zone`"
     return "write what differs from node to node, such as `node.zone`"
 
@@ -69,8 +65,8 @@ def nodes_without_domain(checked: Checked) -> Iterator[Diagnostic]:
     Anti-affinity, which it stands for, has nothing against these nodes. `missing` says what is
     meant.
     """
-    for clause in checked.policy.clauses:
-        if not isinstance(clause, Limit) or not clause.strength.strict or clause.missing:
+    for clause in of_kind(checked.policy.items, Limit):
+        if not clause.strength.strict or clause.missing:
             continue
         bound, domain = clause.bound, clause.per.domain
         is_none = bound.kind == "at most" and constant(bound.amount, checked.environment) == 0

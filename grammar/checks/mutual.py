@@ -13,7 +13,7 @@ from grammar.checks.clause_numbers import constant
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic
 from grammar.tree.ast import Expr
-from grammar.tree.clauses import Limit
+from grammar.tree.clauses import Limit, of_kind
 from grammar.tree.source import Span
 from grammar.tree.walk import Definitions, reads
 
@@ -70,7 +70,7 @@ def has_mutual_limit(checked: Checked) -> bool:
 
 
 def _mutual(checked: Checked) -> list[Limit]:
-    return [c for c in checked.policy.clauses if isinstance(c, Limit) and c.mutual]
+    return [c for c in of_kind(checked.policy.items, Limit) if c.mutual]
 
 
 def unknown_of_selector(checked: Checked) -> str | None:

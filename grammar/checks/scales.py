@@ -15,7 +15,8 @@ from grammar.meaning.environment import Environment
 from grammar.meaning.short_forms import print_as_written
 from grammar.messages.diagnostics import Diagnostic
 from grammar.tree import ast
-from grammar.tree.clauses import Bounds, Score
+from grammar.tree.clause_parts import Bounds
+from grammar.tree.clauses import Score, of_kind
 from grammar.tree.printer import print_expression
 from grammar.tree.types import QUANTITY, STRING
 from grammar.tree.walk import walk
@@ -36,7 +37,7 @@ _PERCENT = 100
 def percentages_of_parts(expr: ast.Expr, environment: Environment) -> Iterator[Diagnostic]:
     """A warning (P0332) for a part of a node that is compared with a percentage.
 
-    `node.usage["cpu"]` is such a part, and so is a quantity divided by what the node has.
+    Parts of a node are `node.usage["cpu"]`, and a quantity divided by what the node has.
     """
     if isinstance(expr, ast.Binary) and expr.op in _RELATIONS:
         for part, other in ((expr.left, expr.right), (expr.right, expr.left)):
@@ -45,9 +46,7 @@ def percentages_of_parts(expr: ast.Expr, environment: Environment) -> Iterator[D
 
 def parts_as_scores(checked: Checked) -> Iterator[Diagnostic]:
     """A warning (P0332) for a part of a node that is scored as a percentage."""
-    for clause in checked.policy.clauses:
-        if not isinstance(clause, Score):
-            continue
+    for clause in of_kind(checked.policy.items, Score):
         value, ends = clause.value, clause.range
         if isinstance(ends, Bounds):
             yield from _far(value, (ends.low, ends.high), checked.environment)

@@ -1,7 +1,7 @@
 """Amounts: filters that add up what the pods of a node ask for, and so bound it.
 
-The pods that are still on their way to the node are not in such a sum. A `limit` with the sum
-counts them.
+These filters do not see the pods that are still on their way to the node. A `limit` with the same
+sum counts these pods.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from grammar.checker.policy_checker import Checked
 from grammar.meaning.short_forms import print_as_written
 from grammar.messages.diagnostics import Diagnostic
 from grammar.tree import ast
-from grammar.tree.clauses import Clause, Filter
+from grammar.tree.clauses import Clause, Filter, of_kind
 from grammar.tree.printer import print_string
 from grammar.tree.types import BOOL
 from grammar.tree.walk import Definitions, reads, rewritten, walk
@@ -23,8 +23,8 @@ _AMOUNTS = frozenset({"requests", "limits"})
 
 def sums_in_filters(checked: Checked) -> Iterator[Diagnostic]:
     """A warning (P0318) for each filter that adds up amounts, and is not checked at the binding."""
-    for clause in checked.policy.clauses:
-        if isinstance(clause, Filter) and not clause.at_bind and (sums := sum_of(clause, checked)):
+    for clause in of_kind(checked.policy.items, Filter):
+        if not clause.at_bind and (sums := sum_of(clause, checked)):
             message = "this sum does not have the pods that are still on their way to the node"
             limit = as_limit(clause, checked)
             hint = f"write {limit} instead, which counts them"
@@ -32,10 +32,10 @@ def sums_in_filters(checked: Checked) -> Iterator[Diagnostic]:
 
 
 def as_limit(clause: Filter, checked: Checked) -> str:
-    """The text of a limit that says what such a filter means; its form, where that is not clear.
+    """The text of a limit with the meaning of a filter that adds up amounts; its form, if unclear.
 
-    It is clear for `node.pods.map(p, AMOUNT).sum() + … <= BOUND`, also with a `filter` before the
-    `map`: the limit adds the pod itself.
+    The meaning is clear for `node.pods.map(p, AMOUNT).sum() + … <= BOUND`, also with a `filter`
+    before the `map`: the limit adds the pod itself.
     """
     schema = checked.environment.schema
     match clause.requires:
@@ -93,15 +93,13 @@ def _of_peer(expr: ast.Expr, name: str) -> ast.Expr:
 
 
 def sum_of(clause: Clause, checked: Checked) -> ast.Expr | None:
-    """The part of a filter that adds up amounts of pods, or the name that stands for it."""
-    if not isinstance(clause, Filter):
-        return None
+    """The part of a requirement that adds up amounts of pods, or the name that stands for it."""
     lets, defs = checked.environment.lets, checked.environment.defs
     # Each name is looked at once inside sums and once outside: definitions may nest like towers.
     seen: set[tuple[str, bool]] = set()
 
     def inside(expr: ast.Expr, *, summed: bool) -> ast.Expr | None:
-        """The first part that is such a sum; `summed` says that the whole is added up."""
+        """The first part that adds up amounts; `summed` says that the whole is added up."""
         for part in walk(expr):
             match part:
                 case ast.Select(operand, name) if summed and name in _AMOUNTS:
@@ -120,5 +118,5 @@ def sum_of(clause: Clause, checked: Checked) -> ast.Expr | None:
                     pass
         return None
 
-    found = (inside(each, summed=False) for each in clause.requires)
+    found = (inside(each, summed=False) for each in clause.requirements)
     return next((each for each in found if each is not None), None)

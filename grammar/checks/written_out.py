@@ -20,8 +20,8 @@ from grammar.tree.source import Span
 from grammar.tree.types import BOOL, INT
 from grammar.tree.walk import rewritten, walk
 
-# The most nodes of one expression that is written out, and of all those of a policy: definitions
-# that use each other could otherwise come to billions.
+# The most nodes of one expression that is written out, and of all expressions of a policy. Without
+# a limit, definitions that use each other could come to billions of nodes.
 _MOST_OF_ONE = 5_000
 _MOST_OF_ALL = 50_000
 # The macros over constants that are chains of their bodies.

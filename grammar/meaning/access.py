@@ -16,7 +16,8 @@ from grammar.meaning.schema import Schema
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic
 from grammar.tree.ast import Call, Comprehension, DefCall, Expr, Has, Ident, Index, Select
-from grammar.tree.clauses import CountingClause, Def, ForPods, Let, Policy, Setting, Use
+from grammar.tree.clause_parts import PodSet
+from grammar.tree.clauses import Def, ForPods, Let, Policy, Setting, Use
 from grammar.tree.source import Span
 from grammar.tree.types import Type
 from grammar.tree.walk import Definitions, children, reads
@@ -73,12 +74,12 @@ def beyond(policy: Policy, schema: Schema, definitions: Definitions) -> list[Bey
                 found.update(dict.fromkeys(finder.of(body, hidden)))
                 if not finder.keeps(body, item.result):
                     found[_whole(body)] = None
+            case ForPods(where):
+                found.update(dict.fromkeys(finder.root(where)))
             case _:
-                roots = [item.where] if isinstance(item, ForPods) else children(item)
-                for root in roots:
+                for root in children(item):
                     found.update(dict.fromkeys(finder.root(root)))
-                if isinstance(item, CountingClause):
-                    found.update(dict.fromkeys(_of_all(item, definitions)))
+                found.update(dict.fromkeys(_of_all(item.counted, definitions)))
     return sorted(found, key=lambda b: b.span.start)
 
 
@@ -93,12 +94,11 @@ def diagnostics(policy: Policy, schema: Schema, definitions: Definitions) -> Ite
         yield catalogue.reads_more(what, policy.name_span, cluster=policy.cluster)
 
 
-def _of_all(clause: CountingClause, definitions: Definitions) -> Iterator[Beyond]:
-    """The reads of `peer` in a clause that counts the pods of all namespaces.
+def _of_all(pods: PodSet | None, definitions: Definitions) -> Iterator[Beyond]:
+    """The reads of `peer` where a clause counts the pods of all namespaces.
 
     In other clauses a peer is a pod of the policy's own namespace.
     """
-    pods = clause.pods
     if pods is None or not pods.all:
         return
     for expr in (pods.amount, pods.where):

@@ -1,24 +1,92 @@
 """Cards forms: what a `cards` clause means, written out in the language itself.
 
 `node.cards["gpu"]`, `node.chosen["gpu"]` and `fragmentation("gpu")` stand for expressions over the
-parts of the clause. So everything that works on expressions works on cards, too.
+parts of the clause. So everything that works on expressions works on cards, too. The functions in
+these expressions are declared here. Their values come from the engine, which knows cards.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from grammar.meaning.schema import short_form
 from grammar.tree import ast
 from grammar.tree.clauses import Cards
 from grammar.tree.source import Span
-from grammar.tree.types import STRING
+from grammar.tree.types import (
+    DOUBLE,
+    INT,
+    QUANTITY,
+    STRING,
+    Overload,
+    Type,
+    Work,
+    function,
+    list_of,
+    map_of,
+)
 from grammar.tree.walk import rewritten
+from grammar.values.errors import EvaluationError
+from grammar.values.sizes import Size
 
 # The variable with what is known of cards beside the node, in policies with a `cards` clause.
 FACTS = "cardFacts"
 # The variable of `pick`.
 CARD = "card"
+
+# ---- types and functions
+
+CARD_TYPE, FACTS_TYPE, NEED_TYPE = Type("Card"), Type("CardFacts"), Type("CardNeed")
+_CARDS = list_of(CARD_TYPE)
+_AMOUNTS = map_of(STRING, INT)
+_BEST = (_CARDS, NEED_TYPE, QUANTITY, FACTS_TYPE, STRING)
+
+
+def _unknown(*_: object) -> object:
+    """The value of a function where no engine has given it one."""
+    raise EvaluationError("cards of nodes are not known here")
+
+
+def _declared(
+    name: str, params: tuple[Type, ...], result: Type, work: Work | None = None
+) -> Overload:
+    return function(f"cards.{name}", params, result, _unknown, work)
+
+
+def _each(cards: Sequence[Any] | Size, *_: Any) -> int:
+    return 8 * len(cards)
+
+
+def _all(
+    _name: str | Size,
+    capacities: Sequence[Any] | Size,
+    pods: Sequence[Any] | Size,
+    _facts: object,
+) -> int:
+    return 16 * (len(capacities) + len(pods))
+
+
+def _weighed(cards: Sequence[Any] | Size, *_: Any) -> int:
+    return 32 * len(cards)
+
+
+# Only policies with a `cards` clause have these, which the clause is written out with.
+DECLARED: tuple[Overload, ...] = (
+    _declared("of", (STRING, list_of(_AMOUNTS), list_of(Type("Peer")), FACTS_TYPE), _CARDS, _all),
+    _declared("alike", (INT, _AMOUNTS), list_of(_AMOUNTS)),
+    _declared("fitting", (_CARDS, _AMOUNTS), _CARDS, _each),
+    _declared("first", (_CARDS, INT), _CARDS),
+    _declared("spare", (_CARDS, _AMOUNTS, INT), INT, _each),
+    _declared("byFragmentation", _BEST, _CARDS, _each),
+    _declared("bestFragmentation", _BEST, DOUBLE, _each),
+    _declared("need", (INT, _AMOUNTS, QUANTITY), NEED_TYPE),
+    _declared(
+        "fragmentation", (_CARDS, _CARDS, NEED_TYPE, QUANTITY, FACTS_TYPE, STRING), DOUBLE, _weighed
+    ),
+)
+
+# ---- forms
 
 
 def cards(clause: Cards, node: ast.Expr, span: Span) -> ast.Expr:

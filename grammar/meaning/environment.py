@@ -6,12 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
+from grammar.meaning import card_forms
 from grammar.meaning.schema import Field, Schema
 from grammar.tree.ast import Call, Expr, Ident, Select
 from grammar.tree.clauses import Cards, Def, Let
 from grammar.tree.types import DYN, POISON, TYPE, Overload, Type, resolve
+from grammar.values import format as format_
 from grammar.values import (
-    cards,
     ip,
     kinds,
     lists,
@@ -26,7 +27,6 @@ from grammar.values import (
     time,
     url,
 )
-from grammar.values import format as format_
 from grammar.values.errors import EvaluationError
 from grammar.values.kinds import TYPE_NAMES, TypeValue, kind
 from grammar.values.maps import record_names
@@ -36,7 +36,7 @@ Functions = Mapping[str, tuple[Overload, ...]]
 
 _TOPICS = (
     *(numbers, time, quantity, semver, strings, format_, lists, sets, maps, optional, ip, url),
-    *(named_formats, kinds, cards),
+    *(named_formats, kinds),
 )
 
 
@@ -49,8 +49,8 @@ def table(overloads: Iterable[Overload]) -> Functions:
 
 
 FUNCTIONS: Functions = table(o for topic in _TOPICS for o in topic.OVERLOADS)
-# Those of a policy with a `cards` clause, which is written out with them.
-FUNCTIONS_OF_CARDS: Functions = MappingProxyType({**FUNCTIONS, **table(cards.WRITTEN_OUT)})
+# The functions of a policy with a `cards` clause. The engine gives those of cards their values.
+FUNCTIONS_OF_CARDS: Functions = MappingProxyType({**FUNCTIONS, **table(card_forms.DECLARED)})
 
 
 def select(overloads: Sequence[Overload], args: Sequence[object], *, member: bool) -> Overload:

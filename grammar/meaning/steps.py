@@ -35,7 +35,8 @@ _CEILING = 10**15
 # The sizes of arguments for which the body of one `def` is examined by itself.
 _MOST_CALLS = 64
 
-# The most characters of texts that the API validates, by field name; those of keys and values.
+# The most characters of texts that the API validates, by field name; then the most characters of
+# keys and of values.
 _TEXTS = {"nodeName": 253, "zone": 63, "region": 63, "phase": 63, "effect": 63, "operator": 63}
 _TEXTS |= {"name": 253, "namespace": 63, "uid": 63, "type": 316, "status": 63}
 _SOMETIMES = frozenset({"name", "namespace", "uid", "type", "status"})
@@ -79,8 +80,8 @@ _LENGTHS: Mapping[str, int] = {
 class Assumptions:
     """The sizes of what an object of the cluster holds.
 
-    `lengths` are those of lists and maps by field name. Any other list or map has `items`, and any
-    other text `characters`.
+    `lengths` has the lengths of lists and maps by field name. Any other list or map has the length
+    `items`, and any other text has `characters`.
     """
 
     lengths: Mapping[str, int]

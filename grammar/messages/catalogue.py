@@ -15,6 +15,7 @@ from typing import TypedDict
 from grammar.messages import habits
 from grammar.messages.diagnostics import Diagnostic, Fix, nearest, only_nearest
 from grammar.messages.texts import escaped
+from grammar.tree.clauses import CLAUSE_WORDS
 from grammar.tree.source import Span
 from grammar.tree.types import BOOL, STRING, Type, loses_record
 
@@ -82,9 +83,7 @@ def bare_amount(found: str, span: Span) -> Diagnostic:
     return _error("P0141", f"`{found}` is not a number: amounts with a unit are texts", span)
 
 
-CLAUSES_ARE = (
-    "the clauses are `filter`, `score`, `share`, `spread`, `limit`, `cards`, `preempt` and `bind`"
-)
+CLAUSES_ARE = f"the clauses are {listed((f'`{word}`' for word in CLAUSE_WORDS), 'and')}"
 
 
 def unknown_clause(word: str, span: Span) -> Diagnostic:

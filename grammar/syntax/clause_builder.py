@@ -21,42 +21,38 @@ from grammar.syntax.expression_builder import (
     token_span,
 )
 from grammar.tree.ast import Expr, Ident, Literal, MapLiteral
+from grammar.tree.clause_parts import Bound, Bounds, Keep, Per, Pick, PodSet, Strength
 from grammar.tree.clauses import (
     Argument,
-    At,
-    Bound,
-    Bounds,
     Cards,
-    ClusterFile,
     Def,
-    Expectation,
     File,
     Filter,
     ForPods,
     Item,
-    Keep,
     Let,
     Limit,
     Parameter,
-    Per,
-    Pick,
-    PodSet,
     Policy,
     Preempt,
     Score,
     Setting,
     Share,
     Spread,
-    Strength,
-    Test,
-    TestNamespace,
-    TestNode,
-    TestPod,
     Use,
 )
 from grammar.tree.printer import print_expression
 from grammar.tree.source import Span
 from grammar.tree.types import INT, Type
+from grammar.tree.written_tests import (
+    At,
+    ClusterFile,
+    Expectation,
+    Test,
+    TestNamespace,
+    TestNode,
+    TestPod,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -419,7 +415,7 @@ def _weight(token: SyntaxToken) -> float:
 
 
 def _whole(expr: Expr, what: str, least: int) -> int | Expr:
-    """A number that is written as such, which must be from `least`; else the expression."""
+    """A number that is written as a number, and is at least `least`; else the expression."""
     if not isinstance(expr, Literal) or not isinstance(expr.value, int) or expr.type != INT:
         return expr
     if expr.value < least:

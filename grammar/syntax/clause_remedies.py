@@ -11,7 +11,6 @@ from dataclasses import replace
 from grammar.messages import catalogue, habits
 from grammar.messages.diagnostics import Diagnostic, Fix, nearest
 from grammar.syntax.misplaced import (
-    CLAUSES,
     ITEMS,
     PARTS,
     STOPS,
@@ -21,6 +20,7 @@ from grammar.syntax.misplaced import (
     one_line,
     with_edit,
 )
+from grammar.tree.clauses import CLAUSE_WORDS
 from grammar.tree.source import Span
 
 _DOMAINS = {
@@ -78,10 +78,12 @@ class ClauseRemedies(Misplaced):
         end = lexemes.expression_end(at + 1, STOPS | {"pods", "nodes"})
         condition = lexemes.slice(at + 1, end)
         condition = f"!({condition})" if word == "unless" else condition
-        if not condition or not any(lexemes[n].text in CLAUSES for n in range(opener - 6, opener)):
+        if not condition or not any(
+            lexemes[n].text in CLAUSE_WORDS for n in range(opener - 6, opener)
+        ):
             return None
         body = lexemes.slice(opener, at - 1)
-        head = next(n for n in range(opener - 1, -1, -1) if lexemes[n].text in CLAUSES)
+        head = next(n for n in range(opener - 1, -1, -1) if lexemes[n].text in CLAUSE_WORDS)
         shown = f"{lexemes.slice(head, opener - 1)} when {condition} {{"
         edit = Fix(lexemes.span(opener, end), f"when {condition} {body}")
         found = self.unexpected(at, at)

@@ -14,7 +14,7 @@ from typing import Protocol, TypeGuard
 from grammar.messages import catalogue
 from grammar.messages.catalogue import ParseError
 from grammar.tree import ast
-from grammar.tree.clauses import Template
+from grammar.tree.clause_parts import Template
 from grammar.tree.source import ESCAPES, Span
 from grammar.tree.types import BOOL, DOUBLE, INT, NULL, STRING
 

@@ -11,13 +11,13 @@ from dataclasses import replace
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic, Fix
 from grammar.syntax.lexemes import Lexemes
+from grammar.tree.clauses import CLAUSE_WORDS
 from grammar.tree.source import Source, Span
 
-# Words that begin an item of a policy, and those of clauses.
-CLAUSES = ("filter", "score", "share", "spread", "limit", "cards", "preempt", "bind")
+# Words that begin an item of a policy.
 ITEMS = frozenset(
     (
-        *CLAUSES,
+        *CLAUSE_WORDS,
         *"use description weight mode failure portable let def for policy cluster test".split(),
     )
 )

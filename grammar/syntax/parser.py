@@ -10,11 +10,11 @@ from __future__ import annotations
 import functools
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import cast, get_args
+from typing import cast
 
 from lark import Lark
 from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedToken
@@ -25,12 +25,13 @@ from grammar.messages.diagnostics import Diagnostic, Fix, nearest, only_nearest
 from grammar.syntax import limits, syntax_remedies
 from grammar.syntax.clause_builder import Builder
 from grammar.tree.ast import Expr
-from grammar.tree.clauses import Clause, File, Item
+from grammar.tree.clauses import CLAUSE_WORDS, File, Item
 from grammar.tree.source import Source, Span
 
 _BLOCKS = frozenset({"policy", "cluster", "test"})
-_CLAUSES = frozenset({"bind", *(clause.__name__.lower() for clause in get_args(Clause))})
-_POLICY_ITEMS = _CLAUSES | frozenset("use description weight mode failure for let def".split())
+_POLICY_ITEMS = frozenset(CLAUSE_WORDS) | frozenset(
+    "use description weight mode failure for let def".split()
+)
 _ITEMS = _POLICY_ITEMS | frozenset("namespace node pod at expect".split())
 _TOKEN = re.compile(
     r"(?P<skip>[ \t\r\f]+|(?:#|//)[^\n]*)|(?P<line>\n)|(?P<open>\{)|(?P<close>\})"
@@ -212,6 +213,11 @@ def keywords() -> Mapping[str, str]:
     end = "(?![A-Za-z0-9_])"
     patterns = ((t.name, t.pattern.value) for t in _lark().terminals)
     return {name: text.removesuffix(end) for name, text in patterns if text.endswith(end)}
+
+
+def plain_keywords() -> Sequence[str]:
+    """The keywords in order, without `true`, `false` and `null`, which are values."""
+    return sorted({*keywords().values()} - {"true", "false", "null"})
 
 
 def _parse(source: Source, start: str) -> tuple[object | None, list[Diagnostic]]:

@@ -1,7 +1,7 @@
 """Syntax remedies: what an unexpected token means, by the table of habits.
 
 The parser asks here when it cannot go on. Every remedy is an edit, and its hint shows the whole of
-what to write. An edit is certain if nothing else can be meant; only those are made by `--fix`.
+what to write. An edit is certain if nothing else can be meant; `--fix` makes only certain edits.
 Clauses and their parts are in `grammar.syntax.clause_remedies`.
 """
 

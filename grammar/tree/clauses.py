@@ -1,101 +1,51 @@
-"""Syntax tree of policies, clauses and tests; the same rules as in `grammar.tree.ast` hold."""
+"""Syntax tree of policies, clauses and tests; the same rules as in `grammar.tree.ast` hold.
+
+Each kind of clause says here what others have to know of it: its conditions, the pods that it
+counts, the verb that asks about it, the weight of its points, what tests cover. So most modules
+treat all kinds alike. The few that do not are named beside the union `Clause`.
+"""
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass, field
+from collections.abc import Iterable
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Literal as OneOf
+from typing import TypeVar, get_args
 
 from grammar.tree.ast import NO_SPAN, Expr, Literal, MapLiteral
+from grammar.tree.clause_parts import (
+    Bound,
+    Bounds,
+    ClauseVerb,
+    Keep,
+    MissingGives,
+    MissingRule,
+    NodeSet,
+    Order,
+    Per,
+    Pick,
+    PodSet,
+    SchedulerNeed,
+    Strength,
+    Template,
+    TestedPart,
+    WrittenCondition,
+    WrittenValue,
+)
 from grammar.tree.source import Span
 from grammar.tree.types import Type
-
-MissingRule = OneOf["fail", "pass"] | float
-# The ranges that compare the nodes of a request.
-Order = OneOf["minmax", "rank"]
-# The nodes that a spread counts.
-NodeSet = OneOf["eligible", "selected", "all"]
-
-
-@dataclass(frozen=True, slots=True)
-class Template:
-    """A text with expressions in braces, in order; `{{` and `}}` are already single braces here."""
-
-    parts: tuple[str | Expr, ...]
-    span: Span = field(default=NO_SPAN, compare=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """`range a .. b`: two numbers, quantities or durations, or expressions for them."""
-
-    low: Expr
-    high: Expr
-
-
-@dataclass(frozen=True, slots=True)
-class PodSet:
-    """`[sum a of] [all|placed] pods where e`. `where` is None for the pods of the workload.
-
-    `amount` is what each of the pods adds; without it each adds one. `namespaces` restricts `all`
-    pods to the namespaces for which it is true. Only an object with a `namespaceSelector` has it;
-    it reads `namespaceObject`.
-    """
-
-    where: Expr | None
-    all: bool = False
-    placed: bool = False
-    namespaces: Expr | None = None
-    amount: Expr | None = None
-    span: Span = field(default=NO_SPAN, compare=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Bound:
-    """`at most|at least|exactly N` or `N%`. The amount is a number, or an expression for it."""
-
-    kind: OneOf["at most", "at least", "exactly"]
-    amount: float | Expr
-    percent: bool = False
-    span: Span = field(default=NO_SPAN, compare=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Strength:
-    """`strict`, or `best effort weight N` with its weight, or the parameter that gives it."""
-
-    weight: float | None = None
-    span: Span = field(default=NO_SPAN, compare=False)
-    weight_from: Expr | None = None
-
-    @property
-    def strict(self) -> bool:
-        return self.weight is None
-
-
-@dataclass(frozen=True, slots=True)
-class Per:
-    """`per node`, `per cluster`, `per domain e`; or `used|empty nodes where e`, to count nodes."""
-
-    scope: OneOf["node", "cluster", "domain", "used nodes", "empty nodes"]
-    domain: Expr | None = None
-    where: Expr | None = None
-
-    @property
-    def of_nodes(self) -> bool:
-        return self.scope in ("used nodes", "empty nodes")
-
-
-@dataclass(frozen=True, slots=True)
-class Keep:
-    """`keep N by e`."""
-
-    count: int
-    by: Expr
+from grammar.tree.written_tests import (
+    Test,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class _NamedClause:
-    """The parts of every clause; `missing` says what a missing value means for it."""
+    """The parts of every clause; `missing` says what a missing value means for it.
+
+    The properties below are what a clause says of itself. A kind overrides each property for which
+    its answer differs.
+    """
 
     name: str
     _: KW_ONLY
@@ -109,6 +59,135 @@ class _NamedClause:
         """The word that the clause starts with."""
         return type(self).__name__.lower()
 
+    # ---- its expressions
+
+    @property
+    def conditions(self) -> tuple[WrittenCondition, ...]:
+        """Its conditions: the `when`, the `where` of the pods that it counts, then its own."""
+        found = [] if self.when is None else [WrittenCondition(self.when, "when")]
+        if self.counted is not None and self.counted.where is not None:
+            found.append(WrittenCondition(self.counted.where, "pods where"))
+        return (*found, *self.own_conditions)
+
+    @property
+    def own_conditions(self) -> tuple[WrittenCondition, ...]:
+        """The conditions that only this kind of clause has."""
+        return ()
+
+    @property
+    def values(self) -> tuple[WrittenValue, ...]:
+        """Its expressions that are no conditions, as far as a missing value changes the outcome."""
+        return ()
+
+    @property
+    def requirements(self) -> tuple[Expr, ...]:
+        """The conditions of which each rejects the nodes where it is not true, one by one."""
+        return ()
+
+    @property
+    def ends(self) -> tuple[Expr, ...]:
+        """The two ends of its range."""
+        return ()
+
+    @property
+    def domain(self) -> Expr | None:
+        """The value that names the domain of a node."""
+        return None
+
+    @property
+    def may_be_whole(self) -> bool:
+        """Whether the whole cluster can stand in the place of a domain."""
+        return False
+
+    @property
+    def texts(self) -> tuple[tuple[str, Template | None], ...]:
+        """Its texts for people, each with its keyword."""
+        return ()
+
+    @property
+    def when_reads_node(self) -> bool:
+        """Whether its `when` may differ from node to node."""
+        return False
+
+    # ---- its effect
+
+    @property
+    def verb(self) -> ClauseVerb:
+        """The verb for which it is evaluated on each node."""
+        return "filter"
+
+    @property
+    def missing_gives(self) -> frozenset[MissingGives]:
+        """What a `missing` in it can give."""
+        return frozenset({"verdict"})
+
+    @property
+    def points_weight(self) -> float | None:
+        """The weight of the points that it gives each node; None if it gives none."""
+        return None
+
+    @property
+    def weight_name(self) -> Expr | None:
+        """The parameter that gives this weight, until it is filled."""
+        return None
+
+    @property
+    def weight_may_be_negative(self) -> bool:
+        """Whether a negative weight turns its points around."""
+        return False
+
+    def weighing(self, weight: float) -> Clause:
+        """The same clause with a number as its weight."""
+        raise NotImplementedError(f"a {self.keyword} clause has no weight")
+
+    # ---- what it needs
+
+    @property
+    def counts_pods(self) -> bool:
+        """Whether it is about how many pods there are."""
+        return False
+
+    @property
+    def counted(self) -> PodSet | None:
+        """The pods that it counts; None if it counts none, or the pods of one workload."""
+        return None
+
+    def counting(self, pods: PodSet) -> Clause:
+        """The same clause about other pods."""
+        raise NotImplementedError(f"a {self.keyword} clause counts no pods")
+
+    @property
+    def may_sum(self) -> bool:
+        """Whether it can add up an amount of the pods that it counts."""
+        return False
+
+    @property
+    def counts_where_pod_may_be(self) -> bool:
+        """Whether it counts only on nodes that the pod's own selectors and tolerations allow."""
+        return False
+
+    @property
+    def needs_workloads(self) -> bool:
+        """Whether counts need the workloads of pods: whose they are, or what these want."""
+        return False
+
+    @property
+    def scheduler_needs(self) -> frozenset[SchedulerNeed]:
+        """What it needs of the configuration of kube-scheduler, beyond a `filterVerb`."""
+        return frozenset()
+
+    # ---- how tests cover it
+
+    @property
+    def is_tested(self) -> bool:
+        """Whether tests can ask about it."""
+        return True
+
+    @property
+    def tested_parts(self) -> tuple[TestedPart, ...]:
+        """The parts that tests cover, beside its `when`."""
+        return ()
+
 
 @dataclass(frozen=True, slots=True)
 class _RejectingClause(_NamedClause):
@@ -117,6 +196,10 @@ class _RejectingClause(_NamedClause):
     _: KW_ONLY
     message: Template | None = None
     detail: Template | None = None
+
+    @property
+    def texts(self) -> tuple[tuple[str, Template | None], ...]:
+        return (("message", self.message), ("detail", self.detail))
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +216,40 @@ class _CountingClause(_RejectingClause):
         return self.pods is None or self.pods.where is None
 
     @property
+    def counts_pods(self) -> bool:
+        return True
+
+    @property
+    def counted(self) -> PodSet | None:
+        return self.pods
+
+    @property
     def needs_workloads(self) -> bool:
-        """Whether counts need the workloads of pods: whose they are, or what these want."""
         return self.counts_by_workload
+
+    @property
+    def verb(self) -> ClauseVerb:
+        return "filter" if self.strength.strict else "prioritize"
+
+    @property
+    def missing_gives(self) -> frozenset[MissingGives]:
+        return frozenset({"verdict"} if self.strength.strict else {"verdict", "points"})
+
+    @property
+    def points_weight(self) -> float | None:
+        return self.strength.weight
+
+    @property
+    def weight_name(self) -> Expr | None:
+        return self.strength.weight_from
+
+    @property
+    def scheduler_needs(self) -> frozenset[SchedulerNeed]:
+        return frozenset({"one decider" if self.strength.strict else "scores"})
+
+    @property
+    def tested_parts(self) -> tuple[TestedPart, ...]:
+        return (TestedPart("bound"),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +263,26 @@ class Filter(_RejectingClause):
     @property
     def keyword(self) -> str:
         return "bind" if self.at_bind else "filter"
+
+    @property
+    def own_conditions(self) -> tuple[WrittenCondition, ...]:
+        return tuple(WrittenCondition(e, "require", self.missing) for e in self.requires)
+
+    @property
+    def requirements(self) -> tuple[Expr, ...]:
+        return self.requires
+
+    @property
+    def when_reads_node(self) -> bool:
+        return True
+
+    @property
+    def scheduler_needs(self) -> frozenset[SchedulerNeed]:
+        return frozenset({"check at binding"} if self.at_bind else ())
+
+    @property
+    def tested_parts(self) -> tuple[TestedPart, ...]:
+        return tuple(TestedPart("requirement", e) for e in self.requires)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +298,47 @@ class Score(_NamedClause):
     weight_from: Expr | None = None
     range: Bounds | Order | None = None
 
+    @property
+    def values(self) -> tuple[WrittenValue, ...]:
+        # A rule for missing values says what is meant.
+        own = [] if self.missing is not None else [WrittenValue(self.value, self.weight > 0)]
+        return (*own, *map(WrittenValue, self.ends))
+
+    @property
+    def ends(self) -> tuple[Expr, ...]:
+        return (self.range.low, self.range.high) if isinstance(self.range, Bounds) else ()
+
+    @property
+    def verb(self) -> ClauseVerb:
+        return "prioritize"
+
+    @property
+    def missing_gives(self) -> frozenset[MissingGives]:
+        return frozenset({"points"})
+
+    @property
+    def points_weight(self) -> float | None:
+        return self.weight
+
+    @property
+    def weight_name(self) -> Expr | None:
+        return self.weight_from
+
+    @property
+    def weight_may_be_negative(self) -> bool:
+        return True
+
+    def weighing(self, weight: float) -> Score:
+        return replace(self, weight=weight, weight_from=None)
+
+    @property
+    def scheduler_needs(self) -> frozenset[SchedulerNeed]:
+        return frozenset({"scores"})
+
+    @property
+    def tested_parts(self) -> tuple[TestedPart, ...]:
+        return (TestedPart("value", self.value),)
+
 
 @dataclass(frozen=True, slots=True)
 class Share(_CountingClause):
@@ -177,12 +352,27 @@ class Share(_CountingClause):
         """Also of a part of the wanted pods, and of an exact number, which a rollout passes."""
         return self.counts_by_workload or self.bound.percent or self.bound.kind == "exactly"
 
+    @property
+    def own_conditions(self) -> tuple[WrittenCondition, ...]:
+        return (WrittenCondition(self.on, "on nodes where"),)
+
+    def weighing(self, weight: float) -> Share:
+        return replace(self, strength=replace(self.strength, weight=weight, weight_from=None))
+
+    def counting(self, pods: PodSet) -> Share:
+        return replace(self, pods=pods)
+
+    @property
+    def tested_parts(self) -> tuple[TestedPart, ...]:
+        return (TestedPart("condition", self.on, "on nodes where"), TestedPart("bound"))
+
 
 @dataclass(frozen=True, slots=True)
 class Spread(_CountingClause):
     """The count in a node's domain minus the lowest count of all domains.
 
-    `nodes` are those on which pods count, and whose domains are compared; `eligible` by default.
+    `nodes` are the nodes on which pods count, and whose domains are compared; `eligible` by
+    default.
     """
 
     over: Expr
@@ -190,6 +380,24 @@ class Spread(_CountingClause):
     _: KW_ONLY
     min_domains: int | Expr | None = None
     nodes: NodeSet | None = None
+
+    @property
+    def values(self) -> tuple[WrittenValue, ...]:
+        return (WrittenValue(self.over),)
+
+    @property
+    def domain(self) -> Expr | None:
+        return self.over
+
+    @property
+    def counts_where_pod_may_be(self) -> bool:
+        return self.nodes != "all"
+
+    def weighing(self, weight: float) -> Spread:
+        return replace(self, strength=replace(self.strength, weight=weight, weight_from=None))
+
+    def counting(self, pods: PodSet) -> Spread:
+        return replace(self, pods=pods)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +413,34 @@ class Limit(_CountingClause):
     _: KW_ONLY
     mutual: bool = False
 
+    @property
+    def own_conditions(self) -> tuple[WrittenCondition, ...]:
+        where = self.per.where
+        return () if where is None else (WrittenCondition(where, "nodes where"),)
+
+    @property
+    def values(self) -> tuple[WrittenValue, ...]:
+        computed = (self.per.domain, self.bound.amount)
+        return tuple(WrittenValue(e) for e in computed if isinstance(e, Expr))
+
+    @property
+    def domain(self) -> Expr | None:
+        return self.per.domain
+
+    @property
+    def may_be_whole(self) -> bool:
+        return True
+
+    @property
+    def may_sum(self) -> bool:
+        return True
+
+    def weighing(self, weight: float) -> Limit:
+        return replace(self, strength=replace(self.strength, weight=weight, weight_from=None))
+
+    def counting(self, pods: PodSet) -> Limit:
+        return replace(self, pods=pods)
+
 
 @dataclass(frozen=True, slots=True)
 class Preempt(_NamedClause):
@@ -215,13 +451,20 @@ class Preempt(_NamedClause):
     allow: Expr | None = None
     keep: Keep | None = None
 
+    @property
+    def own_conditions(self) -> tuple[WrittenCondition, ...]:
+        found = [WrittenCondition(e, "protect", self.missing) for e in self.protect]
+        if self.allow is not None:
+            found.append(WrittenCondition(self.allow, "allow"))
+        return tuple(found)
 
-@dataclass(frozen=True, slots=True)
-class Pick:
-    """`pick least e` or `pick most e`: the order in which cards are taken."""
+    @property
+    def verb(self) -> ClauseVerb:
+        return "preempt"
 
-    order: OneOf["least", "most"]
-    by: Expr
+    @property
+    def is_tested(self) -> bool:
+        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,12 +485,30 @@ class Cards(_RejectingClause):
     pick: Pick | None = None
     writes: MapLiteral | None = None
 
+    @property
+    def scheduler_needs(self) -> frozenset[SchedulerNeed]:
+        return frozenset({"binding with cards"})
 
-# A new kind of clause belongs in these unions: `match` with `assert_never` then finds every place
-# that must know it.
+    @property
+    def tested_parts(self) -> tuple[TestedPart, ...]:
+        return (TestedPart("verdict"),)
+
+
+# ---- all kinds
+#
+# A new kind belongs in these unions. `match` with `assert_never` then finds each place that has a
+# case for every kind: what its parts may read (`grammar.checker.policy_checker`), its layout
+# (`grammar.tree.printer`), its program (`engine.program.policy_compiler`), what other schedulers
+# are told of it (`engine.portable.portable_clauses`), and the evidence of its program
+# (`engine.explanation.evidence`). No other module asks which kind a clause is; what is about one
+# kind alone takes its clauses by `of_kind`.
+
 CountingClause = Share | Spread | Limit
 RejectingClause = Filter | CountingClause | Cards
-Clause = RejectingClause | Score | Preempt
+Clause = Filter | Score | Share | Spread | Limit | Cards | Preempt
+# The words that clauses begin with, in the order in which people are told of them.
+CLAUSE_WORDS = (*(kind.__name__.lower() for kind in get_args(Clause)), "bind")
+K = TypeVar("K", bound=_NamedClause)
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,6 +586,11 @@ class ForPods:
 Item = Setting | ForPods | Let | Def | Use | Clause
 
 
+def of_kind(items: Iterable[Item], kind: type[K]) -> tuple[K, ...]:
+    """The clauses of one kind, in their order."""
+    return tuple(item for item in items if isinstance(item, kind))
+
+
 @dataclass(frozen=True, slots=True)
 class Policy:
     """A policy as written. `namespace` is None for a policy of all namespaces.
@@ -370,75 +636,6 @@ class Policy:
         return next(
             (i.value for i in self.items if isinstance(i, Setting) and i.name == name), default
         )
-
-
-@dataclass(frozen=True, slots=True)
-class TestNamespace:
-    """`namespace "NAME" {…}` in a test."""
-
-    name: str
-    body: MapLiteral | None
-    span: Span = field(default=NO_SPAN, compare=False)
-
-
-@dataclass(frozen=True, slots=True)
-class TestNode:
-    """`node "NAME" {…}` in a test."""
-
-    name: str
-    body: MapLiteral | None
-    span: Span = field(default=NO_SPAN, compare=False)
-
-
-@dataclass(frozen=True, slots=True)
-class TestPod:
-    """`pod "ns/NAME" {…} [on "NODE"]` in a test."""
-
-    name: str
-    body: MapLiteral | None
-    on: str | None = None
-    span: Span = field(default=NO_SPAN, compare=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Expectation:
-    """`expect pass NODE`, `expect reject NODE by CLAUSE`, or `expect score NODE op N`."""
-
-    kind: OneOf["pass", "reject", "score"]
-    node: str
-    clause: str | None = None
-    op: str | None = None
-    number: float | None = None
-    span: Span = field(default=NO_SPAN, compare=False)
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterFile:
-    """`cluster "FILE"` in a test: a snapshot; its path is relative to the policy file."""
-
-    path: str
-    span: Span = field(default=NO_SPAN, compare=False)
-
-
-@dataclass(frozen=True, slots=True)
-class At:
-    """`at "TIME"` in a test: the value of `now`."""
-
-    time: str
-    span: Span = field(default=NO_SPAN, compare=False)
-
-
-TestItem = TestNamespace | TestNode | TestPod | Expectation | ClusterFile | At
-
-
-@dataclass(frozen=True, slots=True)
-class Test:
-    """A `test` block."""
-
-    name: str
-    items: tuple[TestItem, ...]
-    span: Span = field(default=NO_SPAN, compare=False)
-    name_span: Span = field(default=NO_SPAN, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

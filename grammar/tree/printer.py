@@ -9,16 +9,12 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from grammar.tree import ast
+from grammar.tree.clause_parts import Bound, Bounds, Per, PodSet
 from grammar.tree.clauses import (
-    At,
-    Bound,
-    Bounds,
     Cards,
     Clause,
-    ClusterFile,
     CountingClause,
     Def,
-    Expectation,
     File,
     Filter,
     ForPods,
@@ -26,23 +22,25 @@ from grammar.tree.clauses import (
     Let,
     Limit,
     Parameter,
-    Per,
-    PodSet,
     Policy,
     Preempt,
-    RejectingClause,
     Score,
     Setting,
     Share,
     Spread,
+    Use,
+)
+from grammar.tree.source import ESCAPED, Source, Span
+from grammar.tree.written_tests import (
+    At,
+    ClusterFile,
+    Expectation,
     Test,
     TestItem,
     TestNamespace,
     TestNode,
     TestPod,
-    Use,
 )
-from grammar.tree.source import ESCAPED, Source, Span
 
 # Precedence, lowest first. An operand gets parentheses if its precedence is lower than its place
 # needs.
@@ -390,11 +388,10 @@ def _parts(clause: Clause, source: Source) -> Iterator[_Part]:
         yield words, None, clause.strength.span
         if isinstance(clause, Limit) and clause.mutual:
             yield "mutual", None, None
-    if isinstance(clause, RejectingClause):
-        # Exactly as the user wrote them.
-        for part, text in (("message", clause.message), ("detail", clause.detail)):
-            if text is not None:
-                yield f"{part} {source.slice(text.span)}", None, text.span
+    for part, text in clause.texts:
+        if text is not None:
+            # Exactly as the user wrote it.
+            yield f"{part} {source.slice(text.span)}", None, text.span
     if clause.missing is not None:
         yield f"missing {clause.missing}", None, None
 

@@ -187,7 +187,7 @@ def ordered(items: Any) -> int:
 
 
 def parsed(_: object) -> int:
-    """The steps of reading a number, an amount, a time and so on: such texts are short."""
+    """The steps of reading the text of a number, an amount or a time, which is short."""
     return 40
 
 

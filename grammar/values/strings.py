@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import hashlib
 from collections.abc import Sequence, Sized
 from operator import add
 
@@ -165,7 +166,7 @@ _TEXT_OVERLOADS: tuple[Overload, ...] = (
 )
 
 
-# The memory of one compiled pattern, and the number of those that are kept: 32 MiB together. RE2
+# The memory of one compiled pattern, and the number of patterns that are kept: 32 MiB together. RE2
 # refuses a pattern whose program is larger; far more than any label needs.
 _MEMORY = 256 << 10
 _KEPT = 128
@@ -199,7 +200,7 @@ def _reason(error: Exception) -> str:
 @functools.lru_cache(maxsize=16_384)
 def _matches_short(text: str, regex: str) -> bool:
     """`matches` for labels and names, which repeat over nodes: about 10 MiB of results."""
-    # What raises is not kept. A label or a name that is longer than it may be is no such text.
+    # An error is not kept. A text that is longer than a label or a name can be is not kept either.
     if len(text) + len(regex) > 2 * PARSED:
         raise EvaluationError(f"the text has {len(text):,} characters, more than a name may have")
     return pattern(regex).search(text) is not None
@@ -256,4 +257,17 @@ _PATTERN_OVERLOADS: tuple[Overload, ...] = (
     member("findAll", (STRING, STRING, INT), list_of(STRING), find_all, _all_searched),
 )
 
-OVERLOADS = (*_TEXT_OVERLOADS, *_PATTERN_OVERLOADS)
+
+def number(value: str, other: str) -> int:
+    """The hash of two texts: the same everywhere and always, from 0 to 2**32 - 1."""
+    digest = hashlib.blake2b(f"{value}\0{other}".encode(), digest_size=4)
+    return int.from_bytes(digest.digest())
+
+
+def _hashed(value: Sized, other: Sized) -> int:
+    return (len(value) + len(other)) // 4
+
+
+_HASH = function("hash", (STRING, STRING), INT, number, _hashed)
+
+OVERLOADS = (*_TEXT_OVERLOADS, *_PATTERN_OVERLOADS, _HASH)

@@ -220,7 +220,7 @@ def used_policy(code: Sequence[ColouredToken]) -> str | None:
 
 
 def _parameters(around: Surroundings, before: Sequence[ColouredToken]) -> Iterator[_Offer]:
-    """The parameters of the policy that `use "NAME" (` names, without those that are set."""
+    """The parameters of the policy that `use "NAME" (` names, without the ones that are set."""
     policy = around.policies.get(used_policy(before) or "")
     if policy is None:
         return

@@ -53,7 +53,7 @@ def document(name: str, validation: Validation, schema: Schema) -> EditedDocumen
 class Knowledge:
     """What is known at a place: its names, its policy if that could be read, and parameters.
 
-    `parameters` are those of the policy and of the `def` around the place.
+    `parameters` are the parameters of the policy and of the `def` around the place.
     """
 
     place: OffsetContext

@@ -14,8 +14,8 @@ from grammar.tree.source import Source, Span
 from grammar.tree.types import Type, agrees
 from policies.editor.tokens import ColouredToken, last_operand, open_brackets
 
-# Macros by the number of their variables: those with one over lists and maps, those that also take
-# a key or an index before the item, and those over optionals.
+# Macros by their variables: macros over lists and maps with one variable, macros that also take a
+# key or an index before the item, and macros over optionals.
 LIST_MACROS = ("all", "exists", "exists_one", "filter", "map", "sortBy")
 PAIR_MACROS = (
     *("all", "exists", "exists_one", "existsOne"),

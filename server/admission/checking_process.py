@@ -1,9 +1,9 @@
 """CheckingProcess: a process for checks of texts that anybody may write.
 
 A hostile text can make a check slow or large. In a thread it would slow down the event loop,
-because all threads share one interpreter, and nothing could end it. So a server gives such checks
-to a process of its own: started when the first check comes, kept for the next ones, killed at a
-deadline, limited in memory and processor time. It has no sockets, and it ends with the server.
+because all threads share one interpreter, and nothing could end it. So a server gives the checks of
+texts to a process of its own: started when the first check comes, kept for the next ones, killed at
+a deadline, limited in memory and processor time. It has no sockets, and it ends with the server.
 """
 
 from __future__ import annotations

@@ -100,7 +100,7 @@ class Listener:
                 connection, address = await loop.sock_accept(listening)
             except Exception as error:  # noqa: BLE001 - whatever it is, others can still connect
                 # All other network errors concern one connection: on Linux, accept(2) also reports
-                # those of the connection that it returns.
+                # errors of the connection that it returns.
                 if not isinstance(error, OSError):
                     loop.call_exception_handler({"message": "cannot accept", "exception": error})
                 elif error.errno in _EXHAUSTED:

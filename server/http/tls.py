@@ -233,8 +233,8 @@ _MEMORY = Path("/dev/shm")  # noqa: S108 - the folder made there is private
 def private_file() -> Iterator[Path]:
     """A path in a new folder that only this user reads; the folder is removed afterwards.
 
-    It is in memory where there is such a file system: the key is on no disk, and a container needs
-    no other folder to write to.
+    The folder is in memory where the system has a file system in memory: the key is on no disk, and
+    a container needs no other folder to write to.
     """
     parent = _MEMORY if os.access(_MEMORY, os.W_OK) else None
     with tempfile.TemporaryDirectory(prefix="placet-", dir=parent) as folder:

@@ -33,7 +33,7 @@ _BOUNDS = (*map(str, BUCKETS), "+Inf")
 class _CallSums:
     """What the calls of one verb add up to.
 
-    `ended` has the calls by status and outcome, `lasted` those in each bucket of duration.
+    `ended` has the calls by status and outcome, `lasted` the calls in each bucket of duration.
     """
 
     ended: Counter[tuple[int, Outcome]] = field(default_factory=Counter)

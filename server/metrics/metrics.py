@@ -85,7 +85,7 @@ class Metrics:
     The text of each begins with its stability, as in Kubernetes' components: a metric that is ALPHA
     may change or go, a BETA one may get labels, and a STABLE one stays as it is.
 
-    `calls` has those of calls, and `state` those of the status.
+    `calls` has the metrics of calls, and `state` the metrics of the status.
 
     INVARIANT: no label holds the name of a pod or a node, and pairs of names from policies are
     bounded. `cache` keeps the labelled children: prometheus-client's own look-up takes a lock and
@@ -255,7 +255,7 @@ class Metrics:
         self._scores.add(scores)
 
     def preempted(self, offered: int, returned: int) -> None:
-        """The victims in a request of preempt, and those in its answer."""
+        """The victims in a request of preempt, and the victims in its answer."""
         self._victims_offered.inc(offered)
         self._victims_returned.inc(returned)
 

@@ -1,28 +1,37 @@
-"""CardReport: how many cards are in use, and the pods on cards that are not what they should be.
+"""Card report: how many cards are in use, pods on the wrong cards, and which pods are usual.
 
-It belongs to a server with a cluster and lives as long as it does.
+CardReport and UsualPods belong to a server with a cluster and live as long as it does.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from logging import Logger
 
+from engine.cache.cache import Cache
 from engine.cache.node_table import NodeView
 from engine.cache.snapshot import Snapshot
-from engine.engine import Engine
+from engine.cards.fragmentation import CardShape
+from engine.cards.node_cards import Card
+from engine.decision.card_questions import CardQuestions, CardUse, taken_shapes
 from engine.objects.peer import key_of
-from engine.program.card_choice import CardUse
 from grammar.messages.texts import shown
-from grammar.values.cards import Card
 
 _SECONDS = 15.0
 # The nodes between two turns.
-_TURN = 128
+_NODES_OF_TURN = 128
 # The pods that are named.
 _MOST_NAMED = 10
+# The pods by which fragmentation is measured, of each clause: the last ones by their creation.
+MOST_PODS = 10_000
+_USUAL_SECONDS = 600.0
+# Until a policy has cards.
+_IDLE_SECONDS = 5.0
+# The pods between two turns.
+_PODS_OF_TURN = 2_000
 
 
 @dataclass(slots=True)
@@ -69,8 +78,8 @@ def _state(card: Card) -> str:
 class CardReport:
     """Looks at all cards every 15 seconds while a policy has some. On one event loop."""
 
-    def __init__(self, engine: Engine, snapshot: Callable[[], Snapshot], log: Logger) -> None:
-        self._engine = engine
+    def __init__(self, cards: CardQuestions, snapshot: Callable[[], Snapshot], log: Logger) -> None:
+        self._cards = cards
         self._snapshot = snapshot
         self._log = log
         self._found: Mapping[str, _CardSums] = {}
@@ -79,7 +88,7 @@ class CardReport:
     async def follow(self) -> None:
         """Looks until it is cancelled."""
         while True:
-            self._found = await self._look() if self._engine.registry.cards else {}
+            self._found = await self._look() if self._cards.are_used else {}
             self._tell()
             await asyncio.sleep(_SECONDS)
 
@@ -106,13 +115,13 @@ class CardReport:
     async def _look(self) -> Mapping[str, _CardSums]:
         found: dict[str, _CardSums] = {}
         views = [view for view in self._snapshot().table.views if view is not None]
-        for begin in range(0, len(views), _TURN):
-            self._add(found, views[begin : begin + _TURN])
+        for begin in range(0, len(views), _NODES_OF_TURN):
+            self._add(found, views[begin : begin + _NODES_OF_TURN])
             await asyncio.sleep(0)
         return found
 
     def _add(self, found: dict[str, _CardSums], views: Iterable[NodeView]) -> None:
-        for uses in self._engine.card_uses(views):
+        for uses in self._cards.uses(views):
             for clause, use in uses.items():
                 found.setdefault(clause, _CardSums()).add(use)
 
@@ -133,3 +142,38 @@ class CardReport:
         names = ", ".join(sorted(now)[:_MOST_NAMED])
         more = f" and {len(now) - _MOST_NAMED} more" if len(now) > _MOST_NAMED else ""
         self._log.warning(f"%s%s {text}", shown(names), more, clause)
+
+
+class UsualPods:
+    """The pods by which the fragmentation of cards is measured, taken anew now and then.
+
+    They stay the same in between, because each change makes all scores be worked out again. On one
+    event loop.
+    """
+
+    def __init__(self, cards: CardQuestions, pods: Cache) -> None:
+        self._cards = cards
+        self._pods = pods
+
+    async def follow(self) -> None:
+        """Looks at the pods every ten minutes while a policy has cards."""
+        while True:
+            if self._cards.are_used:
+                self._cards.measure_by(await self.shapes())
+                await asyncio.sleep(_USUAL_SECONDS)
+            else:
+                await asyncio.sleep(_IDLE_SECONDS)
+
+    async def shapes(self) -> dict[str, list[CardShape]]:
+        """What the last pods of each clause took."""
+        found: dict[str, deque[tuple[int, CardShape]]] = {}
+        for number, pod in enumerate(self._pods.every()):
+            if number % _PODS_OF_TURN == _PODS_OF_TURN - 1:
+                await asyncio.sleep(0)
+            created = pod.created.nanos if pod.created is not None else 0
+            for clause, shape in taken_shapes(pod):
+                found.setdefault(clause, deque()).append((created, shape))
+        return {
+            clause: [shape for _, shape in sorted(its)[-MOST_PODS:]]
+            for clause, its in found.items()
+        }

@@ -1,4 +1,4 @@
-"""ClusterRuntime: a server's live view of the cluster, and what it writes there.
+"""ClusterRuntime: the live cluster of a server, and what the server writes there.
 
 It is opened on the event loop that serves, connected and with its Lease, and watches until it is
 closed. Nobody is answered before everything that the policies read has been seen once.
@@ -31,8 +31,9 @@ from engine.cluster.client import ApiClient, Limits, connect
 from engine.cluster.in_flight_ends import OverduePods, SchedulerLease
 from engine.cluster.lease import LeaderGate, Lease, TakeOver
 from engine.counting.in_flight_pods import PLACING_SECONDS, Schedulers
+from engine.decision.placement import CountGate, open_gate
 from engine.decision.recent_answers import LastAnswers, RejectedPods
-from engine.engine import CountGate, Engine, open_gate
+from engine.engine import Engine
 from engine.errors import ApiError, NotSyncedError
 from engine.objects.codec import ObjectCodec
 from engine.objects.peer import Peer
@@ -41,18 +42,17 @@ from grammar.meaning.schema import Schema
 from grammar.values.time import SECOND, Timestamp
 from server.api_failures import ApiFailures
 from server.http.health import Check
-from server.runtime.card_report import CardReport
+from server.runtime.card_report import CardReport, UsualPods
 from server.runtime.file_cluster import leave_uncollected
 from server.runtime.observers import LogObserver
 from server.runtime.reloader import PolicyReloader
 from server.runtime.status_reporting import PortabilityOf, StatusReporter
-from server.runtime.usual_pods import UsualPods
 from server.supervisor import Supervisor, end
 
-# The pause between two looks at kube-scheduler's Lease and at pods whose time is over.
-# For one page of a list that a draft is tried on, and its objects: decisions wait while a page is
-# received, so pages are smaller than those of a watch.
+# Seconds for one chunk of a list that a draft is tried on, and its objects. Decisions wait while a
+# chunk is received, so these chunks are smaller than the chunks of a watch.
 _LIST_SECONDS, _PART = 30.0, 100
+# The pause between two looks at kube-scheduler's Lease and at pods whose time is over.
 _LOOK_SECONDS = 2.0
 
 
@@ -95,7 +95,7 @@ async def open_cluster(
         if access.lease is not None:
             report = failures.report
             lease = Lease(client, *access.lease, identity, ends=ends, report=report)
-            # If no other replica is there, the first lists are those to take over with.
+            # If no other replica is there, this one takes over with its first lists.
             await lease.turn()
         log.info("watching the cluster at %s", client.host)
         cluster = ClusterRuntime(
@@ -220,7 +220,7 @@ class ClusterRuntime:
             follow = self._follow_scheduler(engine, schedulers.lease)
             stack.push_async_callback(end, start("in-flight", follow))
         stack.push_async_callback(end, start("usual-pods", self._follow_usual_pods(engine)))
-        self._cards = CardReport(engine, self.informers.snapshot, self._log)
+        self._cards = CardReport(engine.cards, self.informers.snapshot, self._log)
         stack.push_async_callback(end, start("cards", self._follow_cards(self._cards)))
         self.informers.start(self._needs)
         syncing = start(
@@ -233,7 +233,7 @@ class ClusterRuntime:
 
         async def follow() -> None:
             await self.informers.synced()
-            await UsualPods(engine, self.pods).follow()
+            await UsualPods(engine.cards, self.pods).follow()
 
         return follow
 
@@ -314,7 +314,7 @@ class ClusterRuntime:
         return self.informers.cache.size
 
     def refresh(self) -> None:
-        """Does nothing: watches keep the view up to date."""
+        """Does nothing: watches keep the cache up to date."""
 
     @property
     def pods(self) -> Cache:
@@ -365,12 +365,12 @@ class ClusterRuntime:
             raise
 
     async def documents(self, needs: Needs) -> AsyncIterator[bytes]:
-        """The objects that the API server has now, as lists in pages. Raises EngineError."""
+        """The objects that the API server has now, as lists in chunks. Raises EngineError."""
         for resource in object_lists(needs).values():
-            pages = list_watch.bodies(self.informers.source, resource, _PART, _LIST_SECONDS)
+            chunks = list_watch.bodies(self.informers.source, resource, _PART, _LIST_SECONDS)
             try:
-                async for page in pages:
-                    yield page
+                async for chunk in chunks:
+                    yield chunk
             except (GarbageError, ContinueExpiredError) as error:
                 reason = str(error) or "the API server has forgotten its version"
                 raise NotSyncedError(f"the list of {resource.name} broke off: {reason}") from None

@@ -30,7 +30,7 @@ class UnusableConfigurationError(Exception):
 class ServerConfiguration:
     """A configuration as a running server can use it.
 
-    `document` has every field with its value. The other attributes are those of a server that was
+    `document` has every field with its value. The other attributes belong to a server that was
     started with the old values of the fields that need a restart.
     """
 

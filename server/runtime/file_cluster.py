@@ -26,7 +26,7 @@ from engine.cache.cluster_file import (
     parts,
 )
 from engine.cache.informers import Needs
-from engine.cache.list_watch import PAGE
+from engine.cache.list_watch import CHUNK
 from engine.cache.snapshot import Snapshot
 from engine.errors import NotSyncedError
 from engine.objects.codec import ObjectCodec
@@ -149,7 +149,7 @@ class FileCluster(_UnwatchedCluster):
 
     async def documents(self, _needs: Needs) -> AsyncIterator[bytes]:
         """The JSON documents of the files, lists in parts. Raises NotSyncedError."""
-        contents = (part for _, whole in self._origin.contents() for part in parts(whole, PAGE))
+        contents = (part for _, whole in self._origin.contents() for part in parts(whole, CHUNK))
         try:
             while (found := await asyncio.to_thread(next, contents, None)) is not None:
                 yield found
@@ -159,7 +159,7 @@ class FileCluster(_UnwatchedCluster):
     def adopt(self, needs: Needs) -> None:
         """A snapshot has only the annotations that policies read: others need it read again.
 
-        Of what else there is in the files, everything is kept.
+        Everything else in the files is kept.
         """
         if not needs.annotations <= self._annotations:
             self._annotations |= needs.annotations
@@ -167,7 +167,7 @@ class FileCluster(_UnwatchedCluster):
             self._read_again()
 
     def refresh(self) -> None:
-        """Reads again if the files are others than those that were read last."""
+        """Reads again if the files have changed since they were read last."""
         if self._watcher.changed():
             self._read_again()
 

@@ -36,7 +36,7 @@ class _PolicyObject(msgspec.Struct):
 
 # Seconds for the check of one object, on a busy machine; its processor time is limited too.
 _CHECK_SECONDS = 20.0
-# Seconds for checks between two looks at the cluster, and those before a server first decides.
+# Seconds for checks between two looks at the cluster, and before a server first decides.
 _ROUND_SECONDS, _START_SECONDS = 1.0, 20.0
 # Checks and compilation of what one namespace writes may take this part of the time, but these
 # seconds at once: so others' edits and the decisions of the server do not wait for them.

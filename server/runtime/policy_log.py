@@ -31,7 +31,7 @@ _Finding = tuple[str, str, str, str | None, int]
 
 
 class PolicyLog:
-    """Logs findings of policies when those of the same policy change, and what is enforced."""
+    """Logs the findings of a policy when they change, and which policies are enforced."""
 
     def __init__(self, log: Logger, clock: Callable[[], float] = time.monotonic) -> None:
         self._log = log

@@ -20,15 +20,17 @@ from aiohttp import web
 from engine.cache.informers import Needs
 from engine.cluster.client import Api
 from engine.counting.in_flight_pods import DEFAULT_SCHEDULERS, Schedulers
+from engine.decision.after import AfterDecision
 from engine.decision.journal import Journal
+from engine.decision.placement import ReplicaRole, open_gate
 from engine.decision.recent_answers import RejectedPods
-from engine.engine import Engine, open_gate
+from engine.engine import Engine
 from engine.errors import NotSyncedError
 from engine.objects.codec import ObjectCodec
 from engine.objects.peer import DEFAULT_SCHEDULER
 from engine.objects.request_pod import Exemptions
 from engine.portable.label_conditions import NOTHING_FROZEN, Frozen
-from engine.program.policy_time import PolicyTimes, WorkClock
+from engine.program.policy_time import DecisionTime, PolicyTimes, WorkClock
 from grammar.meaning.schema import Schema
 from policies.admission import Examiner
 from server.admission.checking_process import CheckingProcess
@@ -161,15 +163,18 @@ async def serve(
             view,
             ObjectCodec(schema),
             observer,
-            gate=cluster.gate if cluster is not None else open_gate,
             exemptions=options.exemptions,
-            times=times,
-            listeners=() if cluster is None else (rejected.answered,),
-            answers=answers,
-            journal=journal,
-            later=asyncio.get_running_loop().call_soon,
+            role=ReplicaRole(
+                cluster.gate if cluster is not None else open_gate, schedulers.call_bind
+            ),
+            time=DecisionTime(policies=times),
+            after=AfterDecision(
+                journal=journal,
+                listeners=() if cluster is None else (rejected.answered,),
+                answers=answers,
+                later=asyncio.get_running_loop().call_soon,
+            ),
             schedulers=schedulers,
-            gives_cards=schedulers.call_bind,
         )
         reloader = PolicyReloader(
             policies, enforced, objects, view, engine, log, options.exemptions

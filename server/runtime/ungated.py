@@ -17,7 +17,7 @@ _MOST_NEW = 1000
 
 
 class UngatedPods:
-    """Which pods are ungated, and those of them that are new. On one event loop."""
+    """The pods that are ungated, and the new ones among them. On one event loop."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class UngatedPods:
         return self._exemptions()
 
     def among(self, selects: Callable[[Peer], bool]) -> Callable[[Peer], bool]:
-        """Whether a pod is ungated, and one of those."""
+        """Whether a pod is ungated, and selected."""
         pass_by, exempts = self._schedulers.pass_by, self.exemptions.exempts
         return lambda pod: pass_by(pod) and selects(pod) and not exempts(pod)
 

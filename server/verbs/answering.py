@@ -131,7 +131,7 @@ class VerbAnswerer:
     def at_once(self, name: str, verb: PromptVerb) -> AnswerAtOnce:
         """What answers the whole requests of a verb that need not wait. It never raises.
 
-        A call that has to wait has changed nothing that `answer` does not change again.
+        An interrupted call has changed nothing that `answer` does not change again.
         """
         queue, recorder, clock = self._queue, self._recorder, self._clock
         in_flight, shutdown = recorder.in_flight(name), recorder.shutdown
@@ -182,8 +182,8 @@ class DecisionQueue:
     A call is in flight while its body is read, while it waits for its turn, and while it binds.
 
     Decisions are synchronous: while one is made, nothing else happens. Between any two of them the
-    event loop looks at its sockets and timers, so that calls are counted when they come, and what
-    else there is to do, such as renewing the Lease, gets done. On one event loop.
+    event loop looks at its sockets and timers, so that calls are counted when they come, and other
+    work gets done, such as renewing the Lease. On one event loop.
     """
 
     def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:
@@ -199,7 +199,7 @@ class DecisionQueue:
         self.in_flight = 0
 
     def adopt(self, most: int) -> None:
-        """Takes another largest number of calls; those in flight go on."""
+        """Takes another largest number of calls; the calls in flight go on."""
         self._most = most
 
     def arrival(self) -> float:

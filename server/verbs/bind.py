@@ -1,6 +1,6 @@
 """Bind: creates the Binding of a pod on the node that kube-scheduler has chosen (C43-C46).
 
-A server has the verb only if it is told to bind. Otherwise its paths are those of no verb.
+A server has the verb only if it is told to bind. Otherwise the paths of the verb are unknown.
 """
 
 from __future__ import annotations

@@ -24,6 +24,7 @@ from engine.decision.journal import DecisionRecord, Journal
 from engine.errors import EngineError
 from engine.explanation.decision_document import detail, listing, summary
 from grammar.messages.texts import shown
+from grammar.syntax.parser import plain_keywords
 from server.answers.view_answers import ReplicaStatus
 from server.view.api_description import API, MOST_LISTED, description
 from server.view.drafts import MOST_BYTES, Drafts
@@ -328,12 +329,19 @@ def page_files() -> Mapping[str, bytes]:
     """The content of each file that the page can load, by its path below `/ui/`."""
     root = files("server.view").joinpath("ui")
     folders = {"": root, "vendor/": root.joinpath("vendor")}
-    return {
+    found = {
         f"{prefix}{each.name}": each.read_bytes()
         for prefix, folder in folders.items()
         for each in folder.iterdir()
         if _suffix(each.name) in _TYPES
     }
+    return {**found, "words.js": _words()}
+
+
+def _words() -> bytes:
+    """A script with the keywords of the language, for the colours of the editor."""
+    words = msgspec.json.encode(plain_keywords())
+    return b"export const WORDS = new Set(" + words + b");\n"
 
 
 class PageFiles:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from grammar.values.cards import TAKEN, Taken, annotation
+from engine.cards.node_cards import TAKEN, Taken, annotation
 from tests.benchmarks.results import AtLeast, Record
 from tests.benchmarks.test_throughput import LAST, Extender, own_plane, run_once
 from tests.e2e.cluster import Cluster

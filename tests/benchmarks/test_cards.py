@@ -19,10 +19,12 @@ import numpy.typing as npt
 import pytest
 
 from engine.cache.cache import Cache
+from engine.cards.card_functions import CardFacts
+from engine.cards.fragmentation import Mix
+from engine.cards.node_cards import TAKEN, Taken, annotation
 from engine.decision.scoring import value
 from engine.engine import Engine
 from engine.objects.codec import ObjectCodec
-from grammar.values.cards import TAKEN, CardFacts, Mix, Taken, annotation
 from tests.benchmarks.results import AtMost, Record
 from tests.support import builders
 from tests.support.engines import (
@@ -86,7 +88,7 @@ def world(clauses: str, sizes: Sequence[int] = SIZES) -> tuple[Cache, Engine]:
         for card in range(0, CARDS, 2):
             cache.put_pod(CODEC.peer(pod(f"{name}-{card}", dice.choice(sizes), name, card)))
     engine = Engine(registry_of(policy(clauses)), Known(cache), CODEC, Silent())
-    engine.measure_by(engine.card_shapes(usual_pods()))
+    engine.cards.measure_by(engine.cards.shapes(usual_pods()))
     return cache, engine
 
 
@@ -159,7 +161,7 @@ def full_passes(sizes: Sequence[int] = SIZES) -> tuple[float, float]:
     It works out what the policy does: the values of its score are the same.
     """
     cache, engine = world(FRAGMENTATION, sizes)
-    mix = Mix(engine.card_shapes(usual_pods())["gpu"])
+    mix = Mix(engine.cards.shapes(usual_pods())["gpu"])
     (program,) = programs_of(policy(FRAGMENTATION))
     frame = frame_of(new_pod("new", 500))
     frame.cardFacts = CardFacts({"gpu": mix})

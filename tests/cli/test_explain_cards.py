@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cli.main import main
-from grammar.values.cards import TAKEN, Taken, annotation
+from engine.cards.node_cards import TAKEN, Taken, annotation
 from tests.support.builders import kubectl_list, node, pod
 
 POLICY = """

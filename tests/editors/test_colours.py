@@ -10,6 +10,7 @@ import pytest
 
 from grammar.syntax.parser import _lark, keywords
 from grammar.tree.source import Source
+from tests.editors.colours import FILE, coloured
 from tests.editors.textmate import Piece, TextMate
 
 ROOT = Path(__file__).parents[2]
@@ -82,6 +83,12 @@ def test_each_token_of_the_parser_has_its_scope(source: Source, textmate: TextMa
             line, _ = source.position(token.start_pos)
             wrong.append((line, token.type, str(token), found))
     assert wrong == []
+
+
+def test_the_keywords_are_those_of_the_language() -> None:
+    """`make colours` writes them."""
+    text = FILE.read_text("utf-8")
+    assert coloured(text) == text
 
 
 def test_every_keyword_has_a_scope(textmate: TextMate) -> None:

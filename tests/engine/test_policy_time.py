@@ -12,15 +12,19 @@ from typing import Any
 import pytest
 
 from engine.cache.cache import Cache
-from engine.engine import MOST_PORTIONS, PORTION_SECONDS, Engine
+from engine.decision.after import AfterDecision
+from engine.engine import Engine
 from engine.errors import DeadlineExceededError, ExpensivePolicyError
 from engine.program.policy_time import (
     BRIEF_SECONDS,
     CALL_SECONDS,
+    MOST_PORTIONS,
     NAMESPACE_SECONDS,
     POLICY_SECONDS,
     POLICY_SHARE,
+    PORTION_SECONDS,
     CallTime,
+    DecisionTime,
     PolicyTimes,
     WorkClock,
 )
@@ -243,7 +247,9 @@ FILTER = f'policy p in namespace "a" {{ filter "f" {{ require {LONG} }} }}'
 def served(text: str, cache: Cache, made: Times, **options: Any) -> tuple[Engine, Silent]:
     """An engine with budgets, as a server has it."""
     heard = Silent()
-    engine = engine_over(text, cache, heard, times=made.times, clock=made.clock, **options)
+    engine = engine_over(
+        text, cache, heard, time=DecisionTime(made.clock, policies=made.times), **options
+    )
     return engine, heard
 
 
@@ -386,7 +392,7 @@ def test_an_audit_comes_after_the_answer_in_portions() -> None:
     test = repeated('node.name != "n1"').replace("y > 0 &&", "y < 0 ||")
     text = f'cluster policy p {{ mode audit filter "f" {{ require {test} }} }}'
     cache = cache_of([node(name) for name in NODES[:8]])
-    engine, heard = served(text, cache, made, later=later.append)
+    engine, heard = served(text, cache, made, after=AfterDecision(made.clock, later=later.append))
     began = made.clock()
     engine.filter(raw(pod("asked", "a")), NODES[:8], None, made.clock() + 60)
     assert made.clock() - began < GRACE
@@ -403,7 +409,9 @@ def test_an_audit_comes_after_the_answer_in_portions() -> None:
 def test_an_audit_that_takes_too_long_is_given_up() -> None:
     made, later = Times(runs=True), list[Callable[[], None]]()
     text = f'cluster policy p {{ mode audit filter "f" {{ require {LONG} }} }}'
-    engine, heard = served(text, cluster(), made, later=later.append)
+    engine, heard = served(
+        text, cluster(), made, after=AfterDecision(made.clock, later=later.append)
+    )
     ask(engine, made)
     done = 0
     while later:

@@ -10,6 +10,7 @@ import pytest
 from engine.decision.verdict import FURTHER, Feasible
 from engine.engine import Engine
 from engine.errors import EngineError
+from engine.program.policy_time import DecisionTime
 from tests.support.builders import node, pod, raw
 from tests.support.engines import cache_of, engine_over, node_of
 
@@ -37,7 +38,9 @@ class Asked:
         self.cache = cache_of(())
         for number, name in enumerate(NAMES):
             self.put(name, PARTS[number % 3])
-        self.engine: Engine = engine_over(self.policies, self.cache, clock=lambda: self.time)
+        self.engine: Engine = engine_over(
+            self.policies, self.cache, time=DecisionTime(lambda: self.time)
+        )
 
     def put(self, name: str, part: str) -> None:
         self.cache.put_node(node_of(node(name, labels={"part": part})))

@@ -13,13 +13,14 @@ from typing import Any
 
 import pytest
 
+from engine.cards.node_cards import TAKEN
 from engine.decision.registry import Registry
 from engine.engine import Engine
 from engine.objects.codec import ObjectCodec
 from engine.program.needs import needs
 from engine.program.policy_compiler import compile_policy
+from engine.program.policy_time import DecisionTime
 from grammar.tree.source import Source
-from grammar.values.cards import TAKEN
 from grammar.values.time import Timestamp
 from policies.validation import Validator
 from tests.support import builders
@@ -83,7 +84,9 @@ class Cluster:
         self.now = Timestamp.parse("2026-11-21T12:00:00.25Z")
         registry = Registry(map(compile_policy, policies))
         known = Known(self.cache)
-        self.engine = Engine(registry, known, self.codec, Silent(), now=lambda: self.now)
+        self.engine = Engine(
+            registry, known, self.codec, Silent(), time=DecisionTime(now=lambda: self.now)
+        )
 
     def bound(self, name: str, memory: int) -> Pod:
         amounts = {MEMORY: str(memory)}

@@ -14,6 +14,7 @@ import pytest
 
 from engine.decision.preemption import Victims
 from engine.decision.verdict import Feasible
+from engine.program.policy_time import DecisionTime
 from grammar.messages.diagnostics import Diagnostic
 from grammar.tree.source import Source
 from grammar.values.time import Timestamp
@@ -264,7 +265,7 @@ def applied(text: str, diagnostic: Diagnostic) -> str:
 def decided(text: str) -> dict[str, bool]:
     """Whether the pod may run on each node."""
     names = ["small", "large"]
-    engine = engine_of(text, nodes(), there(), now=lambda: ASKED_AT)
+    engine = engine_of(text, nodes(), there(), time=DecisionTime(now=lambda: ASKED_AT))
     verdicts = engine.filter(raw(ASKED), names, None, math.inf)
     return {n: isinstance(v, Feasible) for n, v in zip(names, verdicts, strict=True)}
 

@@ -14,6 +14,7 @@ from engine.program.policy_time import (
     CALL_SECONDS,
     NAMESPACE_SECONDS,
     NAMESPACE_SHARE,
+    DecisionTime,
     PolicyTimes,
 )
 from grammar.tree.source import Source
@@ -57,7 +58,7 @@ def test_pods_of_other_namespaces_do_not_notice(kind: str) -> None:
     cache = cache_of([node(name) for name in NAMES], pods)
     times = PolicyTimes(clock, clock, lambda _: None, lambda *_: None, lambda: len(NAMES))
     text = f"{hostile.policy('a')}\n{OTHER}"
-    engine = engine_over(text, cache, Silent(), times=times, clock=clock)
+    engine = engine_over(text, cache, Silent(), time=DecisionTime(clock, policies=times))
     victims = {
         name: Victims([pods[n]["metadata"].get("uid", "")], 0) for n, name in enumerate(NAMES)
     }

@@ -17,6 +17,7 @@ from engine.decision.verdict import Failed, Feasible, Rejected, Verdict
 from engine.engine import Engine
 from engine.errors import EngineError
 from engine.program.policy_compiler import compile_policy
+from engine.program.policy_time import DecisionTime
 from grammar.checker.policy_checker import Checked, check_policy
 from grammar.syntax.parser import parse_file
 from grammar.tree.source import Source
@@ -47,7 +48,7 @@ def checked(policies: tuple[str, ...]) -> list[Checked]:
 
 def engine_for(policies: list[Checked], snapshot: Snapshot) -> Engine:
     registry = Registry([compile_policy(c) for c in policies])
-    return Engine(registry, Fixed(snapshot), CODEC, Silent(), now=lambda: NOW)
+    return Engine(registry, Fixed(snapshot), CODEC, Silent(), time=DecisionTime(now=lambda: NOW))
 
 
 def filtered(engine: Engine, pod: bytes, names: Sequence[str]) -> list[Verdict] | str:

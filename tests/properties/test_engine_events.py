@@ -16,6 +16,7 @@ from engine.decision.verdict import Failed, Feasible
 from engine.engine import Engine
 from engine.objects.peer import key_of
 from engine.program.policy_compiler import compile_policy
+from engine.program.policy_time import DecisionTime
 from grammar.checker.policy_checker import Checked
 from grammar.values.time import Timestamp
 from tests.properties import strategies
@@ -70,7 +71,7 @@ def test_engine_equals_oracle_after_any_events(
         return float(next(seconds))
 
     registry = Registry([compile_policy(c) for c in known])
-    engine = Engine(registry, Known(cache), CODEC, Silent(), clock=later, now=tick)
+    engine = Engine(registry, Known(cache), CODEC, Silent(), time=DecisionTime(later, tick))
     for cluster, all_of_it in clusters:
         change(cache, cluster, all_of_it=all_of_it)
         views = cache.snapshot().nodes

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from cli.world import World
 from engine.cache.cluster_copy import ClusterDocuments
+from engine.cards.card_functions import with_cards
 from engine.enforced import enforced
 from engine.explanation.analysis import Analysis, Analyst, PodQuestion
 from engine.explanation.evidence import CountEvidence, Traced, clauses_on, scores_on
@@ -85,7 +86,7 @@ def check(traced: Traced, environment: Environment, variables: dict[str, Any]) -
 def outcome(expr: Expr, environment: Environment, variables: dict[str, Any]) -> object:
     """The value by the plain evaluator, or the text and kind of its error."""
     try:
-        return evaluate(expr, variables, environment)
+        return evaluate(expr, variables, with_cards(environment))
     except EvaluationError as error:
         return str(error), type(error)
 

@@ -20,6 +20,7 @@ from engine.decision.verdict import Feasible
 from engine.engine import Engine
 from engine.errors import EngineError
 from engine.objects.peer import decode_controller
+from engine.program.policy_time import DecisionTime
 from engine.program.program import ShareProgram
 from tests.support.builders import CREATED, Object, controller, node, pod, raw
 from tests.support.deployments import DeployedPod, Deployment, Strategy
@@ -100,8 +101,7 @@ class World:
             Known(self.cache),
             CODEC,
             Silent(),
-            clock=lambda: 10.0 * self.now,
-            now=lambda: NOW,
+            time=DecisionTime(lambda: 10.0 * self.now, lambda: NOW),
         )
         self.cache.add_event_handler(self.engine.in_flight.pod_changed)
         self.sets: dict[str, Object] = {}

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from engine.cache.cache import Cache
 from engine.decision.registry import Registry
 from engine.engine import Engine
+from engine.program.policy_time import DecisionTime
 from grammar.values.time import SECOND, Timestamp
 from tests.support.builders import Object, node, pod, raw
 from tests.support.engines import CODEC, Known, Silent, node_of, peer_of, registry_of
@@ -113,7 +114,11 @@ class World:
 
     def new(self) -> Engine:
         return Engine(
-            self.registry, Known(self.cache), CODEC, Silent(), now=lambda: Timestamp(self.now)
+            self.registry,
+            Known(self.cache),
+            CODEC,
+            Silent(),
+            time=DecisionTime(now=lambda: Timestamp(self.now)),
         )
 
     def happens(self, event: tuple[Any, ...]) -> None:

@@ -7,11 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from engine.cards.card_functions import with_cards
 from grammar.checker.policy_checker import Checked
 from grammar.meaning.environment import Environment
 from grammar.meaning.evaluator import evaluate
 from grammar.tree.ast import Expr
-from grammar.tree.clauses import Bounds, Filter, Policy, Score
+from grammar.tree.clause_parts import Bounds
+from grammar.tree.clauses import Filter, Policy, Score
 from grammar.values.errors import EvaluationError, MissingError
 
 
@@ -77,7 +79,7 @@ def _selects(policy: Policy, environment: Environment, variables: Mapping[str, A
     if policy.selector is None:
         return True
     try:
-        return evaluate(policy.selector, variables, environment) is True
+        return evaluate(policy.selector, variables, with_cards(environment)) is True
     except MissingError:
         return False
     except EvaluationError:
@@ -86,7 +88,7 @@ def _selects(policy: Policy, environment: Environment, variables: Mapping[str, A
 
 def _filter(clause: Filter, checked: Checked, variables: Mapping[str, Any]) -> str | None:
     def value(expr: Expr) -> object:
-        return evaluate(expr, variables, checked.environment)
+        return evaluate(expr, variables, with_cards(checked.environment))
 
     ignores = checked.policy.setting("failure", "fail") == "ignore"
     try:
@@ -151,7 +153,7 @@ def _between(
 
 def _number(expr: Expr, checked: Checked, variables: Mapping[str, Any]) -> float | None:
     try:
-        value: Any = evaluate(expr, variables, checked.environment)
+        value: Any = evaluate(expr, variables, with_cards(checked.environment))
     except EvaluationError:
         return None
     if isinstance(value, bool):

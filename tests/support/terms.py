@@ -20,11 +20,13 @@ from engine.cache.store import ObjectStore, pods
 from engine.cluster.in_flight_ends import OverduePods
 from engine.cluster.lease import Lease
 from engine.counting.in_flight_pods import Schedulers
+from engine.decision.placement import ReplicaRole
 from engine.decision.registry import Registry
 from engine.decision.verdict import Feasible
 from engine.engine import Engine
 from engine.errors import ApiError, EngineError
 from engine.objects.peer import Peer, key_of
+from engine.program.policy_time import DecisionTime
 from tests.support.builders import Object, pod, raw
 from tests.support.engines import CODEC, Known, Silent, cache_of
 from tests.support.lease_api import LeaseApi
@@ -94,9 +96,9 @@ class Replica:
             Known(self.cache),
             CODEC,
             Silent(),
-            gate=self._waiting,
+            role=ReplicaRole(self._waiting),
+            time=DecisionTime(world.clock),
             schedulers=world.schedulers,
-            clock=world.clock,
         )
         self.cache.add_event_handler(self.engine.in_flight.pod_changed)
         self._overdue = OverduePods(world.server, self.engine.in_flight, self._relist, unreported)

@@ -16,6 +16,7 @@ from aiohttp import WSMsgType, web
 from prometheus_client import CollectorRegistry
 
 from engine.cache.informers import Needs
+from engine.decision.after import AfterDecision
 from engine.decision.journal import Journal
 from engine.enforced import EnforcedPolicies, enforced
 from engine.engine import Engine
@@ -124,7 +125,13 @@ class Parts:
         if self.cluster.engine is not None:
             return self.cluster.engine
         registry = self.cluster.enforced.registry
-        return Engine(registry, Known(cache_of([node("n")])), CODEC, Silent(), journal=self.journal)
+        return Engine(
+            registry,
+            Known(cache_of([node("n")])),
+            CODEC,
+            Silent(),
+            after=AfterDecision(journal=self.journal),
+        )
 
 
 def explainer_of(parts: Parts) -> Explainer:

@@ -16,6 +16,7 @@ from engine.engine import Engine
 from engine.errors import EngineError
 from engine.objects.codec import ObjectCodec
 from engine.objects.peer import Peer
+from engine.program.policy_time import DecisionTime
 from tests.support.builders import Object, pod, raw
 from tests.support.engines import Known, Silent, cache_of
 
@@ -150,7 +151,11 @@ class World:
         cache = cache_of(self.nodes)
         self.store: ObjectStore[Peer] = pods(self.codec, cache)
         self.engine = Engine(
-            self.registry, Known(cache), self.codec, Silent(), clock=lambda: float(self.now)
+            self.registry,
+            Known(cache),
+            self.codec,
+            Silent(),
+            time=DecisionTime(lambda: float(self.now)),
         )
         cache.add_event_handler(self.engine.in_flight.pod_changed)
         self.server.forget_watch()

@@ -5,12 +5,7 @@ import {
   completionKeymap, defaultKeymap, drawSelection, highlightActiveLine, history, historyKeymap, hoverTooltip,
   indentUnit, keymap, lineNumbers, lintGutter, lintKeymap, linter, syntaxHighlighting, tags,
 } from "./vendor/codemirror.js";
-
-// The words of clauses; tests compare them with the grammar.
-export const WORDS = new Set(`all allow annotation at best bind by cards cluster def description detail domain domains effort empty exactly
-  expect failure filter first for in index keep least let limit message min missing mode most mutual namespace node
-  nodes of on over pass per pick placed pod pods policy portable preempt protect range reject replicas require score
-  share skew spread strict sum take test use used value victim weight when where write`.split(/\s+/));
+import { WORDS } from "./words.js";
 
 const language = StreamLanguage.define({
   name: "placet",

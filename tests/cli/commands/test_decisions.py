@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from engine.decision.after import AfterDecision
 from engine.decision.journal import Journal
 from engine.engine import Engine
 from grammar.values.time import Timestamp
@@ -33,7 +34,7 @@ NAMES = ["n1", "n2"]
 def journal_at(time: str, *pods: str) -> tuple[Journal, Engine]:
     """A journal with a decision about each pod, and the engine that writes it."""
     journal = Journal(now=lambda: Timestamp.parse(f"2026-11-21T{time}Z"))
-    engine = engine_of(POLICY, NODES, journal=journal)
+    engine = engine_of(POLICY, NODES, after=AfterDecision(journal=journal))
     for each in pods:
         decide(engine, each)
     return journal, engine

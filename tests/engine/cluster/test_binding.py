@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from engine.cache.cache import Cache
 from engine.cluster.binding import DELETION_COST, Binder, Binding
 from engine.counting.in_flight_pods import Schedulers
+from engine.decision.after import AfterDecision
 from engine.decision.recent_answers import LastAnswers
 from engine.decision.registry import Registry
 from engine.engine import Engine
@@ -54,8 +55,7 @@ class World:
             Known(self.cache),
             CODEC,
             Silent(),
-            answers=self.answers,
-            clock=self.clock,
+            after=AfterDecision(answers=self.answers),
         )
         self.cache.add_event_handler(self.engine.in_flight.pod_changed)
         for name in ("n1", "n2"):

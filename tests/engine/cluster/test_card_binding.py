@@ -13,14 +13,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.cache.cache import Cache
+from engine.cards.node_cards import TAKEN, taken
 from engine.cluster.binding import Binder, Binding
 from engine.counting.in_flight_pods import Schedulers
+from engine.decision.after import AfterDecision
+from engine.decision.placement import ReplicaRole
 from engine.decision.recent_answers import LastAnswers
 from engine.engine import Engine
 from engine.errors import ApiUnreachableError, EngineError, HandoverError, WaitingError
 from engine.objects.codec import ObjectCodec
 from grammar.meaning.schema import load_schema
-from grammar.values.cards import TAKEN, taken
 from tests.support import builders
 from tests.support.binding_api import BindingApi, Fault
 from tests.support.engines import Known, Silent, cache_of, registry_of
@@ -62,8 +64,8 @@ class World:
             Known(self.cache),
             CODEC,
             Silent(),
-            answers=answers,
-            gate=lambda *, asked=True: "" if self.leads else "another replica decides",  # noqa: ARG005
+            role=ReplicaRole(lambda *, asked=True: "" if self.leads else "another replica decides"),  # noqa: ARG005
+            after=AfterDecision(answers=answers),
         )
         self.cache.add_event_handler(self.engine.in_flight.pod_changed)
         for name in ("n1", "n2"):
@@ -178,7 +180,7 @@ async def test_only_the_leader_gives_cards() -> None:
 def test_who_does_not_bind_gives_no_cards() -> None:
     """The pod waits: without cards it would run on those of others."""
     cache = cache_of([builders.node("n1", resources={"gpu": "1"})])
-    engine = Engine(REGISTRY, Known(cache), CODEC, Silent(), gives_cards=False)
+    engine = Engine(REGISTRY, Known(cache), CODEC, Silent(), role=ReplicaRole(gives_cards=False))
     body = builders.raw(builders.pod("a", "ml", annotations={"milli": "1", "count": "1"}))
     with pytest.raises(WaitingError, match="policy gpu gives cards at bind: serve with `--bind`"):
         engine.filter(body, ("n1",), None, math.inf)

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.cluster.lease import WANTED_BY, LeaderGate, Lease
+from engine.decision.placement import ReplicaRole
 from engine.errors import HandoverError
 from tests.support.builders import node, pod, raw
 from tests.support.engines import engine_of
@@ -137,7 +138,7 @@ async def test_a_leader_that_only_looks_itself_hands_over() -> None:
     await replicas.turns()
     gates = {name: LeaderGate(lease) for name, lease in replicas.leases.items()}
     rule = 'cluster policy one { limit "one" { per node at most 1 strict } }'
-    a, b = (engine_of(rule, [node("n1")], gate=gates[name].waiting) for name in "ab")
+    a, b = (engine_of(rule, [node("n1")], role=ReplicaRole(gates[name].waiting)) for name in "ab")
     asked = raw(pod("p"))
     for _ in range(9):
         with suppress(HandoverError):

@@ -14,7 +14,6 @@ from msgspec.structs import replace
 from engine.cluster.requeue import Requeuer
 from engine.counting.in_flight_pods import Schedulers
 from engine.decision.recent_answers import RejectedPods
-from engine.engine import MOST_PORTIONS
 from engine.errors import (
     ApiError,
     DeadlineExceededError,
@@ -26,6 +25,7 @@ from engine.objects.api_types import ObjectCondition
 from engine.objects.codec import ObjectCodec
 from engine.objects.peer import REQUEUE_CONDITION, Peer
 from engine.objects.request_pod import RequestPod, RequestPodReader
+from engine.program.policy_time import MOST_PORTIONS
 from grammar.meaning.schema import load_schema
 from grammar.values.time import Timestamp
 from tests.support import builders

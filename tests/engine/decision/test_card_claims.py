@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from engine.decision.card_claims import CardClaims
+from engine.cards.node_cards import TAKEN, Claim, Demand
+from engine.decision.card_room import CardClaims
 from engine.decision.registry import Registry
 from engine.decision.verdict import Feasible
 from engine.engine import Engine
@@ -16,7 +17,6 @@ from engine.objects.request_pod import Exemptions
 from engine.program.needs import needs
 from engine.program.policy_compiler import compile_policy
 from grammar.tree.source import Source
-from grammar.values.cards import TAKEN, Claim, Demand
 from policies.validation import Validator
 from tests.support.builders import node, pod, raw
 from tests.support.engines import SCHEMA, Known, Silent, cache_of, checked, registry_of

@@ -6,11 +6,11 @@ import math
 
 import pytest
 
+from engine.cards.node_cards import TAKEN, Taken, annotation
 from engine.decision.verdict import Feasible
 from engine.engine import Engine
 from engine.errors import WaitingError
 from engine.objects.codec import ObjectCodec
-from grammar.values.cards import TAKEN, Taken, annotation
 from tests.support.builders import Object, node, pod, raw
 from tests.support.engines import SCHEMA, Known, Silent, cache_of, registry_of
 

@@ -6,6 +6,7 @@ import math
 
 import pytest
 
+from engine.decision.after import AfterDecision
 from engine.decision.journal import DecisionRecord, Journal
 from engine.decision.registry import Registry
 from engine.engine import Engine
@@ -28,7 +29,7 @@ AT = Timestamp.parse("2026-11-21T12:00:00Z")
 
 def journalled(**bounds: int) -> tuple[Engine, Journal]:
     journal = Journal(**bounds, now=lambda: AT)
-    return engine_of(POLICY, NODES, journal=journal), journal
+    return engine_of(POLICY, NODES, after=AfterDecision(journal=journal)), journal
 
 
 def web(name: str) -> Object:
@@ -108,7 +109,7 @@ def test_a_pod_that_a_count_keeps_off_every_node_has_what_was_counted() -> None:
     labels = {"app": "web"}
     pods = [pod(f"{name}-0", "shop", on=name, labels=labels) for name in NAMES]
     journal = Journal(now=lambda: AT)
-    ask(engine_of(limit, NODES, pods, journal=journal), "a")
+    ask(engine_of(limit, NODES, pods, after=AfterDecision(journal=journal)), "a")
     record = found(journal, "a")
     assert record.answered is not None
     assert not (record.answered.codes == 0).any()

@@ -13,6 +13,7 @@ from engine.decision.verdict import Feasible, Rejected
 from engine.engine import Engine
 from engine.errors import BriefWaitError, WaitingError
 from engine.objects.peer import decode_controller
+from engine.program.policy_time import DecisionTime
 from grammar.values.time import SECOND, Timestamp
 from tests.support.builders import Object, controller, node, pod, raw
 from tests.support.engines import NOW, Silent, cache_of, engine_over, peer_of
@@ -240,7 +241,9 @@ def test_a_new_pod_waits_for_its_replica_set(
         cache.put_controller(decode_controller(each["kind"], raw(each)))
     cache.put_pod(peer_of(pod("web-1-a", on="n0", owner=old)))
     now = Timestamp(NOW.nanos + age * SECOND)
-    engine = engine_over(f"policy p {{ for pods where true {clause} }}", cache, now=lambda: now)
+    engine = engine_over(
+        f"policy p {{ for pods where true {clause} }}", cache, time=DecisionTime(now=lambda: now)
+    )
     asked = raw(pod("web-2-a", owner=owner))
     if not waits:
         engine.filter(asked, ["n0", "n1"], None, math.inf)

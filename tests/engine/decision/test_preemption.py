@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.decision.placement import ReplicaRole
 from engine.decision.preemption import Victims
 from engine.engine import Engine
 from engine.errors import WaitingError
@@ -158,7 +159,9 @@ def test_counts_are_decided_by_the_holder_of_the_lease_alone() -> None:
             assert asked
             return "counts are decided by `b`"
 
-    engine = preempting('limit "one" { per node at most 1 strict }', gate=Elsewhere().waiting)
+    engine = preempting(
+        'limit "one" { per node at most 1 strict }', role=ReplicaRole(Elsewhere().waiting)
+    )
     pod = builders.raw(builders.pod("asked"))
     with pytest.raises(WaitingError, match="counts are decided by `b`"):
         engine.preempt(pod, PROPOSED, math.inf)

@@ -11,7 +11,6 @@ from engine.decision.plan import Plan
 from engine.decision.verb_call import CallOpener
 from engine.engine import Engine
 from engine.program.pod_values import pod_values
-from engine.program.policy_time import untimed
 from tests.support.builders import Object, node, pod, raw
 from tests.support.engines import engine_of, frame_of
 
@@ -22,7 +21,7 @@ NAMES = ["n0", "n1"]
 def plans(policies: str, pods: Sequence[Object]) -> list[Plan]:
     engine = engine_of(policies, NODES)
     opener: CallOpener = engine._calls  # noqa: SLF001 - a plan has no other face
-    return [opener.open(engine.read(raw(each)), NAMES, untimed()).plan for each in pods]
+    return [opener.open(engine.read(raw(each)), NAMES, math.inf).plan for each in pods]
 
 
 def offered(engine: Engine, asked: Object) -> list[str]:

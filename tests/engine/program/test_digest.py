@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.program.digest import digest_of
+from engine.program.policy_compiler import digest_of
 from grammar.tree.source import Source
 from policies.validation import Validator
 from tests.support.engines import SCHEMA, programs_of

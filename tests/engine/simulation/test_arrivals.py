@@ -8,8 +8,7 @@ from random import Random
 import msgspec
 import pytest
 
-from engine.simulation.arrivals import grown, shuffled
-from engine.simulation.cycle import Waiting, waiting
+from engine.simulation.cycle import Waiting, grown, shuffled, waiting
 from engine.simulation.result import result
 from tests.support.builders import node, pod, raw
 from tests.support.engines import CODEC

@@ -9,7 +9,8 @@ import pytest
 from grammar.syntax.limits import MAX_DEPTH, MAX_TOKENS
 from grammar.syntax.parser import accepts, parse_expression, parse_file, parse_rules
 from grammar.tree.ast import Binary, Call, Chain, Comprehension, Has, Ident, Literal, Unary
-from grammar.tree.clauses import Bound, Filter, Limit, Score, Share, Spread
+from grammar.tree.clause_parts import Bound
+from grammar.tree.clauses import Filter, Limit, Score, Share, Spread
 from grammar.tree.source import Source
 from grammar.tree.types import INT
 

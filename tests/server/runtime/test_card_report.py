@@ -8,9 +8,9 @@ import logging
 import pytest
 
 from engine.cache.cache import Cache
+from engine.cards.node_cards import TAKEN, Taken, annotation
 from engine.engine import Engine
 from engine.objects.codec import ObjectCodec
-from grammar.values.cards import TAKEN, Taken, annotation
 from server.runtime.card_report import CardReport
 from tests.support import builders
 from tests.support.engines import SCHEMA, Known, Silent, registry_of
@@ -44,7 +44,7 @@ def nodes(known: Cache, cards: int) -> None:
 
 async def watched(engine: Engine, known: Cache, looks: int = 1) -> CardReport:
     """The report after some looks."""
-    report = CardReport(engine, known.snapshot, LOG)
+    report = CardReport(engine.cards, known.snapshot, LOG)
     following = asyncio.create_task(report.follow())
     # It looks at once, and every 15 seconds.
     await asyncio.sleep(15.0 * looks - 1.0)

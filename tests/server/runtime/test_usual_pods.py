@@ -8,10 +8,11 @@ import math
 import pytest
 
 from engine.cache.cache import Cache
+from engine.cards.fragmentation import CardShape
+from engine.cards.node_cards import TAKEN, Taken, annotation
 from engine.engine import Engine
 from engine.objects.codec import ObjectCodec
-from grammar.values.cards import TAKEN, CardShape, Taken, annotation
-from server.runtime.usual_pods import MOST_PODS, UsualPods
+from server.runtime.card_report import MOST_PODS, UsualPods
 from tests.support import builders
 from tests.support.engines import SCHEMA, Known, Silent, registry_of
 from tests.support.fake_clock import settled
@@ -52,7 +53,7 @@ async def test_the_pods_that_have_cards() -> None:
     put(known, "two", 1000, "n0", 0, 1)
     known.put_pod(CODEC.peer(builders.raw(builders.pod("plain", on="n0"))))
     engine = Engine(registry_of(POLICY), Known(known), CODEC, Silent())
-    found = await UsualPods(engine, known).shapes()
+    found = await UsualPods(engine.cards, known).shapes()
     assert sorted(found["gpu"]) == [CardShape(2000, 1, 500), CardShape(2000, 2, 1000)]
 
 
@@ -62,7 +63,7 @@ async def test_the_last_ones() -> None:
     for number in range(MOST_PODS):
         put(known, f"p{number}", 500, created="2026-01-01T00:00:00Z")
     engine = Engine(registry_of(POLICY), Known(known), CODEC, Silent())
-    found = await UsualPods(engine, known).shapes()
+    found = await UsualPods(engine.cards, known).shapes()
     assert set(found["gpu"]) == {CardShape(2000, 1, 500)}
 
 
@@ -80,7 +81,7 @@ async def test_scores_follow_them() -> None:
         return list(found)
 
     assert scores() == [5, 5]
-    usual = UsualPods(engine, known)
+    usual = UsualPods(engine.cards, known)
     task = asyncio.create_task(usual.follow())
     await settled()
     first = scores()

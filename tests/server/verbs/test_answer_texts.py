@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.decision.after import AfterDecision
 from engine.decision.journal import Journal
 from engine.decision.verdict import (
     FEASIBLE,
@@ -61,7 +62,9 @@ def policy(said: str, rule: str = 'node.name == "zz"') -> str:
 
 def engine_of(text: str, observer: Silent, journal: Journal | None = None) -> Engine:
     snapshot = snapshot_of([node(name) for name in NODES])
-    return Engine(registry_of(text), Fixed(snapshot), CODEC, observer, journal=journal)
+    return Engine(
+        registry_of(text), Fixed(snapshot), CODEC, observer, after=AfterDecision(journal=journal)
+    )
 
 
 def answer(text: str, observer: Silent, asked: Object = POD) -> bytes:

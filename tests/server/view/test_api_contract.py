@@ -18,6 +18,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
+from engine.decision.after import AfterDecision
 from engine.decision.journal import Journal
 from server.view.api_description import TOKEN_HEADER, description
 from tests.server.view.test_explaining import NODES, OTHERS, POLICIES, web
@@ -57,7 +58,7 @@ class Served:
 def served() -> Iterator[Served]:
     """A view with a decision and policies, one of which has errors."""
     journal = Journal()
-    engine = engine_of(POLICIES, NODES, OTHERS, journal=journal)
+    engine = engine_of(POLICIES, NODES, OTHERS, after=AfterDecision(journal=journal))
     engine.filter(raw(web()), ["n1", "n2", "n6"], None, float("inf"))
     bodies = {"placementpolicies/shop/bad": msgspec.json.encode(BAD)}
     cluster = Cluster(POLICIES, engine, {"shop/web-1": raw(web())}, bodies=bodies)

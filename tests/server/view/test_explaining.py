@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession
 
+from engine.decision.after import AfterDecision
 from engine.decision.journal import Journal
 from engine.engine import Engine
 from engine.errors import NotSyncedError
@@ -89,7 +90,7 @@ class Asked:
 @pytest.fixture
 async def view() -> AsyncIterator[Asked]:
     journal = Journal(now=lambda: AT)
-    engine = engine_of(POLICIES, NODES, OTHERS, journal=journal)
+    engine = engine_of(POLICIES, NODES, OTHERS, after=AfterDecision(journal=journal))
     cluster = Cluster(POLICIES, engine, {"shop/web-1": raw(web())})
     parts = Parts(journal, cluster=cluster)
     async with view_of(parts) as url, ClientSession(url) as session:

@@ -13,6 +13,7 @@ import pytest
 from aiohttp import ClientError, ClientSession
 from prometheus_client import CollectorRegistry
 
+from engine.decision.after import AfterDecision
 from engine.decision.journal import Journal
 from engine.decision.registry import Registry
 from engine.engine import Engine
@@ -84,7 +85,7 @@ async def view(journal: Journal) -> AsyncIterator[Asked]:
 
 @pytest.fixture
 def engine(journal: Journal) -> Engine:
-    return engine_of(POLICY, NODES, journal=journal)
+    return engine_of(POLICY, NODES, after=AfterDecision(journal=journal))
 
 
 @pytest.fixture
@@ -199,7 +200,7 @@ async def test_strict_clauses_have_what_they_counted(view: Asked, journal: Journ
     """
     there = [pod(f"w{i}", "shop", labels={"app": "web"}, on=n) for i, n in enumerate(("n1", "n2"))]
     owned = [{**each, "metadata": {**each["metadata"], **OWNED}} for each in there]
-    engine = engine_of(text, NODES, owned, journal=journal)
+    engine = engine_of(text, NODES, owned, after=AfterDecision(journal=journal))
     asked = pod("web-1", "shop", labels={"app": "web"})
     engine.filter(raw({**asked, "metadata": {**asked["metadata"], **OWNED}}), NAMES, None, math.inf)
     _, detail = await view.get("/api/v1/decisions/shop/web-1")

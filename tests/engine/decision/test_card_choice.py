@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.cards.fragmentation import CardShape
+from engine.cards.node_cards import TAKEN, Taken, annotation, taken
+from engine.decision.card_questions import shape
 from engine.decision.preemption import Victims
 from engine.engine import Engine
 from engine.objects.codec import ObjectCodec
-from engine.program.card_choice import shape
-from grammar.values.cards import TAKEN, CardShape, Taken, annotation, taken
 from tests.support import builders
 from tests.support.engines import (
     SCHEMA,
@@ -137,7 +138,7 @@ def test_cards_without_amounts_have_no_fragmentation() -> None:
       score "s" weight 1 { value fragmentation("gpu") range -1 .. 1 }
     """
     found = engine(clauses)
-    found.measure_by({"gpu": [CardShape(1000, 1, 100)]})
+    found.cards.measure_by({"gpu": [CardShape(1000, 1, 100)]})
     scores = found.prioritize(builders.raw(builders.pod("new")), ["n1"], None, math.inf)
     assert scores is not None
     assert list(scores) == [5]
@@ -163,7 +164,7 @@ def test_cards_by_fragmentation_are_those_that_any_expression_with_it_picks(
         )
         score = 'score "s" weight 1 { value fragmentation("gpu") range -1000 .. 1000 }'
         found = engine(f"{clause} {score}", *pods)
-        found.measure_by({"gpu": usual})
+        found.cards.measure_by({"gpu": usual})
         body = builders.raw(builders.pod("new", cpu="1"))
         if found.filter(body, ["n1"], None, math.inf).codes.all():
             return ["no room"]

@@ -1,0 +1,235 @@
+"""Fragmentation: how much of the idle cards of nodes the usual pods could not use.
+
+A Mix of usual pods belongs to the engine, which replaces it now and then. It keeps what these pods
+could use, in tables that nodes with the same amounts share.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
+from typing import NamedTuple
+
+from engine.cards.node_cards import MOST_CARDS, Amounts, Cards, first, fitting, require_no_less
+from grammar.values.quantity import Quantity
+
+# The tables that are kept, and their rows.
+_MOST_TABLES, _MOST_KEPT = 256, 1024
+# The nanos of a thousandth of a CPU.
+MILLI = 10**6
+
+
+class CardShape(NamedTuple):
+    """What a pod needs: thousandths of a CPU, and of so many cards an amount."""
+
+    cpu: int
+    cards: int
+    amount: int
+
+
+class Need(NamedTuple):
+    """What a pod needs: of so many cards, these amounts each, and thousandths of a CPU.
+
+    Fragmentation is measured by the first `amount`, of which it takes so much; None without any.
+    """
+
+    cards: int
+    take: Amounts
+    cpu: int
+    amount: str | None
+    taken: int
+
+
+def need(count: int, amounts: Amounts, cpu: Quantity) -> Need:
+    """What a pod needs. Raises EvaluationError for an amount below 0."""
+    require_no_less(amounts)
+    first_amount = next(iter(amounts), None)
+    taken = 0 if first_amount is None else amounts[first_amount]
+    return Need(count, amounts, cpu.nanos // MILLI, first_amount, taken)
+
+
+class _Usable:
+    """What usual pods could use of idle cards, where a node has enough of a CPU for them.
+
+    An amount counts once for each such pod, so that all of it is in whole numbers.
+
+    A pod of one card can use each card that is large enough, whatever the others have left. So what
+    such pods can use is a sum over the cards. For pods of several cards it also depends on how many
+    cards are large enough.
+    """
+
+    __slots__ = ("_amounts", "_pods", "several")
+
+    def __init__(self, shapes: Iterable[tuple[CardShape, int]]) -> None:
+        ones, several = Counter[int](), dict[int, Counter[int]]()
+        for shape, count in shapes:
+            if shape.cards == 1:
+                ones[shape.amount] += count
+            elif 1 < shape.cards <= MOST_CARDS:
+                several.setdefault(shape.amount, Counter())[shape.cards] += count
+        # The amounts of pods of one card, and the number of pods with one of the first n amounts.
+        self._amounts = sorted(ones)
+        self._pods = [0, *accumulate(map(ones.__getitem__, self._amounts))]
+        # By their amount, the number of pods that need at most n cards, for all n that differ.
+        self.several = [
+            (amount, [*accumulate(map(each.__getitem__, range(max(each) + 1)))])
+            for amount, each in several.items()
+        ]
+
+    def of_card(self, left: int) -> int:
+        """What pods of one card could use of a card with so much left."""
+        return left * self._pods[bisect_right(self._amounts, left)]
+
+    def of(self, left: Sequence[int]) -> int:
+        """What all of them could use of cards with so much left each."""
+        found = sum(map(self.of_card, left))
+        for amount, pods in self.several:
+            large = [each for each in left if each >= amount]
+            found += sum(large) * pods[min(len(large), len(pods) - 1)]
+        return found
+
+
+# What is gained with a card that has no room.
+_NO_ROOM = -math.inf
+
+
+class _Gains(dict[int, float]):
+    """By what a card has left, what usual pods of one card gain once a pod takes so much of it.
+
+    Fragmentation is what is idle without what is usable: less is idle beside the pod, and less
+    usable. `pods` is the number of all usual pods.
+    """
+
+    def __init__(self, usable: _Usable, pods: int, taken: int) -> None:
+        super().__init__()
+        self._usable = usable
+        self._pods = pods
+        self._taken = taken
+
+    def __missing__(self, left: int) -> float:
+        if len(self) >= _MOST_KEPT:
+            self.clear()
+        taken, of_card = self._taken, self._usable.of_card
+        gain: float = _NO_ROOM
+        if left >= taken or not taken:
+            gain = taken * self._pods + of_card(left - taken) - of_card(left)
+        self[left] = gain
+        return gain
+
+    def of(self, left: Sequence[int]) -> list[float]:
+        """What all usual pods gain with each card of a node."""
+        found = list(map(self.__getitem__, left))
+        for amount, pods in self._usable.several:
+            large = [each for each in left if each >= amount]
+            if not large:
+                continue
+            # A card that stays large enough loses what is taken, another one all.
+            most = len(pods) - 1
+            many, fewer = pods[min(len(large), most)], pods[min(len(large) - 1, most)]
+            less, taken = sum(large) * (many - fewer), self._taken
+            found = [
+                gain
+                if has < amount
+                else gain - taken * many
+                if has - taken >= amount
+                else gain - less - has * fewer
+                for gain, has in zip(found, left, strict=True)
+            ]
+        return found
+
+
+class Mix:
+    """The usual pods, by which the fragmentation of cards is measured; these do not change.
+
+    Weng et al., Beware of Fragmentation, USENIX ATC 2023: a node is as fragmented as the idle
+    amounts of its cards that a usual pod could not use.
+    """
+
+    def __init__(self, pods: Iterable[CardShape], part: float = 0.95) -> None:
+        """The shapes of which the most frequent make up this part of the pods."""
+        counts = Counter(pods)
+        ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+        wanted = part * sum(counts.values())
+        usual: list[tuple[CardShape, int]] = []
+        total = 0
+        for shape, count in ordered:
+            if total >= wanted:
+                break
+            usual.append((shape, count))
+            total += count
+        self.shapes = [(shape, count / total) for shape, count in usual]
+        self._usual, self._pods = usual, total
+        self._cpus = sorted({shape.cpu for shape, _ in usual})
+        # By how many of these CPUs a node has enough for; and by that and what a pod takes.
+        self._usable: dict[int, _Usable] = {}
+        self._gains: dict[tuple[int, int], _Gains] = {}
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Mix) and self.shapes == other.shapes
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def gain_of(self, chosen: Sequence[int], cards: Cards, needs: Need, cpu: int) -> float:
+        """By how much fragmentation falls once a pod takes these cards of a node.
+
+        The node has so many thousandths of a CPU left.
+        """
+        left = _left_of(needs.amount, cards)
+        after = list(left)
+        for index in chosen:
+            after[index] -= needs.taken
+        usable = self._usable_with(bisect_right(self._cpus, cpu - needs.cpu)).of(after)
+        usable -= self._usable_with(bisect_right(self._cpus, cpu)).of(left)
+        return (len(chosen) * needs.taken * self._pods + usable) / max(self._pods, 1)
+
+    def best(self, cards: Cards, needs: Need, cpu: int) -> tuple[Sequence[int], float]:
+        """The numbers of the cards with room that each gain the most, and the gain of all.
+
+        Raises as `fitting` and `first`.
+        """
+        # For how many of the CPUs of usual pods it has enough, without the pod and beside it.
+        now, beside = bisect_right(self._cpus, cpu), bisect_right(self._cpus, cpu - needs.cpu)
+        table = self._gains.get((beside, needs.taken))
+        if table is None:
+            table = self._gains_with(beside, needs.taken)
+        gains = table.of(_left_of(needs.amount, cards))
+        if len(needs.take) != 1:
+            room = {card.index for card in fitting(cards, needs.take)}
+            gains = [gain if i in room else _NO_ROOM for i, gain in enumerate(gains)]
+        if needs.cards == 1 and now == beside and (most := max(gains)) != _NO_ROOM:
+            # The usual case.
+            return (gains.index(most),), most / max(self._pods, 1)
+        fits = [index for index, gain in enumerate(gains) if gain != _NO_ROOM]
+        chosen = first(sorted(fits, key=gains.__getitem__, reverse=True), needs.cards)
+        return chosen, self.gain_of(chosen, cards, needs, cpu)
+
+    def _usable_with(self, enough: int) -> _Usable:
+        """What those of the usual pods could use that need one of the so many smallest CPUs."""
+        found = self._usable.get(enough)
+        if found is None:
+            if len(self._usable) >= _MOST_TABLES:
+                self._usable.clear()
+            cpus = set(self._cpus[:enough])
+            found = _Usable((shape, count) for shape, count in self._usual if shape.cpu in cpus)
+            self._usable[enough] = found
+        return found
+
+    def _gains_with(self, enough: int, taken: int) -> _Gains:
+        if len(self._gains) >= _MOST_TABLES:
+            self._gains.clear()
+        found = _Gains(self._usable_with(enough), self._pods, taken)
+        self._gains[enough, taken] = found
+        return found
+
+
+def _left_of(amount: str | None, cards: Cards) -> list[int]:
+    """What is left of an amount on each card of a node, or of the first one that they have."""
+    if amount is None:
+        amount = next(iter(cards[0].capacity), "")
+    try:
+        return [card.free[amount] for card in cards]
+    except KeyError:
+        return [card.free.get(amount, 0) for card in cards]

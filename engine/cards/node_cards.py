@@ -1,0 +1,239 @@
+"""Cards of a node: numbered devices such as GPUs, the pods on them, and what these leave.
+
+A pod that takes cards has their numbers and its amounts in an annotation, which its Binding sets:
+see `engine.decision.card_room`. What a node offers comes from the `cards` clause of a policy.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import NamedTuple, Protocol, TypeVar
+
+from grammar.values.errors import EvaluationError, MissingError
+
+# The annotation with the cards of a pod, by the names of clauses.
+TAKEN = "placet.dev/cards"
+# More cards of one node are a mistake.
+MOST_CARDS = 256
+
+Amounts = Mapping[str, int]
+
+
+# Not frozen, which takes three times as long to make; nobody writes to one.
+@dataclass(slots=True)
+class Card:
+    """A card of a node: what it has, what the pods there take of it, and what they leave `free`.
+
+    That is below 0 where pods take more than it has.
+    """
+
+    index: int
+    capacity: Amounts
+    used: Amounts
+    pods: int
+    free: Amounts = field(init=False)
+
+    def __post_init__(self) -> None:
+        # Worked out once, because it is asked for each kind of pod.
+        used, has = self.used, self.capacity
+        self.free = {name: all_ - used.get(name, 0) for name, all_ in has.items()} if used else has
+
+    def fits(self, amounts: Amounts) -> bool:
+        """Whether so much is left. An amount that the card does not have is 0."""
+        # A loop, because this is asked of all cards for each kind of pod.
+        for name, need in amounts.items():  # noqa: SIM110
+            if 0 < need > self.free.get(name, 0):
+                return False
+        return True
+
+
+Cards = tuple[Card, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What a pod takes: the numbers of its cards, and of each of them these amounts."""
+
+    cards: tuple[int, ...]
+    take: Amounts
+
+
+class Demand(NamedTuple):
+    """What a pod takes: of so many cards, these amounts each."""
+
+    cards: int
+    take: Amounts
+
+    def times(self, amounts: Amounts) -> int:
+        """How often others with these amounts have no room any more because of this pod."""
+        each = (-(-self.take.get(name, 0) // need) for name, need in amounts.items() if need > 0)
+        return self.cards * max(each, default=0)
+
+
+_NOTHING: Mapping[str, Taken] = {}
+
+
+@lru_cache(maxsize=4096)
+def taken(annotation: str) -> Mapping[str, Taken]:
+    """What a pod takes, by the names of clauses; nothing for a text that cannot be read."""
+    try:
+        found = json.loads(annotation)
+        takes = {name: Taken(tuple(its["cards"]), dict(its["take"])) for name, its in found.items()}
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return _NOTHING
+    numbers = (n for its in takes.values() for n in (*its.cards, *its.take.values()))
+    return takes if all(type(n) is int and 0 <= n < 2**62 for n in numbers) else _NOTHING
+
+
+def annotation(takes: Mapping[str, Taken]) -> str:
+    """The text from which `taken` reads the same."""
+    found = {name: {"cards": its.cards, "take": dict(its.take)} for name, its in takes.items()}
+    return json.dumps(found, separators=(",", ":"))
+
+
+class CardPod(Protocol):
+    """A pod on a node, with its annotations."""
+
+    @property
+    def annotations(self) -> Mapping[str, str]: ...
+
+
+class Claim(NamedTuple):
+    """What a pod takes that others have bound, without Placet's annotation.
+
+    `numbers` are those in the annotation of the clause's `index`, none where it says nothing.
+    """
+
+    demand: Demand
+    numbers: tuple[int, ...] = ()
+
+
+def no_claim(_name: str, _pod: object) -> Claim | None:
+    """What a pod takes that others have bound, where that is not known."""
+    return None
+
+
+class Holder(NamedTuple):
+    """A pod on cards of a node. `is_guessed` says that others have bound it without a number."""
+
+    pod: CardPod
+    cards: tuple[int, ...]
+    take: Amounts
+    is_guessed: bool = False
+
+
+def holders(
+    name: str,
+    capacities: Sequence[Amounts],
+    pods: Iterable[CardPod],
+    claim: Callable[[str, CardPod], Claim | None],
+) -> list[Holder]:
+    """The pods on the cards of a clause, also on those that the node does not have any more.
+
+    A pod that others have bound is on the cards of its index annotation, else on the fullest ones
+    that could hold it, else on those with the most left.
+    """
+    found, others = list[Holder](), list[tuple[CardPod, Claim]]()
+    for pod in pods:
+        text = pod.annotations.get(TAKEN)
+        if text is None:
+            if (its := claim(name, pod)) is not None:
+                others.append((pod, its))
+        elif (has := taken(text).get(name)) is not None:
+            found.append(Holder(pod, has.cards, has.take))
+    if not others:
+        return found
+    for pod, (demand, numbers) in others:
+        if numbers:
+            found.append(Holder(pod, numbers, demand.take))
+    for pod, (demand, numbers) in others:
+        if not numbers and demand.cards:
+            cards = cards_with(capacities, found)
+            fits = sorted(fitting(cards, demand.take), key=_left)
+            rest = sorted((c for c in cards if not c.fits(demand.take)), key=_left, reverse=True)
+            chosen = tuple(card.index for card in [*fits, *rest][: demand.cards])
+            found.append(Holder(pod, chosen, demand.take, is_guessed=True))
+    return found
+
+
+def _left(card: Card) -> int:
+    """What is left of the first amount."""
+    return next(iter(card.free.values()), 0)
+
+
+def cards_with(capacities: Sequence[Amounts], found: Iterable[Holder]) -> Cards:
+    """The cards of a node with what their pods take."""
+    used: list[dict[str, int]] = [{} for _ in capacities]
+    number = [0] * len(capacities)
+    for _, cards, take, _ in found:
+        for index in cards:
+            if 0 <= index < len(used):
+                here = used[index]
+                number[index] += 1
+                for key, amount in take.items():
+                    here[key] = here.get(key, 0) + amount
+    return tuple([Card(i, has, used[i], number[i]) for i, has in enumerate(capacities)])
+
+
+def alike(count: int, amounts: Amounts) -> tuple[Amounts, ...]:
+    """So many cards with the same amounts. Raises EvaluationError."""
+    if not 0 <= count <= MOST_CARDS:
+        raise EvaluationError(f"a node has {count} cards: it can have from 0 to {MOST_CARDS}")
+    return (amounts,) * count
+
+
+def fitting(cards: Cards, amounts: Amounts) -> Cards:
+    """The cards that have so much left. Raises EvaluationError for an amount below 0."""
+    require_no_less(amounts)
+    if len(amounts) == 1:
+        # The usual case.
+        ((name, need),) = amounts.items()
+        return tuple([card for card in cards if not need or need <= card.free.get(name, 0)])
+    return tuple([card for card in cards if card.fits(amounts)])
+
+
+def require_no_less(amounts: Amounts) -> None:
+    """Raises EvaluationError for an amount below 0."""
+    for amount in amounts.values():
+        if amount < 0:
+            raise EvaluationError("a pod cannot take less than nothing of a card")
+
+
+# Where a pod takes nothing, it always fits.
+_ENDLESS = 2**31
+
+
+def spare(cards: Cards, amounts: Amounts, count: int) -> int:
+    """The number of times that others must take such amounts until fewer cards have room.
+
+    `count` is the number of cards that must have room. It is 0 where fewer have room now, else what
+    is left on those with the least room, until too few are left.
+    """
+    times = sorted(number for card in cards if (number := _times(card, amounts)) > 0)
+    if count <= 0:
+        return _ENDLESS
+    return sum(times[: max(0, len(times) - count + 1)])
+
+
+def _times(card: Card, amounts: Amounts) -> int:
+    """How often a card has these amounts."""
+    found = _ENDLESS
+    for name, need in amounts.items():
+        if need > 0:
+            found = min(found, card.free.get(name, 0) // need)
+    return found
+
+
+_Each = TypeVar("_Each")
+
+
+def first(cards: Sequence[_Each], count: int) -> Sequence[_Each]:
+    """So many cards. Raises EvaluationError for less than none, MissingError if there are fewer."""
+    if count < 0:
+        raise EvaluationError("a pod cannot take less than no card")
+    if count > len(cards):
+        raise MissingError("too few cards have room")
+    return cards[:count]

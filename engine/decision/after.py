@@ -1,0 +1,155 @@
+"""After a decision: what it leaves behind, and what may change its answer because of earlier ones.
+
+An answer of filter is recorded in the journal, told to listeners, and kept for the binder. A pod
+that is rejected again and again is damped. An AfterDecision is made with its parts and passed to
+the engine, and lives as long as that.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from engine.decision.journal import Journal
+from engine.decision.recent_answers import AnswerListener, Damper, LastAnswers
+from engine.decision.verb_call import Observer, VerbCall
+from engine.decision.verdict import (
+    FEASIBLE,
+    MOST_REPEATED,
+    Decision,
+    Failed,
+    Feasible,
+    Rejected,
+    Scores,
+    Verdict,
+    attributed,
+)
+from engine.errors import EngineError, WaitingError
+from engine.objects.request_pod import RequestPod
+from grammar.messages.texts import MOST_ERROR, cut, shown
+
+# Runs work that no answer has to wait for, in order.
+Later = Callable[[Callable[[], None]], object]
+
+
+def at_once(work: Callable[[], None]) -> None:
+    """The `Later` of callers without an event loop."""
+    work()
+
+
+class AfterDecision:
+    """What decisions leave behind.
+
+    The `journal` records what filter and prioritize answer. `listeners` are told of each answer of
+    filter, and `answers` keeps the nodes that it offers. `later` runs work after the answer. The
+    `clock`, in seconds, is that of the engine: pods are damped by it.
+    """
+
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        journal: Journal | None = None,
+        listeners: Sequence[AnswerListener] = (),
+        answers: LastAnswers | None = None,
+        later: Later = at_once,
+    ) -> None:
+        self.later = later
+        self._journal = journal
+        self._listeners = listeners
+        self._answers = answers
+        self._damper = Damper(clock)
+
+    def adopted(self) -> None:
+        """Other policies are enforced from now on."""
+        if self._journal is not None:
+            self._journal.adopted()
+
+    # ---- answers of filter
+
+    def answered(self, pod: RequestPod, names: Sequence[str], decided: Decision | None) -> bool:
+        """Takes an answer before it is sent; None is an error. Returns whether any node is offered.
+
+        Called once for each call of filter.
+        """
+        codes = decided.codes if decided is not None else ()
+        offered = bool(np.count_nonzero(codes) < len(codes))
+        if offered and self._damper.known:
+            self._damper.passed(pod.uid)
+        for told in self._listeners:
+            told(pod, offered)
+        if self._answers is not None:
+            self._answers.answered(pod, names, decided)
+        return offered
+
+    def refused(self, pod: RequestPod, decided: Decision) -> Decision:
+        """The answer about a pod without a node, in the form that kube-scheduler settles with.
+
+        Raises EngineError if kube-scheduler should retry the pod itself.
+        """
+        counts = decided.counts()
+        for verdict, count in zip(decided.verdicts, counts, strict=True):
+            if count and isinstance(verdict, Rejected) and verdict.waits:
+                raise WaitingError(verdict.reason)
+        verdicts, rows, headrooms = _attributed(decided), decided.known_rows, decided.headrooms
+        decided = Decision(decided.codes, verdicts, rows, headrooms)
+        pairs = zip(verdicts, counts, strict=True)
+        refusals = [v for v, n in pairs if n and not isinstance(v, Feasible)]
+        damped = self._damper.rejected(pod.uid, {v.reason for v in refusals})
+        if damped is None:
+            return decided
+        if damped.is_error:
+            raise EngineError(damped.text)
+        text = cut(damped.text, max(1, MOST_REPEATED // len(decided)))
+        first = refusals[0]
+        is_resolvable = all(v.resolvable for v in refusals)
+        one = Rejected(text, first.policy, first.clause, is_resolvable)
+        return Decision(np.ones(len(decided), np.int32), (FEASIBLE, one), rows, headrooms)
+
+    # ---- the journal
+
+    def filtered(
+        self, call: VerbCall, names: Sequence[str], decided: Decision, seconds: float
+    ) -> None:
+        """Records a decision of filter, which took so many seconds, now."""
+        if self._journal is not None:
+            self._journal.filtered(call, names, decided, seconds)
+
+    def failed(self, pod: RequestPod, nodes: int, error: EngineError) -> None:
+        """Records later that filter had no decision about so many nodes."""
+        if (journal := self._journal) is not None:
+            text = shown(str(error), MOST_ERROR)
+            self.later(lambda: journal.failed(pod, nodes, text))
+
+    def scored(self, call: VerbCall, names: Sequence[str], scores: Scores, seconds: float) -> None:
+        """Records later what prioritize has answered, which took so many seconds."""
+        if (journal := self._journal) is not None:
+            self.later(lambda: journal.scored(call.pod, names, scores, seconds))
+
+
+def report(decided: Decision, observer: Observer) -> None:
+    """Tells the observer which clauses rejected nodes, and which ones failed."""
+    for verdict, count in zip(decided.verdicts, decided.counts(), strict=True):
+        if not count or isinstance(verdict, Feasible):
+            continue
+        if isinstance(verdict, Failed):
+            observer.failed(verdict.policy, verdict.clause, verdict.error)
+        observer.rejected(verdict.policy, verdict.clause, count)
+
+
+def _attributed(decided: Decision) -> list[Verdict]:
+    """The verdicts with reasons that name their policy; equal reasons are one text."""
+    texts: dict[tuple[str, str], str] = {}
+    found: list[Verdict] = []
+    for verdict in decided.verdicts:
+        if isinstance(verdict, Feasible):
+            found.append(verdict)
+            continue
+        key = verdict.policy, verdict.reason
+        if (text := texts.get(key)) is None:
+            text = texts[key] = attributed(*key)
+        found.append(verdict if text is verdict.reason else replace(verdict, reason=text))
+    return found

@@ -1,0 +1,81 @@
+"""Written tests: the `test` blocks of a file, and what stands in them.
+
+The same rules as in `grammar.tree.ast` hold.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal as OneOf
+
+from grammar.tree.ast import NO_SPAN, MapLiteral
+from grammar.tree.source import Span
+
+
+@dataclass(frozen=True, slots=True)
+class TestNamespace:
+    """`namespace "NAME" {…}` in a test."""
+
+    name: str
+    body: MapLiteral | None
+    span: Span = field(default=NO_SPAN, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class TestNode:
+    """`node "NAME" {…}` in a test."""
+
+    name: str
+    body: MapLiteral | None
+    span: Span = field(default=NO_SPAN, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class TestPod:
+    """`pod "ns/NAME" {…} [on "NODE"]` in a test."""
+
+    name: str
+    body: MapLiteral | None
+    on: str | None = None
+    span: Span = field(default=NO_SPAN, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """`expect pass NODE`, `expect reject NODE by CLAUSE`, or `expect score NODE op N`."""
+
+    kind: OneOf["pass", "reject", "score"]
+    node: str
+    clause: str | None = None
+    op: str | None = None
+    number: float | None = None
+    span: Span = field(default=NO_SPAN, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterFile:
+    """`cluster "FILE"` in a test: a snapshot; its path is relative to the policy file."""
+
+    path: str
+    span: Span = field(default=NO_SPAN, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class At:
+    """`at "TIME"` in a test: the value of `now`."""
+
+    time: str
+    span: Span = field(default=NO_SPAN, compare=False)
+
+
+TestItem = TestNamespace | TestNode | TestPod | Expectation | ClusterFile | At
+
+
+@dataclass(frozen=True, slots=True)
+class Test:
+    """A `test` block."""
+
+    name: str
+    items: tuple[TestItem, ...]
+    span: Span = field(default=NO_SPAN, compare=False)
+    name_span: Span = field(default=NO_SPAN, compare=False)
