@@ -346,7 +346,8 @@ class Connection(asyncio.Protocol):
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         """Writes a part of an answer of the server."""
-        assert self._transport is not None, "the server knows when the connection is lost"
+        if self._transport is None:
+            return
         answers, requests = self._answers, self._requests
         has_ended = answers.read(data)
         if answers.is_unasked and not (requests.is_in_head or self._is_broken):
@@ -491,6 +492,8 @@ class MalformedError(Exception):
 class RequestReader:
     """The requests of a connection: each whole head adds its method to `unanswered`.
 
+    It stops after too many of these.
+
     `method`, `target` and `headers` (with names in small letters) are those of the last request.
     """
 
@@ -510,21 +513,23 @@ class RequestReader:
 
     def read(self, data: bytes) -> None:
         """Follows the next bytes. After a MalformedError it cannot follow any."""
-        try:
-            self._parser.feed_data(data)
-        except HttpParserUpgrade as upgrade:
-            # Placet speaks nothing else: the next request follows.
-            self.is_certain = False
-            self.read(data[upgrade.args[0] :])
-        except HttpParserError as error:
-            raise MalformedError(str(error)) from None
+        rest = memoryview(data)
+        while rest:
+            try:
+                self._parser.feed_data(rest)
+            except HttpParserUpgrade as upgrade:
+                # Placet speaks nothing else: the next request follows.
+                self.is_certain = False
+                rest = rest[upgrade.args[0] :]
+            except HttpParserError as error:
+                raise MalformedError(self._fault or str(error)) from None
+            else:
+                break
         if self.is_in_head:
             at = data.rfind(b"\n")
             self._pending = self._pending + len(data) if at < 0 else len(data) - at - 1
             if self._pending > _MOST_OF_LINE:
-                self._fault = _LONG_LINE
-        if self._fault:
-            raise MalformedError(self._fault)
+                raise MalformedError(_LONG_LINE)
 
     def body(self, data: bytes) -> bytes | None:
         """The body, if these bytes are all of the last request, which announces its size."""
@@ -537,7 +542,12 @@ class RequestReader:
         )
         return data[start:] if is_whole else None
 
-    # ---- called by the parser, which accepts exceptions of its own only
+    def _stop(self, why: str) -> None:
+        """Ends the parser, for which any exception does: a read can have thousands of lines."""
+        self._fault = why
+        raise MalformedError(why)
+
+    # ---- called by the parser
 
     def on_message_begin(self) -> None:
         self.is_in_head = True
@@ -548,30 +558,28 @@ class RequestReader:
     def on_url(self, part: bytes) -> None:
         self.target += part
         if len(self.target) > _MOST_OF_LINE:
-            self._fault = _LONG_LINE
+            self._stop(_LONG_LINE)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self.headers[name.lower()] = value
         self._lines += 1
         if len(name) + len(value) > _MOST_OF_LINE:
-            self._fault = _LONG_LINE
-        elif self._lines > _MOST_HEADERS:
-            self._fault = f"more than {_MOST_HEADERS} headers"
+            self._stop(_LONG_LINE)
+        if self._lines > _MOST_HEADERS:
+            self._stop(f"more than {_MOST_HEADERS} headers")
 
     def on_headers_complete(self) -> None:
-        self.is_in_head = False
-        self._pending = 0
-        headers = self.headers
-        version = self._parser.get_http_version()
+        headers, version = self.headers, self._parser.get_http_version()
         if version == "1.1" and b"host" not in headers:
-            self._fault = self._fault or "Missing 'Host' header in request."
+            self._stop("Missing 'Host' header in request.")
         if not self.target.startswith(b"/") and not _is_url(self.target):
-            self._fault = self._fault or "the URL cannot be read"
-        if self._fault:
-            return
-        self.is_in_body = True
+            self._stop("the URL cannot be read")
+        self.is_in_head, self.is_in_body = False, True
+        self._pending = 0
         self.method = self._parser.get_method()
         self._unanswered.append(self.method)
+        if len(self._unanswered) > 1 + _MOST_WAITING:
+            self._stop("too many requests at once")
         if (
             version != "1.1"
             or len(headers) != self._lines
@@ -591,10 +599,10 @@ def _is_url(target: bytes) -> bool:
     """
     text = target.decode("latin-1")
     try:
-        # Reading the port raises too.
-        return urlsplit(text if "//" in text else f"//{text}").port != 0
+        _ = urlsplit(text if "//" in text else f"//{text}").port
     except ValueError:
         return False
+    return True
 
 
 class AnswerReader:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -382,6 +383,24 @@ async def test_a_mistake_after_a_request_is_the_servers(ends: Ends) -> None:
     await asyncio.sleep(2 * SECONDS)
     assert ends.transport.is_aborted
     assert ends.refused("slow_headers") == 1
+
+
+TINY = {
+    "requests": b"GET / HTTP/1.1\r\nHost:\r\n\r\n",
+    "tunnels": b"CONNECT a:1 HTTP/1.1\r\nHost:\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("request_", TINY.values(), ids=TINY.keys())
+async def test_requests_beyond_those_that_may_wait_are_not_read(
+    request_: bytes, ends: Ends
+) -> None:
+    began = time.thread_time()
+    ends.send(request_ * 9000)
+    assert time.thread_time() - began < 0.02
+    assert ends.refused("pipelined") == 1
+    assert ends.transport.is_aborted
+    assert ends.server.received == b""
 
 
 # ---- time and bytes
