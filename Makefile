@@ -13,6 +13,7 @@ export TIES ?=
 export RUNS ?=
 export SEEDS ?=
 export OPENB ?=
+export PYTHONS ?=
 PIP = .venv/bin/python -m pip --quiet --disable-pip-version-check
 COMPILE = pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	  --quiet --custom-compile-command "make lock"
@@ -21,7 +22,7 @@ COMPILE = pip compile --universal --python-version 3.11 --generate-hashes --no-e
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test thorough answers check fmt e2e e2e-installed differential differential-cel portable fgd rollouts chaos bench instructions kube conformance \
-	image-test sbom lock openapi site clean
+	image-test sbom lock versions openapi site clean
 .DELETE_ON_ERROR:
 
 demo: .venv/stamp  ## serve a built-in cluster and ready-made policies until Ctrl-C
@@ -166,6 +167,9 @@ lock:  ## write requirements.lock from pyproject.toml, and the requirements of b
 	&& "$$uv/bin/uv" $(COMPILE) tests/benchmarks/requirements.in \
 	  --output-file tests/benchmarks/requirements.txt \
 	&& "$$uv/bin/uv" $(COMPILE) tests/site/requirements.in --output-file tests/site/requirements.txt
+
+versions: .venv/stamp  ## test the server with the lowest and newest packages on each Python: make versions PYTHONS="3.11 3.13"
+	.venv/bin/python -m tests.support.versions
 
 openapi: .venv/stamp  ## write docs/openapi.yaml from the structs of the API
 	.venv/bin/python -m tests.support.openapi_document > docs/openapi.yaml

@@ -1,7 +1,7 @@
 """Objects of a running cluster, listed once: for the commands about pods, and for `doctor`.
 
-Everything is read by `get` and `list`, a page at a time. What the caller may not read is named as a
-right that is missing, and nothing is guessed in its place.
+Everything is read by `get` and `list`, a chunk at a time. What the caller may not read is named as
+a right that is missing, and nothing is guessed in its place.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from cli.doctor.gate_checks import Marking
 from cli.version import version
 from engine.cache.cluster_copy import ClusterDocuments
 from engine.cache.informers import CONTROLLERS, NAMESPACES, NODES, PODS, POLICIES
-from engine.cache.list_watch import PAGE, ContinueExpiredError, GarbageError, Resource, pages
+from engine.cache.list_watch import CHUNK, ContinueExpiredError, GarbageError, Resource, chunks
 from engine.cluster.client import ApiClient, connect
 from engine.cluster.connection_configuration import Context, chosen_context
 from engine.errors import ApiError, ApiUnreachableError, ClusterConfigurationError, EngineError
@@ -29,7 +29,7 @@ from engine.explanation.cause import event_time
 from grammar.values.time import Timestamp
 
 _KINDS = {NODES.name: "Node", PODS.name: "Pod", NAMESPACES.name: "Namespace"}
-_PAGE_SECONDS = 60.0
+_CHUNK_SECONDS = 60.0
 _FORBIDDEN, _ABSENT = 403, 404
 # Offline, a command reads files instead.
 OFFLINE = "give --cluster SNAPSHOT, which `kubectl get nodes,pods -A -o json` writes"
@@ -179,8 +179,8 @@ class LiveCluster:
     async def _listed(self, resource: Resource, kind: str) -> bytes:
         items: list[msgspec.Raw] = []
         progress = Progress(resource.name)
-        async for page in self._pages(resource):
-            items.extend(page)
+        async for chunk in self._chunks(resource):
+            items.extend(chunk)
             progress.show(len(items))
         progress.end()
         group = resource.path.removeprefix("/apis/").rpartition("/")[0]
@@ -188,9 +188,9 @@ class LiveCluster:
         document = {"kind": f"{kind}List", "apiVersion": api_version, "items": items}
         return msgspec.json.encode(document)
 
-    async def _pages(self, resource: Resource) -> AsyncIterator[Sequence[msgspec.Raw]]:
-        async for page in pages(self._client, resource, "", PAGE, _PAGE_SECONDS):
-            yield page.items or ()
+    async def _chunks(self, resource: Resource) -> AsyncIterator[Sequence[msgspec.Raw]]:
+        async for chunk in chunks(self._client, resource, "", CHUNK, _CHUNK_SECONDS):
+            yield chunk.items or ()
 
     def _run(self, work: Coroutine[Any, Any, Read]) -> Read:
         hint = (
@@ -222,16 +222,16 @@ def opened(kubeconfig: Path | None, context: str | None) -> Iterator[LiveCluster
 
 
 class Progress:
-    """The number of objects read so far, on a terminal, from the second page on."""
+    """The number of objects read so far, on a terminal, from the second chunk on."""
 
     def __init__(self, what: str) -> None:
         self._what = what
-        self._pages = 0
+        self._chunks = 0
         self._shown = False
 
     def show(self, count: int) -> None:
-        self._pages += 1
-        if self._pages > 1 and sys.stderr.isatty():
+        self._chunks += 1
+        if self._chunks > 1 and sys.stderr.isatty():
             self._shown = True
             print(f"\r{self._what}: {count:,} …", end="", file=sys.stderr, flush=True)
 

@@ -14,7 +14,7 @@ class EngineError(Exception):
 
 
 class NotSyncedError(EngineError):
-    """The view of the cluster is not complete yet."""
+    """Not all of the cluster is known yet."""
 
 
 class WaitingError(EngineError):

@@ -14,7 +14,7 @@ from engine.objects.codec import ObjectCodec
 from engine.objects.form_annotation import FORM
 from engine.objects.request_pod import SYSTEM_NAMESPACES, Exemptions, RequestPodReader
 from engine.portable.label_conditions import Frozen
-from engine.portable.portable_form import Form, FormAddition, added, form_of
+from engine.portable.portable_form import PortableAddition, PortableForm, added, form_of
 from grammar.meaning.schema import load_schema
 
 EXAMPLES = """\
@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
     return Exit.OK
 
 
-def _notes(pod: str, form: Form, addition: FormAddition) -> Iterator[str]:
+def _notes(pod: str, form: PortableForm, addition: PortableAddition) -> Iterator[str]:
     """A line for each clause that concerns the pod."""
     left = [(program.address, each.clause, each.reason) for program, each in addition.left]
     refused = {(address, clause) for address, clause, _ in left}

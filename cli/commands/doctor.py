@@ -12,7 +12,7 @@ from pathlib import Path
 from cli.command import CommandError, Exit, add_context_arguments, lease, replace_text, seconds
 from cli.doctor.configuration_text import configurations, read_text
 from cli.doctor.conversion import convert
-from cli.doctor.findings import CheckContext, choose, examine
+from cli.doctor.findings import ConfigurationContext, choose, examine
 from cli.doctor.generator import OUR_LEASE, OUR_URL, Extender
 from cli.doctor.requirements import read_requirements
 from cli.render import FieldFinding, as_json, render, totals, wants_colour
@@ -105,7 +105,7 @@ def run(args: argparse.Namespace) -> int:
     if not texts:
         raise CommandError("no configuration is given", "give a file or --kubeconfig FILE")
     contexts = [
-        CheckContext(
+        ConfigurationContext(
             found,
             *choose(found.extenders, args.url),
             args.http_timeout,
@@ -132,7 +132,9 @@ def run(args: argparse.Namespace) -> int:
     return Exit.FINDINGS if any(d.severity in failing for d, _ in findings) else Exit.OK
 
 
-def _summary(findings: Sequence[FieldFinding], contexts: Sequence[CheckContext]) -> Iterator[str]:
+def _summary(
+    findings: Sequence[FieldFinding], contexts: Sequence[ConfigurationContext]
+) -> Iterator[str]:
     for context in contexts:
         if (ours := context.ours) is not None:
             source = context.configuration.source
@@ -140,7 +142,7 @@ def _summary(findings: Sequence[FieldFinding], contexts: Sequence[CheckContext])
     yield totals(d for d, _ in findings) or "no problems found"
 
 
-def _chosen(contexts: Sequence[CheckContext]) -> list[dict[str, object]]:
+def _chosen(contexts: Sequence[ConfigurationContext]) -> list[dict[str, object]]:
     return [
         {
             "file": context.configuration.source,

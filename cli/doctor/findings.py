@@ -36,7 +36,7 @@ _Found = tuple[str, Diagnostic]
 
 
 @dataclass(frozen=True, slots=True)
-class CheckContext:
+class ConfigurationContext:
     """One configuration to check. The timeouts of `placet serve` are in seconds.
 
     `ours` is the extender taken for Placet, `because` the reason; None and empty if it is unclear.
@@ -91,7 +91,7 @@ def choose(
     return None, ""
 
 
-def examine(context: CheckContext) -> list[FieldFinding]:
+def examine(context: ConfigurationContext) -> list[FieldFinding]:
     """The findings in a configuration by line, where lines are known; errors first on a line."""
     found = [(code, *each) for code, check in OF_ALL.items() for each in check(context)]
     if (ours := context.ours) is not None:
@@ -112,7 +112,7 @@ def refuse_unsound(text: str, http_timeout: float) -> None:
     (configuration,) = configurations([("the configuration", text)], lambda _path: None)
     ours, because = choose(configuration.extenders)
     binds = ours is not None and bool(ours.verbs["bind"])
-    context = CheckContext(configuration, ours, because, http_timeout, binds=binds)
+    context = ConfigurationContext(configuration, ours, because, http_timeout, binds=binds)
     for diagnostic, _ in examine(context):
         if diagnostic.severity == "error":
             raise CommandError(diagnostic.message, diagnostic.hint or "")
@@ -141,7 +141,7 @@ def _some(names: Sequence[str]) -> str:
 # ---- the calls to Placet: verbs, content, pods, and what happens without an answer
 
 
-def verb(ours: ExtenderEntry, _context: CheckContext) -> Iterator[_Found]:
+def verb(ours: ExtenderEntry, _context: ConfigurationContext) -> Iterator[_Found]:
     """Paths that Placet does not have (C1)."""
     for name, path in ours.verbs.items():
         # The prefix has the rest of the path, or none of it.
@@ -160,7 +160,7 @@ def verb(ours: ExtenderEntry, _context: CheckContext) -> Iterator[_Found]:
         yield _error(ours.at(f"{name}Verb"), message, f"write `{name}Verb: {name}`")
 
 
-def missing_verb(ours: ExtenderEntry, context: CheckContext) -> Iterator[_Found]:
+def missing_verb(ours: ExtenderEntry, context: ConfigurationContext) -> Iterator[_Found]:
     """Verbs that Placet has and kube-scheduler does not call."""
     if not any(ours.verbs.values()):
         message = "no verb is set, so kube-scheduler never calls Placet"
@@ -181,7 +181,7 @@ def missing_verb(ours: ExtenderEntry, context: CheckContext) -> Iterator[_Found]
         yield _warning(ours.at("prioritizeVerb"), message, hint)
 
 
-def unused_verb(ours: ExtenderEntry, context: CheckContext) -> Iterator[_Found]:
+def unused_verb(ours: ExtenderEntry, context: ConfigurationContext) -> Iterator[_Found]:
     """A `prioritizeVerb` that no policy needs: a call more for every pod."""
     needs = context.requirements
     if needs is not None and not needs.scores and ours.verbs["prioritize"]:
@@ -192,7 +192,7 @@ def unused_verb(ours: ExtenderEntry, context: CheckContext) -> Iterator[_Found]:
         yield _warning(ours.at("prioritizeVerb"), message, hint)
 
 
-def no_binder(ours: ExtenderEntry, context: CheckContext) -> Iterator[_Found]:
+def no_binder(ours: ExtenderEntry, context: ConfigurationContext) -> Iterator[_Found]:
     """Clauses that are checked again before the binding, which kube-scheduler makes itself."""
     needs = context.requirements
     if needs is None or ours.verbs["bind"]:
@@ -220,7 +220,7 @@ def no_binder(ours: ExtenderEntry, context: CheckContext) -> Iterator[_Found]:
         yield _warning(at, message, hint)
 
 
-def bind(ours: ExtenderEntry, context: CheckContext) -> Iterator[_Found]:
+def bind(ours: ExtenderEntry, context: ConfigurationContext) -> Iterator[_Found]:
     """A `bindVerb` for a Placet that does not bind, and the reverse."""
     at = ours.at("bindVerb")
     if ours.verbs["bind"] and not context.binds:
@@ -232,7 +232,7 @@ def bind(ours: ExtenderEntry, context: CheckContext) -> Iterator[_Found]:
         yield _warning(at, message, "write `bindVerb: bind`, or serve without `--bind`")
 
 
-def whole_nodes(ours: ExtenderEntry, _context: CheckContext) -> Iterator[_Found]:
+def whole_nodes(ours: ExtenderEntry, _context: ConfigurationContext) -> Iterator[_Found]:
     """Whole nodes instead of names: kube-scheduler forgets the pods on them (C20)."""
     if not ours.node_cache_capable:
         message = (
@@ -242,7 +242,7 @@ def whole_nodes(ours: ExtenderEntry, _context: CheckContext) -> Iterator[_Found]
         yield _warning(ours.at("nodeCacheCapable"), message, "write `nodeCacheCapable: true`")
 
 
-def ignorable(ours: ExtenderEntry, context: CheckContext) -> Iterator[_Found]:
+def ignorable(ours: ExtenderEntry, context: ConfigurationContext) -> Iterator[_Found]:
     """Pods that pass when Placet does not answer (C31, C46)."""
     if not ours.ignorable:
         return
@@ -267,7 +267,7 @@ def ignorable(ours: ExtenderEntry, context: CheckContext) -> Iterator[_Found]:
         yield _warning(at, message, hint)
 
 
-def managed_resources(ours: ExtenderEntry, context: CheckContext) -> Iterator[_Found]:
+def managed_resources(ours: ExtenderEntry, context: ConfigurationContext) -> Iterator[_Found]:
     """Pods for which Placet is not called (C9), and amounts that nobody checks (C10)."""
     at = ours.at("managedResources")
     if ours.managed and all(resource.name != GATE for resource in ours.managed):
@@ -286,7 +286,7 @@ def managed_resources(ours: ExtenderEntry, context: CheckContext) -> Iterator[_F
             yield _warning(f"{at}[{index}].ignoredByScheduler", message, hint)
 
 
-def gate(ours: ExtenderEntry, context: CheckContext) -> Iterator[_Found]:
+def gate(ours: ExtenderEntry, context: ConfigurationContext) -> Iterator[_Found]:
     """The marker of the gate, which managedResources, admission and Placet must agree about."""
     needs = context.requirements
     for path, severity, message, hint in gate_checks.findings(
@@ -309,7 +309,7 @@ LONG_TIMEOUT = 30.0
 _SERVICE = re.compile(r"[^.]+\.[^.]+\.svc(\..+)?|[^.:]+")
 
 
-def url(ours: ExtenderEntry, _context: CheckContext) -> Iterator[_Found]:
+def url(ours: ExtenderEntry, _context: ConfigurationContext) -> Iterator[_Found]:
     """A prefix that is not a URL, or not one of Placet."""
     prefix = ours.prefix
     at, hint = ours.at("urlPrefix"), "as in `http://127.0.0.1:12345/api/scheduler`"
@@ -323,7 +323,7 @@ def url(ours: ExtenderEntry, _context: CheckContext) -> Iterator[_Found]:
         yield _warning(at, message, "end it with `/api/scheduler`")
 
 
-def service_name(ours: ExtenderEntry, context: CheckContext) -> Iterator[_Found]:
+def service_name(ours: ExtenderEntry, context: ConfigurationContext) -> Iterator[_Found]:
     """The DNS name of a service, which a static pod cannot resolve."""
     host, manifest = ours.prefix.host, context.configuration.manifest
     if ours.prefix.local or not _SERVICE.fullmatch(host):
@@ -344,7 +344,7 @@ def service_name(ours: ExtenderEntry, context: CheckContext) -> Iterator[_Found]
         yield _error(at, message, more if manifest.host_network else hint)
 
 
-def no_ca(ours: ExtenderEntry, _context: CheckContext) -> Iterator[_Found]:
+def no_ca(ours: ExtenderEntry, _context: ConfigurationContext) -> Iterator[_Found]:
     """HTTPS that trusts any server (C8)."""
     if ours.prefix.scheme != "https":
         return
@@ -360,7 +360,7 @@ def no_ca(ours: ExtenderEntry, _context: CheckContext) -> Iterator[_Found]:
         yield _warning(at, message, hint)
 
 
-def no_encryption(ours: ExtenderEntry, _context: CheckContext) -> Iterator[_Found]:
+def no_encryption(ours: ExtenderEntry, _context: ConfigurationContext) -> Iterator[_Found]:
     """TLS settings without effect, and unencrypted calls to another machine."""
     prefix, at = ours.prefix, ours.at("urlPrefix")
     if prefix.scheme != "http":
@@ -374,7 +374,7 @@ def no_encryption(ours: ExtenderEntry, _context: CheckContext) -> Iterator[_Foun
         yield _warning(at, message, "serve TLS, or run Placet beside kube-scheduler")
 
 
-def timeout(ours: ExtenderEntry, context: CheckContext) -> Iterator[_Found]:
+def timeout(ours: ExtenderEntry, context: ConfigurationContext) -> Iterator[_Found]:
     """A timeout that ends before Placet answers, or is too long (C2)."""
     at, own = ours.at("httpTimeout"), context.http_timeout
     has = DEFAULT_TIMEOUT if ours.timeout is None else ours.timeout
@@ -401,7 +401,7 @@ def timeout(ours: ExtenderEntry, context: CheckContext) -> Iterator[_Found]:
 _VERSION = "kubescheduler.config.k8s.io/v1"
 
 
-def version(context: CheckContext) -> Iterator[_Found]:
+def version(context: ConfigurationContext) -> Iterator[_Found]:
     """An `apiVersion` or `kind` that kube-scheduler 1.36 does not read."""
     given = context.configuration.value.get("apiVersion")
     kind = context.configuration.value.get("kind")
@@ -431,7 +431,7 @@ _MOVED = frozenset(
 )
 
 
-def unknown_field(context: CheckContext) -> Iterator[_Found]:
+def unknown_field(context: ConfigurationContext) -> Iterator[_Found]:
     """A field that kube-scheduler does not know. Unknown fields of a Policy have no effect."""
     legacy = context.configuration.legacy
     for path, name, known in fields.unknown(context.configuration.value, legacy=legacy):
@@ -445,13 +445,13 @@ def unknown_field(context: CheckContext) -> Iterator[_Found]:
             yield _refused(path, f"there is no field `{name}`", hint)
 
 
-def repeated_field(context: CheckContext) -> Iterator[_Found]:
+def repeated_field(context: ConfigurationContext) -> Iterator[_Found]:
     """A field that is written twice."""
     for path in context.configuration.document.repeated:
         yield _refused(path, f"`{path}` is written twice", "remove one of the two")
 
 
-def wrong_type(context: CheckContext) -> Iterator[_Found]:
+def wrong_type(context: ConfigurationContext) -> Iterator[_Found]:
     """A value of another type than its field."""
     configuration = context.configuration
     for path, wanted, hint in fields.mistyped(configuration.value, legacy=configuration.legacy):
@@ -459,7 +459,7 @@ def wrong_type(context: CheckContext) -> Iterator[_Found]:
         yield _refused(path, f"{where} is not {wanted}", hint)
 
 
-def no_extender(context: CheckContext) -> Iterator[_Found]:
+def no_extender(context: ConfigurationContext) -> Iterator[_Found]:
     """No extenders, or several of which any could be Placet."""
     extenders = context.configuration.extenders
     if not extenders:
@@ -470,7 +470,7 @@ def no_extender(context: CheckContext) -> Iterator[_Found]:
         yield _error("extenders", message, "give its `urlPrefix` with `--url`")
 
 
-def two_binders(context: CheckContext) -> Iterator[_Found]:
+def two_binders(context: ConfigurationContext) -> Iterator[_Found]:
     """More than one `bindVerb` (C10)."""
     binders = [e for e in context.configuration.extenders if e.verbs["bind"]]
     if len(binders) > 1:
@@ -478,7 +478,7 @@ def two_binders(context: CheckContext) -> Iterator[_Found]:
         yield _refused(binders[1].at("bindVerb"), message, "keep it in one of them")
 
 
-def weight(context: CheckContext) -> Iterator[_Found]:
+def weight(context: ConfigurationContext) -> Iterator[_Found]:
     """A `prioritizeVerb` without a positive weight (C10)."""
     for extender in context.configuration.extenders:
         if extender.verbs["prioritize"] and extender.weight <= 0:
@@ -487,7 +487,7 @@ def weight(context: CheckContext) -> Iterator[_Found]:
             yield _refused(extender.at("weight"), f"{rule}, but it is {extender.weight}", hint)
 
 
-def resource_name(context: CheckContext) -> Iterator[_Found]:
+def resource_name(context: ConfigurationContext) -> Iterator[_Found]:
     """Managed resources that are not extended resources, or that two extenders have (C10)."""
     taken: set[str] = set()
     for extender in context.configuration.extenders:
@@ -502,7 +502,7 @@ def resource_name(context: CheckContext) -> Iterator[_Found]:
             taken.add(resource.name)
 
 
-def tls_conflict(context: CheckContext) -> Iterator[_Found]:
+def tls_conflict(context: ConfigurationContext) -> Iterator[_Found]:
     """A CA beside `insecure`, and half of a client certificate (C8)."""
     for extender in context.configuration.extenders:
         tls = extender.tls
@@ -515,7 +515,7 @@ def tls_conflict(context: CheckContext) -> Iterator[_Found]:
             yield _warning(extender.at("tlsConfig"), message, "give both, as files or as data")
 
 
-def no_certificate(context: CheckContext) -> Iterator[_Found]:
+def no_certificate(context: ConfigurationContext) -> Iterator[_Found]:
     """Base64 data that is not PEM."""
     for extender in context.configuration.extenders:
         tls = extender.tls
@@ -537,7 +537,7 @@ def _is_pem(text: str, kind: str) -> bool:
     return re.search(rf"-----BEGIN ([A-Z0-9]+ )*{kind}-----".encode(), data) is not None
 
 
-def later_filter(context: CheckContext) -> Iterator[_Found]:
+def later_filter(context: ConfigurationContext) -> Iterator[_Found]:
     """A filter after ours: a pod that we counted on a node may go to another one (C11)."""
     ours = context.ours
     if ours is None or not ours.verbs["filter"]:
@@ -556,7 +556,7 @@ def later_filter(context: CheckContext) -> Iterator[_Found]:
             yield _found(context.worst, extender.place, message, hint)
 
 
-def asked_twice(context: CheckContext) -> Iterator[_Found]:
+def asked_twice(context: ConfigurationContext) -> Iterator[_Found]:
     """Two extenders with Placet's URL."""
     ours = context.ours
     if ours is None:
@@ -567,7 +567,7 @@ def asked_twice(context: CheckContext) -> Iterator[_Found]:
             yield _warning(extender.at("urlPrefix"), message, "remove one of the two")
 
 
-def sampled_nodes(context: CheckContext) -> Iterator[_Found]:
+def sampled_nodes(context: ConfigurationContext) -> Iterator[_Found]:
     """A sample of the nodes: a pod that fits only on other nodes stays pending (C12)."""
     if context.configuration.legacy:
         return  # a Policy does not have the field
@@ -589,7 +589,7 @@ def sampled_nodes(context: CheckContext) -> Iterator[_Found]:
             yield _warning(place, message, f"write `{name}: 100`")
 
 
-def shared_lease(context: CheckContext) -> Iterator[_Found]:
+def shared_lease(context: ConfigurationContext) -> Iterator[_Found]:
     """A second scheduler that waits for the first one's Lease."""
     value = context.configuration.value
     lease = mapping(value, "leaderElection")
@@ -606,7 +606,7 @@ def shared_lease(context: CheckContext) -> Iterator[_Found]:
         yield _warning("leaderElection.resourceName", message, hint)
 
 
-def placets_lease(context: CheckContext) -> Iterator[_Found]:
+def placets_lease(context: ConfigurationContext) -> Iterator[_Found]:
     """kube-scheduler's Lease is that of Placet's replicas."""
     lease = mapping(context.configuration.value, "leaderElection")
     name = lease.get("resourceName") or "kube-scheduler"
@@ -620,7 +620,7 @@ def placets_lease(context: CheckContext) -> Iterator[_Found]:
         yield _error("leaderElection.resourceName", message, hint)
 
 
-def bind_timeout(context: CheckContext) -> Iterator[_Found]:
+def bind_timeout(context: ConfigurationContext) -> Iterator[_Found]:
     """A longer wait for volumes than Placet knows of, which matters where it does not bind."""
     if context.ours is None or context.ours.verbs["bind"]:
         return
@@ -641,7 +641,7 @@ def bind_timeout(context: CheckContext) -> Iterator[_Found]:
 
 # ---- the codes of the checks
 
-OF_ALL: Mapping[str, Callable[[CheckContext], Iterator[_Found]]] = {
+OF_ALL: Mapping[str, Callable[[ConfigurationContext], Iterator[_Found]]] = {
     "version": version,
     "unknown-field": unknown_field,
     "repeated-field": repeated_field,
@@ -659,7 +659,7 @@ OF_ALL: Mapping[str, Callable[[CheckContext], Iterator[_Found]]] = {
     "placets-lease": placets_lease,
     "bind-timeout": bind_timeout,
 }
-OF_OURS: Mapping[str, Callable[[ExtenderEntry, CheckContext], Iterator[_Found]]] = {
+OF_OURS: Mapping[str, Callable[[ExtenderEntry, ConfigurationContext], Iterator[_Found]]] = {
     "url": url,
     "service-name": service_name,
     "no-ca": no_ca,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from engine.objects.codec import ObjectCodec
 from engine.portable.label_conditions import Frozen
-from engine.portable.portability import portability
+from engine.portable.portable_clauses import portability
 from grammar.checker.policy_checker import Checked
 
 

@@ -1,7 +1,7 @@
 """Cache: the newest state of every object and what follows from it, kept event by event.
 
-One cache belongs to one view of a cluster (informers, files) and lives as long as that. A snapshot
-costs what has changed since the last one.
+One cache belongs to one source of a cluster (informers, files) and lives as long as the source. A
+snapshot costs what has changed since the last one.
 
 The contract for one object is that of client-go's SharedInformer: its states arrive in order, some
 may be left out, and an object that was deleted and created again may arrive as one change. There is

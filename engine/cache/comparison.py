@@ -61,11 +61,11 @@ async def compare(
 async def _differences(informer: Informer, source: ListerWatcher) -> AsyncIterator[Difference]:
     listed: dict[str, tuple[str, msgspec.Raw]] = {}
     list_version = ""
-    pages = list_watch.pages(source, informer.resource, "", list_watch.PAGE, _REQUEST_SECONDS)
+    chunks = list_watch.chunks(source, informer.resource, "", list_watch.CHUNK, _REQUEST_SECONDS)
     try:
-        async for page in pages:
-            list_version = page.metadata.resourceVersion
-            for raw in page.items or ():
+        async for chunk in chunks:
+            list_version = chunk.metadata.resourceVersion
+            for raw in chunk.items or ():
                 key, version = head(raw)
                 listed[key] = version, raw
     except ApiError as error:

@@ -78,7 +78,7 @@ class Informer:
 
 
 class Informers:
-    """The live cluster: the engine's view of it, between `start` and `stop`.
+    """The live cluster, as the engine sees it between `start` and `stop`.
 
     All of it runs on one event loop, so no event is half applied when a snapshot is taken.
     """

@@ -13,7 +13,7 @@ import msgspec
 from engine.errors import ApiError
 from engine.objects.api_types import ApiStatus, ListMeta
 
-PAGE = 500
+CHUNK = 500
 
 Params = Sequence[tuple[str, str]]
 
@@ -52,13 +52,13 @@ class GarbageError(Exception):
 
 
 class ContinueExpiredError(Exception):
-    """The server has forgotten the state that the pages belong to, so no more pages follow."""
+    """The server has forgotten the state that the chunks belong to, so no more chunks follow."""
 
 
 # ---- lists
 
 
-class ListPage(msgspec.Struct, frozen=True, gc=False):
+class ListChunk(msgspec.Struct, frozen=True, gc=False):
     """A part of a list: its objects as bytes, and the resource version of the whole list."""
 
     metadata: ListMeta
@@ -66,15 +66,15 @@ class ListPage(msgspec.Struct, frozen=True, gc=False):
     items: list[msgspec.Raw] | None = None
 
 
-_PAGE = msgspec.json.Decoder(ListPage)
+_CHUNK = msgspec.json.Decoder(ListChunk)
 
 
-async def pages(
+async def chunks(
     source: ListerWatcher, resource: Resource, version: str, limit: int, seconds: float
-) -> AsyncIterator[ListPage]:
-    """The list in pages of `limit` objects (0: all in one), of a state not older than `version`.
+) -> AsyncIterator[ListChunk]:
+    """The list in chunks of `limit` objects (0: all in one), of a state not older than `version`.
 
-    Raises ContinueExpiredError between pages, GarbageError for an answer that is not a list,
+    Raises ContinueExpiredError between chunks, GarbageError for an answer that is not a list,
     ApiError and ApiUnreachableError.
     """
     size = [("limit", str(limit))] if limit else []
@@ -91,21 +91,21 @@ async def pages(
             if further and is_gone(error):
                 raise ContinueExpiredError from error
             raise
-        page = _whole(body)
-        yield page
-        if not page.metadata.next:
+        chunk = _whole(body)
+        yield chunk
+        if not chunk.metadata.next:
             return
         # The token names the state; naming a version as well is an error.
         further = True
-        params = [*_selection(resource), *size, ("continue", page.metadata.next)]
+        params = [*_selection(resource), *size, ("continue", chunk.metadata.next)]
 
 
 async def bodies(
     source: ListerWatcher, resource: Resource, limit: int, seconds: float
 ) -> AsyncIterator[bytes]:
-    """The newest list in pages of `limit` objects, as the API server sends them.
+    """The newest list in chunks of `limit` objects, as the API server sends them.
 
-    The API server writes the metadata first, so nothing else is decoded. Raises as `pages` does.
+    The API server writes the metadata first, so nothing else is decoded. Raises as `chunks` does.
     """
     token = ""
     while True:
@@ -125,19 +125,19 @@ async def bodies(
 
 
 def _token(body: bytes) -> str:
-    """What names the next page; empty for the last one. Raises GarbageError."""
+    """What names the next chunk; empty for the last one. Raises GarbageError."""
     before, items, _ = body.partition(b'"items":')
     head = before.rstrip().rstrip(b",") + b"}" if items else body
     try:
-        return _PAGE.decode(head).metadata.next
+        return _CHUNK.decode(head).metadata.next
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         # The metadata is after the items, or it is no list.
         return _whole(body).metadata.next
 
 
-def _whole(body: bytes) -> ListPage:
+def _whole(body: bytes) -> ListChunk:
     try:
-        return _PAGE.decode(body)
+        return _CHUNK.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise GarbageError(f"the API server's answer is not a list: {error}") from error
 

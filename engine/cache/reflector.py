@@ -61,7 +61,7 @@ class Timing:
     watch_shortest: float = 1.0
     # Bookmarks come each minute. If two are missing, the connection has died silently.
     idle: float = 120.0
-    # The limit for one page of a list.
+    # The limit for one chunk of a list.
     request: float = 60.0
     # The pause before a resource without a definition is looked for again: one request that the
     # API server answers without looking anything up, as often as a Lease is renewed.
@@ -167,7 +167,7 @@ class Reflector:
         self._due: str | None = "first"
         self._floor = ""
         # A server that cannot stream a list is not asked to again. After a stream that broke off,
-        # the next list comes in pages, because pages make progress.
+        # the next list comes in chunks, because chunks make progress.
         self._streams = True
         self._broke_off = False
         self._broken = 0
@@ -213,20 +213,20 @@ class Reflector:
             return self._failed(error)
 
     async def _list_pages(self) -> None:
-        limit, seconds = list_watch.PAGE, self._timing.request
+        limit, seconds = list_watch.CHUNK, self._timing.request
         while True:
             keys, version = set[str](), ""
-            pages = list_watch.pages(self._source, self.resource, self._floor, limit, seconds)
+            chunks = list_watch.chunks(self._source, self.resource, self._floor, limit, seconds)
             try:
-                async for page in pages:
+                async for chunk in chunks:
                     self._note_event()
-                    version = page.metadata.resourceVersion
-                    for item in page.items or ():
+                    version = chunk.metadata.resourceVersion
+                    for item in chunk.items or ():
                         key, item_version = head(item)
                         await self._put(key, item_version, item)
                         keys.add(key)
             except ContinueExpiredError:
-                limit = 0  # one page: it cannot expire between pages
+                limit = 0  # one chunk: it cannot expire between chunks
             else:
                 self._listed(keys, version)
                 return

@@ -1,4 +1,4 @@
-"""Snapshot: an immutable view of the cluster, taken once per request."""
+"""Snapshot: an immutable state of the cluster, taken once per request."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from engine.counting.groups import (
 from engine.counting.mutual_limits import MutualLimit
 from engine.counting.pod_counter import PodCounter
 from engine.program.frame import Evaluation, Floats, Term
-from engine.program.pod_values import pod_values
+from engine.program.pod_shape import pod_values
 from engine.program.program import (
     BoundProgram,
     CountClause,

@@ -20,7 +20,7 @@ from engine.decision.registry import Registry, Selection
 from engine.decision.verdict import Failed
 from engine.objects.codec import Namespace
 from engine.program.frame import MEMO_BYTES, Evaluation, Frame, unlimited
-from engine.program.pod_values import pod_values
+from engine.program.pod_shape import pod_values
 from engine.program.program import FilterProgram, ScoreProgram, applies
 from grammar.messages.texts import MOST_SHOWN, cut, shown
 from grammar.values.time import NEVER

@@ -281,7 +281,7 @@ class RejectedPods:
     So are those that kube-scheduler has rejected itself since, without asking.
 
     kube-scheduler asks again on an event of its own watch, and we answer from ours. A pod that was
-    rejected because our view was late, or by a rule that time makes true, would wait for minutes.
+    rejected because our cache was late, or by a rule that time makes true, would wait for minutes.
 
     `requeues` counts the requeued pods, `offered` and `refused_again` the answers about them.
     """

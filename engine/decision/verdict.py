@@ -40,7 +40,7 @@ class Rejected:
 
     `reason` is constant for the pod (C47: kube-scheduler retries without backoff when a text
     changes between calls). `resolvable` says that an eviction could help; the wire shows it only
-    on request (C48). `waits` says that the reason is our own late view of the cluster.
+    on request (C48). `waits` says that the reason is that our own cache is late.
     """
 
     reason: str

@@ -66,7 +66,7 @@ class ObjectCondition(msgspec.Struct, frozen=True, gc=False):
 
 
 class ListMeta(msgspec.Struct, frozen=True, gc=False):
-    """The metadata of a page of a list; `next` is the token of the next page, empty on the last."""
+    """The metadata of a chunk of a list; `next` names the next chunk, empty on the last one."""
 
     resourceVersion: str
     next: str = msgspec.field(name="continue", default="")

@@ -55,7 +55,7 @@ _NEW_POD = ObjectDecoder("Pod", _NewPod)
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class PortableForm:
     """What the policies of a pod say: `parts` and what is `left` for Placet, by policy."""
 
     parts: tuple[tuple[Program, Part], ...] = ()
@@ -63,7 +63,7 @@ class Form:
 
 
 @dataclass(frozen=True, slots=True)
-class FormAddition:
+class PortableAddition:
     """A form in the spec of a pod: the new values of the fields that change, and what is left.
 
     `annotation` is empty if nothing changes.
@@ -92,14 +92,14 @@ def form_of(
     *,
     every: bool = False,
     using: Using = lambda _: nullcontext(),
-) -> Form:
+) -> PortableForm:
     """What the portable policies that concern a pod say about it, and go on to say.
 
     With `every`, all policies count as portable ones. `using` charges a policy for its time. Raises
     BadObjectError.
     """
     if not registry.complete or exemptions.reason(pod):
-        return Form()
+        return PortableForm()
 
     def is_told(program: Program) -> bool:
         return every or program.source.policy.portable
@@ -121,7 +121,7 @@ def form_of(
                 parts.append((program, each))
             elif not each.exact:
                 left.append((program, Left(each.clause, "it rejects nodes for which it fails")))
-    return Form(tuple(parts), tuple(left))
+    return PortableForm(tuple(parts), tuple(left))
 
 
 def _concerning(
@@ -159,18 +159,18 @@ def _concerning(
     return found, left
 
 
-def added(pod: RequestPod, form: Form) -> FormAddition:
+def added(pod: RequestPod, form: PortableForm) -> PortableAddition:
     """The form together with what the pod says itself, which is kept.
 
     A pod that has the annotation has a form already, and gets no second one. Raises BadObjectError.
     """
     given = _NEW_POD.decode(pod.body)
     if FORM in (given.metadata.annotations or {}):
-        return FormAddition()
+        return PortableAddition()
     return _Adding(form, given.spec).found()
 
 
-def patch(pod: RequestPod, addition: FormAddition) -> list[Json]:
+def patch(pod: RequestPod, addition: PortableAddition) -> list[Json]:
     """The JSON patch of a pod that is created. Raises BadObjectError."""
     if not addition.annotation:
         return []
@@ -185,21 +185,21 @@ def patch(pod: RequestPod, addition: FormAddition) -> list[Json]:
 class _Adding:
     """Adds a form to what a pod has."""
 
-    def __init__(self, form: Form, spec: _PortableSpec) -> None:
+    def __init__(self, form: PortableForm, spec: _PortableSpec) -> None:
         self._parts = form.parts
         self._affinity = spec.affinity or {}
         self._constraints = spec.topologySpreadConstraints or ()
         self._left = [*form.left]
         self._said: list[Program] = []
 
-    def found(self) -> FormAddition:
+    def found(self) -> PortableAddition:
         new = {
             "nodeAffinity": self._nodes(),
             "podAffinity": self._near(),
             "podAntiAffinity": self._away(),
         }
         changed = {name: value for name, value in new.items() if value is not None}
-        return FormAddition(
+        return PortableAddition(
             affinity={**self._affinity, **changed} if changed else None,
             topologySpreadConstraints=self._spread(),
             annotation=written((each.address, each.digest) for each in self._said),

@@ -13,8 +13,7 @@ from engine.program import operations
 from engine.program.compiler import Compiler
 from engine.program.fast_paths import FAST_PATHS
 from engine.program.frame import Evaluate, Message
-from engine.program.pod_shape import Path, PodReads
-from engine.program.pod_values import PodParts
+from engine.program.pod_shape import Path, PodParts, PodReads
 from engine.program.program import (
     BoundProgram,
     CardsProgram,

@@ -12,8 +12,7 @@ from grammar.checker.expression_checker import Checker, coerce
 from grammar.meaning import access
 from grammar.meaning import card_forms as cards
 from grammar.meaning.environment import FUNCTIONS_OF_CARDS, Environment
-from grammar.meaning.schema import Schema
-from grammar.meaning.short_forms import print_as_written
+from grammar.meaning.schema import Schema, print_as_written
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic
 from grammar.syntax.limits import MAX_DEPTH, MAX_NAME

@@ -12,8 +12,7 @@ from dataclasses import replace
 from grammar.checker.policy_checker import Checked
 from grammar.checks.conditions import guards
 from grammar.meaning.environment import Environment
-from grammar.meaning.schema import Schema
-from grammar.meaning.short_forms import print_as_written
+from grammar.meaning.schema import Schema, print_as_written
 from grammar.messages.diagnostics import Diagnostic
 from grammar.tree import ast
 from grammar.tree.clauses import Clause

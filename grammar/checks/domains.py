@@ -11,7 +11,7 @@ from grammar.checker.policy_checker import Checked
 from grammar.checks.clause_numbers import constant
 from grammar.checks.conditions import unguarded_keys
 from grammar.checks.known_words import constants
-from grammar.meaning.short_forms import print_as_written
+from grammar.meaning.schema import print_as_written
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic
 from grammar.tree import ast

@@ -12,7 +12,7 @@ from grammar.checker.expression_checker import inside
 from grammar.checker.policy_checker import Checked
 from grammar.checks.known_words import constants
 from grammar.meaning.environment import Environment
-from grammar.meaning.short_forms import print_as_written
+from grammar.meaning.schema import print_as_written
 from grammar.messages.diagnostics import Diagnostic
 from grammar.tree import ast
 from grammar.tree.clause_parts import Bounds

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from grammar.checker.policy_checker import Checked
-from grammar.meaning.short_forms import print_as_written
+from grammar.meaning.schema import print_as_written
 from grammar.messages.diagnostics import Diagnostic
 from grammar.tree import ast
 from grammar.tree.clauses import Clause, Filter, of_kind

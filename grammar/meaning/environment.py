@@ -49,7 +49,7 @@ def table(overloads: Iterable[Overload]) -> Functions:
 
 
 FUNCTIONS: Functions = table(o for topic in _TOPICS for o in topic.OVERLOADS)
-# Those of a policy with a `cards` clause. The engine gives those of cards their values.
+# The functions of a policy with a `cards` clause. The engine gives those of cards their values.
 FUNCTIONS_OF_CARDS: Functions = MappingProxyType({**FUNCTIONS, **table(card_forms.DECLARED)})
 
 

@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from importlib.resources import files
 
 from grammar.syntax.parser import parse_expression
+from grammar.tree import ast
 from grammar.tree.ast import Expr, Ident
+from grammar.tree.printer import print_expression
 from grammar.tree.source import Source, Span
-from grammar.tree.types import Type
-from grammar.tree.walk import Definitions, reads, rewritten
+from grammar.tree.types import DURATION, QUANTITY, SEMVER, STRING, TIMESTAMP, Type
+from grammar.tree.walk import Definitions, children, reads, rewritten
 from grammar.values.maps import EmptyRecord
 from grammar.values.quantity import Quantity
 from grammar.values.time import Duration, Timestamp
@@ -160,3 +162,60 @@ def short_form(text: str) -> Expr:
     expr, found = parse_expression(Source("schema.txt", text))
     assert expr is not None, found
     return expr
+
+
+# ---- texts as they were written
+
+
+# Constants of these types are written as texts.
+_TEXTS = (QUANTITY, DURATION, TIMESTAMP, SEMVER)
+
+
+def print_as_written(expr: ast.Expr, schema: Schema | None) -> str:
+    """The text of a checked expression, with its short forms, and with its constants as texts."""
+    return print_expression(_as_written(expr, schema))
+
+
+def _as_written(expr: ast.Expr, schema: Schema | None) -> ast.Expr:
+    def change(node: object) -> object:
+        if isinstance(node, ast.Literal) and node.type in _TEXTS:
+            return ast.Literal(str(node.value), STRING, node.span)
+        short = _short_form(node, schema) if isinstance(node, ast.Expr) and schema else None
+        return node if short is None else short
+
+    return rewritten(expr, change)
+
+
+def _short_form(expr: ast.Expr, schema: Schema) -> ast.Expr | None:
+    """The short form that an expression was written out from; None for any other."""
+    record, index = _replaced(expr)
+    known = schema.records.get(record.type.name) if record is not None else None
+    if known is None or record is None:
+        return None
+    for field in known.fields.values():
+        if field.derived is None or (field.parameter is not None and index is None):
+            continue
+        named = (field.parameter, index) if field.parameter and index else None
+        if written_out(field.derived, record, named, expr.span) == expr:
+            short = ast.Select(_as_written(record, schema), field.name, False, expr.span)
+            return ast.Index(short, index, False, expr.span) if named and index else short
+    return None
+
+
+def _replaced(expr: ast.Expr) -> tuple[ast.Expr | None, ast.Expr | None]:
+    """What stands for `self` and for the index, if the expression is a short form written out.
+
+    These two have spans of their own; all others have that of the short form.
+    """
+    record: ast.Expr | None = None
+    index: ast.Expr | None = None
+    below: list[ast.Expr] = [expr]
+    while below and (record is None or index is None):
+        part = below.pop()
+        if part.span == expr.span:
+            below.extend(reversed([*children(part)]))
+        elif part.type.is_record:
+            record = record or part
+        elif part.type == STRING:
+            index = index or part
+    return record, index

@@ -19,6 +19,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
 from email.utils import formatdate
 from typing import Any
+from urllib.parse import urlsplit
 
 import aiohttp
 from aiohttp import web
@@ -44,7 +45,7 @@ _END_OF_HEAD = b"\r\n\r\n"
 _UNCERTAIN = frozenset({b"transfer-encoding", b"upgrade", b"expect"})
 # Requests that arrive before the answer to the one before.
 _MOST_WAITING = 2
-# For aiohttp, which does not know of the calls that it does not see.
+# For aiohttp: connections have limits of their own, because it does not see all calls.
 _A_YEAR = 365 * 24 * 3600.0
 # As aiohttp calls itself.
 _SERVER = f"Python/{sys.version_info[0]}.{sys.version_info[1]} aiohttp/{aiohttp.__version__}"
@@ -59,15 +60,16 @@ _BAD_REQUEST = (
 AnswerAtOnce = Callable[[bytes, str], bytes | None]
 
 
-def connection_options(settings: Settings) -> dict[str, Any]:
+def connection_options() -> dict[str, Any]:
     """The options of aiohttp for connections; its own defaults are meant for browsers."""
     return {
         "access_log": None,
         # Compressed bodies are refused, so there is nothing to unpack.
         "auto_decompress": False,
         "keepalive_timeout": _A_YEAR,
-        # Seconds in which the rest of a refused body is read, so that the client reads the answer.
-        "lingering_time": settings.http_timeout,
+        # The rest of a refused body is read, so that the client reads the answer. Connections bound
+        # the time of that themselves.
+        "lingering_time": _A_YEAR,
         "max_headers": _MOST_HEADERS,
         "max_line_size": _MOST_OF_LINE,
         "max_field_size": _MOST_OF_LINE,
@@ -100,7 +102,8 @@ class Connections:
         self._stamp = b""
         self._stamped = 0
         self.budget = budget
-        # Seconds for the headers of a request, and for a client to read its answer.
+        # Seconds for the headers of a request, for the rest of a refused body, and for a client to
+        # read its answer.
         self.seconds = settings.http_timeout
 
     def adopt(self, settings: Settings) -> None:
@@ -229,7 +232,7 @@ class Connection(asyncio.Protocol):
         self._unsent = 0
         self._used = self._loop.time()
         self._idle_timer: asyncio.TimerHandle | None = None
-        self._head_timer: asyncio.TimerHandle | None = None
+        self._late_timer: asyncio.TimerHandle | None = None
         self._send_timer: asyncio.TimerHandle | None = None
 
     # ---- called by the event loop
@@ -242,7 +245,7 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: BaseException | None) -> None:  # noqa: ARG002 - see below
         self._is_over = True
-        for timer in (self._idle_timer, self._head_timer):
+        for timer in (self._idle_timer, self._late_timer):
             if timer is not None:
                 timer.cancel()
         self._all_is_sent()
@@ -328,7 +331,7 @@ class Connection(asyncio.Protocol):
             self.refuse("pipelined")
             return
         self._is_passed_on = self._is_passed_on or not self._requests.is_certain
-        self._watch_head()
+        self._watch()
         self._server.data_received(data)
 
     def _answer_malformed(self, why: str) -> None:
@@ -343,7 +346,8 @@ class Connection(asyncio.Protocol):
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         """Writes a part of an answer of the server."""
-        assert self._transport is not None, "the server knows when the connection is lost"
+        if self._transport is None:
+            return
         answers, requests = self._answers, self._requests
         has_ended = answers.read(data)
         if answers.is_unasked and not (requests.is_in_head or self._is_broken):
@@ -363,7 +367,7 @@ class Connection(asyncio.Protocol):
             # After an answer that came early, or was the last one, the server alone goes on.
             if requests.is_in_body or not answers.keeps_alive:
                 self._is_passed_on = True
-            self._watch_head()
+            self._watch()
             if not self._is_writing_paused:
                 self._all_is_sent()
 
@@ -382,16 +386,25 @@ class Connection(asyncio.Protocol):
 
     # ---- time and bytes
 
-    def _watch_head(self) -> None:
-        """Gives a head its time. It begins with the first byte: Go uses connections much later."""
-        if self._unanswered or not (self._requests.is_in_head or self._is_broken):
-            if self._head_timer is not None:
-                self._head_timer.cancel()
-                self._head_timer = None
-        elif self._head_timer is None:
-            self._head_timer = self._loop.call_later(
-                self._connections.seconds, self.refuse, "slow_headers"
-            )
+    def _watch(self) -> None:
+        """Gives a head its time, and the rest of a body that is answered already.
+
+        That of a head begins with its first byte: Go uses connections much later.
+        """
+        requests = self._requests
+        is_owed = requests.is_in_head or requests.is_in_body or self._is_broken
+        if self._unanswered or not is_owed:
+            if self._late_timer is not None:
+                self._late_timer.cancel()
+                self._late_timer = None
+        elif self._late_timer is None:
+            self._late_timer = self._loop.call_later(self._connections.seconds, self._is_late)
+
+    def _is_late(self) -> None:
+        if self._requests.is_in_body and not self._is_broken:
+            self.close()
+        else:
+            self.refuse("slow_headers")
 
     def _close_when_idle(self) -> None:
         now, end = self._loop.time(), self._used + KEEP_ALIVE_SECONDS
@@ -479,6 +492,8 @@ class MalformedError(Exception):
 class RequestReader:
     """The requests of a connection: each whole head adds its method to `unanswered`.
 
+    It stops after too many of these.
+
     `method`, `target` and `headers` (with names in small letters) are those of the last request.
     """
 
@@ -498,21 +513,23 @@ class RequestReader:
 
     def read(self, data: bytes) -> None:
         """Follows the next bytes. After a MalformedError it cannot follow any."""
-        try:
-            self._parser.feed_data(data)
-        except HttpParserUpgrade as upgrade:
-            # Placet speaks nothing else: the next request follows.
-            self.is_certain = False
-            self.read(data[upgrade.args[0] :])
-        except HttpParserError as error:
-            raise MalformedError(str(error)) from None
+        rest = memoryview(data)
+        while rest:
+            try:
+                self._parser.feed_data(rest)
+            except HttpParserUpgrade as upgrade:
+                # Placet speaks nothing else: the next request follows.
+                self.is_certain = False
+                rest = rest[upgrade.args[0] :]
+            except HttpParserError as error:
+                raise MalformedError(self._fault or str(error)) from None
+            else:
+                break
         if self.is_in_head:
             at = data.rfind(b"\n")
             self._pending = self._pending + len(data) if at < 0 else len(data) - at - 1
             if self._pending > _MOST_OF_LINE:
-                self._fault = _LONG_LINE
-        if self._fault:
-            raise MalformedError(self._fault)
+                raise MalformedError(_LONG_LINE)
 
     def body(self, data: bytes) -> bytes | None:
         """The body, if these bytes are all of the last request, which announces its size."""
@@ -525,7 +542,12 @@ class RequestReader:
         )
         return data[start:] if is_whole else None
 
-    # ---- called by the parser, which accepts exceptions of its own only
+    def _stop(self, why: str) -> None:
+        """Ends the parser, for which any exception does: a read can have thousands of lines."""
+        self._fault = why
+        raise MalformedError(why)
+
+    # ---- called by the parser
 
     def on_message_begin(self) -> None:
         self.is_in_head = True
@@ -536,28 +558,28 @@ class RequestReader:
     def on_url(self, part: bytes) -> None:
         self.target += part
         if len(self.target) > _MOST_OF_LINE:
-            self._fault = _LONG_LINE
+            self._stop(_LONG_LINE)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self.headers[name.lower()] = value
         self._lines += 1
         if len(name) + len(value) > _MOST_OF_LINE:
-            self._fault = _LONG_LINE
-        elif self._lines > _MOST_HEADERS:
-            self._fault = f"more than {_MOST_HEADERS} headers"
+            self._stop(_LONG_LINE)
+        if self._lines > _MOST_HEADERS:
+            self._stop(f"more than {_MOST_HEADERS} headers")
 
     def on_headers_complete(self) -> None:
-        self.is_in_head = False
-        self._pending = 0
-        headers = self.headers
-        version = self._parser.get_http_version()
+        headers, version = self.headers, self._parser.get_http_version()
         if version == "1.1" and b"host" not in headers:
-            self._fault = self._fault or "Missing 'Host' header in request."
-        if self._fault:
-            return
-        self.is_in_body = True
+            self._stop("Missing 'Host' header in request.")
+        if not self.target.startswith(b"/") and not _is_url(self.target):
+            self._stop("the URL cannot be read")
+        self.is_in_head, self.is_in_body = False, True
+        self._pending = 0
         self.method = self._parser.get_method()
         self._unanswered.append(self.method)
+        if len(self._unanswered) > 1 + _MOST_WAITING:
+            self._stop("too many requests at once")
         if (
             version != "1.1"
             or len(headers) != self._lines
@@ -568,6 +590,19 @@ class RequestReader:
 
     def on_message_complete(self) -> None:
         self.is_in_body = False
+
+
+def _is_url(target: bytes) -> bool:
+    """Whether `http://host:port/path`, `host:port` or `*` can be read.
+
+    In aiohttp 3.13.0, others end the task of the connection.
+    """
+    text = target.decode("latin-1")
+    try:
+        _ = urlsplit(text if "//" in text else f"//{text}").port
+    except ValueError:
+        return False
+    return True
 
 
 class AnswerReader:

@@ -175,7 +175,7 @@ class Shutdown:
 def runner_options(settings: Settings) -> dict[str, Any]:
     """The options of an application's runner."""
     return {
-        **connection_options(settings),
+        **connection_options(),
         "handle_signals": False,
         "shutdown_timeout": settings.http_timeout,
     }

@@ -1,4 +1,4 @@
-"""ClusterRuntime: a server's live view of the cluster, and what it writes there.
+"""ClusterRuntime: the live cluster of a server, and what the server writes there.
 
 It is opened on the event loop that serves, connected and with its Lease, and watches until it is
 closed. Nobody is answered before everything that the policies read has been seen once.
@@ -59,8 +59,8 @@ from server.runtime.status_reporting import (
 )
 from server.supervisor import Supervisor, end
 
-# Seconds for one page of a list that a draft is tried on, and its objects. Decisions wait while a
-# page is received, so these pages are smaller than the pages of a watch.
+# Seconds for one chunk of a list that a draft is tried on, and its objects. Decisions wait while a
+# chunk is received, so these chunks are smaller than the chunks of a watch.
 _LIST_SECONDS, _PART = 30.0, 100
 # The pause between two looks at kube-scheduler's Lease and at pods whose time is over.
 _LOOK_SECONDS = 2.0
@@ -347,7 +347,7 @@ class ClusterRuntime:
         return self.informers.cache.size
 
     def refresh(self) -> None:
-        """Does nothing: watches keep the view up to date."""
+        """Does nothing: watches keep the cache up to date."""
 
     @property
     def pods(self) -> Cache:
@@ -398,12 +398,12 @@ class ClusterRuntime:
             raise
 
     async def documents(self, needs: Needs) -> AsyncIterator[bytes]:
-        """The objects that the API server has now, as lists in pages. Raises EngineError."""
+        """The objects that the API server has now, as lists in chunks. Raises EngineError."""
         for resource in object_lists(needs).values():
-            pages = list_watch.bodies(self.informers.source, resource, _PART, _LIST_SECONDS)
+            chunks = list_watch.bodies(self.informers.source, resource, _PART, _LIST_SECONDS)
             try:
-                async for page in pages:
-                    yield page
+                async for chunk in chunks:
+                    yield chunk
             except (GarbageError, ContinueExpiredError) as error:
                 reason = str(error) or "the API server has forgotten its version"
                 raise NotSyncedError(f"the list of {resource.name} broke off: {reason}") from None

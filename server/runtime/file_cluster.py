@@ -26,7 +26,7 @@ from engine.cache.cluster_file import (
     parts,
 )
 from engine.cache.informers import Needs
-from engine.cache.list_watch import PAGE
+from engine.cache.list_watch import CHUNK
 from engine.cache.snapshot import Snapshot
 from engine.errors import NotSyncedError
 from engine.objects.codec import ObjectCodec
@@ -149,7 +149,7 @@ class FileCluster(_UnwatchedCluster):
 
     async def documents(self, _needs: Needs) -> AsyncIterator[bytes]:
         """The JSON documents of the files, lists in parts. Raises NotSyncedError."""
-        contents = (part for _, whole in self._origin.contents() for part in parts(whole, PAGE))
+        contents = (part for _, whole in self._origin.contents() for part in parts(whole, CHUNK))
         try:
             while (found := await asyncio.to_thread(next, contents, None)) is not None:
                 yield found

@@ -10,7 +10,7 @@ from engine.errors import ExpensivePolicyError
 from engine.objects.codec import ObjectCodec
 from engine.objects.request_pod import RequestPodReader
 from engine.portable.label_conditions import Frozen
-from engine.portable.portability import ClauseVerdict, portability
+from engine.portable.portable_clauses import ClauseVerdict, portability
 from engine.portable.portable_form import EXPENSIVE, added, form_of, patch
 from engine.program.policy_time import PolicyTimes
 from engine.program.program import Program

@@ -49,7 +49,7 @@ from engine.objects.form_annotation import versions
 from engine.objects.gate import ENABLED, GATE, OPT_IN
 from engine.objects.peer import Peer
 from engine.objects.request_pod import Exemptions
-from engine.portable.portability import ClauseVerdict
+from engine.portable.portable_clauses import ClauseVerdict
 from engine.program.frame import Evaluation, Frame
 from engine.program.program import Program, ShareProgram
 from grammar.values.maps import EMPTY_RECORD

@@ -3,12 +3,14 @@
 import io
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from cli.main import main
+from tests.support.default_ports import default_ports_taken
 
 
 @dataclass(frozen=True)
@@ -38,12 +40,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def placet(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Placet:
-    """Run a command; `stdin` is what it may read."""
+    """Run a command; `stdin` is what it may read. A server must not need the default ports."""
 
     def run(*arguments: str, stdin: str = "") -> Outcome:
         monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))
+        ports = default_ports_taken() if arguments[:1] == ("serve",) else nullcontext()
         try:
-            code = main(arguments)
+            with ports:
+                code = main(arguments)
         except SystemExit as end:
             code = end.code if isinstance(end.code, int) else 1
         return Outcome(code, *capsys.readouterr())

@@ -17,6 +17,7 @@ import msgspec
 import pytest
 
 from tests.cli.test_serve import ROOT, Server, post, until
+from tests.support.default_ports import default_ports_taken
 from tests.support.manifests import on_wanted, placement_policy
 from tests.support.reviews import review
 
@@ -86,7 +87,8 @@ def served(how_to: Start, tmp_path: Path) -> Iterator[Server]:
         )
     try:
         running = Server(process, out, err)
-        until(lambda: bool(running.url) or process.poll() is not None, 60)
+        with default_ports_taken():
+            until(lambda: bool(running.url) or process.poll() is not None, 60)
         yield running
     finally:
         process.kill()

@@ -12,7 +12,7 @@ from random import Random
 from engine.decision.registry import Registry
 from engine.objects.request_pod import NO_EXEMPTIONS, RequestPodReader
 from engine.portable.label_conditions import Frozen
-from engine.portable.portable_form import Form, FormAddition, added, form_of
+from engine.portable.portable_form import PortableAddition, PortableForm, added, form_of
 from tests.differential.worlds import HOST, RACK, ZONE, World
 from tests.support.builders import Object, node, raw
 from tests.support.engines import CODEC, registry_of
@@ -46,7 +46,7 @@ def told(pod: Object, registry: Registry) -> Told:
     return Told(pod, {**pod, "spec": {**pod["spec"], **addition.spec}}, _is_exact(form, addition))
 
 
-def _is_exact(form: Form, addition: FormAddition) -> bool:
+def _is_exact(form: PortableForm, addition: PortableAddition) -> bool:
     return not addition.left and all(part.exact for _, part in form.parts)
 
 

@@ -18,7 +18,7 @@ from engine.engine import Engine
 from engine.explanation.inspection import Inspection
 from engine.objects.codec import ObjectCodec
 from engine.portable.label_conditions import Frozen
-from engine.portable.portability import portability
+from engine.portable.portable_clauses import portability
 from engine.program.policy_compiler import compile_policy
 from grammar.checker.policy_checker import Checked
 from grammar.meaning.schema import load_schema

@@ -26,7 +26,7 @@ from tests.e2e.placet import REPOSITORY
 from tests.e2e.process import Process, running
 from tests.e2e.programs import built_tool
 from tests.e2e.stage import GOVERNED, Stage
-from tests.e2e.waiting import until
+from tests.e2e.waiting import free_port, until
 
 pytestmark = pytest.mark.e2e
 
@@ -167,10 +167,10 @@ def test_the_page_says_why_a_pod_waits_and_what_would_help(shown: Shown, cluster
 def test_who_may_not_forward_a_port_sees_no_page(
     plane: ControlPlane, cluster: Cluster, tmp_path: Path, pytestconfig: pytest.Config
 ) -> None:
-    program = built_tool(pytestconfig, "kwok")
-    with replica(program, plane, cluster.namespace, 12346, tmp_path):
+    program, port = built_tool(pytestconfig, "kwok"), free_port()
+    with replica(program, plane, cluster.namespace, port, tmp_path):
         found = subprocess.run(
-            ui(plane.placet_kubeconfig, cluster.namespace, 12346),
+            ui(plane.placet_kubeconfig, cluster.namespace, port),
             cwd=REPOSITORY,
             capture_output=True,
             text=True,

@@ -107,9 +107,8 @@ def test_a_count_outlives_the_time_of_the_request_that_began_it() -> None:
     text = f'cluster policy a {{ limit "l" {{ pods where {where} per cluster at most 9 strict }} }}'
     cache = cache_of([node("n0")], pods)
     now = [0.0]
-    engine = Engine(
-        registry_of(text), Known(cache), CODEC, Silent(), time=DecisionTime(lambda: now[0])
-    )
+    clock = DecisionTime(lambda: now[0])
+    engine = Engine(registry_of(text), Known(cache), CODEC, Silent(), time=clock)
     assert engine.filter(ASKED, ["n0"], None, 1.0).codes.all()
     now[0] = 2.0
     cache.remove_pod("default/p0")

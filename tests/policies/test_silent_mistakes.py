@@ -324,6 +324,13 @@ def test_value_of_a_use_is_looked_at(values: str, wanted: list[str]) -> None:
     assert [f"{d.code} {d.hint}" for d, _ in validation.findings()] == wanted
 
 
+def test_has_in_the_when_of_cards_is_looked_at() -> None:
+    missing = "pod.spec.affinity.nodeAffinity"
+    cards = 'on node 4 of {"milli": 1000} take {"milli": 100}'
+    found = diagnostics(f'cluster policy p {{ cards "gpu" when !has({missing}) {{ {cards} }} }}')
+    assert [each.code for each in found] == ["P0334"]
+
+
 # ---- near misses
 
 

@@ -19,8 +19,9 @@ from typing import Any, TypeVar, TypeVarTuple
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
-# What the kernel may take to deliver between two sockets of this process.
-_MOMENT_SECONDS = 0.001
+# What the kernel may take to deliver between two sockets of this process: nothing, or a while on a
+# busy machine. It has more time before more time is skipped, as a wrong skip would do more harm.
+_LEAST_SECONDS, _MOST_SECONDS, _SHARE = 0.001, 0.02, 0.02
 # How long to wait for a job before those who wait look again.
 _LOOK_SECONDS = 0.01
 
@@ -43,8 +44,8 @@ class _Selector(selectors.DefaultSelector):
             return self._wait_for_jobs(timeout)
         if timeout is None and not self.waiting:
             return super().select(None)
-        moment = _MOMENT_SECONDS if timeout is None else min(timeout, _MOMENT_SECONDS)
-        ready = super().select(moment)
+        moment = _LEAST_SECONDS if timeout is None else max(_LEAST_SECONDS, timeout * _SHARE)
+        ready = super().select(min(moment, _MOST_SECONDS))
         if not ready and not self._tell() and timeout is not None:
             self.now += timeout
         return ready

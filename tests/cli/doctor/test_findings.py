@@ -9,7 +9,7 @@ from cli.doctor.configuration_text import configurations
 from cli.doctor.findings import (
     OF_ALL,
     OF_OURS,
-    CheckContext,
+    ConfigurationContext,
     choose,
     examine,
 )
@@ -48,7 +48,7 @@ def examined(text: str, requirements: SchedulerRequirements | None = None) -> li
     (read,) = configurations([("s.yaml", text)], lambda _path: None)
     chosen, because = choose(read.extenders)
     binds = chosen is not None and bool(chosen.verbs["bind"])
-    return examine(CheckContext(read, chosen, because, 5.0, requirements, binds))
+    return examine(ConfigurationContext(read, chosen, because, 5.0, requirements, binds))
 
 
 def found(
@@ -98,7 +98,7 @@ def test_both_sides_must_agree_on_bind(binds: bool, asked: bool) -> None:
     """`bindVerb` on one side, `placet serve --bind` on the other."""
     text = json.dumps(configuration(ours(bindVerb="bind") if asked else OURS))
     (read,) = configurations([("s.yaml", text)], lambda _path: None)
-    findings = examine(CheckContext(read, *choose(read.extenders), 5.0, None, binds))
+    findings = examine(ConfigurationContext(read, *choose(read.extenders), 5.0, None, binds))
     told = [(d.code, d.severity, place.path, d.message, d.hint) for d, place in findings]
     at = "extenders[0].bindVerb"
     without = (
@@ -131,7 +131,9 @@ def test_placet_must_know_how_long_volumes_are_awaited(
     text = json.dumps({**configuration(entry), "profiles": [profile]})
     (read,) = configurations([("s.yaml", text)], lambda _path: None)
     binds = "bindVerb" in entry
-    context = CheckContext(read, *choose(read.extenders), 5.0, binds=binds, bind_timeout=known)
+    context = ConfigurationContext(
+        read, *choose(read.extenders), 5.0, binds=binds, bind_timeout=known
+    )
     findings = [(d, place) for d, place in examine(context) if d.code == "bind-timeout"]
     assert [d.code for d, _ in findings] == expected
     for diagnostic, place in findings:

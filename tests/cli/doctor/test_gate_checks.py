@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from cli.doctor.configuration_text import configurations
-from cli.doctor.findings import CheckContext, choose, examine
+from cli.doctor.findings import ConfigurationContext, choose, examine
 from cli.doctor.gate_checks import Marking
 from cli.doctor.requirements import SchedulerRequirements, read_requirements
 from engine.objects.gate import GATE
@@ -35,7 +35,9 @@ def found(
     serves: bool = True,
 ) -> list[tuple[str, str, str]]:
     (read,) = configurations([("s.yaml", json.dumps(configuration(entry)))], lambda _path: None)
-    context = CheckContext(read, *choose(read.extenders), 5.0, needs, gate=serves, marking=marking)
+    context = ConfigurationContext(
+        read, *choose(read.extenders), 5.0, needs, gate=serves, marking=marking
+    )
     findings = [d for d, _ in examine(context) if d.code in ("gate", "managed-resources")]
     return [(d.severity, d.message, d.hint or "") for d in findings]
 

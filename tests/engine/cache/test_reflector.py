@@ -137,11 +137,12 @@ async def test_a_reflector_reports_that_it_works(start: Start) -> None:
 async def test_other_tasks_run_during_a_big_list(server: FakeApiServer, start: Start) -> None:
     for number in range(5000):
         server.put(PODS, f"shop/p{number:04}")
-    longest, last = 0.0, time.monotonic()
+    # Of processor time, as other processes take theirs.
+    longest, last = 0.0, time.process_time()
     async with start() as mirror:
         # What turns give way to is each other: the objects come in some big chunks.
         while not mirror.reflector.synced:
             await asyncio.sleep(0)
-            longest, last = max(longest, time.monotonic() - last), time.monotonic()
+            longest, last = max(longest, time.process_time() - last), time.process_time()
         assert mirror.reflector.count == 5003
     assert longest < 0.5

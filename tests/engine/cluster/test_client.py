@@ -112,6 +112,7 @@ async def test_a_break_within_a_line_is_an_error(server: FakeApiServer, connecte
             await anext(lines)
 
 
+@pytest.mark.fake_clock
 async def test_silence_is_an_error(server: FakeApiServer, connected: Connect) -> None:
     server.put(PODS, "a")
     async with connected() as client, client.stream(PODS, WATCH, 0.1) as lines:

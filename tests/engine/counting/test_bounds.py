@@ -26,41 +26,44 @@ from tests.engine.counting.helpers import (
     clause_of,
     numbers,
 )
+from tests.support.tables import integers, optional, table
 
 # ---- the number that a bound means
 
 
-@pytest.mark.parametrize(
-    ("bound", "total", "wanted"),
-    [
-        pytest.param("at most 40%", 5, 2, id="at most 40% of 5 pods is 2"),
-        pytest.param("at most 40%", 4, 1, id="at most 40% of 4 pods is 1.6, rounded down to 1"),
-        pytest.param("at most 40%", 2, 0, id="at most 40% of 2 pods is 0.8, rounded down to 0"),
-        pytest.param("exactly 40%", 4, 1, id="exactly 40% of 4 pods is 1.6, rounded down to 1"),
-        pytest.param("at least 40%", 4, 2, id="at least 40% of 4 pods is 1.6, rounded up to 2"),
-        pytest.param("at least 40%", 5, 2, id="at least 40% of 5 pods is 2, nothing to round"),
-        pytest.param("at least 1%", 1, 1, id="at least 1% of 1 pod is that pod"),
-        pytest.param("at most 99%", 1, 0, id="at most 99% of 1 pod is none"),
-        pytest.param("at most 0%", 9, 0, id="at most 0% is none"),
-        pytest.param("at least 0%", 9, 0, id="at least 0% is none"),
-        pytest.param("at most 100%", 9, 9, id="at most 100% is all"),
-        pytest.param("at least 100%", 9, 9, id="at least 100% is all"),
-        pytest.param("at most 50%", 0, 0, id="at most 50% of no pods is none"),
-        pytest.param("at least 50%", 0, 0, id="at least 50% of no pods is none"),
-        pytest.param("at most 29%", 100, 29, id="at most 29% of 100 is 29, which floats make 28"),
-        pytest.param("at least 7%", 100, 7, id="at least 7% of 100 is 7, which floats make 8"),
-        pytest.param("at most 14.5%", 200, 29, id="at most 14.5% of 200 is 29"),
-        pytest.param("at most 32.3%", 1000, 323, id="at most 32.3% of 1000 is 323, not 322"),
-        pytest.param("at least 32.2%", 500, 161, id="at least 32.2% of 500 is 161, not 162"),
-        pytest.param("at least 33.3%", 10, 4, id="at least 33.3% of 10 is 3.33, rounded up to 4"),
-        pytest.param("at most 3", 10, 3, id="at most 3 of 10 is 3"),
-        pytest.param("at least 3", 10, 3, id="at least 3 of 10 is 3"),
-        pytest.param("exactly 3", 10, 3, id="exactly 3 of 10 is 3"),
-        pytest.param("at most 3", 2, 2, id="at most 3 of 2 is both of them"),
-        pytest.param("at least 3", 2, 2, id="at least 3 of 2 is both of them"),
-        pytest.param("exactly 3", 2, 2, id="exactly 3 of 2 is both of them"),
-        pytest.param("exactly 0", 5, 0, id="exactly 0 is none"),
-    ],
+@table(
+    """
+    case                                            | bound          | total | wanted
+    at most 40% of 5 pods is 2                      | at most 40%    | 5     | 2
+    at most 40% of 4 pods is 1.6, rounded down to 1 | at most 40%    | 4     | 1
+    at most 40% of 2 pods is 0.8, rounded down to 0 | at most 40%    | 2     | 0
+    exactly 40% of 4 pods is 1.6, rounded down to 1 | exactly 40%    | 4     | 1
+    at least 40% of 4 pods is 1.6, rounded up to 2  | at least 40%   | 4     | 2
+    at least 40% of 5 pods is 2, nothing to round   | at least 40%   | 5     | 2
+    at least 1% of 1 pod is that pod                | at least 1%    | 1     | 1
+    at most 99% of 1 pod is none                    | at most 99%    | 1     | 0
+    at most 0% is none                              | at most 0%     | 9     | 0
+    at least 0% is none                             | at least 0%    | 9     | 0
+    at most 100% is all                             | at most 100%   | 9     | 9
+    at least 100% is all                            | at least 100%  | 9     | 9
+    at most 50% of no pods is none                  | at most 50%    | 0     | 0
+    at least 50% of no pods is none                 | at least 50%   | 0     | 0
+    at most 29% of 100 is 29, which floats make 28  | at most 29%    | 100   | 29
+    at least 7% of 100 is 7, which floats make 8    | at least 7%    | 100   | 7
+    at most 14.5% of 200 is 29                      | at most 14.5%  | 200   | 29
+    at most 32.3% of 1000 is 323, not 322           | at most 32.3%  | 1000  | 323
+    at least 32.2% of 500 is 161, not 162           | at least 32.2% | 500   | 161
+    at least 33.3% of 10 is 3.33, rounded up to 4   | at least 33.3% | 10    | 4
+    at most 3 of 10 is 3                            | at most 3      | 10    | 3
+    at least 3 of 10 is 3                           | at least 3     | 10    | 3
+    exactly 3 of 10 is 3                            | exactly 3      | 10    | 3
+    at most 3 of 2 is both of them                  | at most 3      | 2     | 2
+    at least 3 of 2 is both of them                 | at least 3     | 2     | 2
+    exactly 3 of 2 is both of them                  | exactly 3      | 2     | 2
+    exactly 0 is none                               | exactly 0      | 5     | 0
+    """,
+    total=int,
+    wanted=int,
 )
 def test_target(bound: str, total: int, wanted: int) -> None:
     """'target' = 'percentage' * 'total' / 100, rounded to the safe side, or 'number'; <= 'total'.
@@ -90,124 +93,71 @@ def sides(bound: str, counts: GroupCounts) -> str:
     return " ".join(side for side, is_open in zip(("off", "on"), found, strict=True) if is_open)
 
 
-@pytest.mark.parametrize(
-    ("bound", "counts", "wanted"),  # counts are of the pods off and on
-    [
-        pytest.param(
-            "at most 40%", numbers([0, 1], total=5), "off on", id="at most: the second of 2 fits"
-        ),
-        pytest.param(
-            "at most 40%", numbers([0, 2], total=5), "off", id="at most: a third one of 2 does not"
-        ),
-        pytest.param(
-            "at most 40%",
-            numbers([0, 2], [0, 0], total=5),
-            "off",
-            id="at most: pods that only may be there take room",
-        ),
-        pytest.param(
-            "at most 40%",
-            numbers([0, 2], own=0, total=5),
-            "off on",
-            id="at most: a pod that is not counted takes no room",
-        ),
-        pytest.param(
-            "at most 40%",
-            numbers([0, 3], own=0, total=5),
-            "off",
-            id="at most: a side that is over its bound is closed to all",
-        ),
-        pytest.param("at most 0", numbers([9, 0], total=9), "off", id="at most 0: never on"),
-        pytest.param(
-            "at least 40%", numbers([0, 1], total=5), "on", id="at least: off waits for 2 on"
-        ),
-        pytest.param(
-            "at least 40%", numbers([0, 2], total=5), "off on", id="at least: 2 on open off"
-        ),
-        pytest.param(
-            "at least 40%",
-            numbers([0, 2], [0, 1], total=5),
-            "on",
-            id="at least: pods that only may be on do not open off",
-        ),
-        pytest.param(
-            "at least 40%",
-            numbers([0, 1], own=0, total=5),
-            "on",
-            id="at least: off waits for a pod that is not counted too",
-        ),
-        pytest.param("at least 0", numbers([0, 0], total=5), "off on", id="at least 0: always off"),
-        pytest.param(
-            "exactly 40%", numbers([2, 1], total=5), "off on", id="exactly: one left on each side"
-        ),
-        pytest.param("exactly 40%", numbers([3, 1], total=5), "on", id="exactly: off is full"),
-        pytest.param("exactly 40%", numbers([2, 2], total=5), "off", id="exactly: on is full"),
-        pytest.param("exactly 40%", numbers([3, 2], total=5), "", id="exactly: both are full"),
-        pytest.param(
-            "exactly 40%",
-            numbers([3, 2], [0, 0], total=5),
-            "",
-            id="exactly: pods that only may be there take room on both sides",
-        ),
-        pytest.param(
-            "exactly 40%",
-            numbers([3, 2], own=0, total=5),
-            "off on",
-            id="exactly: a pod that is not counted takes no room",
-        ),
-        pytest.param("exactly 9", numbers([0, 0], total=3), "on", id="exactly all: never off"),
-        # a rollout of ten pods has up to thirteen
-        pytest.param(
-            "exactly 40%",
-            numbers([6, 4], total=10, pods=11),
-            "off",
-            id="exactly: a pod of a surge goes off",
-        ),
-        pytest.param(
-            "exactly 40%",
-            numbers([7, 3], total=10, pods=11),
-            "on",
-            id="exactly: no more than those of a surge go off",
-        ),
-        pytest.param(
-            "exactly 40%",
-            numbers([8, 4], total=10, pods=13),
-            "off",
-            id="exactly: on is for those that are wanted",
-        ),
-        pytest.param(
-            "at most 40%",
-            numbers([6, 4], total=10, pods=13),
-            "off",
-            id="at most: on is for those that are wanted",
-        ),
-        pytest.param(
-            "exactly 100%",
-            numbers([0, 10], total=10, pods=11),
-            "on",
-            id="exactly 100%: all of them",
-        ),
-        pytest.param(
-            "at most 100%", numbers([0, 10], total=10, pods=11), "off on", id="at most 100%: any"
-        ),
-        pytest.param(
-            "at least 100%", numbers([0, 10], total=10, pods=11), "on", id="at least 100%: all"
-        ),
-        pytest.param(
-            "at most 5", numbers([0, 3], total=3, pods=4), "off on", id="at most 5 is no part of 3"
-        ),
-        pytest.param(
-            "exactly 5", numbers([0, 3], total=3, pods=4), "on", id="exactly 5: all four of them"
-        ),
-    ],
+@table(
+    """
+    case                               | bound         | high | low | own | total | pods | wanted
+    at most: the second of 2 fits      | at most 40%   | 0 1  |     | 1   | 5     |      | off on
+    at most: a third one of 2 does not | at most 40%   | 0 2  |     | 1   | 5     |      | off
+    at most: pods that only may be there take room
+                                       | at most 40%   | 0 2  | 0 0 | 1   | 5     |      | off
+    at most: a pod that is not counted takes no room
+                                       | at most 40%   | 0 2  |     | 0   | 5     |      | off on
+    at most: a side that is over its bound is closed to all
+                                       | at most 40%   | 0 3  |     | 0   | 5     |      | off
+    at most 0: never on                | at most 0     | 9 0  |     | 1   | 9     |      | off
+    at least: off waits for 2 on       | at least 40%  | 0 1  |     | 1   | 5     |      | on
+    at least: 2 on open off            | at least 40%  | 0 2  |     | 1   | 5     |      | off on
+    at least: pods that only may be on do not open off
+                                       | at least 40%  | 0 2  | 0 1 | 1   | 5     |      | on
+    at least: off waits for a pod that is not counted too
+                                       | at least 40%  | 0 1  |     | 0   | 5     |      | on
+    at least 0: always off             | at least 0    | 0 0  |     | 1   | 5     |      | off on
+    exactly: one left on each side     | exactly 40%   | 2 1  |     | 1   | 5     |      | off on
+    exactly: off is full               | exactly 40%   | 3 1  |     | 1   | 5     |      | on
+    exactly: on is full                | exactly 40%   | 2 2  |     | 1   | 5     |      | off
+    exactly: both are full             | exactly 40%   | 3 2  |     | 1   | 5     |      |
+    exactly: pods that only may be there take room on both sides
+                                       | exactly 40%   | 3 2  | 0 0 | 1   | 5     |      |
+    exactly: a pod that is not counted takes no room
+                                       | exactly 40%   | 3 2  |     | 0   | 5     |      | off on
+    exactly all: never off             | exactly 9     | 0 0  |     | 1   | 3     |      | on
+    # a rollout of ten pods has up to thirteen
+    exactly: a pod of a surge goes off | exactly 40%   | 6 4  |     | 1   | 10    | 11   | off
+    exactly: no more than those of a surge go off
+                                       | exactly 40%   | 7 3  |     | 1   | 10    | 11   | on
+    exactly: on is for those that are wanted
+                                       | exactly 40%   | 8 4  |     | 1   | 10    | 13   | off
+    at most: on is for those that are wanted
+                                       | at most 40%   | 6 4  |     | 1   | 10    | 13   | off
+    exactly 100%: all of them          | exactly 100%  | 0 10 |     | 1   | 10    | 11   | on
+    at most 100%: any                  | at most 100%  | 0 10 |     | 1   | 10    | 11   | off on
+    at least 100%: all                 | at least 100% | 0 10 |     | 1   | 10    | 11   | on
+    at most 5 is no part of 3          | at most 5     | 0 3  |     | 1   | 3     | 4    | off on
+    exactly 5: all four of them        | exactly 5     | 0 3  |     | 1   | 3     | 4    | on
+    """,
+    high=integers,
+    low=optional(integers),
+    own=int,
+    total=int,
+    pods=optional(int),
 )
-def test_open_sides_of_a_share(bound: str, counts: GroupCounts, wanted: str) -> None:
+def test_open_sides_of_a_share(
+    bound: str,
+    high: list[int],
+    low: list[int] | None,
+    own: int,
+    total: int,
+    pods: int | None,
+    wanted: str,
+) -> None:
     """`at most`: on is open if 'pods that may be on' + 'self-match (1 or 0)' <= 'target'.
 
     `at least`: off is open if 'pods that are on' >= 'target'.
     `exactly`: on as for `at most`, off if 'pods that may be off' + 'self-match' <= 'all pods' -
     'target'. The target is a percentage of the wanted pods; a number, and 100%, is of all pods.
+    `high` and `low` are the pods that may be, and that are, off and on; `own` is the self-match.
     """
+    counts = numbers(high, low, own=own, total=total, pods=pods)
     assert sides(bound, counts) == wanted
 
 
@@ -236,64 +186,46 @@ def test_open_domains_of_a_spread(skew: int, counts: GroupCounts, wanted: list[i
     assert np.flatnonzero(open_groups(clause_of(SPREAD % skew), counts)).tolist() == wanted
 
 
-@pytest.mark.parametrize(
-    ("bound", "counts", "wanted"),
-    [
-        pytest.param("at most 2", numbers([0, 1, 2, 3]), [0, 1], id="at most: room for this one"),
-        pytest.param(
-            "at most 2", numbers([1, 2], [0, 0]), [0], id="at most: pods that may be there count"
-        ),
-        pytest.param(
-            "at most 2",
-            numbers([0, 1, 2, 3], own=0),
-            [0, 1, 2],
-            id="at most: a pod that is not counted takes no room",
-        ),
-        pytest.param(
-            "at most 0", numbers([0, 1], own=0), [0], id="at most 0: where none of them is"
-        ),
-        pytest.param(
-            "at least 1", numbers([0, 1, 2], own=0), [1, 2], id="at least: where enough of them are"
-        ),
-        pytest.param(
-            "at least 1",
-            numbers([1, 1], [0, 1], own=0),
-            [1],
-            id="at least: pods that only may be there are not enough",
-        ),
-        pytest.param(
-            "at least 1",
-            numbers([0, 0], anywhere=False),
-            [0, 1],
-            id="at least: the first pod of its own kind may go anywhere",
-        ),
-        pytest.param(
-            "at least 1",
-            numbers([0, 0], anywhere=True),
-            [],
-            id="at least: the second one of its kind may not",
-        ),
-        pytest.param(
-            "at least 1",
-            numbers([0, 0], own=0, anywhere=False),
-            [],
-            id="at least: a pod that is not of the kind waits for the first",
-        ),
-        pytest.param(
-            "exactly 2", numbers([1, 2, 3], own=0), [1], id="exactly: not below and not above"
-        ),
-        pytest.param(
-            "exactly 2", numbers([1, 2, 3]), [], id="exactly: one of them would be one too many"
-        ),
-    ],
+@table(
+    """
+    case
+                                              | bound      | high    | low | own | anywhere | wanted
+    at most: room for this one                   | at most 2  | 0 1 2 3 |     | 1   | yes      | 0 1
+    at most: pods that may be there count        | at most 2  | 1 2     | 0 0 | 1   | yes      | 0
+    at most: a pod that is not counted takes no room
+                                               | at most 2  | 0 1 2 3 |     | 0   | yes      | 0 1 2
+    at most 0: where none of them is             | at most 0  | 0 1     |     | 0   | yes      | 0
+    at least: where enough of them are           | at least 1 | 0 1 2   |     | 0   | yes      | 1 2
+    at least: pods that only may be there are not enough
+                                                 | at least 1 | 1 1     | 0 1 | 0   | yes      | 1
+    at least: the first pod of its own kind may go anywhere
+                                                 | at least 1 | 0 0     |     | 1   | no       | 0 1
+    at least: the second one of its kind may not | at least 1 | 0 0     |     | 1   | yes      |
+    at least: a pod that is not of the kind waits for the first
+                                                 | at least 1 | 0 0     |     | 0   | no       |
+    exactly: not below and not above             | exactly 2  | 1 2 3   |     | 0   | yes      | 1
+    exactly: one of them would be one too many   | exactly 2  | 1 2 3   |     | 1   | yes      |
+    """,
+    high=integers,
+    low=optional(integers),
+    own=int,
+    wanted=integers,
 )
-def test_open_groups_of_a_limit(bound: str, counts: GroupCounts, wanted: list[int]) -> None:
+def test_open_groups_of_a_limit(
+    bound: str,
+    high: list[int],
+    low: list[int] | None,
+    own: int,
+    anywhere: str,
+    wanted: list[int],
+) -> None:
     """`at most`: 'pods that may be there' + 'self-match' <= 'number'.
 
     `at least`: 'pods that are there' >= 'number', or it is the first of its own kind anywhere.
     `exactly`: both.
     """
     clause = clause_of(LIMIT % f"node {bound}")
+    counts = numbers(high, low, own=own, anywhere=anywhere == "yes")
     assert np.flatnonzero(open_groups(clause, counts)).tolist() == wanted
 
 

@@ -14,6 +14,7 @@ from engine.program.program import ShareProgram
 from tests.engine.counting.helpers import ASKED, clause_of
 from tests.support.builders import Object, controller, node, pod, raw
 from tests.support.engines import cache_of, evaluation_of, frame_of, node_of, peer_of
+from tests.support.tables import table
 
 NODES = [node("on", labels={"cap": "spot"}), node("off", labels={"cap": "od"}), node("bare")]
 
@@ -47,25 +48,29 @@ def counted(status: ShareStatus, cache: Cache) -> PodCounts:
     return status.count(cache, cache.snapshot(), evaluation_of(frame_of(ASKED)))
 
 
-@pytest.mark.parametrize(
-    ("bound", "on", "off", "waiting", "target", "violations"),
-    [
-        # at most
-        pytest.param("at most 40%", 2, 3, 0, 2, 0, id="at most: as it should be"),
-        pytest.param("at most 40%", 3, 2, 0, 2, 1, id="at most: one too many on"),
-        pytest.param("at most 40%", 0, 5, 0, 2, 0, id="at most: none on is fine"),
-        pytest.param("at most 40%", 3, 0, 2, 2, 1, id="at most: of all pods, waiting ones too"),
-        pytest.param("at least 40%", 2, 3, 0, 2, 0, id="at least: as it should be"),
-        pytest.param("at least 40%", 5, 0, 0, 2, 0, id="at least: all on is fine"),
-        pytest.param("at least 40%", 1, 4, 0, 2, 1, id="at least: one too many off"),
-        pytest.param("at least 40%", 1, 3, 1, 2, 0, id="at least: the one that waits may go on"),
-        pytest.param("at least 40%", 0, 4, 1, 2, 1, id="at least: and cannot make up for two"),
-        pytest.param("exactly 40%", 2, 3, 0, 2, 0, id="exactly: as it should be"),
-        pytest.param("exactly 40%", 3, 2, 0, 2, 1, id="exactly: one too many on"),
-        pytest.param("exactly 40%", 1, 4, 0, 2, 1, id="exactly: one too many off"),
-        pytest.param("exactly 40%", 1, 1, 3, 2, 0, id="exactly: those that wait break nothing"),
-        pytest.param("exactly 3", 1, 1, 0, 2, 1, id="a number is at most all pods"),
-    ],
+@table(
+    """
+    case                                   | bound        | on | off | waiting | target | violations
+    at most: as it should be               | at most 40%  | 2  | 3   | 0       | 2      | 0
+    at most: one too many on               | at most 40%  | 3  | 2   | 0       | 2      | 1
+    at most: none on is fine               | at most 40%  | 0  | 5   | 0       | 2      | 0
+    at most: of all pods, waiting ones too | at most 40%  | 3  | 0   | 2       | 2      | 1
+    at least: as it should be              | at least 40% | 2  | 3   | 0       | 2      | 0
+    at least: all on is fine               | at least 40% | 5  | 0   | 0       | 2      | 0
+    at least: one too many off             | at least 40% | 1  | 4   | 0       | 2      | 1
+    at least: the one that waits may go on | at least 40% | 1  | 3   | 1       | 2      | 0
+    at least: and cannot make up for two   | at least 40% | 0  | 4   | 1       | 2      | 1
+    exactly: as it should be               | exactly 40%  | 2  | 3   | 0       | 2      | 0
+    exactly: one too many on               | exactly 40%  | 3  | 2   | 0       | 2      | 1
+    exactly: one too many off              | exactly 40%  | 1  | 4   | 0       | 2      | 1
+    exactly: those that wait break nothing | exactly 40%  | 1  | 1   | 3       | 2      | 0
+    a number is at most all pods           | exactly 3    | 1  | 1   | 0       | 2      | 1
+    """,
+    on=int,
+    off=int,
+    waiting=int,
+    target=int,
+    violations=int,
 )
 def test_violations(
     bound: str, on: int, off: int, waiting: int, target: int, violations: int

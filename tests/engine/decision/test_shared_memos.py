@@ -10,7 +10,7 @@ import pytest
 from engine.decision.plan import Plan
 from engine.decision.verb_call import CallOpener
 from engine.engine import Engine
-from engine.program.pod_values import pod_values
+from engine.program.pod_shape import pod_values
 from tests.support.builders import Object, node, pod, raw
 from tests.support.engines import engine_of, frame_of
 

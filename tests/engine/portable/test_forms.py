@@ -10,7 +10,7 @@ from engine.errors import ExpensivePolicyError
 from engine.objects.form_annotation import FORM, versions
 from engine.objects.request_pod import NO_EXEMPTIONS, Exemptions, RequestPod, RequestPodReader
 from engine.portable.label_conditions import Frozen
-from engine.portable.portable_form import Form, FormAddition, added, form_of, patch
+from engine.portable.portable_form import PortableAddition, PortableForm, added, form_of, patch
 from tests.support.builders import Object, pod, raw
 from tests.support.engines import CODEC, registry_of
 
@@ -28,11 +28,11 @@ def read(spec: Object | None = None, **more: Any) -> RequestPod:
     return RequestPodReader(CODEC).read(raw({**made, "spec": {**made["spec"], **(spec or {})}}))
 
 
-def form(policies: str, asked: RequestPod | None = None, **more: Any) -> Form:
+def form(policies: str, asked: RequestPod | None = None, **more: Any) -> PortableForm:
     return form_of(asked or read(), registry_of(policies), NO_EXEMPTIONS, FROZEN, **more)
 
 
-def terms(addition: FormAddition) -> Any:
+def terms(addition: PortableAddition) -> Any:
     assert addition.affinity is not None
     return [
         term["matchExpressions"]
@@ -40,7 +40,7 @@ def terms(addition: FormAddition) -> Any:
     ]
 
 
-def said(found: Form) -> tuple[list[str], list[tuple[str, str]]]:
+def said(found: PortableForm) -> tuple[list[str], list[tuple[str, str]]]:
     """The addresses of the policies of the parts, and what is left with its reason."""
     return [p.address for p, _ in found.parts], [(p.address, e.reason) for p, e in found.left]
 
@@ -78,7 +78,7 @@ def test_a_policy_that_may_not_stay_the_pods_says_nothing() -> None:
 def test_no_policy_says_something_about_an_exempt_pod() -> None:
     registry = registry_of(f"cluster policy p {{ portable {POOL} }}")
     exempt = Exemptions(frozenset({"shop"}))
-    assert form_of(read(), registry, exempt, FROZEN) == Form()
+    assert form_of(read(), registry, exempt, FROZEN) == PortableForm()
 
 
 def test_a_policy_without_time_says_nothing() -> None:

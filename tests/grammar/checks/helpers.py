@@ -8,6 +8,7 @@ from grammar.meaning.schema import load_schema
 from grammar.messages.diagnostics import Diagnostic
 from grammar.tree.source import Source
 from policies.validation import check_source
+from tests.support.tables import marked
 
 SCHEMA = load_schema()
 
@@ -27,3 +28,14 @@ def diagnostics(
     errors = [d for d in file.diagnostics if d.severity == "error" and d.code not in codes]
     assert not errors, errors
     return [d for d in file.diagnostics if d.code in codes]
+
+
+def findings(text: str, code: str, **short: str) -> tuple[str, list[str]]:
+    """A text without the marks « and », and the findings where they are, as `found` has them.
+
+    `short` are words that stand for longer texts.
+    """
+    for word, meant in short.items():
+        text = text.replace(word, meant)
+    plain, parts = marked(text)
+    return plain, [f"{code} {part}" for part in parts]

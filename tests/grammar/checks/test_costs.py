@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from grammar import checks
+from grammar.checks.cluster_costs import ClusterSize, slow_in_cluster
 from grammar.tree.source import Source
 from policies.validation import check_source
 from tests.grammar.checks.helpers import SCHEMA, found
@@ -125,3 +126,18 @@ def test_findings_are_in_the_order_of_the_text() -> None:
         "P0301",
         "P0303",
     ]
+
+
+@pytest.mark.parametrize(
+    ("strength", "wanted"), [("strict", ["P0402"]), ("best effort weight 10", [])]
+)
+def test_a_preferred_bound_is_evaluated_with_the_scores(strength: str, wanted: list[str]) -> None:
+    """Filter and limit take 55 ms each, and one verb may take 100."""
+    test = 'labels.exists(k, k == "a")'
+    text = (
+        f'policy p in namespace "shop" {{ filter "f" {{ require node.{test} }}'
+        f' limit "l" {{ pods where peer.{test} per node at most 1 {strength} }} }}'
+    )
+    (checked,) = check_source(Source("p.policy", text), SCHEMA).policies
+    codes = [each.code for each in slow_in_cluster(checked, ClusterSize(nodes=3000, pods=3000))]
+    assert codes == wanted

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
-from tests.grammar.checks.helpers import found
+from tests.grammar.checks.helpers import findings, found
+from tests.support.tables import table
 
 KEY = 'node.labels["disk"]'
 
@@ -12,111 +11,46 @@ KEY = 'node.labels["disk"]'
 # ---- P0301: a negation of a key that may be absent
 
 
-@pytest.mark.parametrize(
-    ("items", "wanted"),
-    [
-        pytest.param(
-            f'filter "f" {{ require {KEY} != "hdd" }}',
-            [f'P0301 {KEY} != "hdd"'],
-            id="a label that is not equal to a text",
-        ),
-        pytest.param(
-            f'filter "f" {{ require "hdd" != {KEY} }}',
-            [f'P0301 "hdd" != {KEY}'],
-            id="the other way round",
-        ),
-        pytest.param(
-            f'filter "f" {{ require !({KEY} == "hdd") }}',
-            [f'P0301 !({KEY} == "hdd")'],
-            id="a negated equality",
-        ),
-        pytest.param(
-            f'filter "f" {{ require !({KEY} in ["hdd", "tape"]) }}',
-            [f'P0301 !({KEY} in ["hdd", "tape"])'],
-            id="a label that is not in a list",
-        ),
-        pytest.param(
-            f'filter "f" {{ require !{KEY}.startsWith("h") }}',
-            [f'P0301 !{KEY}.startsWith("h")'],
-            id="a label that does not start with a text",
-        ),
-        pytest.param(
-            'for pods where pod.annotations["team"] != "a"',
-            ['P0301 pod.annotations["team"] != "a"'],
-            id="an annotation of the pod, in `for`",
-        ),
-        pytest.param(
-            'score "s" weight 1 when pod.labels["a"] != "b" { value 1 }',
-            ['P0301 pod.labels["a"] != "b"'],
-            id="in `when`",
-        ),
-        pytest.param(
-            'limit "l" { pods where peer.labels["a"] != "b" per node at most 1 strict }',
-            ['P0301 peer.labels["a"] != "b"'],
-            id="in `pods where`",
-        ),
-        pytest.param(
-            f'filter "f" {{ require {KEY} != "hdd" && has({KEY}) }}',
-            [f'P0301 {KEY} != "hdd"'],
-            id="a guard that comes too late",
-        ),
-        pytest.param(
-            f'filter "f" {{ require has(node.labels["other"]) && {KEY} != "hdd" }}',
-            [f'P0301 {KEY} != "hdd"'],
-            id="a guard of another key",
-        ),
-        # near misses
-        pytest.param(f'filter "f" {{ require {KEY} == "ssd" }}', [], id="not an equality"),
-        pytest.param(f'filter "f" {{ require {KEY} in ["ssd"] }}', [], id="not a list it is in"),
-        pytest.param(
-            f'filter "f" {{ require {KEY}.contains("s") }}', [], id="not a test it passes"
-        ),
-        pytest.param(
-            'filter "f" { require node.labels[?"disk"].orValue("") != "hdd" }',
-            [],
-            id="not a value in its place",
-        ),
-        pytest.param(
-            f'filter "f" {{ require {KEY} != "hdd" missing pass }}',
-            [],
-            id="not with `missing pass`",
-        ),
-        pytest.param(
-            f'filter "f" {{ require {KEY} != "hdd" missing fail }}',
-            [],
-            id="not with `missing fail`",
-        ),
-        pytest.param(
-            f'filter "f" {{ require has({KEY}) && {KEY} != "hdd" }}', [], id="not behind `has`"
-        ),
-        pytest.param(
-            f'filter "f" {{ require "disk" in node.labels && {KEY} != "hdd" }}',
-            [],
-            id="not behind `in`",
-        ),
-        pytest.param(
-            f'filter "f" {{ require !("disk" in node.labels) || {KEY} != "hdd" }}',
-            [],
-            id="not in an `||` behind its absence",
-        ),
-        pytest.param(
-            'filter "f" { require node.labels.all(k, node.labels[k] != "hdd") }',
-            [],
-            id="not a key that a macro goes over",
-        ),
-        pytest.param('filter "f" { require node.name != "n1" }', [], id="not a field"),
-        pytest.param(
-            f'score "s" weight 1 {{ value {KEY} != "hdd" }}', [], id="not a score's value"
-        ),
-        pytest.param(
-            f'share "s" {{ of pods where true on nodes where {KEY} != "hdd" at most 1 strict }}',
-            [],
-            id="not a side: a node without the label is off",
-        ),
-    ],
+@table(
+    """
+    case                                        | items
+    a label that is not equal to a text         | filter "f" { require «KEY != "hdd"» }
+    the other way round                         | filter "f" { require «"hdd" != KEY» }
+    a negated equality                          | filter "f" { require «!(KEY == "hdd")» }
+    a label that is not in a list               | filter "f" { require «!(KEY in ["hdd", "tape"])» }
+    a label that does not start with a text     | filter "f" { require «!KEY.startsWith("h")» }
+    an annotation of the pod, in `for`          | for pods where «pod.annotations["team"] != "a"»
+    in `when`
+         | score "s" weight 1 when «pod.labels["a"] != "b"» { value 1 }
+    in `pods where`
+         | limit "l" { pods where «peer.labels["a"] != "b"» per node at most 1 strict }
+    a guard that comes too late                 | filter "f" { require «KEY != "hdd"» && has(KEY) }
+    a guard of another key
+         | filter "f" { require has(node.labels["other"]) && «KEY != "hdd"» }
+    # near misses
+    not an equality                             | filter "f" { require KEY == "ssd" }
+    not a list it is in                         | filter "f" { require KEY in ["ssd"] }
+    not a test it passes                        | filter "f" { require KEY.contains("s") }
+    not a value in its place
+         | filter "f" { require node.labels[?"disk"].orValue("") != "hdd" }
+    not with `missing pass`                     | filter "f" { require KEY != "hdd" missing pass }
+    not with `missing fail`                     | filter "f" { require KEY != "hdd" missing fail }
+    not behind `has`                            | filter "f" { require has(KEY) && KEY != "hdd" }
+    not behind `in`
+         | filter "f" { require "disk" in node.labels && KEY != "hdd" }
+    not in an `||` behind its absence
+         | filter "f" { require !("disk" in node.labels) || KEY != "hdd" }
+    not a key that a macro goes over
+         | filter "f" { require node.labels.all(k, node.labels[k] != "hdd") }
+    not a field                                 | filter "f" { require node.name != "n1" }
+    not a score's value                         | score "s" weight 1 { value KEY != "hdd" }
+    not a side: a node without the label is off
+         | share "s" { of pods where true on nodes where KEY != "hdd" at most 1 strict }
+    """
 )
-def test_absent_keys(items: str, wanted: list[str]) -> None:
-    assert found(items, ["P0301"]) == wanted
+def test_absent_keys(items: str) -> None:
+    text, wanted = findings(items, "P0301", KEY=KEY)
+    assert found(text, ["P0301"]) == wanted
 
 
 # ---- P0317: a key that may be absent, where that protects a victim
@@ -124,214 +58,119 @@ def test_absent_keys(items: str, wanted: list[str]) -> None:
 DB = 'victim.labels["db"]'
 
 
-@pytest.mark.parametrize(
-    ("parts", "wanted"),
-    [
-        pytest.param(f'protect victim where {DB} == "1"', [f"P0317 {DB}"], id="a comparison"),
-        pytest.param(f'protect victim where {DB} != "1"', [f"P0317 {DB}"], id="a negation"),
-        pytest.param(
-            f'protect victim where victim.priority > 9 && {DB} == "1"', [f"P0317 {DB}"], id="`&&`"
-        ),
-        pytest.param(
-            'protect victim where victim.annotations["a"] == "b"',
-            ['P0317 victim.annotations["a"]'],
-            id="an annotation",
-        ),
-        pytest.param(f'protect victim where {DB} == "1" missing fail', [], id="a rule"),
-        pytest.param(f'protect victim where {DB} == "1" missing pass', [], id="the other rule"),
-        pytest.param(
-            f'protect victim where "db" in victim.labels && {DB} == "1"', [], id="behind `in`"
-        ),
-        pytest.param(f"protect victim where has({DB})", [], id="`has`"),
-        pytest.param(
-            'protect victim where victim.labels[?"db"].orValue("") == "1"', [], id="`orValue`"
-        ),
-        pytest.param('protect victim where victim.name == "db"', [], id="a field"),
-        pytest.param('allow when victims.all(v, v.labels["a"] == "1")', [], id="not in `allow`"),
-    ],
+@table(
+    """
+    case           | parts
+    a comparison   | protect victim where «DB» == "1"
+    a negation     | protect victim where «DB» != "1"
+    `&&`           | protect victim where victim.priority > 9 && «DB» == "1"
+    an annotation  | protect victim where «victim.annotations["a"]» == "b"
+    # near misses
+    a rule         | protect victim where DB == "1" missing fail
+    the other rule | protect victim where DB == "1" missing pass
+    behind `in`    | protect victim where "db" in victim.labels && DB == "1"
+    `has`          | protect victim where has(DB)
+    `orValue`      | protect victim where victim.labels[?"db"].orValue("") == "1"
+    a field        | protect victim where victim.name == "db"
+    not in `allow` | allow when victims.all(v, v.labels["a"] == "1")
+    """
 )
-def test_silent_protections(parts: str, wanted: list[str]) -> None:
-    assert found(f'preempt "p" {{ {parts} }}', ["P0317"]) == wanted
+def test_silent_protections(parts: str) -> None:
+    text, wanted = findings(parts, "P0317", DB=DB)
+    assert found(f'preempt "p" {{ {text} }}', ["P0317"]) == wanted
 
 
 # ---- P0302: a condition that is always the same
 
 
-@pytest.mark.parametrize(
-    ("items", "wanted"),
-    [
-        pytest.param('filter "f" { require 1 < 2 }', ["P0302 1 < 2"], id="a constant comparison"),
-        pytest.param(
-            'filter "f" { require node.ready || true }',
-            ["P0302 node.ready || true"],
-            id="a constant that decides an `||`",
-        ),
-        pytest.param(
-            'filter "f" { require node.ready && false }',
-            ["P0302 node.ready && false"],
-            id="a constant that decides an `&&`",
-        ),
-        pytest.param(
-            'filter "f" { require node.ready && 1 < 2 }',
-            ["P0302 1 < 2"],
-            id="an operand that says nothing",
-        ),
-        pytest.param(
-            'filter "f" { require true ? 1 > 2 : node.ready }',
-            ["P0302 true ? 1 > 2 : node.ready"],
-            id="a condition of constants alone",
-        ),
-        pytest.param(
-            'filter "f" { require size("abc") == 3 }',
-            ['P0302 size("abc") == 3'],
-            id="a function of constants",
-        ),
-        pytest.param(
-            'filter "f" when false { require node.ready }', ["P0302 false"], id="a `when`"
-        ),
-        pytest.param(
-            'limit "l" { pods where 1 == 1 per node at most 1 strict }',
-            ["P0302 1 == 1"],
-            id="a `pods where`",
-        ),
-        pytest.param(
-            'limit "l" { pods where true per node at most 1 strict }',
-            [],
-            id="not all pods, as meant",
-        ),
-        pytest.param(
-            'limit "l" { sum peer.requests["cpu"] of pods where true per node at most 1 strict }',
-            [],
-            id="not the pods of a sum, which are all",
-        ),
-        pytest.param('preempt "p" { allow when 1 == 1 }', ["P0302 1 == 1"], id="an `allow when`"),
-        pytest.param("for pods where 1 > 2", ["P0302 1 > 2"], id="a `for` that comes to false"),
-        # near misses
-        pytest.param("for pods where true", [], id="not `for pods where true`: all pods"),
-        pytest.param("for pods where false", [], id="not `for pods where false`: for use"),
-        pytest.param("for pods where 1 < 2", [], id="not a `for` that comes to true"),
-        pytest.param('filter "f" { require node.ready }', [], id="not a condition of the node"),
-        pytest.param('filter "f" { require node.ready || !node.ready }', [], id="not a tautology"),
-        pytest.param('filter "f" { require 1 / 0 == 1 }', [], id="not a constant error"),
-        pytest.param(
-            'filter "f" { require node.ready ? true : false }', [], id="not constants of a choice"
-        ),
-        pytest.param('score "s" weight 1 { value 1 }', [], id="not the value of a score"),
-    ],
+@table(
+    """
+    case                                 | items
+    a constant comparison                | filter "f" { require «1 < 2» }
+    a constant that decides an `||`      | filter "f" { require «node.ready || true» }
+    a constant that decides an `&&`      | filter "f" { require «node.ready && false» }
+    an operand that says nothing         | filter "f" { require node.ready && «1 < 2» }
+    a condition of constants alone       | filter "f" { require «true ? 1 > 2 : node.ready» }
+    a function of constants              | filter "f" { require «size("abc") == 3» }
+    a `when`                             | filter "f" when «false» { require node.ready }
+    a `pods where`
+         | limit "l" { pods where «1 == 1» per node at most 1 strict }
+    not all pods, as meant               | limit "l" { pods where true per node at most 1 strict }
+    not the pods of a sum, which are all
+         | limit "l" { sum peer.requests["cpu"] of pods where true per node at most 1 strict }
+    an `allow when`                      | preempt "p" { allow when «1 == 1» }
+    a `for` that comes to false          | for pods where «1 > 2»
+    # near misses
+    not `for pods where true`: all pods  | for pods where true
+    not `for pods where false`: for use  | for pods where false
+    not a `for` that comes to true       | for pods where 1 < 2
+    not a condition of the node          | filter "f" { require node.ready }
+    not a tautology                      | filter "f" { require node.ready || !node.ready }
+    not a constant error                 | filter "f" { require 1 / 0 == 1 }
+    not constants of a choice            | filter "f" { require node.ready ? true : false }
+    not the value of a score             | score "s" weight 1 { value 1 }
+    """
 )
-def test_constant_conditions(items: str, wanted: list[str]) -> None:
-    assert found(items, ["P0302"]) == wanted
+def test_constant_conditions(items: str) -> None:
+    text, wanted = findings(items, "P0302")
+    assert found(text, ["P0302"]) == wanted
 
 
 # ---- P0310 and P0311: filters that no node passes together, and that others imply
 
 
-def two(one: str, other: str, when: str = "", later: str = "") -> str:
-    return f'filter "f" {when} {{ require {one} }} filter "g" {later or when} {{ require {other} }}'
-
-
 CPU = 'node.allocatable["cpu"]'
 
 
-@pytest.mark.parametrize(
-    ("items", "wanted"),
-    [
-        pytest.param(
-            two('node.zone == "a"', 'node.zone == "b"'),
-            ['P0310 node.zone == "b"'],
-            id="two texts of one path",
-        ),
-        pytest.param(
-            two('node.zone == "a"', 'node.zone != "a"'),
-            ['P0310 node.zone != "a"'],
-            id="a text and its negation",
-        ),
-        pytest.param(
-            two('node.zone in ["a", "b"]', 'node.zone in ["c"]'),
-            ['P0310 node.zone in ["c"]'],
-            id="lists that have nothing in common",
-        ),
-        pytest.param(
-            two(f'{CPU} > "8"', f'{CPU} < "8"'),
-            [f'P0310 {CPU} < "8"'],
-            id="ranges that do not meet",
-        ),
-        pytest.param(
-            two(f'{CPU} >= "8"', f'{CPU} < "8"'), [f'P0310 {CPU} < "8"'], id="up to an edge of it"
-        ),
-        pytest.param(two(f'"8" < {CPU}', f'{CPU} <= "4"'), [f'P0310 {CPU} <= "4"'], id="mirrored"),
-        pytest.param(
-            'filter "f" { require node.zone == "a" && node.zone == "b" }',
-            ['P0310 node.zone == "b"'],
-            id="within one `&&`",
-        ),
-        pytest.param(
-            two('node.zone == "a"', 'node.zone == "b"', later="when pod.priority > 0"),
-            ['P0310 node.zone == "b"'],
-            id="the later only sometimes",
-        ),
-        pytest.param(
-            two(f'{CPU} >= "8"', f'{CPU} >= "4"'), [f'P0311 {CPU} >= "4"'], id="a wider range"
-        ),
-        pytest.param(
-            two(f'{CPU} > "4"', f'{CPU} >= "4"'), [f'P0311 {CPU} >= "4"'], id="a wider edge"
-        ),
-        pytest.param(
-            two('node.zone == "a"', 'node.zone in ["a", "b"]'),
-            ['P0311 node.zone in ["a", "b"]'],
-            id="a wider list",
-        ),
-        pytest.param(
-            two('node.zone == "a"', 'node.zone != "b"'),
-            ['P0311 node.zone != "b"'],
-            id="a text that is another one",
-        ),
-        pytest.param(
-            two('node.zone == "a"', 'node.zone == "a"'),
-            ['P0311 node.zone == "a"'],
-            id="the same again",
-        ),
-        # near misses
-        pytest.param(two('node.zone == "a"', 'node.name == "b"'), [], id="not two paths"),
-        pytest.param(
-            two('node.zone in ["a", "b"]', 'node.zone == "b"'), [], id="not a stricter one"
-        ),
-        pytest.param(two(f'{CPU} >= "4"', f'{CPU} <= "4"'), [], id="not ranges that meet"),
-        pytest.param(two(f'{CPU} > "4"', f'{CPU} > "5"'), [], id="not a narrower range"),
-        pytest.param(two(f'{CPU} <= "8"', f'{CPU} < "8"'), [], id="not a narrower upper edge"),
-        pytest.param(two(f'{CPU} >= "8"', f'{CPU} > "8"'), [], id="not a narrower lower edge"),
-        pytest.param(
-            'filter "f" { require node.zone == "a" || node.zone == "b" }', [], id="not within `||`"
-        ),
-        pytest.param(
-            two(
-                'node.zone == "a"',
-                'node.zone == "b"',
-                when="when pod.priority > 0",
-                later="when pod.priority < 9",
-            ),
-            [],
-            id="not under two conditions",
-        ),
-        pytest.param(
-            two('node.zone == "a"', 'node.zone == "b"', when="when pod.priority > 0").replace(
-                'filter "g" when pod.priority > 0', 'filter "g"'
-            ),
-            [],
-            id="not where the earlier applies only sometimes",
-        ),
-        pytest.param(
-            two('node.zone == "a"', 'node.zone == "b"').replace('filter "g"', 'bind "g"'),
-            [],
-            id="not a filter and a `bind`",
-        ),
-        pytest.param(
-            two('node.zone == "a"', 'node.zone == "a" missing pass'),
-            [],
-            id="not with another rule for missing values",
-        ),
-        pytest.param(two("node.zone == pod.name", 'node.zone == "b"'), [], id="not with the pod"),
-    ],
+@table(
+    """
+    case                              | code  | first                   | second
+    two texts of one path             | P0310 | node.zone == "a"        | node.zone == "b"
+    a text and its negation           | P0310 | node.zone == "a"        | node.zone != "a"
+    lists that have nothing in common | P0310 | node.zone in ["a", "b"] | node.zone in ["c"]
+    ranges that do not meet           | P0310 | CPU > "8"               | CPU < "8"
+    up to an edge of it               | P0310 | CPU >= "8"              | CPU < "8"
+    mirrored                          | P0310 | "8" < CPU               | CPU <= "4"
+    a wider range                     | P0311 | CPU >= "8"              | CPU >= "4"
+    a wider edge                      | P0311 | CPU > "4"               | CPU >= "4"
+    a wider list                      | P0311 | node.zone == "a"        | node.zone in ["a", "b"]
+    a text that is another one        | P0311 | node.zone == "a"        | node.zone != "b"
+    the same again                    | P0311 | node.zone == "a"        | node.zone == "a"
+    # near misses
+    not two paths                     |       | node.zone == "a"        | node.name == "b"
+    not a stricter one                |       | node.zone in ["a", "b"] | node.zone == "b"
+    not ranges that meet              |       | CPU >= "4"              | CPU <= "4"
+    not a narrower range              |       | CPU > "4"               | CPU > "5"
+    not a narrower upper edge         |       | CPU <= "8"              | CPU < "8"
+    not a narrower lower edge         |       | CPU >= "8"              | CPU > "8"
+    not with another rule for missing values
+                                   |       | node.zone == "a"        | node.zone == "a" missing pass
+    not with the pod                  |       | node.zone == pod.name   | node.zone == "b"
+    """
 )
-def test_filters_together(items: str, wanted: list[str]) -> None:
+def test_two_filters(code: str, first: str, second: str) -> None:
+    """The second one contradicts the first one (P0310), or follows from it (P0311)."""
+    first, second = first.replace("CPU", CPU), second.replace("CPU", CPU)
+    items = f'filter "f" {{ require {first} }} filter "g" {{ require {second} }}'
+    wanted = [f"{code} {second}"] if code else []
     assert found(items, ["P0310", "P0311"]) == wanted
+
+
+@table(
+    """
+    case                      | items
+    within one `&&`           | filter "f" { require IN_A && «IN_B» }
+    the later only sometimes  | filter "f" { require IN_A } filter "g" HIGH { require «IN_B» }
+    # near misses
+    not within `||`           | filter "f" { require IN_A || IN_B }
+    not under two conditions  | filter "f" HIGH { require IN_A } filter "g" LOW { require IN_B }
+    not where the earlier applies only sometimes
+         | filter "f" HIGH { require IN_A } filter "g" { require IN_B }
+    not a filter and a `bind` | filter "f" { require IN_A } bind "g" { require IN_B }
+    """
+)
+def test_filters_of_one_zone_and_of_another(items: str) -> None:
+    zones = {"IN_A": 'node.zone == "a"', "IN_B": 'node.zone == "b"'}
+    whens = {"HIGH": "when pod.priority > 0", "LOW": "when pod.priority < 9"}
+    text, wanted = findings(items, "P0310", **zones, **whens)
+    assert found(text, ["P0310", "P0311"]) == wanted

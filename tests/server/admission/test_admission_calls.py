@@ -152,7 +152,7 @@ def slow_review(namespace: str, parts: int = 2_000) -> Object:
 
 async def test_an_answer_comes_in_time(serve: Serve) -> None:
     """Two objects are checked at a time, and one of a namespace; each is killed in time."""
-    served = await serve(examiner=Examiner(SCHEMA, no_policies))
+    served = await serve(examiner=Examiner(SCHEMA, no_policies), settings=Settings(http_timeout=60))
     path = "/admission/validate?timeout=500ms"
     await warm(served)
     started = time.monotonic()

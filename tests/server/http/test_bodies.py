@@ -22,6 +22,7 @@ from server.errors import Outcome, RequestError
 from server.http.bodies import BodyReader, ByteBudget
 from server.settings import MEBIBYTE, Settings
 from tests.server.conftest import Serve
+from tests.support.default_ports import default_ports_taken
 from tests.support.fake_clock import settled
 from tests.support.served import Served, names_request
 
@@ -240,11 +241,9 @@ def test_eight_bodies_of_60_megabytes_take_a_part_of_that(tmp_path: Path) -> Non
     command = [sys.executable, "-m", "cli", "serve", *flags, "--policies", str(tmp_path / "empty")]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
         assert server.stderr is not None
-        port = 0
-        for line in server.stderr:
-            if "listening on" in line:
-                port = int(line.rpartition(":")[2])
-                break
+        with default_ports_taken():
+            started = next(line for line in server.stderr if "listening on" in line)
+        port = int(started.rpartition(":")[2])
         before = _most_megabytes(server.pid)
         asyncio.run(_eight_bodies(port))
         after = _most_megabytes(server.pid)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -235,6 +236,12 @@ async def test_after_an_uncertain_request_all_is_passed_on(request_: bytes, ends
     assert not ends.transport.is_closing()
 
 
+@pytest.mark.parametrize("url", [b"http://placet:80/livez", b"http://placet", b"*"])
+async def test_other_forms_of_a_url_are_passed_on(url: bytes, ends: Ends) -> None:
+    ends.send(GET.replace(b"/livez", url))
+    assert ends.server.take() == GET.replace(b"/livez", url)
+
+
 # Whole requests that only the server may answer; the next one is answered at once.
 NOT_AT_ONCE = {
     "another path": post(b"/preempt", b"<1>"),
@@ -338,6 +345,12 @@ HEADS = {
     "a path": (b"GET /" + b"b" * 9000, "a line has more than 8190 bytes"),
     "headers": (b"GET / HTTP/1.1\r\n" + b"A: b\r\n" * 65 + b"\r\n", "more than 64 headers"),
     "no host": (b"GET / HTTP/1.1\r\n\r\n", "Missing 'Host' header in request."),
+    "a port": (b"GET http://a:b/ HTTP/1.1\r\n" + HOST + b"\r\n", "the URL cannot be read"),
+    "an end of a host": (
+        b"GET http://[::1 HTTP/1.1\r\n" + HOST + b"\r\n",
+        "the URL cannot be read",
+    ),
+    "a tunnel": (b"CONNECT a:99999 HTTP/1.1\r\n" + HOST + b"\r\n", "the URL cannot be read"),
     "a method": (b"\x16\x03\x01\x02", "Invalid method encountered"),
 }
 
@@ -370,6 +383,24 @@ async def test_a_mistake_after_a_request_is_the_servers(ends: Ends) -> None:
     await asyncio.sleep(2 * SECONDS)
     assert ends.transport.is_aborted
     assert ends.refused("slow_headers") == 1
+
+
+TINY = {
+    "requests": b"GET / HTTP/1.1\r\nHost:\r\n\r\n",
+    "tunnels": b"CONNECT a:1 HTTP/1.1\r\nHost:\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("request_", TINY.values(), ids=TINY.keys())
+async def test_requests_beyond_those_that_may_wait_are_not_read(
+    request_: bytes, ends: Ends
+) -> None:
+    began = time.thread_time()
+    ends.send(request_ * 9000)
+    assert time.thread_time() - began < 0.02
+    assert ends.refused("pipelined") == 1
+    assert ends.transport.is_aborted
+    assert ends.server.received == b""
 
 
 # ---- time and bytes
@@ -420,6 +451,20 @@ async def test_a_head_that_comes_in_time(ends: Ends) -> None:
     ends.server.write(ok(b"ok"))
     await asyncio.sleep(SECONDS)
     assert not ends.transport.is_closing()
+
+
+async def test_the_rest_of_a_refused_body_has_its_time(ends: Ends) -> None:
+    """It is read so that the client reads the answer."""
+    ends.send(post(b"/filter", b"x" * 1000)[:-500])
+    await asyncio.sleep(2 * SECONDS)
+    ends.server.write(ok(b"too large"))
+    await asyncio.sleep(SECONDS - 0.1)
+    ends.send(b"x")
+    assert not ends.transport.is_closing()
+    await asyncio.sleep(0.2)
+    assert ends.transport.is_closing()
+    assert not ends.transport.is_aborted
+    assert ends.refused("slow_headers") is None
 
 
 async def test_a_large_answer_is_held_until_it_is_sent(ends: Ends) -> None:

@@ -12,8 +12,7 @@ from grammar.meaning.schema import load_schema
 from grammar.tree.source import Source
 from policies.loader import UnreadFile
 from policies.validation import InForce, Validation, Validator, succeed
-from server.runtime.policies import PolicyReader
-from server.runtime.policy_log import BURST, MOST_FINDINGS, MOST_TEXT, PolicyLog
+from server.runtime.policies import BURST, MOST_FINDINGS, MOST_TEXT, PolicyLog, PolicyReader
 from tests.support.served import PROCESSES
 
 LOG = logging.getLogger("placet.test")
