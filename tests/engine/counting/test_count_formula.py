@@ -7,11 +7,11 @@ on the first.
 
 from __future__ import annotations
 
-import pytest
+from collections.abc import Sequence
 
-from engine.program.program import CountClause
-from tests.engine.counting.helpers import ASKED, LIMIT, Counted, Counting, clause_of, counting_of
+from tests.engine.counting.helpers import ASKED, LIMIT, Counting, clause_of, counting_of
 from tests.support.builders import Object, node, pod
+from tests.support.tables import integers, table
 
 NODES = ["n1", "n2", "n3"]
 PER_NODE = clause_of(LIMIT % "node at most 9")
@@ -20,22 +20,27 @@ CORES = clause_of(
     ' at most "64" strict }'
 )
 
-# At most and at least on n1, n2 and n3; at most if each pod in flight ends where it probably does;
-# and how many pods there are in the cluster, with the one in question.
-TABLE = """
-members  | there | assumed | in flight | nominated | high  | low   | predicted | all
-         |       |         |           |           | 0 0 0 | 0 0 0 | 0 0 0     | 1
-n1 n1 n2 |       |         |           |           | 2 1 0 | 2 1 0 | 2 1 0     | 4
-n1 - -   |       |         |           |           | 1 0 0 | 1 0 0 | 1 0 0     | 4
-n1       | n1    |         |           |           | 1 0 0 | 1 0 0 | 1 0 0     | 2
-n1       | -     |         |           |           | 1 0 0 | 1 0 0 | 1 0 0     | 2
-n1       |       | n1 n2   |           |           | 2 1 0 | 1 0 0 | 2 1 0     | 4
-n1       |       |         | n1/n2     |           | 2 1 0 | 1 0 0 | 2 0 0     | 2
-         |       |         | n1/n2 n2  |           | 1 2 0 | 0 0 0 | 1 1 0     | 1
-n1       |       |         |           | n1 n3     | 2 0 1 | 1 0 0 | 2 0 1     | 4
-n2 -     | n2    | n1      | n2/n3     | n3        | 1 2 2 | 0 1 0 | 1 2 1     | 5
-"""
-ROWS = [[cell.strip() for cell in line.split("|")] for line in TABLE.strip().splitlines()[1:]]
+# `high` and `low` are by node, and so is `likely`, which is `high` if each pod in flight ends where
+# it probably does. `all` are the pods of the cluster with the one in question.
+COUNTS = table(
+    """
+    case               | members  | there | assumed | flying   | ahead | high  | low   | likely | all
+    nobody             |          |       |         |          |       | 0 0 0 | 0 0 0 | 0 0 0  | 1
+    members            | n1 n1 n2 |       |         |          |       | 2 1 0 | 2 1 0 | 2 1 0  | 4
+    some that wait     | n1 - -   |       |         |          |       | 1 0 0 | 1 0 0 | 1 0 0  | 4
+    itself on a node   | n1       | n1    |         |          |       | 1 0 0 | 1 0 0 | 1 0 0  | 2
+    itself waiting     | n1       | -     |         |          |       | 1 0 0 | 1 0 0 | 1 0 0  | 2
+    assumed on nodes   | n1       |       | n1 n2   |          |       | 2 1 0 | 1 0 0 | 2 1 0  | 4
+    in flight to two   | n1       |       |         | n1/n2    |       | 2 1 0 | 1 0 0 | 2 0 0  | 2
+    two in flight      |          |       |         | n1/n2 n2 |       | 1 2 0 | 0 0 0 | 1 1 0  | 1
+    nominated to nodes | n1       |       |         |          | n1 n3 | 2 0 1 | 1 0 0 | 2 0 1  | 4
+    all of these       | n2 -     | n2    | n1      | n2/n3    | n3    | 1 2 2 | 0 1 0 | 1 2 1  | 5
+    """,
+    high=integers,
+    low=integers,
+    likely=integers,
+    all=int,
+)
 
 
 def web(name: str, on: str = "-", *, nominated: bool = False) -> Object:
@@ -58,28 +63,29 @@ def counting(members: str, there: str, assumed: str, in_flight: str, nominated: 
     return found
 
 
-def numbers(cell: str, times: int = 1) -> dict[str, int]:
-    pairs = zip(NODES, map(int, cell.split()), strict=True)
-    return {name: times * number for name, number in pairs if number}
+def by_node(numbers: Sequence[int], times: int = 1) -> dict[str, int]:
+    return {n: times * number for n, number in zip(NODES, numbers, strict=True) if number}
 
 
-def counted(row: list[str], clause: CountClause, *, predicted: bool = False) -> Counted:
-    return counting(*row[:5]).count(clause, web("asked"), predicted=predicted)
-
-
-@pytest.mark.parametrize("row", ROWS, ids=" | ".join)
-def test_a_count(row: list[str]) -> None:
-    high, low, predicted, total = row[5:]
-    found = counted(row, PER_NODE)
-    assert (found.high, found.low) == (numbers(high), numbers(low))
-    assert (found.own, found.total, found.pods) == (1, int(total), int(total))
-    likely = counted(row, PER_NODE, predicted=True)
-    assert (likely.high, likely.low) == (numbers(predicted), numbers(low))
-
-
-@pytest.mark.parametrize("row", ROWS, ids=" | ".join)
-def test_a_sum_has_the_amounts_of_the_same_pods(row: list[str]) -> None:
-    """Each requests two cores, which are 2,000 thousandths."""
-    found = counted(row, CORES)
-    assert (found.high, found.low) == (numbers(row[5], 2000), numbers(row[6], 2000))
-    assert found.own == 2000
+@COUNTS
+def test_a_count(
+    members: str,
+    there: str,
+    assumed: str,
+    flying: str,
+    ahead: str,
+    high: list[int],
+    low: list[int],
+    likely: list[int],
+    all: int,  # noqa: A002 - the name of a column
+) -> None:
+    """Of ones, and of two cores each, which are 2,000 thousandths."""
+    cluster = counting(members, there, assumed, flying, ahead)
+    found = cluster.count(PER_NODE, web("asked"))
+    assert (found.high, found.low) == (by_node(high), by_node(low))
+    assert (found.own, found.total, found.pods) == (1, all, all)
+    found = cluster.count(PER_NODE, web("asked"), predicted=True)
+    assert (found.high, found.low) == (by_node(likely), by_node(low))
+    summed = cluster.count(CORES, web("asked"))
+    assert (summed.high, summed.low) == (by_node(high, 2000), by_node(low, 2000))
+    assert summed.own == 2000
