@@ -24,17 +24,17 @@ CORES = clause_of(
 # it probably does. `all` are the pods of the cluster with the one in question.
 COUNTS = table(
     """
-    case               | members  | there | assumed | flying   | ahead | high  | low   | likely | all
-    nobody             |          |       |         |          |       | 0 0 0 | 0 0 0 | 0 0 0  | 1
-    members            | n1 n1 n2 |       |         |          |       | 2 1 0 | 2 1 0 | 2 1 0  | 4
-    some that wait     | n1 - -   |       |         |          |       | 1 0 0 | 1 0 0 | 1 0 0  | 4
-    itself on a node   | n1       | n1    |         |          |       | 1 0 0 | 1 0 0 | 1 0 0  | 2
-    itself waiting     | n1       | -     |         |          |       | 1 0 0 | 1 0 0 | 1 0 0  | 2
-    assumed on nodes   | n1       |       | n1 n2   |          |       | 2 1 0 | 1 0 0 | 2 1 0  | 4
-    in flight to two   | n1       |       |         | n1/n2    |       | 2 1 0 | 1 0 0 | 2 0 0  | 2
-    two in flight      |          |       |         | n1/n2 n2 |       | 1 2 0 | 0 0 0 | 1 1 0  | 1
-    nominated to nodes | n1       |       |         |          | n1 n3 | 2 0 1 | 1 0 0 | 2 0 1  | 4
-    all of these       | n2 -     | n2    | n1      | n2/n3    | n3    | 1 2 2 | 0 1 0 | 1 2 1  | 5
+    case             | members  | there | assumed | flying   | ahead | high  | low   | likely | all
+    nobody           |          |       |         |          |       | 0 0 0 | 0 0 0 | 0 0 0  | 1
+    members          | n1 n1 n2 |       |         |          |       | 2 1 0 | 2 1 0 | 2 1 0  | 4
+    some that wait   | n1 - -   |       |         |          |       | 1 0 0 | 1 0 0 | 1 0 0  | 4
+    itself on a node | n1       | n1    |         |          |       | 1 0 0 | 1 0 0 | 1 0 0  | 2
+    itself waiting   | n1       | -     |         |          |       | 1 0 0 | 1 0 0 | 1 0 0  | 2
+    assumed on nodes | n1       |       | n1 n2   |          |       | 2 1 0 | 1 0 0 | 2 1 0  | 4
+    in flight to two | n1       |       |         | n1/n2    |       | 2 1 0 | 1 0 0 | 2 0 0  | 2
+    two in flight    |          |       |         | n1/n2 n2 |       | 1 2 0 | 0 0 0 | 1 1 0  | 1
+    nominated to two | n1       |       |         |          | n1 n3 | 2 0 1 | 1 0 0 | 2 0 1  | 4
+    all of these     | n2 -     | n2    | n1      | n2/n3    | n3    | 1 2 2 | 0 1 0 | 1 2 1  | 5
     """,
     high=integers,
     low=integers,
