@@ -152,7 +152,8 @@ async def extender() -> Extender:
     for _ in range(2):
         assert json.loads(found.filter())["NodeNames"]
         # The turn of the next decision comes, and what is done after an answer is done.
-        await asyncio.sleep(0.01)
+        for _ in range(100):
+            await asyncio.sleep(0)
     return found
 
 

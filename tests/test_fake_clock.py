@@ -2,15 +2,36 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import threading
 import time
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.support import fake_clock
 from tests.support.fake_clock import FakeClockLoop, settled, until
 
+ROOT = Path(__file__).parents[1]
+# Whoever waits for programs of others waits in real time.
+OTHERS = {"e2e", "chaos", "benchmarks", "image", "browser", "deploy", "differential"}
+# Where else something is waited for in real time, and why.
+REAL = {
+    "tests/cli/test_serve.py: until": "waits for another process",
+    "tests/recorder/edits.py: Edits": "waits for another process",
+    "tests/recorder/served.py: _is_ready": "waits for another process",
+    "tests/server/admission/test_admission_calls.py: "
+    "test_the_loop_runs_while_hostile_texts_are_checked": "measures how late it wakes up",
+    "tests/server/verbs/test_decision_queue.py: BlockingDecider": "blocks the event loop",
+    "tests/support/api_proxy.py: ApiProxy": "is between real programs",
+    "tests/support/tcp_switch.py: TcpSwitch": "is between real programs",
+    "tests/support/mirror.py: Waits": "is used with a fake clock alone",
+    "tests/support/secured.py: Secured": "is used with a fake clock alone",
+    "tests/test_fake_clock.py: test_a_coroutine_can_be_run": "runs on a fake clock",
+    "tests/properties/test_reflector.py: _step": "runs on a fake clock",
+}
 HOUR = 3600.0
 fake = pytest.mark.fake_clock
 
@@ -145,3 +166,36 @@ def test_a_coroutine_can_be_run() -> None:
         return now() - began
 
     assert fake_clock.run(play()) == pytest.approx(HOUR)
+
+
+def real_sleeps(file: Path) -> Iterator[str]:
+    """The functions and classes of a file that sleep and are not marked `fake_clock`."""
+    tree = ast.parse(file.read_bytes())
+    for part in tree.body:
+        match part:
+            case ast.Assign() if ast.unparse(part) == "pytestmark = pytest.mark.fake_clock":
+                return
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                marks = {ast.unparse(mark) for mark in part.decorator_list}
+                if marks.isdisjoint({"fake", "pytest.mark.fake_clock"}) and any(sleeps(part)):
+                    yield f"{file.relative_to(ROOT).as_posix()}: {part.name}"
+            case _:
+                pass
+
+
+def sleeps(part: ast.AST) -> Iterator[bool]:
+    """Whether each call in it is a sleep; a sleep of 0 lets others work, and takes no time."""
+    for call in ast.walk(part):
+        match call:
+            case ast.Call(func=ast.Attribute(attr="sleep") | ast.Name(id="sleep"), args=[for_long]):
+                yield ast.unparse(for_long) != "0"
+            case _:
+                pass
+
+
+def test_only_these_wait_in_real_time() -> None:
+    """A pause that is long enough on one machine is too short on another one, or too long."""
+    files = (
+        f for f in (ROOT / "tests").rglob("*.py") if f.relative_to(ROOT).parts[1] not in OTHERS
+    )
+    assert {name for file in files for name in real_sleeps(file)} == REAL.keys()
