@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from logging import Logger
 from typing import TypeVar
@@ -10,10 +11,7 @@ from typing import TypeVar
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
-from engine.objects.peer import DEFAULT_SCHEDULER
-from policies.admission import Examiner
-from server.admission.checking_process import CheckingProcess
-from server.admission.webhooks import AdmissionWebhooks, Tell
+from server.admission.webhooks import AdmissionWebhooks, WebhookParts
 from server.http.bodies import BodyReader, ByteBudget
 from server.http.connections import AnswerAtOnce, Connections
 from server.http.health import Health, Readiness, health_routes
@@ -53,37 +51,43 @@ READING_PATHS = frozenset({"/metrics"})
 WEBHOOKS = web.AppKey("WEBHOOKS", web.Application)
 
 
-def create_app(
-    decider: Decider,
-    readiness: Readiness,
-    settings: Settings,
-    metrics: Metrics,
-    log: Logger,
-    version: str,
-    cluster_size: Callable[[], int | None] = lambda: None,
-    binder: PodBinder | None = None,
-    examiner: Examiner | None = None,
-    checking: Sequence[CheckingProcess] = (),
-    shutdown: Shutdown | None = None,
-    scheduler: str = DEFAULT_SCHEDULER,
-    tell: Tell = lambda _: (),
-) -> web.Application:
-    """The application of one server.
+def _unknown_size() -> int | None:
+    """The number of nodes of a cluster that is not known."""
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class AppParts:
+    """The parts of an application.
 
     `cluster_size` is the number of nodes in the cluster, None if unknown. `binder` binds pods;
-    without it, the paths of bind say how to get the verb. With an `examiner`, the application has
-    admission webhooks, which use the processes for `checking`; `app[WEBHOOKS]` has only these.
-    `shutdown` begins before the server ends. `scheduler` is the `schedulerName` of new pods of
-    namespaces that opt in, and `tell` gives these what portable policies say about them.
+    without it, the paths of bind say how to get the verb. `webhooks` are the parts of the admission
+    webhooks, None for an application without these. `shutdown` begins before the server ends.
     """
-    warnings = MisconfigurationWarnings(log, metrics, settings.warning_interval, cluster_size)
+
+    decider: Decider
+    readiness: Readiness
+    settings: Settings
+    metrics: Metrics
+    log: Logger
+    version: str
+    cluster_size: Callable[[], int | None] = _unknown_size
+    binder: PodBinder | None = None
+    webhooks: WebhookParts | None = None
+    shutdown: Shutdown = field(default_factory=Shutdown)
+
+
+def create_app(parts: AppParts) -> web.Application:
+    """The application of one server; `app[WEBHOOKS]` has only its webhooks, if it has any."""
+    decider, settings, metrics, log = parts.decider, parts.settings, parts.metrics, parts.log
+    warnings = MisconfigurationWarnings(log, metrics, settings.warning_interval, parts.cluster_size)
     limited = LimitedLog(log)
     budget = ByteBudget(settings.bytes_of_bodies)
     metrics.hold(lambda: budget.held)
     metrics.configured(settings)
     bodies = BodyReader(budget, settings)
     queue = DecisionQueue(settings.max_in_flight)
-    recorder = CallRecorder(metrics, log, limited, shutdown or Shutdown(), warnings, bodies)
+    recorder = CallRecorder(metrics, log, limited, parts.shutdown, warnings, bodies)
     answerer = VerbAnswerer(queue, settings, bodies, recorder)
     answered, fragments = AnsweredNames(), NameFragments()
     resolvable = settings.resolvable_rejections
@@ -92,15 +96,15 @@ def create_app(
         "prioritize": PrioritizeVerb(decider, answered, fragments),
     }
     others: dict[str, Verb] = {"preempt": PreemptVerb(decider, queue)}
-    if binder is not None:
-        others["bind"] = BindVerb(binder)
+    if parts.binder is not None:
+        others["bind"] = BindVerb(parts.binder)
     handlers: dict[str, VerbHandler] = {"bind": not_offered}
     for name, verb in (*prompt.items(), *others.items()):
         handlers[name] = partial(answerer.answer, verb)
     verbs = dict(_by_path({name: (name, handler) for name, handler in handlers.items()}))
     adopters = [metrics.configured, bodies.adopt, answerer.adopt]
-    if examiner is not None:
-        webhooks = AdmissionWebhooks(examiner, checking, settings, metrics, bodies, scheduler, tell)
+    if parts.webhooks is not None:
+        webhooks = AdmissionWebhooks(parts.webhooks, settings, metrics, bodies)
         adopters.append(webhooks.adopt)
         verbs[MUTATE] = ("mutate", webhooks.mutate)
         verbs[VALIDATE] = ("validate", webhooks.validate)
@@ -122,8 +126,8 @@ def create_app(
     app.add_routes(
         [web.post(path, handler, expect_handler=_ask_later) for path, handler in by_path.items()]
     )
-    app.add_routes(health_routes(Health(readiness, version), metrics))
-    if examiner is not None:
+    app.add_routes(health_routes(Health(parts.readiness, parts.version), metrics))
+    if parts.webhooks is not None:
         alone = web.Application(middlewares=[plain_errors])
         alone[CONNECTIONS] = Connections(settings, budget, metrics, limited)
         adopters.append(alone[CONNECTIONS].adopt)

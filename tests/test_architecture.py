@@ -203,6 +203,22 @@ def test_each_module_is_one_thing() -> None:
     assert {m: number for m, number in lines.items() if number > MOST_LINES} == {}
 
 
+def test_the_engine_is_a_face_with_its_work_in_parts() -> None:
+    """What decides about counts, cards, audits and what is left behind are parts of their own."""
+    content = (ROOT / "engine/engine.py").read_text()
+    (engine,) = (
+        node
+        for node in ast.parse(content).body
+        if isinstance(node, ast.ClassDef) and node.name == "Engine"
+    )
+    methods = {node.name: node for node in engine.body if isinstance(node, ast.FunctionDef)}
+    given = methods["__init__"].args
+    parameters = [*given.posonlyargs, *given.args, *given.kwonlyargs]
+    assert len(parameters) - 1 <= 9
+    assert len(methods) <= 24
+    assert content.count("\n") <= 430
+
+
 def test_each_package_has_a_charter() -> None:
     """It says what belongs in the package, and what must not."""
     packages = [m for m in modules(*PACKAGES) if m.endswith("__init__.py")]

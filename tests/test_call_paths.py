@@ -21,7 +21,7 @@ from prometheus_client import CollectorRegistry
 
 from engine.cache import store
 from engine.decision.after import AfterDecision
-from server.app import create_app
+from server.app import AppParts, create_app
 from server.http.sockets import CONNECTIONS
 from server.metrics.metrics import Metrics
 from server.settings import Settings
@@ -113,7 +113,7 @@ class Extender:
         self.cache.add_event_handler(engine.in_flight.pod_changed)
         self.store = store.pods(CODEC, self.cache)
         metrics = Metrics(CollectorRegistry(), "1.2.3")
-        app = create_app(engine, lambda: (), Settings(), metrics, LOG, "1.2.3")
+        app = create_app(AppParts(engine, lambda: (), Settings(), metrics, LOG, "1.2.3"))
         self._transport = MemoryTransport()
         connection = app[CONNECTIONS].admit(asyncio.Protocol, "127.0.0.1")
         assert connection is not None

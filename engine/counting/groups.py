@@ -591,3 +591,43 @@ def number_of(value: object, *, percent: bool) -> float:
     if not percent and value % 1:
         raise EvaluationError(f"the bound is {value}, which is not a whole number")
     return min(max(value, 0), 100 if percent else _LARGEST)
+
+
+def nodes_in_use(
+    placed: Counts, certain: Counts, in_flight: Sequence[GroupIds]
+) -> tuple[Counts, Counts]:
+    """The most and the fewest nodes in use once one more pod is on each node.
+
+    An in-flight pod may end on any node that it was offered, but only on one of them. So several of
+    them can take as many nodes as there are pods, and never more than the nodes that they were
+    offered.
+
+    It is 0 on a node where the pod takes no further node. `placed` and `certain` are the pods on
+    each node, with and without those that are only assumed there. `in_flight` are the nodes where
+    each other pod may end.
+    """
+    used = placed > 0
+    used[OFF] = True
+    # Nodes where some in-flight pod ends if it takes a further node at all, and those where one of
+    # several `wide` pods may end.
+    single, several = np.zeros((2, len(placed)), np.bool_)
+    wide = 0
+    for groups in in_flight:
+        fresh = groups[(groups >= 0) & ~used[groups]]
+        if len(fresh) == 1:
+            single[fresh] = True
+        elif len(fresh):
+            several[fresh] = True
+            wide += 1
+    several &= ~single
+    in_use = int(used.sum()) - 1
+    # Each wide pod takes one more of the nodes that are left, as long as there are some.
+    left = int(several.sum()) - several
+    most = in_use + int(single.sum()) + ~single + np.minimum(wide, left)
+    most[used] = 0
+    certainly = certain > 0
+    certainly[OFF] = False
+    # The certain ones, and the one that the pod takes.
+    fewest = np.full(len(placed), int(certainly.sum()) + 1, np.int64)
+    fewest[used | single | several] = 0
+    return most.astype(np.int64), fewest

@@ -26,7 +26,7 @@ import numpy as np
 from engine.cache.cache import Cache
 from engine.cache.node_table import UNKNOWN_ROW, NodeTable
 from engine.cache.tallies import FULL, Adds, AddsUntil, Census, MayCount, Scope, Tally
-from engine.counting.groups import OFF, CountGroups, Counts, GroupCounts
+from engine.counting.groups import OFF, CountGroups, Counts, GroupCounts, nodes_in_use
 from engine.counting.in_flight_pods import GroupIds, InFlightPod, by_amount
 from engine.objects.codec import Namespace
 from engine.objects.peer import Peer, Workload, key_of
@@ -126,6 +126,25 @@ class _Membership(NamedTuple):
     name: Hashable
     by_labels: Callable[[CountedPod], bool] | None
     may_count: MayCount | None = None
+
+    def inside(self, pod: Peer) -> int:
+        """What a pod adds, wherever it is."""
+        return self.counts(pod) if self.scope is not None and self.scope.holds(pod) else 0
+
+
+class _There(NamedTuple):
+    """What the pod in question adds where the cache has it; `pod` is None if it adds nothing."""
+
+    pod: Peer | None = None
+    adds: int = 0
+
+    @property
+    def waits(self) -> bool:
+        """Whether it is among the pods without a node."""
+        return self.pod is not None and not self.pod.nodeName
+
+
+_NOT_THERE = _There()
 
 
 class PodCounter:
@@ -246,63 +265,55 @@ class PodCounter:
         every = nominated.values()
         return [p for p in every if p.priority >= own.priority and p.uid not in elsewhere]
 
+    # What a clause counts in a group of nodes, without the pod in question, is
+    #
+    #     low  = members - there - assumed               at least
+    #     high = members - there + in flight + nominated at most
+    #     all  = members - there + waiting               in the whole cluster
+    #
+    # where each of these is the sum of what its pods add: 1 each, or their amounts.
+    #
+    #     members    the pods that the clause counts, and that the cache has on nodes of the group
+    #     there      the pod in question, if it is one of these already
+    #     assumed    members that are bound, but no watch has shown it yet
+    #     in flight  pods that may end in the group, because they were offered a node of it; with
+    #                `predicted`, those that probably do
+    #     nominated  pods for which kube-scheduler keeps room on a node of the group
+    #     waiting    the pods that the clause counts, and that have no node
+
     def _counts(
         self, clause: CountClause, groups: CountGroups, *, predicted: bool, of_revision: bool
     ) -> GroupCounts:
         count = clause.count
-        members = self._membership(clause, groups)
+        plain = self._membership(clause, groups)
         if of_revision:
-            members = self._of_revision(members)
-        counts, scope, name, by_labels, may_count = members
-        if (amount := count.peers.amount) is not None:
-            counts, scope, name, by_labels, may_count = self._adding(members, count, amount)
-        context = self.context
-        uid = context.pod.uid
-
-        def inside(pod: Peer) -> int:
-            return counts(pod) if scope is not None and scope.holds(pod) else 0
-
-        timed = count.peers.time_dependent
-        tally = self._tally(name, scope, counts, may_count, timed=timed)
+            plain = self._of_revision(plain)
+        amount = count.peers.amount
+        members = plain if amount is None else self._adding(plain, count, amount)
+        tally = self._tally(members, timed=count.peers.time_dependent)
+        there = self._there(members, tally)
         high = groups.count_of(tally, self._table)
-        known = self.pods.pod(self._key)
-        there = 0
-        if known is not None and known.uid == uid:
-            there = tally.added(self._key, known, counts)
-        if there and known is not None and known.nodeName:
-            self._add(high, groups, known.nodeName, -there)
-        low = high.copy()
-        for pod in self.pods.assumed():
-            if pod.uid != uid and scope is not None and scope.holds(pod):
-                self._add(low, groups, pod.nodeName, -tally.added(key_of(pod), pod, counts))
-        kept = tally if name is not None and not timed else None
-        tell = by_labels and partial(_by_labels, by_labels, scope)
-        in_flight = by_amount(self._in_flight, inside, kept, tell) if self._in_flight else {}
-        ids = groups.counted
-        places = {
-            adds: [ids[[each.predicted]] if predicted else each.groups(ids) for each in such]
-            for adds, such in in_flight.items()
-        }
-        ahead = [(pod.nominatedNodeName, adds) for pod in self._nominated if (adds := inside(pod))]
-        if amount is not None:
-            own = self._own(members.counts, count, amount)
-        else:
-            own = int(by_labels(context.pod) if by_labels is not None else counts(context.peer()))
-        waits = bool(there) and known is not None and not known.nodeName
-        queued = len(tally.waiting) - waits
-        others = tally.placed - (0 if waits else there) + queued
-        total, pods = others + own, others + own
+        if there.pod is not None and not there.waits:
+            self._add(high, groups, there.pod.nodeName, -there.adds)
+        low = self._without_assumed(high, groups, members, tally)
+        in_flight = self._in_flight_ends(count, groups, members, tally, predicted=predicted)
+        ahead = ((pod.nominatedNodeName, members.inside(pod)) for pod in self._nominated)
+        nominated = [(node, adds) for node, adds in ahead if adds]
+        own = self._own(plain, count)
+        waiting = len(tally.waiting) - there.waits
+        total = pods = tally.placed - (0 if there.waits else there.adds) + waiting + own
         if isinstance(clause, ShareProgram):
-            total, pods = self._totals(clause, tally, own, known if there else None)
+            total, pods = self._totals(clause, tally, own, there.pod)
         if isinstance(clause, LimitProgram) and clause.nodes is not None:
-            rows = self._table.rows
-            ends = places.get(1, []) + [ids[[rows.get(node, UNKNOWN_ROW)]] for node, _ in ahead]
+            ids, rows = groups.counted, self._table.rows
+            ends = [ids[[rows.get(node, UNKNOWN_ROW)]] for node, _ in nominated]
+            ends = in_flight.get(1, []) + ends
             high, low = nodes_in_use(high, low, ends) if own else (high * 0, low * 0)
             total = int(np.count_nonzero(ids > OFF))
         else:
-            for adds, named in places.items():
-                _add_all(high, named, adds)
-            for node, adds in ahead:
+            for adds, ended in in_flight.items():
+                _add_all(high, ended, adds)
+            for node, adds in nominated:
                 self._add(high, groups, node, adds)
         return GroupCounts(
             high=high,
@@ -315,8 +326,48 @@ class PodCounter:
             domains=groups.domains() if isinstance(clause, SpreadProgram) else _NO_DOMAINS,
             bounds=groups.bounds,
             min_domains=groups.min_domains,
-            queued=queued > 0,
+            queued=waiting > 0,
         )
+
+    def _there(self, members: _Membership, tally: Tally) -> _There:
+        """What the pod in question adds to the tally."""
+        known = self.pods.pod(self._key)
+        if known is None or known.uid != self.context.pod.uid:
+            return _NOT_THERE
+        adds = tally.added(self._key, known, members.counts)
+        return _There(known, adds) if adds else _NOT_THERE
+
+    def _without_assumed(
+        self, high: Counts, groups: CountGroups, members: _Membership, tally: Tally
+    ) -> Counts:
+        """The counts without what other pods add that are only assumed to be on their nodes."""
+        low, uid, scope = high.copy(), self.context.pod.uid, members.scope
+        for pod in self.pods.assumed():
+            if pod.uid != uid and scope is not None and scope.holds(pod):
+                adds = tally.added(key_of(pod), pod, members.counts)
+                self._add(low, groups, pod.nodeName, -adds)
+        return low
+
+    def _in_flight_ends(
+        self,
+        count: CountProgram,
+        groups: CountGroups,
+        members: _Membership,
+        tally: Tally,
+        *,
+        predicted: bool,
+    ) -> Mapping[int, list[GroupIds]]:
+        """The groups where pods in flight may end, of each such pod, by what they add."""
+        if not self._in_flight:
+            return {}
+        is_kept = members.name is not None and not count.peers.time_dependent
+        tell = members.by_labels and partial(_by_labels, members.by_labels, members.scope)
+        found = by_amount(self._in_flight, members.inside, tally if is_kept else None, tell)
+        ids = groups.counted
+        return {
+            adds: [ids[[each.predicted]] if predicted else each.groups(ids) for each in such]
+            for adds, such in found.items()
+        }
 
     def _totals(
         self, share: ShareProgram, tally: Tally, own: int, there: Peer | None
@@ -452,11 +503,15 @@ class PodCounter:
         adding = None if name is None else (name, count)
         return _Membership(adds, scope, adding, None, may_count)
 
-    def _own(self, counts: Adds, count: CountProgram, amount: Evaluate) -> int:
-        """What the pod in question adds to a sum. It fits nowhere if it has no amount."""
+    def _own(self, members: _Membership, count: CountProgram) -> int:
+        """What the pod in question adds; without an amount, so much that it fits nowhere."""
+        amount = count.peers.amount
+        if amount is None and members.by_labels is not None:
+            return int(members.by_labels(self.context.pod))
         peer = self.context.peer()
-        if not counts(peer):
-            return 0
+        counts = int(members.counts(peer))
+        if amount is None or not counts:
+            return counts
         try:
             return _amount(self._frame, peer, amount)
         except EvaluationError as error:
@@ -494,15 +549,8 @@ class PodCounter:
         scope, name = Scope(peer.namespace, uid), ("workload", terminating)
         return _Membership(counts, scope, name, None, _may_count)
 
-    def _tally(
-        self,
-        name: Hashable,
-        scope: Scope | None,
-        counts: Adds,
-        may_count: MayCount | None,
-        *,
-        timed: bool,
-    ) -> Tally:
+    def _tally(self, members: _Membership, *, timed: bool) -> Tally:
+        counts, scope, name, _, may_count = members
         if scope is None:
             return Tally(counts)
         if not timed:
@@ -578,46 +626,6 @@ def _add_all(counts: Counts, groups: Sequence[GroupIds], amount: int) -> None:
     else:
         more = np.where(times > FULL // amount, FULL, times * amount)
         np.minimum(counts + more, FULL, out=counts)
-
-
-def nodes_in_use(
-    placed: Counts, certain: Counts, in_flight: Sequence[GroupIds]
-) -> tuple[Counts, Counts]:
-    """The most and the fewest nodes in use once one more pod is on each node.
-
-    An in-flight pod may end on any node that it was offered, but only on one of them. So several of
-    them can take as many nodes as there are pods, and never more than the nodes that they were
-    offered.
-
-    It is 0 on a node where the pod takes no further node. `placed` and `certain` are the pods on
-    each node, with and without those that are only assumed there. `in_flight` are the nodes where
-    each other pod may end.
-    """
-    used = placed > 0
-    used[OFF] = True
-    # Nodes where some in-flight pod ends if it takes a further node at all, and those where one of
-    # several `wide` pods may end.
-    single, several = np.zeros((2, len(placed)), np.bool_)
-    wide = 0
-    for groups in in_flight:
-        fresh = groups[(groups >= 0) & ~used[groups]]
-        if len(fresh) == 1:
-            single[fresh] = True
-        elif len(fresh):
-            several[fresh] = True
-            wide += 1
-    several &= ~single
-    in_use = int(used.sum()) - 1
-    # Each wide pod takes one more of the nodes that are left, as long as there are some.
-    left = int(several.sum()) - several
-    most = in_use + int(single.sum()) + ~single + np.minimum(wide, left)
-    most[used] = 0
-    certainly = certain > 0
-    certainly[OFF] = False
-    # The certain ones, and the one that the pod takes.
-    fewest = np.full(len(placed), int(certainly.sum()) + 1, np.int64)
-    fewest[used | single | several] = 0
-    return most.astype(np.int64), fewest
 
 
 class PodsExcluding:

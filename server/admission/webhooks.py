@@ -205,6 +205,20 @@ Tell = Callable[[bytes], Sequence[Any]]
 Decide = Callable[[Review, float], Awaitable[Ruling]]
 
 
+@dataclass(frozen=True, slots=True)
+class WebhookParts:
+    """What the webhooks work with: who examines policies, and in which processes.
+
+    `scheduler` is the `schedulerName` of the pods of namespaces that opt in. `tell` gives new pods
+    what portable policies say about them.
+    """
+
+    examiner: Examiner
+    processes: Sequence[CheckingProcess] = ()
+    scheduler: str = DEFAULT_SCHEDULER
+    tell: Tell = lambda _: ()
+
+
 class AdmissionWebhooks:
     """The webhooks as HTTP handlers. They change nothing, so a dry run is a call like any other.
 
@@ -215,22 +229,12 @@ class AdmissionWebhooks:
     """
 
     def __init__(
-        self,
-        examiner: Examiner,
-        processes: Sequence[CheckingProcess],
-        settings: Settings,
-        metrics: Metrics,
-        bodies: BodyReader,
-        scheduler: str,
-        tell: Tell,
+        self, parts: WebhookParts, settings: Settings, metrics: Metrics, bodies: BodyReader
     ) -> None:
-        """`scheduler` is the `schedulerName` of the pods of namespaces that opt in.
-
-        `tell` gives new pods what portable policies say about them.
-        """
-        self._scheduler = scheduler
-        self._tell = tell
-        self._examiner = examiner
+        processes = parts.processes
+        self._scheduler = parts.scheduler
+        self._tell = parts.tell
+        self._examiner = parts.examiner
         self._settings = settings
         self._metrics = metrics
         self._bodies = bodies

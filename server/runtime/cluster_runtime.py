@@ -28,9 +28,12 @@ from engine.cache.reflector import Timing
 from engine.cache.snapshot import Snapshot
 from engine.cluster.binding import Binder
 from engine.cluster.client import ApiClient, Limits, connect
+from engine.cluster.events import Events
 from engine.cluster.in_flight_ends import OverduePods, SchedulerLease
 from engine.cluster.lease import LeaderGate, Lease, TakeOver
+from engine.cluster.requeue import Requeuer
 from engine.counting.in_flight_pods import PLACING_SECONDS, Schedulers
+from engine.decision.journal import Journal
 from engine.decision.placement import CountGate, open_gate
 from engine.decision.recent_answers import LastAnswers, RejectedPods
 from engine.engine import Engine
@@ -45,8 +48,15 @@ from server.http.health import Check
 from server.runtime.card_report import CardReport, UsualPods
 from server.runtime.file_cluster import leave_uncollected
 from server.runtime.observers import LogObserver
+from server.runtime.portable_pods import PortablePods
 from server.runtime.reloader import PolicyReloader
-from server.runtime.status_reporting import PortabilityOf, StatusReporter
+from server.runtime.status_reporting import (
+    LedCluster,
+    PolicyOutcomes,
+    Statuses,
+    StatusReporter,
+    UngatedPods,
+)
 from server.supervisor import Supervisor, end
 
 # Seconds for one chunk of a list that a draft is tried on, and its objects. Decisions wait while a
@@ -70,6 +80,23 @@ class Access:
     standby: bool = False
     limits: Limits = field(default_factory=Limits)
     timing: Timing = field(default_factory=Timing)
+
+
+@dataclass(frozen=True, slots=True)
+class Deciding:
+    """What decides about a cluster: the engine, its policies, and who hears of its decisions.
+
+    `rejected` are the pods to look at again, `schedulers` those that ask, and `portable` tells
+    others of policies.
+    """
+
+    engine: Engine
+    journal: Journal
+    observer: LogObserver
+    rejected: RejectedPods
+    reloader: PolicyReloader
+    portable: PortablePods
+    schedulers: Schedulers
 
 
 @asynccontextmanager
@@ -173,24 +200,20 @@ class ClusterRuntime:
     async def follow(
         self,
         stack: AsyncExitStack,
-        engine: Engine,
-        reloader: PolicyReloader,
+        deciding: Deciding,
         binder: Binder | None,
-        rejected: RejectedPods,
-        observer: LogObserver,
-        schedulers: Schedulers,
         pod_seen: Callable[[float], None],
-        portability: PortabilityOf,
     ) -> None:
         """Watches the cluster and reports to it until the stack ends.
 
         `pod_seen` is told the age of each new pod in seconds.
         """
+        engine, schedulers = deciding.engine, deciding.schedulers
         cache = self.informers.cache
         cache.add_event_handler(engine.in_flight.pod_changed)
-        cache.add_event_handler(rejected.pod_changed)
+        cache.add_event_handler(deciding.rejected.pod_changed)
         cache.add_event_handler(self._lag_of_new_pods(pod_seen))
-        self._rejected = rejected
+        self._rejected = deciding.rejected
         lease, gate, start = self._lease, self._leader_gate, self._supervisor.start
         if lease is not None and gate is not None:
             take_over = self._take_over_with(engine, schedulers, is_listed=lease.held)
@@ -199,21 +222,7 @@ class ClusterRuntime:
         if binder is not None:
             # What is being bound was allowed under the Lease, and is finished under it.
             stack.push_async_callback(binder.idle)
-        reporter = StatusReporter(
-            self._client,
-            self.informers,
-            lambda: reloader.enforced,
-            engine,
-            observer.lost,
-            observer.gave_up,
-            rejected,
-            schedulers,
-            self._identity,
-            self._failures.report,
-            lambda: lease is None or lease.held,
-            portability,
-        )
-        for name, duty in reporter.duties.items():
+        for name, duty in self._reporter(deciding).duties.items():
             stack.push_async_callback(end, start(name, duty))
         if not schedulers.call_bind:
             # With a bindVerb it does not matter what an ended kube-scheduler had in hand.
@@ -224,9 +233,33 @@ class ClusterRuntime:
         stack.push_async_callback(end, start("cards", self._follow_cards(self._cards)))
         self.informers.start(self._needs)
         syncing = start(
-            "sync", lambda: self._until_synced(engine, reloader, schedulers), is_vital=True
+            "sync", lambda: self._until_synced(engine, deciding.reloader, schedulers), is_vital=True
         )
         stack.push_async_callback(end, syncing)
+
+    def _reporter(self, deciding: Deciding) -> StatusReporter:
+        """What writes statuses and events, and requeues pods, while this replica leads."""
+        engine, schedulers, observer = deciding.engine, deciding.schedulers, deciding.observer
+        cache, client, lease = self.informers.cache, self._client, self._lease
+        ungated = None
+        if schedulers.gate:
+            ungated = UngatedPods(schedulers, lambda: engine.exemptions)
+            cache.add_event_handler(ungated.pod_changed)
+        return StatusReporter(
+            LedCluster(
+                client,
+                self.informers,
+                lambda: lease is None or lease.held,
+                self._failures.report,
+            ),
+            PolicyOutcomes(
+                lambda: deciding.reloader.enforced, observer.lost, lambda: engine.expensive
+            ),
+            Statuses(cache, engine.portion, ungated, deciding.portable.portability),
+            ungated,
+            Events(client, self._identity),
+            Requeuer(client, engine, deciding.rejected, observer.gave_up, schedulers),
+        )
 
     def _follow_usual_pods(self, engine: Engine) -> Callable[[], Awaitable[None]]:
         """The work of measuring the fragmentation of cards by the pods that have some."""

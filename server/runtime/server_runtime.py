@@ -18,12 +18,14 @@ from pathlib import Path
 from aiohttp import web
 
 from engine.cache.informers import Needs
+from engine.cluster.binding import Binder
 from engine.cluster.client import Api
 from engine.counting.in_flight_pods import DEFAULT_SCHEDULERS, Schedulers
 from engine.decision.after import AfterDecision
 from engine.decision.journal import Journal
 from engine.decision.placement import ReplicaRole, open_gate
-from engine.decision.recent_answers import RejectedPods
+from engine.decision.recent_answers import LastAnswers, RejectedPods
+from engine.enforced import EnforcedPolicies
 from engine.engine import Engine
 from engine.errors import NotSyncedError
 from engine.objects.codec import ObjectCodec
@@ -34,8 +36,9 @@ from engine.program.policy_time import DecisionTime, PolicyTimes, WorkClock
 from grammar.meaning.schema import Schema
 from policies.admission import Examiner
 from server.admission.checking_process import CheckingProcess
+from server.admission.webhooks import WebhookParts
 from server.api_failures import ApiFailures
-from server.app import ADOPTERS, WEBHOOKS, create_app
+from server.app import ADOPTERS, WEBHOOKS, AppParts, create_app
 from server.http import sockets as running
 from server.http.bodies import ByteBudget
 from server.http.connections import Connections
@@ -44,7 +47,7 @@ from server.http.sockets import Shutdown
 from server.http.tls import Credentials
 from server.log_limit import LimitedLog
 from server.metrics.metrics import Metrics
-from server.runtime.cluster_runtime import Access, ClusterRuntime, open_cluster
+from server.runtime.cluster_runtime import Access, ClusterRuntime, Deciding, open_cluster
 from server.runtime.configuration_reloader import (
     GROUP,
     ConfigurationFile,
@@ -71,7 +74,6 @@ _FIRST_PAUSE_SECONDS, _MOST_PAUSE_SECONDS = 1.0, 60.0
 _ADMISSION_PROCESSES = 2
 # Drafts get what decisions leave of the processor.
 _NICEST = 19
-_STARTING: Sequence[Check] = (Check("start", "not started yet"),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +112,47 @@ class CannotListenError(Exception):
         self.flag = flag
 
 
+class ServerReadiness:
+    """The checks of `/readyz`: the start, or what `begin` was told; and what runs beside it."""
+
+    def __init__(self, shutdown: Shutdown, supervisor: Supervisor, failures: ApiFailures) -> None:
+        self._shutdown = shutdown
+        self._supervisor = supervisor
+        self._failures = failures
+        self._begun: Readiness = lambda: (Check("start", "not started yet"),)
+
+    def begin(self, readiness: Readiness) -> None:
+        """The server has started, and is ready from now on if this is."""
+        self._begun = readiness
+
+    def __call__(self) -> Sequence[Check]:
+        others = (*self._supervisor.checks(), *self._failures.checks())
+        return (self._shutdown.check(), *self._begun(), *others)
+
+
+@dataclass(frozen=True, slots=True)
+class _Common:
+    """What all parts of a server share: its options, its end, and who hears of its failures."""
+
+    options: Options
+    schema: Schema
+    metrics: Metrics
+    log: Logger
+    shutdown: Shutdown
+    supervisor: Supervisor
+    failures: ApiFailures
+    readiness: ServerReadiness
+
+
+@dataclass(frozen=True, slots=True)
+class _CheckingProcesses:
+    """The processes that read what may be hostile, by what they read."""
+
+    drafts: CheckingProcess
+    policies: CheckingProcess
+    admission: Sequence[CheckingProcess]
+
+
 async def serve(
     options: Options,
     schema: Schema,
@@ -122,208 +165,256 @@ async def serve(
 
     Raises ClusterFileError, ClusterConfigurationError, CannotListenError and TlsError.
     """
-    settings, shutdown = options.settings, Shutdown()
-    reloader: PolicyReloader | None = None
-
-    def readiness() -> Sequence[Check]:
-        begun = reloader.readiness() if reloader is not None else _STARTING
-        return (shutdown.check(), *begun, *supervisor.checks(), *failures.checks())
-
-    failures = ApiFailures(log)
-    metrics.api_failing(lambda: failures.failing)
     async with AsyncExitStack() as stack:
-        supervisor = Supervisor(log, metrics.task_restarted)
-        stack.push_async_callback(supervisor.stop)
-        _serve_health(stack, settings, readiness, supervisor, metrics, options.version, log)
-        drafts, *checking = _checking_processes(stack, schema)
-        policies = PolicyReader(options.policies, schema, log, checking[0])
+        common = _common(stack, options, schema, metrics, log)
+        _serve_health(stack, common)
+        processes = _checking_processes(stack, schema)
+        policies = PolicyReader(options.policies, schema, log, processes.policies)
         objects: Mapping[str, bytes] | None = None if isinstance(options.cluster, Access) else {}
         enforced = policies.read(objects)
-        view = await _open_view(
-            stack, options, schema, enforced.needs, log, supervisor, failures, shutdown
-        )
+        view = await _open_view(stack, common, enforced.needs)
         cluster = view if isinstance(view, ClusterRuntime) else None
         if cluster is not None:
-            kept = await _kept_certificate(options, cluster.api, metrics, log, supervisor, failures)
-            credentials = kept or credentials
-        schedulers = options.schedulers
-        answers = cluster.last_answers() if cluster is not None and schedulers.call_bind else None
-        rejected = RejectedPods(time.monotonic, _FIRST_PAUSE_SECONDS, _MOST_PAUSE_SECONDS)
-        observer, journal, work = LogObserver(log, metrics), Journal(), WorkClock()
-        stack.callback(work.close)
-        times = PolicyTimes(
-            time.monotonic,
-            work,
-            observer.expensive,
-            metrics.charged,
-            lambda: view.cluster_size().nodes,
-        )
-        engine = Engine(
-            enforced.registry,
-            view,
-            ObjectCodec(schema),
-            observer,
-            exemptions=options.exemptions,
-            role=ReplicaRole(
-                cluster.gate if cluster is not None else open_gate, schedulers.call_bind
-            ),
-            time=DecisionTime(policies=times),
-            after=AfterDecision(
-                journal=journal,
-                listeners=() if cluster is None else (rejected.answered,),
-                answers=answers,
-                later=asyncio.get_running_loop().call_soon,
-            ),
-            schedulers=schedulers,
-        )
-        reloader = PolicyReloader(
-            policies, enforced, objects, view, engine, log, options.exemptions
-        )
-        announced = reloader
+            credentials = await _kept_certificate(common, cluster.api) or credentials
+        answers = None
+        if cluster is not None and options.schedulers.call_bind:
+            answers = cluster.last_answers()
+        deciding = _deciding(stack, common, view, answers, policies, objects, enforced)
+        common.readiness.begin(deciding.reloader.readiness)
         binder = None
         if cluster is not None and answers is not None:
-            binder = cluster.binder(engine, answers, schedulers)
-        portable = PortablePods(engine, ObjectCodec(schema), options.frozen, times)
-        app = create_app(
-            engine,
-            readiness,
-            settings,
-            metrics,
-            log,
+            binder = cluster.binder(deciding.engine, answers, options.schedulers)
+        app = _application(common, deciding, binder, processes.admission)
+        shown = _shown(common, deciding, processes.drafts)
+        await _serve_view(stack, common, shown, _follow_file(common, deciding, app))
+        if cluster is not None:
+            await cluster.follow(stack, deciding, binder, metrics.pod_seen)
+        stack.push_async_callback(end, common.supervisor.start("policies", deciding.reloader.run))
+        if credentials is not None:
+            common.supervisor.start("certificates", credentials.run)
+        left = await _serve_webhooks(stack, common, app, credentials)
+        await _serve_verbs(common, app, left, lambda url: started(url, deciding.reloader))
+
+
+# ---- the steps, in their order
+
+
+def _common(
+    stack: AsyncExitStack, options: Options, schema: Schema, metrics: Metrics, log: Logger
+) -> _Common:
+    """What the parts share. Background tasks end with the stack."""
+    shutdown, failures = Shutdown(), ApiFailures(log)
+    metrics.api_failing(lambda: failures.failing)
+    supervisor = Supervisor(log, metrics.task_restarted)
+    stack.push_async_callback(supervisor.stop)
+    readiness = ServerReadiness(shutdown, supervisor, failures)
+    return _Common(options, schema, metrics, log, shutdown, supervisor, failures, readiness)
+
+
+def _serve_health(stack: AsyncExitStack, common: _Common) -> None:
+    """Serves health and metrics from a thread of their own until the stack ends, if it is told to.
+
+    Raises CannotListenError.
+    """
+    settings, metrics, log = common.options.settings, common.metrics, common.log
+    if settings.health is None:
+        return
+    heartbeat = Heartbeat(common.readiness)
+    common.supervisor.start("heartbeat", heartbeat.run)
+    host, port = settings.health
+    own = replace(settings, host=host, port=port, tls=None, webhooks=None)
+    serving = running.health_server(own, heartbeat, metrics, common.options.version, log)
+    try:
+        url = stack.enter_context(serving)
+    except OSError as error:
+        raise CannotListenError(error, settings.health, "--health-listen") from error
+    log.info("health and metrics on %s", url)
+
+
+def _checking_processes(stack: AsyncExitStack, schema: Schema) -> _CheckingProcesses:
+    """The processes for checks, until the stack ends."""
+    policies, *admission = [CheckingProcess(schema) for _ in range(1 + _ADMISSION_PROCESSES)]
+    # A trial keeps a cluster from one part to the next.
+    drafts = CheckingProcess(schema, _NICEST, DRAFT_MEMORY_MIB, kept_mib=DRAFT_MEMORY_MIB)
+    for process in (drafts, policies, *admission):
+        stack.callback(process.close)
+    return _CheckingProcesses(drafts, policies, admission)
+
+
+async def _open_view(stack: AsyncExitStack, common: _Common, needs: Needs) -> ClusterSource:
+    """The view of the cluster, until the stack ends."""
+    match common.options.cluster:
+        case None:
+            return NoCluster()
+        case Access() as access:
+            opening = open_cluster(
+                access,
+                common.schema,
+                needs,
+                common.log,
+                common.options.version,
+                common.supervisor,
+                common.failures,
+                lambda: common.shutdown.has_begun,
+            )
+            return await stack.enter_async_context(opening)
+        case origin:
+            return FileCluster(origin, common.schema, needs, common.log)
+
+
+async def _kept_certificate(common: _Common, api: Api) -> Credentials | None:
+    """The credentials of a certificate that Placet keeps in a Secret, once there is one.
+
+    None without such a Secret. Raises TlsError.
+    """
+    wanted, files = common.options.self_signed, common.options.settings.tls
+    if wanted is None or files is None:
+        return None
+    # No other server needs the library for certificates.
+    from server.runtime.certificate_keeper import CertificateKeeper  # noqa: PLC0415
+
+    report = common.failures.report
+    keeper = CertificateKeeper(api, wanted, files.certificate, common.log, report)
+    await keeper.first()
+    common.supervisor.start("tls-secret", keeper.run)
+    return Credentials(files, common.metrics, common.log)
+
+
+def _deciding(
+    stack: AsyncExitStack,
+    common: _Common,
+    view: ClusterSource,
+    answers: LastAnswers | None,
+    policies: PolicyReader,
+    objects: Mapping[str, bytes] | None,
+    enforced: EnforcedPolicies,
+) -> Deciding:
+    """The engine over the view, and all that hears of its decisions or changes its policies.
+
+    `answers` keeps the answers of filter for a binder. The enforced policies were read from the
+    files and these objects.
+    """
+    options, metrics, schema = common.options, common.metrics, common.schema
+    cluster = view if isinstance(view, ClusterRuntime) else None
+    rejected = RejectedPods(time.monotonic, _FIRST_PAUSE_SECONDS, _MOST_PAUSE_SECONDS)
+    observer, journal, work = LogObserver(common.log, metrics), Journal(), WorkClock()
+    stack.callback(work.close)
+    times = PolicyTimes(
+        time.monotonic,
+        work,
+        observer.expensive,
+        metrics.charged,
+        lambda: view.cluster_size().nodes,
+    )
+    gate = cluster.gate if cluster is not None else open_gate
+    engine = Engine(
+        enforced.registry,
+        view,
+        ObjectCodec(schema),
+        observer,
+        exemptions=options.exemptions,
+        role=ReplicaRole(gate, gives_cards=options.schedulers.call_bind),
+        time=DecisionTime(policies=times),
+        after=AfterDecision(
+            journal=journal,
+            listeners=() if cluster is None else (rejected.answered,),
+            answers=answers,
+            later=asyncio.get_running_loop().call_soon,
+        ),
+        schedulers=options.schedulers,
+    )
+    reloader = PolicyReloader(
+        policies, enforced, objects, view, engine, common.log, options.exemptions
+    )
+    portable = PortablePods(engine, ObjectCodec(schema), options.frozen, times)
+    return Deciding(engine, journal, observer, rejected, reloader, portable, options.schedulers)
+
+
+def _application(
+    common: _Common,
+    deciding: Deciding,
+    binder: Binder | None,
+    processes: Sequence[CheckingProcess],
+) -> web.Application:
+    """The verbs and the webhooks; these check in processes."""
+    options, reloader = common.options, deciding.reloader
+    view = reloader.view
+    examiner = Examiner(common.schema, lambda: reloader.enforced.validation, view.cluster_size)
+    return create_app(
+        AppParts(
+            deciding.engine,
+            common.readiness,
+            options.settings,
+            common.metrics,
+            common.log,
             options.version,
             lambda: _node_count(view),
             binder,
-            Examiner(schema, lambda: announced.enforced.validation, view.cluster_size),
-            checking[1:],
-            shutdown,
-            options.scheduler,
-            portable.patch,
+            WebhookParts(examiner, processes, options.scheduler, deciding.portable.patch),
+            common.shutdown,
         )
-        replica = socket.gethostname()
-        status = status_reader(
-            replica, options.version, readiness, engine, journal, metrics, cluster
-        )
-        supervisor.start("metrics", lambda: metrics.state.follow(status))
-        shown = View(
-            replica,
-            journal,
-            status,
-            cluster,
-            Explainer(replica, engine, journal, view, schema, lambda: announced.enforced),
-            _follow_policies(replica, engine, journal, announced, supervisor),
-            Drafts(replica, drafts, lambda: announced.enforced, view.policies, view.documents),
-            lambda: shutdown.has_begun,
-        )
-        configuration = _follow_file(options, app, announced, metrics, log, supervisor)
-        await _serve_view(stack, shown, options, configuration, metrics, log)
-        if cluster is not None:
-            await cluster.follow(
-                stack,
-                engine,
-                reloader,
-                binder,
-                rejected,
-                observer,
-                schedulers,
-                metrics.pod_seen,
-                portable.portability,
-            )
-        stack.push_async_callback(end, supervisor.start("policies", reloader.run))
-        if credentials is not None:
-            supervisor.start("certificates", credentials.run)
-        try:
-            await running.serve(
-                app,
-                settings,
-                lambda url: started(url, announced),
-                await _serve_webhooks(stack, app, settings, credentials, log),
-                shutdown,
-            )
-        except OSError as error:
-            address = (settings.host, settings.port)
-            raise CannotListenError(error, address, "--listen") from error
+    )
 
 
-def _checking_processes(stack: AsyncExitStack, schema: Schema) -> Sequence[CheckingProcess]:
-    """Those for drafts, for the policies of the cluster and for the webhooks, until the end."""
-    others = [CheckingProcess(schema) for _ in range(1 + _ADMISSION_PROCESSES)]
-    # A trial keeps a cluster from one part to the next.
-    drafts = CheckingProcess(schema, _NICEST, DRAFT_MEMORY_MIB, kept_mib=DRAFT_MEMORY_MIB)
-    found = [drafts, *others]
-    for process in found:
-        stack.callback(process.close)
-    return found
-
-
-def _follow_policies(
-    replica: str,
-    engine: Engine,
-    journal: Journal,
-    policies: PolicyReloader,
-    supervisor: Supervisor,
-) -> PolicyStates:
-    """The states of policies, whose numbers are followed from now on."""
-    view = policies.view
-    states = PolicyStates(replica, engine, journal, lambda: policies.enforced, view.policies)
-    supervisor.start("policy-numbers", states.follow)
-    return states
+def _node_count(view: ClusterSource) -> int | None:
+    try:
+        return len(view.snapshot().table.rows)
+    except NotSyncedError:
+        return None
 
 
 def _follow_file(
-    options: Options,
-    app: web.Application,
-    policies: PolicyReloader,
-    metrics: Metrics,
-    log: Logger,
-    supervisor: Supervisor,
+    common: _Common, deciding: Deciding, app: web.Application
 ) -> Callable[[], Mapping[str, object]]:
     """Applies changes of the configuration file, if there is one; gives what is in force."""
+    options = common.options
     if options.file is None:
         return lambda: options.configuration
 
     def apply(configuration: ServerConfiguration) -> None:
         for adopt in app[ADOPTERS]:
             adopt(configuration.settings)
-        policies.exempt(configuration.exemptions)
+        deciding.reloader.exempt(configuration.exemptions)
         start_logging(configuration.log_format, verbose=configuration.is_verbose)
 
-    reloader = ConfigurationReloader(options.file, options.configuration, apply, log, metrics)
-    supervisor.start("configuration", reloader.run)
+    reloader = ConfigurationReloader(
+        options.file, options.configuration, apply, common.log, common.metrics
+    )
+    common.supervisor.start("configuration", reloader.run)
     return lambda: reloader.document
 
 
-async def _serve_webhooks(
-    stack: AsyncExitStack,
-    app: web.Application,
-    settings: Settings,
-    credentials: Credentials | None,
-    log: Logger,
-) -> Credentials | None:
-    """Serves the webhooks until the stack ends, if they have an address of their own.
-
-    Returns the credentials that are left for the main address.
-    """
-    if settings.webhooks is None:
-        return credentials
-    host, port = settings.webhooks
-    own = replace(settings, host=host, port=port)
-    try:
-        url = await stack.enter_async_context(running.listening(app[WEBHOOKS], own, credentials))
-    except OSError as error:
-        raise CannotListenError(error, (host, port), "--webhook-listen") from error
-    log.info("webhooks on %s", url)
-    return None
+def _shown(common: _Common, deciding: Deciding, drafts: CheckingProcess) -> View:
+    """The view of the server, whose metrics and numbers of policies are followed from now on."""
+    engine, journal, reloader = deciding.engine, deciding.journal, deciding.reloader
+    view, replica = reloader.view, socket.gethostname()
+    cluster = view if isinstance(view, ClusterRuntime) else None
+    status = status_reader(
+        replica, common.options.version, common.readiness, engine, journal, common.metrics, cluster
+    )
+    common.supervisor.start("metrics", lambda: common.metrics.state.follow(status))
+    states = PolicyStates(replica, engine, journal, lambda: reloader.enforced, view.policies)
+    common.supervisor.start("policy-numbers", states.follow)
+    return View(
+        replica,
+        journal,
+        status,
+        cluster,
+        Explainer(replica, engine, journal, view, common.schema, lambda: reloader.enforced),
+        states,
+        Drafts(replica, drafts, lambda: reloader.enforced, view.policies, view.documents),
+        lambda: common.shutdown.has_begun,
+    )
 
 
 async def _serve_view(
     stack: AsyncExitStack,
+    common: _Common,
     view: View,
-    options: Options,
     configuration: Callable[[], Mapping[str, object]],
-    metrics: Metrics,
-    log: Logger,
 ) -> None:
     """Serves the view until the stack ends, if it has a port: over HTTP, to this host alone."""
+    options = common.options
     if (port := options.view_port) is None:
         return
     app = view_app(view, ZPages(options.version, lambda: {GROUP: configuration()}))
@@ -338,95 +429,43 @@ async def _serve_view(
     )
     # The bodies of drafts are bounded by the view.
     budget = ByteBudget(own.bytes_of_bodies)
-    app[running.CONNECTIONS] = Connections(own, budget, metrics, LimitedLog(log))
+    app[running.CONNECTIONS] = Connections(own, budget, common.metrics, LimitedLog(common.log))
     try:
         url = await stack.enter_async_context(running.listening(app, own))
     except OSError as error:
         raise CannotListenError(error, (HOST, port), "--view-port") from error
-    log.info("view on %s", url)
+    common.log.info("view on %s", url)
 
 
-def _node_count(view: ClusterSource) -> int | None:
-    try:
-        return len(view.snapshot().table.rows)
-    except NotSyncedError:
-        return None
-
-
-async def _open_view(
-    stack: AsyncExitStack,
-    options: Options,
-    schema: Schema,
-    needs: Needs,
-    log: Logger,
-    supervisor: Supervisor,
-    failures: ApiFailures,
-    shutdown: Shutdown,
-) -> ClusterSource:
-    match options.cluster:
-        case None:
-            return NoCluster()
-        case Access() as access:
-            opening = open_cluster(
-                access,
-                schema,
-                needs,
-                log,
-                options.version,
-                supervisor,
-                failures,
-                lambda: shutdown.has_begun,
-            )
-            return await stack.enter_async_context(opening)
-        case origin:
-            return FileCluster(origin, schema, needs, log)
-
-
-async def _kept_certificate(
-    options: Options,
-    api: Api,
-    metrics: Metrics,
-    log: Logger,
-    supervisor: Supervisor,
-    failures: ApiFailures,
+async def _serve_webhooks(
+    stack: AsyncExitStack, common: _Common, app: web.Application, credentials: Credentials | None
 ) -> Credentials | None:
-    """The credentials of a certificate that Placet keeps in a Secret, once there is one.
+    """Serves the webhooks until the stack ends, if they have an address of their own.
 
-    None without such a Secret. Raises TlsError.
+    Returns the credentials that are left for the main address.
     """
-    wanted, files = options.self_signed, options.settings.tls
-    if wanted is None or files is None:
-        return None
-    # No other server needs the library for certificates.
-    from server.runtime.certificate_keeper import CertificateKeeper  # noqa: PLC0415
-
-    keeper = CertificateKeeper(api, wanted, files.certificate, log, failures.report)
-    await keeper.first()
-    supervisor.start("tls-secret", keeper.run)
-    return Credentials(files, metrics, log)
-
-
-def _serve_health(
-    stack: AsyncExitStack,
-    settings: Settings,
-    readiness: Readiness,
-    supervisor: Supervisor,
-    metrics: Metrics,
-    version: str,
-    log: Logger,
-) -> None:
-    """Serves health and metrics from a thread of their own until the stack ends, if it is told to.
-
-    Raises CannotListenError.
-    """
-    if settings.health is None:
-        return
-    heartbeat = Heartbeat(readiness)
-    supervisor.start("heartbeat", heartbeat.run)
-    host, port = settings.health
-    own = replace(settings, host=host, port=port, tls=None, webhooks=None)
+    settings = common.options.settings
+    if settings.webhooks is None:
+        return credentials
+    host, port = settings.webhooks
+    own = replace(settings, host=host, port=port)
     try:
-        url = stack.enter_context(running.health_server(own, heartbeat, metrics, version, log))
+        url = await stack.enter_async_context(running.listening(app[WEBHOOKS], own, credentials))
     except OSError as error:
-        raise CannotListenError(error, settings.health, "--health-listen") from error
-    log.info("health and metrics on %s", url)
+        raise CannotListenError(error, (host, port), "--webhook-listen") from error
+    common.log.info("webhooks on %s", url)
+    return None
+
+
+async def _serve_verbs(
+    common: _Common,
+    app: web.Application,
+    credentials: Credentials | None,
+    started: Callable[[str], None],
+) -> None:
+    """Serves the verbs until the server is told to stop."""
+    settings = common.options.settings
+    try:
+        await running.serve(app, settings, started, credentials, common.shutdown)
+    except OSError as error:
+        raise CannotListenError(error, (settings.host, settings.port), "--listen") from error

@@ -7,8 +7,18 @@ which writes once a second what has changed. Statuses works out the status of ea
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import (
+    Awaitable,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Literal
 
 import msgspec
@@ -26,9 +36,7 @@ from engine.cluster.requeue import Requeuer
 from engine.cluster.status_writer import Reported
 from engine.counting.in_flight_pods import Schedulers
 from engine.counting.share_status import PodCounts, ShareStatus
-from engine.decision.recent_answers import RejectedPods
 from engine.enforced import EnforcedPolicies
-from engine.engine import Engine
 from engine.errors import (
     ApiError,
     ApiUnreachableError,
@@ -40,11 +48,12 @@ from engine.errors import (
 from engine.objects.form_annotation import versions
 from engine.objects.gate import ENABLED, GATE, OPT_IN
 from engine.objects.peer import Peer
+from engine.objects.request_pod import Exemptions
 from engine.portable.portable_clauses import ClauseVerdict
 from engine.program.frame import Evaluation, Frame
 from engine.program.program import Program, ShareProgram
 from grammar.values.maps import EMPTY_RECORD
-from grammar.values.time import Timestamp
+from grammar.values.time import SECOND, Timestamp
 from policies.admission import CheckedObject, lines
 from policies.resource import (
     ClusterSpec,
@@ -56,7 +65,6 @@ from policies.resource import (
 )
 from policies.sugar import CLAUSE, matches
 from policies.validation import CheckedFile
-from server.runtime.ungated import UngatedPods
 
 GROUP_PATH = "/apis/placement-policy.scheduling.x-k8s.io/v1"
 _MOST_LINES, _MOST_TEXT = 64, 1024
@@ -72,6 +80,11 @@ WITHOUT_MARKER = (
     f"namespace with `{OPT_IN}={ENABLED}`, and create the pod again"
 )
 
+# There is no event about a pod that is older than this when a watch first shows it: after a start,
+# or with the first use of the gate, these are all pods.
+_NEW_SECONDS = 60.0
+_MOST_NEW = 1000
+
 # What others can be told of a policy, by clause.
 PortabilityOf = Callable[[Program], Sequence[ClauseVerdict]]
 # The status, reason and message of a condition.
@@ -83,6 +96,48 @@ class _ReportedObject(msgspec.Struct):
     apiVersion: str = ""
     kind: str = ""
     status: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+class UngatedPods:
+    """The pods that were created without the marker, and the new ones among them.
+
+    kube-scheduler does not ask about these pods. On one event loop.
+    """
+
+    def __init__(
+        self,
+        schedulers: Schedulers,
+        exemptions: Callable[[], Exemptions],
+        now: Callable[[], Timestamp] = Timestamp.now,
+    ) -> None:
+        self._schedulers = schedulers
+        self._exemptions = exemptions
+        self._now = now
+        self._new: deque[Peer] = deque(maxlen=_MOST_NEW)
+
+    @property
+    def exemptions(self) -> Exemptions:
+        """No policy decides about these pods, so they need no marker."""
+        return self._exemptions()
+
+    def among(self, selects: Callable[[Peer], bool]) -> Callable[[Peer], bool]:
+        """Whether a pod is ungated, and selected."""
+        pass_by, exempts = self._schedulers.pass_by, self.exemptions.exempts
+        return lambda pod: pass_by(pod) and selects(pod) and not exempts(pod)
+
+    def pod_changed(self, old: Peer | None, new: Peer | None, _revision: int) -> None:
+        """Takes a change of the cache."""
+        if old is not None or new is None or new.created is None:
+            return
+        age = (self._now().nanos - new.created.nanos) / SECOND
+        if age < _NEW_SECONDS and self.among(lambda _: True)(new):
+            self._new.append(new)
+
+    def take_new(self) -> Sequence[Peer]:
+        """The new ungated pods since the last call; of too many, the last ones."""
+        found = list(self._new)
+        self._new.clear()
+        return found
 
 
 class Statuses:
@@ -330,6 +385,52 @@ def _path(name: str) -> str:
 _PERIOD_SECONDS = 1.0
 
 
+@dataclass(frozen=True, slots=True)
+class LedCluster:
+    """A cluster that one of several replicas writes to: while it `leads`.
+
+    `report` takes what could not be written.
+    """
+
+    client: ApiClient
+    informers: Informers
+    leads: Callable[[], bool]
+    report: Report
+
+
+class PolicyOutcomes:
+    """What decisions have shown of the enforced policies: which are overruled, and which expensive.
+
+    `lost` has, by the address of a policy, which one governs its pods instead. `expensive` gives
+    the addresses of the policies that had no time lately.
+    """
+
+    def __init__(
+        self,
+        enforced: Callable[[], EnforcedPolicies],
+        lost: dict[str, str],
+        expensive: Callable[[], Collection[str]],
+    ) -> None:
+        self.enforced = enforced
+        self.expensive = expensive
+        self._lost = lost
+        self._lost_under: EnforcedPolicies | None = None
+
+    def conflicts(self, objects: Iterable[str]) -> Mapping[str, str]:
+        """Those of the objects, by name, that another policy overrules, with a text about it."""
+        enforced = self.enforced()
+        if enforced is not self._lost_under:
+            # What was seen under other policies may be over.
+            self._lost_under = enforced
+            self._lost.clear()
+        return {
+            name: f"`{winner}` governs pods that this policy selects too"
+            for name in objects
+            if (program := enforced.programs.get(name)) is not None
+            and (winner := self._lost.get(program.address))
+        }
+
+
 class StatusReporter:
     """Writes what has changed once a second, while this replica leads.
 
@@ -339,42 +440,20 @@ class StatusReporter:
 
     def __init__(
         self,
-        client: ApiClient,
-        informers: Informers,
-        enforced: Callable[[], EnforcedPolicies],
-        engine: Engine,
-        lost: dict[str, str],
-        gave_up: Callable[[str, str], None],
-        rejected_pods: RejectedPods,
-        schedulers: Schedulers,
-        identity: str,
-        report: Report,
-        leads: Callable[[], bool],
-        portability: PortabilityOf,
+        cluster: LedCluster,
+        outcomes: PolicyOutcomes,
+        statuses: Statuses,
+        ungated: UngatedPods | None,
+        events: Events,
+        requeuer: Requeuer,
     ) -> None:
-        """`lost` has, by the address of a policy, which one governs its pods instead.
-
-        `report` takes what could not be written. `portability` says what others are told.
-        """
-        self._client = client
-        self._informers = informers
-        self._enforced = enforced
-        self._lost = lost
-        self._lost_under: EnforcedPolicies | None = None
-        self._engine = engine
-        self._ungated = UngatedPods(schedulers, lambda: engine.exemptions)
-        self._statuses = Statuses(
-            informers.cache,
-            engine.portion,
-            self._ungated if schedulers.gate else None,
-            portability,
-        )
-        if schedulers.gate:
-            informers.cache.add_event_handler(self._ungated.pod_changed)
-        self._events = Events(client, identity)
-        self._requeuer = Requeuer(client, engine, rejected_pods, gave_up, schedulers)
-        self._report = report
-        self._leads = leads
+        """Without `ungated` kube-scheduler asks about all pods."""
+        self._cluster = cluster
+        self._outcomes = outcomes
+        self._statuses = statuses
+        self._ungated = ungated
+        self._events = events
+        self._requeuer = requeuer
 
     @property
     def duties(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
@@ -390,19 +469,19 @@ class StatusReporter:
         while True:
             await asyncio.sleep(_PERIOD_SECONDS)
             try:
-                await duty(self._informers.snapshot(), micro_time(Timestamp.now()))
+                await duty(self._cluster.informers.snapshot(), micro_time(Timestamp.now()))
             except NotSyncedError:
                 continue
             except (ApiError, ApiUnreachableError) as error:
-                self._report(work, why(work, error))
+                self._cluster.report(work, why(work, error))
             else:
-                self._report(work, "")
+                self._cluster.report(work, "")
 
     async def _write_statuses(self, snapshot: Snapshot, now: str) -> None:
-        if not self._leads():
+        if not self._cluster.leads():
             return
-        objects, enforced = self._informers.policies, self._enforced()
-        conflicts, expensive = self._conflicts(), self._engine.expensive
+        objects, enforced = self._cluster.informers.policies, self._outcomes.enforced()
+        conflicts, expensive = self._outcomes.conflicts(objects), self._outcomes.expensive()
         names = {_path(name): name for name in objects}
         reports = []
         for report in self._statuses.reports(enforced, objects, conflicts, expensive, snapshot):
@@ -411,21 +490,21 @@ class StatusReporter:
                 kind, reason, note = changed
                 self._events.add(_event(objects[names[report.path]], reason, note, kind, "Enforce"))
             await asyncio.sleep(0)
-        await status.write(self._client, reports, f"{now[:19]}Z")
+        await status.write(self._cluster.client, reports, f"{now[:19]}Z")
 
     async def _send_events(self, _snapshot: Snapshot, now: str) -> None:
-        if not self._leads():
+        ungated = self._ungated.take_new() if self._ungated is not None else ()
+        if not self._cluster.leads():
             self._events.forget()
-            self._ungated.take_new()
             return
-        objects, expensive = self._informers.policies, self._engine.expensive
-        for name, note in self._conflicts().items():
+        objects, expensive = self._cluster.informers.policies, self._outcomes.expensive()
+        for name, note in self._outcomes.conflicts(objects).items():
             if name in objects:
                 self._events.add(_event(objects[name], "Conflicting", note))
-        for name, program in self._enforced().programs.items():
+        for name, program in self._outcomes.enforced().programs.items():
             if name in objects and program.address in expensive:
                 self._events.add(_event(objects[name], "Expensive", EXPENSIVE))
-        for pod in self._ungated.take_new():
+        for pod in ungated:
             if note := self._why_ungated(pod):
                 about = Regarding("v1", "Pod", pod.namespace, pod.name, pod.uid)
                 self._events.add(PodEvent(about, "Warning", "Ungated", "Schedule", note))
@@ -433,32 +512,18 @@ class StatusReporter:
 
     async def _requeue(self, snapshot: Snapshot, now: str) -> None:
         await self._requeuer.notice(snapshot.pending)
-        if self._leads():
+        if self._cluster.leads():
             await self._requeuer.requeue(snapshot.pending, now)
 
     def _why_ungated(self, pod: Peer) -> str:
         """The note of the event about an ungated pod; empty where no object selects it."""
-        for name, checked in self._enforced().objects.items():
+        for name, checked in self._outcomes.enforced().objects.items():
             manifest = checked.manifest
             if manifest is None or not _scope(manifest).holds(pod):
                 continue
             if self._statuses.selects(manifest)(pod):
                 return f"the policy `{name.partition('/')[2]}` had no say: {WITHOUT_MARKER}"
         return ""
-
-    def _conflicts(self) -> Mapping[str, str]:
-        """The objects that another policy overrules, by name, with a text that says so."""
-        enforced = self._enforced()
-        if enforced is not self._lost_under:
-            # What was seen under other policies may be over.
-            self._lost_under = enforced
-            self._lost.clear()
-        return {
-            name: f"`{winner}` governs pods that this policy selects too"
-            for name in self._informers.policies
-            if (program := enforced.programs.get(name)) is not None
-            and (winner := self._lost.get(program.address))
-        }
 
 
 def readiness_news(report: Reported) -> tuple[Literal["Normal", "Warning"], str, str] | None:

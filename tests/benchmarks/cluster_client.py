@@ -25,16 +25,20 @@ from prometheus_client import CollectorRegistry
 from engine.cache.informers import PODS, Informer
 from engine.cache.list_watch import read_event
 from engine.counting.in_flight_pods import DEFAULT_SCHEDULERS
+from engine.decision.journal import Journal
 from engine.decision.recent_answers import RejectedPods
 from engine.engine import Engine
 from engine.objects.codec import ObjectCodec
+from engine.portable.label_conditions import NOTHING_FROZEN
+from engine.program.policy_time import PolicyTimes
 from grammar.meaning.schema import load_schema
 from server.admission.checking_process import CheckingProcess
 from server.api_failures import ApiFailures
 from server.metrics.metrics import Metrics
-from server.runtime.cluster_runtime import Access, open_cluster
+from server.runtime.cluster_runtime import Access, Deciding, open_cluster
 from server.runtime.observers import LogObserver
 from server.runtime.policies import PolicyReader
+from server.runtime.portable_pods import PortablePods
 from server.runtime.reloader import PolicyReloader
 from server.supervisor import Supervisor
 from tests.benchmarks.cluster_server import pod_lines
@@ -106,17 +110,15 @@ class Measured:
         reloader = PolicyReloader(
             self._policies, self._enforced, None, self._view, self._engine, log
         )
-        await self._view.follow(
-            stack,
-            self._engine,
-            reloader,
-            None,
-            rejected,
-            observer,
-            DEFAULT_SCHEDULERS,
-            Metrics(CollectorRegistry(), "0").pod_seen,
-            lambda _: (),
+        metrics = Metrics(CollectorRegistry(), "0")
+        times = PolicyTimes(
+            time.monotonic, time.process_time, metrics.expensive, metrics.charged, lambda: 0
         )
+        portable = PortablePods(self._engine, ObjectCodec(schema), NOTHING_FROZEN, times)
+        deciding = Deciding(
+            self._engine, Journal(), observer, rejected, reloader, portable, DEFAULT_SCHEDULERS
+        )
+        await self._view.follow(stack, deciding, None, metrics.pod_seen)
 
     async def _event_micros(self) -> float:
         """From the line of a watch to the cache."""

@@ -20,8 +20,8 @@ from engine.errors import RefusedError
 from grammar.meaning.schema import load_schema
 from policies.admission import Examiner
 from server.admission.checking_process import CheckingProcess
-from server.admission.webhooks import Tell
-from server.app import create_app
+from server.admission.webhooks import Tell, WebhookParts
+from server.app import AppParts, create_app
 from server.http.health import Check
 from server.http.sockets import Shutdown, listening
 from server.metrics.metrics import Metrics
@@ -83,20 +83,22 @@ class Parts:
     tell: Tell = lambda _: ()
 
     def app(self) -> Application:
+        webhooks = None
+        if self.examiner is not None:
+            webhooks = WebhookParts(self.examiner, PROCESSES, self.scheduler, self.tell)
         return create_app(
-            self.decider,
-            lambda: self.checks,
-            self.settings,
-            Metrics(self.registry, "1.2.3"),
-            LOG,
-            "1.2.3",
-            lambda: self.cluster_size,
-            binder=self.binder,
-            examiner=self.examiner,
-            checking=PROCESSES,
-            shutdown=self.shutdown,
-            scheduler=self.scheduler,
-            tell=self.tell,
+            AppParts(
+                self.decider,
+                lambda: self.checks,
+                self.settings,
+                Metrics(self.registry, "1.2.3"),
+                LOG,
+                "1.2.3",
+                lambda: self.cluster_size,
+                self.binder,
+                webhooks,
+                self.shutdown,
+            )
         )
 
 

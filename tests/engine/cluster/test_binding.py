@@ -20,6 +20,7 @@ from engine.engine import Engine
 from engine.errors import ApiUnreachableError, EngineError, RefusedError, WaitingError
 from engine.objects.codec import ObjectCodec
 from engine.program.policy_compiler import compile_policy
+from engine.program.policy_time import DecisionTime
 from grammar.meaning.schema import load_schema
 from grammar.tree.source import Source
 from policies.validation import check_source
@@ -55,7 +56,8 @@ class World:
             Known(self.cache),
             CODEC,
             Silent(),
-            after=AfterDecision(answers=self.answers),
+            time=DecisionTime(self.clock),
+            after=AfterDecision(self.clock, answers=self.answers),
         )
         self.cache.add_event_handler(self.engine.in_flight.pod_changed)
         for name in ("n1", "n2"):
