@@ -46,7 +46,7 @@ class Mirror:
 
     async def until(self, true: Callable[[], bool]) -> None:
         with suppress(TimeoutError):
-            await until(true, 3600.0)
+            await until(true, 400.0)
         assert true(), (self.reflector.failure, self.server.kinds(), self.store.objects)
 
     async def watching(self) -> None:

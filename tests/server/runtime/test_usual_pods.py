@@ -87,7 +87,14 @@ async def test_scores_follow_them() -> None:
     first = scores()
     assert first[0] > first[1]
     registry = engine.registry
-    await asyncio.sleep(3600.0)
+    await asyncio.sleep(3599.0)
     # Nothing is worked out again for the same pods.
     assert engine.registry is registry
+    assert scores() == first
+    for number in range(9):
+        put(known, f"elsewhere-{number}", 250, "n9", 0)
+    await asyncio.sleep(0.5)
+    assert scores() == first
+    await asyncio.sleep(1.0)
+    assert scores() != first, "it looks every ten minutes"
     task.cancel()
