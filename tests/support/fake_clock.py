@@ -21,7 +21,7 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 # What the kernel may take to deliver between two sockets of this process: nothing, or a while on a
 # busy machine. It has more time before more time is skipped, as a wrong skip would do more harm.
-_LEAST_SECONDS, _MOST_SECONDS, _SHARE = 0.001, 0.02, 0.02
+_LEAST_SECONDS, _MOST_SECONDS, _SHARE = 0.001, 0.1, 0.02
 # How long to wait for a job before those who wait look again.
 _LOOK_SECONDS = 0.01
 
