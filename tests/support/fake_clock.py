@@ -90,6 +90,14 @@ class FakeClockLoop(asyncio.SelectorEventLoop):
         job.add_done_callback(self._ended)
         return job
 
+    async def shutdown_default_executor(self, *seconds: Any) -> None:
+        """As any loop. It has a thread of its own, which newer versions of Python bound in time."""
+        self._waits.jobs += 1
+        try:
+            await super().shutdown_default_executor(*seconds)
+        finally:
+            self._ended(None)
+
     def _ended(self, _: object) -> None:
         self._waits.jobs -= 1
 

@@ -135,7 +135,7 @@ async def running(
         )
         try:
             view = f"http://127.0.0.1:{view_port}"
-            yield Server(await asyncio.wait_for(started, 10), view, api, registry, session)
+            yield Server(await asyncio.wait_for(started, 60), view, api, registry, session)
         finally:
             os.kill(os.getpid(), signal.SIGTERM)
             await asyncio.wait_for(serving, 10)
