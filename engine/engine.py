@@ -27,7 +27,7 @@ from engine.decision.card_room import choose
 from engine.decision.placement import ONLY_REPLICA, Placement, ReplicaRole
 from engine.decision.preemption import Preemption, Victims
 from engine.decision.registry import Registry
-from engine.decision.verb_call import CallOpener, ClusterView, Observer, OfferedNodes, VerbCall
+from engine.decision.verb_call import CallOpener, ClusterState, Observer, OfferedNodes, VerbCall
 from engine.decision.verdict import FURTHER, Decision, Scores, attributed, feasible
 from engine.errors import EngineError, RefusedError
 from engine.objects.codec import ObjectCodec
@@ -63,7 +63,7 @@ class Engine:
     def __init__(
         self,
         registry: Registry,
-        view: ClusterView,
+        cluster: ClusterState,
         codec: ObjectCodec,
         observer: Observer,
         *,
@@ -75,11 +75,11 @@ class Engine:
     ) -> None:
         self.in_flight = InFlightPods(time.clock, schedulers)
         self._after = after = after or AfterDecision(time.clock)
-        self._calls = CallOpener(registry, view, observer, exemptions, time)
+        self._calls = CallOpener(registry, cluster, observer, exemptions, time)
         self._codec = codec
         self._observer = observer
         self._offered = OfferedNodes(codec)
-        self._placement = Placement(view, self.in_flight, role, time.now)
+        self._placement = Placement(cluster, self.in_flight, role, time.now)
         self._audits = Audits(self._calls, self._placement, observer, after.later)
         self._pods = RequestPodReader(codec)
         self._time = time
@@ -101,7 +101,7 @@ class Engine:
     ) -> Decision:
         """A verdict per node, in the order of `names`; `nodes` are their JSON in full-node mode.
 
-        Raises EngineError where there is no decision: the view is not synced, the deadline (seconds
+        Raises EngineError where there is no decision: not all is synced, the deadline (seconds
         of the clock) has passed, a policy takes too much time, an object cannot be decoded, or the
         pod was rejected too often in a row.
         """

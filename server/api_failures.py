@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from logging import Logger
 
 from grammar.messages.texts import MOST_SHOWN, shown
-from server.http.health import Check
+from server.http.health import ReadinessCheck
 
 # The first pause before the same text is logged again, and the longest.
 _FIRST_SECONDS, _MOST_SECONDS = 10.0, 600.0
@@ -49,9 +49,9 @@ class ApiFailures:
         """The text of each kind of work that fails now."""
         return {name: work.failure for name, work in self._known.items() if work.failure}
 
-    def checks(self) -> Sequence[Check]:
+    def checks(self) -> Sequence[ReadinessCheck]:
         """What fails, for `/readyz`: none of it alone makes answers wrong."""
-        return [Check("api", text, is_warning=True) for text in self.failing.values()]
+        return [ReadinessCheck("api", text, is_warning=True) for text in self.failing.values()]
 
     def report(self, name: str, failure: str) -> None:
         """Takes how work of this name went; an empty text is a success.

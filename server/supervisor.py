@@ -19,7 +19,7 @@ from logging import Logger
 
 from engine.cache.reflector import Backoff, Timing
 from engine.errors import EngineError
-from server.http.health import Check
+from server.http.health import ReadinessCheck
 
 # A task that has run for so many seconds since its last failure counts as running again.
 STEADY_SECONDS = 5.0
@@ -92,10 +92,10 @@ class Supervisor:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def checks(self) -> Sequence[Check]:
+    def checks(self) -> Sequence[ReadinessCheck]:
         """Readiness: a check for each task, which fails from a failure until the task runs on."""
         return [
-            Check(
+            ReadinessCheck(
                 f"task/{each.name}",
                 "" if self._is_steady(each) else each.failure,
                 is_warning=not each.is_vital,

@@ -21,7 +21,7 @@ import msgspec
 import numpy as np
 
 from engine.cache.names import NameIndex
-from engine.cache.node_table import NodeTable, NodeView, Versions, view
+from engine.cache.node_table import NodeTable, NodeWithPods, Versions, with_pods
 from engine.cache.snapshot import ENDED, Snapshot
 from engine.cache.tallies import Adds, AddsUntil, Census, MayCount, Scope, Tallies, Tally
 from engine.objects.codec import Namespace, Node
@@ -104,7 +104,7 @@ class NodeStore:
             if (row := rows.get(name)) is not None:
                 self._version += 1
                 versions[row] = self._version
-                views[row] = view(self._nodes[name], tuple(pods.values()))
+                views[row] = with_pods(self._nodes[name], tuple(pods.values()))
             elif pods:
                 self._missing.add(name)
             else:
@@ -115,13 +115,15 @@ class NodeStore:
         self._table = NodeTable(self, rows, views, versions, index)
         return self._table
 
-    def _assigned(self, changed: Iterable[str]) -> tuple[Mapping[str, int], list[NodeView | None]]:
+    def _assigned(
+        self, changed: Iterable[str]
+    ) -> tuple[Mapping[str, int], list[NodeWithPods | None]]:
         """The rows of the current nodes, and the views of the last table.
 
         A new node takes a free row. Its version is new, so results that were kept for an earlier
         node of the row are not used.
         """
-        known, views = self._table.rows, list(self._table.views)
+        known, views = self._table.rows, list(self._table.nodes)
         arrived = [n for n in changed if n in self._nodes and n not in known]
         gone = [n for n in changed if n in known and n not in self._nodes]
         if not arrived and not gone:

@@ -24,7 +24,7 @@ from engine.cache.cluster_file import (
     documents,
     files_of,
 )
-from engine.cache.node_table import NodeView
+from engine.cache.node_table import NodeWithPods
 from engine.cache.snapshot import Snapshot
 from engine.objects.api_types import mapping
 from engine.objects.codec import Node, ObjectCodec
@@ -136,7 +136,7 @@ class ClusterCopy:
     def pods(self) -> Cache:
         return self._cache
 
-    def node(self, name: str) -> NodeView:
+    def node(self, name: str) -> NodeWithPods:
         """The node of this name. Raises ClusterFileError if there is none."""
         found = self.snapshot().node(name)
         if found is None:

@@ -17,7 +17,7 @@ from grammar.values.quantity import Quantity
 
 
 @dataclass(frozen=True, slots=True)
-class NodeView(Node):
+class NodeWithPods(Node):
     """A node with the pods on it. Its attributes include the fields of the schema's Node.
 
     `requested`, `free` and `pods` are None if the pods of the cluster are not known.
@@ -28,7 +28,9 @@ class NodeView(Node):
     pods: Sequence[Peer] | None
 
 
-def view(node: Node, pods: Sequence[Peer] | None, requested: Resources | None = None) -> NodeView:
+def with_pods(
+    node: Node, pods: Sequence[Peer] | None, requested: Resources | None = None
+) -> NodeWithPods:
     """A node with all its pods that have not ended; None if they are not known.
 
     `requested` is the sum of their requests, if the caller has it already.
@@ -36,7 +38,7 @@ def view(node: Node, pods: Sequence[Peer] | None, requested: Resources | None = 
     if requested is None and pods is not None:
         requested = total_requests([pod.requests for pod in pods])
     free = None if requested is None else _free(node.allocatable, requested)
-    return NodeView(
+    return NodeWithPods(
         name=node.name,
         labels=node.labels,
         kind=node.kind,
@@ -51,12 +53,12 @@ def view(node: Node, pods: Sequence[Peer] | None, requested: Resources | None = 
     )
 
 
-def view_of(node: Node, known: NodeView | None) -> NodeView:
-    """A node as a request shows it, with the pods of the cache's view of it."""
-    return view(node, None) if known is None else view(node, known.pods, known.requested)
+def as_offered(node: Node, known: NodeWithPods | None) -> NodeWithPods:
+    """A node as a request shows it, with the pods that the cache has on it."""
+    return with_pods(node, None) if known is None else with_pods(node, known.pods, known.requested)
 
 
-def without(known: NodeView, gone: Collection[Peer]) -> NodeView:
+def without(known: NodeWithPods, gone: Collection[Peer]) -> NodeWithPods:
     """The node as if these pods were not on it."""
     uids = {pod.uid for pod in gone}
     left = tuple(pod for pod in known.pods or () if pod.uid not in uids)
@@ -76,7 +78,7 @@ def _free(allocatable: Resources, requested: Resources) -> Resources:
 NodeRows = npt.NDArray[np.intp]
 Versions = npt.NDArray[np.int64]
 
-# The row of a name that is not known. It has no view, and its version never changes.
+# The row of a name that is not known. It has no node, and its version never changes.
 UNKNOWN_ROW = 0
 
 
@@ -85,18 +87,18 @@ class NodeTable:
     """Views of nodes by row, and the version of each. `index` finds the rows of many names at once.
 
     A node keeps its row as long as it exists. If two tables have the same `owner`, a row with the
-    same version has the same view in both. Rows of tables with different owners are unrelated.
+    same version has the same node in both. Rows of tables with different owners are unrelated.
     """
 
     owner: object
     rows: Mapping[str, int]
-    views: Sequence[NodeView | None]
+    nodes: Sequence[NodeWithPods | None]
     versions: Versions
     index: NameIndex | None = None
 
-    def view(self, name: str) -> NodeView | None:
-        """The view of a node; None if the name is not known."""
-        return self.views[self.rows.get(name, UNKNOWN_ROW)]
+    def node(self, name: str) -> NodeWithPods | None:
+        """The node with its pods; None if the name is not known."""
+        return self.nodes[self.rows.get(name, UNKNOWN_ROW)]
 
     def find(self, names: Sequence[str]) -> NodeRows:
         """The row of each name, UNKNOWN_ROW for an unknown one."""

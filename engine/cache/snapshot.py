@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import chain
 
-from engine.cache.node_table import NodeTable, NodeView
+from engine.cache.node_table import NodeTable, NodeWithPods
 from engine.objects.codec import Namespace
 from engine.objects.peer import Peer, Workload, key_of
 from grammar.values.time import Timestamp
@@ -30,17 +30,17 @@ class Snapshot:
     namespaces: Mapping[str, Namespace]
     workloads: Mapping[str, Workload]
 
-    def node(self, name: str) -> NodeView | None:
-        return self.table.view(name)
+    def node(self, name: str) -> NodeWithPods | None:
+        return self.table.node(name)
 
     @property
-    def nodes(self) -> Mapping[str, NodeView]:
+    def nodes(self) -> Mapping[str, NodeWithPods]:
         """The nodes by name. Each call makes a new mapping."""
-        return {view.name: view for view in self.table.views if view is not None}
+        return {view.name: view for view in self.table.nodes if view is not None}
 
     def pods(self) -> Mapping[str, Peer]:
         """All pods by key. Each call makes a new mapping."""
-        placed = ((node and node.pods) or () for node in self.table.views)
+        placed = ((node and node.pods) or () for node in self.table.nodes)
         on_nodes = {key_of(pod): pod for pods in placed for pod in pods}
         return {**on_nodes, **self.strays, **self.pending}
 
@@ -50,7 +50,7 @@ class Snapshot:
         return max((at for at in times if at is not None), default=None)
 
 
-def _node_times(nodes: Iterable[NodeView]) -> Iterable[Timestamp | None]:
+def _node_times(nodes: Iterable[NodeWithPods]) -> Iterable[Timestamp | None]:
     for node in nodes:
         if node.metadata is not None:
             yield node.metadata.creationTimestamp

@@ -375,7 +375,7 @@ class CountGroups:
         if not portions:
             return
         self._failures, self._updates = [], self._updates + 1
-        size = len(table.views)
+        size = len(table.nodes)
         ids = grown(self.ids, size, OUTSIDE).copy()
         counted = ids if self._is_counted is None else grown(self.counted, size, OUTSIDE).copy()
         time, count = evaluation.time, self.clause.count
@@ -486,7 +486,7 @@ class CountGroups:
         )
 
     def _group(self, table: NodeTable, row: int, frame: Frame, report: Report) -> int:
-        view = table.views[row]
+        view = table.nodes[row]
         if row == UNKNOWN_ROW or view is None:
             return OUTSIDE
         frame.node = view
@@ -574,7 +574,7 @@ def _counted_of(
     table: NodeTable, rows: NodeRows, groups: Sequence[int], counts: Callable[[object], bool]
 ) -> list[int]:
     """The groups of these rows, OUTSIDE for the nodes that the spread does not count."""
-    views = table.views
+    views = table.nodes
     return [
         group if group >= 0 and counts(views[row]) else OUTSIDE
         for group, row in zip(groups, rows.tolist(), strict=True)

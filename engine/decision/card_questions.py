@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from engine.cache.node_table import NodeView
+from engine.cache.node_table import NodeWithPods
 from engine.cards.card_functions import CardFacts
 from engine.cards.fragmentation import MILLI, CardShape, Mix
 from engine.cards.node_cards import TAKEN, Cards, holders, taken
@@ -136,7 +136,7 @@ class CardQuestions:
             for key, amount in its.take.items()
         }
 
-    def uses(self, nodes: Iterable[NodeView]) -> Sequence[Mapping[str, CardUse]]:
+    def uses(self, nodes: Iterable[NodeWithPods]) -> Sequence[Mapping[str, CardUse]]:
         """The cards of each node with their pods, by clause; none that cannot be read."""
         registry = self._calls.registry
         frame = Frame(None, self._now(), slots=registry.slots)
@@ -149,6 +149,6 @@ class CardQuestions:
             found.append({name: each for name, each in its if each is not None})
         return found
 
-    def sums(self, nodes: Iterable[NodeView]) -> Sequence[Mapping[str, Sums]]:
+    def sums(self, nodes: Iterable[NodeWithPods]) -> Sequence[Mapping[str, Sums]]:
         """What the cards of each node have and give, by clause and amount."""
         return [sums(uses) for uses in self.uses(nodes)]

@@ -181,7 +181,7 @@ class CardRoom:
         others = [p for p in in_flight if p.cards is not None and not p.cards.are_of(group)]
         found = []
         for clause in self._clauses:
-            taken = np.zeros(len(table.views), np.int64)
+            taken = np.zeros(len(table.nodes), np.int64)
             for pod in others:
                 assert pod.cards is not None, "only such are left"
                 times = pod.cards.times(clause.program.name, clause.demand.take)

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from engine.cache.names import KnownRows
-from engine.cache.node_table import NodeRows, NodeTable, NodeView
+from engine.cache.node_table import NodeRows, NodeTable, NodeWithPods
 from engine.decision.verdict import (
     FEASIBLE,
     Codes,
@@ -110,10 +110,10 @@ class FilterMemo:
         if len(self.rejections) > _MOST_REJECTIONS:
             self._start_over()
         portions = self._fresh.stale(table, evaluation.now, rows)
-        if portions or len(self._codes) < len(table.views):
-            self._codes = grown(self._codes, len(table.views), 0)
+        if portions or len(self._codes) < len(table.nodes):
+            self._codes = grown(self._codes, len(table.nodes), 0)
         for portion in portions:
-            nodes = [table.views[row] for row in portion.tolist()]
+            nodes = [table.nodes[row] for row in portion.tolist()]
             until = self._fresh.moments(portion)
             sweep = Sweep(nodes, self._passed(table, portion), until)
             try:
@@ -167,7 +167,7 @@ class FilterMemo:
 
 
 def rejections(
-    clauses: Sequence[FilterProgram], evaluation: Evaluation, nodes: Sequence[NodeView | None]
+    clauses: Sequence[FilterProgram], evaluation: Evaluation, nodes: Sequence[NodeWithPods | None]
 ) -> list[Rejection | None]:
     """The rejection of each node, in order, or None; see `Sweep`. Raises as `Sweep.run`."""
     sweep = Sweep(nodes)
@@ -185,7 +185,7 @@ class Sweep:
 
     def __init__(
         self,
-        nodes: Sequence[NodeView | None],
+        nodes: Sequence[NodeWithPods | None],
         passed: Sequence[int] = (),
         until: Moments | None = None,
     ) -> None:

@@ -21,7 +21,7 @@ from engine.counting.groups import CountHeadroom, Headroom, Mask
 from engine.counting.in_flight_pods import InFlightPods
 from engine.counting.pod_counter import CountContext, PodCounter, PodsExcluding
 from engine.decision.card_room import CardRoom
-from engine.decision.verb_call import ClusterView, VerbCall
+from engine.decision.verb_call import ClusterState, VerbCall
 from engine.decision.verdict import Decision, Rejected, Verdict
 from engine.errors import BriefWaitError, HandoverError, WaitingError
 from engine.objects.peer import Peer
@@ -93,12 +93,12 @@ class Placement:
 
     def __init__(
         self,
-        view: ClusterView,
+        cluster: ClusterState,
         in_flight: InFlightPods,
         role: ReplicaRole,
         now: Callable[[], Timestamp],
     ) -> None:
-        self._view = view
+        self._cluster = cluster
         self._role = role
         self._now = now
         self.in_flight = in_flight
@@ -142,13 +142,13 @@ class Placement:
 
     def counter(self, table: NodeTable, context: CountContext) -> PodCounter:
         in_flight = self.in_flight.others(context.pod.uid, table.owner)
-        return PodCounter(self._view.pods, in_flight, table, context)
+        return PodCounter(self._cluster.pods, in_flight, table, context)
 
     def all_open(self, call: VerbCall, rows: NodeRows, without: Collection[Peer]) -> bool:
         """Whether every strict clause has headroom on all of these nodes, some pods gone."""
         question = _question(call, call.snapshot, rows)
         counts = call.plan.counts
-        pods, context = PodsExcluding(self._view.pods, without), question.context
+        pods, context = PodsExcluding(self._cluster.pods, without), question.context
         in_flight = self.in_flight.others(context.pod.uid, question.table.owner)
         counter = PodCounter(pods, in_flight, question.table, context)
         found = counts.headrooms(counter, question.table, question.rows, question.evaluation)
@@ -184,7 +184,7 @@ class Placement:
         self._check_workload(call)
         counts, snapshot = call.plan.counts, call.snapshot
         question = _question(call, snapshot, snapshot.table.find([node]))
-        counter = PodCounter(self._view.pods, (), question.table, question.context)
+        counter = PodCounter(self._cluster.pods, (), question.table, question.context)
         headrooms = counts.headrooms(counter, question.table, question.rows, question.evaluation)
         if full := [headroom for headroom in headrooms if not headroom.open.all()]:
             raise WaitingError(_joined(full, question.evaluation))

@@ -86,7 +86,7 @@ class Preemption:
 
     def _candidate(self, name: str, victims: Victims) -> _Candidate | None:
         """None where the node or a victim is not known, or nothing is to be evicted (C40)."""
-        view = self._table.view(name)
+        view = self._table.node(name)
         if view is None or view.pods is None or not victims.uids:
             return None
         there = {pod.uid: pod for pod in view.pods}
@@ -97,7 +97,7 @@ class Preemption:
         return _Candidate(name, ordered, peers)
 
     def _agree(self, candidate: _Candidate) -> bool:
-        view = self._table.view(candidate.name)
+        view = self._table.node(candidate.name)
         assert view is not None, "it is a candidate"
         frame = self._frame
         left = without(view, candidate.peers)
@@ -136,7 +136,7 @@ class Preemption:
         assert clause.order is not None, "it is there with `keep`"
         frame = self._frame
         self._evaluation.time.charge(clause.policy)
-        frame.node, frame.victims = self._table.view(candidate.name), candidate.peers
+        frame.node, frame.victims = self._table.node(candidate.name), candidate.peers
         try:
             value = magnitude(clause.order(frame))
         except EvaluationError as error:

@@ -40,8 +40,8 @@ class ScoreMemo:
         Raises DeadlineExceededError and ExpensivePolicyError; finished portions are kept.
         """
         portions = self._fresh.stale(table, evaluation.now, rows)
-        if portions or len(self._values) < len(table.views):
-            self._values = grown(self._values, len(table.views), MISSING)
+        if portions or len(self._values) < len(table.nodes):
+            self._values = grown(self._values, len(table.nodes), MISSING)
         for portion in portions:
             until = self._fresh.moments(portion)
             self._values[portion] = _values(self.clause, table, portion, evaluation, until)
@@ -62,8 +62,8 @@ class MeanMemo:
     def points(self, table: NodeTable, rows: NodeRows, evaluation: Evaluation) -> Points:
         """In the order of `rows`. Raises as `ScoreMemo.values`."""
         portions = self._fresh.stale(table, evaluation.now, rows)
-        if portions or len(self._points) < len(table.views):
-            self._points = grown(self._points, len(table.views), 0)
+        if portions or len(self._points) < len(table.nodes):
+            self._points = grown(self._points, len(table.nodes), 0)
         for portion in portions:
             until = self._fresh.moments(portion)
             values = [_values(c, table, portion, evaluation, until) for c in self._clauses]
@@ -120,7 +120,7 @@ def _values(
     for count, row in enumerate(rows.tolist()):
         if count and not count % clause.nodes_per_look:
             time.check()
-        frame.node = table.views[row]
+        frame.node = table.nodes[row]
         frame.until = NEVER
         found.append(value(clause, frame, report) if frame.node is not None else MISSING)
         if until is not None and frame.until < until[count]:

@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 from cachetools import LRUCache
 
-from engine.cache.node_table import NodeRows, NodeTable, NodeView, view_of
+from engine.cache.node_table import NodeRows, NodeTable, NodeWithPods, as_offered
 from engine.cache.snapshot import Snapshot
 from engine.cards.card_functions import CardFacts
 from engine.cards.fragmentation import Mix
@@ -37,7 +37,7 @@ from grammar.values.time import NEVER, Timestamp
 PLAN_BYTES = 64 << 20
 
 
-class ClusterView(Protocol):
+class ClusterState(Protocol):
     """A source of snapshots: files, a live cluster, or nothing."""
 
     def snapshot(self) -> Snapshot:
@@ -71,13 +71,13 @@ class VerbCall(msgspec.Struct, frozen=True, eq=False):
     known: Snapshot | None
     plan: Plan
     evaluation: Evaluation
-    view: ClusterView
+    cluster: ClusterState
     exempts: Callable[[Peer], bool]
 
     @property
     def snapshot(self) -> Snapshot:
         """The snapshot of this call. Raises NotSyncedError."""
-        return self.known or self.view.snapshot()
+        return self.known or self.cluster.snapshot()
 
     def context(self, snapshot: Snapshot) -> CountContext:
         """The pod and what rules about other pods read of it."""
@@ -105,7 +105,7 @@ class CallOpener:
     def __init__(
         self,
         registry: Registry,
-        view: ClusterView,
+        cluster: ClusterState,
         observer: Observer,
         exemptions: Exemptions,
         time: DecisionTime = SYSTEM_TIME,
@@ -113,7 +113,7 @@ class CallOpener:
         self.exemptions = exemptions
         self.registry = registry
         self.facts = self._facts({})
-        self.view = view
+        self.cluster = cluster
         self._observer = observer
         self._time = time
         self._memos = SharedMemos()
@@ -157,7 +157,7 @@ class CallOpener:
         if pod.bypass or pod.namespace in exemptions.namespaces:
             exempt = exemptions.reason(pod)
         if known is None and not exempt and not self.registry.complete:
-            self.view.snapshot()  # raises NotSyncedError, which says what is missing
+            self.cluster.snapshot()  # raises NotSyncedError, which says what is missing
         namespace = known.namespaces.get(pod.namespace) if known is not None else None
         root = known.workloads.get(pod.controller) if known is not None else None
         registry = self.registry
@@ -201,12 +201,12 @@ class CallOpener:
                 "no policy gives way without one that governs"
             )
             self._observer.conflict(plan.selection.governing.address, other.address)
-        return VerbCall(pod, known, plan, evaluation, self.view, exemptions.exempts)
+        return VerbCall(pod, known, plan, evaluation, self.cluster, exemptions.exempts)
 
     def snapshot(self) -> Snapshot | None:
         """The cluster, or None while not all of it is known."""
         try:
-            return self.view.snapshot()
+            return self.cluster.snapshot()
         except NotSyncedError:
             return None
 
@@ -226,7 +226,7 @@ class _Seen:
     """The JSON of a node, and the cache's view of the node at that time."""
 
     body: bytes
-    counted: NodeView | None
+    counted: NodeWithPods | None
 
 
 class OfferedNodes:
@@ -239,7 +239,7 @@ class OfferedNodes:
     def _start_over(self) -> None:
         self._rows: dict[str, int] = {}
         self._seen: list[_Seen | None] = [None]
-        self._views: list[NodeView | None] = [None]
+        self._views: list[NodeWithPods | None] = [None]
         self._versions = np.zeros(1, np.int64)
         self._owner = object()
         self._version = 0
@@ -254,7 +254,7 @@ class OfferedNodes:
         """
         if len(self._rows) + len(names) > _MOST_NODES or self._bytes > _MOST_BYTES:
             self._start_over()
-        counted = snapshot.table.view if snapshot is not None else (lambda _: None)
+        counted = snapshot.table.node if snapshot is not None else (lambda _: None)
         changed = []
         found = np.empty(len(names), np.intp)
         for i, (name, body) in enumerate(zip(names, bodies, strict=True)):
@@ -266,7 +266,7 @@ class OfferedNodes:
                 self._views.append(None)
             seen = self._seen[row]
             if seen is None or seen.counted is not known or seen.body != body:
-                self._views[row] = view_of(self._codec.node(body), known)
+                self._views[row] = as_offered(self._codec.node(body), known)
                 self._bytes += len(body) - (len(seen.body) if seen is not None else 0)
                 self._seen[row] = _Seen(bytes(body), known)
                 changed.append(row)

@@ -115,7 +115,7 @@ class Inspection:
     def frame_at(self, name: str) -> Frame:
         """The frame of the pod and one node, for the caller alone: nothing here changes it."""
         frame = self.frame.anew()
-        frame.node = self.table.views[int(self.table.find([name])[0])]
+        frame.node = self.table.nodes[int(self.table.find([name])[0])]
         return frame
 
     def objections(self, programs: Iterable[Program], names: Sequence[str]) -> list[Objection]:
@@ -250,7 +250,7 @@ class Inspection:
         return found
 
     def rejections(self, clause: FilterProgram, rows: NodeRows) -> list[Rejection | None]:
-        nodes = [self.table.views[row] for row in rows]
+        nodes = [self.table.nodes[row] for row in rows]
         return filtering.rejections([clause], self._evaluation, nodes)
 
     def _given(self, program: Program, rows: NodeRows) -> Iterator[Contribution]:
@@ -273,7 +273,7 @@ class Inspection:
 
         frame = self._evaluation.frame()
         for row in rows:
-            frame.node = self.table.views[row]
+            frame.node = self.table.nodes[row]
             found.append(scoring.value(clause, frame, report))
         return np.array(found), errors
 

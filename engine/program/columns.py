@@ -255,9 +255,9 @@ class Freshness:
         if self._owner is not table.owner:
             self._owner = table.owner
             self._versions, self._until = np.empty(0, np.int64), np.empty(0, np.int64)
-        self._versions = grown(self._versions, len(table.views), _NO_VERSION)
+        self._versions = grown(self._versions, len(table.nodes), _NO_VERSION)
         if self.time_dependent:
-            self._until = grown(self._until, len(table.views), NEVER)
+            self._until = grown(self._until, len(table.nodes), NEVER)
         self._stale = self._versions[: len(table.versions)] != table.versions
         self._left = int(np.count_nonzero(self._stale))
         self._table = ref(table)

@@ -16,7 +16,7 @@ import numpy as np
 from cachetools import LRUCache
 
 from engine.cache.cache import Cache
-from engine.cache.node_table import NodeRows, NodeView
+from engine.cache.node_table import NodeRows, NodeWithPods
 from engine.decision.verdict import Decision, Feasible, full_reason
 from engine.engine import Engine
 from engine.errors import EngineError
@@ -80,7 +80,7 @@ class Eligibility:
 class NodeEligibility:
     """The eligibility of nodes for pods. The nodes do not change, so results are remembered."""
 
-    def __init__(self, nodes: Sequence[NodeView]) -> None:
+    def __init__(self, nodes: Sequence[NodeWithPods]) -> None:
         self._nodes = nodes
         self._known: LRUCache[bytes, Eligibility] = LRUCache(_REMEMBERED)
         self._encoder = msgspec.json.Encoder()
@@ -101,7 +101,7 @@ class NodeEligibility:
         return known
 
 
-def _reason(pod: Pod, node: NodeView) -> str:
+def _reason(pod: Pod, node: NodeWithPods) -> str:
     spec = node.spec
     if spec is not None and spec.unschedulable and untolerated(pod, [_Taint()]) is not None:
         return CORDONED

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from engine.cache.node_table import NodeView
+from engine.cache.node_table import NodeWithPods
 from engine.decision.card_questions import Sums
 from engine.objects.peer import Peer
 from grammar.values.quantity import NANO, Quantity
@@ -62,7 +62,7 @@ class NodeResources:
 
     def __init__(
         self,
-        nodes: Sequence[NodeView],
+        nodes: Sequence[NodeWithPods],
         ignored: Collection[str] = (),
         cards: Sequence[Mapping[str, Sums]] = (),
     ) -> None:

@@ -21,7 +21,7 @@ STUCK_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class ReadinessCheck:
     """A named condition of readiness or liveness; it holds if `failure` is empty.
 
     One that `is_warning` is shown, and does not make the whole fail.
@@ -32,7 +32,7 @@ class Check:
     is_warning: bool = False
 
 
-Readiness = Callable[[], Sequence[Check]]
+Readiness = Callable[[], Sequence[ReadinessCheck]]
 
 
 class Health:
@@ -47,10 +47,10 @@ class Health:
 
     async def live(self, request: web.Request) -> web.Response:
         # `ping` always holds: the event loop has reached this line.
-        return _report("livez", [Check("ping"), *self._liveness()], request)
+        return _report("livez", [ReadinessCheck("ping"), *self._liveness()], request)
 
     async def ready(self, request: web.Request) -> web.Response:
-        return _report("readyz", [Check("ping"), *self._readiness()], request)
+        return _report("readyz", [ReadinessCheck("ping"), *self._readiness()], request)
 
     async def version(self, _request: web.Request) -> web.Response:
         return web.Response(body=self._version, content_type="application/json")
@@ -67,7 +67,7 @@ def health_routes(health: Health, metrics: Metrics) -> list[web.RouteDef]:
     ]
 
 
-def _report(name: str, checks: Sequence[Check], request: web.Request) -> web.Response:
+def _report(name: str, checks: Sequence[ReadinessCheck], request: web.Request) -> web.Response:
     """`ok` and the warnings, or one line per check if one fails or the request says `verbose`."""
     excluded = set(request.query.getall("exclude", ()))
     lines = [_line(check, is_excluded=check.name in excluded) for check in checks]
@@ -82,7 +82,7 @@ def _report(name: str, checks: Sequence[Check], request: web.Request) -> web.Res
     return web.Response(text="\n".join(["ok", *map(_warning, failing)]))
 
 
-def _line(check: Check, *, is_excluded: bool) -> str:
+def _line(check: ReadinessCheck, *, is_excluded: bool) -> str:
     if is_excluded:
         return f"[+]{check.name} excluded: ok"
     if check.failure and check.is_warning:
@@ -92,7 +92,7 @@ def _line(check: Check, *, is_excluded: bool) -> str:
     return f"[+]{check.name} ok"
 
 
-def _warning(check: Check) -> str:
+def _warning(check: ReadinessCheck) -> str:
     return f"warn: {check.name}: {check.failure}"
 
 
@@ -106,8 +106,8 @@ class Heartbeat:
     def __init__(self, readiness: Readiness, clock: Callable[[], float] = time.monotonic) -> None:
         self._readiness = readiness
         self._clock = clock
-        starting = [Check("start", "the server is starting")]
-        self._last: tuple[float, Sequence[Check]] = (clock(), starting)
+        starting = [ReadinessCheck("start", "the server is starting")]
+        self._last: tuple[float, Sequence[ReadinessCheck]] = (clock(), starting)
 
     async def run(self) -> None:
         """Beats until it is cancelled; runs on the event loop that is watched."""
@@ -118,11 +118,11 @@ class Heartbeat:
     def beat(self) -> None:
         self._last = (self._clock(), tuple(self._readiness()))
 
-    def liveness(self) -> Sequence[Check]:
+    def liveness(self) -> Sequence[ReadinessCheck]:
         silent = self._clock() - self._last[0]
         if silent <= STUCK_SECONDS:
-            return (Check("loop"),)
-        return (Check("loop", f"the event loop has not run for {silent:.0f} seconds"),)
+            return (ReadinessCheck("loop"),)
+        return (ReadinessCheck("loop", f"the event loop has not run for {silent:.0f} seconds"),)
 
-    def readiness(self) -> Sequence[Check]:
+    def readiness(self) -> Sequence[ReadinessCheck]:
         return (*self.liveness(), *self._last[1])

@@ -19,7 +19,7 @@ from aiohttp import web
 
 from server.http.bodies import ByteBudget
 from server.http.connections import Connections, connection_options
-from server.http.health import Check, Health, Heartbeat, health_routes
+from server.http.health import Health, Heartbeat, ReadinessCheck, health_routes
 from server.http.tls import Credentials
 from server.log_limit import LimitedLog
 from server.metrics.metrics import Metrics
@@ -165,8 +165,8 @@ class Shutdown:
     def begin(self) -> None:
         self.has_begun = True
 
-    def check(self) -> Check:
-        return Check("shutdown", "shutting down" if self.has_begun else "")
+    def check(self) -> ReadinessCheck:
+        return ReadinessCheck("shutdown", "shutting down" if self.has_begun else "")
 
 
 # ---- serving an application

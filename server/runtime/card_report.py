@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from logging import Logger
 
 from engine.cache.cache import Cache
-from engine.cache.node_table import NodeView
+from engine.cache.node_table import NodeWithPods
 from engine.cache.snapshot import Snapshot
 from engine.cards.fragmentation import CardShape
 from engine.cards.node_cards import Card
@@ -114,13 +114,13 @@ class CardReport:
 
     async def _look(self) -> Mapping[str, _CardSums]:
         found: dict[str, _CardSums] = {}
-        views = [view for view in self._snapshot().table.views if view is not None]
+        views = [view for view in self._snapshot().table.nodes if view is not None]
         for begin in range(0, len(views), _NODES_OF_TURN):
             self._add(found, views[begin : begin + _NODES_OF_TURN])
             await asyncio.sleep(0)
         return found
 
-    def _add(self, found: dict[str, _CardSums], views: Iterable[NodeView]) -> None:
+    def _add(self, found: dict[str, _CardSums], views: Iterable[NodeWithPods]) -> None:
         for uses in self._cards.uses(views):
             for clause, use in uses.items():
                 found.setdefault(clause, _CardSums()).add(use)

@@ -44,7 +44,7 @@ from grammar.checks.cluster_costs import ClusterSize
 from grammar.meaning.schema import Schema
 from grammar.values.time import SECOND, Timestamp
 from server.api_failures import ApiFailures
-from server.http.health import Check
+from server.http.health import ReadinessCheck
 from server.runtime.card_report import CardReport, UsualPods
 from server.runtime.file_cluster import leave_uncollected
 from server.runtime.observers import LogObserver
@@ -360,16 +360,16 @@ class ClusterRuntime:
             raise NotSyncedError("not synced: waiting for policies before serving")
         return snapshot
 
-    def checks(self) -> Sequence[Check]:
+    def checks(self) -> Sequence[ReadinessCheck]:
         """Readiness: the whole cluster is known, and this replica is the one that answers."""
         try:
             self.snapshot()
         except NotSyncedError as error:
-            return (Check("cluster", str(error)),)
+            return (ReadinessCheck("cluster", str(error)),)
         if not self._is_standby or self._lease is None or self._lease.held:
-            return (Check("cluster"),)
+            return (ReadinessCheck("cluster"),)
         holder = self._lease.failure or f"`{self._lease.holder}` holds the Lease"
-        return (Check("cluster"), Check("lease", f"standing by: {holder}"))
+        return (ReadinessCheck("cluster"), ReadinessCheck("lease", f"standing by: {holder}"))
 
     def status(self) -> Mapping[str, object]:
         """The state of each watched resource, for the view."""

@@ -33,7 +33,7 @@ from engine.objects.codec import ObjectCodec
 from grammar.checks.cluster_costs import UNKNOWN_SIZE, ClusterSize
 from grammar.meaning.schema import Schema
 from policies.loader import Watcher
-from server.http.health import Check
+from server.http.health import ReadinessCheck
 
 _NO_POLICIES: Mapping[str, bytes] = {}
 
@@ -81,8 +81,8 @@ class _UnwatchedCluster:
     def policies(self) -> Mapping[str, bytes]:
         return _NO_POLICIES
 
-    def checks(self) -> Sequence[Check]:
-        return (Check("cluster"),)
+    def checks(self) -> Sequence[ReadinessCheck]:
+        return (ReadinessCheck("cluster"),)
 
 
 class NoCluster(_UnwatchedCluster):

@@ -13,20 +13,20 @@ from logging import Logger
 from typing import Protocol
 
 from engine.cache.informers import Needs
-from engine.decision.verb_call import ClusterView
+from engine.decision.verb_call import ClusterState
 from engine.enforced import EnforcedPolicies
 from engine.engine import Engine
 from engine.objects.request_pod import NO_EXEMPTIONS, Exemptions
 from grammar.checks.cluster_costs import ClusterSize
 from policies.loader import INTERVAL_SECONDS
-from server.http.health import Check
+from server.http.health import ReadinessCheck
 from server.runtime.policies import PolicyReader
 
 
-class ClusterSource(ClusterView, Protocol):
+class ClusterSource(ClusterState, Protocol):
     """A source of the cluster's state: files, the API server, or nothing."""
 
-    def checks(self) -> Sequence[Check]:
+    def checks(self) -> Sequence[ReadinessCheck]:
         """Readiness of the view."""
 
     def policies(self) -> Mapping[str, bytes] | None:
@@ -78,9 +78,9 @@ class PolicyReloader:
         self._lock = asyncio.Lock()
         self._warn_of_exempt()
 
-    def readiness(self) -> Sequence[Check]:
+    def readiness(self) -> Sequence[ReadinessCheck]:
         """Readiness: policies have been compiled, and the view is ready."""
-        return (Check("policies"), *self.view.checks())
+        return (ReadinessCheck("policies"), *self.view.checks())
 
     def exempt(self, exemptions: Exemptions) -> None:
         """Exempts other pods from now on."""

@@ -42,7 +42,7 @@ from server.app import ADOPTERS, WEBHOOKS, AppParts, create_app
 from server.http import sockets as running
 from server.http.bodies import ByteBudget
 from server.http.connections import Connections
-from server.http.health import Check, Heartbeat, Readiness
+from server.http.health import Heartbeat, Readiness, ReadinessCheck
 from server.http.sockets import Shutdown
 from server.http.tls import Credentials
 from server.log_limit import LimitedLog
@@ -119,13 +119,13 @@ class ServerReadiness:
         self._shutdown = shutdown
         self._supervisor = supervisor
         self._failures = failures
-        self._begun: Readiness = lambda: (Check("start", "not started yet"),)
+        self._begun: Readiness = lambda: (ReadinessCheck("start", "not started yet"),)
 
     def begin(self, readiness: Readiness) -> None:
         """The server has started, and is ready from now on if this is."""
         self._begun = readiness
 
-    def __call__(self) -> Sequence[Check]:
+    def __call__(self) -> Sequence[ReadinessCheck]:
         others = (*self._supervisor.checks(), *self._failures.checks())
         return (self._shutdown.check(), *self._begun(), *others)
 

@@ -11,7 +11,7 @@ from typing import Any
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from engine.cache.node_table import NodeView
+from engine.cache.node_table import NodeWithPods
 from engine.counting.count_clauses import CountClauses
 from engine.objects.peer import Peer
 from engine.program.policy_compiler import compile_policy
@@ -112,7 +112,7 @@ class Plain:
     checked: Checked
     pod: Any
     peer: Peer
-    nodes: Sequence[NodeView]
+    nodes: Sequence[NodeWithPods]
 
     @property
     def clause(self) -> CountingClause:
@@ -147,10 +147,10 @@ class Plain:
         except EvaluationError:
             return 0
 
-    def there(self, nodes: Sequence[NodeView]) -> int:
+    def there(self, nodes: Sequence[NodeWithPods]) -> int:
         return sum(self.counts(peer) for node in nodes for peer in node.pods or ())
 
-    def group(self, node: NodeView) -> tuple[type, object] | None:
+    def group(self, node: NodeWithPods) -> tuple[type, object] | None:
         """What a node has in common with the others of its group; None outside of all."""
         clause = self.clause
         match clause:
@@ -171,7 +171,7 @@ class Plain:
             return None
         return type(value), value
 
-    def bound(self, node: NodeView) -> float | None:
+    def bound(self, node: NodeWithPods) -> float | None:
         """The number for the node's group; None outside of all."""
         group, clause = self.group(node), self.clause
         if group is None:
@@ -185,7 +185,7 @@ class Plain:
         bound = clause.bound
         return self.number(bound.amount, variables, percent=bound.percent)
 
-    def is_counted(self, node: NodeView) -> bool:
+    def is_counted(self, node: NodeWithPods) -> bool:
         """Whether a spread counts the node. The pod tolerates nothing and has no affinity."""
         assert isinstance(self.clause, Spread)
         nodes = self.clause.nodes or "eligible"
@@ -197,7 +197,7 @@ class Plain:
         spec = node.spec
         return nodes == "selected" or spec is None or not (spec.unschedulable or spec.taints)
 
-    def opened(self, node: NodeView) -> bool:
+    def opened(self, node: NodeWithPods) -> bool:
         number, group, clause = self.bound(node), self.group(node), self.clause
         if number is None:
             return clause.missing == "pass"
@@ -210,7 +210,7 @@ class Plain:
                 counted = [
                     n for n in self.nodes if self.bound(n) is not None and self.is_counted(n)
                 ]
-                found: dict[object, list[NodeView]] = {}
+                found: dict[object, list[NodeWithPods]] = {}
                 for each in counted:
                     found.setdefault(self.group(each), []).append(each)
                 here = self.there(found.get(group, ()))
@@ -273,7 +273,7 @@ def test_open_nodes_are_those_of_the_plain_evaluator(
     if selects:
         asked["spec"]["nodeSelector"] = {"zone": "a"}
     counting = counting_of(*cluster)
-    views = [counting.table.view(name) for name in counting.table.rows]
+    views = [counting.table.node(name) for name in counting.table.rows]
     nodes = [view for view in views if view is not None]
     plain = Plain(policy, CODEC.pod(raw(asked)), peer_of(asked), nodes)
     assert opened(policy, counting, asked) == [plain.opened(node) for node in nodes]

@@ -217,6 +217,6 @@ def test_a_snapshot_does_not_change(
         happens(event, cache, model)
     second = cache.snapshot()
     assert shown(first) == said
-    for place, (old, new) in enumerate(zip(first.table.views, second.table.views, strict=False)):
+    for place, (old, new) in enumerate(zip(first.table.nodes, second.table.nodes, strict=False)):
         if first.table.versions[place] == second.table.versions[place] and new is not None:
             assert old is new

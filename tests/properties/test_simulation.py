@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from engine.cache.node_table import NodeView
+from engine.cache.node_table import NodeWithPods
 from engine.cache.snapshot import Snapshot
 from engine.objects.eligibility import matches_affinity, tolerates
 from engine.simulation.cycle import Pending, Placed
@@ -89,7 +89,7 @@ def placed(item: Object, where: str) -> Object:
     return made
 
 
-def refused(item: Object, view: NodeView, oracle: Oracle) -> str:
+def refused(item: Object, view: NodeWithPods, oracle: Oracle) -> str:
     """Why the pod may not be on the node, by plain rules, one at a time; empty where it may."""
     asked = CODEC.pod(raw(item))
     assert view.free is not None

@@ -8,7 +8,7 @@ import pytest
 
 from engine.errors import ApiError, ApiUnreachableError, EngineError, why
 from server.api_failures import ApiFailures
-from server.http.health import Check
+from server.http.health import ReadinessCheck
 
 WORK, REFUSED, BROKEN = "watch nodes", "cannot watch nodes: refused", "cannot watch nodes: broken"
 
@@ -74,7 +74,7 @@ def test_a_failure_after_a_long_time_is_news(reported: Reported) -> None:
 def test_what_fails_now_is_shown(reported: Reported) -> None:
     reported.report(REFUSED)
     assert reported.failures.failing == {WORK: REFUSED}
-    assert reported.failures.checks() == [Check("api", REFUSED, is_warning=True)]
+    assert reported.failures.checks() == [ReadinessCheck("api", REFUSED, is_warning=True)]
     reported.report("")
     assert not reported.failures.failing
     assert not reported.failures.checks()

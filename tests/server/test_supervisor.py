@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from engine.errors import ApiUnreachableError
-from server.http.health import Check
+from server.http.health import ReadinessCheck
 from server.supervisor import STEADY_SECONDS, Supervisor, end
 
 LOG = logging.getLogger("placet.test")
@@ -99,12 +99,12 @@ async def test_readiness_says_so_until_the_task_has_run_for_a_while(
     supervisor.start("events", Failing().run, is_vital=True)
     assert [check.failure for check in supervisor.checks()] == ["", ""]
     await work.waits.wait()
-    failed = [Check("task/statuses", "KeyError: 'room'"), Check("task/events")]
+    failed = [ReadinessCheck("task/statuses", "KeyError: 'room'"), ReadinessCheck("task/events")]
     assert supervisor.checks() == failed
     time.now += STEADY_SECONDS - 0.1
     assert supervisor.checks() == failed
     time.now += 0.1
-    assert supervisor.checks() == [Check("task/statuses"), Check("task/events")]
+    assert supervisor.checks() == [ReadinessCheck("task/statuses"), ReadinessCheck("task/events")]
     assert supervisor.status() == {
         "statuses": {"running": True, "restarts": 1, "lastFailure": "KeyError: 'room'"},
         "events": {"running": True, "restarts": 0, "lastFailure": ""},
@@ -116,7 +116,7 @@ async def test_a_task_that_is_not_vital_warns_only(supervisor: Supervisor) -> No
     work = Failing(KeyError("room"))
     supervisor.start("statuses", work.run)
     await work.waits.wait()
-    failed = Check("task/statuses", "KeyError: 'room'", is_warning=True)
+    failed = ReadinessCheck("task/statuses", "KeyError: 'room'", is_warning=True)
     assert supervisor.checks() == [failed]
     await supervisor.stop()
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from engine.cache.cache import Cache
 from engine.cache.names import NameIndex
-from engine.cache.node_table import UNKNOWN_ROW, NodeTable, NodeView, view
+from engine.cache.node_table import UNKNOWN_ROW, NodeTable, NodeWithPods, with_pods
 from engine.cache.snapshot import ENDED, Snapshot
 from engine.decision.registry import Registry
 from engine.decision.verb_call import Observer
@@ -122,7 +122,7 @@ def cache_of(nodes: Iterable[Object], pods: Iterable[Object] = ()) -> Cache:
     return cache
 
 
-def table_of(views: Iterable[NodeView]) -> NodeTable:
+def table_of(views: Iterable[NodeWithPods]) -> NodeTable:
     """A table of these nodes in this order, with an owner of its own."""
     views = tuple(views)
     rows = {each.name: row for row, each in enumerate(views, start=UNKNOWN_ROW + 1)}
@@ -165,7 +165,7 @@ def snapshot_of(
         else:
             strays[key] = peer
     return Snapshot(
-        table=table_of(view(node, tuple(placed[name])) for name, node in by_name.items()),
+        table=table_of(with_pods(node, tuple(placed[name])) for name, node in by_name.items()),
         pending=pending,
         strays=strays,
         namespaces=spaces,

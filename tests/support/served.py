@@ -22,7 +22,7 @@ from policies.admission import Examiner
 from server.admission.checking_process import CheckingProcess
 from server.admission.webhooks import Tell, WebhookParts
 from server.app import AppParts, create_app
-from server.http.health import Check
+from server.http.health import ReadinessCheck
 from server.http.sockets import Shutdown, listening
 from server.metrics.metrics import Metrics
 from server.settings import Settings
@@ -74,7 +74,7 @@ class Parts:
     decider: TableDecider = field(default_factory=TableDecider)
     settings: Settings = field(default_factory=Settings)
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
-    checks: Sequence[Check] = ()
+    checks: Sequence[ReadinessCheck] = ()
     cluster_size: int | None = None
     binder: PodBinder | None = field(default_factory=RefusingBinder)
     examiner: Examiner | None = None

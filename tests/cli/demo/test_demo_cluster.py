@@ -9,7 +9,7 @@ import pytest
 
 from cli.demo.demo_cluster import NODE_NAMES, demo_cluster
 from engine.cache.cluster_file import ClusterFileReader, Reading
-from engine.cache.node_table import NodeView
+from engine.cache.node_table import NodeWithPods
 from engine.objects.codec import ObjectCodec
 from grammar.meaning.schema import load_schema
 
@@ -21,7 +21,7 @@ def reading() -> Reading:
     return reader.take([Path("demo")], [(Path("demo"), document)])
 
 
-def labels(views: list[NodeView], key: str) -> Counter[str]:
+def labels(views: list[NodeWithPods], key: str) -> Counter[str]:
     return Counter(view.labels[key] for view in views)
 
 

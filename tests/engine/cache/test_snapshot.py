@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine.cache.node_table import NodeView, view_of
+from engine.cache.node_table import NodeWithPods, as_offered
 from engine.objects.codec import decode_namespace
 from engine.objects.peer import Workload, decode_controller
 from grammar.values.quantity import Quantity
@@ -132,7 +132,7 @@ def test_namespaces_are_kept_by_name() -> None:
 def test_a_node_of_a_request_has_the_known_pods() -> None:
     """Its object is the request's: labels, allocatable and what is left of it."""
     known = snapshot_of([node("n1", cpu="8")], [pod("a", cpu="1", on="n1")]).nodes["n1"]
-    view = view_of(node_of(node("n1", cpu="4", labels={"new": "yes"})), known)
+    view = as_offered(node_of(node("n1", cpu="4", labels={"new": "yes"})), known)
     assert view.labels["new"] == "yes"
     assert shown(view.requested) == {"cpu": "1", "pods": "1"}
     assert shown(view.free)["cpu"] == "3"
@@ -141,6 +141,6 @@ def test_a_node_of_a_request_has_the_known_pods() -> None:
 
 def test_the_pods_of_an_unknown_node_are_missing() -> None:
     """Not an empty node: what is not known is missing, never zero."""
-    view: NodeView = view_of(node_of(node("n1")), None)
+    view: NodeWithPods = as_offered(node_of(node("n1")), None)
     assert (view.requested, view.free, view.pods) == (None, None, None)
     assert str(view.allocatable["cpu"]) == "8"

@@ -43,7 +43,7 @@ FORMS = {
 
 def read() -> Frame:
     frame = frame_of(pod("new", cpu="1"))
-    frame.node = snapshot_of([node("n1", cpu="8")]).table.view("n1")
+    frame.node = snapshot_of([node("n1", cpu="8")]).table.node("n1")
     frame.cardFacts = FACTS
     return frame
 

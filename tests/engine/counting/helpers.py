@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from engine.cache.cache import Cache
-from engine.cache.node_table import NodeTable, NodeView
+from engine.cache.node_table import NodeTable, NodeWithPods
 from engine.counting.count_clauses import CountClauses
 from engine.counting.groups import CountGroups, CountHeadroom, GroupCounts
 from engine.counting.in_flight_pods import InFlightPods
@@ -114,7 +114,7 @@ class _RecordingFrame(Frame):
 
     def __setattr__(self, name: str, value: object) -> None:
         super().__setattr__(name, value)
-        if name == "node" and isinstance(value, NodeView):
+        if name == "node" and isinstance(value, NodeWithPods):
             self.used.append(value.name)
 
 

@@ -308,6 +308,6 @@ def test_rows_without_a_number_close_nothing() -> None:
     table = counting_of([node("a", labels={"slots": "2"}), node("b")]).table
     groups = groups_of(limit(f"node at most {SLOTS}"))
     update(groups, table, report=Reports())
-    counts = numbers([0] * len(table.views))
+    counts = numbers([0] * len(table.nodes))
     counts = msgspec.structs.replace(counts, bounds=groups.bounds)
     assert open_groups(groups.clause, counts).all()

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from engine.cache.cache import Cache
-from engine.cache.node_table import NodeTable, NodeView
+from engine.cache.node_table import NodeTable, NodeWithPods
 from engine.decision.filtering import FilterMemo
 from engine.decision.scoring import MeanMemo, ScoreMemo
 from engine.errors import DeadlineExceededError
@@ -72,7 +72,7 @@ def recording(evaluate: Callable[[Frame], T], evaluated: list[str]) -> Callable[
     """The closure; its value on a node may change so many minutes after `NOW` as its number is."""
 
     def run(frame: Frame) -> T:
-        assert isinstance(frame.node, NodeView)
+        assert isinstance(frame.node, NodeWithPods)
         evaluated.append(frame.node.name)
         if (moment := minute(int(frame.node.labels["n"])).nanos) > frame.now.nanos:
             frame.holds_until(moment)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from engine.cache.node_table import NodeView
+from engine.cache.node_table import NodeWithPods
 from engine.program.columns import COLUMN_BYTES, ColumnRoom
 from engine.program.compiler import Compiler
 from engine.program.fast_paths import FAST_PATHS
@@ -28,7 +28,7 @@ ENVIRONMENT = Environment(variables=VARIABLES, schema=SCHEMA)
 TIER, ASKED = 'p.labels["tier"]', 'pod.labels["tier"]'
 
 
-def nodes(*tiers: list[str]) -> list[NodeView]:
+def nodes(*tiers: list[str]) -> list[NodeWithPods]:
     """A node for each list, with a pod of each tier."""
     named = {f"n{number}": each for number, each in enumerate(tiers)}
     pods = [

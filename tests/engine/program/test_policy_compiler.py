@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.cache.node_table import NodeView
+from engine.cache.node_table import NodeWithPods
 from engine.program.frame import Frame
 from engine.program.policy_compiler import compile_policy
 from engine.program.program import BoundProgram, Program
@@ -29,7 +29,7 @@ def frame_for(program: Program) -> Frame:
     frame = Frame(CODEC.pod(raw(pod("p", labels={"team": "a"}))), NOW, slots=program.slots)
     other = pod("q", on="n1", labels={"team": "b", "tier": "db"}, priority=7)
     nodes = [node("n1", zone="z", labels={"pool": "spot"})]
-    view: NodeView = snapshot_of(nodes, [other]).nodes["n1"]
+    view: NodeWithPods = snapshot_of(nodes, [other]).nodes["n1"]
     assert view.pods is not None
     frame.node, frame.peer, frame.victim = view, view.pods[0], view.pods[0]
     frame.victims = view.pods

@@ -10,15 +10,15 @@ from contextlib import contextmanager
 import pytest
 from prometheus_client import CollectorRegistry
 
-from server.http.health import STUCK_SECONDS, Check, Heartbeat
+from server.http.health import STUCK_SECONDS, Heartbeat, ReadinessCheck
 from server.http.sockets import health_server
 from server.metrics.metrics import Metrics
 from server.settings import Settings
 from tests.server.conftest import Serve
 from tests.support.served import LOG
 
-READY = [Check("policies"), Check("cluster")]
-NOT_READY = [Check("policies"), Check("cluster", "no list of nodes yet")]
+READY = [ReadinessCheck("policies"), ReadinessCheck("cluster")]
+NOT_READY = [ReadinessCheck("policies"), ReadinessCheck("cluster", "no list of nodes yet")]
 
 
 async def test_ready(serve: Serve) -> None:
@@ -64,7 +64,7 @@ async def test_checks_can_be_excluded(serve: Serve) -> None:
 
 
 async def test_warnings_are_shown_and_do_not_fail(serve: Serve) -> None:
-    warning = Check("task/events", "KeyError: 'x'", is_warning=True)
+    warning = ReadinessCheck("task/events", "KeyError: 'x'", is_warning=True)
     served = await serve(checks=[*READY, warning])
     answer = await served.get("/readyz")
     assert (answer.status, answer.text) == (200, "ok\nwarn: task/events: KeyError: 'x'")
@@ -112,7 +112,7 @@ def get(address: str, path: str) -> tuple[int, str]:
 
 
 async def test_a_running_loop_is_live() -> None:
-    heartbeat = Heartbeat(lambda: [Check("cluster")])
+    heartbeat = Heartbeat(lambda: [ReadinessCheck("cluster")])
     beating = asyncio.create_task(heartbeat.run())
     with serving_health(heartbeat) as address:
         await asyncio.sleep(0)
@@ -133,7 +133,7 @@ async def test_a_running_loop_is_live() -> None:
 async def test_a_stuck_loop_is_not_live() -> None:
     """The stuck loop is that of the test itself, which waits for each answer."""
     now = [100.0]
-    heartbeat = Heartbeat(lambda: [Check("cluster")], clock=lambda: now[0])
+    heartbeat = Heartbeat(lambda: [ReadinessCheck("cluster")], clock=lambda: now[0])
     beating = asyncio.create_task(heartbeat.run())
     with serving_health(heartbeat) as address:
         await asyncio.sleep(0)

@@ -20,7 +20,7 @@ from engine.errors import EngineError, NotSyncedError
 from engine.objects.codec import ObjectCodec
 from grammar.checks.cluster_costs import ClusterSize
 from grammar.meaning.schema import load_schema
-from server.http.health import Check
+from server.http.health import ReadinessCheck
 from server.metrics.metrics import Metrics
 from server.runtime.observers import LogObserver
 from tests.support.builders import node, pod, raw
@@ -73,7 +73,7 @@ class Cluster:
     def cluster_size(self) -> ClusterSize:
         return self._cache.size
 
-    def checks(self) -> Sequence[Check]:
+    def checks(self) -> Sequence[ReadinessCheck]:
         return ()
 
     def policies(self) -> Mapping[str, bytes] | None:
