@@ -18,7 +18,7 @@ from engine.objects.codec import ObjectCodec
 from engine.offline import question_frame
 from grammar.checker.policy_checker import Checked
 from grammar.checks.clause_numbers import vanishing_percentages_of
-from grammar.checks.cluster_costs import with_estimates
+from grammar.checks.costs import with_estimates
 from grammar.checks.references import unknown_labels
 from grammar.meaning.evaluator import evaluate
 from grammar.messages.diagnostics import UserError

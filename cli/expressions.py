@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from engine.enforced import named_annotations
 from engine.program.compiler import Compiler
 from engine.program.fast_paths import FAST_PATHS
 from engine.program.frame import Frame
-from engine.program.needs import named_annotations
 from engine.program.trace import Step, Tracer
 from grammar.checker.expression_checker import Checker
 from grammar.checker.policy_checker import VARIABLES, check_policy

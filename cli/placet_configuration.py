@@ -18,7 +18,7 @@ from cli.command import CommandError, read_text
 from cli.doctor.configuration_text import read
 from grammar.messages.diagnostics import nearest
 from policies.documents import Document
-from server.runtime.configuration_reloader import GROUP
+from server.runtime.reloader import GROUP
 
 KIND = "PlacetConfiguration"
 API_VERSION = f"{GROUP}/v1alpha1"

@@ -27,10 +27,10 @@ from engine.errors import BadObjectError, EngineError
 from engine.explanation.analysis import Analyst, PodQuestion
 from engine.explanation.document import PodExplanation
 from engine.explanation.explanation import Asker, explain, undecided
-from engine.explanation.value_text import Values
+from engine.explanation.written import Values
 from engine.objects.codec import ObjectCodec
 from engine.offline import offline_engine
-from grammar.checks.cluster_costs import UNKNOWN_SIZE
+from grammar.checks.costs import UNKNOWN_SIZE
 from grammar.meaning.schema import Schema, load_schema
 from grammar.messages.texts import counted
 from grammar.tree.source import Source

@@ -1,4 +1,4 @@
-"""Enforced policies: what is in force of policy files and policy objects, and its programs.
+"""Enforced policies: what is in force of policy files and policy objects, its programs and needs.
 
 One reader serves the server, every command, drafts, tests of policies and the REPL, so that all of
 them enforce the same: a version with errors never replaces a valid one, an object without a valid
@@ -13,13 +13,17 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from engine.cache.informers import Needs
+from engine.cards.node_cards import TAKEN
 from engine.decision.registry import Registry
-from engine.program.needs import needs
+from engine.objects.request_pod import BYPASS, FORM
 from engine.program.policy_compiler import compile_policy
 from engine.program.program import Program
 from grammar.checker.policy_checker import Checked
 from grammar.messages.diagnostics import Diagnostic, plain
+from grammar.tree.ast import Ident, Literal, Select
+from grammar.tree.clauses import Cards, Limit, Policy, of_kind
 from grammar.tree.source import Source
+from grammar.tree.walk import walk
 from policies.admission import CheckedObject, StoredObject
 from policies.manifest_text import report
 from policies.resource import VersionInForce
@@ -221,3 +225,39 @@ def _version_in_force(stored: StoredObject) -> VersionInForce:
 
 def _errors(found: Iterable[Diagnostic]) -> list[Diagnostic]:
     return [d for d in found if d.severity == "error"]
+
+
+def needs(policies: Iterable[Policy]) -> Needs:
+    """The needs of checked policies."""
+    known = tuple(policies)
+    read = list(walk(known))
+    # A mutual limit of a pod that bypasses policies keeps nobody out.
+    mutual = any(limit.mutual for p in known for limit in of_kind(p.items, Limit))
+    bypass = {BYPASS} if mutual else set()
+    cards = [c for p in known for c in of_kind(p.items, Cards)]
+    taken = {TAKEN} if cards else set()
+    taken |= {c.index for c in cards if c.index is not None}
+    form = {FORM} if any(p.portable for p in known) else set()
+    return Needs(
+        namespaces=any(isinstance(e, Ident) and e.name == "namespaceObject" for e in read)
+        or any(isinstance(e, Select) and e.name == "namespaceLabels" for e in read),
+        workloads=any(isinstance(e, Select) and e.name == "workload" for e in read)
+        or any(c.needs_workloads for p in known for c in p.clauses),
+        annotations=frozenset[str]().union(*map(named_annotations, known), bypass, taken, form),
+    )
+
+
+def named_annotations(tree: object) -> frozenset[str]:
+    """Every text that could be the key of an annotation of another pod, if any is read in a tree.
+
+    This may be too many keys, never too few: a key may stand in a `let`, far from where it is used.
+    A key that is computed during evaluation cannot be known, so its annotation is missing.
+    """
+    read = list(walk(tree))
+    if not any(isinstance(e, Select) and e.name == "annotations" for e in read):
+        return frozenset()
+    return frozenset(
+        e.name if isinstance(e, Select) else str(e.value)
+        for e in read
+        if isinstance(e, Select) or (isinstance(e, Literal) and isinstance(e.value, str))
+    )

@@ -15,8 +15,7 @@ from functools import partial
 import numpy as np
 
 from engine.cache.names import KnownRows
-from engine.cache.node_table import NodeRows, NodeTable, without
-from engine.cache.snapshot import Snapshot
+from engine.cache.node_table import NodeRows, NodeTable, Snapshot, without
 from engine.counting.in_flight_pods import DEFAULT_SCHEDULERS, InFlightPods, Schedulers
 from engine.counting.pod_counter import PodCounter
 from engine.decision import filtering

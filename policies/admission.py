@@ -14,8 +14,7 @@ from typing import Any
 import msgspec
 
 from grammar.checker.policy_checker import Checked
-from grammar.checks.cluster_costs import UNKNOWN_SIZE, ClusterSize, with_estimates
-from grammar.checks.costs import LIMIT
+from grammar.checks.costs import LIMIT, UNKNOWN_SIZE, ClusterSize, with_estimates
 from grammar.meaning.schema import Schema
 from grammar.messages.diagnostics import Diagnostic, Severity
 from grammar.tree.clauses import File

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from engine.cache.cluster_file import ClusterFileReader
-from engine.cache.snapshot import Snapshot
+from engine.cache.node_table import Snapshot
 from engine.decision.registry import Registry
 from engine.decision.verdict import Feasible, message_of
 from engine.engine import Engine

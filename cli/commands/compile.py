@@ -11,8 +11,7 @@ from cli.console import add_output_argument, put_document
 from cli.world import read_policies
 from engine.cache.cluster_copy import read_pod
 from engine.objects.codec import ObjectCodec
-from engine.objects.form_annotation import FORM
-from engine.objects.request_pod import SYSTEM_NAMESPACES, Exemptions, RequestPodReader
+from engine.objects.request_pod import FORM, SYSTEM_NAMESPACES, Exemptions, RequestPodReader
 from engine.portable.label_conditions import Frozen
 from engine.portable.portable_form import PortableAddition, PortableForm, added, form_of
 from grammar.meaning.schema import load_schema

@@ -24,7 +24,7 @@ from cli.sources import (
 )
 from cli.world import add_cluster_argument, read_cluster
 from engine.cache.cluster_copy import ClusterCopy, NamedPod, read_pod
-from engine.explanation.value_text import Values
+from engine.explanation.written import Values
 from engine.objects.codec import ObjectCodec
 from engine.offline import question_frame
 from engine.program.frame import Frame

@@ -15,7 +15,7 @@ from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic
 from grammar.tree.source import Source, Span
 from grammar.tree.types import Type
-from policies.editor.descriptions import VARIABLE_MEANINGS, about_field, absent, field_name
+from policies.editor.completion import VARIABLE_MEANINGS, about_field, absent, field_name
 
 EXAMPLES = """\
 examples:

@@ -26,8 +26,7 @@ from cli.command import (
     seconds,
     size,
 )
-from cli.demo.demo_cluster import Demo
-from cli.demo.question import announcement
+from cli.demo.demo_cluster import Demo, announcement
 from cli.placet_configuration import add_configuration_arguments
 from cli.version import version
 from engine.cache.cluster_file import ClusterFileError
@@ -51,14 +50,14 @@ from server.http.tls import Credentials, TlsError, private_file
 from server.metrics.metrics import Metrics
 from server.metrics.misconfiguration import exposure
 from server.runtime.cluster_runtime import Access
-from server.runtime.configuration_reloader import (
+from server.runtime.file_cluster import ClusterFiles, SnapshotOrigin
+from server.runtime.observers import FORMATS, start_logging
+from server.runtime.reloader import (
     ConfigurationFile,
+    PolicyReloader,
     ServerConfiguration,
     UnusableConfigurationError,
 )
-from server.runtime.file_cluster import ClusterFiles, SnapshotOrigin
-from server.runtime.observers import FORMATS, start_logging
-from server.runtime.reloader import PolicyReloader
 from server.runtime.server_runtime import CannotListenError, Options, serve
 from server.settings import SelfSigned, Settings, SettingsError, TlsFiles
 from server.view.view import DEFAULT_PORT

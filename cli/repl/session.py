@@ -22,7 +22,7 @@ from cli.world import World, decided, explained, in_force
 from engine.cache.cluster_copy import ClusterCopy, ClusterDocuments, NamedPod, read_documents
 from engine.enforced import enforced
 from engine.explanation.document import PodExplanation
-from engine.explanation.value_text import Values
+from engine.explanation.written import Values
 from engine.objects.codec import ObjectCodec
 from engine.offline import question_frame
 from engine.program.frame import Frame

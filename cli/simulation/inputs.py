@@ -21,7 +21,7 @@ import msgspec
 from cli.command import CommandError, reason
 from engine.cache.cluster_copy import ClusterDocuments, read_documents
 from engine.cache.cluster_file import ClusterFileError, documents
-from engine.cache.snapshot import ENDED
+from engine.cache.node_table import ENDED
 from engine.enforced import EnforcedPolicies
 from engine.errors import BadObjectError
 from engine.objects.api_types import mapping, mappings

@@ -21,8 +21,7 @@ import msgspec
 import numpy as np
 
 from engine.cache.names import NameIndex
-from engine.cache.node_table import NodeTable, NodeWithPods, Versions, with_pods
-from engine.cache.snapshot import ENDED, Snapshot
+from engine.cache.node_table import ENDED, NodeTable, NodeWithPods, Snapshot, Versions, with_pods
 from engine.cache.tallies import Adds, AddsUntil, Census, MayCount, Scope, Tallies, Tally
 from engine.objects.codec import Namespace, Node
 from engine.objects.peer import (
@@ -35,7 +34,7 @@ from engine.objects.peer import (
     root_of,
     rooted,
 )
-from grammar.checks.cluster_costs import ClusterSize
+from grammar.checks.costs import ClusterSize
 
 # ---- nodes
 

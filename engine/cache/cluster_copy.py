@@ -24,8 +24,7 @@ from engine.cache.cluster_file import (
     documents,
     files_of,
 )
-from engine.cache.node_table import NodeWithPods
-from engine.cache.snapshot import Snapshot
+from engine.cache.node_table import NodeWithPods, Snapshot
 from engine.objects.api_types import mapping
 from engine.objects.codec import Node, ObjectCodec
 from grammar.messages.diagnostics import nearest

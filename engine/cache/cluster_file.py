@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from engine.cache.cache import Cache
-from engine.cache.snapshot import ENDED, Snapshot
+from engine.cache.node_table import ENDED, Snapshot
 from engine.errors import BadObjectError
 from engine.objects.api_types import ObjectHead
 from engine.objects.codec import Namespace, Node, ObjectCodec, decode_namespace

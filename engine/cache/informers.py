@@ -11,8 +11,8 @@ from typing import Any
 from engine.cache import store
 from engine.cache.cache import Cache
 from engine.cache.list_watch import ListerWatcher, Resource
+from engine.cache.node_table import Snapshot
 from engine.cache.reflector import Reflector, Report, Timing, unreported
-from engine.cache.snapshot import Snapshot
 from engine.cache.store import ObjectStore
 from engine.errors import NotSyncedError
 from engine.objects.codec import ObjectCodec

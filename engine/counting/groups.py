@@ -28,6 +28,7 @@ from engine.counting.in_flight_pods import GroupIds
 from engine.objects import eligibility
 from engine.program.columns import Freshness, grown
 from engine.program.frame import Evaluation, Frame, Report
+from engine.program.policy_compiler import sum_bound
 from engine.program.program import (
     BoundProgram,
     CardsProgram,
@@ -37,7 +38,6 @@ from engine.program.program import (
     ShareProgram,
     SpreadProgram,
 )
-from engine.program.sums import sum_bound
 from grammar.tree.clause_parts import NodeSet
 from grammar.values.errors import EvaluationError, MissingError
 from grammar.values.time import NEVER

@@ -32,6 +32,7 @@ from engine.objects.codec import Namespace
 from engine.objects.peer import Peer, Workload, key_of
 from engine.objects.request_pod import RequestPod
 from engine.program.frame import Evaluate, Frame, Report, unlimited
+from engine.program.policy_compiler import added
 from engine.program.policy_time import BRIEF_SECONDS, CallTime
 from engine.program.program import (
     CountClause,
@@ -40,7 +41,6 @@ from engine.program.program import (
     ShareProgram,
     SpreadProgram,
 )
-from engine.program.sums import added
 from grammar.values.errors import EvaluationError, MissingError
 from grammar.values.sizes import STEPS
 from grammar.values.time import NEVER

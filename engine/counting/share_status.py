@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from engine.cache.snapshot import Snapshot
+from engine.cache.node_table import Snapshot
 from engine.cache.tallies import Scope
 from engine.counting.groups import ON, CountGroups, wanted_on
 from engine.counting.pod_counter import KnownPods, by_workload, surplus

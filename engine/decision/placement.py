@@ -14,8 +14,7 @@ from typing import Protocol
 import msgspec
 import numpy as np
 
-from engine.cache.node_table import NodeRows, NodeTable
-from engine.cache.snapshot import Snapshot
+from engine.cache.node_table import NodeRows, NodeTable, Snapshot
 from engine.counting.count_clauses import CountClauses, narrowed
 from engine.counting.groups import CountHeadroom, Headroom, Mask
 from engine.counting.in_flight_pods import InFlightPods

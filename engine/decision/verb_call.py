@@ -15,8 +15,7 @@ import msgspec
 import numpy as np
 from cachetools import LRUCache
 
-from engine.cache.node_table import NodeRows, NodeTable, NodeWithPods, as_offered
-from engine.cache.snapshot import Snapshot
+from engine.cache.node_table import NodeRows, NodeTable, NodeWithPods, Snapshot, as_offered
 from engine.cards.card_functions import CardFacts
 from engine.cards.fragmentation import Mix
 from engine.counting.pod_counter import CountContext, KnownPods

@@ -37,8 +37,7 @@ from engine.explanation.inspection import (
     summarize,
 )
 from engine.explanation.portions import PodResults, Work, finished
-from engine.explanation.value_text import Values
-from engine.explanation.written import ClauseResults, Written, WrittenClauses
+from engine.explanation.written import ClauseResults, Values, Written, WrittenClauses
 from engine.program.frame import Frame
 from grammar.meaning.schema import Schema
 from grammar.messages.texts import shown

@@ -9,7 +9,7 @@ import msgspec
 
 from engine.decision.registry import Registry, Selection
 from engine.explanation.document import Applies
-from engine.objects.form_annotation import versions
+from engine.objects.request_pod import versions
 from engine.program.frame import Frame
 from engine.program.program import Program
 from grammar.values.errors import EvaluationError

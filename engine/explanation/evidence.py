@@ -21,6 +21,7 @@ from engine.explanation.inspection import Contribution, Objection
 from engine.explanation.written import ClauseResults, Written, WrittenClauses, rows
 from engine.objects.peer import Peer, key_of
 from engine.program.frame import Frame
+from engine.program.policy_compiler import THOUSANDTHS
 from engine.program.program import (
     BoundProgram,
     CountClause,
@@ -29,7 +30,6 @@ from engine.program.program import (
     ShareProgram,
     SpreadProgram,
 )
-from engine.program.sums import THOUSANDTHS
 from engine.program.trace import Step
 from grammar.meaning import card_forms as cards
 from grammar.tree.ast import Expr, Ident

@@ -45,8 +45,7 @@ from engine.explanation.document import (
 )
 from engine.explanation.evidence import ClauseEvidence, CountEvidence, ScoreEvidence, Traced
 from engine.explanation.inspection import Objection
-from engine.explanation.value_text import Values
-from engine.explanation.written import ClauseResults
+from engine.explanation.written import ClauseResults, Values
 from grammar.messages.texts import named
 from grammar.values.errors import EvaluationError
 from grammar.values.time import SECOND, Timestamp

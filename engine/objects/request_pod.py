@@ -1,8 +1,8 @@
-"""RequestPod: the pod of a request, decoded only as far as it is read, and whether it is exempt."""
+"""RequestPod: the pod of a request, decoded only as far as it is read; what its annotations say."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -175,3 +175,18 @@ class Exemptions:
 
 
 NO_EXEMPTIONS = Exemptions()
+
+
+# As `shop/web@0123456789ab,guard@ba9876543210`: the address and the digest of each policy.
+FORM = "placet.dev/portable"
+
+
+def written(digests: Iterable[tuple[str, str]]) -> str:
+    """The value of the annotation."""
+    return ",".join(f"{address}@{digest}" for address, digest in digests)
+
+
+def versions(annotations: Mapping[str, str]) -> Mapping[str, str]:
+    """The digest of each policy, by address; empty for a pod without a form."""
+    entries = (each.rpartition("@") for each in annotations.get(FORM, "").split(","))
+    return {address: digest for address, at, digest in entries if at}

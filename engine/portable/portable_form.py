@@ -12,8 +12,7 @@ import msgspec
 from engine.decision.registry import Registry
 from engine.errors import ExpensivePolicyError
 from engine.objects.decoding import ObjectDecoder
-from engine.objects.form_annotation import FORM, written
-from engine.objects.request_pod import Exemptions, RequestPod
+from engine.objects.request_pod import FORM, Exemptions, RequestPod, written
 from engine.portable.label_conditions import Frozen
 from engine.portable.portable_clauses import Json, Left, Part, PortablePolicy
 from engine.portable.selectors import (

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
+from fractions import Fraction
 from itertools import chain
 from typing import Literal as OneOf
 from typing import assert_never
 
+from engine.cache.tallies import FULL
 from engine.program import operations
 from engine.program.compiler import Compiler
 from engine.program.fast_paths import FAST_PATHS
@@ -34,7 +37,6 @@ from engine.program.program import (
     SpreadProgram,
     of_kind,
 )
-from engine.program.sums import sum_bound
 from grammar.checker.expression_checker import Checker
 from grammar.checker.policy_checker import Checked
 from grammar.checks.clause_numbers import constant, literal
@@ -57,6 +59,8 @@ from grammar.tree.clauses import (
 )
 from grammar.tree.printer import print_expression
 from grammar.tree.walk import Definitions, children, reads
+from grammar.values.errors import EvaluationError
+from grammar.values.quantity import NANO, Quantity
 
 DEFAULT_WEIGHT = 101
 # About a millisecond.
@@ -460,3 +464,42 @@ _LABELS = ("metadata", "labels")
 _OF_NODES: Mapping[str, OneOf["used", "empty"]] = {"used nodes": "used", "empty nodes": "empty"}
 # The paths of the node that depend on the pods on it.
 _OCCUPANCY = frozenset({("node", "requested"), ("node", "free"), ("node", "pods")})
+
+
+# What a sum adds up.
+THOUSANDTHS = 1000
+_NANOS = NANO // THOUSANDTHS
+
+
+def _thousandths(value: object) -> Fraction:
+    """An amount in thousandths. Raises EvaluationError if it is none."""
+    match value:
+        case Quantity(nanos=nanos):
+            return Fraction(nanos, _NANOS)
+        case int() if not isinstance(value, bool):
+            return Fraction(value * THOUSANDTHS)
+        case float() if math.isfinite(value):
+            # As it is written: as a binary fraction, 0.1 is more than a tenth.
+            return Fraction(str(value)) * THOUSANDTHS
+        case _:
+            raise EvaluationError("an amount is a number or a quantity")
+
+
+def added(value: object) -> int:
+    """What an amount adds to a sum, in thousandths, rounded up; at most FULL.
+
+    Raises EvaluationError if it is none, or negative.
+    """
+    found = _thousandths(value)
+    if found < 0:
+        raise EvaluationError(f"the amount is negative: {value}")
+    return min(math.ceil(found), FULL)
+
+
+def sum_bound(value: object, *, up: bool) -> int:
+    """The bound of a sum, in thousandths, rounded down or `up`; a negative one is 0.
+
+    It is less than FULL. Raises EvaluationError if it is no amount.
+    """
+    found = _thousandths(value)
+    return min(max(0, math.ceil(found) if up else math.floor(found)), FULL - 1)

@@ -23,7 +23,6 @@ from grammar.checks.conditions import (
     silent_protections,
 )
 from grammar.checks.costs import LIMIT, expensive_expressions
-from grammar.checks.domains import constant_domains, nodes_without_domain
 from grammar.checks.known_words import (
     unknown_resources,
     unknown_times,
@@ -31,7 +30,12 @@ from grammar.checks.known_words import (
     unknown_zones,
 )
 from grammar.checks.mutual import mutual_limits
-from grammar.checks.references import bad_patterns, unused_definitions
+from grammar.checks.references import (
+    bad_patterns,
+    constant_domains,
+    nodes_without_domain,
+    unused_definitions,
+)
 from grammar.checks.scales import parts_as_scores, percentages_of_parts, provider_versions
 from grammar.checks.summed_requests import sums_in_filters
 from grammar.checks.written_out import write_out

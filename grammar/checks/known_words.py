@@ -6,22 +6,14 @@ These checks look at one expression of a policy that is written out.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from difflib import get_close_matches
 from zoneinfo import available_timezones
 
 from grammar.checker.expression_checker import inside
 from grammar.checker.parameters import is_example
 from grammar.checks.conditions import fold
-from grammar.checks.known_values import (
-    FIELDS,
-    LABELS,
-    OF_CLAIMS,
-    RESOURCE_HABITS,
-    RESOURCE_PREFIXES,
-    RESOURCES,
-    Words,
-)
 from grammar.meaning.environment import Environment
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic, nearest
@@ -272,3 +264,127 @@ def _zone_hint(name: str) -> str:
 def _zones() -> tuple[str, ...]:
     """The names of all time zones; finding them takes the time of hundreds of files."""
     return tuple(sorted(z for z in available_timezones() if "/" in z or z == "UTC"))
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """The words of a field; `open` says that others are possible."""
+
+    values: tuple[str, ...]
+    open: bool = False
+
+
+def _closed(words: str) -> Words:
+    return Words(tuple(words.split()))
+
+
+def _open(words: str) -> Words:
+    return Words(tuple(words.split()), open=True)
+
+
+_STATUS = _closed("True False Unknown")
+_EFFECTS = _closed("NoSchedule PreferNoSchedule NoExecute")
+_PHASES = _closed("Pending Running Succeeded Failed Unknown")
+_RESTART = _closed("Always OnFailure Never")
+_PULL = _closed("Always IfNotPresent Never")
+_PROTOCOLS = _closed("TCP UDP SCTP")
+_HONOR = _closed("Honor Ignore")
+_SELECTS = _closed("In NotIn Exists DoesNotExist")
+_READ_ONLY = _closed("Disabled IfPossible Enabled")
+_PROFILES = _closed("Unconfined RuntimeDefault Localhost")
+_CONTROLLERS = _open("Deployment ReplicaSet StatefulSet DaemonSet Job CronJob Node")
+_TERMINATION = _closed("File FallbackToLogsOnError")
+
+FIELDS: Mapping[tuple[str, str], Words] = {
+    ("AppArmorProfile", "type"): _PROFILES,
+    ("AzureDiskVolumeSource", "cachingMode"): _closed("None ReadOnly ReadWrite"),
+    ("AzureDiskVolumeSource", "kind"): _closed("Shared Dedicated Managed"),
+    ("Container", "imagePullPolicy"): _PULL,
+    ("Container", "restartPolicy"): _RESTART,
+    ("Container", "terminationMessagePolicy"): _TERMINATION,
+    ("ContainerPort", "protocol"): _PROTOCOLS,
+    ("ContainerResizePolicy", "resourceName"): _closed("cpu memory"),
+    ("ContainerResizePolicy", "restartPolicy"): _closed("NotRequired RestartContainer"),
+    ("ContainerRestartRule", "action"): _closed("Restart RestartAllContainers"),
+    ("ContainerRestartRuleOnExitCodes", "operator"): _closed("In NotIn"),
+    ("EphemeralContainer", "imagePullPolicy"): _PULL,
+    ("EphemeralContainer", "terminationMessagePolicy"): _TERMINATION,
+    ("HTTPGetAction", "scheme"): _closed("HTTP HTTPS"),
+    ("HostPathVolumeSource", "type"): _closed(
+        "DirectoryOrCreate Directory FileOrCreate File Socket CharDevice BlockDevice"
+    ),
+    ("HostPort", "protocol"): _PROTOCOLS,
+    ("ImageVolumeSource", "pullPolicy"): _PULL,
+    ("LabelSelectorRequirement", "operator"): _SELECTS,
+    ("Node", "kind"): _closed("Node"),
+    ("NodeAddress", "type"): _open("Hostname InternalIP ExternalIP InternalDNS ExternalDNS"),
+    ("NodeCondition", "status"): _STATUS,
+    ("NodeCondition", "type"): _open(
+        "Ready MemoryPressure DiskPressure PIDPressure NetworkUnavailable"
+    ),
+    ("NodeSelectorRequirement", "operator"): _closed("In NotIn Exists DoesNotExist Gt Lt"),
+    ("NodeStatus", "phase"): _closed("Pending Running Terminated"),
+    ("NodeSystemInfo", "architecture"): _open("amd64 arm64 arm 386 ppc64le riscv64 s390x"),
+    ("NodeSystemInfo", "operatingSystem"): _closed("linux windows"),
+    ("OwnerReference", "kind"): _CONTROLLERS,
+    ("Peer", "phase"): _PHASES,
+    ("PeerWorkload", "kind"): _CONTROLLERS,
+    ("PersistentVolumeClaimSpec", "accessModes"): _closed(
+        "ReadWriteOnce ReadOnlyMany ReadWriteMany ReadWriteOncePod"
+    ),
+    ("PersistentVolumeClaimSpec", "volumeMode"): _closed("Filesystem Block"),
+    ("Pod", "kind"): _closed("Pod"),
+    ("PodCondition", "status"): _STATUS,
+    ("PodCondition", "type"): _open(
+        "PodScheduled Initialized ContainersReady Ready PodReadyToStartContainers DisruptionTarget"
+        " PodResizePending PodResizeInProgress"
+    ),
+    ("PodOS", "name"): _closed("linux windows"),
+    ("PodSecurityContext", "fsGroupChangePolicy"): _closed("OnRootMismatch Always"),
+    ("PodSecurityContext", "seLinuxChangePolicy"): _closed("MountOption Recursive"),
+    ("PodSecurityContext", "supplementalGroupsPolicy"): _closed("Merge Strict"),
+    ("PodSpec", "dnsPolicy"): _closed("ClusterFirst ClusterFirstWithHostNet Default None"),
+    ("PodSpec", "preemptionPolicy"): _closed("PreemptLowerPriority Never"),
+    ("PodSpec", "restartPolicy"): _RESTART,
+    ("PodStatus", "phase"): _PHASES,
+    ("PodStatus", "qosClass"): _closed("Guaranteed Burstable BestEffort"),
+    ("PodStatus", "resize"): _closed("Proposed InProgress Deferred Infeasible"),
+    ("ResourceHealth", "health"): _closed("Healthy Unhealthy Unknown"),
+    ("SeccompProfile", "type"): _PROFILES,
+    ("SecurityContext", "procMount"): _closed("Default Unmasked"),
+    ("Taint", "effect"): _EFFECTS,
+    ("Toleration", "effect"): _EFFECTS,
+    ("Toleration", "operator"): _closed("Exists Equal Lt Gt"),
+    ("TopologySpreadConstraint", "nodeAffinityPolicy"): _HONOR,
+    ("TopologySpreadConstraint", "nodeTaintsPolicy"): _HONOR,
+    ("TopologySpreadConstraint", "whenUnsatisfiable"): _closed("DoNotSchedule ScheduleAnyway"),
+    ("VolumeMount", "mountPropagation"): _closed("None HostToContainer Bidirectional"),
+    ("VolumeMount", "recursiveReadOnly"): _READ_ONLY,
+    ("VolumeMountStatus", "recursiveReadOnly"): _READ_ONLY,
+    ("Workload", "kind"): _CONTROLLERS,
+}
+
+LABELS: Mapping[str, Words] = {
+    "eks.amazonaws.com/capacityType": _closed("ON_DEMAND SPOT CAPACITY_BLOCK"),
+    "karpenter.sh/capacity-type": _open("on-demand reserved spot"),
+    "kubernetes.io/arch": _open("amd64 arm64 arm 386 ppc64le riscv64 s390x"),
+    "kubernetes.io/os": _closed("linux windows"),
+}
+
+# The resources without a domain, and the beginnings of the names of others.
+RESOURCES = ("cpu", "memory", "ephemeral-storage", "pods")
+OF_CLAIMS = "storage"
+RESOURCE_PREFIXES = ("hugepages-", "attachable-volumes-")
+# What people call them.
+RESOURCE_HABITS: Mapping[str, str] = {
+    "core": "cpu",
+    "cores": "cpu",
+    "disk": "ephemeral-storage",
+    "gpu": "nvidia.com/gpu",
+    "gpus": "nvidia.com/gpu",
+    "mem": "memory",
+    "pod": "pods",
+    "ram": "memory",
+    "storage": "ephemeral-storage",
+    "vcpu": "cpu",
+}

@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from grammar.checker.policy_checker import Checked
+from grammar.checks.clause_numbers import constant
+from grammar.checks.conditions import unguarded_keys
+from grammar.checks.known_words import constants
+from grammar.meaning.schema import print_as_written
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic, Fix, nearest
+from grammar.tree import ast
 from grammar.tree.ast import (
     Binary,
     Call,
@@ -18,11 +23,11 @@ from grammar.tree.ast import (
     Literal,
     Select,
 )
-from grammar.tree.clauses import Def, Let
-from grammar.tree.printer import print_string
+from grammar.tree.clauses import Def, Let, Limit, of_kind
+from grammar.tree.printer import print_expression, print_string
 from grammar.tree.source import Span
 from grammar.tree.types import Type
-from grammar.tree.walk import walk
+from grammar.tree.walk import Definitions, reads, walk
 from grammar.values import strings as regex
 from grammar.values.errors import EvaluationError
 
@@ -112,3 +117,63 @@ def unused_definitions(checked: Checked) -> Iterator[Diagnostic]:
         if parameter.name not in named:
             message = f"parameter `{parameter.name}` is never used"
             yield Diagnostic("P0303", "warning", message, parameter.name_span, hint="delete it")
+
+
+# The fields of a node that people name in the place of its value.
+_FIELDS = {
+    "hostname": "node.name",
+    "kubernetes.io/hostname": "node.name",
+    "name": "node.name",
+    "node": "node.name",
+    "nodename": "node.name",
+    "region": "node.region",
+    "topology.kubernetes.io/region": "node.region",
+    "topology.kubernetes.io/zone": "node.zone",
+    "zone": "node.zone",
+}
+
+
+def constant_domains(checked: Checked, out: Checked) -> Iterator[Diagnostic]:
+    """An error (P0157) for each domain that does not read the node: all nodes are in the same.
+
+    Mostly it is the key of the label whose value was meant. `out` is the policy written out.
+    """
+    definitions = Definitions(checked.environment.lets, checked.environment.defs)
+    for clause, written in zip(checked.policy.clauses, out.policy.clauses, strict=True):
+        domain, whole = clause.domain, written.domain
+        if domain is None or whole is None:
+            continue
+        if not any(read.path[0] == "node" for read in reads(domain, definitions)):
+            hint = _domain_hint(domain, whole, checked, may_be_whole=clause.may_be_whole)
+            yield catalogue.one_domain(hint, domain.span)
+
+
+def _domain_hint(domain: ast.Expr, whole: ast.Expr, checked: Checked, *, may_be_whole: bool) -> str:
+    keys = [c.value for c in constants(whole, checked.environment) if isinstance(c.value, str)]
+    if keys and (field := _FIELDS.get(keys[0].lower())) is not None:
+        return f"write `{field}`"
+    if keys:
+        return f"write `node.labels[{print_expression(domain)}]`, the value of the label"
+    if may_be_whole:
+        return "write `per cluster`, or what differs from node to node, such as `node.zone`"
+    return "write what differs from node to node, such as `node.zone`"
+
+
+def nodes_without_domain(checked: Checked) -> Iterator[Diagnostic]:
+    """A warning (P0336) for each limit of none per domain, which rejects nodes without a domain.
+
+    Anti-affinity, which it stands for, has nothing against these nodes. `missing` says what is
+    meant.
+    """
+    for clause in of_kind(checked.policy.items, Limit):
+        if not clause.strength.strict or clause.missing:
+            continue
+        bound, domain = clause.bound, clause.per.domain
+        is_none = bound.kind == "at most" and constant(bound.amount, checked.environment) == 0
+        if domain is None or not is_none or clause.pods is None or clause.pods.amount is not None:
+            continue
+        if (key := next(unguarded_keys(domain), None)) is not None:
+            shown = print_as_written(key, checked.environment.schema)
+            message = f"nodes without `{shown}` are rejected, as they are in no domain"
+            hint = "add `missing pass`, as in anti-affinity, or `missing fail` to keep it so"
+            yield Diagnostic("P0336", "warning", message, domain.span, hint=hint)

@@ -6,22 +6,79 @@ The second half of the syntax remedies, for what stands outside of expressions.
 from __future__ import annotations
 
 from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from grammar.messages import catalogue, habits
 from grammar.messages.diagnostics import Diagnostic, Fix, nearest
-from grammar.syntax.misplaced import (
-    ITEMS,
-    PARTS,
-    STOPS,
-    WORDS,
-    Misplaced,
-    find,
-    one_line,
-    with_edit,
-)
+from grammar.syntax.lexemes import Lexemes
 from grammar.tree.clauses import CLAUSE_WORDS
-from grammar.tree.source import Span
+from grammar.tree.source import Source, Span
+
+# Words that begin an item of a policy.
+ITEMS = frozenset(
+    (
+        *CLAUSE_WORDS,
+        *"use description weight mode failure portable let def for policy cluster test".split(),
+    )
+)
+PARTS = frozenset(
+    "require message detail missing value range strict best at exactly on over skew per protect "
+    "allow keep when of mutual pods nodes min take index pick write".split()
+)
+WORDS = ITEMS | PARTS
+# What ends an expression that a remedy repeats.
+STOPS = WORDS - {"of", "pods", "nodes", "min", "at"} | {"at", ";"}
+# Terminals of operators and of what an expression can begin with.
+OPERATORS = frozenset({"PLUS", "MULOP", "RELOP"})
+
+
+class Misplaced:
+    """The token, what stands before it, and the terminals that are accepted in its place."""
+
+    def __init__(
+        self, source: Source, span: Span, accepted: AbstractSet[str], known: tuple[str, ...]
+    ) -> None:
+        self.source = source
+        self.lexemes = Lexemes(source.text)
+        self.accepted = accepted
+        self.known = known
+        at_end = span.start >= len(source.text.rstrip())
+        self.at = len(self.lexemes.items) if at_end else self.lexemes.at(span.start)
+        self.item = self.lexemes[self.at]
+        self.previous = self.lexemes[self.at - 1]
+        # Only behind an operand can an operator or a unit stand.
+        self.behind = bool(accepted & OPERATORS)
+
+    def unexpected(self, first: int, last: int) -> Diagnostic:
+        return catalogue.unexpected(
+            self.lexemes.slice(first, last), (), self.lexemes.span(first, last)
+        )
+
+
+def with_edit(
+    found: Diagnostic, edit: Fix, hint: str | None = None, *, certain: bool = False
+) -> Diagnostic:
+    hint = hint or f"write `{edit.text.strip()}`"
+    return replace(found, hint=hint, remedy=edit, fix=edit if certain else None)
+
+
+def find(lexemes: Lexemes, start: int, words: tuple[str, ...]) -> int | None:
+    """The next of the words on the same level of brackets."""
+    at = start
+    while at < len(lexemes.items):
+        if lexemes[at].text in words:
+            return at
+        if lexemes[at].closes:
+            return None
+        at = lexemes.partner.get(at, at) + 1 if lexemes[at].opens else at + 1
+    return None
+
+
+def one_line(text: str) -> str:
+    """A text on one line."""
+    return " ".join(text.split())
+
 
 _DOMAINS = {
     "zone": "node.zone",

@@ -14,9 +14,16 @@ from dataclasses import replace
 
 from grammar.messages import catalogue, habits
 from grammar.messages.diagnostics import Diagnostic, Fix
-from grammar.syntax.clause_remedies import ClauseRemedies
+from grammar.syntax.clause_remedies import (
+    ITEMS,
+    STOPS,
+    WORDS,
+    ClauseRemedies,
+    Misplaced,
+    find,
+    with_edit,
+)
 from grammar.syntax.lexemes import Lexemes
-from grammar.syntax.misplaced import ITEMS, STOPS, WORDS, Misplaced, find, with_edit
 from grammar.tree.source import Source, Span
 
 _MACRO_NAMES = frozenset("all exists exists_one existsOne filter map any some every".split())

@@ -6,20 +6,23 @@ policies and their parameters after `use`, and the words that the grammar accept
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal as OneOf
 from typing import Protocol
 
+from grammar.checker import expression_checker as macro_types
+from grammar.checker.expression_checker import Checker
 from grammar.checker.policy_checker import VARIABLES
 from grammar.meaning.environment import Environment
 from grammar.meaning.schema import Field
-from grammar.syntax.parser import accepts, keywords
-from grammar.tree.clauses import Policy
+from grammar.syntax import limits
+from grammar.syntax.parser import accepts, keywords, parse_expression
+from grammar.tree.clauses import Def, Policy
 from grammar.tree.printer import print_parameter
-from grammar.tree.types import DECLARED, DYN, POISON
-from policies.editor.descriptions import VARIABLE_MEANINGS, about_field, absent, signatures
-from policies.editor.scope import macro_variables, member_functions, type_of
+from grammar.tree.source import Source, Span
+from grammar.tree.types import DECLARED, DYN, POISON, Overload, Type, agrees
 from policies.editor.tokens import (
     CLOSING,
     ColouredToken,
@@ -28,6 +31,85 @@ from policies.editor.tokens import (
     significant,
     tokens,
 )
+
+# Macros by their variables: macros over lists and maps with one variable, macros that also take a
+# key or an index before the item, and macros over optionals.
+LIST_MACROS = ("all", "exists", "exists_one", "filter", "map", "sortBy")
+PAIR_MACROS = (
+    *("all", "exists", "exists_one", "existsOne"),
+    *("transformList", "transformMap", "transformMapEntry"),
+)
+OPTIONAL_MACROS = ("optMap", "optFlatMap")
+
+
+@dataclass(frozen=True, slots=True)
+class MacroVariable:
+    """A variable of a macro that is not closed, with its place among the tokens' offsets."""
+
+    name: str
+    type: Type
+    span: Span
+
+
+def macro_variables(
+    code: Sequence[ColouredToken], environment: Environment
+) -> tuple[Environment, Mapping[str, MacroVariable]]:
+    """The environment with the variables of macros that are open at the end of some tokens.
+
+    `code` are tokens without spaces and comments. An inner variable hides an outer one.
+    """
+    found: dict[str, MacroVariable] = {}
+    for index in open_brackets(code):
+        # `operand . macro ( variable ,`
+        if code[index].text != "(" or index < 3 or code[index - 2].text != ".":
+            continue
+        macro, named = code[index - 1].text, _named(code[index + 1 :])
+        if macro not in (*LIST_MACROS, *PAIR_MACROS, *OPTIONAL_MACROS) or not named:
+            continue
+        target = type_of(last_operand(code[: index - 2]), environment)
+        count = min(len(named), 2 if macro in PAIR_MACROS else 1)
+        types = macro_types.variables(macro, target, count) if target is not None else None
+        for token, type_ in zip(named, types or (), strict=False):
+            span = Span(token.start, token.start + len(token.text))
+            found[token.text] = MacroVariable(token.text, type_, span)
+            known = {**environment.variables, token.text: type_}
+            environment = replace(environment, variables=known)
+    return environment, found
+
+
+def _named(code: Sequence[ColouredToken]) -> list[ColouredToken]:
+    """The words at the start of some tokens, each with a comma after it."""
+    found: list[ColouredToken] = []
+    for word, comma in zip(code[::2], code[1::2], strict=False):
+        if word.kind != "word" or comma.text != ",":
+            break
+        found.append(word)
+    return found
+
+
+def type_of(text: str, environment: Environment) -> Type | None:
+    """The type of an expression; None for a text that is none."""
+    source = Source("", text)
+    if not text or limits.scan(source) is not None:
+        return None
+    parsed, _ = parse_expression(source)
+    return None if parsed is None else Checker(environment).check(parsed).type
+
+
+def member_functions(environment: Environment, type_: Type) -> list[str]:
+    """The functions and macros that can follow the dot after a value of a type."""
+    found = {
+        name
+        for name in environment.function_names(member=True)
+        for overload in environment.overloads(name, member=True)
+        if overload.params[0].name != "dyn" and agrees(overload.params[0], type_)
+    }
+    if type_.name in ("list", "map"):
+        found.update(LIST_MACROS)
+    if type_.name == "optional":
+        found.update(OPTIONAL_MACROS)
+    return sorted(found)
+
 
 # Names that the grammar does not distinguish, by the word before them.
 _CHOICES = {
@@ -249,3 +331,73 @@ def _is_in_brackets(code: Sequence[ColouredToken]) -> bool:
     """Whether the innermost open bracket is that of a key or a list."""
     open_ = open_brackets(code)
     return bool(open_) and code[open_[-1]].text in ("[", "[?")
+
+
+# The meaning of each variable, and the clauses that can read it.
+VARIABLE_MEANINGS = {
+    "pod": ("the pod that kube-scheduler asks about", "everywhere but in a domain"),
+    "node": ("a candidate node", "filters, scores, binds, shares, domains, bounds"),
+    "peer": ("another pod that a clause may count", "`pods where`"),
+    "victim": ("a pod that may be evicted", "`protect`"),
+    "victims": ("the pods that may be evicted together", "`allow`, `keep`"),
+    "namespaceObject": ("the pod's namespace", "everywhere but in a domain"),
+    "now": ("the time of the request", "everywhere but in domains and bounds"),
+    "domain": ("the value of the domain", "bounds per domain, skews"),
+}
+_SELF = re.compile(r"\bself\b")
+
+
+def field_name(field: Field) -> str:
+    return f"{field.name}[{field.parameter}]" if field.parameter else field.name
+
+
+def about_field(field: Field, owner: str) -> list[str]:
+    """Its documentation, and what it stands for over the text `owner`."""
+    return [text for text in (field.doc, _note(field, owner)) if text]
+
+
+def _note(field: Field, owner: str) -> str:
+    if field.derived is not None:
+        return f"= {_SELF.sub(lambda _: owner, field.derived)}"
+    return "computed by the engine" if field.native else ""
+
+
+def absent(field: Field) -> str:
+    """The value of a field that the object does not have; empty for a short form."""
+    if field.derived is not None:
+        return ""
+    if field.optional:
+        return "missing"
+    match field.type.name:
+        case "bool":
+            return "false"
+        case "int" | "double" | "quantity" | "dyn":
+            return "0"
+        case "string":
+            return '""'
+        case "timestamp":
+            return "year 1"
+        case _:
+            return "empty"
+
+
+def signatures(overloads: Iterable[Overload]) -> Iterator[str]:
+    """How a function is called: `string.startsWith(string): bool`, each way once."""
+    shown: dict[str, None] = {}
+    for overload in overloads:
+        params = [_plain(p) for p in overload.params]
+        receiver = f"{params.pop(0)}." if overload.member else ""
+        text = f"{receiver}{overload.name}({', '.join(params)}): {_plain(overload.result)}"
+        shown[text] = None
+    yield from shown
+
+
+def _plain(type_: Type) -> str:
+    """A type without the brackets of type variables: `list(A)`."""
+    return str(type_).replace("<", "").replace(">", "")
+
+
+def head_of_def(item: Def) -> str:
+    """How a `def` begins: `def fits(n: Node): bool`."""
+    parameters = ", ".join(map(print_parameter, item.parameters))
+    return f"def {item.name}({parameters}): {item.result}"

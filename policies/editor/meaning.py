@@ -11,16 +11,18 @@ from grammar.tree.clauses import Def, Let, Policy
 from grammar.tree.printer import print_parameter
 from grammar.tree.source import Source, Span
 from grammar.tree.types import Type, agrees
-from policies.editor.completion import Samples, used_policy
-from policies.editor.descriptions import (
+from policies.editor.completion import (
     VARIABLE_MEANINGS,
+    Samples,
     about_field,
     absent,
     head_of_def,
+    macro_variables,
     signatures,
+    type_of,
+    used_policy,
 )
 from policies.editor.document import EditedDocument, Knowledge, hole, knowledge
-from policies.editor.scope import macro_variables, type_of
 from policies.editor.tokens import ColouredToken, last_operand, significant, tokens
 from policies.manifest_names import is_manifest
 

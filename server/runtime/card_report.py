@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from logging import Logger
 
 from engine.cache.cache import Cache
-from engine.cache.node_table import NodeWithPods
-from engine.cache.snapshot import Snapshot
+from engine.cache.node_table import NodeWithPods, Snapshot
 from engine.cards.fragmentation import CardShape
 from engine.cards.node_cards import Card
 from engine.decision.card_questions import CardQuestions, CardUse, taken_shapes

@@ -17,6 +17,7 @@ from functools import partial
 from http import HTTPStatus
 from logging import Logger
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 from engine.cache import list_watch
@@ -24,8 +25,8 @@ from engine.cache.cache import Cache, PodEventHandler
 from engine.cache.comparison import Difference, compare
 from engine.cache.informers import Informer, Informers, Needs, object_lists
 from engine.cache.list_watch import ContinueExpiredError, GarbageError
+from engine.cache.node_table import Snapshot
 from engine.cache.reflector import Timing
-from engine.cache.snapshot import Snapshot
 from engine.cluster.binding import Binder
 from engine.cluster.client import ApiClient, Limits, connect
 from engine.cluster.events import Events
@@ -37,10 +38,16 @@ from engine.decision.journal import Journal
 from engine.decision.placement import CountGate, open_gate
 from engine.decision.recent_answers import LastAnswers, RejectedPods
 from engine.engine import Engine
-from engine.errors import ApiError, NotSyncedError
+from engine.errors import ApiError, ExpensivePolicyError, NotSyncedError
 from engine.objects.codec import ObjectCodec
 from engine.objects.peer import Peer
-from grammar.checks.cluster_costs import ClusterSize
+from engine.objects.request_pod import RequestPodReader
+from engine.portable.label_conditions import Frozen
+from engine.portable.portable_clauses import ClauseVerdict, portability
+from engine.portable.portable_form import EXPENSIVE, added, form_of, patch
+from engine.program.policy_time import PolicyTimes
+from engine.program.program import Program
+from grammar.checks.costs import ClusterSize
 from grammar.meaning.schema import Schema
 from grammar.values.time import SECOND, Timestamp
 from server.api_failures import ApiFailures
@@ -48,7 +55,6 @@ from server.http.health import ReadinessCheck
 from server.runtime.card_report import CardReport, UsualPods
 from server.runtime.file_cluster import leave_uncollected
 from server.runtime.observers import LogObserver
-from server.runtime.portable_pods import PortablePods
 from server.runtime.reloader import PolicyReloader
 from server.runtime.status_reporting import (
     LedCluster,
@@ -475,3 +481,48 @@ def _status(informer: Informer) -> Mapping[str, object]:
         "unreadable": reflector.bad_objects,
         "lastUnreadable": reflector.bad_object,
     }
+
+
+# The pods that are tried to find out what can be told of a policy: statuses must not take long.
+_PODS = 4
+
+
+class PortablePods:
+    """Tells others of the policies of an engine. On one event loop.
+
+    `frozen` is what nobody can change in a pod. The time of `times` is charged to each policy.
+    """
+
+    def __init__(
+        self, engine: Engine, codec: ObjectCodec, frozen: Frozen, times: PolicyTimes
+    ) -> None:
+        self._engine = engine
+        self._codec = codec
+        self._frozen = frozen
+        self._times = times
+        # A reader of its own: that of the engine keeps the pod that kube-scheduler asks about.
+        self._pods = RequestPodReader(codec)
+        self._verdicts: dict[str, tuple[str, Sequence[ClauseVerdict]]] = {}
+
+    def patch(self, body: bytes) -> Sequence[Any]:
+        """The JSON patch of a new pod. Raises BadObjectError."""
+        pod, engine = self._pods.read(body), self._engine
+        form = form_of(
+            pod, engine.registry, engine.exemptions, self._frozen, using=self._times.using
+        )
+        return patch(pod, added(pod, form))
+
+    def portability(self, program: Program) -> Sequence[ClauseVerdict]:
+        """What others can be told of a policy; worked out once for each version."""
+        digest, verdicts = self._verdicts.get(program.address, ("", ()))
+        if digest == program.digest:
+            return verdicts
+        try:
+            with self._times.using(program.address):
+                found = portability(program.source, self._codec, self._frozen, _PODS)
+        except ExpensivePolicyError:
+            return [ClauseVerdict("", exact=False, reason=EXPENSIVE)]
+        known = {p.address for p in self._engine.registry.programs}
+        self._verdicts = {a: v for a, v in self._verdicts.items() if a in known}
+        self._verdicts[program.address] = program.digest, found
+        return found

@@ -27,10 +27,10 @@ from engine.cache.cluster_file import (
 )
 from engine.cache.informers import Needs
 from engine.cache.list_watch import CHUNK
-from engine.cache.snapshot import Snapshot
+from engine.cache.node_table import Snapshot
 from engine.errors import NotSyncedError
 from engine.objects.codec import ObjectCodec
-from grammar.checks.cluster_costs import UNKNOWN_SIZE, ClusterSize
+from grammar.checks.costs import UNKNOWN_SIZE, ClusterSize
 from grammar.meaning.schema import Schema
 from policies.loader import Watcher
 from server.http.health import ReadinessCheck

@@ -47,18 +47,24 @@ from server.http.sockets import Shutdown
 from server.http.tls import Credentials
 from server.log_limit import LimitedLog
 from server.metrics.metrics import Metrics
-from server.runtime.cluster_runtime import Access, ClusterRuntime, Deciding, open_cluster
-from server.runtime.configuration_reloader import (
-    GROUP,
-    ConfigurationFile,
-    ConfigurationReloader,
-    ServerConfiguration,
+from server.runtime.cluster_runtime import (
+    Access,
+    ClusterRuntime,
+    Deciding,
+    PortablePods,
+    open_cluster,
 )
 from server.runtime.file_cluster import FileCluster, NoCluster, SnapshotOrigin
 from server.runtime.observers import LogObserver, start_logging
 from server.runtime.policies import PolicyReader
-from server.runtime.portable_pods import PortablePods
-from server.runtime.reloader import ClusterSource, PolicyReloader
+from server.runtime.reloader import (
+    GROUP,
+    ClusterSource,
+    ConfigurationFile,
+    ConfigurationReloader,
+    PolicyReloader,
+    ServerConfiguration,
+)
 from server.runtime.view_status import status_reader
 from server.settings import SelfSigned, Settings
 from server.supervisor import Supervisor, end

@@ -25,8 +25,8 @@ import msgspec
 
 from engine.cache.cache import Cache
 from engine.cache.informers import Informers
+from engine.cache.node_table import Snapshot
 from engine.cache.reflector import Report
-from engine.cache.snapshot import Snapshot
 from engine.cache.tallies import Scope
 from engine.cluster import status_writer as status
 from engine.cluster.client import ApiClient
@@ -45,10 +45,9 @@ from engine.errors import (
     NotSyncedError,
     why,
 )
-from engine.objects.form_annotation import versions
 from engine.objects.gate import ENABLED, GATE, OPT_IN
 from engine.objects.peer import Peer
-from engine.objects.request_pod import Exemptions
+from engine.objects.request_pod import Exemptions, versions
 from engine.portable.portable_clauses import ClauseVerdict
 from engine.program.frame import Evaluation, Frame
 from engine.program.program import Program, ShareProgram

@@ -29,7 +29,7 @@ from engine.explanation.decision_document import detail
 from engine.explanation.document import PodExplanation
 from engine.explanation.explanation import Asker, explain, undecided
 from engine.explanation.portions import Work
-from engine.explanation.value_text import Values
+from engine.explanation.written import Values
 from grammar.meaning.schema import Schema
 from grammar.messages.texts import shown
 from grammar.values.time import Timestamp

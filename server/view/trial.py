@@ -29,7 +29,7 @@ from engine.explanation.inspection import Inspection
 from engine.objects.codec import ObjectCodec
 from engine.objects.peer import key_of
 from engine.offline import offline_engine
-from grammar.checks.cluster_costs import UNKNOWN_SIZE
+from grammar.checks.costs import UNKNOWN_SIZE
 from grammar.meaning.schema import Schema
 from grammar.tree.source import Source
 from policies.admission import StoredObject, check_stored

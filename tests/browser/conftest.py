@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from cli.demo.demo_cluster import NODE_NAMES
-from cli.demo.question import POD
+from cli.demo.demo_cluster import NODE_NAMES, POD
 from tests.cli.test_serve import serving, until
 
 ROOT = Path(__file__).parents[2]

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from engine.cache.cache import Cache
-from engine.cache.snapshot import Snapshot
+from engine.cache.node_table import Snapshot
 from engine.decision.preemption import Victims
 from engine.decision.registry import Registry
 from engine.engine import Engine

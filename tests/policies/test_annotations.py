@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine.program.needs import named_annotations, needs
+from engine.enforced import named_annotations, needs
 from grammar.syntax.parser import parse_file
 from grammar.tree.source import Source
 

@@ -15,9 +15,9 @@ import pytest
 
 from engine.cards.node_cards import TAKEN
 from engine.decision.registry import Registry
+from engine.enforced import needs
 from engine.engine import Engine
 from engine.objects.codec import ObjectCodec
-from engine.program.needs import needs
 from engine.program.policy_compiler import compile_policy
 from engine.program.policy_time import DecisionTime
 from grammar.tree.source import Source

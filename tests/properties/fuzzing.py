@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from engine.cache.snapshot import Snapshot
+from engine.cache.node_table import Snapshot
 from engine.objects.codec import ObjectCodec
 from engine.program.frame import Frame, unhurried
 from engine.program.policy_compiler import compile_policy

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.cache.cache import Cache
-from engine.cache.snapshot import Snapshot
+from engine.cache.node_table import Snapshot
 from engine.cache.tallies import Scope
 from engine.objects.codec import Namespace, Node
 from engine.objects.peer import Controller, Peer, decode_controller, key_of

@@ -8,8 +8,7 @@ from random import Random
 
 import pytest
 
-from engine.cache.node_table import NodeWithPods
-from engine.cache.snapshot import Snapshot
+from engine.cache.node_table import NodeWithPods, Snapshot
 from engine.objects.eligibility import matches_affinity, tolerates
 from engine.simulation.cycle import Pending, Placed
 from engine.simulation.result import result

@@ -17,8 +17,7 @@ import numpy as np
 
 from engine.cache.cache import Cache
 from engine.cache.names import NameIndex
-from engine.cache.node_table import UNKNOWN_ROW, NodeTable, NodeWithPods, with_pods
-from engine.cache.snapshot import ENDED, Snapshot
+from engine.cache.node_table import ENDED, UNKNOWN_ROW, NodeTable, NodeWithPods, Snapshot, with_pods
 from engine.decision.registry import Registry
 from engine.decision.verb_call import Observer
 from engine.engine import Engine

@@ -21,7 +21,7 @@ from engine.decision.journal import Journal
 from engine.enforced import EnforcedPolicies, enforced
 from engine.engine import Engine
 from engine.errors import EngineError
-from grammar.checks.cluster_costs import UNKNOWN_SIZE
+from grammar.checks.costs import UNKNOWN_SIZE
 from grammar.tree.source import Source
 from policies.admission import check_stored
 from policies.validation import Validator

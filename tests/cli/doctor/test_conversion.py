@@ -8,9 +8,17 @@ from typing import Any
 import pytest
 
 from cli.doctor.configuration_text import configurations
-from cli.doctor.conversion import Conversion, convert
+from cli.doctor.conversion import (
+    DEFAULTS,
+    FILTERS,
+    PLUGINS,
+    PREDICATES,
+    PRIORITIES,
+    SCORES,
+    Conversion,
+    convert,
+)
 from cli.doctor.generator import OUR_URL, Extender
-from cli.doctor.old_plugins import DEFAULTS, FILTERS, PLUGINS, PREDICATES, PRIORITIES, SCORES
 from grammar.meaning.schema import load_schema
 from grammar.tree.source import Source
 from policies.validation import Validator

@@ -11,10 +11,10 @@ from engine.cards.node_cards import TAKEN, Claim, Demand
 from engine.decision.card_room import CardClaims
 from engine.decision.registry import Registry
 from engine.decision.verdict import Feasible
+from engine.enforced import needs
 from engine.engine import Engine
 from engine.objects.codec import ObjectCodec
 from engine.objects.request_pod import Exemptions
-from engine.program.needs import needs
 from engine.program.policy_compiler import compile_policy
 from grammar.tree.source import Source
 from policies.validation import Validator

@@ -7,8 +7,14 @@ from typing import Any
 import pytest
 
 from engine.errors import ExpensivePolicyError
-from engine.objects.form_annotation import FORM, versions
-from engine.objects.request_pod import NO_EXEMPTIONS, Exemptions, RequestPod, RequestPodReader
+from engine.objects.request_pod import (
+    FORM,
+    NO_EXEMPTIONS,
+    Exemptions,
+    RequestPod,
+    RequestPodReader,
+    versions,
+)
 from engine.portable.label_conditions import Frozen
 from engine.portable.portable_form import PortableAddition, PortableForm, added, form_of, patch
 from tests.support.builders import Object, pod, raw

@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine.program.needs import needs
+from engine.enforced import needs
 from tests.support.engines import checked
 
 OF_WEB = 'of pods where peer.labels["app"] == "web" on nodes where node.ready'

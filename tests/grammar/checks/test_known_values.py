@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from grammar.checks.known_values import FIELDS
+from grammar.checks.known_words import FIELDS
 from grammar.tree.types import STRING, list_of
 from tests.grammar.checks.helpers import SCHEMA
 

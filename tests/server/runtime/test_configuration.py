@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 
 from engine.objects.request_pod import NO_EXEMPTIONS
 from server.metrics.metrics import Metrics
-from server.runtime.configuration_reloader import (
+from server.runtime.reloader import (
     ConfigurationFile,
     ConfigurationReloader,
     ServerConfiguration,

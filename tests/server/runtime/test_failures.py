@@ -14,11 +14,11 @@ from prometheus_client import CollectorRegistry
 
 from engine.cache.cache import Cache
 from engine.cache.informers import Needs
-from engine.cache.snapshot import Snapshot
+from engine.cache.node_table import Snapshot
 from engine.decision.verdict import Feasible
 from engine.errors import EngineError, NotSyncedError
 from engine.objects.codec import ObjectCodec
-from grammar.checks.cluster_costs import ClusterSize
+from grammar.checks.costs import ClusterSize
 from grammar.meaning.schema import load_schema
 from server.http.health import ReadinessCheck
 from server.metrics.metrics import Metrics

@@ -11,13 +11,13 @@ from engine.decision.registry import Registry
 from engine.engine import Engine
 from engine.errors import ExpensivePolicyError
 from engine.objects.codec import ObjectCodec
-from engine.objects.form_annotation import FORM
 from engine.objects.peer import Peer
+from engine.objects.request_pod import FORM
 from engine.portable.label_conditions import Frozen
 from engine.program.policy_time import PolicyTimes
 from policies.resource import PolicyStatus, StatusCondition
 from server.app import GATE as PATH
-from server.runtime.portable_pods import PortablePods
+from server.runtime.cluster_runtime import PortablePods
 from server.runtime.status_reporting import Statuses
 from tests.server.admission.test_gate import EXAMINER
 from tests.server.admission.test_pod_admission import changes, created

@@ -25,7 +25,7 @@ from grammar.meaning.schema import load_schema
 from server.http.tls import Credentials
 from server.metrics.metrics import Metrics
 from server.runtime.cluster_runtime import Access
-from server.runtime.configuration_reloader import ConfigurationFile, ServerConfiguration
+from server.runtime.reloader import ConfigurationFile, ServerConfiguration
 from server.runtime.server_runtime import Options, serve
 from server.settings import SelfSigned, Settings, TlsFiles
 from tests.e2e.waiting import free_port
