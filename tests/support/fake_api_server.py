@@ -93,7 +93,7 @@ class FakeApiServer:
         if namespace:
             metadata["namespace"] = namespace
         kind = "MODIFIED" if name in collection.objects else "ADDED"
-        collection.objects[name] = {"metadata": metadata, **fields}
+        collection.objects[name] = {**fields, "metadata": fields.get("metadata", {}) | metadata}
         self._tell(collection, kind, collection.objects[name])
 
     def open(self, path: str) -> None:

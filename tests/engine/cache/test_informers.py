@@ -6,11 +6,25 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from engine.cache.informers import Informers, Needs
+import pytest
+
+from engine.cache.informers import NODES, PODS, Informers, Needs
 from engine.cache.reflector import Timing
+from engine.objects.peer import Peer
+from tests.support import builders
 from tests.support.engines import CODEC
-from tests.support.fake_api_server import fake_api_server
+from tests.support.fake_api_server import FakeApiServer, fake_api_server
+from tests.support.fake_clock import until
 from tests.support.kubeconfig import client_of
+
+
+def begun(_name: str, work: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:
+    """The work as a task."""
+
+    async def run() -> None:
+        await work()
+
+    return asyncio.create_task(run())
 
 
 async def test_nothing_is_watched_after_the_end(tmp_path: Path) -> None:
@@ -18,11 +32,8 @@ async def test_nothing_is_watched_after_the_end(tmp_path: Path) -> None:
     started: list[str] = []
 
     def start(name: str, work: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:
-        async def run() -> None:
-            await work()
-
         started.append(name)
-        return asyncio.create_task(run())
+        return begun(name, work)
 
     async with fake_api_server() as server, client_of(server.url, tmp_path) as client:
         informers = Informers(client, CODEC, Timing(), start)
@@ -33,3 +44,47 @@ async def test_nothing_is_watched_after_the_end(tmp_path: Path) -> None:
         informers.start(Needs())
         assert started == []
         assert list(informers.informers) == []
+
+
+def put(server: FakeApiServer, name: str, on: str, app: str) -> None:
+    """Make or change a pod of the server."""
+    found = builders.pod(name, "shop", on=on, labels={"app": app})
+    server.put(PODS.path, f"shop/{name}", spec=found["spec"], metadata=found["metadata"])
+
+
+@pytest.mark.fake_clock
+@pytest.mark.parametrize("streams", [True, False], ids=["stream", "pages"])
+async def test_a_list_for_a_new_leader_has_the_newest_states(
+    tmp_path: Path, *, streams: bool
+) -> None:
+    """Its watch has swallowed bindings, a label and a deletion, and shows nothing any more."""
+    async with fake_api_server() as server, client_of(server.url, tmp_path) as client:
+        server.streams = streams
+        server.open(NODES.path)
+        for number in range(4):
+            put(server, f"web-{number}", "", "web")
+        informers = Informers(client, CODEC, Timing(), begun)
+        changes: list[tuple[str, str]] = []
+
+        def changed(_: Peer | None, new: Peer | None, __: int) -> None:
+            if new is not None:
+                changes.append((new.name, new.nodeName))
+
+        informers.cache.add_event_handler(changed)
+        informers.start(Needs())
+        await informers.synced()
+        await until(lambda: server.watches(PODS.path) == 1)
+        server.dropped = 4
+        put(server, "web-0", "n1", "web")
+        put(server, "web-1", "n2", "web")
+        put(server, "web-2", "", "shop")
+        server.delete(PODS.path, "shop/web-3")
+        changes.clear()
+
+        await informers.list_pods_anew()
+
+        pods = {pod.name: (pod.nodeName, pod.labels["app"]) for pod in informers.cache.every()}
+        assert pods == {"web-0": ("n1", "web"), "web-1": ("n2", "web"), "web-2": ("", "shop")}
+        assert changes == [("web-0", "n1"), ("web-1", "n2"), ("web-2", "")]
+        assert {pod.name for pod in informers.snapshot().pending.values()} == {"web-2"}
+        await informers.stop()

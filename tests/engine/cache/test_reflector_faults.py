@@ -66,6 +66,30 @@ async def test_deletes_missed_while_away_are_found(server: FakeApiServer, start:
     assert server.requests[2].query["resourceVersion"] == "103"
 
 
+@pytest.mark.parametrize("streams", [True, False], ids=["stream", "pages"])
+@pytest.mark.parametrize("reason", ["expired", "compare"])
+async def test_a_new_list_gives_known_objects_their_newest_state(
+    server: FakeApiServer, start: Start, reason: str, *, streams: bool
+) -> None:
+    """A connection has swallowed their changes; one object was replaced under its name."""
+    server.streams = streams
+    async with start() as mirror:
+        await mirror.watching()
+        server.dropped = 4
+        server.put(PODS, "shop/a", spec={"nodeName": "n"})
+        server.put(PODS, "c", spec={"labels": "new"})
+        server.delete(PODS, "shop/b")
+        server.put(PODS, "shop/b", spec={"uid": "new"})
+        if reason == "expired":
+            server.compact()
+            server.close_watches(PODS)
+        else:
+            mirror.reflector.ask_relist(reason)
+            server.bookmark(PODS)
+        await mirror.until(lambda: mirror.reflector.relists[reason] == 1)
+        assert mirror.store.objects == server.objects(PODS)
+
+
 async def test_a_list_after_an_expiry_does_not_wait_for_failures_before(
     server: FakeApiServer, start: Start
 ) -> None:
