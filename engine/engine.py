@@ -263,7 +263,7 @@ class Engine:
         if counts_first and (snapshot := self._calls.snapshot()) is not None:
             # Offers were not recorded while no policy counted.
             self.in_flight.drop_offers()
-            self.in_flight.take_over(snapshot.pending.values(), snapshot.table.owner)
+            self.in_flight.take_over(snapshot.pending.values(), snapshot.table)
 
     @property
     def exemptions(self) -> Exemptions:
@@ -282,7 +282,7 @@ class Engine:
         the number of pods that count on every node from now on.
         """
         self.in_flight.begin_term(term_began)
-        return self.in_flight.take_over(snapshot.pending.values(), snapshot.table.owner)
+        return self.in_flight.take_over(snapshot.pending.values(), snapshot.table)
 
     # ---- filter, step by step
 
@@ -296,7 +296,7 @@ class Engine:
                 pod.uid,
                 call.context(known).peer,
                 pod.revision,
-                table.owner,
+                table,
                 lambda: table.find(names),
                 count,
                 pod,

@@ -16,12 +16,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from weakref import WeakSet
 
 import msgspec
 import numpy as np
 
 from engine.cache.names import NameIndex
-from engine.cache.node_table import ENDED, NodeTable, NodeWithPods, Snapshot, Versions, with_pods
+from engine.cache.node_table import (
+    ENDED,
+    NodeTable,
+    NodeWithPods,
+    RowUse,
+    Snapshot,
+    Versions,
+    with_pods,
+)
 from engine.cache.tallies import Adds, AddsUntil, Census, MayCount, Scope, Tallies, Tally
 from engine.objects.codec import Namespace, Node
 from engine.objects.peer import (
@@ -49,7 +58,10 @@ class NodeStore:
     def __init__(self) -> None:
         self._nodes: dict[str, Node] = {}
         self._pods: dict[str, dict[str, Peer]] = {}
-        self._free_rows: list[int] = []
+        # The rows of the nodes that are gone, by name, each with the number of the last use that
+        # has it; the oldest first.
+        self._left: dict[str, tuple[int, int]] = {}
+        self._uses: WeakSet[RowUse] = WeakSet()
         self._version = 0
         self._changed: dict[str, None] = {}  # a set in insertion order
         self._missing: set[str] = set()
@@ -94,7 +106,7 @@ class NodeStore:
         if not self._changed:
             return self._table
         changed, self._changed = self._changed, {}
-        rows, views = self._assigned(changed)
+        rows, views, use = self._assigned(changed)
         versions: Versions = np.zeros(len(views), np.int64)
         versions[: len(self._table.versions)] = self._table.versions
         for name in changed:
@@ -111,32 +123,46 @@ class NodeStore:
         known, index = self._table.rows, self._table.index
         if rows is not known or index is None:
             index = NameIndex(rows)
-        self._table = NodeTable(self, rows, views, versions, index)
+        self._table = NodeTable(self, rows, views, versions, index, use)
         return self._table
 
     def _assigned(
         self, changed: Iterable[str]
-    ) -> tuple[Mapping[str, int], list[NodeWithPods | None]]:
+    ) -> tuple[Mapping[str, int], list[NodeWithPods | None], RowUse]:
         """The rows of the current nodes, and the views of the last table.
 
-        A new node takes a free row. Its version is new, so results that were kept for an earlier
-        node of the row are not used.
+        A node that is back takes its row again. A new node takes a row that nobody uses. Its
+        version is new, so results that were kept for an earlier node of the row are not used.
         """
         known, views = self._table.rows, list(self._table.nodes)
         arrived = [n for n in changed if n in self._nodes and n not in known]
         gone = [n for n in changed if n in known and n not in self._nodes]
         if not arrived and not gone:
-            return known, views
-        rows = dict(known)
+            return known, views, self._table.use
+        rows, last = dict(known), self._table.use.number
         for name in gone:
-            self._free_rows.append(row := rows.pop(name))
+            row = rows.pop(name)
+            self._left[name] = row, last
             views[row] = None
+        self._uses.add(self._table.use)
+        oldest = min(use.number for use in self._uses)
         for name in arrived:
-            if not self._free_rows:
-                self._free_rows.append(len(views))
+            rows[name] = row = self._row_for(name, oldest, len(views))
+            if row == len(views):
                 views.append(None)
-            rows[name] = self._free_rows.pop()
-        return rows, views
+        return rows, views, RowUse(last + 1)
+
+    def _row_for(self, name: str, oldest: int, new: int) -> int:
+        """The row that the name had, else a row that no use has any more, else a new one.
+
+        `oldest` is the number of the oldest use.
+        """
+        if name in self._left:
+            return self._left.pop(name)[0]
+        first = next(iter(self._left), None)
+        if first is not None and self._left[first][1] < oldest:
+            return self._left.pop(first)[0]
+        return new
 
 
 # ---- workloads

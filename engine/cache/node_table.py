@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain, repeat
 
 import numpy as np
@@ -84,11 +84,24 @@ UNKNOWN_ROW = 0
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
+class RowUse:
+    """The use of rows. While it lives, a row of its tables stands for no other name of a node.
+
+    `number` rises with each change of the names.
+    """
+
+    number: int = 0
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
 class NodeTable:
     """Views of nodes by row, and the version of each. `index` finds the rows of many names at once.
 
     A node keeps its row as long as it exists. If two tables have the same `owner`, a row with the
     same version has the same node in both. Rows of tables with different owners are unrelated.
+
+    Who keeps rows for later keeps their `use`: a row then has the node of its name, or none, also
+    if the node goes and another one comes under the name.
     """
 
     owner: object
@@ -96,6 +109,7 @@ class NodeTable:
     nodes: Sequence[NodeWithPods | None]
     versions: Versions
     index: NameIndex | None = None
+    use: RowUse = field(default_factory=RowUse)
 
     def node(self, name: str) -> NodeWithPods | None:
         """The node with its pods; None if the name is not known."""

@@ -12,7 +12,8 @@ State machine of a pod:
     Unknown, Offered, Refused -------------ended--------> Initial
 
 - Initial: nothing is known. The pod does not count.
-- Offered: filter offered it nodes last. It counts on each of them.
+- Offered: filter offered it nodes last. It counts on each of them, by name. If one of them is not
+  known here, it counts on every node.
 - Unknown: another replica, or this one before its start, may have offered it any node. It counts on
   every node, also on nodes that are added later.
 - Refused: filter offered it no node last, or bind refused it. It does not count.
@@ -66,7 +67,7 @@ from itertools import islice
 import numpy as np
 import numpy.typing as npt
 
-from engine.cache.node_table import UNKNOWN_ROW, NodeRows
+from engine.cache.node_table import UNKNOWN_ROW, NodeRows, NodeTable, RowUse
 from engine.cache.tallies import Adds
 from engine.cards.node_cards import Amounts, Demand
 from engine.errors import BadObjectError
@@ -186,9 +187,11 @@ DEFAULT_SCHEDULERS = Schedulers()
 class InFlightPod:
     """One pod that is Offered or Unknown.
 
-    `owner` identifies the tables that its rows belong to. `predicted` is the row that our own
-    scores rank first. `tried` has the rows of its narrow offers so far: if the pod is asked about
-    again, it was not bound there. `excused` says that it was rejected once for that reason.
+    `owner` identifies the tables that its rows belong to. A row stands for a name, under which a
+    node may go and come back, because a Binding has no more of a node than its name; `use` sees to
+    that. `predicted` is the row that our own scores rank first. `tried` has the rows of its narrow
+    offers so far: if the pod is asked about again, it was not bound there. `excused` says that it
+    was rejected once for that reason.
     `revision` is the resource version of the pod in the request. `cards` are the cards that it may
     get, None if it takes none. It counts `since` a time, `until` another one at most.
     """
@@ -215,13 +218,14 @@ class InFlightPod:
         "tried",
         "uid",
         "until",
+        "use",
     )
 
     def __init__(
         self,
         uid: str,
         pod: Callable[[], Peer],
-        owner: object,
+        table: NodeTable,
         find: Callable[[], NodeRows] | None,
         since: float,
         until: float,
@@ -233,16 +237,17 @@ class InFlightPod:
     ) -> None:
         """`pod` decodes the pod, `find` finds its rows; both are called when first needed.
 
-        Without `find` the pod is Unknown: it may be in any row. `offered` is the number of rows,
-        None of an Unknown pod. `asked` is the pod of the request, which has the labels without
-        being decoded. `alike` is shared by pods with the same labels.
+        The rows are those of the `table`. Without `find` the pod is Unknown: it may be in any row.
+        `offered` is the number of rows, None of an Unknown pod. `asked` is the pod of the request,
+        which has the labels without being decoded. `alike` is shared by pods with the same labels.
         """
         self.uid = uid
         self.offered = offered
         self._asked = asked
         self._read: Callable[[], Peer] | None = pod
         self._pod: Peer | None = None
-        self.owner = owner
+        self.owner = table.owner
+        self.use: RowUse | None = table.use
         self.since = since
         self.until = until
         self.revision = revision
@@ -337,8 +342,10 @@ class InFlightPod:
         if known is None or known[0] is not ids:
             if len(self._groups) > _MOST_TALLIES:
                 self._groups.clear()
+            # A node that was offered may have come to be known since then.
+            is_any = self._is_unknown or UNKNOWN_ROW in self.rows
             # The first count is of OUTSIDE, -1.
-            there = np.bincount((ids if self._is_unknown else ids[self.rows]) + 1)[1:]
+            there = np.bincount((ids if is_any else ids[self.rows]) + 1)[1:]
             known = self._groups[id(ids)] = (ids, there.nonzero()[0].astype(np.int32))
         return known[1]
 
@@ -390,7 +397,8 @@ class InFlightPods:
         self._next_end = math.inf
         # The time of the last answer while another pod in flight took cards.
         self._overlapped = -math.inf
-        self._unsettled: deque[InFlightPod] = deque()
+        # Their uids: a pod that is not in flight any more must not be kept.
+        self._unsettled: deque[str] = deque()
         # By the id of labels, and a namespace: the labels, and what pods with them add.
         self._alike: dict[tuple[int, str], tuple[Mapping[str, str], dict[object, int]]] = {}
 
@@ -409,7 +417,7 @@ class InFlightPods:
         uid: str,
         pod: Callable[[], Peer],
         revision: int,
-        owner: object,
+        table: NodeTable,
         rows: NodeRows,
         predicted: int,
         *,
@@ -426,7 +434,7 @@ class InFlightPods:
         self.forget(uid)
         if not len(rows):
             return
-        now = self._offered(uid, pod, revision, owner, lambda: rows, len(rows), asked)
+        now = self._offered(uid, pod, revision, table, lambda: rows, len(rows), asked)
         now.predicted, now.is_narrow, now.cards = predicted, is_narrow, cards
         if is_narrow:
             # Once every row has been tried, all are tried again.
@@ -440,7 +448,7 @@ class InFlightPods:
         uid: str,
         pod: Callable[[], Peer],
         revision: int,
-        owner: object,
+        table: NodeTable,
         find: Callable[[], NodeRows],
         offered: int,
         asked: RequestPod | None = None,
@@ -450,14 +458,14 @@ class InFlightPods:
         Its rows, of which so many are `offered`, are found only if a count needs them.
         """
         self.forget(uid)
-        self._put(self._offered(uid, pod, revision, owner, find, offered, asked))
+        self._put(self._offered(uid, pod, revision, table, find, offered, asked))
 
     def _offered(
         self,
         uid: str,
         pod: Callable[[], Peer],
         revision: int,
-        owner: object,
+        table: NodeTable,
         find: Callable[[], NodeRows],
         offered: int,
         asked: RequestPod | None,
@@ -466,13 +474,16 @@ class InFlightPods:
         until = since + self._schedulers.longest
         alike = self._alike_of(asked)
         return InFlightPod(
-            uid, pod, owner, find, since, until, revision, offered=offered, asked=asked, alike=alike
+            uid, pod, table, find, since, until, revision, offered=offered, asked=asked, alike=alike
         )
 
     def refuse(self, uid: str) -> None:
         """Takes an answer without a node, or an error. A narrow offer before it is remembered."""
         before = self.narrow_offer(uid)
         self.forget(uid)
+        if before is not None:
+            # What it has tried only says where to look last, and it may be refused for days.
+            before.use = None
         self._refused[uid] = self._clock(), before
         if len(self._refused) > _MOST_REFUSED:
             del self._refused[next(iter(self._refused))]
@@ -519,14 +530,13 @@ class InFlightPods:
             return
         self._pods[known.uid] = known
         self._next_end = min(self._next_end, known.until)
-        self._unsettled.append(known)
+        self._unsettled.append(known.uid)
         self._settle_first(_MOST_UNSETTLED)
 
     def _settle_first(self, most: int) -> None:
         """Settles the pods that have waited longest, so that at most so many are unsettled."""
         while len(self._unsettled) > most:
-            first = self._unsettled.popleft()
-            if self._pods.get(first.uid) is first:
+            if (first := self._pods.get(self._unsettled.popleft())) is not None:
                 first.settle()
 
     def narrow_offer(self, uid: str) -> InFlightPod | None:
@@ -612,7 +622,7 @@ class InFlightPods:
         """Drops the offers, where answers were not recorded for a while; refusals always are."""
         self._pods.clear()
 
-    def take_over(self, pods: Iterable[Peer], owner: object) -> int:
+    def take_over(self, pods: Iterable[Peer], table: NodeTable) -> int:
         """Takes pending pods that may have been offered anything. Returns how many count now."""
         if self._schedulers.call_bind:
             return 0
@@ -623,26 +633,27 @@ class InFlightPods:
             if self._schedulers.may_place(pod):
                 until = since + self._schedulers.window(pod)
                 read = partial(_itself, pod)
-                self._put(InFlightPod(pod.uid, read, owner, None, since, until))
+                self._put(InFlightPod(pod.uid, read, table, None, since, until))
                 taken += 1
         return taken
 
     # ---- counts
 
-    def with_cards(self, uid: str, owner: object) -> tuple[Sequence[InFlightPod], bool]:
+    def with_cards(self, uid: str, table: NodeTable) -> tuple[Sequence[InFlightPod], bool]:
         """The other pods that take cards, as `others`, and whether there were any lately.
 
         If so, the next pod is probably asked about before this one is bound.
         """
-        found = [pod for pod in self.others(uid, owner) if pod.cards is not None]
+        found = [pod for pod in self.others(uid, table) if pod.cards is not None]
         now = self._clock()
         if found:
             self._overlapped = now
         return found, now - self._overlapped < _OVERLAP_SECONDS
 
-    def others(self, uid: str, owner: object) -> Sequence[InFlightPod]:
-        """The in-flight pods in the tables of `owner`, without the pod with this uid."""
+    def others(self, uid: str, table: NodeTable) -> Sequence[InFlightPod]:
+        """The in-flight pods of this table and earlier ones, without the pod with this uid."""
         if (now := self._clock()) >= self._next_end and not self._schedulers.ends_are_confirmed:
             self._pods = {u: p for u, p in self._pods.items() if p.until > now}
             self._next_end = min((p.until for p in self._pods.values()), default=math.inf)
+        owner = table.owner
         return [p for known, p in self._pods.items() if known != uid and p.owner is owner]

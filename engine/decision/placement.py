@@ -140,7 +140,7 @@ class Placement:
             raise BriefWaitError(f"waiting until ReplicaSet {owner.name} of the pod is known")
 
     def counter(self, table: NodeTable, context: CountContext) -> PodCounter:
-        in_flight = self.in_flight.others(context.pod.uid, table.owner)
+        in_flight = self.in_flight.others(context.pod.uid, table)
         return PodCounter(self._cluster.pods, in_flight, table, context)
 
     def all_open(self, call: VerbCall, rows: NodeRows, without: Collection[Peer]) -> bool:
@@ -148,7 +148,7 @@ class Placement:
         question = _question(call, call.snapshot, rows)
         counts = call.plan.counts
         pods, context = PodsExcluding(self._cluster.pods, without), question.context
-        in_flight = self.in_flight.others(context.pod.uid, question.table.owner)
+        in_flight = self.in_flight.others(context.pod.uid, question.table)
         counter = PodCounter(pods, in_flight, question.table, context)
         found = counts.headrooms(counter, question.table, question.rows, question.evaluation)
         return all(bool(headroom.open.all()) for headroom in found)
@@ -252,7 +252,7 @@ class Placement:
         cards, context = question.cards, question.context
         if not cards:
             return []
-        others, overlap = self.in_flight.with_cards(context.pod.uid, question.table.owner)
+        others, overlap = self.in_flight.with_cards(context.pod.uid, question.table)
         if not overlap:
             return []
         group, table = context.pod.group, question.table
@@ -267,13 +267,13 @@ class Placement:
         best = int(rows[0]) if len(rows) else 0
         if predicts and len(rows) > 1:
             best = int(rows[int(np.argmax(question.suits()[kept]))])
-        context, owner = question.context, question.table.owner
+        context = question.context
         pod = context.pod
         self.in_flight.offer(
             pod.uid,
             context.peer,
             pod.revision,
-            owner,
+            question.table,
             rows,
             best,
             is_narrow=is_narrow,

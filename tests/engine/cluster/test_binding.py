@@ -427,7 +427,7 @@ async def test_bind_looks_at_pods_that_are_there_and_at_no_offers() -> None:
         "uid-x",
         lambda: CODEC.peer(builders.raw(world.api.pods["shop/b"])),
         1,
-        world.cache.nodes,
+        world.cache.snapshot().table,
         world.cache.snapshot().table.find(["n1"]),
         1,
         is_narrow=False,

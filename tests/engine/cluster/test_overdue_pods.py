@@ -10,11 +10,11 @@ from engine.cluster.in_flight_ends import OverduePods
 from engine.counting.in_flight_pods import InFlightPods, Schedulers
 from engine.errors import ApiError, ApiUnreachableError
 from tests.support.builders import Object, pod
-from tests.support.engines import peer_of
+from tests.support.engines import peer_of, table_of
 from tests.support.one_answer import OneAnswerApi
 
 SCHEDULERS = Schedulers(is_watched=True)
-OWNER = object()
+TABLE = table_of([])
 MADE = pod("a")
 BOUND = pod("a", on="n1")
 OTHER = {**MADE, "metadata": MADE["metadata"] | {"uid": "another"}}
@@ -38,15 +38,15 @@ async def unlisted() -> None:
 async def test_a_pod_whose_time_is_over(answer: Object | Exception, counts: bool) -> None:
     seconds, api = 0.0, OneAnswerApi(answer)
     pods = InFlightPods(lambda: seconds, SCHEDULERS)
-    pods.take_over([peer_of(MADE)], OWNER)
+    pods.take_over([peer_of(MADE)], TABLE)
     overdue = OverduePods(api, pods, unlisted, unreported)
     await overdue.look()
     assert api.asked == [], "its time is not over"
     seconds = 30.0
-    assert len(pods.others("", OWNER)) == 1, "it counts until the API server is asked"
+    assert len(pods.others("", TABLE)) == 1, "it counts until the API server is asked"
     await overdue.look()
     assert api.asked == ["/api/v1/namespaces/default/pods/a"]
-    assert bool(pods.others("", OWNER)) is counts
+    assert bool(pods.others("", TABLE)) is counts
 
 
 async def test_a_later_offer_is_not_ended() -> None:
@@ -54,28 +54,28 @@ async def test_a_later_offer_is_not_ended() -> None:
     seconds = 0.0
     pods = InFlightPods(lambda: seconds, SCHEDULERS)
     peer = peer_of(MADE)
-    pods.take_over([peer], OWNER)
+    pods.take_over([peer], TABLE)
     seconds = 30.0
     (known,) = pods.overdue()
-    pods.offer(peer.uid, lambda: peer, 1, OWNER, np.array([1]), 1, is_narrow=False)
+    pods.offer(peer.uid, lambda: peer, 1, TABLE, np.array([1]), 1, is_narrow=False)
     pods.end(known)
-    assert len(pods.others("", OWNER)) == 1
+    assert len(pods.others("", TABLE)) == 1
 
 
 async def test_pods_of_an_ended_scheduler_are_overdue_at_once() -> None:
     pods = InFlightPods(lambda: 5.0, SCHEDULERS)
-    pods.take_over([peer_of(MADE)], OWNER)
+    pods.take_over([peer_of(MADE)], TABLE)
     assert pods.overdue() == []
     pods.scheduler_replaced(6.0)
-    assert len(pods.others("", OWNER)) == 1
+    assert len(pods.others("", TABLE)) == 1
     await OverduePods(OneAnswerApi(MADE), pods, unlisted, unreported).look()
-    assert pods.others("", OWNER) == []
+    assert pods.others("", TABLE) == []
 
 
 async def test_a_failure_is_reported_until_the_server_answers() -> None:
     seconds, api, reports = 0.0, OneAnswerApi(MADE), list[str]()
     pods = InFlightPods(lambda: seconds, SCHEDULERS)
-    pods.take_over([peer_of(MADE)], OWNER)
+    pods.take_over([peer_of(MADE)], TABLE)
     seconds = 30.0
     overdue = OverduePods(api, pods, unlisted, lambda _, failure: reports.append(failure))
     for answer in (ApiUnreachableError("nobody there"), BOUND):
@@ -89,14 +89,14 @@ async def test_many_pods_are_listed_once() -> None:
     seconds, api, lists = 0.0, OneAnswerApi(MADE), list[int]()
     pods = InFlightPods(lambda: seconds, SCHEDULERS)
     peers = [peer_of(pod(f"p{number}")) for number in range(200)]
-    pods.take_over(peers, OWNER)
+    pods.take_over(peers, TABLE)
     seconds = 30.0
 
     async def list_anew() -> None:
-        lists.append(len(pods.others("", OWNER)))
+        lists.append(len(pods.others("", TABLE)))
         pods.pod_changed(peers[0], peer_of(pod("p0", on="n1")), 9)
-        pods.offer_all(peers[1].uid, lambda: peers[1], 9, OWNER, lambda: np.array([1]), 1)
+        pods.offer_all(peers[1].uid, lambda: peers[1], 9, TABLE, lambda: np.array([1]), 1)
 
     await OverduePods(api, pods, list_anew, unreported).look()
     assert (lists, api.asked) == ([200], [])
-    assert [each.uid for each in pods.others("", OWNER)] == [peers[1].uid]
+    assert [each.uid for each in pods.others("", TABLE)] == [peers[1].uid]

@@ -169,7 +169,7 @@ class Counting:
             offered["metadata"]["uid"],
             lambda: peer_of(offered),
             0,
-            self.table.owner,
+            self.table,
             rows,
             int(predicted[0]),
             is_narrow=False,
@@ -206,7 +206,7 @@ class Counting:
             shape,
             report,
         )
-        in_flight = self.in_flight.others(request.uid, self.table.owner)
+        in_flight = self.in_flight.others(request.uid, self.table)
         return PodCounter(pods or self.cache, in_flight, self.table, context)
 
     def count(

@@ -19,12 +19,12 @@ from engine.errors import BadObjectError
 from engine.objects.api_types import ObjectCondition
 from engine.objects.peer import Peer
 from tests.support.builders import pod
-from tests.support.engines import peer_of
+from tests.support.engines import peer_of, table_of
 from tests.support.examples import examples
 
 SCHEDULERS = Schedulers(bind_timeout=600.0)
 HOLD = SCHEDULERS.longest
-OWNER = object()
+TABLE = table_of([])
 UNSCHEDULED = ObjectCondition("PodScheduled", "False", "Unschedulable")
 REFUSED = ObjectCondition("PodScheduled", "False", "SchedulerError")
 WAITING = peer_of(pod("a"))
@@ -58,7 +58,7 @@ class Flight:
             uid,
             lambda: state(uid),
             revision,
-            OWNER,
+            TABLE,
             np.array(rows, np.intp),
             best,
             is_narrow=narrow,
@@ -66,11 +66,11 @@ class Flight:
 
     def offer_all(self, *rows: int, uid: str = UID) -> None:
         found = np.array(rows, np.intp)
-        self.pods.offer_all(uid, lambda: state(uid), 5, OWNER, lambda: found, len(rows))
+        self.pods.offer_all(uid, lambda: state(uid), 5, TABLE, lambda: found, len(rows))
 
     def found(self, uid: str = UID) -> InFlightPod | None:
         """The pod, if others count it."""
-        known = [p for p in self.pods.others("somebody else", OWNER) if p.uid == uid]
+        known = [p for p in self.pods.others("somebody else", TABLE) if p.uid == uid]
         return known[0] if known else None
 
     def rows(self, uid: str = UID) -> list[int] | None:
@@ -169,7 +169,7 @@ def _given_up(old: Peer | None, new: Peer, revision: int) -> Callable[[Flight], 
         pytest.param(lambda f: f.pods.predict(UID, 2), [1, 2], id="predicted: it may be anywhere"),
         pytest.param(lambda f: f.pods.settle(UID), [1, 2], id="settled"),
         pytest.param(
-            lambda f: f.pods.take_over([state()], OWNER),
+            lambda f: f.pods.take_over([state()], TABLE),
             [1, 2],
             id="taken over: our own offer is better known",
         ),
@@ -225,9 +225,9 @@ def test_an_offer_holds_the_pod_from_its_own_time() -> None:
     flight.offer(1, uid="b")
     flight.offer(1, uid="a")
     flight.seconds = HOLD
-    assert [p.uid for p in flight.pods.others("", OWNER)] == ["b", "a"]
+    assert [p.uid for p in flight.pods.others("", TABLE)] == ["b", "a"]
     flight.seconds = HOLD + 500
-    assert [p.uid for p in flight.pods.others("", OWNER)] == []
+    assert [p.uid for p in flight.pods.others("", TABLE)] == []
     assert len(flight.pods) == 0
 
 
@@ -235,8 +235,8 @@ def test_a_pod_does_not_count_itself_nor_those_of_another_table() -> None:
     flight = Flight()
     flight.offer(1, uid="a")
     flight.offer(1, uid="b")
-    assert [p.uid for p in flight.pods.others("a", OWNER)] == ["b"]
-    assert flight.pods.others("a", object()) == []
+    assert [p.uid for p in flight.pods.others("a", TABLE)] == ["b"]
+    assert flight.pods.others("a", table_of([])) == []
 
 
 # ---- narrow offers
@@ -340,8 +340,8 @@ IDS = np.array([-1, 0, 1, 1], np.int32)
 
 def taken(flight: Flight, *pods: Peer) -> list[str]:
     """The uids of the pods that count everywhere after they were taken over."""
-    flight.pods.take_over(pods, OWNER)
-    others = flight.pods.others("", OWNER)
+    flight.pods.take_over(pods, TABLE)
+    others = flight.pods.others("", TABLE)
     return sorted(p.uid for p in others if p.groups(IDS).tolist() == [0, 1])
 
 
@@ -422,7 +422,7 @@ def test_an_offer_is_held_for_the_longest_time_unless_bind_decides(
     schedulers = Schedulers(call_bind=call_bind)
     flight = Flight(schedulers=schedulers)
     known = msgspec.structs.replace(WAITING, has_claims=has_claims)
-    flight.pods.offer_all(UID, lambda: known, 5, OWNER, lambda: np.array([1]), 1)
+    flight.pods.offer_all(UID, lambda: known, 5, TABLE, lambda: np.array([1]), 1)
     flight.pods.settle(UID)
     seconds = schedulers.window(known) if call_bind else schedulers.longest
     flight.seconds = seconds - 1
@@ -481,7 +481,7 @@ def test_pods_and_rows_are_read_when_they_are_needed() -> None:
         return np.array([1])
 
     flight = Flight()
-    flight.pods.offer_all(UID, peer, 5, OWNER, find, 2)
+    flight.pods.offer_all(UID, peer, 5, TABLE, find, 2)
     found = flight.found()
     assert found is not None
     assert read == []
@@ -505,7 +505,7 @@ def test_the_oldest_of_many_unread_pods_is_read() -> None:
 
     flight = Flight()
     for number in range(70):
-        flight.pods.offer_all(str(number), lambda: WAITING, 5, OWNER, find(number), 1)
+        flight.pods.offer_all(str(number), lambda: WAITING, 5, TABLE, find(number), 1)
     assert read == [0, 1, 2, 3, 4, 5]
 
 
@@ -514,7 +514,7 @@ def test_a_pod_that_cannot_be_read_is_counted_by_nobody() -> None:
         raise BadObjectError("it is bad")
 
     flight = Flight()
-    flight.pods.offer_all(UID, bad, 5, OWNER, lambda: np.array([1]), 1)
+    flight.pods.offer_all(UID, bad, 5, TABLE, lambda: np.array([1]), 1)
     found = flight.found()
     assert found is not None
     assert not found.adds(lambda _: True)
@@ -659,7 +659,7 @@ class Histories(RuleBasedStateMachine):
         now = self.flight.seconds
         self.model = {uid: each for uid, each in self.model.items() if each.until > now}
         # Time alone removes nothing: whoever counts the others does.
-        self.flight.pods.others("", OWNER)
+        self.flight.pods.others("", TABLE)
 
     @rule(uids=st.lists(_UIDS, unique=True))
     def take_over(self, uids: list[str]) -> None:
@@ -667,7 +667,7 @@ class Histories(RuleBasedStateMachine):
         for uid in set(uids) - set(self.refused) - self.deleted:
             end = now + PLACING_SECONDS
             self.model.setdefault(uid, Expected(None, now, end, 0, narrow=False, tried=[]))
-        self.flight.pods.take_over([state(uid) for uid in uids], OWNER)
+        self.flight.pods.take_over([state(uid) for uid in uids], TABLE)
 
     @rule(ago=st.sampled_from([0.0, 1.0, HOLD]))
     def begin_term(self, ago: float) -> None:
@@ -685,7 +685,7 @@ class Histories(RuleBasedStateMachine):
     @invariant()
     def others_count_what_the_model_has(self) -> None:
         ids = np.arange(-1, 5, dtype=np.int32)
-        found = {p.uid: p.groups(ids).tolist() for p in self.flight.pods.others("", OWNER)}
+        found = {p.uid: p.groups(ids).tolist() for p in self.flight.pods.others("", TABLE)}
         anywhere = [0, 1, 2, 3, 4]
         wanted = {
             uid: anywhere if each.rows is None else sorted(row - 1 for row in each.rows)

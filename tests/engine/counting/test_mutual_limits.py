@@ -354,9 +354,9 @@ def test_equals_a_plain_model(seed: int) -> None:
             places[name] = made, [on]
         elif random.random() < 0.5:
             rows = cache.snapshot().table.find(offered := random.sample(names, 1))
-            owner, uid = cache.snapshot().table.owner, made["metadata"]["uid"]
+            table, uid = cache.snapshot().table, made["metadata"]["uid"]
             peer = model.peer(made)
-            engine.in_flight.offer(uid, lambda p=peer: p, 0, owner, rows, 0, is_narrow=False)  # type: ignore[misc]
+            engine.in_flight.offer(uid, lambda p=peer: p, 0, table, rows, 0, is_narrow=False)  # type: ignore[misc]
             places[name] = made, offered
         asked = _pod(random, f"asked-{step}", None)
         inspection = Inspection.of(engine, raw(asked))

@@ -473,7 +473,7 @@ def test_in_flight_pods_that_count(offered: Object, clause: str, wanted: dict[st
 def test_a_pod_that_may_be_anywhere_likely_ends_nowhere() -> None:
     """One that another replica may have answered."""
     counting = counting_of(NODES)
-    counting.in_flight.take_over([peer_of(web("b"))], counting.table.owner)
+    counting.in_flight.take_over([peer_of(web("b"))], counting.table)
     clause = clause_of(PER_NODE)
     assert counting.count(clause).high == {"n1": 1, "n2": 1, "n3": 1}
     assert counting.count(clause, predicted=True).high == {}
