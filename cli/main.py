@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import signal
 import sys
 from collections.abc import Container, Sequence
 from functools import partial
@@ -14,6 +15,7 @@ from typing import Protocol, cast
 
 from cli.command import Exit
 from cli.render import print_error
+from cli.streams import OutputError, close_output
 from cli.version import version
 from grammar.messages.diagnostics import UserError, nearest
 
@@ -56,7 +58,21 @@ class CommandModule(Protocol):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command and returns its exit code. Raises SystemExit after `--help` and bad usage."""
-    arguments = sys.argv[1:] if argv is None else list(argv)
+    try:
+        try:
+            return _main(sys.argv[1:] if argv is None else list(argv))
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        close_output()
+        return Exit.OK
+    except OutputError as error:
+        close_output()
+        print_error(error.message, error.hint)
+        return Exit.ERROR
+
+
+def _main(arguments: Sequence[str]) -> int:
     wanted = next((a for a in arguments if not a.startswith("-")), "")
     if wanted and wanted not in COMMANDS:
         close = nearest(wanted, COMMANDS)
@@ -136,18 +152,17 @@ def _run(
     try:
         if "config" in args:
             args = _configured(parser, args, arguments)
-        code = command.run(args)
-        sys.stdout.flush()
+        if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+            # Everything is imported: from now on a command ends in its own way.
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        return command.run(args)
+    except OutputError:
+        raise
     except UserError as error:
         print_error(error.message, error.hint)
         return Exit.ERROR
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
-    except BrokenPipeError:
-        # The reader has closed the pipe; the interpreter flushes stdout again and must not fail.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return Exit.OK
-    return code
 
 
 def _configured(
