@@ -11,25 +11,47 @@ from typing import Any
 import msgspec
 import yaml
 from rich.console import Console, RenderableType
+from rich.style import StyleType
 from rich.table import Table
+from rich.text import Text
 
 from cli.render import wants_colour
+from cli.streams import beneath
+from grammar.messages.texts import escaped, escaped_json
 
 # Wide enough for a row of a table; the variable COLUMNS overrides it.
 PLAIN_WIDTH = 120
 
-# A part of an answer: a line or a table.
+# A part of an answer: one line, which is escaped as it is printed, or a table.
 Part = str | Table
 
 
+class Rows(Table):
+    """A table in which a cell is one line, which is escaped, or a Text with several."""
+
+    def add_row(
+        self,
+        *renderables: RenderableType | None,
+        style: StyleType | None = None,
+        end_section: bool = False,
+    ) -> None:
+        cells = [escaped(cell) if isinstance(cell, str) else cell for cell in renderables]
+        super().add_row(*cells, style=style, end_section=end_section)
+
+
+def lines(texts: Iterable[str]) -> Text:
+    """A cell with several lines."""
+    return Text("\n".join(map(escaped, texts)))
+
+
 def console() -> Console:
-    """Standard output, on which texts are printed unchanged: no markup."""
+    """Standard output, on which escaped texts are printed unchanged: no markup."""
     colour = wants_colour(sys.stdout)
     width = None
     if not sys.stdout.isatty() and not os.environ.get("COLUMNS", "").isdecimal():
         width = PLAIN_WIDTH
     return Console(
-        file=sys.stdout,
+        file=beneath(sys.stdout),
         color_system="auto" if colour else None,
         width=width,
         markup=False,
@@ -44,21 +66,21 @@ def show(renderable: RenderableType) -> None:
     with to.capture() as captured:
         to.print(renderable)
     for line in captured.get().splitlines():
-        print(line.rstrip())
+        print(line.rstrip(), file=beneath(sys.stdout))
 
 
 def put(parts: Iterable[Part]) -> None:
     """Prints the parts as they come; lines are not wrapped."""
     for part in parts:
         if isinstance(part, str):
-            print(part)
+            print(escaped(part))
         else:
             show(part)
 
 
-def table(*columns: str, right: tuple[str, ...] = ()) -> Table:
+def table(*columns: str, right: tuple[str, ...] = ()) -> Rows:
     """An empty table without borders; the columns in `right` hold numbers."""
-    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    made = Rows(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for column in columns:
         numbers = column in right
         made.add_column(
@@ -87,7 +109,7 @@ def document(value: msgspec.Struct) -> Any:
 def put_document(value: Any, form: str) -> None:
     """Prints a value as JSON or YAML."""
     if form == "json":
-        print(msgspec.json.format(msgspec.json.encode(value)).decode())
+        put_json(msgspec.json.format(msgspec.json.encode(value)).decode())
     else:
         print(_yaml(value), end="")
 
@@ -95,10 +117,18 @@ def put_document(value: Any, form: str) -> None:
 def put_item(value: Any, form: str) -> None:
     """Prints one value of a stream at once: a line of JSON, or a document of YAML."""
     if form == "json":
-        print(msgspec.json.encode(value).decode(), flush=True)
+        put_json(msgspec.json.encode(value).decode())
     else:
         print(f"---\n{_yaml(value)}", end="", flush=True)
 
 
+def put_json(text: str) -> None:
+    """Prints JSON at once; what cannot be printed is written as JSON escapes it."""
+    print(escaped_json(text), flush=True)
+
+
 def _yaml(value: Any) -> str:
-    return yaml.safe_dump(value, sort_keys=False, allow_unicode=True)
+    text = yaml.safe_dump(value, sort_keys=False, allow_unicode=True)
+    if text.replace("\n", "").isprintable():
+        return text
+    return yaml.safe_dump(value, sort_keys=False)

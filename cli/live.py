@@ -18,6 +18,7 @@ import msgspec
 
 from cli.command import CommandError
 from cli.doctor.gate_checks import Marking
+from cli.streams import beneath
 from cli.version import version
 from engine.cache.cluster_copy import ClusterDocuments
 from engine.cache.informers import CONTROLLERS, NAMESPACES, NODES, PODS, POLICIES
@@ -233,11 +234,11 @@ class Progress:
         self._chunks += 1
         if self._chunks > 1 and sys.stderr.isatty():
             self._shown = True
-            print(f"\r{self._what}: {count:,} …", end="", file=sys.stderr, flush=True)
+            print(f"\r{self._what}: {count:,} …", end="", file=beneath(sys.stderr), flush=True)
 
     def end(self) -> None:
         if self._shown:
-            print("\r\033[K", end="", file=sys.stderr, flush=True)
+            print("\r\033[K", end="", file=beneath(sys.stderr), flush=True)
 
 
 def _within(resource: Resource, namespace: str) -> Resource:

@@ -15,7 +15,7 @@ from typing import Protocol, cast
 
 from cli.command import Exit
 from cli.render import print_error
-from cli.streams import OutputError, close_output
+from cli.streams import OutputError, close_output, escaped_streams
 from cli.version import version
 from grammar.messages.diagnostics import UserError, nearest
 
@@ -60,7 +60,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command and returns its exit code. Raises SystemExit after `--help` and bad usage."""
     try:
         try:
-            return _main(sys.argv[1:] if argv is None else list(argv))
+            with escaped_streams():
+                return _main(sys.argv[1:] if argv is None else list(argv))
         finally:
             sys.stdout.flush()
     except BrokenPipeError:

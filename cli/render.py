@@ -10,10 +10,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TextIO
 
+from cli.streams import beneath
 from grammar.checker.policy_checker import Checked
 from grammar.checks.costs import describe
 from grammar.messages.diagnostics import Diagnostic, human, plain
-from grammar.messages.texts import counted, excerpt
+from grammar.messages.texts import counted, escaped, escaped_json, excerpt
 from grammar.tree.source import Source, Span
 
 FORMATS = ("human", "plain", "json", "github")
@@ -63,23 +64,30 @@ def render(
         case "github":
             yield from (_annotation(*finding) for finding in findings)
         case _:
-            yield json.dumps({"diagnostics": [as_json(*f) for f in findings]}, ensure_ascii=False)
+            found = {"diagnostics": [as_json(*f) for f in findings]}
+            yield escaped_json(json.dumps(found, ensure_ascii=False))
 
 
 def print_findings(findings: Sequence[Finding]) -> None:
     """Prints findings in the human format on standard error."""
     for line in render(findings, "human", colour=wants_colour(sys.stderr)):
-        print(line, file=sys.stderr)
+        print(line, file=beneath(sys.stderr))
 
 
 def print_error(message: str, hint: str) -> None:
     """Prints an error that has no place in a text on standard error."""
-    text = error_text(message, hint)
-    print(coloured(text, "error") if wants_colour(sys.stderr) else text, file=sys.stderr)
+    put_problem(error_text(message, hint), "error")
+
+
+def put_problem(text: str, severity: str) -> None:
+    """Prints an escaped text of a diagnostic on standard error."""
+    shown = coloured(text, severity) if wants_colour(sys.stderr) else text
+    print(shown, file=beneath(sys.stderr), flush=True)
 
 
 def error_text(message: str, hint: str) -> str:
-    return f"error: {message}\n  = help: {hint}" if hint else f"error: {message}"
+    rows = [f"error: {message}", f"  = help: {hint}"] if hint else [f"error: {message}"]
+    return "\n".join(map(escaped, rows))
 
 
 def totals(diagnostics: Iterable[Diagnostic]) -> str:
@@ -112,14 +120,16 @@ def _plain(diagnostic: Diagnostic, where: Source | FieldPlace) -> str:
     """`file:line: path: severity[code]: message (hint)`, or with the column in a text."""
     if isinstance(where, Source):
         return plain(diagnostic, where)
-    return f"{where}: {diagnostic.kind}: {diagnostic.message}{_hint(diagnostic)}"
+    return escaped(f"{where}: {diagnostic.kind}: {diagnostic.message}{_hint(diagnostic)}")
 
 
 def _human(diagnostic: Diagnostic, where: Source | FieldPlace) -> str:
     if isinstance(where, Source):
         return human(diagnostic, where)
     rows = [f"{diagnostic.kind}: {diagnostic.message}", f" --> {where}"]
-    return "\n".join([*rows, f"  = help: {diagnostic.hint}"] if diagnostic.hint else rows)
+    if diagnostic.hint:
+        rows.append(f"  = help: {diagnostic.hint}")
+    return "\n".join(map(escaped, rows))
 
 
 def _annotation(diagnostic: Diagnostic, where: Source | FieldPlace) -> str:
@@ -133,7 +143,7 @@ def _annotation(diagnostic: Diagnostic, where: Source | FieldPlace) -> str:
         place = {"file": where.file, "line": where.line}
     properties = ",".join(f"{k}={_escaped(str(v), property_=True)}" for k, v in place.items())
     message = _escaped(f"{diagnostic.message}{_hint(diagnostic)}")
-    return f"::{diagnostic.severity} {properties},title={diagnostic.code}::{message}"
+    return escaped(f"::{diagnostic.severity} {properties},title={diagnostic.code}::{message}")
 
 
 def _hint(diagnostic: Diagnostic) -> str:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cli.command import CommandError, add_context_arguments
+from cli.streams import put_line
 from cli.world import World, in_force, named_pod, policy_files
 from cli.world import read_world as read_files
 from engine.cache.cluster_copy import ClusterCopy, NamedPod
@@ -94,7 +95,7 @@ def opened(args: argparse.Namespace) -> Iterator[LiveCluster]:
     from cli.live import opened as connected  # noqa: PLC0415
 
     with connected(args.kubeconfig, args.context) as live:
-        print(f"asking `{live.name}` at {live.host}", file=sys.stderr)
+        put_line(f"asking `{live.name}` at {live.host}", sys.stderr)
         yield live
 
 
@@ -161,7 +162,7 @@ def world_of(args: argparse.Namespace) -> Iterator[tuple[WorldReading, LiveClust
 def warn_of(lacks: Sequence[str]) -> None:
     for right in lacks:
         text = f"note: you may not {right}, so the answer may lack something"
-        print(text, file=sys.stderr)
+        put_line(text, sys.stderr)
 
 
 def question_namespace(args: argparse.Namespace, live: LiveCluster | None) -> str:

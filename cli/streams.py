@@ -2,6 +2,10 @@
 
 The launcher opens them once, before a command runs. A text that standard output does not take is an
 error of the command. A text that standard error does not take is lost: nobody can be told.
+
+While a command runs, whatever is written is escaped, so that no text of a cluster can steer the
+terminal. Only what has control sequences of our own goes past that, by `beneath`: its texts are
+escaped before they are coloured.
 """
 
 from __future__ import annotations
@@ -10,9 +14,12 @@ import errno
 import io
 import os
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from grammar.messages.diagnostics import UserError
+from grammar.messages.texts import LINES, escaped
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -78,3 +85,51 @@ class _Messages(io.FileIO):
 def _text(raw: io.FileIO, *, by_line: bool) -> io.TextIOWrapper:
     buffer = io.BufferedWriter(raw)
     return io.TextIOWrapper(buffer, "utf-8", "backslashreplace", line_buffering=by_line)
+
+
+# ---- what is written on them
+
+
+class EscapedStream:
+    """A text stream on which what cannot be printed is escaped, but line breaks and tabs."""
+
+    def __init__(self, beneath: TextIO) -> None:
+        self.beneath = beneath
+
+    def write(self, text: str) -> int:
+        self.beneath.write(escaped(text, LINES))
+        return len(text)
+
+    def writelines(self, lines: list[str]) -> None:
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.beneath, name)
+
+
+@contextmanager
+def escaped_streams() -> Iterator[None]:
+    """Standard output and error are escaped until the end of the context."""
+    before = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = (cast("TextIO", EscapedStream(stream)) for stream in before)
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = before
+
+
+def beneath(stream: TextIO) -> TextIO:
+    """The stream for texts that are escaped already, with control sequences of our own."""
+    return stream.beneath if isinstance(stream, EscapedStream) else stream
+
+
+def put_line(text: str, to: TextIO) -> None:
+    """Prints one line, whose line breaks are escaped too."""
+    print(escaped(text), file=to)
+
+
+def put_text(text: str) -> None:
+    """Writes a text for programs as it is; on a terminal it is escaped as all others are."""
+    to = sys.stdout if sys.stdout.isatty() else beneath(sys.stdout)
+    to.write(text)

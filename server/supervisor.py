@@ -19,11 +19,11 @@ from logging import Logger
 
 from engine.cache.reflector import Backoff, Timing
 from engine.errors import EngineError
+from grammar.messages.texts import shown
 from server.http.health import ReadinessCheck
 
 # A task that has run for so many seconds since its last failure counts as running again.
 STEADY_SECONDS = 5.0
-_MOST_TEXT = 256
 
 # Makes the coroutine of a task, again for each start.
 Work = Callable[[], Awaitable[None]]
@@ -146,7 +146,7 @@ class Supervisor:
         """Logs a failure: with its traceback if it is a fault of ours, and not the same again."""
         is_known = isinstance(error, EngineError | OSError)
         text = str(error) if is_known else f"{type(error).__name__}: {error}"
-        text = "".join(c if c.isprintable() else " " for c in text[:_MOST_TEXT])
+        text = shown(text)
         with_traceback = not is_known and text != background.failure
         background.failure = text
         self._log.error(

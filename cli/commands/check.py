@@ -18,6 +18,7 @@ from cli.render import (
     totals,
     wants_colour,
 )
+from cli.streams import beneath, put_line
 from grammar.checks.costs import LIMIT
 from grammar.meaning.schema import Schema, load_schema
 from grammar.messages.diagnostics import Mended, mend
@@ -94,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
     if args.fix:
         mended = [_mended(s, schema, args.cost_limit) for s in sources]
         for line in (line for m in mended for line in _report(m)):
-            print(line, file=notes)
+            put_line(line, notes)
         sources = tuple(m.source for m in mended)
     validation = Validator(schema, args.cost_limit).validate(sources)
     if args.cluster:
@@ -108,7 +109,7 @@ def run(args: argparse.Namespace) -> int:
         validation = warnings.added(validation)
     findings = list(validation.findings())
     for line in render(findings, args.format, colour=wants_colour(sys.stdout)):
-        print(line)
+        print(line, file=beneath(sys.stdout))
     if args.cost:
         for file in validation.files:
             for checked in file.policies:

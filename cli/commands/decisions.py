@@ -92,4 +92,4 @@ async def _follow_one(
         if form:
             put_item({"replica": replica.name, **msgspec.to_builtins(one)}, form)
         else:
-            print(layout.line(one, replica.name if several else ""), flush=True)
+            put([layout.line(one, replica.name if several else "")])

@@ -10,13 +10,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from cli.command import CommandError, Exit, add_context_arguments, lease, replace_text, seconds
+from cli.console import put_json
 from cli.doctor.configuration_text import configurations, read_text
 from cli.doctor.conversion import convert
 from cli.doctor.findings import ConfigurationContext, choose, examine
 from cli.doctor.generator import OUR_LEASE, OUR_URL, Extender
 from cli.doctor.requirements import read_requirements
 from cli.render import FieldFinding, as_json, render, totals, wants_colour
+from cli.streams import beneath, put_line
 from engine.counting.in_flight_pods import BIND_TIMEOUT_SECONDS
+from grammar.messages.texts import escaped
 
 _COMMENT = re.compile(r"(?m)^\s*#")
 _FORMATS = ("human", "plain", "json")
@@ -121,13 +124,13 @@ def run(args: argparse.Namespace) -> int:
     findings = [finding for context in contexts for finding in examine(context)]
     if args.format == "json":
         document = {"findings": [as_json(*f) for f in findings], "placet": _chosen(contexts)}
-        print(json.dumps(document, ensure_ascii=False))
+        put_json(json.dumps(document, ensure_ascii=False))
     else:
         for line in render(findings, args.format, colour=wants_colour(sys.stdout)):
-            print(line)
+            print(line, file=beneath(sys.stdout))
         to = sys.stdout if args.format == "human" else sys.stderr
         for line in _summary(findings, contexts):
-            print(line, file=to)
+            put_line(line, to)
     failing = ("error", "warning") if args.strict else ("error",)
     return Exit.FINDINGS if any(d.severity in failing for d, _ in findings) else Exit.OK
 
@@ -172,7 +175,7 @@ def _fix(name: str, args: argparse.Namespace) -> None:
     fixed = json.dumps(converted.document, indent=2) + "\n" if is_json else converted.text
     replace_text(Path(name), fixed)
     lost = ["its comments are gone"] if not is_json and _COMMENT.search(text) else []
-    said = "".join(f"  {note}\n" for note in (*converted.notes, *lost))
+    said = "".join(f"  {escaped(note)}\n" for note in (*converted.notes, *lost))
     to = sys.stdout if args.format == "human" else sys.stderr
     print(f"fixed {name}\n{said}", file=to)
 

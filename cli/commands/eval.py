@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +11,7 @@ from cli.command import Exit
 from cli.console import add_output_argument, put_document, show, table
 from cli.expressions import Evaluator, Expression, Failure, check
 from cli.policy_tests.fixture import to_json
-from cli.render import print_findings
+from cli.render import print_findings, put_problem
 from cli.sources import (
     ForbiddenError,
     add_cluster_arguments,
@@ -103,7 +102,7 @@ def _evaluated(
             read.node = cluster.node(args.node)
         found = Evaluator(expression).evaluate(read)
     if isinstance(found, Failure):
-        print(human(found.diagnostic, expression.source), file=sys.stderr)
+        put_problem(human(found.diagnostic, expression.source), "error")
         return Exit.FINDINGS
     if args.output is not None:
         put_document(_document(found, expression, values), args.output)

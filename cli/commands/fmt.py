@@ -8,6 +8,7 @@ from pathlib import Path
 
 from cli.command import CommandError, Exit, replace_text
 from cli.render import print_error, print_findings
+from cli.streams import put_line, put_text
 from grammar.syntax.parser import parse_file
 from grammar.tree.printer import format_file
 from grammar.tree.source import Source
@@ -54,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
             changed += 1
             if not args.check:
                 replace_text(Path(source.name), text)
-            print(f"{'would change' if args.check else 'changed'} {source.name}")
+            put_line(f"{'would change' if args.check else 'changed'} {source.name}", sys.stdout)
     if loaded.problems:
         return Exit.ERROR
     return Exit.FINDINGS if unreadable or (changed and args.check) else Exit.OK
@@ -70,7 +71,7 @@ def _format_input(*, check: bool) -> int:
         return Exit.FINDINGS
     if check:
         return Exit.OK if text == source.text else Exit.FINDINGS
-    print(text, end="")
+    put_text(text)
     return Exit.OK
 
 

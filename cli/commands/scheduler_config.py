@@ -20,6 +20,7 @@ from cli.doctor.generator import (
     section,
     yaml_text,
 )
+from cli.streams import put_line, put_text
 from engine.objects.gate import ENABLED, GATE, OPT_IN
 from grammar.values.time import SECOND, Duration
 
@@ -152,7 +153,7 @@ def run(args: argparse.Namespace) -> int:
         found = configuration(extender, args.scheduler_name, args.scheduler_kubeconfig)
         whole = yaml_text(found)
     refuse_unsound(whole, args.http_timeout)
-    sys.stdout.write(yaml_text(section(extender)) if args.section else whole)
+    put_text(yaml_text(section(extender)) if args.section else whole)
     for line in _placets_side(args.scheduler_name, binds="bind" in args.verbs, has_gate=args.gate):
         print(line, file=sys.stderr)
     return Exit.OK
@@ -178,9 +179,9 @@ def _convert(args: argparse.Namespace, extender: Extender) -> int:
         raise CommandError(f"there are {len(more) + 1} configurations in `{args.source}`", hint)
     ours, _ = choose(found.extenders)
     converted = convert(found, ours, extender)
-    sys.stdout.write(converted.text)
+    put_text(converted.text)
     for note in converted.notes:
-        print(f"note: {note}", file=sys.stderr)
+        put_line(f"note: {note}", sys.stderr)
     return Exit.OK
 
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 
 from cli.command import Exit
-from cli.console import show, table
+from cli.console import lines, show, table
 from cli.render import print_findings
 from grammar.checker.policy_checker import VARIABLES
 from grammar.meaning.schema import Field, Record, Schema, load_schema
@@ -110,7 +110,7 @@ def _fields(heading: str, fields: Sequence[Field], owner: str) -> None:
     described = any(about_field(f, owner) for f in fields)
     rows = table(heading, "type", "if absent", *(["is"] if described else []))
     for field in fields:
-        about = ["\n".join(about_field(field, owner))] if described else []
+        about = [lines(about_field(field, owner))] if described else []
         rows.add_row(field_name(field), str(field.type), absent(field), *about)
     show(rows)
 

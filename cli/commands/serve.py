@@ -28,6 +28,7 @@ from cli.command import (
 )
 from cli.demo.demo_cluster import Demo, announcement
 from cli.placet_configuration import add_configuration_arguments
+from cli.streams import put_text
 from cli.version import version
 from engine.cache.cluster_file import ClusterFileError
 from engine.cache.reflector import Timing
@@ -449,7 +450,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     if args.print_config:
-        print(args.configuration.text(), end="")
+        put_text(args.configuration.text())
         return Exit.OK
     if args.tls_secret is None:
         return _run(args)

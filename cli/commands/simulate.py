@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cli.command import CommandError, Exit, write_text
+from cli.console import put_json
 from cli.simulation.inputs import (
     Inputs,
     SimulationOptions,
@@ -38,6 +39,7 @@ from cli.sources import (
     require_cluster,
     warn_of,
 )
+from cli.streams import put_line
 from cli.world import read_policies
 from engine.enforced import EnforcedPolicies
 from engine.simulation.node_resources import CPU
@@ -190,7 +192,7 @@ def _simulate(
         text = "`--ties random`, `--shuffle` and `--arrivals RESOURCE=PERCENT` draw by chance"
         raise CommandError(f"{text}, which needs a seed", "add `--seeds 1`")
     for note in inputs.pods.notes:
-        print(f"note: {note}", file=sys.stderr)
+        put_line(f"note: {note}", sys.stderr)
     started = time.perf_counter()
     if args.seeds and len(args.seeds) > 1:
         count = _several(args, inputs, sets, schema, conditions)
@@ -224,7 +226,7 @@ def _one(
         with progress(sys.stderr, name, len(simulation.pods)) as update:
             results.append(result(simulation, update))
     if args.json:
-        print(difference_json(*results) if args.diff else result_json(*results))
+        put_json(difference_json(*results) if args.diff else result_json(*results))
     elif args.diff:
         print_difference(list(sets), *results)
     else:
@@ -258,7 +260,7 @@ def _several(
     by_set = {name: simulate(read) for name, read in sets.items()}
     found = runs(by_set, args.seeds, resource, len(simulation.pods))
     if args.json:
-        print(runs_json(found, resource))
+        put_json(runs_json(found, resource))
     else:
         print_runs(found, resource)
     if args.chart is not None:

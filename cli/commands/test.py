@@ -13,6 +13,7 @@ from cli.policy_tests import report
 from cli.policy_tests.runner import Collection, Runner, Suite, TestOutcome, collect
 from cli.render import print_error, wants_colour
 from cli.sources import ForbiddenError, add_cluster_arguments, chosen_flag, opened
+from cli.streams import beneath
 from engine.cache.cluster_copy import ClusterDocuments
 from grammar.meaning.schema import Schema, load_schema
 from grammar.messages.diagnostics import UserError
@@ -110,7 +111,7 @@ def _run_once(args: argparse.Namespace, collection: Collection, schema: Schema) 
         lines.extend(report.uncovered(runner.coverage))
     seconds = time.perf_counter() - started
     for line in (*lines, "", report.summary(suites, results, seconds, colour=colour)):
-        print(line)
+        print(line, file=beneath(sys.stdout))
     if args.junit_xml is not None:
         write_text(args.junit_xml, report.junit(suites, results))
     covered = _is_covered(args.threshold, runner.coverage.percent)
@@ -138,18 +139,21 @@ def _results(
     colour: bool,
 ) -> list[TestOutcome]:
     results: list[TestOutcome] = []
+    to = beneath(sys.stdout)
     for suite, tests in chosen:
         if not verbose:
             print(f"{suite.source.name} ", end="", flush=True)
         if not tests:
-            print(report.painted("E", "error", colour=colour), end="")
+            print(report.painted("E", "error", colour=colour), end="", file=to)
         for result in runner.run(suite, tests):
             results.append(result)
             if verbose:
-                print(report.verbose(result, colour=colour), flush=True)
+                print(report.verbose(result, colour=colour), file=to, flush=True)
             else:
                 sign = report.SIGNS[result.outcome]
-                print(report.painted(sign, result.outcome, colour=colour), end="", flush=True)
+                print(
+                    report.painted(sign, result.outcome, colour=colour), end="", file=to, flush=True
+                )
         if not verbose:
             print()
     return results

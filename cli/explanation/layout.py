@@ -9,7 +9,7 @@ import msgspec
 from rich.table import Table
 from rich.text import Text
 
-from cli.console import Part, console, table
+from cli.console import Part, console, lines, table
 from engine.explanation.cause import event_time, pod_scheduled
 from engine.explanation.document import (
     Cause,
@@ -51,7 +51,8 @@ def not_in_force(broken: Sequence[PolicyNotInForce]) -> Iterator[Part]:
 def head(found: PodExplanation) -> Iterator[Part]:
     """The pod, and whether each policy applies to it."""
     where = f", as if it were not on {found.on}" if found.on else ""
-    yield f"pod {found.pod} at {found.at}{where}\n"
+    yield f"pod {found.pod} at {found.at}{where}"
+    yield ""
     if found.exempt:
         yield f"{found.exempt}: no policy applies to the pod"
     elif found.policies:
@@ -66,7 +67,8 @@ def head(found: PodExplanation) -> Iterator[Part]:
     yield from found.toldToOthers
     yield ""
     if found.problem:
-        yield f"kube-scheduler would get an error and retry: {found.problem}\n"
+        yield f"kube-scheduler would get an error and retry: {found.problem}"
+        yield ""
 
 
 def every_node(found: PodExplanation) -> Iterator[Part]:
@@ -74,7 +76,8 @@ def every_node(found: PodExplanation) -> Iterator[Part]:
     yield _by_reason(found) if found.rows is None else _listed(found)
     held = found.heldBack or 0
     kept = f"; {held} of them {'is' if held == 1 else 'are'} held back for now" if held else ""
-    yield f"\n{passed(found.passing, found.nodes)}{kept}"
+    yield ""
+    yield f"{passed(found.passing, found.nodes)}{kept}"
     for audit in found.audits:
         yield f"{audit.policy}, in audit, would reject {counted(audit.nodes, 'node')}"
 
@@ -86,9 +89,9 @@ def one_node(found: PodExplanation) -> Iterator[Part]:
     yield f"node {node.node} {node.outcome}"
     for said in node.clauses:
         name = f"{said.policy}: {said.clause}"
-        yield f"\n{name} {'holds' if said.holds else f'fails{said.text.removeprefix(name)}'}"
-        if said.detail:
-            yield f"  {said.detail}"
+        yield ""
+        yield f"{name} {'holds' if said.holds else f'fails{said.text.removeprefix(name)}'}"
+        yield from (f"  {line}" for line in said.detail.splitlines())
         for each in said.expressions:
             if each.part == "when":
                 yield "  when"
@@ -98,16 +101,18 @@ def one_node(found: PodExplanation) -> Iterator[Part]:
     if node.score is not None:
         yield from _scores(node)
     elif node.outcome == "passes":
-        yield "\nno score applies"
+        yield ""
+        yield "no score applies"
     else:
-        yield "\nnot scored: filter did not return the node"
+        yield ""
+        yield "not scored: filter did not return the node"
 
 
 def _listed(found: PodExplanation) -> Table:
     listed = table("node", "verdict", "score", "why", right=("score",))
     for row in found.rows or ():
         score = "" if row.score is None else str(row.score)
-        listed.add_row(row.node, _PASSES if row.passes else _FAILS, score, "\n".join(row.why))
+        listed.add_row(row.node, _PASSES if row.passes else _FAILS, score, lines(row.why))
     return listed
 
 
@@ -117,9 +122,10 @@ def _by_reason(found: PodExplanation) -> Table:
     listed = table("nodes", "verdict", "why", "which", right=("nodes",))
     for group in found.groups:
         verdict = FAIL if group.rejectedBy else PASS
-        why = "\n".join(each.text for each in group.rejectedBy) or group.heldBack
-        why = why or _score_range([scores[name] for name in group.names if name in scores])
-        listed.add_row(str(group.nodes), verdict, why, named(group.names, NAMED))
+        why = [each.text for each in group.rejectedBy] or [
+            group.heldBack or _score_range([scores[name] for name in group.names if name in scores])
+        ]
+        listed.add_row(str(group.nodes), verdict, lines(why), named(group.names, NAMED))
     return listed
 
 
@@ -142,11 +148,13 @@ def _value(read: ReadValue) -> str:
 
 
 def _scores(node: NodeExplanation) -> Iterator[Part]:
-    yield f"\nscore {node.score} of 10"
+    yield ""
+    yield f"score {node.score} of 10"
     yield score_bars(node.terms)
     for each in node.terms:
         if each.value is not None:
-            yield f"\n{each.policy}: {each.clause}"
+            yield ""
+            yield f"{each.policy}: {each.clause}"
             yield from trace_rows(each.value)
 
 
@@ -236,13 +244,15 @@ def _clauses(found: PodExplanation) -> Iterator[Part]:
         for part in each.requires:
             listed.add_row(f"  {part.text}", str(found.nodes - part.fails), str(part.fails), "")
     yield listed
-    yield f"\n{passed(found.passing, found.nodes)}"
+    yield ""
+    yield passed(found.passing, found.nodes)
 
 
 def _nearest(found: PodExplanation) -> Iterator[Part]:
     if not found.nearest:
         return
-    yield "\nnearest misses"
+    yield ""
+    yield "nearest misses"
     for miss in found.nearest[:_NEAREST]:
         yield f"  {miss.node} fails {counted(len(miss.rejectedBy), 'clause')}"
         for each in miss.rejectedBy:
@@ -256,7 +266,8 @@ def _nearest(found: PodExplanation) -> Iterator[Part]:
 def _relaxations(found: PodExplanation) -> Iterator[Part]:
     if not found.relaxations:
         return
-    yield "\nsmallest relaxation"
+    yield ""
+    yield "smallest relaxation"
     for relaxation in found.relaxations[:_RELAXATIONS]:
         yield f"  {_relaxed(relaxation)}"
     if (more := len(found.relaxations) - _RELAXATIONS) > 0:

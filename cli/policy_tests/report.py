@@ -11,7 +11,7 @@ from cli.policy_tests.coverage import Coverage
 from cli.policy_tests.runner import Outcome, Suite, TestOutcome
 from cli.render import render
 from grammar.messages.diagnostics import Diagnostic, human
-from grammar.messages.texts import counted
+from grammar.messages.texts import counted, escaped
 from grammar.tree.source import Source, Span
 
 SIGNS: dict[Outcome, str] = {"passed": ".", "failed": "F", "error": "E"}
@@ -19,12 +19,12 @@ _COLOURS: dict[Outcome, int] = {"passed": 32, "failed": 31, "error": 31}
 
 
 def painted(text: str, outcome: Outcome, *, colour: bool) -> str:
-    return f"\x1b[{_COLOURS[outcome]}m{text}\x1b[0m" if colour else text
+    return f"\x1b[{_COLOURS[outcome]}m{escaped(text)}\x1b[0m" if colour else escaped(text)
 
 
 def verbose(result: TestOutcome, *, colour: bool) -> str:
     outcome = painted(result.outcome, result.outcome, colour=colour)
-    return f"{result.suite.source.name}: {result.test.name} {outcome}"
+    return escaped(f"{result.suite.source.name}: {result.test.name} ") + outcome
 
 
 def details(

@@ -85,7 +85,7 @@ def policy(session: ReplSession, text: str) -> Iterator[Reply]:
         raise CommandError("nothing has been typed for a policy", 'as in `filter "a" {`')
     typed = format_file(parse_file(source)[0], source)
     if not text:
-        yield typed.rstrip()
+        yield from typed.rstrip().split("\n")
         return
     file = Path(text)
     if file.suffix != SUFFIX or file.exists():
@@ -178,11 +178,13 @@ def help_(_: ReplSession, text: str) -> Iterator[Reply]:
         for command in COMMANDS.values():
             rows.add_row(command.form, command.summary)
         yield rows
-        yield "\nAn expression shows its value. `let`, `def`, clauses and policies are added."
+        yield ""
+        yield "An expression shows its value. `let`, `def`, clauses and policies are added."
         yield "A line continues while a bracket is open. `:help NAME` explains one command."
         return
     command = find(f":{text.removeprefix(':')}")
-    yield f"{command.form}\n  {command.summary}"
+    yield command.form
+    yield f"  {command.summary}"
     if command.details:
         yield f"  {command.details}"
 

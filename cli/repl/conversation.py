@@ -17,7 +17,7 @@ from rich.table import Table
 
 from cli.command import CommandError
 from cli.console import put
-from cli.render import coloured, error_text, wants_colour
+from cli.render import error_text, put_problem
 from cli.repl import commands, evaluation
 from cli.repl.notebook import NAME, item_key, item_title
 from cli.repl.session import FindingsError, ReplSession, Reply
@@ -92,17 +92,16 @@ def print_replies(replies: Iterable[Reply]) -> None:
             case str() | Table():
                 put([reply])
             case UserError():
-                _print_problem(error_text(reply.message, reply.hint), "error")
+                _put_problem(error_text(reply.message, reply.hint), "error")
             case diagnostic, source:
                 # An error of evaluation has no code.
                 text = human(diagnostic, source)
-                _print_problem(text, diagnostic.severity)
+                _put_problem(text, diagnostic.severity)
 
 
-def _print_problem(text: str, severity: Severity) -> None:
+def _put_problem(text: str, severity: Severity) -> None:
     sys.stdout.flush()
-    shown = coloured(text, severity) if wants_colour(sys.stderr) else text
-    print(shown, file=sys.stderr, flush=True)
+    put_problem(text, severity)
 
 
 def prompt(session: ReplSession) -> str:

@@ -53,9 +53,11 @@ def head(decision: DecisionDetail, replica: str = "") -> Iterator[Part]:
         yield rows
         yield ""
     elif decision.error is None:
-        yield "no policy applies to the pod\n"
+        yield "no policy applies to the pod"
+        yield ""
     if decision.error is not None:
-        yield f"kube-scheduler got an error and retries: {decision.error}\n"
+        yield f"kube-scheduler got an error and retries: {decision.error}"
+        yield ""
 
 
 def every_node(decision: DecisionDetail) -> Iterator[Part]:

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from cli.console import show, table
+from cli.streams import beneath
 from engine.simulation.cycle import Outcome, Pending, Placed
 from engine.simulation.result import KINDS, Allocation, OutcomeChange, SimulationResult, changes
 from grammar.messages.texts import counted
@@ -291,7 +292,7 @@ def progress(
     if not stream.isatty() or os.environ.get("TERM") == "dumb":
         yield lambda _: None
         return
-    console = Console(file=stream, no_color=bool(os.environ.get("NO_COLOR")) or None)
+    console = Console(file=beneath(stream), no_color=bool(os.environ.get("NO_COLOR")) or None)
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
     bar = Progress(*columns, TimeRemainingColumn(), console=console, transient=True)
     task = bar.add_task(text, total=total)

@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from itertools import islice
 from typing import Literal as OneOf
 
+from grammar.messages.texts import escaped
 from grammar.tree.source import Source, Span
 
 Severity = OneOf["error", "warning"]
@@ -100,7 +101,7 @@ def plain(diagnostic: Diagnostic, source: Source) -> str:
     line, column = source.position(diagnostic.span.start)
     hint = f" ({diagnostic.hint})" if diagnostic.hint else ""
     where = f"{source.name}:{line}:{column}"
-    return f"{where}: {diagnostic.kind}: {diagnostic.message}{hint}"
+    return escaped(f"{where}: {diagnostic.kind}: {diagnostic.message}{hint}")
 
 
 def human(diagnostic: Diagnostic, source: Source) -> str:
@@ -108,21 +109,24 @@ def human(diagnostic: Diagnostic, source: Source) -> str:
     line, column = source.position(diagnostic.span.start)
     end_line, end_column = source.position(diagnostic.span.end)
     text = source.line(line)
+    end = end_column - 1 if end_line == line else len(text)
+    before, marked, after = (
+        escaped(part, "\t") for part in (text[: column - 1], text[column - 1 : end], text[end:])
+    )
     # Tabs keep their width only if the caret line repeats them.
-    lead = "".join("\t" if c == "\t" else " " for c in text[: column - 1])
-    width = end_column - column if end_line == line else len(text) - column + 1
+    lead = "".join("\t" if c == "\t" else " " for c in before)
     gutter = " " * len(str(line))
     rows = [
         f"{diagnostic.kind}: {diagnostic.message}",
         f"{gutter}--> {source.name}:{line}:{column}",
         f"{gutter} |",
-        f"{line} | {text}",
-        f"{gutter} | {lead}{'^' * max(1, width)} {diagnostic.label}".rstrip(),
+        f"{line} | {before}{marked}{after}",
+        f"{gutter} | {lead}{'^' * max(1, len(marked))} {diagnostic.label}".rstrip(),
     ]
     if diagnostic.hint:
         rows.append(f"{gutter} = help: {diagnostic.hint}")
     rows.extend(f"{gutter} = note: {note}" for note in diagnostic.notes)
-    return "\n".join(rows)
+    return "\n".join(escaped(row, "\t") for row in rows)
 
 
 # An error can hide others in its clause, so fixes need several passes. More than these never end.

@@ -6,7 +6,7 @@ could look like another line, and without a bound one text could fill them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 # The most characters of a text in an answer, an event or a page.
 MOST_SHOWN = 256
@@ -17,11 +17,46 @@ MOST_WHOLE = 4096
 _MARK = "…"
 
 
-def escaped(text: str) -> str:
-    r"""The text with `\n`, `\x1b`, `\u202e` for what cannot be printed."""
+# What ends or divides a line: kept where a text may have several lines.
+LINES = "\n\t"
+
+
+def escaped(text: str, keep: str = "") -> str:
+    r"""The text with `\n`, `\x1b`, `\u202e` for what cannot be printed and is not in `keep`.
+
+    Every text that others wrote goes through here before a terminal, a log, the page or an event
+    shows it.
+    """
     if text.isprintable():
         return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return "".join(
+        c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in text
+    )
+
+
+def escaped_json(text: str) -> str:
+    r"""JSON of the same meaning with `\u202e` for what cannot be printed, but its line breaks."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in LINES else _code_units(c) for c in text)
+
+
+def _code_units(character: str) -> str:
+    units = character.encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
+
+
+def escaped_values(value: object) -> object:
+    """A value of JSON in which every text is escaped, but its line breaks."""
+    match value:
+        case str():
+            return escaped(value, LINES)
+        case Mapping():
+            return {escaped_values(key): escaped_values(each) for key, each in value.items()}
+        case list() | tuple():
+            return [escaped_values(each) for each in value]
+        case _:
+            return value
 
 
 def cut(text: str, most: int = MOST_SHOWN) -> str:
@@ -47,6 +82,6 @@ def counted(number: int, one: str, many: str = "") -> str:
 
 
 def excerpt(text: str, most: int) -> str:
-    """A text on one line, cut off after some characters."""
-    line = " ".join(text.split())
+    """A text on one line, escaped, and cut off after some characters."""
+    line = escaped(" ".join(text.split()))
     return line if len(line) <= most else f"{line[: most - 1]}…"

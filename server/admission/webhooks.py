@@ -19,7 +19,7 @@ from msgspec import Meta, Raw, Struct
 
 from engine.objects.gate import NewPod, marking
 from engine.objects.peer import DEFAULT_SCHEDULER
-from grammar.messages.texts import cut
+from grammar.messages.texts import shown
 from grammar.values.errors import EvaluationError
 from grammar.values.time import SECOND, Duration
 from policies.admission import Examiner, check_new, defaults, lines
@@ -176,16 +176,11 @@ def _present(raw: Raw) -> bytes:
 
 def _few(texts: Sequence[str], most: int, length: int) -> tuple[str, ...]:
     """At most so many texts, each one line and at most so long; the last counts the others."""
-    kept = [_line(text, length) for text in texts[:most]]
+    # The API server drops a warning with a control character.
+    kept = [shown(text, length) for text in texts[:most]]
     if len(texts) > most:
         kept[-1] = f"and {len(texts) - most + 1} more"
     return tuple(kept)
-
-
-def _line(text: str, length: int) -> str:
-    """One line of limited length; the API server drops a warning with a control character."""
-    line = "".join(c if c.isprintable() else " " for c in text)
-    return cut(line, length)
 
 
 # ---- the webhooks

@@ -16,7 +16,7 @@ from logging import Logger
 from cachetools import TTLCache
 
 from engine.decision.verb_call import Observer
-from grammar.messages.texts import MOST_WHOLE, shown
+from grammar.messages.texts import LINES, MOST_WHOLE, escaped, escaped_json, shown
 from server.call import LogEntry
 from server.log_limit import LimitedLog
 
@@ -57,7 +57,9 @@ class _TextFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         text = f"{_time(record)} {record.levelname:<7} {_message(record)}"
-        return f"{text}\n{self.formatException(record.exc_info)}" if record.exc_info else text
+        if not record.exc_info:
+            return text
+        return f"{text}\n{escaped(self.formatException(record.exc_info), LINES)}"
 
 
 class _JsonFormatter(logging.Formatter):
@@ -74,9 +76,8 @@ class _JsonFormatter(logging.Formatter):
                 entry["message"] = _message(record)
         if record.exc_info:
             entry["exception"] = self.formatException(record.exc_info)
-        line = json.dumps(entry, ensure_ascii=False)
         # Terminals obey bidi controls, which JSON does not escape by itself.
-        return line if line.isprintable() else json.dumps(entry)
+        return escaped_json(json.dumps(entry, ensure_ascii=False))
 
 
 def _message(record: logging.LogRecord) -> str:

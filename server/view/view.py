@@ -23,7 +23,7 @@ from cachetools import LRUCache
 from engine.decision.journal import DecisionRecord, Journal
 from engine.errors import EngineError
 from engine.explanation.decision_document import detail, listing, summary
-from grammar.messages.texts import shown
+from grammar.messages.texts import escaped_values, shown
 from grammar.syntax.parser import plain_keywords
 from server.answers.view_answers import ReplicaStatus
 from server.view.api_description import API, MOST_LISTED, description
@@ -301,11 +301,16 @@ def _host_name(host: str) -> str:
 
 
 def _event(kind: str, content: object) -> bytes:
-    return b"event: %b\ndata: %b\n\n" % (kind.encode(), msgspec.json.encode(content))
+    return b"event: %b\ndata: %b\n\n" % (kind.encode(), _json(content))
 
 
 def _encoded(content: Callable[[], object]) -> bytes:
-    return msgspec.json.encode(content()) + b"\n"
+    return _json(content()) + b"\n"
+
+
+def _json(content: object) -> bytes:
+    """JSON for the page and for commands, in which the texts of the cluster are escaped."""
+    return msgspec.json.encode(escaped_values(msgspec.to_builtins(content)))
 
 
 # ---- the page

@@ -129,7 +129,8 @@ async def test_the_number_of_errors_is_limited(served: Served) -> None:
 
 async def test_an_error_is_one_line(served: Served) -> None:
     lines = await refused(served, review(placement_policy(on_wanted("4\n\u2028\x1b[31m"))))
-    assert lines[0].startswith(f"{SIZE}: `4   [31m` is not a percentage from 0% to 100%")
+    found = rf"{SIZE}: `4\n\u2028\x1b[31m` is not a percentage from 0% to 100%"
+    assert lines[0].startswith(found)
     assert len(lines) == 1
 
 

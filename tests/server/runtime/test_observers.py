@@ -73,10 +73,11 @@ def test_a_hostile_text_is_part_of_one_line(form: str, monkeypatch: pytest.Monke
         log = start_logging(form, verbose=False)
         log.info("policy %s: %s", HOSTILE, "x" * 100_000)
         log.info("%s", LogEntry("answered", {"pod": HOSTILE}))
+        log.error("failed", exc_info=ValueError(HOSTILE.replace("\n", "")))
     finally:
         logging.getLogger().handlers[:] = kept
     lines = stream.getvalue().split("\n")
-    assert len(lines) == 3
+    assert len(lines) == (4 if form == "json" else 5)
     assert all(line.isprintable() for line in lines)
     assert max(map(len, lines)) < 10_000
     if form == "json":

@@ -177,6 +177,17 @@ async def test_an_explanation_has_no_values_of_the_environment_or_annotations(vi
         assert PRIVATE not in json.dumps(found)
 
 
+async def test_texts_of_the_cluster_are_escaped(view: Asked) -> None:
+    hostile = "a\x1b[31m\u202e\u2028\x85\x07"
+    condition = {"type": "PodScheduled", "status": "False", "message": f"0/1 nodes: {hostile}"}
+    asked = web(tolerations=[{"key": hostile}])
+    asked["status"]["conditions"] = [condition]
+    view.cluster.known = {"shop/web-1": raw(asked)}
+    _, found = await view.get("/api/v1/explain/shop/web-1")
+    assert "a\\x1b[31m\\u202e" in found["cause"]["text"]
+    assert json.dumps(found, ensure_ascii=False).isprintable()
+
+
 async def test_asking_neither_offers_nor_records_anything(view: Asked) -> None:
     await view.get("/api/v1/explain/shop/web-1?node=n1")
     _, listed = await view.get("/api/v1/decisions")
