@@ -24,6 +24,7 @@ from engine.decision.audit import Audits
 from engine.decision.card_questions import CardQuestions
 from engine.decision.card_room import choose
 from engine.decision.placement import ONLY_REPLICA, Placement, ReplicaRole
+from engine.decision.plugin_filters import AskedNodes, PluginFilters
 from engine.decision.preemption import Preemption, Victims
 from engine.decision.registry import Registry
 from engine.decision.verb_call import CallOpener, ClusterState, Observer, OfferedNodes, VerbCall
@@ -80,6 +81,7 @@ class Engine:
         self._offered = OfferedNodes(codec)
         self._placement = Placement(cluster, self.in_flight, role, time.now)
         self._audits = Audits(self._calls, self._placement, observer, after.later)
+        self._plugins = PluginFilters()
         self._pods = RequestPodReader(codec)
         self._time = time
         self.cards = CardQuestions(self._calls, self._pods, time.now)
@@ -217,23 +219,25 @@ class Engine:
         ours = "|".join(re.escape(text) for text in texts if text)
         return re.search(rf"(?:\d|;) (?:{ours})(?:[,.;]|$)", reasons) is not None
 
-    def would_pass(self, pod: RequestPod) -> bool:
-        """Whether filter would offer any node of the cluster; nothing is offered or recorded.
+    def would_pass(self, pod: RequestPod, asked: AskedNodes | None = None) -> bool:
+        """Whether filter would offer a node that kube-scheduler would ask about.
 
-        Nobody waits for the answer, so a call is a portion of a few milliseconds. Raises
-        DeadlineExceededError at its end: the next call continues. Raises other EngineErrors where
-        there would be no decision.
+        `asked` are the nodes of its last call about the pod, None if not known. Nothing is offered
+        or recorded. Nobody waits for the answer, so a call is a portion of a few milliseconds.
+        Raises DeadlineExceededError at its end: the next call continues. Raises other EngineErrors
+        where there would be no decision.
         """
         call = self._calls.look(pod)
-        snapshot, counts = call.snapshot, call.plan.counts
-        table = snapshot.table
+        counts, table = call.plan.counts, call.snapshot.table
         rows = np.fromiter(table.rows.values(), np.intp, len(table.rows))
         decided = call.plan.filters.decide(table, rows, call.evaluation)
         passing = rows[decided.codes == 0]
-        if not len(passing) or not counts.strict:
-            return bool(len(passing))
-        self._placement.check(call, asked=False)
-        return self._placement.any_open(call, passing)
+        if len(passing) and counts.strict:
+            self._placement.check(call, asked=False)
+            passing = passing[self._placement.open(call, passing)]
+        if not len(passing):
+            return False
+        return self._plugins.offer_any(pod, table, passing, asked, call.evaluation.time.check)
 
     def portion(self, frame: Frame) -> Evaluation:
         """The context of evaluations for which nobody waits; it lasts for one portion."""

@@ -42,7 +42,7 @@ from cli.sources import (
 from cli.streams import put_line
 from cli.world import read_policies
 from engine.enforced import EnforcedPolicies
-from engine.simulation.node_resources import CPU
+from engine.objects.resources import CPU
 from engine.simulation.result import SimulationResult, result
 from grammar.meaning.schema import Schema, load_schema
 from grammar.messages.texts import counted

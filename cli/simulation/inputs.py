@@ -26,9 +26,10 @@ from engine.enforced import EnforcedPolicies
 from engine.errors import BadObjectError
 from engine.objects.api_types import mapping, mappings
 from engine.objects.codec import ObjectCodec
+from engine.objects.resources import CPU
 from engine.offline import offline_engine
 from engine.simulation.cycle import Simulation, Waiting, grown, shuffled, waiting
-from engine.simulation.node_resources import CPU, NodeResources
+from engine.simulation.node_resources import NodeResources
 from grammar.meaning.schema import Schema
 from grammar.messages.texts import counted
 

@@ -4,7 +4,8 @@ It sets a condition of our own on the pod. That is an update of the pod, so kube
 pod back in its queue; it needs no right to change pods themselves (policy API).
 
 INVARIANT: only pods of our schedulers that we refused last and that would pass now are requeued,
-and each at most four times a minute.
+and each at most four times a minute. A node lets a pod pass if the policies and kube-scheduler's
+own plugins do.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from cachetools import LRUCache
 
 from engine.cluster.client import Api, TokenBucket
 from engine.counting.in_flight_pods import Schedulers
-from engine.decision.recent_answers import RejectedPods
+from engine.decision.plugin_filters import AskedNodes
+from engine.decision.recent_answers import RejectedPod, RejectedPods
 from engine.errors import (
     ApiError,
     BadObjectError,
@@ -56,7 +58,7 @@ class PodJudge(Protocol):
 
     def has_refused(self, pod: RequestPod, reasons: str) -> bool: ...
 
-    def would_pass(self, pod: RequestPod) -> bool: ...
+    def would_pass(self, pod: RequestPod, asked: AskedNodes | None) -> bool: ...
 
 
 class Requeuer:
@@ -106,27 +108,31 @@ class Requeuer:
         for rejected_pod, _ in waiting:
             if not self._bucket.try_take():
                 break
-            if not await self._would_pass(rejected_pod.pod):
+            if not await self._would_pass(rejected_pod):
                 self._bucket.give_back()
                 continue
             times = self._count(rejected_pod.pod.uid)
+            # First, because kube-scheduler may ask before the API server has answered.
+            self._rejected_pods.requeued(rejected_pod)
             try:
                 is_there = await self._patch(rejected_pod.pod, now)
             except (ApiError, NotSentError):
                 # Nothing was written.
                 times.pop()
+                self._rejected_pods.not_requeued(rejected_pod)
                 raise
             if is_there:
                 requeued += 1
-                self._rejected_pods.requeued(rejected_pod)
             else:
+                self._rejected_pods.not_requeued(rejected_pod)
                 self._rejected_pods.postpone(rejected_pod)
         return requeued
 
-    async def _would_pass(self, pod: RequestPod) -> bool:
+    async def _would_pass(self, rejected_pod: RejectedPod) -> bool:
         """Whether the pod would pass, as far as a few portions of time show."""
+        pod, asked = rejected_pod.pod, rejected_pod.asked
         try:
-            passes = await self._told(lambda: self._judge.would_pass(pod))
+            passes = await self._told(lambda: self._judge.would_pass(pod, asked))
         except EngineError:
             return False
         if passes is None:
@@ -182,7 +188,7 @@ class Requeuer:
             again = self._clock() + _AGAIN_SECONDS if refused is None else math.inf
             self._looked_at[peer.uid] = hash(reasons), again
             if pod is not None and refused:
-                self._rejected_pods.answered(pod, offered=False)
+                self._rejected_pods.noticed(pod)
 
     async def _has_refused(self, pod: RequestPod, reasons: str) -> bool | None:
         """Whether one of the reasons is ours; None if that cannot be told now."""

@@ -1,7 +1,7 @@
 """After a decision: what it leaves behind, and what may change its answer because of earlier ones.
 
-An answer of filter is recorded in the journal, told to listeners, and kept for the binder. A pod
-that is rejected again and again is damped. An AfterDecision is made with its parts and passed to
+An answer of filter is recorded in the journal, and kept for the requeuer and the binder. A pod that
+is rejected again and again is damped. An AfterDecision is made with its parts and passed to
 the engine, and lives as long as that.
 """
 
@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from engine.decision.journal import Journal
-from engine.decision.recent_answers import AnswerListener, Damper, LastAnswers
+from engine.decision.recent_answers import Damper, LastAnswers, RejectedPods
 from engine.decision.verb_call import Observer, VerbCall
 from engine.decision.verdict import (
     FEASIBLE,
@@ -43,8 +43,8 @@ def at_once(work: Callable[[], None]) -> None:
 class AfterDecision:
     """What decisions leave behind.
 
-    The `journal` records what filter and prioritize answer. `listeners` are told of each answer of
-    filter, and `answers` keeps the nodes that it offers. `later` runs work after the answer. The
+    The `journal` records what filter and prioritize answer. `rejected` takes the pods that filter
+    rejects, and `answers` keeps the nodes that it offers. `later` runs work after the answer. The
     `clock`, in seconds, is that of the engine: pods are damped by it.
     """
 
@@ -53,13 +53,13 @@ class AfterDecision:
         clock: Callable[[], float] = time.monotonic,
         *,
         journal: Journal | None = None,
-        listeners: Sequence[AnswerListener] = (),
+        rejected: RejectedPods | None = None,
         answers: LastAnswers | None = None,
         later: Later = at_once,
     ) -> None:
         self.later = later
         self._journal = journal
-        self._listeners = listeners
+        self._rejected = rejected
         self._answers = answers
         self._damper = Damper(clock)
 
@@ -79,8 +79,8 @@ class AfterDecision:
         offered = bool(np.count_nonzero(codes) < len(codes))
         if offered and self._damper.known:
             self._damper.passed(pod.uid)
-        for told in self._listeners:
-            told(pod, offered)
+        if self._rejected is not None:
+            self._rejected.answered(pod, names, offered=offered)
         if self._answers is not None:
             self._answers.answered(pod, names, decided)
         return offered
@@ -98,7 +98,9 @@ class AfterDecision:
         decided = Decision(decided.codes, verdicts, rows, headrooms)
         pairs = zip(verdicts, counts, strict=True)
         refusals = [v for v, n in pairs if n and not isinstance(v, Feasible)]
-        damped = self._damper.rejected(pod.uid, {v.reason for v in refusals})
+        is_requeued = self._rejected is not None and self._rejected.is_requeued(pod.uid)
+        reasons = {v.reason for v in refusals}
+        damped = self._damper.rejected(pod.uid, reasons, is_requeued=is_requeued)
         if damped is None:
             return decided
         if damped.is_error:

@@ -165,13 +165,13 @@ class Placement:
         closed = ((h.rule.name, int((~h.open).sum())) for h in self._of(counts, question))
         return [(name, number) for name, number in closed if number]
 
-    def any_open(self, call: VerbCall, rows: NodeRows) -> bool:
-        """Whether some of these nodes has headroom under every strict clause."""
+    def open(self, call: VerbCall, rows: NodeRows) -> Mask:
+        """Which of these nodes have headroom under every strict clause."""
         question = _question(call, call.snapshot, rows)
         mask = np.ones(len(rows), np.bool_)
         for headroom in self._of(call.plan.counts, question):
             mask &= headroom.open
-        return bool(mask.any())
+        return mask
 
     def take(self, call: VerbCall, node: str) -> int | None:
         """Takes the node that the pod is about to be bound to. Returns its deletion cost.

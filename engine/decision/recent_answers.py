@@ -16,13 +16,12 @@ import numpy as np
 from cachetools import LRUCache
 
 from engine.cache.node_table import NodeTable
+from engine.decision.plugin_filters import AskedNodes
 from engine.decision.verdict import Decision
+from engine.errors import NotSyncedError
 from engine.objects.peer import Peer
 from engine.objects.request_pod import RequestPod
 from grammar.messages.texts import MOST_ERROR, cut
-
-# The listener for filter's answers: the pod, and whether any node was offered.
-AnswerListener = Callable[[RequestPod, bool], None]
 
 WINDOW_SECONDS = 10.0
 # The number of rejections within the window before the next one is damped.
@@ -99,8 +98,13 @@ class Damper:
             _MOST_DAMPED_BYTES, lambda repeated: repeated.bytes
         )
 
-    def rejected(self, uid: str, reasons: Collection[str]) -> Damped | None:
-        """Takes a rejection of the pod on every node; None if it is sent as it is."""
+    def rejected(
+        self, uid: str, reasons: Collection[str], *, is_requeued: bool = False
+    ) -> Damped | None:
+        """Takes a rejection of the pod on every node; None if it is sent as it is.
+
+        With `is_requeued` Placet itself has had kube-scheduler ask, which is no loop.
+        """
         now, known = self._clock(), self.known.get(uid)
         if known is None or not known.reasons.issuperset(reasons):
             # Under sampling, each request shows some of the reasons.
@@ -114,6 +118,8 @@ class Damper:
             known.reasons, known.since, known.shown = frozenset(known.shown), now, set()
         if now < known.errors_until:
             return Damped(known.text, is_error=True)
+        if is_requeued:
+            return Damped(known.text, is_error=False) if known.has_one_text else None
         if len(known.times) == REJECTIONS and _is_hot(known, now):
             known.times.clear()
             if known.has_one_text or len(known.reasons) == 1:
@@ -261,6 +267,7 @@ class LastAnswers:
 class RejectedPod:
     """One rejected pod: when it was rejected, and when it is due again, in seconds of the clock.
 
+    `asked` are the nodes that the call was about, None if another replica has answered it.
     `is_requeued` says that it was requeued since.
     """
 
@@ -268,7 +275,12 @@ class RejectedPod:
     at: float
     due: float
     pause: float
+    asked: AskedNodes | None = None
     is_requeued: bool = False
+
+    @property
+    def bytes(self) -> int:
+        return len(self.pod.body) + (len(self.asked.bits) if self.asked is not None else 0)
 
 
 # kube-scheduler writes the condition of a pod within this time after our answer.
@@ -286,28 +298,56 @@ class RejectedPods:
     `requeues` counts the requeued pods, `offered` and `refused_again` the answers about them.
     """
 
-    def __init__(self, clock: Callable[[], float], first_pause: float, most_pause: float) -> None:
+    def __init__(
+        self,
+        clock: Callable[[], float],
+        first_pause: float,
+        most_pause: float,
+        table: Callable[[], NodeTable],
+    ) -> None:
+        """`table` gives the nodes of the cache. Raises NotSyncedError."""
         self._clock = clock
+        self._table = table
         self._first = first_pause
         self._most = most_pause
         self._known: LRUCache[str, RejectedPod] = LRUCache(
-            _MOST_REJECTED_BYTES, lambda rejected: len(rejected.pod.body)
+            _MOST_REJECTED_BYTES, lambda rejected: rejected.bytes
         )
         self.requeues = self.offered = self.refused_again = 0
 
     def __contains__(self, uid: str) -> bool:
         return uid in self._known
 
-    def answered(self, pod: RequestPod, offered: bool) -> None:  # noqa: FBT001 - AnswerListener
+    def answered(self, pod: RequestPod, names: Sequence[str], *, offered: bool) -> None:
+        """Takes an answer about these nodes."""
         known = self._known.pop(pod.uid, None)
         if known is not None and known.is_requeued:
             self.offered += offered
             self.refused_again += not offered
-        if offered:
-            return
+        if not offered:
+            self._add(pod, known, self._asked(names))
+
+    def noticed(self, pod: RequestPod) -> None:
+        """Takes a pod that another replica has rejected, or this one before a restart."""
+        self._add(pod, self._known.pop(pod.uid, None), None)
+
+    def is_requeued(self, uid: str) -> bool:
+        """Whether the pod was requeued since the last answer about it."""
+        known = self._known.get(uid)
+        return known is not None and known.is_requeued
+
+    def _add(self, pod: RequestPod, known: RejectedPod | None, asked: AskedNodes | None) -> None:
         now = self._clock()
         pause = self._first if known is None else known.pause
-        self._known[pod.uid] = RejectedPod(pod, now, now + pause, pause)
+        added = RejectedPod(pod, now, now + pause, pause, asked)
+        if added.bytes <= _MOST_REJECTED_BYTES:
+            self._known[pod.uid] = added
+
+    def _asked(self, names: Sequence[str]) -> AskedNodes | None:
+        try:
+            return AskedNodes.of(self._table(), names)
+        except NotSyncedError:
+            return None
 
     def pod_changed(self, old: Peer | None, new: Peer | None, _revision: int) -> None:
         """Takes a new state of a pod from the cache; it is a PodEventHandler."""
@@ -321,10 +361,17 @@ class RejectedPods:
                 del self._known[new.uid]
 
     def requeued(self, rejected: RejectedPod) -> None:
-        """Takes that a pod was requeued; doubles the pause before the next look at it."""
+        """Takes that a pod is requeued; doubles the pause before the next look at it."""
         self.requeues += 1
         rejected.is_requeued = True
         self.postpone(rejected)
+
+    def not_requeued(self, rejected: RejectedPod) -> None:
+        """Takes back that a pod is requeued: it is due as before."""
+        self.requeues -= 1
+        rejected.is_requeued = False
+        rejected.pause /= 2
+        rejected.due = self._clock()
 
     def postpone(self, rejected: RejectedPod) -> None:
         """Doubles the pause before the next look at a pod."""

@@ -1,14 +1,20 @@
-"""Node eligibility as in kube-scheduler: node selector, required node affinity, and taints.
+"""Node eligibility as in kube-scheduler: what its own plugins have against a node.
 
+Cordons, taints, the node selector, required node affinity, ports of the node and resources are
+known from nodes and pods. Volumes, devices, pod affinity and topology spread are not looked at.
 Pods and nodes are records of the schema, or any objects with the same attributes.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
+
+from engine.objects.peer import EVERY_ADDRESS, HostPort
+from engine.objects.resources import PODS, amount
 
 Record = Any
 # Taints with another effect are preferences.
@@ -18,6 +24,79 @@ _CHOOSING = frozenset({"In", "NotIn"})
 _LABEL = re.compile(r"(?:(?:[A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
 _LONGEST = 63
 _INTEGER = re.compile(r"[+-]?[0-9]{1,63}")
+
+# ---- the reasons of kube-scheduler's own plugins
+
+CORDONED = "node(s) were unschedulable"
+AFFINITY = "node(s) didn't match Pod's node affinity/selector"
+PORTS_TAKEN = "node(s) didn't have free ports for the requested pod ports"
+TOO_MANY_PODS = "Too many pods"
+
+
+def insufficient(resource: str) -> str:
+    """The reason of a node that has too little of a resource."""
+    return TOO_MANY_PODS if resource == PODS else f"Insufficient {resource}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Taint:
+    """The taint that stands for a cordon in kube-scheduler."""
+
+    key: str = "node.kubernetes.io/unschedulable"
+    value: str = ""
+    effect: str = "NoSchedule"
+
+
+def unfit(pod: Record, node: Record) -> tuple[str, ...]:
+    """The reasons of the first plugin that has something against a node, or nothing.
+
+    `pod` has `requests` and `hostPorts`, `node` what its pods request and take. The texts are those
+    of kube-scheduler, and a taint is named.
+    """
+    if reason := ineligible(pod, node):
+        return (reason,)
+    if pod.hostPorts and _are_taken(pod.hostPorts, node):
+        return (PORTS_TAKEN,)
+    return tuple(map(insufficient, _lacking(pod, node)))
+
+
+def ineligible(pod: Record, node: Record) -> str:
+    """The reason why the pod may not go to the node whatever runs there, or empty."""
+    spec = node.spec
+    if spec is not None and spec.unschedulable and untolerated(pod, [_Taint()]) is not None:
+        return CORDONED
+    taint = untolerated(pod, (spec and spec.taints) or ())
+    if taint is not None:
+        return f"node(s) had untolerated taint {{{taint.key}: {taint.value or ''}}}"
+    return "" if matches_affinity(pod, node) else AFFINITY
+
+
+def _are_taken(wanted: Iterable[HostPort], node: Record) -> bool:
+    """Whether a pod on the node has one of these ports, of the same address or of every one."""
+    taken = {(t.hostPort, t.protocol, t.hostIP) for each in node.pods or () for t in each.hostPorts}
+    for port, protocol, address in taken:
+        for each in wanted:
+            if (each.hostPort, each.protocol) == (port, protocol) and (
+                EVERY_ADDRESS in (address, each.hostIP) or address == each.hostIP
+            ):
+                return True
+    return False
+
+
+def _lacking(pod: Record, node: Record) -> Iterator[str]:
+    """The resources of which the node has too little; none while nothing is known of them."""
+    has, requested = node.allocatable, node.requested
+    if not has or requested is None:
+        return
+    if PODS in has and requested[PODS].nanos >= has[PODS].nanos:
+        yield PODS
+    for resource, wanted in pod.requests.items():
+        left = amount(resource, has[resource]) - amount(resource, requested[resource])
+        if wanted.nanos and amount(resource, wanted) > left:
+            yield resource
+
+
+# ---- whether the domain of a node counts
 
 
 def is_eligible(pod: Record, node: Record) -> bool:
@@ -44,6 +123,9 @@ def eligible_for(pod: Record) -> Callable[[Record], bool]:
         return is_eligible(pod, node)
 
     return counts
+
+
+# ---- taints and node affinity
 
 
 def matches_affinity(pod: Record, node: Record) -> bool:

@@ -41,7 +41,8 @@ UNLABELLED: Mapping[str, str] = {}
 _NO_ANNOTATIONS: Mapping[str, str] = {}
 # The type of the condition that Placet sets on a pod, so that kube-scheduler asks again.
 REQUEUE_CONDITION = "placement-policy.scheduling.x-k8s.io/Evaluate"
-_EVERY_ADDRESS = "0.0.0.0"  # noqa: S104
+# The address of a port that stands for all addresses of the node.
+EVERY_ADDRESS = "0.0.0.0"  # noqa: S104
 
 
 class Workload(msgspec.Struct, frozen=True, gc=False):
@@ -95,7 +96,7 @@ def host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
                 if port.hostPort and (
                     containers is spec.containers or container.restartPolicy == "Always"
                 ):
-                    ip, protocol = port.hostIP or _EVERY_ADDRESS, port.protocol or "TCP"
+                    ip, protocol = port.hostIP or EVERY_ADDRESS, port.protocol or "TCP"
                     found.append(HostPort(port.hostPort, ip, protocol))
     return tuple(found)
 

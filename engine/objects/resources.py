@@ -20,8 +20,11 @@ from engine.objects.api_types import (
     PodStatus,
     ResourceRequirements,
 )
-from grammar.values.quantity import Quantity
+from grammar.values.quantity import NANO, Quantity
 
+CPU, MEMORY, PODS = "cpu", "memory", "pods"
+# 64 PiB of memory; a hundred times as much is still an int64.
+MOST_AMOUNT = 2**56
 _ONE = Quantity.parse("1")
 
 
@@ -48,6 +51,12 @@ class PodRequests(Resources):
 
     def __missing__(self, resource: str) -> Quantity:
         return _ONE if resource == "pods" else Quantity.ZERO
+
+
+def amount(resource: str, quantity: Quantity) -> int:
+    """The amount in kube-scheduler's units: cpu in thousandths, others in ones, rounded up."""
+    unit = NANO // 1000 if resource == CPU else NANO
+    return max(0, min(-(-quantity.nanos // unit), MOST_AMOUNT))
 
 
 def pod_requests(spec: PodSpec | None, status: PodStatus | None) -> PodRequests:

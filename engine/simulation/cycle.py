@@ -21,9 +21,9 @@ from engine.decision.verdict import Decision, Feasible, full_reason
 from engine.engine import Engine
 from engine.errors import EngineError
 from engine.objects.codec import ObjectCodec, Pod
-from engine.objects.eligibility import matches_affinity, untolerated
+from engine.objects.eligibility import ineligible, insufficient
 from engine.objects.peer import Peer, key_of
-from engine.simulation.node_resources import PODS, Mask, NodeResources, ResourceDemand, demand
+from engine.simulation.node_resources import Mask, NodeResources, ResourceDemand, demand
 
 # ---- outcomes
 
@@ -54,19 +54,8 @@ Outcome = Placed | Pending
 
 # ---- eligibility: cordons, taints, selectors and affinity
 
-CORDONED = "node(s) were unschedulable"
-AFFINITY = "node(s) didn't match Pod's node affinity/selector"
 # The number of different pod specs that are remembered: pods of one workload share theirs.
 _REMEMBERED = 256
-
-
-@dataclass(frozen=True, slots=True)
-class _Taint:
-    """The taint that stands for a cordon in kube-scheduler."""
-
-    key: str = "node.kubernetes.io/unschedulable"
-    value: str = ""
-    effect: str = "NoSchedule"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,20 +84,10 @@ class NodeEligibility:
         key = self._encoder.encode(constraints)
         known = self._known.get(key)
         if known is None:
-            reasons = tuple(_reason(pod, node) for node in self._nodes)
+            reasons = tuple(ineligible(pod, node) for node in self._nodes)
             known = Eligibility(np.array([not reason for reason in reasons], np.bool_), reasons)
             self._known[key] = known
         return known
-
-
-def _reason(pod: Pod, node: NodeWithPods) -> str:
-    spec = node.spec
-    if spec is not None and spec.unschedulable and untolerated(pod, [_Taint()]) is not None:
-        return CORDONED
-    taint = untolerated(pod, (spec and spec.taints) or ())
-    if taint is not None:
-        return f"node(s) had untolerated taint {{{taint.key}: {taint.value or ''}}}"
-    return "" if matches_affinity(pod, node) else AFFINITY
 
 
 # ---- the cycle
@@ -251,8 +230,7 @@ class Simulation:
         """The reasons that its event would list, the reason of the most nodes first."""
         found = Counter(reason for reason in eligibility.reasons if reason)
         for resource, lacks in self.resources.lacking(needed):
-            text = "Too many pods" if resource == PODS else f"Insufficient {resource}"
-            found[text] += int((lacks & eligibility.open).sum())
+            found[insufficient(resource)] += int((lacks & eligibility.open).sum())
         if decided is not None:
             for verdict, count in zip(decided.verdicts, decided.counts(), strict=True):
                 if not isinstance(verdict, Feasible):

@@ -11,17 +11,15 @@ import numpy.typing as npt
 from engine.cache.node_table import NodeWithPods
 from engine.decision.card_questions import Sums
 from engine.objects.peer import Peer
-from grammar.values.quantity import NANO, Quantity
+from engine.objects.resources import CPU, MEMORY, MOST_AMOUNT, PODS, amount
+from grammar.values.quantity import Quantity
 
 Mask = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
 
-CPU, MEMORY, PODS = "cpu", "memory", "pods"
 # The requests that least-allocated assumes for a container without any
 # (util.DefaultMilliCPURequest).
 _UNNAMED = {CPU: 100, MEMORY: 200 << 20}
-# 64 PiB of memory; a hundred times as much is still an int64.
-_LARGEST = 2**56
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +32,6 @@ class ResourceDemand:
 
     amounts: Mapping[str, int]
     scored: Mapping[str, int]
-
-
-def amount(resource: str, quantity: Quantity) -> int:
-    """The amount in kube-scheduler's units: cpu in thousandths, others in ones, rounded up."""
-    unit = NANO // 1000 if resource == CPU else NANO
-    return max(0, min(-(-quantity.nanos // unit), _LARGEST))
 
 
 def demand(pod: Peer) -> ResourceDemand:
@@ -147,4 +139,4 @@ def _columns(amounts: Sequence[Mapping[str, Quantity]]) -> dict[str, Ints]:
 
 
 def _sums(numbers: Sequence[Sequence[int]]) -> Ints:
-    return np.array([min(sum(some), _LARGEST) for some in numbers], np.int64)
+    return np.array([min(sum(some), MOST_AMOUNT) for some in numbers], np.int64)

@@ -302,7 +302,9 @@ def _deciding(
     """
     options, metrics, schema = common.options, common.metrics, common.schema
     cluster = view if isinstance(view, ClusterRuntime) else None
-    rejected = RejectedPods(time.monotonic, _FIRST_PAUSE_SECONDS, _MOST_PAUSE_SECONDS)
+    rejected = RejectedPods(
+        time.monotonic, _FIRST_PAUSE_SECONDS, _MOST_PAUSE_SECONDS, lambda: view.snapshot().table
+    )
     observer, journal, work = LogObserver(common.log, metrics), Journal(), WorkClock()
     stack.callback(work.close)
     times = PolicyTimes(
@@ -323,7 +325,7 @@ def _deciding(
         time=DecisionTime(policies=times),
         after=AfterDecision(
             journal=journal,
-            listeners=() if cluster is None else (rejected.answered,),
+            rejected=rejected if cluster is not None else None,
             answers=answers,
             later=asyncio.get_running_loop().call_soon,
         ),

@@ -104,7 +104,8 @@ class Measured:
         failures = ApiFailures(log)
         opening = open_cluster(self._access, schema, needs, log, "0", supervisor, failures)
         self._view = await stack.enter_async_context(opening)
-        rejected = RejectedPods(time.monotonic, 1.0, 60.0)
+        view = self._view
+        rejected = RejectedPods(time.monotonic, 1.0, 60.0, lambda: view.snapshot().table)
         self._engine = Engine(self._enforced.registry, self._view, ObjectCodec(schema), observer)
         reloader = PolicyReloader(
             self._policies, self._enforced, None, self._view, self._engine, log

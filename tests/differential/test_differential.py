@@ -19,10 +19,10 @@ from engine.decision.registry import Registry
 from engine.engine import Engine
 from engine.explanation.inspection import Inspection
 from engine.objects.codec import decode_namespace
-from engine.objects.eligibility import matches_affinity, tolerates
+from engine.objects.eligibility import CORDONED, matches_affinity, tolerates, unfit
 from engine.program.policy_compiler import compile_policy
 from engine.program.program import Program
-from engine.simulation.cycle import CORDONED, NodeEligibility
+from engine.simulation.cycle import NodeEligibility
 from engine.simulation.node_resources import NodeResources, demand
 from tests.differential.documented import PAGE, REQUIRED, Documented
 from tests.differential.plugins import Judgement, running
@@ -97,11 +97,14 @@ class Comparison:
             cache.put_namespace(decode_namespace(raw(each)))
         excepted = exceptions(made)
         passing = {**self._verdicts(programs, cache, made), **models(cache, made)}
+        names = [node["metadata"]["name"] for node in made.nodes]
+        known = {n: all(judged.filters[plugin][n] for plugin in KNOWN) for n in names}
+        filters = {**judged.filters, "known plugins": known}
         for what, nodes in passing.items():
             plugin = what.removeprefix("model of ")
             if plugin in excepted:
                 continue
-            wanted = judged.filters[plugin]
+            wanted = filters[plugin]
             self._compared[what] += len(nodes)
             self._rejected[what] += list(wanted.values()).count(False)
             for name, passes in nodes.items():
@@ -170,6 +173,10 @@ class Comparison:
                 yield f"SEED={made.seed}: LeastAllocated gives {wanted_all}, not {least.tolist()}"
 
 
+# The plugins whose filters are known from nodes and pods, wherever a pod is not asked about.
+KNOWN = ("NodeUnschedulable", "TaintToleration", "NodeAffinity", "NodePorts", "NodeResourcesFit")
+
+
 def models(cache: Cache, made: World) -> Verdicts:
     """What Placet itself says for the plugins: of spreads, of preemption, and in simulations."""
     views = cache.snapshot().nodes
@@ -180,6 +187,7 @@ def models(cache: Cache, made: World) -> Verdicts:
         "model of NodeAffinity": {n: matches_affinity(pod, v) for n, v in views.items()},
         "model of TaintToleration": {n: tolerates(pod, v) for n, v in views.items()},
         "model of NodeResourcesFit": dict(zip(views, fits.tolist(), strict=True)),
+        "model of known plugins": {n: not unfit(pod, v) for n, v in views.items()},
         "model of NodeUnschedulable": {
             name: reason != CORDONED for name, reason in zip(views, reasons, strict=True)
         },

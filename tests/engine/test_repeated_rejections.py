@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import pytest
 
+from engine.decision.after import AfterDecision
+from engine.decision.recent_answers import RejectedPods
 from engine.decision.verdict import FURTHER, Feasible
 from engine.engine import Engine
 from engine.errors import EngineError
@@ -57,6 +59,14 @@ class Asked:
         return ", ".join(sorted(f"{texts.count(text)} {text}" for text in set(texts)))
 
 
+@dataclass
+class Clock:
+    seconds: float = 0.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
 def test_the_text_stops_changing() -> None:
     asked = Asked()
     first = [asked.ask() for _ in range(3)]
@@ -71,6 +81,30 @@ def test_errors_follow_if_that_does_not_help() -> None:
     asked = Asked()
     texts = [asked.ask() for _ in range(20)]
     assert set(texts[6:]) == {f"error: {ALL}"}
+
+
+def test_a_requeue_of_ours_is_no_loop() -> None:
+    """A pod that loses a race for a free place is Unschedulable all the time."""
+    cache = cache_of([node("n1", labels={"part": "a"})])
+    clock = Clock()
+    rejected = RejectedPods(clock, 1.0, 60.0, lambda: cache.snapshot().table)
+    # By its own clock no time passes: only rejections are counted.
+    after = AfterDecision(lambda: 0.0, rejected=rejected)
+    engine = engine_over(THREE, cache, after=after)
+
+    def ask() -> None:
+        assert len(engine.filter(ASKED, ["n1"], None, math.inf)) == 1
+
+    ask()
+    for _ in range(20):
+        clock.seconds += 60.0
+        (due,) = rejected.due()
+        rejected.requeued(due)
+        ask()
+    ask()
+    ask()
+    with pytest.raises(EngineError):
+        ask()
 
 
 def test_a_node_that_passes_is_offered_at_once() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from engine.cache.node_table import NodeTable
 from engine.cluster.requeue import Requeuer
 from engine.counting.in_flight_pods import Schedulers
+from engine.decision.plugin_filters import AskedNodes
 from engine.decision.recent_answers import RejectedPods
 from engine.errors import (
     ApiError,
@@ -29,6 +31,7 @@ from engine.program.policy_time import MOST_PORTIONS
 from grammar.meaning.schema import load_schema
 from grammar.values.time import Timestamp
 from tests.support import builders
+from tests.support.engines import cache_of
 
 CODEC = ObjectCodec(load_schema())
 NOW = "2026-01-01T00:00:00.000000Z"
@@ -52,9 +55,13 @@ class Scene:
     portions: int = 1
     looks: int = 0
     given_up: list[tuple[str, str]] = field(default_factory=list)
+    table: NodeTable = field(default_factory=cache_of([builders.node("n1")]).nodes.table)
+    # The nodes of each call of filter, and those of the last look.
+    names: Sequence[str] = ("n1",)
+    asked: AskedNodes | None = None
 
     def __post_init__(self) -> None:
-        self.rejected_pods = RejectedPods(lambda: self.time, 1.0, 60.0)
+        self.rejected_pods = RejectedPods(lambda: self.time, 1.0, 60.0, lambda: self.table)
         schedulers = Schedulers(frozenset({"ours", "other"}))
         self.requeuer = Requeuer(
             self, self, self.rejected_pods, self._gave_up, schedulers, lambda: self.time
@@ -70,7 +77,12 @@ class Scene:
         fields = {"unscheduled": UNSCHEDULABLE, "schedulerName": "ours", **fields}
         self.pending[f"shop/{name}"] = replace(peer, **fields)
         if refused:
-            self.rejected_pods.answered(self.read(builders.raw(made)), offered=False)
+            self.rejected_pods.answered(self.read(builders.raw(made)), self.names, offered=False)
+
+    def offer(self, name: str) -> None:
+        """Answers with a node."""
+        pod = self.read(builders.raw({"metadata": {"uid": name}}))
+        self.rejected_pods.answered(pod, self.names, offered=True)
 
     async def look(self) -> list[str]:
         """The pods that are nudged."""
@@ -121,11 +133,12 @@ class Scene:
         self._portion()
         return asked.name != "free" and reasons == OURS
 
-    def would_pass(self, asked: RequestPod) -> bool:
+    def would_pass(self, pod: RequestPod, asked: AskedNodes | None) -> bool:
         if self.raises:
             raise WaitingError("not synced")
         self._portion()
-        return asked.name in self.passing
+        self.asked = asked
+        return pod.name in self.passing
 
     def _portion(self) -> None:
         self.looks += 1
@@ -155,7 +168,7 @@ async def test_a_pod_is_requeued_four_times_a_minute_at_most() -> None:
     scene.add("a")
 
     def alternate() -> None:
-        scene.rejected_pods.answered(scene.read(b'{"metadata":{"uid":"a"}}'), offered=True)
+        scene.offer("a")
         scene.add("a")
 
     times = await scene.times(600.0, alternate)
@@ -182,7 +195,7 @@ async def test_requeues_and_the_answers_about_them_are_counted() -> None:
     scene.absent = {"gone"}
     scene.time += 1.0
     assert sorted(await scene.look()) == ["a", "b", "gone"]
-    scene.rejected_pods.answered(scene.read(b'{"metadata":{"uid":"a"}}'), offered=True)
+    scene.offer("a")
     scene.add("b")
     scene.add("other")
     assert scene.rejected_pods.status() == {
@@ -242,8 +255,48 @@ async def test_a_pod_with_a_feasible_node_is_forgotten() -> None:
     scene.rejected_pods.pod_changed(peer, replace(peer, nodeName="n1"), 1)
     assert "a" not in scene.rejected_pods
     scene.add("a")
-    scene.rejected_pods.answered(scene.read(b'{"metadata":{"uid":"a"}}'), offered=True)
+    scene.offer("a")
     assert "a" not in scene.rejected_pods
+
+
+async def test_a_look_knows_the_nodes_of_the_last_call() -> None:
+    scene = Scene()
+    scene.add("a")
+    scene.time += 1.0
+    await scene.look()
+    assert scene.asked == AskedNodes.of(scene.table, ["n1"])
+    scene.names = ()
+    scene.add("a")
+    scene.time += 1.0
+    await scene.look()
+    assert scene.asked == AskedNodes.of(scene.table, [])
+
+
+async def test_a_look_at_a_pod_of_another_replica_knows_no_call() -> None:
+    scene = Scene()
+    scene.add("a", refused=False)
+    await scene.look()
+    scene.time += 1.0
+    scene.asked = AskedNodes.of(scene.table, ["n1"])
+    await scene.look()
+    assert scene.asked is None
+
+
+async def test_an_answer_before_that_of_the_api_server_follows_the_requeue() -> None:
+    """kube-scheduler may be faster than the answer to our patch."""
+    scene = Scene(passing={"a"})
+    scene.add("a")
+    request = scene.request
+
+    async def slow(method: str, path: str, **more: Any) -> bytes:
+        answer = await request(method, path, **more)
+        assert scene.rejected_pods.is_requeued("a")
+        scene.add("a")
+        return answer
+
+    scene.request = slow  # type: ignore[method-assign]
+    assert list(map(round, await scene.times(10.0))) == [101, 103, 107]
+    assert scene.rejected_pods.refused_again == 3
 
 
 @pytest.mark.parametrize(("seconds", "wanted"), [(9.0, ["a"]), (11.0, [])])

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.simulation.node_resources import NodeResources, ResourceDemand, amount, demand
+from engine.objects.resources import amount
+from engine.simulation.node_resources import NodeResources, ResourceDemand, demand
 from grammar.values.quantity import Quantity
 from tests.support.builders import Object, node, pod, raw
 from tests.support.engines import CODEC, snapshot_of

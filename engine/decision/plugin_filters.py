@@ -1,0 +1,212 @@
+"""PluginFilters: the nodes that kube-scheduler would ask about, after its own plugins.
+
+A look at a rejected pod needs them: a node that kube-scheduler never offers is no reason to requeue
+the pod. What the plugins say is known in two ways: from what kube-scheduler has asked about, and
+from nodes and pods (`engine.objects.eligibility`). PluginFilters belongs to the engine and lives as
+long as it does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+from cachetools import LRUCache
+
+from engine.cache.node_table import NodeRows, NodeTable, NodeWithPods, Versions
+from engine.objects.codec import Pod
+from engine.objects.eligibility import insufficient, unfit
+from engine.objects.request_pod import RequestPod
+from engine.program.columns import Freshness, grown
+
+# kube-scheduler asks about so many nodes before it leaves any out that its plugins accept.
+_LEAST_SAMPLE = 100
+# The nodes between two looks at the clock.
+_NODES_PER_LOOK = 64
+_MOST_BYTES = 8 << 20
+# A code, a version, and whether the node is stale.
+_BYTES_PER_NODE = 13
+# Taints are named, so reasons may come and go: beyond this number, start over.
+_MOST_REASONS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class AskedNodes:
+    """The nodes that a call of filter was about: a bit for each row, at a version of the table."""
+
+    owner: object
+    version: int
+    bits: bytes
+    number: int
+
+    @classmethod
+    def of(cls, table: NodeTable, names: Sequence[str]) -> AskedNodes:
+        rows = table.find(names)
+        asked = np.zeros(len(table.nodes), np.bool_)
+        asked[rows] = True
+        version = int(np.maximum.reduce(table.versions))
+        return cls(table.owner, version, np.packbits(asked).tobytes(), len(names))
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the plugins have rejected every node that was not asked about."""
+        return self.number < _LEAST_SAMPLE
+
+    def mask(self, size: int) -> npt.NDArray[np.bool_]:
+        """Whether each of the first rows was asked about."""
+        asked = np.unpackbits(np.frombuffer(self.bits, np.uint8)).astype(np.bool_)
+        return grown(asked, size, 0)[:size]
+
+
+class PluginFilters:
+    """What kube-scheduler's own plugins say of nodes, for one kind of pod after another."""
+
+    def __init__(self) -> None:
+        self._encoder = msgspec.json.Encoder()
+        self._changes = _Changes()
+        self._memos: LRUCache[bytes, _Memo] = LRUCache(_MOST_BYTES, lambda memo: memo.bytes)
+
+    def offer_any(
+        self,
+        pod: RequestPod,
+        table: NodeTable,
+        rows: NodeRows,
+        asked: AskedNodes | None,
+        check: Callable[[], None],
+    ) -> bool:
+        """Whether kube-scheduler would ask about any of these nodes now.
+
+        It would if it has done so since the node changed; `asked` is the last call about the pod,
+        None if that is not known. It would not if that call left the node out, and nothing has
+        changed there. Else the plugins decide, without what this kube-scheduler does not look at.
+        `check` raises an EngineError when the time is over; the next call continues.
+        """
+        memo = self._memo(pod.pod, len(table.nodes))
+        ignored = _unknown_resources(pod.pod, table)
+        if asked is not None and asked.owner is table.owner:
+            stays = self._changes.since(table) <= asked.version
+            there = asked.mask(len(table.nodes)) & stays
+            if there[rows].any():
+                return True
+            if asked.is_complete:
+                rows = rows[~stays[rows]]
+            ignored |= memo.reasons(pod.pod, table, there.nonzero()[0], check)
+        return memo.allow_any(pod.pod, table, rows, ignored, check)
+
+    def _memo(self, pod: Pod, nodes: int) -> _Memo:
+        spec = pod.spec
+        constraints = spec and (spec.nodeSelector, spec.affinity, spec.tolerations)
+        takes = [(r, str(each)) for r, each in pod.requests.items()], pod.hostPorts
+        key = self._encoder.encode((constraints, takes))
+        if (known := self._memos.get(key)) is None:
+            known = _Memo(len(key) + nodes * _BYTES_PER_NODE)
+            if known.bytes <= _MOST_BYTES:
+                self._memos[key] = known
+        return known
+
+
+def _unknown_resources(pod: Pod, table: NodeTable) -> set[str]:
+    """The reasons about extended resources that no node has.
+
+    Nobody would ask about the pod if kube-scheduler looked at them, so an extender manages them.
+    """
+    wanted = [r for r, each in pod.requests.items() if "/" in r and each.nanos]
+    nodes = [node.allocatable for node in table.nodes if node is not None] if wanted else ()
+    return {insufficient(r) for r in wanted if not any(r in has for has in nodes)}
+
+
+class _Memo:
+    """The reasons of the plugins against each node for one kind of pod, as codes by row."""
+
+    def __init__(self, size: int) -> None:
+        """`size` is that of the memo in bytes, with its key."""
+        self.bytes = size
+        self._fresh = Freshness()
+        self._codes: npt.NDArray[np.int32] = np.empty(0, np.int32)
+        self._reasons: list[tuple[str, ...]] = [()]
+        self._known: dict[tuple[str, ...], int] = {(): 0}
+
+    def reasons(
+        self, pod: Pod, table: NodeTable, rows: NodeRows, check: Callable[[], None]
+    ) -> set[str]:
+        """All reasons against some of these nodes."""
+        codes = np.unique(self._evaluated(pod, table, rows, check)).tolist()
+        return {reason for code in codes for reason in self._reasons[code]}
+
+    def allow_any(
+        self,
+        pod: Pod,
+        table: NodeTable,
+        rows: NodeRows,
+        ignored: Collection[str],
+        check: Callable[[], None],
+    ) -> bool:
+        """Whether there is no reason against some of these nodes, except ignored ones."""
+        codes = self._evaluated(pod, table, rows, check)
+        allowed = [all(each in ignored for each in reasons) for reasons in self._reasons]
+        return bool(np.array(allowed, np.bool_)[codes].any())
+
+    def _evaluated(
+        self, pod: Pod, table: NodeTable, rows: NodeRows, check: Callable[[], None]
+    ) -> npt.NDArray[np.int32]:
+        if len(self._reasons) > _MOST_REASONS:
+            self._fresh.forget()
+            self._reasons, self._known = [()], {(): 0}
+        portions = self._fresh.stale(table, lambda: 0, rows)
+        self._codes = grown(self._codes, len(table.nodes), 0)
+        for portion in portions:
+            done = 0
+            try:
+                for done, row in enumerate(portion.tolist()):
+                    if done and not done % _NODES_PER_LOOK:
+                        check()
+                    self._codes[row] = self._code(pod, table.nodes[row])
+                done = len(portion)
+            finally:
+                self._fresh.worked_out(table, portion[:done])
+        return self._codes[rows]
+
+    def _code(self, pod: Pod, node: NodeWithPods | None) -> int:
+        reasons = unfit(pod, node) if node is not None else ("",)
+        if (code := self._known.get(reasons)) is None:
+            code = self._known[reasons] = len(self._reasons)
+            self._reasons.append(reasons)
+        return code
+
+
+class _Changes:
+    """The version of each node at its last change that a plugin can see: no heartbeat is one."""
+
+    def __init__(self) -> None:
+        self._table: NodeTable | None = None
+        self._since: Versions = np.zeros(0, np.int64)
+
+    def since(self, table: NodeTable) -> Versions:
+        """The versions by row. A node may have changed earlier than its version says."""
+        before = self._table
+        if before is None or before.owner is not table.owner:
+            self._since = table.versions.copy()
+        elif before is not table:
+            self._since = grown(self._since, len(table.nodes), -1)
+            known = grown(before.versions, len(table.nodes), -1)
+            for row in (known != table.versions).nonzero()[0].tolist():
+                old = before.nodes[row] if row < len(before.nodes) else None
+                if not _are_alike(old, table.nodes[row]):
+                    self._since[row] = table.versions[row]
+        self._table = table
+        return self._since
+
+
+def _are_alike(old: NodeWithPods | None, new: NodeWithPods | None) -> bool:
+    if old is None or new is None:
+        return old is new
+    return (
+        old.labels == new.labels
+        and old.spec == new.spec
+        and old.allocatable == new.allocatable
+        and old.requested == new.requested
+        and {pod.uid for pod in old.pods or ()} == {pod.uid for pod in new.pods or ()}
+    )

@@ -1,0 +1,132 @@
+"""Rejected pods beside nodes that kube-scheduler never asks about, which pass the policies."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import defaultdict
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.cluster import Cluster
+from tests.e2e.control_plane import ControlPlane
+from tests.e2e.kube_scheduler import extender, kube_scheduler
+from tests.e2e.manifests import node, pod, priority_class
+from tests.e2e.placet import placet
+from tests.e2e.recorder import recorder
+
+pytestmark = pytest.mark.e2e
+
+# `SECONDS=75` watches the pods for as long as their first requeues may take.
+WATCHED_SECONDS = float(os.environ.get("SECONDS") or 25)
+MOST_CALLS = 5
+KINDS = ("filter", "limit", "share", "spread", "cards")
+WORKERS = 3
+WORKER = {"role": "worker", "pool": "a", "card": "1"}
+TAINT = {"key": "example.com/closed", "effect": "NoSchedule"}
+POLICIES = """
+policy {kind} {{
+  for pods where pod.labels["app"] == "{kind}" && pod.namespace == "{namespace}"
+  {clause}
+}}
+"""
+CLAUSES = {
+    "filter": 'filter "pool" { require node.labels["pool"] == "b" message "pool b" }',
+    "limit": """limit "one" {
+    pods where peer.labels["app"] == "limit" per node at most 1 strict message "one is there"
+  }""",
+    "share": """share "few" {
+    of pods where peer.labels["app"] == "share" on nodes where node.labels["pool"] == "a"
+    at most 50% strict message "half"
+  }""",
+    "spread": """spread "even" {
+    pods where peer.labels["app"] == "spread"
+    over node.labels["kubernetes.io/hostname"] skew at most 1 strict message "even"
+  }""",
+    "cards": """cards "gpu" {
+    on node int(node.labels["card"]) of {"milli": 1000}
+    take {"milli": 1000}
+    index in annotation "example.com/index"
+    message "no card"
+  }""",
+}
+
+
+def closed(number: int) -> list[dict[str, Any]]:
+    """Nodes that pass every policy: full, tainted, cordoned, and of another kind, in turn."""
+    found = []
+    for each in range(number):
+        made = node(f"closed{each}", {"pool": "b", "card": "1", "role": "worker"})
+        match each % 4:
+            case 0:
+                made["status"]["allocatable"] = {"cpu": "1", "memory": "32Gi", "pods": "110"}
+            case 1:
+                made["spec"] = {"taints": [TAINT]}
+            case 2:
+                made["spec"] = {"unschedulable": True}
+            case _:
+                made["metadata"]["labels"]["role"] = "other"
+        found.append(made)
+    return found
+
+
+@pytest.mark.parametrize(("number", "preempts"), [(0, True), (1, False), (10, True)])
+def test_a_rejected_pod_stays_unschedulable(
+    plane: ControlPlane, cluster: Cluster, tmp_path: Path, number: int, *, preempts: bool
+) -> None:
+    """It is never a SchedulerError, which autoscalers do not see, and kube-scheduler rests."""
+    where = cluster.namespace
+    file = tmp_path / "all.policy"
+    texts = (
+        POLICIES.format(kind=kind, namespace=where, clause=clause)
+        for kind, clause in CLAUSES.items()
+    )
+    file.write_text("".join(texts))
+    cluster.apply(priority_class("low", 10), priority_class("high", 1000))
+    names = [f"worker{each}" for each in range(WORKERS)]
+    cluster.create_nodes([*(node(name, WORKER) for name in names), *closed(number)])
+    # What kube-scheduler cannot preempt.
+    full = [
+        pod(f"full{n}", where, cpu="950m", nodeName=f"closed{n}", priorityClassName="high")
+        for n in range(0, number, 4)
+    ]
+    annotations = {"placet.dev/cards": '{"gpu":{"cards":[0],"take":{"milli":1000}}}'}
+    there = []
+    for kind in ("limit", "share", "spread", "cards"):
+        # All nodes that spread counts have a pod of it; a tenth worker would get the next one.
+        for name in names:
+            made = pod(f"{kind}-{name}", where, {"app": kind}, nodeName=name)
+            if kind == "cards":
+                made["metadata"]["annotations"] = annotations
+            there.append(made)
+    cluster.create_pods([*full, *there])
+    with ExitStack() as running:
+        view = (f"--kubeconfig={plane.placet_kubeconfig}", "--lease=none", "--bind")
+        server = running.enter_context(placet(tmp_path, file, *view))
+        server.wait_ready()
+        calls = running.enter_context(recorder(server.port))
+        entry = extender(calls.address, node_cache_capable=True, preempts=preempts, binds=True)
+        running.enter_context(kube_scheduler(plane, tmp_path, [entry]))
+        asked = [kind for kind in KINDS if number or kind != "spread"]
+        selector = {"role": "worker"}
+        cluster.create_pods(
+            pod(kind, where, {"app": kind}, nodeSelector=selector, priorityClassName="high")
+            for kind in asked
+        )
+        for kind in asked:
+            cluster.wait_refused(kind)
+        began, seen = time.monotonic(), defaultdict[str, set[str]](set)
+        while (spent := time.monotonic() - began) < WATCHED_SECONDS:
+            for kind in asked:
+                seen[kind].add(str(cluster.scheduled_condition(kind).get("reason")))
+            time.sleep(0.3)
+        last = {
+            kind: [round(call.at - began, 1) for call in calls.calls("filter", kind)]
+            for kind in asked
+        }
+    assert dict(seen) == {kind: {"Unschedulable"} for kind in asked}, last
+    assert all(len(times) <= MOST_CALLS for times in last.values()), last
+    assert all(times[-1] < WATCHED_SECONDS / 3 for times in last.values()), (last, spent)
