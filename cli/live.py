@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import unquote
 
 import msgspec
 
@@ -23,7 +24,7 @@ from cli.version import version
 from engine.cache.cluster_copy import ClusterDocuments
 from engine.cache.informers import CONTROLLERS, NAMESPACES, NODES, PODS, POLICIES
 from engine.cache.list_watch import CHUNK, ContinueExpiredError, GarbageError, Resource, chunks
-from engine.cluster.client import ApiClient, connect
+from engine.cluster.client import CORE, ApiClient, connect, path_of
 from engine.cluster.connection_configuration import Context, chosen_context
 from engine.errors import ApiError, ApiUnreachableError, ClusterConfigurationError, EngineError
 from engine.explanation.cause import event_time
@@ -89,7 +90,7 @@ class LiveCluster:
     def events(self, namespace: str, pod: str) -> list[Json] | str:
         """The events about a pod, the newest last, or the right that is missing for that."""
         selector = f"involvedObject.kind=Pod,involvedObject.name={pod}"
-        path = f"/api/v1/namespaces/{namespace}/events"
+        path = path_of(CORE, "events", namespace)
         found = self._run(self._or_refused(Resource("events", path, selector), "Event"))
         if isinstance(found, str):
             return found
@@ -243,8 +244,8 @@ class Progress:
 
 def _within(resource: Resource, namespace: str) -> Resource:
     """A resource in one namespace."""
-    front, _, name = resource.path.rpartition("/")
-    path = f"{front}/namespaces/{namespace}/{name}"
+    group, _, name = resource.path.rpartition("/")
+    path = path_of(group, name, namespace)
     return Resource(name, path, resource.field_selector, optional=resource.optional)
 
 
@@ -252,7 +253,7 @@ def _right(resource: Resource) -> str:
     """The right that a request needs, as in `list pods in all namespaces`."""
     _, within, rest = resource.path.partition("/namespaces/")
     if within:
-        return f"list {resource.name} in the namespace `{rest.partition('/')[0]}`"
+        return f"list {resource.name} in the namespace `{unquote(rest.partition('/')[0])}`"
     if resource.name in ("nodes", "namespaces", "clusterplacementpolicies"):
         return f"list {resource.name}"
     return f"list {resource.name} in all namespaces"
@@ -275,7 +276,7 @@ def config_maps(kubeconfig: Path | None, context: str | None) -> tuple[str, str]
 
 async def _config_maps(kubeconfig: Path | None, context: str | None) -> tuple[str, str]:
     async with connect(kubeconfig, context, version=version()) as client:
-        body = await client.request("GET", f"/api/v1/namespaces/{NAMESPACE}/configmaps")
+        body = await client.request("GET", path_of(CORE, "configmaps", NAMESPACE))
         return client.host, body.decode()
 
 

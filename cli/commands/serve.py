@@ -434,8 +434,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         action="append",
         default=[],
-        help="a common name or alternative name that client certificates must have; may be "
-        "repeated (default: any)",
+        help="the common name that client certificates must have; may be repeated (default: any)",
     )
     how.add_argument(
         "--log-format",

@@ -22,7 +22,7 @@ from cli.command import CommandError, Exit, add_context_arguments, positive, rea
 from cli.render import print_error
 from cli.version import version
 from engine.cache.cluster_copy import ambiguous
-from engine.cluster.client import ApiClient, connect
+from engine.cluster.client import CORE, ApiClient, connect, path_of
 from engine.cluster.port_forward import PortForward, local_socket
 from engine.errors import ApiError, ClusterConfigurationError, EngineError
 from engine.explanation.decision_document import DecisionDetail, Listing
@@ -297,7 +297,7 @@ class _ListedPods(msgspec.Struct):
 async def _pods(client: ApiClient, target: ReplicaTarget) -> Sequence[str]:
     """The running pods with the labels. Raises CommandError and EngineError."""
     params = [("labelSelector", target.selector), ("limit", "500")]
-    path = f"/api/v1/namespaces/{quote(target.namespace, '')}/pods"
+    path = path_of(CORE, "pods", target.namespace)
     body = await client.request("GET", path, params=params)
     found = msgspec.json.decode(body, type=_ListedPods).items
     names = sorted(pod.metadata.name for pod in found if pod.status.phase == "Running")

@@ -24,7 +24,7 @@ from engine.cache.cache import Cache
 from engine.cache.node_table import without
 from engine.cache.reflector import Report, unreported
 from engine.cards.node_cards import TAKEN
-from engine.cluster.client import Api
+from engine.cluster.client import CORE, Api, path_of
 from engine.counting.in_flight_pods import Schedulers
 from engine.decision.recent_answers import LastAnswers
 from engine.decision.verdict import Feasible
@@ -64,7 +64,7 @@ class Binding:
 
     @property
     def path(self) -> str:
-        return f"/api/v1/namespaces/{self.namespace}/pods/{self.name}"
+        return path_of(CORE, "pods", self.namespace, self.name)
 
 
 class Binder:

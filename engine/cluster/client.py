@@ -16,6 +16,7 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
+from urllib.parse import quote
 
 import aiohttp
 import msgspec
@@ -23,6 +24,23 @@ import msgspec
 from engine.cluster.connection_configuration import SERVICE_ACCOUNT, Load, find
 from engine.errors import ApiError, ApiUnreachableError, ClusterConfigurationError, NotSentError
 from engine.objects.api_types import ApiStatus
+
+CORE = "/api/v1"
+COORDINATION = "/apis/coordination.k8s.io/v1"
+
+
+def path_of(group: str, resource: str, namespace: str, *names: str) -> str:
+    """The path of a resource, of an object of it, or of a part of one, such as `binding`.
+
+    `group` is like CORE. An empty namespace is left out. A name is one part, whatever is in it.
+    """
+    within = ("namespaces", namespace) if namespace else ()
+    return "/".join((group, *map(_part, (*within, resource, *names))))
+
+
+def _part(name: str) -> str:
+    # A client resolves `..` even if it is quoted once. Quoted twice, it names nothing.
+    return quote(name, safe="") if name.strip(".") else "%252E" * len(name)
 
 
 class Api(Protocol):

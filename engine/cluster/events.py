@@ -12,7 +12,7 @@ from typing import Any, Literal
 import msgspec
 from cachetools import LRUCache
 
-from engine.cluster.client import Api, TokenBucket
+from engine.cluster.client import Api, TokenBucket, path_of
 from engine.errors import ApiError
 from grammar.messages.texts import shown
 
@@ -82,7 +82,7 @@ class Events:
         while self._waiting and self._bucket.try_take():
             event = self._waiting[0]
             namespace = event.regarding.namespace or "default"
-            path = f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"
+            path = path_of("/apis/events.k8s.io/v1", "events", namespace)
             body = msgspec.json.encode(self._object(event, namespace, now))
             try:
                 await self._api.request("POST", path, body=body)

@@ -14,13 +14,12 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from engine.cache.reflector import Report
-from engine.cluster.client import Api
+from engine.cluster.client import COORDINATION, CORE, Api, path_of
 from engine.cluster.lease import LeaseSpec
 from engine.counting.in_flight_pods import InFlightPods
 from engine.errors import ApiError, ApiUnreachableError, BadObjectError, why
 from engine.objects.peer import Peer, PeerDecoder
 
-_PATH = "/apis/coordination.k8s.io/v1/namespaces/{}/leases/{}"
 _REQUEST_SECONDS = 5.0
 # With more pods, all pods are listed instead.
 _MOST_REQUESTS = 100
@@ -50,7 +49,7 @@ class SchedulerLease:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._api = api
-        self._path = _PATH.format(*lease)
+        self._path = path_of(COORDINATION, "leases", *lease)
         self._replaced = replaced
         self._report = report
         self._clock = clock
@@ -119,7 +118,7 @@ class OverduePods:
             self._report(_POD_WORK, "")
 
     async def _has_no_node(self, pod: Peer) -> bool:
-        path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
+        path = path_of(CORE, "pods", pod.namespace, pod.name)
         try:
             body = await self._api.request("GET", path, timeout_seconds=_REQUEST_SECONDS)
         except ApiError as error:

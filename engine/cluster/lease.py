@@ -27,7 +27,7 @@ from typing import Any
 import msgspec
 
 from engine.cache.reflector import Report, unreported
-from engine.cluster.client import Api
+from engine.cluster.client import COORDINATION, Api, path_of
 from engine.errors import ApiError, ApiUnreachableError, why
 from grammar.values.time import Timestamp
 
@@ -117,8 +117,8 @@ class Lease:
         # The Lease as we wrote it last: its uid, and how often it has changed hands.
         self._written: tuple[object, int] | None = None
         self._api = api
-        self._folder = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
-        self._path = f"{self._folder}/{name}"
+        self._folder = path_of(COORDINATION, "leases", namespace)
+        self._path = path_of(COORDINATION, "leases", namespace, name)
         self._name = name
         self._ends = ends
         self._times = times

@@ -13,11 +13,10 @@ import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from urllib.parse import quote
 
 import aiohttp
 
-from engine.cluster.client import ApiClient
+from engine.cluster.client import CORE, ApiClient, path_of
 from engine.errors import ApiUnreachableError, EngineError
 from grammar.messages.texts import MOST_ERROR, shown
 
@@ -36,7 +35,7 @@ class PortForward:
         self.failure: EngineError | None = None
         self.namespace = namespace
         self._client = client
-        self._path = f"/api/v1/namespaces/{quote(namespace, '')}/pods/{quote(pod, '')}/portforward"
+        self._path = path_of(CORE, "pods", namespace, pod, "portforward")
         self._port = port
 
     async def relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -21,7 +21,7 @@ from typing import Any, Protocol
 import msgspec
 from cachetools import LRUCache
 
-from engine.cluster.client import Api, TokenBucket
+from engine.cluster.client import CORE, Api, TokenBucket, path_of
 from engine.counting.in_flight_pods import Schedulers
 from engine.decision.plugin_filters import AskedNodes
 from engine.decision.recent_answers import RejectedPod, RejectedPods
@@ -177,7 +177,7 @@ class Requeuer:
                 continue
             looked += 1
             namespace, _, name = key.partition("/")
-            path = f"/api/v1/namespaces/{namespace}/pods/{name}"
+            path = path_of(CORE, "pods", namespace, name)
             try:
                 pod = self._judge.read(await self._api.request("GET", path))
             except (ApiError, BadObjectError) as error:
@@ -227,7 +227,7 @@ class Requeuer:
         try:
             await self._api.request(
                 "PATCH",
-                f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status",
+                path_of(CORE, "pods", pod.namespace, pod.name, "status"),
                 body=msgspec.json.encode(patch),
                 content_type="application/strategic-merge-patch+json",
             )

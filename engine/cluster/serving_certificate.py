@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import msgspec
 
-from engine.cluster.client import Api
+from engine.cluster.client import CORE, Api, path_of
 from engine.errors import ApiError, ApiUnreachableError
 
 _REQUEST_SECONDS = 5.0
@@ -47,8 +47,8 @@ class TlsSecret:
 
     def __init__(self, api: Api, namespace: str, name: str) -> None:
         self._api = api
-        self._folder = f"/api/v1/namespaces/{namespace}/secrets"
-        self._path = f"{self._folder}/{name}"
+        self._folder = path_of(CORE, "secrets", namespace)
+        self._path = path_of(CORE, "secrets", namespace, name)
         self._name = name
 
     async def read(self) -> StoredSecret | None:

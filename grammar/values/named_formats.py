@@ -43,15 +43,15 @@ def _prefix(check: Check) -> Check:
     return lambda text: check(f"{text[:-2]}a" if len(text) > 1 and text[-1] == "-" else text)
 
 
-_subdomain = _written(rf"{_LABEL}(?:\.{_LABEL})*", 253)
-_label = _written(_LABEL, 63)
+is_subdomain = _written(rf"{_LABEL}(?:\.{_LABEL})*", 253)
+is_label = _written(_LABEL, 63)
 _label_1035 = _written(r"[a-z](?:[-a-z0-9]*[a-z0-9])?", 63)
 _name = _written(_NAME, 63)
 
 
 def _qualified(text: str) -> bool:
     prefix, slash, name = text.rpartition("/")
-    return _name(name) and (_subdomain(prefix) if slash else True)
+    return _name(name) and (is_subdomain(prefix) if slash else True)
 
 
 def _is_uri(text: str) -> bool:
@@ -93,9 +93,9 @@ _NAMES = "letters, digits, `-`, `_` and `.`, with a letter or digit at both ends
 
 # The formats by name: the check, and what a text that fails must be.
 _FORMATS: dict[str, tuple[Check, str]] = {
-    "dns1123Label": (_label, f"must be at most 63 {_LETTERS}"),
+    "dns1123Label": (is_label, f"must be at most 63 {_LETTERS}"),
     "dns1123Subdomain": (
-        _subdomain,
+        is_subdomain,
         f"must be at most 253 characters, parts with dots between them, each of {_LETTERS}",
     ),
     "dns1035Label": (_label_1035, f"must be at most 63 {_LETTERS}, and begin with a letter"),
@@ -103,9 +103,9 @@ _FORMATS: dict[str, tuple[Check, str]] = {
         _qualified,
         f"must be at most 63 {_NAMES}, after an optional DNS subdomain and `/`",
     ),
-    "dns1123LabelPrefix": (_prefix(_label), f"must be the start of at most 63 {_LETTERS}"),
+    "dns1123LabelPrefix": (_prefix(is_label), f"must be the start of at most 63 {_LETTERS}"),
     "dns1123SubdomainPrefix": (
-        _prefix(_subdomain),
+        _prefix(is_subdomain),
         f"must be the start of parts with dots between them, each of {_LETTERS}",
     ),
     "dns1035LabelPrefix": (

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from logging import Logger
 from typing import Any
 
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
+from grammar.messages.texts import shown
 from server.call import CallRecord, LogEntry, log_entry
 from server.errors import Outcome
 from server.http.bodies import BodyReader
@@ -50,24 +51,33 @@ def access(
             if not certificate:
                 raise web.HTTPUnauthorized(text=f"{request.path} requires a client certificate")
             if names and request.path not in reading_paths:
-                found = tuple(names_of(certificate))
-                if not any(name in names for name in found):
-                    listed = ", ".join(f"`{name}`" for name in found) or "no name"
-                    text = f"the client certificate is for {listed}, which no --client-name allows"
+                found = common_name(certificate)
+                if found not in names:
+                    text = (
+                        f"the client certificate is for `{shown(found)}`, which no --client-name"
+                        " allows"
+                        if found
+                        else "the client certificate has no common name"
+                    )
                     raise web.HTTPForbidden(text=text)
         return await handler(request)
 
     return guard
 
 
-def names_of(certificate: Mapping[str, Any]) -> Iterator[str]:
-    """The common names and alternative names of a result of `SSLObject.getpeercert`."""
-    for parts in certificate.get("subject", ()):
-        yield from (value for key, value in parts if key == "commonName")
-    for _kind, name in certificate.get("subjectAltName", ()):
-        # Structured kinds, such as DirName, cannot be written as a --client-name.
-        if isinstance(name, str):
-            yield name
+def common_name(certificate: Mapping[str, Any]) -> str:
+    """The common name of a result of `SSLObject.getpeercert`; empty without one.
+
+    kube-apiserver takes the same for the name of a client: of several ones the last. No alternative
+    name counts, since a CA may let clients choose some of them, such as addresses of mail.
+    """
+    names = [
+        value
+        for parts in certificate.get("subject", ())
+        for key, value in parts
+        if key == "commonName"
+    ]
+    return names[-1] if names else ""
 
 
 class CallRecorder:

@@ -18,7 +18,6 @@ from http import HTTPStatus
 from logging import Logger
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from engine.cache import list_watch
 from engine.cache.cache import Cache, PodEventHandler
@@ -28,7 +27,7 @@ from engine.cache.list_watch import ContinueExpiredError, GarbageError
 from engine.cache.node_table import Snapshot
 from engine.cache.reflector import Timing
 from engine.cluster.binding import Binder
-from engine.cluster.client import ApiClient, Limits, connect
+from engine.cluster.client import CORE, ApiClient, Limits, connect, path_of
 from engine.cluster.events import Events
 from engine.cluster.in_flight_ends import OverduePods, SchedulerLease
 from engine.cluster.lease import LeaderGate, Lease, TakeOver
@@ -395,7 +394,7 @@ class ClusterRuntime:
 
     async def pod(self, namespace: str, name: str) -> bytes | None:
         """The JSON of a pod, None if there is none. Raises ApiError and ApiUnreachableError."""
-        path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(name, safe='')}"
+        path = path_of(CORE, "pods", namespace, name)
         try:
             return await self._client.request("GET", path)
         except ApiError as error:

@@ -29,7 +29,7 @@ from engine.cache.node_table import Snapshot
 from engine.cache.reflector import Report
 from engine.cache.tallies import Scope
 from engine.cluster import status_writer as status
-from engine.cluster.client import ApiClient
+from engine.cluster.client import ApiClient, path_of
 from engine.cluster.events import Events, PodEvent, Regarding
 from engine.cluster.lease import micro_time
 from engine.cluster.requeue import Requeuer
@@ -376,9 +376,8 @@ def _share(program: Program | None) -> ShareProgram | None:
 def _path(name: str) -> str:
     """The API path of the object `placementpolicies/shop/web`."""
     resource, _, key = name.partition("/")
-    namespace, slash, short = key.rpartition("/")
-    where = f"/namespaces/{namespace}" if slash else ""
-    return f"{GROUP_PATH}{where}/{resource}/{short}"
+    namespace, _, short = key.rpartition("/")
+    return path_of(GROUP_PATH, resource, namespace, short)
 
 
 _PERIOD_SECONDS = 1.0

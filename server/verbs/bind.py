@@ -13,6 +13,7 @@ from aiohttp import web
 from msgspec import Struct, field
 
 from engine.cluster.binding import Binding
+from grammar.values.named_formats import is_label, is_subdomain
 from server.call import CallRecord
 from server.errors import CallFailure, Outcome, RequestError
 from server.verbs.answering import json_response
@@ -34,9 +35,13 @@ _NOT_OFFERED = (
 
 
 async def not_offered(_request: web.Request, call: CallRecord) -> web.Response:
-    """The answer at the paths of bind where the verb does not exist; nothing is read."""
+    """The answer of bind where the verb does not exist; nothing is read.
+
+    kube-scheduler puts the text of a refusal into the pod's event, but of another status only the
+    number.
+    """
     call.outcome, call.error = Outcome.UNSUPPORTED, _NOT_OFFERED
-    return web.Response(status=404, text=f"{_NOT_OFFERED}\n")
+    return json_response(encode_binding(_NOT_OFFERED))
 
 
 class BindVerb:
@@ -74,10 +79,17 @@ _ENCODER = msgspec.json.Encoder()
 
 
 def decode_binding(body: bytes) -> Binding:
-    """The binding of a request. Raises RequestError where a field is empty."""
+    """The binding of a request. Raises RequestError where a name cannot be that of an object."""
     asked = decode(_BINDING, body, BIND)
     if not (asked.pod_name and asked.pod_namespace and asked.pod_uid and asked.node):
         raise RequestError("the request does not name a pod and a node")
+    for kind, name, is_name in (
+        ("namespace", asked.pod_namespace, is_label),
+        ("pod", asked.pod_name, is_subdomain),
+        ("node", asked.node, is_subdomain),
+    ):
+        if not is_name(name):
+            raise RequestError(f"`{name}` is not the name of a {kind}")
     return Binding(asked.pod_namespace, asked.pod_name, asked.pod_uid, asked.node)
 
 

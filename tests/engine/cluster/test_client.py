@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from yarl import URL
 
-from engine.cluster.client import ApiClient, Limits, connect
+from engine.cluster.client import CORE, ApiClient, Limits, connect, path_of
 from engine.errors import ApiError, ApiUnreachableError
 from tests.support.fake_api_server import Answer, FakeApiServer
 from tests.support.kubeconfig import kubeconfig
@@ -29,6 +30,18 @@ def connected(server: FakeApiServer, tmp_path: Path) -> Connect:
         return connect(file, None, version="1.2.3", **options)
 
     return to_server
+
+
+@pytest.mark.parametrize(
+    "name", ["../../nodes/n?x=", "..", ".", "a/b", "a%2fb", "a#b", "a?b", "a b", "ä", "%2e%2e"]
+)
+def test_a_name_is_one_part_of_a_path(name: str) -> None:
+    """No name leads to another object than the one that has it, which may not exist."""
+    sent = URL(f"http://api{path_of(CORE, 'pods', name, name, 'binding')}")
+    assert not sent.query_string
+    assert not sent.fragment
+    parts = sent.raw_path.split("/")
+    assert [*parts[:4], parts[5], *parts[7:]] == ["", "api", "v1", "namespaces", "pods", "binding"]
 
 
 async def test_bodies_are_sent_and_received_unchanged(

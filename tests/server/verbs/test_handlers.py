@@ -195,14 +195,40 @@ async def test_bind_does_not_exist_unless_it_is_asked_for(
     served = await serve(binder=None)
     for _ in range(3):
         answer = await served.post(path, BINDING)
-        assert answer.status == 404
-        assert answer.text == (
+        assert answer.status == 200
+        text = answer.json["Error"]
+        assert text == (
             "this server binds no pods: start `placet serve` with --bind, or remove `bindVerb`"
-            " from kube-scheduler's configuration\n"
+            " from kube-scheduler's configuration"
         )
-    assert served.calls("bind", "unsupported", 404) == 3
+    assert served.calls("bind", "unsupported") == 3
     (line,) = caplog.messages
-    assert line == f'{answer.text.strip()} verb="bind"'
+    assert line == f'{text} verb="bind"'
+
+
+@pytest.mark.parametrize(
+    ("field", "name", "kind"),
+    [
+        ("PodNamespace", "../../../../api/v1/nodes/n?x=", "namespace"),
+        ("PodNamespace", "a.b", "namespace"),
+        ("PodName", "../../../nodes/n?x=", "pod"),
+        ("PodName", "..", "pod"),
+        ("PodName", "p/binding", "pod"),
+        ("PodName", "p%2f", "pod"),
+        ("PodName", "p\n", "pod"),
+        ("PodName", "P", "pod"),
+        ("Node", "n#", "node"),
+        ("Node", "n" * 254, "node"),
+    ],
+)
+async def test_bind_takes_only_names_of_objects(
+    serve: Serve, field: str, name: str, kind: str
+) -> None:
+    binder = RefusingBinder("it was asked")
+    served = await serve(binder=binder)
+    answer = await served.post("/bind", {**BINDING, field: name})
+    assert answer.status == 200
+    assert answer.json["Error"].endswith(f"` is not the name of a {kind}")
 
 
 async def test_a_refused_binding_is_counted_and_logged(
