@@ -12,17 +12,18 @@ from functools import partial
 from typing import Generic, TypeVar
 
 import msgspec
-from cachetools import LRUCache
 
 from engine.cache.cache import Cache
 from engine.objects.codec import Namespace, Node, ObjectCodec, decode_namespace
 from engine.objects.decoding import revision_of
 from engine.objects.peer import Controller, Peer, decode_controller
+from engine.objects.remembered import Remembered
 
 T = TypeVar("T")
 
 # The number of deleted objects that are remembered, because events about them may come late.
-_MOST_DELETED = 10_000
+# The bytes of the keys of deleted objects, some 10,000.
+_MOST_DELETED = 4 << 20
 
 
 class ObjectStore(Generic[T]):
@@ -50,7 +51,7 @@ class ObjectStore(Generic[T]):
         self._put = put
         self._remove = remove
         self._revisions: dict[str, int] = {}
-        self._deleted: LRUCache[str, int] = LRUCache(_MOST_DELETED)
+        self._deleted: Remembered[str, int] = Remembered(_MOST_DELETED)
 
     def __len__(self) -> int:
         return len(self._revisions)
@@ -73,7 +74,7 @@ class ObjectStore(Generic[T]):
         revision = revision_of(version)
         if revision and revision < self.known(key):
             return
-        self._deleted[key] = revision
+        self._deleted.put(key, revision)
         if self._revisions.pop(key, None) is not None:
             self._remove(key)
 
@@ -90,7 +91,7 @@ class ObjectStore(Generic[T]):
     def known(self, key: str) -> int:
         """The newest resource version of an object or of its deletion, 0 if unknown."""
         known = self._revisions.get(key)
-        return self._deleted.get(key, 0) if known is None else known
+        return (self._deleted.get(key) or 0) if known is None else known
 
 
 def nodes(codec: ObjectCodec, cache: Cache) -> ObjectStore[Node]:

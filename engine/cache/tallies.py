@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from engine.errors import EngineError
 from engine.objects.peer import Peer
+from engine.objects.remembered import Remembered, bytes_of
 from grammar.values.time import NEVER
 
 # The least recently used tally above this number is dropped. It is counted again on demand.
@@ -27,8 +28,8 @@ _MOST_CHANGES = 256
 _MOST_CENSUSES = 256
 # The unfinished tallies that are kept.
 _MOST_UNFINISHED = 64
-# The kinds of pods of which the tallies to follow are kept, before that starts over.
-_MOST_KINDS = 4096
+# The bytes of the kinds of pods of which the tallies to follow are kept.
+_MOST_KINDS = 16 << 20
 # A heap is made anew when it has more than this many entries beyond twice the needed ones.
 _MOST_STALE = 1024
 # The most that a pod adds, and that sums rise to: more than any bound. Two of them fit 64 bits.
@@ -395,7 +396,9 @@ class Tallies:
         self._unfinished: OrderedDict[_Key, _Unfinished] = OrderedDict()
         self._censuses: OrderedDict[_Key, Census] = OrderedDict()
         # By kind of pod; empty after a tally has come or gone.
-        self._followers: dict[_Kind, _Followers] = {}
+        self._followers: Remembered[_Kind, _Followers] = Remembered(
+            _MOST_KINDS, lambda _, known: bytes_of(known.labels) + 64 * len(known.tallies)
+        )
         # Made when it is first needed.
         self._alike: AlikePods | None = None
 
@@ -552,9 +555,7 @@ class Tallies:
                 for name, tally in self._within.get(scope, {}).items()
                 if _follows(tally, pod)
             ]
-            if len(self._followers) >= _MOST_KINDS:
-                self._followers.clear()
-            known = self._followers[kind] = _Followers(pod.labels, found)
+            known = self._followers.put(kind, _Followers(pod.labels, found))
         return known.tallies
 
     def _drop(self, of: _Key) -> None:

@@ -74,11 +74,21 @@ class Demand(NamedTuple):
 
 
 _NOTHING: Mapping[str, Taken] = {}
+# The longest text that is remembered with what it says, which takes ten times as much.
+_KEPT_TEXT = 512
+
+
+def taken(annotation: str) -> Mapping[str, Taken]:
+    """What a pod takes, by the names of clauses; nothing for a text that cannot be read."""
+    return _taken_short(annotation) if len(annotation) <= _KEPT_TEXT else _taken(annotation)
 
 
 @lru_cache(maxsize=4096)
-def taken(annotation: str) -> Mapping[str, Taken]:
-    """What a pod takes, by the names of clauses; nothing for a text that cannot be read."""
+def _taken_short(annotation: str) -> Mapping[str, Taken]:
+    return _taken(annotation)
+
+
+def _taken(annotation: str) -> Mapping[str, Taken]:
     try:
         found = json.loads(annotation)
         takes = {name: Taken(tuple(its["cards"]), dict(its["take"])) for name, its in found.items()}

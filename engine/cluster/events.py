@@ -10,17 +10,18 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import msgspec
-from cachetools import LRUCache
 
 from engine.cluster.client import Api, TokenBucket, path_of
 from engine.errors import ApiError
+from engine.objects.remembered import Remembered
 from grammar.messages.texts import shown
 
 _CONTROLLER = "placet"
 # The limits of kube-scheduler's own events, so that events delay no other requests.
 _PER_SECOND, _BURST = 5.0, 50
 _MOST_WAITING = 1000
-_MOST_KNOWN = 50_000
+# The bytes of the notes that are known.
+_MOST_KNOWN = 32 << 20
 
 
 class Regarding(msgspec.Struct, frozen=True, rename="camel"):
@@ -55,7 +56,7 @@ class Events:
         self._bucket = TokenBucket(_PER_SECOND, _BURST, clock)
         self._waiting: deque[PodEvent] = deque(maxlen=_MOST_WAITING)
         # The last note by object and reason.
-        self._sent: LRUCache[tuple[str, str], str] = LRUCache(_MOST_KNOWN)
+        self._sent: Remembered[tuple[str, str], str] = Remembered(_MOST_KNOWN)
 
     def add(self, event: PodEvent) -> None:
         """Add an event, unless it repeats the last note about its object for the same reason.
@@ -66,7 +67,7 @@ class Events:
         event = replace(event, note=shown(event.note))
         key = event.regarding.uid, event.reason
         if self._sent.get(key) != event.note:
-            self._sent[key] = event.note
+            self._sent.put(key, event.note)
             self._waiting.append(event)
 
     def forget(self) -> None:

@@ -19,7 +19,6 @@ from contextlib import suppress
 from typing import Any, Protocol
 
 import msgspec
-from cachetools import LRUCache
 
 from engine.cluster.client import CORE, Api, TokenBucket, path_of
 from engine.counting.in_flight_pods import Schedulers
@@ -33,6 +32,7 @@ from engine.errors import (
     NotSentError,
 )
 from engine.objects.peer import REQUEUE_CONDITION, Peer
+from engine.objects.remembered import Remembered
 from engine.objects.request_pod import RequestPod
 from engine.program.policy_time import MOST_PORTIONS
 
@@ -41,7 +41,8 @@ _PER_SECOND, _BURST = 20.0, 20
 _MOST_LOOKS = 20
 # The pause before the next look at a pod that no decision is possible about.
 _AGAIN_SECONDS = 10.0
-_MOST_KNOWN = 100_000
+# The bytes of each thing that is known of pods; a pod takes some 1,000.
+_MOST_KNOWN = 32 << 20
 _MOST_PER_MINUTE = 4
 _MINUTE_SECONDS = 60.0
 # kube-scheduler retries after errors by itself, in ten seconds at most, and nothing hurries it.
@@ -87,12 +88,12 @@ class Requeuer:
         self._generation = 0
         # The times of the last requeues of a pod, by uid. A pod that is offered a node and then
         # rejected again begins with the shortest pause anew.
-        self._requeued: LRUCache[str, deque[float]] = LRUCache(_MOST_KNOWN)
+        self._requeued: Remembered[str, deque[float]] = Remembered(_MOST_KNOWN)
         # The condition of a pod, by uid, as it was set or seen last.
-        self._conditions: LRUCache[str, str] = LRUCache(_MOST_KNOWN)
+        self._conditions: Remembered[str, str] = Remembered(_MOST_KNOWN)
         # Of pods that were looked at without a request, by uid: the hash of their reasons, and the
         # time of the next look if these stay the same.
-        self._looked_at: LRUCache[str, tuple[int, float]] = LRUCache(_MOST_KNOWN)
+        self._looked_at: Remembered[str, tuple[int, float]] = Remembered(_MOST_KNOWN)
 
     async def requeue(self, pending: Mapping[str, Peer], now: str) -> int:
         """Requeue the rejected pods that would pass. Returns their number.
@@ -130,7 +131,7 @@ class Requeuer:
 
     async def _would_pass(self, rejected_pod: RejectedPod) -> bool:
         """Whether the pod would pass, as far as a few portions of time show."""
-        pod, asked = rejected_pod.pod, rejected_pod.asked
+        pod, asked = rejected_pod.pod.undecoded(), rejected_pod.asked
         try:
             passes = await self._told(lambda: self._judge.would_pass(pod, asked))
         except EngineError:
@@ -163,7 +164,7 @@ class Requeuer:
         for key, peer in pending.items():
             if peer.requeued and peer.requeued != self._conditions.get(peer.uid):
                 # Another replica has requeued it. Requeues of all of them count.
-                self._conditions[peer.uid] = peer.requeued
+                self._conditions.put(peer.uid, peer.requeued)
                 self._count(peer.uid)
             if looked == _MOST_LOOKS:
                 continue
@@ -172,7 +173,7 @@ class Requeuer:
             reasons = peer.unscheduled.message if peer.unscheduled is not None else None
             if not reasons or not self._schedulers.have(peer):
                 continue
-            known, again = self._looked_at.get(peer.uid, (0, 0.0))
+            known, again = self._looked_at.get(peer.uid) or (0, 0.0)
             if known == hash(reasons) and self._clock() < again:
                 continue
             looked += 1
@@ -186,7 +187,7 @@ class Requeuer:
                 pod = None
             refused = pod is not None and await self._has_refused(pod, reasons)
             again = self._clock() + _AGAIN_SECONDS if refused is None else math.inf
-            self._looked_at[peer.uid] = hash(reasons), again
+            self._looked_at.put(peer.uid, (hash(reasons), again))
             if pod is not None and refused:
                 self._rejected_pods.noticed(pod)
 
@@ -199,7 +200,9 @@ class Requeuer:
 
     def _count(self, uid: str) -> deque[float]:
         """Add a requeue of a pod to the times of the last ones, and return these."""
-        times = self._requeued.setdefault(uid, deque(maxlen=_MOST_PER_MINUTE))
+        times = self._requeued.get(uid)
+        if times is None:
+            times = self._requeued.put(uid, deque(maxlen=_MOST_PER_MINUTE))
         times.append(self._clock())
         return times
 
@@ -216,7 +219,7 @@ class Requeuer:
     async def _patch(self, pod: RequestPod, now: str) -> bool:
         """Set the condition. Returns False if the pod is gone or was replaced."""
         self._generation += 1
-        reason = self._conditions[pod.uid] = f"Generation{self._generation}"
+        reason = self._conditions.put(pod.uid, f"Generation{self._generation}")
         condition: dict[str, Any] = {
             "type": REQUEUE_CONDITION,
             "status": "True",

@@ -26,6 +26,7 @@ from engine.cache.node_table import UNKNOWN_ROW, NodeRows, NodeTable
 from engine.cache.tallies import FULL, Tally
 from engine.counting.in_flight_pods import GroupIds
 from engine.objects import eligibility
+from engine.objects.remembered import Remembered, bytes_of
 from engine.program.columns import Freshness, grown
 from engine.program.frame import Evaluation, Frame, Report
 from engine.program.policy_compiler import sum_bound
@@ -55,6 +56,8 @@ OFF, ON = 0, 1
 OUTSIDE = -1
 # The tallies of a clause whose counts by group are kept: of all pods, and of a few revisions.
 _MOST_KEPT = 3
+# The bytes of labels by which a clause knows whether pods count.
+_MOST_LABELS = 4 << 20
 # A computed number is never larger. Groups without a node have it, so that they are open.
 _LARGEST = 2**62
 
@@ -344,7 +347,9 @@ class CountGroups:
         self.min_domains: float | None = None
         self.bounds: Bounds | None = None
         self.has_lower_bound = isinstance(clause, LimitProgram) and clause.bound.kind != "at most"
-        self.by_labels: dict[int, tuple[Mapping[str, str], bool]] = {}
+        self.by_labels: Remembered[int, tuple[Mapping[str, str], bool]] = Remembered(
+            _MOST_LABELS, lambda _, known: bytes_of(known[0])
+        )
         self._size = 2 if isinstance(clause, ShareProgram) else 0
         of_nodes = isinstance(clause, LimitProgram) and clause.nodes is not None
         self._has_off = isinstance(clause, ShareProgram) or of_nodes

@@ -73,6 +73,7 @@ from engine.cards.node_cards import Amounts, Demand
 from engine.errors import BadObjectError
 from engine.objects.gate import is_marked
 from engine.objects.peer import DEFAULT_SCHEDULER, Peer
+from engine.objects.remembered import Remembered, bytes_of
 from engine.objects.request_pod import RequestPod
 
 GroupIds = npt.NDArray[np.int32]
@@ -80,8 +81,8 @@ GroupIds = npt.NDArray[np.int32]
 AddsByLabels = Callable[[RequestPod], int]
 # What a pod remembers by tally keeps the tally alive, so it remembers few.
 _MOST_TALLIES = 64
-# The number of different labels whose pods share what they remember.
-_MOST_ALIKE = 256
+# The bytes of different labels whose pods share what they remember.
+_MOST_ALIKE = 8 << 20
 # The number of pods whose request may be kept because nobody has asked for their rows yet.
 _MOST_UNSETTLED = 64
 # The numbers of refused and of deleted pods that are remembered.
@@ -400,7 +401,8 @@ class InFlightPods:
         # Their uids: a pod that is not in flight any more must not be kept.
         self._unsettled: deque[str] = deque()
         # By the id of labels, and a namespace: the labels, and what pods with them add.
-        self._alike: dict[tuple[int, str], tuple[Mapping[str, str], dict[object, int]]] = {}
+        self._alike: Remembered[tuple[int, str], tuple[Mapping[str, str], dict[object, int]]]
+        self._alike = Remembered(_MOST_ALIKE, lambda _, known: bytes_of(known[0]) + 16_384)
 
     def __len__(self) -> int:
         return len(self._pods)
@@ -514,9 +516,7 @@ class InFlightPods:
         key = (id(asked.labels), asked.namespace)
         known = self._alike.get(key)
         if known is None:
-            if len(self._alike) > _MOST_ALIKE:
-                self._alike.clear()
-            known = self._alike[key] = (asked.labels, {})
+            known = self._alike.put(key, (asked.labels, {}))
         return known[1]
 
     def forget_tallies(self) -> None:

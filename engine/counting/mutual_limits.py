@@ -13,7 +13,6 @@ from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
-from cachetools import LRUCache
 
 from engine.cache.node_table import UNKNOWN_ROW, NodeRows, NodeTable
 from engine.cache.tallies import Census, PodGroup, Scope
@@ -22,6 +21,7 @@ from engine.counting.in_flight_pods import GroupIds
 from engine.counting.pod_counter import PodChange, PodCounter, PodInGroup, Presence
 from engine.objects.codec import Namespace
 from engine.objects.peer import Peer, key_of, placed_pod, values_at
+from engine.objects.remembered import Remembered, bytes_of
 from engine.objects.request_pod import BYPASS
 from engine.program.frame import (
     MEMO_BYTES,
@@ -35,10 +35,10 @@ from engine.program.program import LimitProgram, Program
 from grammar.values.errors import EvaluationError
 from grammar.values.sizes import STEPS
 
-# The results of rules, and the groups of pods, that are kept.
-_MOST_KEPT = 65_536
-# The searches for groups that are kept.
-_MOST_FOUND = 1024
+# The bytes of each: the results of rules, the searches for groups, and the places of groups.
+_MOST_KEPT = 16 << 20
+# What a group takes in a search.
+_SAMPLE_BYTES = 128
 _NO_DOMAINS = np.zeros(0, np.bool_)
 
 # What a limit reads of a pod that is there: its namespace, what `pods where` reads, and the rest.
@@ -119,10 +119,14 @@ class MutualLimit:
         self._groups = CountGroups(clause)
         self._namespaces: Mapping[str, Namespace] = {}
         # Results by what they depend on.
-        self._governed: dict[_Key, bool] = {}
-        self._counted: dict[tuple[str, Hashable, _CountedKey], bool] = {}
-        self._found: LRUCache[Hashable, _FoundGroups] = LRUCache(_MOST_FOUND)
-        self._placed: dict[Hashable, _Placed] = {}
+        self._governed: Remembered[_Key, bool] = Remembered(_MOST_KEPT)
+        self._counted: Remembered[tuple[str, Hashable, _CountedKey], bool] = Remembered(_MOST_KEPT)
+        self._found: Remembered[Hashable, _FoundGroups] = Remembered(
+            _MOST_KEPT, lambda name, found: bytes_of(name) + _SAMPLE_BYTES * len(found.samples)
+        )
+        self._placed: Remembered[Hashable, _Placed] = Remembered(
+            _MOST_KEPT, lambda key, it: bytes_of(key) + it.groups.nbytes + it.numbers.nbytes
+        )
 
     def reaches(self, namespace: str) -> bool:
         """Whether it keeps pods of a namespace out: a policy of a namespace only its own."""
@@ -273,7 +277,7 @@ class MutualLimit:
         known = self._found.get(name)
         if known is None or known.census is not census or known.generation != census.generation:
             found = {key: g.sample for key, g in census.groups.items() if wanted(g.sample)}
-            known = self._found[name] = _FoundGroups(census, census.generation, found)
+            known = self._found.put(name, _FoundGroups(census, census.generation, found))
         more = {
             key: change.pod
             for change in look.changes
@@ -319,11 +323,8 @@ class MutualLimit:
         ids = look.ids[look.table.find(list(group.nodes))]
         numbers = np.fromiter(group.nodes.values(), np.int64, len(group.nodes))
         inside = ids >= 0
-        if len(self._placed) >= _MOST_KEPT:
-            self._placed.clear()
         found = _Placed(group, group.version, look.ids, rows, ids[inside], numbers[inside])
-        self._placed[key] = found
-        return found
+        return self._placed.put(key, found)
 
     # ---- what the rules say
 
@@ -331,10 +332,7 @@ class MutualLimit:
         """Whether the policy governs a pod that is there, and the limit applies to it."""
         known = self._governed.get(key := self._key(pod))
         if known is None:
-            known = self._is_governed(pod, look)
-            if len(self._governed) >= _MOST_KEPT:
-                self._governed.clear()
-            self._governed[key] = known
+            known = self._governed.put(key, self._is_governed(pod, look))
         return known
 
     def _is_governed(self, pod: Peer, look: _Look) -> bool:
@@ -360,10 +358,7 @@ class MutualLimit:
             where, frame = self.clause.count.peers.where, self._frame(pod, look)
             assert where is not None, "a check refuses a mutual limit without `pods where`"
             frame.peer = peer
-            known = _holds(where, frame)
-            if len(self._counted) >= _MOST_KEPT:
-                self._counted.clear()
-            self._counted[key] = known
+            known = self._counted.put(key, _holds(where, frame))
         return known
 
     def _frame(self, pod: Peer, look: _Look) -> Frame:

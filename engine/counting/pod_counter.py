@@ -46,7 +46,6 @@ from grammar.values.sizes import STEPS
 from grammar.values.time import NEVER
 
 TEMPLATE_HASH = "pod-template-hash"
-_MOST_LABELS = 4096
 _NO_DOMAINS = np.zeros(0, np.bool_)
 
 # Both have labels, a namespace and a deletion timestamp.
@@ -435,9 +434,7 @@ class PodCounter:
             # Peers with equal labels share one mapping.
             known = alike.get(id(pod.labels))
             if known is None:
-                if len(alike) > _MOST_LABELS:
-                    alike.clear()
-                known = alike[id(pod.labels)] = (pod.labels, evaluated(pod))
+                known = alike.put(id(pod.labels), (pod.labels, evaluated(pod)))
             return known[1]
 
         def evaluated(pod: CountedPod) -> bool:

@@ -11,7 +11,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
-from cachetools import LRUCache
 
 from engine.cache.node_table import NodeRows, NodeTable
 from engine.cards.node_cards import TAKEN, CardPod, Claim, Demand, Taken, annotation
@@ -20,6 +19,7 @@ from engine.counting.in_flight_pods import HeldCards, InFlightPod
 from engine.decision.scoring import ScoreMemo
 from engine.errors import RefusedError, WaitingError
 from engine.objects.peer import Peer, placed_pod
+from engine.objects.remembered import Remembered
 from engine.program.frame import Evaluation, Frame
 from engine.program.program import CardsProgram, Program, ScoreProgram, applies
 from grammar.messages.texts import shown
@@ -27,7 +27,7 @@ from grammar.values.errors import EvaluationError, MissingError
 from grammar.values.time import Timestamp
 
 # The pods whose claims are kept.
-_MOST_KEPT = 65_536
+_MOST_KEPT = 64 << 20
 
 # ---- what pods take
 
@@ -76,7 +76,7 @@ class CardClaims:
                     self._programs.setdefault(clause.name, []).append((program, clause))
         self._slots = max((p.slots for each in self._programs.values() for p, _ in each), default=0)
         # With the peer, because a uid stays when the pod changes.
-        self._known: LRUCache[tuple[str, str], tuple[Peer, Claim | None]] = LRUCache(_MOST_KEPT)
+        self._known: Remembered[tuple[str, str], tuple[Peer, Claim | None]] = Remembered(_MOST_KEPT)
 
     def of(self, clause: str, pod: CardPod) -> Claim | None:
         """What a pod on a node takes of the cards of a clause; None if nothing is known of it."""
@@ -88,7 +88,7 @@ class CardClaims:
         if kept is not None and kept[0] is pod:
             return kept[1]
         found = None if self._exempts(pod) else self._claim(programs, pod)
-        self._known[key] = pod, found
+        self._known.put(key, (pod, found))
         return found
 
     def _claim(self, programs: Iterable[tuple[Program, CardsProgram]], pod: Peer) -> Claim | None:

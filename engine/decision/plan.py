@@ -104,12 +104,14 @@ class Plan:
         memos: SharedMemos,
         *,
         nodes: int,
+        pod: int,
         exempt: str,
     ) -> None:
         """`evaluation` is of the first pod of the shape, `where` is its namespace.
 
-        `memos` are shared with other plans. `nodes` estimates the size of the cluster. `exempt` is
-        the reason why no policy decides, empty where policies do.
+        `memos` are shared with other plans. `nodes` estimates the size of the cluster, and `pod`
+        the bytes of the pod, which it holds. `exempt` is the reason why no policy decides, empty
+        where policies do.
         """
         self.registry = registry
         self.namespace = namespace
@@ -162,7 +164,7 @@ class Plan:
         # each whether the node is stale.
         per_node = 13 * (1 + len(self.audits)) + 17 * (len(self.scorer) + len(cards))
         # Few frames keep as much as they may.
-        self.bytes = 4096 + MEMO_BYTES // 2 + nodes * per_node
+        self.bytes = 4096 + MEMO_BYTES // 2 + pod + nodes * per_node
 
     def lasts(self, now: int) -> bool:
         """Whether the clauses that apply are certain to be the same at a moment."""

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 import numpy.typing as npt
-from cachetools import LRUCache
 
 from engine.cache.node_table import NodeRows, NodeTable, NodeWithPods, Versions
 from engine.objects.codec import Pod
 from engine.objects.eligibility import insufficient, unfit
+from engine.objects.remembered import Remembered
 from engine.objects.request_pod import RequestPod
 from engine.program.columns import Freshness, grown
 
@@ -67,7 +67,7 @@ class PluginFilters:
     def __init__(self) -> None:
         self._encoder = msgspec.json.Encoder()
         self._changes = _Changes()
-        self._memos: LRUCache[bytes, _Memo] = LRUCache(_MOST_BYTES, lambda memo: memo.bytes)
+        self._memos: Remembered[bytes, _Memo] = Remembered(_MOST_BYTES, lambda _, memo: memo.bytes)
 
     def offer_any(
         self,
@@ -102,9 +102,7 @@ class PluginFilters:
         takes = [(r, str(each)) for r, each in pod.requests.items()], pod.hostPorts
         key = self._encoder.encode((constraints, takes))
         if (known := self._memos.get(key)) is None:
-            known = _Memo(len(key) + nodes * _BYTES_PER_NODE)
-            if known.bytes <= _MOST_BYTES:
-                self._memos[key] = known
+            known = self._memos.put(key, _Memo(len(key) + nodes * _BYTES_PER_NODE))
         return known
 
 

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 
 import msgspec
 import numpy as np
-from cachetools import LRUCache
 
 from engine.cache.node_table import NodeTable
 from engine.decision.plugin_filters import AskedNodes
 from engine.decision.verdict import Decision
 from engine.errors import NotSyncedError
 from engine.objects.peer import Peer
+from engine.objects.remembered import Remembered
 from engine.objects.request_pod import RequestPod
 from grammar.messages.texts import MOST_ERROR, cut
 
@@ -36,6 +36,10 @@ _MOST_REJECTED_BYTES = 64 << 20
 _MOST_ANSWERED_BYTES = 16 << 20
 # The number of answers that are kept as they were given: their rows take 60 KB at 5,000 nodes.
 _MOST_RECENT = 32
+# A larger answer is packed at once.
+_LARGE_BYTES = 1 << 20
+# The bytes of a name in an answer.
+_NAME_BYTES = 64
 # What an older answer takes besides its body and its bits.
 _ANSWER_BYTES = 256
 # The number of sets of nodes whose older answers are kept.
@@ -94,8 +98,8 @@ class Damper:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self.known: LRUCache[str, _Repeated] = LRUCache(
-            _MOST_DAMPED_BYTES, lambda repeated: repeated.bytes
+        self.known: Remembered[str, _Repeated] = Remembered(
+            _MOST_DAMPED_BYTES, lambda uid, repeated: len(uid) + repeated.bytes
         )
 
     def rejected(
@@ -112,7 +116,7 @@ class Damper:
             repeated = _Repeated(
                 frozenset([*reasons, *before]), now, deque(maxlen=REJECTIONS), set()
             )
-            known = self.known[uid] = repeated
+            known = self.known.put(uid, repeated)
         known.shown.update(reasons)
         if now - known.since >= _MOST_ERRORS_SECONDS:
             known.reasons, known.since, known.shown = frozenset(known.shown), now, set()
@@ -132,7 +136,7 @@ class Damper:
 
     def passed(self, uid: str) -> None:
         """Forgets a pod that some node accepts."""
-        self.known.pop(uid, None)
+        self.known.pop(uid)
 
 
 def _is_hot(repeated: _Repeated, now: float) -> bool:
@@ -154,6 +158,11 @@ class RecentAnswer(msgspec.Struct, frozen=True, eq=False):
     @property
     def body(self) -> bytes:
         return self.pod.body
+
+    @property
+    def bytes(self) -> int:
+        """About the bytes that it holds, without what all answers share."""
+        return self.pod.decoded_bytes + _NAME_BYTES * len(self.names)
 
     def offers(self, node: str) -> bool:
         decided = self.decided
@@ -205,7 +214,9 @@ class LastAnswers:
     def __init__(self, table: Callable[[], NodeTable]) -> None:
         self._table = table
         self._recent: dict[str, RecentAnswer] = {}
-        self._older: LRUCache[str, _Packed] = LRUCache(_MOST_ANSWERED_BYTES, lambda old: old.bytes)
+        self._older: Remembered[str, _Packed] = Remembered(
+            _MOST_ANSWERED_BYTES, lambda uid, old: len(uid) + old.bytes
+        )
         # The rows of all nodes, by number. Old ones are dropped, because each may be a megabyte.
         self._nodes: dict[int, Mapping[str, int]] = {0: {}}
         self._newest = 0
@@ -215,12 +226,10 @@ class LastAnswers:
         self._forget(pod.uid)
         if decided is not None and decided.known_rows is not None:
             names = ()
-        self._recent[pod.uid] = RecentAnswer(pod, names, decided)
-        if len(self._recent) > _MOST_RECENT:
-            uid = next(iter(self._recent))
-            packed = self._packed(self._recent.pop(uid))
-            if packed.bytes <= self._older.maxsize:
-                self._older[uid] = packed
+        self._recent[pod.uid] = answer = RecentAnswer(pod, names, decided)
+        if len(self._recent) > _MOST_RECENT or answer.bytes > _LARGE_BYTES:
+            uid = pod.uid if answer.bytes > _LARGE_BYTES else next(iter(self._recent))
+            self._older.put(uid, self._packed(self._recent.pop(uid)))
 
     def find(self, uid: str) -> RecentAnswer | OlderAnswer | None:
         if (recent := self._recent.get(uid)) is not None:
@@ -242,7 +251,7 @@ class LastAnswers:
 
     def _forget(self, uid: str) -> None:
         if self._recent.pop(uid, None) is None:
-            self._older.pop(uid, None)
+            self._older.pop(uid)
 
     def _packed(self, answer: RecentAnswer) -> _Packed:
         decided = answer.decided
@@ -280,7 +289,7 @@ class RejectedPod:
 
     @property
     def bytes(self) -> int:
-        return len(self.pod.body) + (len(self.asked.bits) if self.asked is not None else 0)
+        return self.pod.undecoded_bytes + (len(self.asked.bits) if self.asked is not None else 0)
 
 
 # kube-scheduler writes the condition of a pod within this time after our answer.
@@ -310,8 +319,8 @@ class RejectedPods:
         self._table = table
         self._first = first_pause
         self._most = most_pause
-        self._known: LRUCache[str, RejectedPod] = LRUCache(
-            _MOST_REJECTED_BYTES, lambda rejected: rejected.bytes
+        self._known: Remembered[str, RejectedPod] = Remembered(
+            _MOST_REJECTED_BYTES, lambda _, rejected: rejected.bytes
         )
         self.requeues = self.offered = self.refused_again = 0
 
@@ -320,7 +329,7 @@ class RejectedPods:
 
     def answered(self, pod: RequestPod, names: Sequence[str], *, offered: bool) -> None:
         """Takes an answer about these nodes."""
-        known = self._known.pop(pod.uid, None)
+        known = self._known.pop(pod.uid)
         if known is not None and known.is_requeued:
             self.offered += offered
             self.refused_again += not offered
@@ -329,7 +338,7 @@ class RejectedPods:
 
     def noticed(self, pod: RequestPod) -> None:
         """Takes a pod that another replica has rejected, or this one before a restart."""
-        self._add(pod, self._known.pop(pod.uid, None), None)
+        self._add(pod, self._known.pop(pod.uid), None)
 
     def is_requeued(self, uid: str) -> bool:
         """Whether the pod was requeued since the last answer about it."""
@@ -339,9 +348,7 @@ class RejectedPods:
     def _add(self, pod: RequestPod, known: RejectedPod | None, asked: AskedNodes | None) -> None:
         now = self._clock()
         pause = self._first if known is None else known.pause
-        added = RejectedPod(pod, now, now + pause, pause, asked)
-        if added.bytes <= _MOST_REJECTED_BYTES:
-            self._known[pod.uid] = added
+        self._known.put(pod.uid, RejectedPod(pod.undecoded(), now, now + pause, pause, asked))
 
     def _asked(self, names: Sequence[str]) -> AskedNodes | None:
         try:
@@ -354,11 +361,11 @@ class RejectedPods:
         if old is None or not self._known:
             return
         if new is None or new.uid != old.uid or new.nodeName:
-            self._known.pop(old.uid, None)
+            self._known.pop(old.uid)
         elif _reasons(new) != _reasons(old):
             known = self._known.get(new.uid)
             if known is not None and self._clock() - known.at > _WRITTEN_SECONDS:
-                del self._known[new.uid]
+                self._known.pop(new.uid)
 
     def requeued(self, rejected: RejectedPod) -> None:
         """Takes that a pod is requeued; doubles the pause before the next look at it."""
@@ -390,7 +397,7 @@ class RejectedPods:
     def due(self) -> Iterator[RejectedPod]:
         """The pods that may be requeued now."""
         now = self._clock()
-        return (rejected for rejected in list(self._known.values()) if rejected.due <= now)
+        return (rejected for rejected in self._known.values() if rejected.due <= now)
 
 
 def _reasons(pod: Peer) -> str | None:

@@ -13,7 +13,6 @@ from typing import Protocol
 
 import msgspec
 import numpy as np
-from cachetools import LRUCache
 
 from engine.cache.node_table import NodeRows, NodeTable, NodeWithPods, Snapshot, as_offered
 from engine.cards.card_functions import CardFacts
@@ -25,6 +24,7 @@ from engine.decision.registry import Registry
 from engine.errors import NotSyncedError
 from engine.objects.codec import ObjectCodec
 from engine.objects.peer import UNLABELLED, Peer
+from engine.objects.remembered import Remembered
 from engine.objects.request_pod import Exemptions, RequestPod
 from engine.program.frame import Evaluation, Frame
 from engine.program.policy_time import SYSTEM_TIME, CallTime, DecisionTime
@@ -33,7 +33,7 @@ from grammar.values.errors import EvaluationError
 from grammar.values.time import NEVER, Timestamp
 
 # The memory of all plans together: at 5,000 nodes and three scores, some 200 pod shapes.
-PLAN_BYTES = 64 << 20
+PLAN_BYTES = 48 << 20
 
 
 class ClusterState(Protocol):
@@ -116,7 +116,7 @@ class CallOpener:
         self._observer = observer
         self._time = time
         self._memos = SharedMemos()
-        self._plans: LRUCache[Hashable, Plan] = LRUCache(PLAN_BYTES, lambda plan: plan.bytes)
+        self._plans: Remembered[Hashable, Plan] = Remembered(PLAN_BYTES, lambda _, plan: plan.bytes)
 
     def adopt(self, registry: Registry) -> None:
         """Takes other policies; what was kept for the old ones is forgotten."""
@@ -191,10 +191,11 @@ class CallOpener:
                 evaluation,
                 self._memos,
                 nodes=len(names),
+                pod=pod.decoded_bytes + len(shape),
                 exempt=exempt,
             )
             plan = made_now if plan is None else made_now.follows(plan)
-            self._plans[key] = plan
+            self._plans.put(key, plan)
         for other in plan.selection.gave_way:
             assert plan.selection.governing is not None, (
                 "no policy gives way without one that governs"

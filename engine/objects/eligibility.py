@@ -212,7 +212,6 @@ def _matches(requirement: Record, value: str | None) -> bool:
             return False
 
 
-@lru_cache(1024)
 def _is_valid(operator: str, values: tuple[str, ...]) -> bool:
     """Whether a requirement about labels can be (labels.NewRequirement).
 
@@ -224,7 +223,12 @@ def _is_valid(operator: str, values: tuple[str, ...]) -> bool:
         counts = len(values) == 1 and _whole(values[0]) is not None
     else:
         counts = not values
-    return counts and all(len(v) <= _LONGEST and _LABEL.fullmatch(v) for v in values)
+    return counts and all(len(v) <= _LONGEST and _is_label(v) for v in values)
+
+
+@lru_cache(4096)
+def _is_label(value: str) -> bool:
+    return _LABEL.fullmatch(value) is not None
 
 
 def _compares(operator: str, value: str | None, wanted: Iterable[str]) -> bool:

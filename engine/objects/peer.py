@@ -24,6 +24,7 @@ from engine.objects.api_types import (
     Volume,
 )
 from engine.objects.decoding import ObjectDecoder
+from engine.objects.remembered import Remembered, bytes_of
 from engine.objects.resources import PodRequests, pod_limits, pod_requests
 from grammar.values.quantity import Quantity
 from grammar.values.time import Timestamp
@@ -33,9 +34,9 @@ T = TypeVar("T")
 # The `schedulerName` of a pod that names none.
 DEFAULT_SCHEDULER = "default-scheduler"
 
-# The most values that peers share. Labels with the pod's own name are shared with no other pod;
-# without a bound they would fill the table.
-_MOST_SHARED = 65_536
+# The most bytes of values that peers share. Labels with the pod's own name are shared with no other
+# pod; without a bound they would fill the memory.
+_MOST_SHARED = 32 << 20
 # The labels of a namespace that has none, or is not known.
 UNLABELLED: Mapping[str, str] = {}
 _NO_ANNOTATIONS: Mapping[str, str] = {}
@@ -238,7 +239,9 @@ class PeerDecoder:
         self._annotations = frozenset(annotations)
         self._decoder = ObjectDecoder("Pod", SlimPod)
         self._volumes = ObjectDecoder("Pod", list[Volume])
-        self._shared: dict[Hashable, object] = {}
+        self._shared: Remembered[Hashable, object] = Remembered(
+            _MOST_SHARED, lambda _, value: 2 * bytes_of(value)
+        )
 
     def decode(self, data: bytes | msgspec.Raw) -> Peer:
         """The peer of a Pod's JSON. Raises BadObjectError, naming the path."""
@@ -303,13 +306,12 @@ class PeerDecoder:
         return cast("dict[str, str]", shared)
 
     def _share(self, key: Hashable, value: T) -> T:
-        """The first value that was shared under an equal key.
+        """The value that was shared under an equal key, or else this one.
 
-        A full table is cleared. That costs memory only.
+        What is forgotten or too large is not shared. That costs memory only.
         """
-        if len(self._shared) >= _MOST_SHARED:
-            self._shared.clear()
-        return cast("T", self._shared.setdefault(key, value))
+        shared = self._shared.get(key)
+        return cast("T", self._shared.put(key, value) if shared is None else shared)
 
 
 def _condition(status: PodStatus, kind: str) -> ObjectCondition | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
@@ -21,6 +22,10 @@ from policies.manifest_names import GROUP
 # The annotation that exempts a pod from policies. Its value is the reason.
 BYPASS = f"{GROUP}/bypass"
 _MOST_REASON = 200
+# What each quote of a JSON means in memory, besides the text: a string has two.
+_QUOTE_BYTES = 50
+# What a pod that is not decoded takes besides its JSON, and for each label.
+_POD_BYTES, _LABEL_BYTES = 1024, 256
 
 
 class _Annotations(msgspec.Struct, frozen=True, gc=False):
@@ -111,6 +116,23 @@ class RequestPod:
         self._codec = codec
         self._shape: tuple[PodShapes, bytes] | None = None
         self._rooted: tuple[Workload | None, Mapping[str, str], Peer] | None = None
+
+    @property
+    def decoded_bytes(self) -> int:
+        """About the bytes that it holds as soon as it is decoded."""
+        return 3 * len(self.body) + _QUOTE_BYTES * self.body.count(b'"')
+
+    @property
+    def undecoded_bytes(self) -> int:
+        return _POD_BYTES + len(self.body) + _LABEL_BYTES * len(self.labels)
+
+    def undecoded(self) -> RequestPod:
+        """The same pod, without what it has decoded: for whoever keeps many."""
+        made = copy(self)
+        vars(made).update(_shape=None, _rooted=None)
+        for name in ("pod", "peer"):
+            vars(made).pop(name, None)
+        return made
 
     @property
     def created(self) -> Timestamp | None:

@@ -13,7 +13,6 @@ from random import Random
 
 import msgspec
 import numpy as np
-from cachetools import LRUCache
 
 from engine.cache.cache import Cache
 from engine.cache.node_table import NodeRows, NodeWithPods
@@ -23,6 +22,7 @@ from engine.errors import EngineError
 from engine.objects.codec import ObjectCodec, Pod
 from engine.objects.eligibility import ineligible, insufficient
 from engine.objects.peer import Peer, key_of
+from engine.objects.remembered import Remembered
 from engine.simulation.node_resources import Mask, NodeResources, ResourceDemand, demand
 
 # ---- outcomes
@@ -54,8 +54,8 @@ Outcome = Placed | Pending
 
 # ---- eligibility: cordons, taints, selectors and affinity
 
-# The number of different pod specs that are remembered: pods of one workload share theirs.
-_REMEMBERED = 256
+# The bytes that are remembered for different pod specs: pods of one workload share theirs.
+_REMEMBERED = 128 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class NodeEligibility:
 
     def __init__(self, nodes: Sequence[NodeWithPods]) -> None:
         self._nodes = nodes
-        self._known: LRUCache[bytes, Eligibility] = LRUCache(_REMEMBERED)
+        self._known: Remembered[bytes, Eligibility] = Remembered(_REMEMBERED)
         self._encoder = msgspec.json.Encoder()
 
     def eligibility(self, pod: Pod) -> Eligibility:
@@ -86,7 +86,7 @@ class NodeEligibility:
         if known is None:
             reasons = tuple(ineligible(pod, node) for node in self._nodes)
             known = Eligibility(np.array([not reason for reason in reasons], np.bool_), reasons)
-            self._known[key] = known
+            self._known.put(key, known)
         return known
 
 

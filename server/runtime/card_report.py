@@ -126,6 +126,7 @@ class CardReport:
 
     def _tell(self) -> None:
         """Logs which pods are not on the cards that they should have, when that changes."""
+        self._told = {key: pods for key, pods in self._told.items() if key[0] in self._found}
         for clause, sums in self._found.items():
             self._tell_of(clause, sums.lost, "are on cards of `%s` that their node does not have")
             text = "run without numbers of their cards of `%s`, and count on the fullest that fit"

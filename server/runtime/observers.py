@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from collections.abc import Hashable
 from datetime import UTC, datetime
 from logging import Logger
 
@@ -102,7 +101,7 @@ class LogObserver:
         self._other = other
         # By the address of a policy, which one governs its pods instead.
         self.lost: dict[str, str] = {}
-        self._logged: TTLCache[Hashable, None] = TTLCache(_MOST_KEYS, _QUIET_SECONDS)
+        self._logged: TTLCache[int, None] = TTLCache(_MOST_KEYS, _QUIET_SECONDS)
 
     def rejected(self, policy: str, clause: str, nodes: int) -> None:
         self._other.rejected(policy, clause, nodes)
@@ -159,7 +158,8 @@ class LogObserver:
             self._log.warning(text, shown(name, _MOST_LINE))
 
     def _is_news(self, *key: str) -> bool:
-        if key in self._logged:
+        # The texts of keys have any length.
+        if hash(key) in self._logged:
             return False
-        self._logged[key] = None
+        self._logged[hash(key)] = None
         return True

@@ -175,6 +175,8 @@ class Statuses:
 
         An object that has changed since it was read is left out.
         """
+        for gone in self._kept.keys() - enforced.objects.keys():
+            del self._kept[gone]
         files = {file.source.name: file for file in enforced.validation.files}
         for name, checked in enforced.objects.items():
             if name not in objects:

@@ -18,11 +18,11 @@ from urllib.parse import urlsplit
 import msgspec
 from aiohttp import web
 from aiohttp.typedefs import Handler
-from cachetools import LRUCache
 
 from engine.decision.journal import DecisionRecord, Journal
 from engine.errors import EngineError
 from engine.explanation.decision_document import detail, listing, summary
+from engine.objects.remembered import Remembered
 from grammar.messages.texts import escaped_values, shown
 from grammar.syntax.parser import plain_keywords
 from server.answers.view_answers import ReplicaStatus
@@ -41,6 +41,8 @@ _LISTED = 100
 # A stream looks at the journal this often, and sends at most so many decisions each time.
 _LOOK_SECONDS = 0.1
 _MOST_SENT = 100
+# The bytes of events that are kept for others who follow.
+_MOST_MADE = 8 << 20
 # A comment that keeps a connection open through proxies.
 _SILENT_SECONDS = 15.0
 _LOCAL = frozenset({HOST, "localhost", "::1"})
@@ -89,7 +91,7 @@ class View:
         self._formatting = asyncio.Lock()
         self._comparing = asyncio.Lock()
         # The last events of decisions, by their numbers.
-        self._made: LRUCache[int, bytes] = LRUCache(4 * _MOST_SENT)
+        self._made: Remembered[int, bytes] = Remembered(_MOST_MADE)
 
     def routes(self) -> Sequence[web.RouteDef]:
         return [
@@ -234,7 +236,7 @@ class View:
         """The event of a decision, which is made once for all who follow."""
         event = self._made.get(record.number)
         if event is None:
-            event = self._made[record.number] = _event("decision", summary(record))
+            event = self._made.put(record.number, _event("decision", summary(record)))
         return event
 
     def _newer(self, number: int) -> tuple[Sequence[DecisionRecord], int]:

@@ -33,7 +33,14 @@ cluster policy p {
 def plan_of(text: str, asked: Object = ASKED, *, nodes: int = 100, exempt: str = "") -> Plan:
     evaluation = evaluation_of(frame_of(asked))
     return Plan(
-        registry_of(text), "default", None, evaluation, SharedMemos(), nodes=nodes, exempt=exempt
+        registry_of(text),
+        "default",
+        None,
+        evaluation,
+        SharedMemos(),
+        nodes=nodes,
+        pod=1000,
+        exempt=exempt,
     )
 
 

@@ -1,0 +1,95 @@
+"""Memories with a bound in bytes."""
+
+import tracemalloc
+from collections import deque
+
+import pytest
+
+from engine.cards.node_cards import taken
+from engine.objects.peer import PeerDecoder
+from engine.objects.remembered import Remembered, bytes_of
+from tests.support.builders import pod, raw
+
+
+def test_what_was_used_least_recently_goes_first() -> None:
+    kept: Remembered[str, int] = Remembered(1000, lambda _, value: value)
+    for key in "abc":
+        kept.put(key, 200)
+    assert kept.get("a") == 200
+    kept.put("d", 200)
+    assert list(kept) == ["c", "a", "d"]
+    assert kept.bytes == 3 * (200 + 128)
+
+
+def test_a_value_in_place_of_another_takes_its_bytes() -> None:
+    kept: Remembered[str, int] = Remembered(1000, lambda _, value: value)
+    kept.put("a", 200)
+    kept.put("a", 100)
+    assert (kept.get("a"), kept.bytes, len(kept)) == (100, 228, 1)
+    assert (kept.pop("a"), kept.pop("a"), kept.bytes) == (100, None, 0)
+
+
+def test_an_entry_that_is_too_large_drives_out_no_other() -> None:
+    kept: Remembered[str, int] = Remembered(1000, lambda _, value: value)
+    kept.put("a", 100)
+    assert kept.put("b", 501) == 501
+    assert list(kept) == ["a"]
+    # The old value is not the value of the key any more.
+    kept.put("a", 501)
+    assert (list(kept), kept.bytes) == ([], 0)
+
+
+def test_the_key_counts() -> None:
+    kept: Remembered[str, None] = Remembered(10_000)
+    for number in range(20):
+        kept.put(f"{number:02}" + "x" * 3000, None)
+    assert len(kept) < 10
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "x" * 5000,
+        b"x" * 5000,
+        ("x" * 5000,),
+        ["x" * 5000],
+        {"x" * 5000: 1},
+        {"a": {"b": ("x" * 5000,)}},
+        frozenset({"x" * 5000}),
+        deque(["x" * 5000]),
+        PeerDecoder(["a"]).decode(raw(pod("p", annotations={"a": "x" * 5000}))),
+        taken('{"gpu": {"cards": [0], "take": {"%s": 1}}}' % ("x" * 5000)),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_the_bytes_of_a_value_are_those_of_all_that_it_holds(value: object) -> None:
+    assert 5000 <= bytes_of(value) < 15_000
+
+
+@pytest.mark.parametrize("what", ["labels", "annotations", "images", "requests"])
+def test_pods_that_change_again_and_again_leave_nothing(what: str) -> None:
+    """One pod is patched 300 times, each time with 300 KB of other texts."""
+
+    def patched(number: int) -> bytes:
+        texts = {f"k{index}": f"{number}-{index}-" + "x" * 3000 for index in range(100)}
+        if what == "labels":
+            return raw(pod("p", labels=texts))
+        if what == "annotations":
+            return raw(pod("p", annotations={"a": " ".join(texts.values())}))
+        if what == "images":
+            images = [{"name": name, "image": text} for name, text in texts.items()]
+            return raw({"metadata": {"name": "p"}, "spec": {"containers": images}})
+        requests = {f"example.com/{number}-{index}-" + "x" * 3000: "1" for index in range(100)}
+        containers = [{"name": "c", "resources": {"requests": requests}}]
+        return raw({"metadata": {"name": "p"}, "spec": {"containers": containers}})
+
+    decoder = PeerDecoder(["a"])
+    decoder.decode(patched(-1))
+    tracemalloc.start()
+    try:
+        for number in range(300):
+            decoder.decode(patched(number))
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held < 60 << 20

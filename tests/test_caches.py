@@ -1,0 +1,324 @@
+"""The memories of the process: each has a bound in bytes, or is listed here with what bounds it.
+
+The source is walked, so that what remembers without a bound fails, also where nobody thought of a
+cache: a dictionary that one function both reads and fills. `Remembered` has a bound in bytes, and a
+WeakValueDictionary keeps nothing alive; neither has to be listed.
+"""
+
+import ast
+import functools
+import gc
+import importlib
+import json
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.cards.node_cards import taken
+from grammar.values.errors import EvaluationError
+from grammar.values.ip import parse_cidr, parse_ip
+from grammar.values.quantity import Quantity
+from grammar.values.semver import Semver, kubernetes_version
+from grammar.values.strings import matches, pattern
+from grammar.values.time import Duration, Timestamp
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = ("cli", "engine", "grammar", "policies", "server")
+# The most bytes that one function may remember.
+MOST_BYTES = 48 << 20
+# What a result takes besides the texts that it is made of.
+RESULT_BYTES = 400
+
+CALL = "of one call, one document or one policy that is read: it goes with that"
+CLUSTER = "has one entry for each object of the cluster, and loses it with the object"
+POLICIES = "has one entry for each policy or clause in force, and loses it with these"
+PROGRAM = "its keys are constants of the program"
+COUNTED = "counts its bytes or its entries, which are small, itself"
+TERMINAL = "of a command at a terminal or an editor, and of the user's own files"
+# The dictionaries that are read and filled in one function, and what bounds each.
+DICTIONARIES = {
+    CALL: (
+        "cli/doctor/conversion.py: _Profile.arguments",
+        "cli/doctor/conversion.py: _Profile.points",
+        "engine/decision/registry.py: Registry._namespaced",
+        "engine/decision/card_room.py: CardClaims._programs",
+        "engine/explanation/inspection.py: Inspection._counted",
+        "engine/explanation/inspection.py: Inspection._counts",
+        "engine/explanation/inspection.py: Inspection._groups",
+        "engine/program/compiler.py: Compiler._cards",
+        "engine/program/compiler.py: Compiler._defs",
+        "engine/program/compiler.py: Compiler._lets",
+        "engine/program/compiler.py: Stages._named",
+        "engine/program/compiler.py: Stages._needs",
+        "engine/program/pod_shape.py: PodReads._known",
+        "engine/program/policy_compiler.py: _PolicyCompiler._known",
+        "engine/program/policy_time.py: CallTime._used",
+        "grammar/checker/policy_checker.py: _PolicyChecker._checked",
+        "grammar/checks/written_out.py: _Writer._variables",
+        "grammar/meaning/access.py: _Finder._guarded",
+        "grammar/meaning/steps.py: Estimator._defs",
+        "grammar/meaning/steps.py: Estimator._known",
+        "grammar/meaning/steps.py: Estimator._lets",
+        "grammar/tree/walk.py: Definitions._paths",
+        "policies/documents.py: _Builder._built",
+        "policies/validation.py: Validator._filled",
+        "server/runtime/card_report.py: _CardSums.amounts",
+    ),
+    CLUSTER: (
+        "engine/cache/cache.py: Cache._assumed",
+        "engine/cache/cache.py: Cache._pods",
+        "engine/cache/cache.py: NodeStore._pods",
+        "engine/cache/cache.py: Workloads._controllers",
+        "engine/cache/cache.py: Workloads._owned",
+        "engine/cache/cache.py: Workloads._pods",
+        "engine/cache/tallies.py: AlikePods._groups",
+        "engine/cache/tallies.py: Census.groups",
+        "engine/cluster/binding.py: Binder._running",
+        "engine/counting/groups.py: CountGroups._domains",
+    ),
+    POLICIES: (
+        "engine/cache/tallies.py: Tallies._within",
+        "engine/program/policy_time.py: _Budgets.used",
+        "server/runtime/card_report.py: CardReport._told",
+        "server/runtime/cluster_runtime.py: PortablePods._verdicts",
+        "server/runtime/policies.py: Objects._used",
+        "server/runtime/policies.py: Objects._versions",
+        "server/runtime/status_reporting.py: Statuses._kept",
+        "server/view/policy_states.py: PolicyStates._history",
+    ),
+    PROGRAM: (
+        "engine/cache/informers.py: Informers._informers",
+        "engine/objects/decoding.py: StructFactory._structs",
+        "server/api_failures.py: ApiFailures._known",
+        "server/log_limit.py: LimitedLog._kinds",
+        "server/metrics/call_metrics.py: CallMetrics._verbs",
+        "server/metrics/misconfiguration.py: MisconfigurationWarnings._warned",
+    ),
+    COUNTED: (
+        "engine/cache/tallies.py: Tallies._censuses",
+        "engine/cards/fragmentation.py: Mix._usable",
+        "engine/counting/groups.py: CountGroups._kept",
+        "engine/counting/in_flight_pods.py: InFlightPod._groups",
+        "engine/decision/filtering.py: FilterMemo._known",
+        "engine/decision/journal.py: Journal._records",
+        "engine/decision/plugin_filters.py: _Memo._known",
+        "engine/decision/recent_answers.py: LastAnswers._nodes",
+        "engine/decision/verb_call.py: OfferedNodes._rows",
+        "engine/program/item_kinds.py: ItemKinds._column",
+    ),
+    TERMINAL: (
+        "cli/language_server/files.py: PolicyFiles._folders",
+        "cli/language_server/files.py: PolicyFiles._read",
+        "cli/policy_tests/fixture.py: ObjectBuilder._pods",
+        "cli/policy_tests/fixture.py: ObjectBuilder._replicas",
+        "cli/policy_tests/runner.py: FixtureEngine._verdicts",
+    ),
+}
+# The other memories of cachetools: their keys are short, and each says how many it has.
+TIMED = {
+    "engine/program/policy_time.py": "addresses of policies",
+    "server/http/tls.py": "addresses of clients, and OpenSSL's constants",
+    "server/runtime/observers.py": "hashes",
+}
+
+
+# The functions whose results are kept by `lru_cache`: what is called, the longest text that it
+# keeps, and texts of its form that are longer. None: it reads no text of a user.
+KEPT: dict[str, tuple[Callable[..., object], int, tuple[Any, ...]] | None] = {
+    "grammar.values.time.Duration.parse": (Duration.parse, 200, ("1s" * 150, "0" * 300 + "s")),
+    "grammar.values.time.Timestamp.parse": (
+        Timestamp.parse,
+        64,
+        ("2026-01-31T12:00:00." + "1" * 300 + "Z",),
+    ),
+    "grammar.values.time._zone": (Timestamp(0).local, 256, ("Europe/" + "x" * 300,)),
+    "grammar.values.quantity.Quantity.parse": (
+        Quantity.parse,
+        200,
+        ("1" * 300, "0" * 300 + "1Gi", "1." + "0" * 300),
+    ),
+    "grammar.values.semver.Semver.parse": (Semver.parse, 256, ("1.2.3-" + "a" * 300,)),
+    "grammar.values.semver.kubernetes_version": (
+        kubernetes_version,
+        256,
+        ("v1.36.0-" + "a" * 300, "v1.36.0+" + "a" * 300),
+    ),
+    "grammar.values.strings.pattern": (pattern, 16_384, ("a" * 16_385,)),
+    "grammar.values.strings._instructions": (pattern, 16_384, ("a" * 16_385,)),
+    "grammar.values.strings._matches_short": (
+        lambda text: matches(text, "a+"),
+        512,
+        ("a" * 600,),
+    ),
+    "grammar.values.ip.parse_ip": (parse_ip, 256, ("1" * 300, "0:" * 200 + "1")),
+    "grammar.values.ip.parse_cidr": (parse_cidr, 256, ("10.0.0.0/" + "8" * 300,)),
+    "engine.objects.eligibility._is_label": None,
+    "engine.cards.node_cards._taken_short": (
+        taken,
+        512,
+        (json.dumps({"a" * 600: {"cards": [0], "take": {}}}),),
+    ),
+    "engine.counting.groups.target": None,
+    "grammar.meaning.schema.short_form": None,
+}
+
+
+# ---- the source
+
+
+def _trees() -> Iterator[tuple[str, ast.Module]]:
+    for package in PACKAGES:
+        for path in sorted((ROOT / package).rglob("*.py")):
+            yield path.relative_to(ROOT).as_posix(), ast.parse(path.read_text())
+
+
+def _owner(node: ast.expr) -> str | None:
+    """The name of a dictionary that outlives a call: an attribute, or a name of the module."""
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+        return f"{node.value.id}.{node.attr}" if node.value.id in ("self", "cls") else None
+    return node.id if isinstance(node, ast.Name) else None
+
+
+def _stored_and_read(function: ast.AST) -> set[str]:
+    """The dictionaries that a function both asks for a key and gives one."""
+    stored: set[str | None] = set()
+    read: set[str | None] = set()
+    for node in ast.walk(function):
+        match node:
+            case ast.Subscript(value, _, ast.Store()):
+                stored.add(_owner(value))
+            case ast.Subscript(value, _, ast.Load()):
+                read.add(_owner(value))
+            case ast.Compare(_, [ast.In() | ast.NotIn()], [value]):
+                read.add(_owner(value))
+            case ast.Call(ast.Attribute(value, "get"), _):
+                read.add(_owner(value))
+            case ast.Call(ast.Attribute(value, "setdefault"), _):
+                stored.add(_owner(value))
+                read.add(_owner(value))
+            case _:
+                pass
+    return {name for name in stored & read if name is not None}
+
+
+def _is_dict(value: ast.expr | None) -> bool:
+    match value:
+        case ast.Dict():
+            return True
+        case ast.Call(ast.Name("dict" | "defaultdict" | "OrderedDict")):
+            return True
+        case ast.Call(ast.Name("field"), _, [*keywords]):
+            return any(k.arg == "default_factory" and _owner(k.value) == "dict" for k in keywords)
+        case _:
+            return False
+
+
+def _dicts(scope: ast.AST, prefix: str) -> set[str]:
+    """The dictionaries that a class makes for its objects, or a module for itself."""
+    found: set[str | None] = set()
+    for node in ast.walk(scope) if prefix else ast.iter_child_nodes(scope):
+        match node:
+            case ast.Assign(targets, value) if _is_dict(value):
+                found.update(map(_owner, targets))
+            case ast.AnnAssign(target, _, value) if _is_dict(value):
+                name = _owner(target)
+                found.add(name if name is None or "." in name else prefix + name)
+            case _:
+                pass
+    return {name for name in found if name is not None and name.startswith(prefix)}
+
+
+def dictionaries() -> set[str]:
+    """The memories that are dictionaries: `file: Class.attribute` or `file: NAME`."""
+    found = set()
+    for file, tree in _trees():
+        functions = (n for n in tree.body if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef))
+        inside = {name for function in functions for name in _stored_and_read(function)}
+        found |= {f"{file}: {name}" for name in _dicts(tree, "") & inside}
+        for owner in ast.walk(tree):
+            if isinstance(owner, ast.ClassDef):
+                used = {name for part in owner.body for name in _stored_and_read(part)}
+                names = _dicts(owner, "self.") & used
+                found |= {f"{file}: {owner.name}.{name.removeprefix('self.')}" for name in names}
+    return found
+
+
+def _imported(tree: ast.Module, module: str) -> set[str]:
+    """The names that a file imports from a module, as it calls them there."""
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module == module:
+            found.update(alias.name for alias in node.names)
+        if isinstance(node, ast.Attribute) and ast.unparse(node.value) == module:
+            found.add(node.attr)
+    return found
+
+
+def test_every_dictionary_that_remembers_is_known() -> None:
+    """A new one is a `Remembered`, or gets a line that says what bounds it."""
+    listed = [name for names in DICTIONARIES.values() for name in names]
+    assert dictionaries() == set(listed)
+
+
+def test_a_dictionary_that_remembers_is_found() -> None:
+    """Whatever way it is asked and filled."""
+    made = "def __init__(self): self.d = {}"
+    asked = ("self.d.get(k)", "k in self.d", "k not in self.d", "self.d[k]")
+    for ask in asked:
+        function = ast.parse(f"def f(self, k):\n  x = {ask}\n  self.d[k] = x")
+        assert _stored_and_read(function) == {"self.d"}, ask
+    assert _stored_and_read(ast.parse("self.d.setdefault(k, 1)")) == {"self.d"}
+    assert _dicts(ast.parse(made), "self.") == {"self.d"}
+    assert _dicts(ast.parse("D: dict[str, int] = {}"), "") == {"D"}
+
+
+def test_cachetools_remembers_only_short_keys() -> None:
+    """Its bounds are numbers of entries, unless a function gives their sizes."""
+    found = {file for file, tree in _trees() if _imported(tree, "cachetools")}
+    assert found == set(TIMED)
+    for file, tree in _trees():
+        assert _imported(tree, "cachetools") <= {"TTLCache"}, file
+
+
+def _kept_functions() -> dict[str, Any]:
+    """The functions of the project whose results are kept, by their full names."""
+    for file, _ in _trees():
+        name = file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        if not name.endswith("__main__"):
+            importlib.import_module(name)
+    wrapper = functools._lru_cache_wrapper  # noqa: SLF001 - nothing public says what keeps results
+    found = (f for f in gc.get_objects() if isinstance(f, wrapper))
+    named = {f"{f.__module__}.{f.__qualname__}": f for f in found}
+    return {name: f for name, f in named.items() if name.split(".")[0] in PACKAGES}
+
+
+def _has_arguments(function: Any) -> bool:
+    code = function.__wrapped__.__code__
+    return bool(code.co_argcount + code.co_kwonlyargcount)
+
+
+def test_every_function_whose_results_are_kept_has_a_bound() -> None:
+    kept = {name: f for name, f in _kept_functions().items() if _has_arguments(f)}
+    single = {name for name, f in kept.items() if f.cache_parameters()["maxsize"] == 1}
+    assert sorted(set(kept) - single) == sorted(KEPT)
+    for name, function in kept.items():
+        most = function.cache_parameters()["maxsize"]
+        assert most is not None, f"{name} keeps everything"
+        if (known := KEPT.get(name)) is not None:
+            assert most * (known[1] + RESULT_BYTES) <= MOST_BYTES, name
+
+
+@pytest.mark.parametrize("name", [name for name, known in KEPT.items() if known is not None])
+def test_a_text_that_is_too_long_is_not_kept(name: str) -> None:
+    function, known = _kept_functions()[name], KEPT[name]
+    assert known is not None
+    call, longest, texts = known
+    for text in texts:
+        assert len(text) > longest
+        before = function.cache_info().currsize
+        with suppress(EvaluationError):
+            call(text)
+        assert function.cache_info().currsize <= before, f"{name} keeps {text[:40]}"
