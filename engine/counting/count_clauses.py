@@ -11,6 +11,7 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 
 from engine.cache.node_table import NodeRows, NodeTable
+from engine.counting.floors import Floors, judged_together
 from engine.counting.groups import (
     ON,
     CountGroups,
@@ -61,6 +62,8 @@ class CountClauses:
         self._soft = [each for each in every if each.clause.count.weight is not None]
         self.mutual = mutual
         self.strict = bool(self._strict) or bool(mutual)
+        self._floors = [Floors(shares) for shares in judged_together(self._strict)]
+        self._together = {share for floors in self._floors for share in floors.shares}
         self.own = len(self._strict)
         self.need_workloads = any(each.clause.count.needs_workloads for each in self._strict)
         self.soft = bool(self._soft)
@@ -69,13 +72,16 @@ class CountClauses:
         self, counter: PodCounter, table: NodeTable, rows: NodeRows, evaluation: Evaluation
     ) -> list[CountHeadroom]:
         """The headroom of each strict clause. Raises DeadlineExceededError."""
-        found = []
+        found = {}
         for groups in self._strict:
             groups.update(table, evaluation)
             counts = counter.count(groups.clause, groups, predicted=False)
-            found.append(groups.headroom(counts, rows))
-        found += [limit.headroom(counter, table, rows, evaluation) for limit in self.mutual]
-        return found
+            alone = groups not in self._together
+            found[groups] = counts, groups.headroom(counts, rows, alone=alone)
+        for floors in self._floors:
+            floors.judge(counter, rows, found)
+        own = [headroom for _, headroom in found.values()]
+        return own + [limit.headroom(counter, table, rows, evaluation) for limit in self.mutual]
 
     def deletion_cost(self, counter: PodCounter, row: int) -> int | None:
         """The deletion cost of a pod that is about to be bound to a node; None: no share sets one.

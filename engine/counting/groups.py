@@ -155,6 +155,15 @@ def wanted_on(bound: BoundProgram, total: int, pods: int) -> int:
     return target(bound, total if part else pods)
 
 
+def share_bounds(clause: CountClause, counts: GroupCounts) -> tuple[int, int]:
+    """The fewest and the most pods on the nodes of a share."""
+    assert isinstance(clause, ShareProgram), "only shares are judged together"
+    bound = counts.bound_of(clause, ON)
+    wanted = wanted_on(bound, counts.total, counts.pods)
+    low = 0 if bound.kind == "at most" else wanted
+    return low, _LARGEST if bound.kind == "at least" else wanted
+
+
 def open_groups(clause: CountClause, counts: GroupCounts) -> Mask:
     """The groups in which the asked pod would break no bound."""
     match clause:
@@ -180,8 +189,9 @@ def _open_sides(bound: BoundProgram, counts: GroupCounts) -> Mask:
         case "at most":
             return np.array([True, on])
         case "at least":
-            # Other nodes are open once the share is certain to have its pods.
-            return np.array([counts.low[ON] >= wanted, True])
+            # pods on other nodes + this pod <= wanted pods that are left for other nodes
+            off = counts.high[OFF] + counts.own <= counts.total - wanted
+            return np.array([not counts.own or off, True])
         case "exactly":
             # pods on other nodes + this pod <= pods that are left for other nodes. That is of all
             # pods, so that each pod of a rollout has a place. At its end as many may be missing on
@@ -257,7 +267,11 @@ def points(clause: CountClause, counts: GroupCounts) -> npt.NDArray[np.float64]:
         # 100 for the emptiest domain, 0 for the fullest, and in proportion between them.
         given = 100 * (1 - (counts.high - least) / max(1, greatest - least))
         return np.clip(given, 0, 100)
-    return np.where(open_groups(clause, counts), 100.0, 0.0)
+    preferred = open_groups(clause, counts)
+    if isinstance(clause, ShareProgram) and clause.bound.kind == "at least":
+        # The nodes of the share come first, so that it has its pods even if no others follow.
+        preferred[OFF] = counts.low[ON] >= share_bounds(clause, counts)[0]
+    return np.where(preferred, 100.0, 0.0)
 
 
 def bounds_every_group(clause: CountClause) -> bool:
@@ -305,13 +319,49 @@ class CountHeadroom(Headroom, frozen=True, eq=False, kw_only=True):
 
 
 @dataclass(slots=True)
-class _KeptCounts:
+class _GroupSums:
     """What is in each group, of one version of a tally, for these groups and rows."""
 
     version: int
     ids: GroupIds
     rows: Mapping[str, int]
     counts: Counts
+
+
+class KeptCounts:
+    """What tallies have in each group; earlier counts are updated by what has changed."""
+
+    def __init__(self, *, adds_amounts: bool) -> None:
+        self._adds_amounts = adds_amounts
+        self._kept: dict[Tally, _GroupSums] = {}
+
+    def count(self, tally: Tally, table: NodeTable, ids: GroupIds, size: int) -> Counts:
+        """What a tally has in each of so many groups; `ids` has the group of each row."""
+        kept = self._kept.get(tally)
+        changes: Iterable[tuple[str, int]] | None = None
+        if (
+            kept is not None
+            and kept.ids is ids
+            and kept.rows is table.rows
+            and len(kept.counts) == size
+        ):
+            changes = tally.since(kept.version)
+        if changes is None or kept is None:
+            counts = np.zeros(size, np.int64)
+            if tally not in self._kept and len(self._kept) >= _MOST_KEPT:
+                del self._kept[next(iter(self._kept))]
+            kept = self._kept[tally] = _GroupSums(0, ids, table.rows, counts)
+            changes = tally.nodes.items()
+        counts = kept.counts
+        for node, by in changes:
+            group = ids[table.rows.get(node, UNKNOWN_ROW)]
+            if group >= 0:
+                counts[group] = min(counts.item(group) + by, FULL)
+        kept.version = tally.version
+        if self._adds_amounts and counts.max(initial=0) == FULL:
+            # What is beyond it was not added, so it cannot be taken away either.
+            del self._kept[tally]
+        return counts.copy()
 
 
 class CountGroups:
@@ -363,7 +413,7 @@ class CountGroups:
         self._bounds: Bounds = np.empty(0, np.float64 if self._percent else np.int64)
         self._narrow = bounds_every_group(clause)
         self._adds_amounts = clause.count.peers.amount is not None
-        self._kept: dict[Tally, _KeptCounts] = {}
+        self._kept = KeptCounts(adds_amounts=self._adds_amounts)
         timed = isinstance(clause, ShareProgram) and clause.time_dependent
         self._fresh = Freshness(time_dependent=timed)
         self._domains: dict[Hashable, int] = {}
@@ -428,31 +478,7 @@ class CountGroups:
         """What a tally has in each group. Earlier counts are updated by what has changed."""
         if self._leader is not None:
             return self._leader.count_of(tally, table)
-        size, kept = max(self._size, 1), self._kept.get(tally)
-        changes: Iterable[tuple[str, int]] | None = None
-        if (
-            kept is not None
-            and kept.ids is self.counted
-            and kept.rows is table.rows
-            and len(kept.counts) == size
-        ):
-            changes = tally.since(kept.version)
-        if changes is None or kept is None:
-            counts = np.zeros(size, np.int64)
-            if tally not in self._kept and len(self._kept) >= _MOST_KEPT:
-                del self._kept[next(iter(self._kept))]
-            kept = self._kept[tally] = _KeptCounts(0, self.counted, table.rows, counts)
-            changes = tally.nodes.items()
-        counts = kept.counts
-        for node, by in changes:
-            group = self.counted[table.rows.get(node, UNKNOWN_ROW)]
-            if group >= 0:
-                counts[group] = min(counts.item(group) + by, FULL)
-        kept.version = tally.version
-        if self._adds_amounts and counts.max(initial=0) == FULL:
-            # What is beyond it was not added, so it cannot be taken away either.
-            del self._kept[tally]
-        return counts.copy()
+        return self._kept.count(tally, table, self.counted, max(self._size, 1))
 
     def domains(self) -> Mask:
         """The groups that have a node that counts."""
@@ -460,10 +486,13 @@ class CountGroups:
         found[self.counted[self.counted >= 0]] = True
         return found
 
-    def headroom(self, counts: GroupCounts, rows: NodeRows) -> CountHeadroom:
-        """The room that the counts leave on these nodes."""
+    def headroom(self, counts: GroupCounts, rows: NodeRows, *, alone: bool = True) -> CountHeadroom:
+        """The room that the counts leave on these nodes.
+
+        A share that is not `alone` leaves its lower bound to Floors.
+        """
         ids = self.ids[rows]
-        opened = open_groups(self.clause, counts)
+        opened = self._open(counts, alone=alone)
         outside = ids < 0
         if np.count_nonzero(opened) == len(opened) and not np.count_nonzero(outside):
             # The usual case: no bound is near.
@@ -472,7 +501,7 @@ class CountGroups:
         else:
             passes = self.clause.count.missing == "pass"
             here = opened[ids]
-            hopeful = open_groups(self.clause, counts.hopeful())[ids]
+            hopeful = self._open(counts.hopeful(), alone=alone)[ids]
             here[outside] = hopeful[outside] = passes
         roomy = None
         if self._adds_amounts and (found := leaves_room(self.clause, counts)) is not None:
@@ -489,6 +518,12 @@ class CountGroups:
             roomy=roomy,
             names=self._domains or None,
         )
+
+    def _open(self, counts: GroupCounts, *, alone: bool) -> Mask:
+        opened = open_groups(self.clause, counts)
+        if not alone:
+            opened[OFF] = True
+        return opened
 
     def _group(self, table: NodeTable, row: int, frame: Frame, report: Report) -> int:
         view = table.nodes[row]

@@ -26,7 +26,14 @@ import numpy as np
 from engine.cache.cache import Cache
 from engine.cache.node_table import UNKNOWN_ROW, NodeTable
 from engine.cache.tallies import FULL, Adds, AddsUntil, Census, MayCount, Scope, Tally
-from engine.counting.groups import OFF, CountGroups, Counts, GroupCounts, nodes_in_use
+from engine.counting.groups import (
+    OFF,
+    CountGroups,
+    Counts,
+    GroupCounts,
+    KeptCounts,
+    nodes_in_use,
+)
 from engine.counting.in_flight_pods import GroupIds, InFlightPod, by_amount
 from engine.objects.codec import Namespace
 from engine.objects.peer import Peer, Workload, key_of
@@ -193,6 +200,26 @@ class PodCounter:
                 time.rest()
             elif time.times is not None and (used := time.times.work() - began) > BRIEF_SECONDS:
                 time.times.use(policy, used)
+
+    def in_cells(
+        self, groups: CountGroups, kept: KeptCounts, ids: GroupIds, size: int
+    ) -> tuple[Counts, int]:
+        """The pods that a share counts in each cell, and the number of those in flight elsewhere.
+
+        `ids` has the cell of each row. A pod in flight that can end in one cell alone counts there:
+        if it ends nowhere, it waits for a place again.
+        """
+        clause = groups.clause
+        members = self._membership(clause, groups)
+        tally = self._tally(members, timed=clause.count.peers.time_dependent)
+        found, afloat = kept.count(tally, self._table, ids, size), 0
+        for change in self.changes(ids):
+            if change.high and members.inside(change.pod):
+                if len(change.groups) == 1:
+                    found[change.groups[0]] += change.high
+                else:
+                    afloat += 1
+        return found, afloat
 
     def changes(self, ids: GroupIds) -> list[PodChange]:
         """The pods that count otherwise than the cache has them; `ids` has the group of each row.

@@ -15,7 +15,7 @@ import numpy as np
 from engine.cache.tallies import FULL
 from engine.cards.card_functions import CardFacts
 from engine.cards.node_cards import Card, holders
-from engine.counting.groups import ON, GroupCounts, fewest, wanted_on
+from engine.counting.groups import OFF, ON, GroupCounts, fewest, wanted_on
 from engine.counting.pod_counter import PodInGroup
 from engine.explanation.inspection import Contribution, Objection
 from engine.explanation.written import ClauseResults, Written, WrittenClauses, rows
@@ -259,10 +259,10 @@ def count_text(clause: CountClause, counts: GroupCounts, group: int) -> str:
             wanted = wanted_on(bound, counts.total, counts.pods)
             every = counts.pods if bound.amount == 100 else counts.total
             share = f" ({_amount(bound)} of {every})" if bound.percent else ""
-            there = int(counts.high[ON])
-            return (
-                f"{there} on these nodes, {bound.kind} {wanted}{share}; this node is {side} of them"
-            )
+            there, off = int(counts.high[ON]), int(counts.high[OFF])
+            elsewhere = f" and {off} elsewhere" if bound.kind != "at most" else ""
+            text = f"{there} on these nodes{elsewhere}, {bound.kind} {wanted}{share}"
+            return f"{text}; this node is {side} of them"
         case SpreadProgram():
             least, skew = fewest(clause, counts), counts.skew_of(clause, group)
             return (

@@ -197,7 +197,8 @@ class Inspection:
     ) -> list[CountHeadroom]:
         """The headroom of a strict clause, if it applies. Raises as CountClauses.headrooms."""
         clauses = self._clauses_of(clause)
-        return clauses.headrooms(self._counter, self.table, rows, evaluation)
+        found = clauses.headrooms(self._counter, self.table, rows, evaluation)
+        return [headroom for headroom in found if headroom.clause is clause]
 
     def terms(self, clause: CountClause, rows: NodeRows, evaluation: Evaluation) -> list[Term]:
         """The points of a clause with a weight, if it applies. Raises as CountClauses.terms."""
@@ -246,7 +247,12 @@ class Inspection:
 
     def _clauses_of(self, clause: CountClause) -> CountClauses:
         if (found := self._counts.get(clause)) is None:
-            found = self._counts[clause] = CountClauses([clause], self._evaluation)
+            together: Sequence[CountClause] = [clause]
+            if clause.count.weight is None:
+                # The floors of a policy are judged together.
+                policies = (p for p in self.selection.enforced if clause in p.shares)
+                together = next((p.shares for p in policies), together)
+            found = self._counts[clause] = CountClauses(together, self._evaluation)
         return found
 
     def rejections(self, clause: FilterProgram, rows: NodeRows) -> list[Rejection | None]:

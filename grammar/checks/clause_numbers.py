@@ -10,7 +10,7 @@ from grammar.checker.policy_checker import Checked
 from grammar.checks.conditions import conjuncts, fold
 from grammar.meaning.environment import Environment
 from grammar.messages import catalogue
-from grammar.messages.diagnostics import Diagnostic
+from grammar.messages.diagnostics import Diagnostic, Severity
 from grammar.tree.ast import Binary, Call, Expr, LetReference, Literal, Select
 from grammar.tree.clause_parts import Bound
 from grammar.tree.clauses import Limit, Score, Share, Spread, of_kind
@@ -180,20 +180,55 @@ def _is_replicas(expr: Expr) -> bool:
 
 
 def conflicting_shares(checked: Checked) -> Iterator[Diagnostic]:
-    """A warning (P0312) for strict shares of the same pods on the same nodes that contradict.
+    """Strict shares of the same pods that no number of pods on each satisfies (P0312).
 
-    That is an `at least` above an `at most`, or two different `exactly`.
+    These are an `at least` above an `at most`, or two different `exactly`, on the same nodes, and
+    `at least`s of more than 100% together, on nodes of different values of one field. Numbers, and
+    percentages that are rounded down, are a warning: a workload of few pods may satisfy both.
     """
     strict = [c for c in of_kind(checked.policy.items, Share) if c.strength.strict]
     for number, later in enumerate(strict):
+        apart = dict[Literal, Share]()
         for earlier in strict[:number]:
-            same = (earlier.pods, earlier.on, earlier.when) == (later.pods, later.on, later.when)
-            if same and _clash(earlier.bound, later.bound, checked.environment):
+            if (earlier.pods, earlier.when) != (later.pods, later.when):
+                continue
+            if earlier.on == later.on and _clash(earlier.bound, later.bound, checked.environment):
                 amount = constant(earlier.bound.amount, checked.environment)
-                says = f"{earlier.bound.kind} {amount}"
+                percent = "%" if earlier.bound.percent else ""
+                says = f"{earlier.bound.kind} {amount}{percent}"
                 message = f"this contradicts share `{earlier.name}`"
                 hint = f"change one of them: that share says {says}"
-                yield Diagnostic("P0312", "warning", message, later.bound.span, hint=hint)
+                kinds = {earlier.bound.kind, later.bound.kind}
+                severity: Severity = "error" if percent and "at least" in kinds else "warning"
+                yield Diagnostic("P0312", severity, message, later.bound.span, hint=hint)
+            if (value := _value_apart(earlier.on, later.on)) is not None:
+                apart[value] = earlier
+        others = [_least_percent(each.bound, checked.environment) for each in apart.values()]
+        least = _least_percent(later.bound, checked.environment)
+        if least and sum(others) <= 100 < sum(others) + least:
+            total = f"{sum(others) + least:g}%"
+            message = f"the lower bounds of shares on different nodes are {total} together"
+            hint = "lower one of them: they can be 100% at most"
+            yield Diagnostic("P0312", "error", message, later.bound.span, hint=hint)
+
+
+def _value_apart(one: Expr, other: Expr) -> Literal | None:
+    """The value of the field in the first condition if the second wants another value of it."""
+    match one, other:
+        case (
+            Binary(op="==", left=left, right=Literal() as value),
+            Binary(op="==", left=same, right=Literal() as another),
+        ) if left == same and value != another:
+            return value
+        case _:
+            return None
+
+
+def _least_percent(bound: Bound, environment: Environment) -> float:
+    """The percentage of an `at least`; 0 for any other bound."""
+    if not bound.percent or bound.kind != "at least":
+        return 0.0
+    return constant(bound.amount, environment) or 0.0
 
 
 def _clash(one: Bound, other: Bound, environment: Environment) -> bool:

@@ -242,7 +242,7 @@ class Plain:
             case "at most":
                 return not on or placed[True] + own <= wanted
             case "at least":
-                return on or placed[True] >= wanted
+                return on or not own or placed[False] + own <= total - wanted
             case "exactly":
                 return placed[on] + own <= (wanted if on else total - wanted)
 

@@ -105,12 +105,13 @@ def sides(bound: str, counts: GroupCounts) -> str:
     at most: a side that is over its bound is closed to all
                                        | at most 40%   | 0 3  |     | 0   | 5     |      | off
     at most 0: never on                | at most 0     | 9 0  |     | 1   | 9     |      | off
-    at least: off waits for 2 on       | at least 40%  | 0 1  |     | 1   | 5     |      | on
-    at least: 2 on open off            | at least 40%  | 0 2  |     | 1   | 5     |      | off on
-    at least: pods that only may be on do not open off
-                                       | at least 40%  | 0 2  | 0 1 | 1   | 5     |      | on
-    at least: off waits for a pod that is not counted too
-                                       | at least 40%  | 0 1  |     | 0   | 5     |      | on
+    at least: off has what on leaves   | at least 40%  | 2 0  |     | 1   | 5     |      | off on
+    at least: the last two are for on  | at least 40%  | 3 0  |     | 1   | 5     |      | on
+    at least: pods that only may be off take its room
+                                       | at least 40%  | 3 0  | 2 0 | 1   | 5     |      | on
+    at least: a pod that is not counted takes no room
+                                       | at least 40%  | 3 0  |     | 0   | 5     |      | off on
+    at least: a pod of a surge goes on | at least 40%  | 6 4  |     | 1   | 10    | 11   | on
     at least 0: always off             | at least 0    | 0 0  |     | 1   | 5     |      | off on
     exactly: one left on each side     | exactly 40%   | 2 1  |     | 1   | 5     |      | off on
     exactly: off is full               | exactly 40%   | 3 1  |     | 1   | 5     |      | on
@@ -152,7 +153,7 @@ def test_open_sides_of_a_share(
 ) -> None:
     """`at most`: on is open if 'pods that may be on' + 'self-match (1 or 0)' <= 'target'.
 
-    `at least`: off is open if 'pods that are on' >= 'target'.
+    `at least`: off is open if 'pods that may be off' + 'self-match' <= 'wanted pods' - 'target'.
     `exactly`: on as for `at most`, off if 'pods that may be off' + 'self-match' <= 'all pods' -
     'target'. The target is a percentage of the wanted pods; a number, and 100%, is of all pods.
     `high` and `low` are the pods that may be, and that are, off and on; `own` is the self-match.
@@ -312,6 +313,18 @@ def test_whether_a_bound_can_close_every_group(clause: str, wanted: bool) -> Non
         ),
         pytest.param(SPREAD % "1", numbers([5], domains=[False]), [0], id="no domain to compare"),
         pytest.param(SHARE % "at most 1", numbers([0, 1], total=5), [100, 0], id="an open side"),
+        pytest.param(
+            SHARE % "at least 1",
+            numbers([0, 0], total=5),
+            [0, 100],
+            id="at least: the nodes of the share until it has its pods",
+        ),
+        pytest.param(
+            SHARE % "at least 1",
+            numbers([0, 1], total=5),
+            [100, 100],
+            id="at least: any after that",
+        ),
         pytest.param(LIMIT % "node at most 1", numbers([0, 1]), [100, 0], id="an open node"),
     ],
 )

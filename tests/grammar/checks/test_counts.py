@@ -7,7 +7,7 @@ import pytest
 from grammar.checks.clause_numbers import vanishing_percentages_of
 from grammar.tree.source import Source
 from policies.validation import check_source
-from tests.grammar.checks.helpers import SCHEMA, found
+from tests.grammar.checks.helpers import SCHEMA, diagnostics, found
 
 SPOT = 'node.labels["cap"] == "spot"'
 
@@ -18,6 +18,8 @@ def share(bound: str, name: str = "s", on: str = SPOT, of: str = "replicas", hea
 
 
 # ---- P0312: shares that cannot hold together
+
+ZONE = 'node.zone == "%s"'
 
 
 @pytest.mark.parametrize(
@@ -43,7 +45,22 @@ def share(bound: str, name: str = "s", on: str = SPOT, of: str = "replicas", hea
             ["P0312 at most 50%"],
             id="an exact percentage above at most",
         ),
+        pytest.param(
+            share("at least 60%", "a", on=ZONE % "a") + share("at least 60%", "b", on=ZONE % "b"),
+            ["P0312 at least 60%"],
+            id="lower bounds of more than all pods",
+        ),
         # near misses
+        pytest.param(
+            share("at least 50%", "a", on=ZONE % "a") + share("at least 50%", "b", on=ZONE % "b"),
+            [],
+            id="not lower bounds of all pods",
+        ),
+        pytest.param(
+            share("at least 60%", "a", on=ZONE % "a") + share("at least 60%", "b", on="node.ready"),
+            [],
+            id="not lower bounds on nodes that may be the same",
+        ),
         pytest.param(
             share("at least 4", "a") + share("at most 4", "b"), [], id="not bounds that meet"
         ),
@@ -79,6 +96,20 @@ def share(bound: str, name: str = "s", on: str = SPOT, of: str = "replicas", hea
 )
 def test_shares_that_cannot_hold_together(items: str, wanted: list[str]) -> None:
     assert found(items, ["P0312"]) == wanted
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "wanted"),
+    [
+        ("at least 51%", "at most 50%", "error"),
+        ("at least 6", "at most 4", "warning"),
+        ("exactly 60%", "at most 50%", "warning"),
+    ],
+)
+def test_what_no_workload_can_satisfy_is_an_error(one: str, other: str, wanted: str) -> None:
+    """`exactly` is rounded down: one pod satisfies 60% and 50%."""
+    (clash,) = diagnostics(share(one, "a") + share(other, "b"), ["P0312"])
+    assert clash.severity == wanted
 
 
 # ---- P0204: constants that are no bound
