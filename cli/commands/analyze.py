@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 
+import msgspec
+
 from cli.command import CommandError, Exit
 from cli.console import add_output_argument, document, put, put_document
-from cli.explanation.layout import analysis, cause_lines, head, not_in_force
+from cli.explanation.layout import analysis, cause_lines, head, not_in_force, said_about
 from cli.sources import (
     add_cluster_arguments,
     asked_pod,
@@ -36,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
     with world_of(args) as (read, live):
         world = read.world
         pod = asked_pod(args, world.cluster, live)
-        asker, _ = asker_of(args, pod, live)
+        asker, events = asker_of(args, pod, live)
         found = explained(world, pod, asker=asker)
         if args.output is not None:
             put_document(document(found), args.output)
@@ -44,6 +46,7 @@ def run(args: argparse.Namespace) -> int:
             put(not_in_force(found.notInForce))
             put(head(decided(found)))
             if found.cause is not None:
-                put([*cause_lines(found.cause), ""])
+                put(cause_lines(found.cause))
+                put(said_about(msgspec.json.decode(pod.body), events))
             put(analysis(found))
     return Exit.FINDINGS if live is None and world.policies.broken else Exit.OK

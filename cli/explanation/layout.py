@@ -77,9 +77,28 @@ def every_node(found: PodExplanation) -> Iterator[Part]:
     held = found.heldBack or 0
     kept = f"; {held} of them {'is' if held == 1 else 'are'} held back for now" if held else ""
     yield ""
-    yield f"{passed(found.passing, found.nodes)}{kept}"
+    yield f"{passed(found.passing, found.nodes)}{kept}{_unfit_passing(found)}"
+    if found.rows is None:
+        yield from _unfit(found)
     for audit in found.audits:
         yield f"{audit.policy}, in audit, would reject {counted(audit.nodes, 'node')}"
+
+
+def _unfit_passing(found: PodExplanation) -> str:
+    """How many of the nodes that pass kube-scheduler's own plugins reject."""
+    unfit = found.unfit_passing
+    return f"; kube-scheduler's own plugins reject {unfit} of them" if unfit else ""
+
+
+def _unfit(found: PodExplanation) -> Iterator[Part]:
+    """A row for each reason of kube-scheduler's own plugins."""
+    if not found.unfit:
+        return
+    rows = table("nodes", "kube-scheduler's own reason", "which", right=("nodes",))
+    for each in found.unfit:
+        rows.add_row(str(each.nodes), each.text, named(each.names, NAMED))
+    yield ""
+    yield rows
 
 
 def one_node(found: PodExplanation) -> Iterator[Part]:
@@ -87,6 +106,7 @@ def one_node(found: PodExplanation) -> Iterator[Part]:
     node = found.node
     assert node is not None, "the question names a node"
     yield f"node {node.node} {node.outcome}"
+    yield from (f"kube-scheduler's own plugins reject it: {reason}" for reason in node.unfit)
     for said in node.clauses:
         name = f"{said.policy}: {said.clause}"
         yield ""
@@ -228,7 +248,9 @@ _RELAXATIONS = 3
 
 def analysis(found: PodExplanation) -> Iterator[Part]:
     if not found.clauses:
-        yield f"no clause can reject the pod: {found.offered} nodes pass"
+        passing = f"{found.offered} nodes pass{_unfit_passing(found)}"
+        yield f"no clause can reject the pod: {passing}"
+        yield from _unfit(found)
         return
     yield from _clauses(found)
     yield from _nearest(found)
@@ -245,7 +267,8 @@ def _clauses(found: PodExplanation) -> Iterator[Part]:
             listed.add_row(f"  {part.text}", str(found.nodes - part.fails), str(part.fails), "")
     yield listed
     yield ""
-    yield passed(found.passing, found.nodes)
+    yield f"{passed(found.passing, found.nodes)}{_unfit_passing(found)}"
+    yield from _unfit(found)
 
 
 def _nearest(found: PodExplanation) -> Iterator[Part]:

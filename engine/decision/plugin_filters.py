@@ -85,7 +85,7 @@ class PluginFilters:
         `check` raises an EngineError when the time is over; the next call continues.
         """
         memo = self._memo(pod.pod, len(table.nodes))
-        ignored = _unknown_resources(pod.pod, table)
+        ignored = unknown_resources(pod.pod, table)
         if asked is not None and asked.owner is table.owner:
             stays = self._changes.since(table) <= asked.version
             there = asked.mask(len(table.nodes)) & stays
@@ -106,7 +106,7 @@ class PluginFilters:
         return known
 
 
-def _unknown_resources(pod: Pod, table: NodeTable) -> set[str]:
+def unknown_resources(pod: Pod, table: NodeTable) -> set[str]:
     """The reasons about extended resources that no node has.
 
     Nobody would ask about the pod if kube-scheduler looked at them, so an extender manages them.

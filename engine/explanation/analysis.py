@@ -14,7 +14,9 @@ from dataclasses import dataclass
 
 from engine.cache.cluster_copy import NamedPod
 from engine.cache.names import KnownRows
+from engine.cache.node_table import without
 from engine.decision.journal import RecordedCounts, recorded_counts
+from engine.decision.plugin_filters import unknown_resources
 from engine.decision.registry import Registry
 from engine.decision.verdict import Feasible, Verdict
 from engine.enforced import EnforcedPolicies
@@ -38,6 +40,9 @@ from engine.explanation.inspection import (
 )
 from engine.explanation.portions import PodResults, Work, finished
 from engine.explanation.written import ClauseResults, Values, Written, WrittenClauses
+from engine.objects.codec import Pod
+from engine.objects.eligibility import unfit
+from engine.objects.peer import key_of
 from engine.program.frame import Frame
 from grammar.meaning.schema import Schema
 from grammar.messages.texts import shown
@@ -80,10 +85,11 @@ class Miss:
 class Analysis:
     """What was found out about a pod. `verdicts` are None where nothing was offered.
 
-    `parts` has the texts of the `require`s of a filter and on how many nodes each does not hold, by
-    the index of its objection. `audits` is by policy how many nodes it would reject. `rows` has by
-    node what is said of it beside its rejections, None if there are too many nodes. `problem` is an
-    error in the place of an answer.
+    `unfit` has by node the reasons of kube-scheduler's own plugins against it, as far as nodes and
+    pods show them. `parts` has the texts of the `require`s of a filter and on how many nodes each
+    does not hold, by the index of its objection. `audits` is by policy how many nodes it would
+    reject. `rows` has by node what is said of it beside its rejections, None if there are too many
+    nodes. `problem` is an error in the place of an answer.
     """
 
     question: PodQuestion
@@ -97,6 +103,7 @@ class Analysis:
     parts: Mapping[int, Sequence[tuple[str, int]]]
     audits: Mapping[str, int]
     rows: Mapping[str, Sequence[str]] | None
+    unfit: Mapping[str, Sequence[str]]
     clauses: Sequence[ClauseEvidence] = ()
     terms: Sequence[ScoreEvidence] = ()
     verdicts: Mapping[str, Verdict] | None = None
@@ -159,6 +166,7 @@ class Analyst:
         rows = None
         if question.every_node or len(names) <= LISTED:
             rows = yield from self._rows(results, given, work)
+        rejected = yield from self._unfit(inspection, question.pod, work)
         audits: dict[str, int] = {}
         for program in inspection.selection.audited:
             against = yield from work.objections_of(program)
@@ -185,6 +193,7 @@ class Analyst:
             parts=parts,
             audits=audits,
             rows=rows,
+            unfit=rejected,
             clauses=clauses,
             terms=terms,
             verdicts=verdicts,
@@ -249,6 +258,28 @@ class Analyst:
             rows[name] = [*against, *unscored.get(name, ())]
             yield from work.pause()
         return rows
+
+    def _unfit(
+        self, inspection: Inspection, pod: NamedPod, work: PodResults
+    ) -> Work[Mapping[str, Sequence[str]]]:
+        """By node, the reasons of kube-scheduler's own plugins, as if the pod was on no node.
+
+        Where cards are given to the pod, it may request a resource that only stands for them.
+        """
+        asked = inspection.frame.pod
+        assert isinstance(asked, Pod), "it is the pod of a request"
+        gives_cards = any(program.cards for program in inspection.selection.enforced)
+        ignored = unknown_resources(asked, inspection.table) if gives_cards else frozenset()
+        found: dict[str, Sequence[str]] = {}
+        for name in work.names:
+            node = inspection.table.node(name)
+            assert node is not None, "the names are those of the table"
+            if name == pod.node:
+                node = without(node, [each for each in node.pods or () if key_of(each) == pod.key])
+            if reasons := [each for each in unfit(asked, node) if each not in ignored]:
+                found[name] = reasons
+            yield from work.pause()
+        return found
 
     def _reason(self, objection: Objection, frame: Frame) -> str:
         detail = self._written.find(objection.policy, objection.name).detail(frame)

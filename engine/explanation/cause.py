@@ -26,25 +26,42 @@ Json = dict[str, Any]
 class _Decided:
     """What the policies would decide now, as far as a cause needs it.
 
-    `refusals` are the clauses that reject a node, by how many nodes each rejects first. `texts` are
-    all texts that our answers may have, `counting` those of clauses that count. `problem` is the
-    error in place of a decision.
+    `refusals` are the clauses that reject a node, by how many nodes each rejects first, and
+    `fit_refusals` those among the nodes that kube-scheduler's own plugins accept, as far as is
+    known. `unfit` are the reasons of these plugins against nodes that pass the policies, of which
+    they reject `unfit_passing`. `texts` are all texts that our answers may have, `counting` those
+    of clauses that count. `problem` is the error in place of a decision.
     """
 
     nodes: int
     passing: int
     refusals: Mapping[str, int]
+    fit_refusals: Mapping[str, int]
+    unfit: Mapping[str, int]
+    unfit_passing: int
     texts: Collection[str]
     counting: Collection[str]
     problem: str
 
+    @property
+    def is_hopeless(self) -> bool:
+        """Whether no node passes both the policies and kube-scheduler's own plugins."""
+        return self.nodes > 0 and self.passing == self.unfit_passing
+
 
 def _decided(found: PodExplanation) -> _Decided:
     """What an explanation says, in numbers."""
-    refusals: Counter[str] = Counter()
+    refusals, fit_refusals, unfit = Counter[str](), Counter[str](), Counter[str]()
+    unfit_names = {name for rejected in found.unfit for name in rejected.names}
     for group in found.groups:
         if group.rejectedBy:
             refusals[group.rejectedBy[0].text] += group.nodes
+            if fit := len(set(group.names) - unfit_names):
+                fit_refusals[group.rejectedBy[0].text] += fit
+            continue
+        for rejected in found.unfit:
+            if number := len(set(group.names) & set(rejected.names)):
+                unfit[rejected.text] += number
     texts, counting = set[str](), set[str]()
     for each in found.clauses:
         forms = {
@@ -55,7 +72,17 @@ def _decided(found: PodExplanation) -> _Decided:
         texts |= forms
         if each.counts:
             counting |= forms
-    return _Decided(found.nodes, found.passing, refusals, texts, counting, found.problem or "")
+    return _Decided(
+        found.nodes,
+        found.passing,
+        refusals,
+        fit_refusals,
+        unfit,
+        found.unfit_passing,
+        texts,
+        counting,
+        found.problem or "",
+    )
 
 
 def cause_of(
@@ -69,13 +96,15 @@ def cause_of(
     """The cause, from the JSON of a pod with its node, and its events.
 
     `explained` is None if the caller may not read what a decision needs. Without `is_live`, as in
-    a file, a pod about which no scheduler has said anything has no cause.
+    a file, a pod about which no scheduler has said anything has a cause only where kube-scheduler's
+    own plugins reject nodes that pass the policies, and no node is left.
     """
     spec, metadata = mapping(pod, "spec"), mapping(pod, "metadata")
     said = last_words(pod, events)
-    if not is_live and not said:
-        return None
     found = None if explained is None else _decided(explained)
+    is_kept_out = found is not None and bool(found.unfit) and found.is_hopeless
+    if not is_live and not said and (spec.get("nodeName") or not is_kept_out):
+        return None
     if node := spec.get("nodeName"):
         return Cause("placed", f"it is not pending: it has the node `{node}`")
     if metadata.get("deletionTimestamp"):
@@ -87,7 +116,7 @@ def cause_of(
     scheduler = str(spec.get("schedulerName") or DEFAULT_SCHEDULER)
     if (waits := _of_policies(said, broken, found)) is not None:
         return waits
-    if not said and (scheduler != DEFAULT_SCHEDULER or found is None or found.passing):
+    if is_live and not said and (scheduler != DEFAULT_SCHEDULER or found is None or found.passing):
         return _silence(scheduler)
     return _of_rights(said) or _of_extender(said) or _of_waiting(said) or _of_reasons(said, found)
 
@@ -248,23 +277,31 @@ def _of_reasons(said: str, found: _Decided | None) -> Cause:
         return Cause("extender error", text, "see the log of Placet, and of kube-scheduler")
     if found is None:
         return Cause("unknown", f"the last answer was: {_listed(_all(reasons))}")
-    refusals = found.refusals or {}
-    if refusals and not found.passing:
-        kind: CauseKind = "count" if set(refusals) <= set(found.counting) else "policy"
+    if found.refusals and not found.passing:
         by_others = {**reasons.plugins, **reasons.others}
         also = f"; kube-scheduler also says: {_listed(by_others)}" if by_others else ""
-        return Cause(kind, f"no node passes the policies: {_listed(refusals)}{also}")
+        text = f"no node passes the policies: {_listed(found.refusals)}{also}"
+        return Cause(_kind(found.refusals, found), text)
     if reasons.others:
         others = _listed(reasons.others)
         text = f"{passes(found)}; another extender or plugin rejects the rest: {others}"
         return Cause("other extender", text, "look at the extenders after Placet, in their order")
     # Where the policies reject no fewer nodes now, those that pass them have another reason.
     has_passed_since = sum(reasons.ours.values()) > found.nodes - found.passing
-    if reasons.ours and (has_passed_since or not reasons.plugins):
+    if reasons.ours and not found.is_hopeless and (has_passed_since or not reasons.plugins):
         return _passed_since(found, reasons.ours)
-    own = _listed(reasons.plugins)
+    own = _listed(reasons.plugins or found.unfit)
+    # What kube-scheduler has asked about was refused by the policies alone.
+    if found.fit_refusals and (reasons.ours or not is_list):
+        text = f"policies reject nodes: {_listed(found.fit_refusals)}"
+        text = f"{text}; kube-scheduler's own plugins reject the others: {own}"
+        return Cause(_kind(found.fit_refusals, found), text)
     text = f"{passes(found)}; kube-scheduler's own plugins reject the nodes: {own}"
     return Cause("kube-scheduler", text, "the policies do not keep it pending")
+
+
+def _kind(refusals: Collection[str], found: _Decided) -> CauseKind:
+    return "count" if set(refusals) <= set(found.counting) else "policy"
 
 
 def _passed_since(found: _Decided, ours: Mapping[str, int]) -> Cause:

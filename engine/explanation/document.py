@@ -15,8 +15,9 @@ from engine.explanation.decision_document import ClauseCounts, DecisionDetail
 
 VERSION = 1
 CAVEAT = (
-    "kube-scheduler asks only about nodes that passed its own plugins, which this does not show;"
-    " the event FailedScheduling of the pod counts the others"
+    "kube-scheduler asks only about nodes that passed its own plugins; of these, volumes, devices,"
+    " pod affinity and topology spread are not known here, but the event FailedScheduling of the"
+    " pod counts all nodes"
 )
 Applies = OneOf["governs", "as a guardrail", "in audit", "gives way", "rejects all", "no"]
 TracedPart = OneOf["when", "require", "value"]
@@ -93,6 +94,14 @@ class RejectionOfNode(RejectingClause, frozen=True):
     detail: str
 
 
+class UnfitNodes(msgspec.Struct, frozen=True):
+    """The nodes that one of kube-scheduler's own plugins rejects; `text` is its reason."""
+
+    text: str
+    nodes: int
+    names: Sequence[str]
+
+
 class NodeGroup(msgspec.Struct, frozen=True):
     """The nodes that the same clauses reject; without clauses, those that pass.
 
@@ -151,7 +160,8 @@ class PolicyAudit(msgspec.Struct, frozen=True):
 class NodeRow(msgspec.Struct, frozen=True):
     """A node, whether it passes, whether it is offered, its score, and the reasons as lines.
 
-    `score` is null for a node that is not scored.
+    `score` is null for a node that is not scored. The reasons of kube-scheduler's own plugins come
+    last; `passes` and `offered` are about policies alone.
     """
 
     node: str
@@ -230,7 +240,8 @@ class NodeExplanation(msgspec.Struct, frozen=True):
     """What each clause says of one node, with the values that it read.
 
     `outcome` says it in short. The `adds` of `terms` add up to the score before it is rounded.
-    `score` is null for a node that is not scored.
+    `score` is null for a node that is not scored. `unfit` are the reasons of kube-scheduler's own
+    plugins against the node.
     """
 
     node: str
@@ -239,6 +250,7 @@ class NodeExplanation(msgspec.Struct, frozen=True):
     score: int | None
     clauses: Sequence[ClauseOnNode]
     terms: Sequence[ScoreTerm]
+    unfit: Sequence[str] = ()
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -253,18 +265,21 @@ class PodExplanation(msgspec.Struct, frozen=True, kw_only=True):
 
     `replica` is null if a command worked it out by itself. `on` is the node of the pod, null for a
     pending pod; a replica counts the pod there, and a command does not. `cause` is null where
-    nothing is known of a scheduler's answers. `problem` is what kube-scheduler would get in the
-    place of an answer, else null. `otherPolicies` is the number of policies of other namespaces.
-    `toldToOthers` says what portable policies have put into the spec of the pod.
+    nothing is known of a scheduler's answers and some node would take the pod. `said` is what
+    schedulers have said last of the pod, null if that is not known. `problem` is what
+    kube-scheduler would get in the place of an answer, else null. `otherPolicies` is the number of
+    policies of other namespaces. `toldToOthers` says what portable policies have put into the spec
+    of the pod.
 
     `heldBack` is the number of nodes that pass and are not offered for now; null where nothing is
     offered, as by a running replica. `groups` has each node once: the group that passes comes
-    first, then the largest. `nearest` are at most 20 nodes, those with the fewest rejecting clauses
-    first. `rows` has the nodes by name, null if there are more than 20 and not all are wanted.
-    `scores` has the best node first; null if no score applies. `counts` is what strict clauses
-    count. `then` is the last decision, null if it is not kept or not asked for; `changes` says what
-    is other now. `node` is null unless the question names a node. `caveat` says what an extender
-    cannot see.
+    first, then the largest. `unfit` has by reason the nodes that kube-scheduler's own plugins
+    reject, as far as nodes and pods show it; a node may have several reasons. `nearest` are at most
+    20 nodes, those with the fewest rejecting clauses first. `rows` has the nodes by name, null if
+    there are more than 20 and not all are wanted. `scores` has the best node first; null if no
+    score applies. `counts` is what strict clauses count. `then` is the last decision, null if it is
+    not kept or not asked for; `changes` says what is other now. `node` is null unless the question
+    names a node. `caveat` says what an extender cannot see.
     """
 
     version: int = VERSION
@@ -273,6 +288,7 @@ class PodExplanation(msgspec.Struct, frozen=True, kw_only=True):
     at: str
     on: str | None
     cause: Cause | None = None
+    said: str | None = None
     notInForce: Sequence[PolicyNotInForce] = ()
     problem: str | None = None
     exempt: str | None = None
@@ -283,6 +299,7 @@ class PodExplanation(msgspec.Struct, frozen=True, kw_only=True):
     passing: int = 0
     heldBack: int | None = None
     groups: Sequence[NodeGroup] = ()
+    unfit: Sequence[UnfitNodes] = ()
     clauses: Sequence[ClauseSummary] = ()
     nearest: Sequence[NearestMiss] = ()
     relaxations: Sequence[Relaxation] = ()
@@ -299,6 +316,12 @@ class PodExplanation(msgspec.Struct, frozen=True, kw_only=True):
     def is_decided(self) -> bool:
         """Whether the policies decide about the pod; else `problem` says what it waits for."""
         return self.nodes > 0 or self.problem is None
+
+    @property
+    def unfit_passing(self) -> int:
+        """The number of nodes that pass the policies, but not kube-scheduler's own plugins."""
+        passing = {name for group in self.groups if not group.rejectedBy for name in group.names}
+        return len(passing & {name for each in self.unfit for name in each.names})
 
     @property
     def offered(self) -> int:

@@ -15,7 +15,7 @@ from engine.decision.verdict import Failed, Feasible, message_of
 from engine.enforced import EnforcedPolicies
 from engine.explanation.analysis import Analysis, Shortfall
 from engine.explanation.application import application, told_to_others
-from engine.explanation.cause import cause_of
+from engine.explanation.cause import cause_of, last_words
 from engine.explanation.decision_document import DecisionDetail, clause_counts
 from engine.explanation.difference import changes
 from engine.explanation.document import (
@@ -42,6 +42,7 @@ from engine.explanation.document import (
     ScoreTerm,
     TracedExpression,
     TracedPart,
+    UnfitNodes,
 )
 from engine.explanation.evidence import ClauseEvidence, CountEvidence, ScoreEvidence, Traced
 from engine.explanation.inspection import Objection
@@ -104,6 +105,7 @@ def explain(found: Analysis, values: Values, asker: Asker) -> PodExplanation:
         passing=passing,
         heldBack=None if found.verdicts is None or found.problem else len(held),
         groups=_groups(found, held),
+        unfit=_unfit(found),
         clauses=_clauses(found),
         nearest=[
             NearestMiss(miss.node, [_rejection(*each) for each in miss.against])
@@ -122,9 +124,11 @@ def explain(found: Analysis, values: Values, asker: Asker) -> PodExplanation:
         then=asker.then,
         node=None if found.question.node is None else _node(found, found.question.node, values),
     )
+    cause, said = _cause(pod, asker, explained)
     return msgspec.structs.replace(
         explained,
-        cause=_cause(pod, asker, explained),
+        cause=cause,
+        said=said,
         changes=() if asker.then is None else changes(asker.then, explained),
     )
 
@@ -142,7 +146,8 @@ def undecided(
         problem=problem,
         then=asker.then,
     )
-    return msgspec.structs.replace(explained, cause=_cause(pod, asker, explained))
+    cause, said = _cause(pod, asker, explained)
+    return msgspec.structs.replace(explained, cause=cause, said=said)
 
 
 def not_in_force(policies: EnforcedPolicies, namespace: str) -> Sequence[PolicyNotInForce]:
@@ -155,10 +160,15 @@ def _time(at: Timestamp) -> str:
     return str(Timestamp(at.nanos // SECOND * SECOND))
 
 
-def _cause(pod: NamedPod, asker: Asker, explained: PodExplanation) -> Cause | None:
+def _cause(
+    pod: NamedPod, asker: Asker, explained: PodExplanation
+) -> tuple[Cause | None, str | None]:
+    """The cause, and what schedulers have said last."""
     body = msgspec.json.decode(pod.body)
     whole = {**body, "spec": {**(body.get("spec") or {}), "nodeName": pod.node}}
-    return cause_of(whole, asker.events, explained, explained.notInForce, is_live=asker.is_live)
+    broken, is_live = explained.notInForce, asker.is_live
+    cause = cause_of(whole, asker.events, explained, broken, is_live=is_live)
+    return cause, last_words(whole, asker.events) or None
 
 
 # ---- the nodes
@@ -209,6 +219,16 @@ def _groups(found: Analysis, held: set[str]) -> list[NodeGroup]:
     return sorted(groups, key=lambda g: (bool(g.rejectedBy), -g.nodes, g.names[0]))
 
 
+def _unfit(found: Analysis) -> list[UnfitNodes]:
+    """The reasons of kube-scheduler's own plugins, that of the most nodes first."""
+    names: dict[str, list[str]] = {}
+    for name, reasons in found.unfit.items():
+        for reason in reasons:
+            names.setdefault(reason, []).append(name)
+    unfit = [UnfitNodes(reason, len(on), on) for reason, on in names.items()]
+    return sorted(unfit, key=lambda each: (-each.nodes, each.text))
+
+
 def _rows(found: Analysis, reasons: Mapping[str, Sequence[str]], held: set[str]) -> list[NodeRow]:
     results = found.results
     broken = [each.text for each in _broken(results)]
@@ -216,6 +236,7 @@ def _rows(found: Analysis, reasons: Mapping[str, Sequence[str]], held: set[str])
     for name in results.names:
         holds = results.holds(name)
         why = [*broken, *([_held_back(found, name)] if name in held else ()), *reasons[name]]
+        why += [f"kube-scheduler: {reason}" for reason in found.unfit.get(name, ())]
         offered = holds and name not in held and not found.problem
         rows.append(NodeRow(name, holds, offered, results.scores.get(name), why))
     return rows
@@ -296,6 +317,7 @@ def _node(found: Analysis, name: str, values: Values) -> NodeExplanation:
         results.scores.get(name),
         [_on_node(each, values) for each in found.clauses],
         _terms(found.terms, index, values),
+        found.unfit.get(name, ()),
     )
 
 

@@ -40,35 +40,44 @@ def insufficient(resource: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Taint:
-    """The taint that stands for a cordon in kube-scheduler."""
+    key: str
+    value: str
+    effect: str
 
-    key: str = "node.kubernetes.io/unschedulable"
-    value: str = ""
-    effect: str = "NoSchedule"
+
+# The taint that stands for a cordon.
+_CORDON = _Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 
 
 def unfit(pod: Record, node: Record) -> tuple[str, ...]:
-    """The reasons of the first plugin that has something against a node, or nothing.
+    """The reasons of all plugins that have something against a node, in their order.
 
     `pod` has `requests` and `hostPorts`, `node` what its pods request and take. The texts are those
-    of kube-scheduler, and a taint is named.
+    of kube-scheduler, which names only the first plugin's; and a taint is named.
     """
-    if reason := ineligible(pod, node):
-        return (reason,)
+    found = list(_unfit_by_spec(pod, node))
     if pod.hostPorts and _are_taken(pod.hostPorts, node):
-        return (PORTS_TAKEN,)
-    return tuple(map(insufficient, _lacking(pod, node)))
+        found.append(PORTS_TAKEN)
+    return (*found, *map(insufficient, _lacking(pod, node)))
 
 
 def ineligible(pod: Record, node: Record) -> str:
-    """The reason why the pod may not go to the node whatever runs there, or empty."""
+    """The first reason why the pod may not go to the node whatever runs there, or empty."""
+    return next(_unfit_by_spec(pod, node), "")
+
+
+def _unfit_by_spec(pod: Record, node: Record) -> Iterator[str]:
     spec = node.spec
-    if spec is not None and spec.unschedulable and untolerated(pod, [_Taint()]) is not None:
-        return CORDONED
-    taint = untolerated(pod, (spec and spec.taints) or ())
-    if taint is not None:
-        return f"node(s) had untolerated taint {{{taint.key}: {taint.value or ''}}}"
-    return "" if matches_affinity(pod, node) else AFFINITY
+    taints = (spec and spec.taints) or ()
+    if spec is not None and spec.unschedulable:
+        if untolerated(pod, [_CORDON]) is not None:
+            yield CORDONED
+        # A cluster gives a cordoned node the taint, too.
+        taints = [t for t in taints if (t.key, t.effect) != (_CORDON.key, _CORDON.effect)]
+    if (taint := untolerated(pod, taints)) is not None:
+        yield f"node(s) had untolerated taint {{{taint.key}: {taint.value or ''}}}"
+    if not matches_affinity(pod, node):
+        yield AFFINITY
 
 
 def _are_taken(wanted: Iterable[HostPort], node: Record) -> bool:

@@ -32,6 +32,7 @@ function Now({ pod, found, chosen, one }) {
     ${found.cause && found.cause.kind !== "placed" && html`<p class="cause"><strong>${sentence(found.cause.text)}</strong>
       ${found.cause.hint && html` ${sentence(found.cause.hint)}`}</p>`}
     ${found.problem && html`<p class="wrong">kube-scheduler gets an error and retries: ${sentence(found.problem)}</p>`}
+    ${found.said && html`<p class="quiet">kube-scheduler said last: ${found.said}</p>`}
     <p class="answer">${answerInWords(found)}</p>
     <p class="quiet">${found.on ? html`The pod runs on <a href=${link(found.on)}>${found.on}</a>. ` : "The pod has no node. "}
       Asked at ${clock(found.at)} of replica ${found.replica}.</p>
@@ -46,6 +47,9 @@ function Now({ pod, found, chosen, one }) {
         See its informers in <a href="#/health">Health</a>.<//>`}
       ${found.groups.map((group, index) => html`<${Group} key=${index} group=${group} nodes=${found.nodes} link=${link} />`)}
     </section>
+    ${found.unfit.length > 0 && html`<section><h2>kube-scheduler's own reasons</h2>
+      ${found.unfit.map((each) => html`<${Group} key=${each.text} nodes=${found.nodes} link=${link}
+        group=${{ rejectedBy: [each], nodes: each.nodes, names: each.names }} />`)}</section>`}
     ${found.nearest.length > 0 && html`<section><h2>Nearest misses</h2>
       <p class="quiet">Few clauses reject these nodes.</p>
       <div class="scroll" tabindex="0" role="region" aria-label="Nearest misses"><table><thead><tr><th scope="col">Node</th><th scope="col">Why</th></tr></thead>
@@ -121,6 +125,7 @@ const Clauses = ({ clauses, nodes }) => html`<section><h2>Clauses</h2>
 const OneNode = ({ node }) => html`
   <p class="answer"><${Badge} kind=${node.passes ? "good" : "bad"}>${node.passes ? "passes" : "rejected"}<//>
     ${node.score !== null && html` Score ${node.score} of 10`}</p>
+  ${node.unfit.map((reason) => html`<p class="wrong">kube-scheduler's own plugins reject it: ${reason}</p>`)}
   ${node.clauses.map((each) => html`<details class="clause" open=${!each.holds}>
     <summary><${Badge} kind=${each.holds ? "good" : "bad"}>${each.holds ? "holds" : "rejects"}<//>
       <span>${each.policy}: ${each.clause}</span></summary>

@@ -35,7 +35,7 @@ from tests.cli.conftest import Placet
 from tests.support.builders import kubectl_list, raw
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "explanation"
-SAID = "0/4 nodes are available: 1 Insufficient cpu, 3 policy shop: zone."
+SAID = "0/4 nodes are available: 1 node(s) had untolerated taint(s), 3 policy shop: zone."
 THEN = DecisionDetail(
     number=1,
     pod="shop/web-1",
@@ -68,6 +68,8 @@ def files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     items = shop.cluster()
     for item in items:
         named = item["metadata"]
+        if (item["kind"], named["name"]) == ("Node", "n-1"):
+            item["spec"]["taints"] = [{"key": "team", "value": "ads", "effect": "NoSchedule"}]
         if (named.get("namespace"), named["name"]) == ("shop", "web-1"):
             condition = {"type": "PodScheduled", "status": "False", "message": SAID}
             item["status"] = {"conditions": [condition]}

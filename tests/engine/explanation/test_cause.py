@@ -14,6 +14,7 @@ from engine.explanation.document import (
     PodExplanation,
     PolicyNotInForce,
     RejectingClause,
+    UnfitNodes,
 )
 from tests.support.builders import pod
 
@@ -144,6 +145,87 @@ def test_each_kind_has_its_cause(
     assert known is not None
     assert known.kind == kind
     assert text in known.text
+
+
+FULL_TEXT = "shop/b: one: one is there"
+TAINT = "node(s) had untolerated taint {control-plane: }"
+
+
+def beside(*unfit: str, refused: int = 3, passing: int = 1) -> PodExplanation:
+    """Nodes that the limit refuses, and nodes that pass it, of which the plugins reject some."""
+    names = [f"n{number}" for number in range(refused + passing)]
+    groups = [NodeGroup([], passing, names[refused:])]
+    if refused:
+        groups.append(NodeGroup([RejectingClause("p", "c", FULL_TEXT)], refused, names[:refused]))
+    return PodExplanation(
+        pod="shop/web-1",
+        at="2026-11-21T12:00:00Z",
+        on=None,
+        nodes=refused + passing,
+        passing=passing,
+        clauses=[ONE],
+        groups=groups,
+        unfit=[UnfitNodes(TAINT, len(unfit), unfit)] if unfit else [],
+    )
+
+
+TAINTED = f"{AVAILABLE}1 node(s) had untolerated taint(s), 3 one is there."
+MIXED = (
+    f"policies reject nodes: {FULL_TEXT} (3 nodes); kube-scheduler's own plugins reject the others"
+)
+
+
+@pytest.mark.parametrize(
+    ("asked", "found", "kind", "text"),
+    [
+        (waiting(TAINTED), beside("n3"), "count", MIXED),
+        (waiting("one is there"), beside("n3"), "count", f"{MIXED}: {TAINT} (1 node)"),
+        (
+            waiting(f"{AVAILABLE}2 node(s) had no available volume zone, 3 one is there."),
+            beside(passing=2),
+            "count",
+            f"{MIXED}: node(s) had no available volume zone (2 nodes)",
+        ),
+        (
+            waiting(f"{AVAILABLE}4 Insufficient cpu."),
+            beside("n3"),
+            "kube-scheduler",
+            "reject the nodes: Insufficient cpu (4 nodes)",
+        ),
+        (
+            waiting(f"{AVAILABLE}1 Insufficient cpu."),
+            beside("n0", refused=0),
+            "kube-scheduler",
+            "1 of 1 node would pass the policies now",
+        ),
+        (waiting(f"{AVAILABLE}3 one is there."), beside(refused=0), "held back", "on its way"),
+    ],
+    ids=["said", "an-error", "a-volume", "not-asked", "full", "passes-now"],
+)
+def test_nodes_that_kube_scheduler_never_offers_are_no_false_cause(
+    asked: dict[str, Any], found: PodExplanation, kind: CauseKind, text: str
+) -> None:
+    known = cause_of(asked, [], found, [])
+    assert known is not None
+    assert (known.kind, known.hint == "the policies do not keep it pending") == (
+        kind,
+        kind == "kube-scheduler",
+    )
+    assert text in known.text
+
+
+def test_a_pod_in_a_file_of_which_nobody_has_spoken_has_a_cause_if_no_node_is_left() -> None:
+    silent = pod("web-1", "shop")
+    none = cause_of(silent, [], beside("n0", "n1", refused=0, passing=2), [], is_live=False)
+    assert none is not None
+    assert none.kind == "kube-scheduler"
+    assert f"reject the nodes: {TAINT} (2 nodes)" in none.text
+    mixed = cause_of(silent, [], beside("n3"), [], is_live=False)
+    assert mixed is not None
+    assert mixed.text == f"{MIXED}: {TAINT} (1 node)"
+    assert cause_of(silent, [], beside("n3", passing=2), [], is_live=False) is None
+    placed = pod("web-1", "shop", on="n3")
+    assert cause_of(placed, [], beside("n3"), [], is_live=False) is None
 
 
 def test_an_event_counts_where_the_condition_says_nothing() -> None:
