@@ -12,8 +12,9 @@ from pathlib import Path
 from cli.command import CommandError, Exit, add_context_arguments, lease, replace_text, seconds
 from cli.console import put_json
 from cli.doctor.configuration_text import configurations, read_text
+from cli.doctor.context import ConfigurationContext, choose
 from cli.doctor.conversion import convert
-from cli.doctor.findings import ConfigurationContext, choose, examine
+from cli.doctor.findings import examine
 from cli.doctor.generator import OUR_LEASE, OUR_URL, Extender
 from cli.doctor.requirements import read_requirements
 from cli.render import FieldFinding, as_json, render, totals, wants_colour
@@ -80,6 +81,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="that of `placet serve` (default: %(default)s)",
     )
     parser.add_argument(
+        "--plugin",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="a plugin that this kube-scheduler is built with; may be given again",
+    )
+    parser.add_argument(
         "--format",
         choices=_FORMATS,
         default="human",
@@ -118,6 +126,7 @@ def run(args: argparse.Namespace) -> int:
             args.bind_timeout,
             args.gate,
             marking,
+            frozenset(args.plugin),
         )
         for found in configurations(texts, _existing)
     ]

@@ -163,8 +163,8 @@ def _convert(args: argparse.Namespace, extender: Extender) -> int:
     """Prints what a configuration is converted to, and on standard error what is different."""
     # Importing YAML takes longer than the rest of this command.
     from cli.doctor.configuration_text import configurations, read_text  # noqa: PLC0415
+    from cli.doctor.context import choose  # noqa: PLC0415
     from cli.doctor.conversion import convert  # noqa: PLC0415
-    from cli.doctor.findings import choose  # noqa: PLC0415
 
     given = {
         "--section": args.section,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -41,17 +41,43 @@ _KIND = re.compile(rf"""["']?kind["']?\s*:\s*["']?({"|".join(_KINDS)})\b""")
 _OF_POLICY = frozenset({"predicates", "priorities"})
 _OF_CONFIGURATION = frozenset({"plugins", "pluginConfig", "profiles"})
 _LISTS = ("List", "ConfigMapList")
+# The flags of kube-scheduler 1.36.
+FLAGS = frozenset(
+    """
+    allow-metric-labels allow-metric-labels-manifest authentication-kubeconfig
+    authentication-skip-lookup authentication-token-webhook-cache-ttl
+    authentication-tolerate-lookup-failure authorization-always-allow-paths authorization-kubeconfig
+    authorization-webhook-cache-authorized-ttl authorization-webhook-cache-unauthorized-ttl
+    bind-address cert-dir client-ca-file config contention-profiling disable-http2-serving
+    disabled-metrics emulated-version feature-gates h help http2-max-streams-per-connection
+    kube-api-burst kube-api-content-type kube-api-qps kubeconfig leader-elect
+    leader-elect-lease-duration leader-elect-renew-deadline leader-elect-resource-lock
+    leader-elect-resource-name leader-elect-resource-namespace leader-elect-retry-period
+    log-flush-frequency log-json-info-buffer-size log-json-split-stream log-text-info-buffer-size
+    log-text-split-stream logging-format master min-compatibility-version permit-address-sharing
+    permit-port-sharing pod-max-in-unschedulable-pods-duration profiling requestheader-allowed-names
+    requestheader-client-ca-file requestheader-extra-headers-prefix requestheader-group-headers
+    requestheader-uid-headers requestheader-username-headers secure-port
+    show-hidden-metrics-for-version tls-cert-file tls-cipher-suites tls-curve-preferences
+    tls-min-version tls-private-key-file tls-sni-cert-key v version vmodule write-config-to
+    """.split()
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The pod of a kube-scheduler; `config` is the path of its `--config`, None without one."""
+    """The pod of a kube-scheduler; `flags` are those of its command line, without dashes."""
 
     host_network: bool
     dns_policy: str | None
-    config: str | None
+    flags: Mapping[str, str]
     # The path of that file on the host, if its folder is mounted from there.
     on_host: str | None
+
+    @property
+    def config(self) -> str | None:
+        """The path of its configuration; None without one."""
+        return self.flags.get("config")
 
     @property
     def resolves_services(self) -> bool:
@@ -65,10 +91,12 @@ class Manifest:
 class SchedulerConfiguration:
     """A KubeSchedulerConfiguration or a Policy, correct or not.
 
-    `source` names its file; `before` is the number of lines before it there, None if unknown.
+    `source` names its file, and `text` is that file or the text of a ConfigMap's key. `before` is
+    the number of lines before that text in the file, None if unknown.
     """
 
     source: str
+    text: str
     document: Document
     before: int | None = 0
     manifest: Manifest | None = None
@@ -77,6 +105,38 @@ class SchedulerConfiguration:
     def value(self) -> dict[str, Any]:
         assert isinstance(self.document.value, dict), "a configuration is a mapping"
         return self.document.value
+
+    @property
+    def is_first(self) -> bool:
+        """Whether no other document is before it in its text."""
+        head = [line.partition("#")[0].strip() for line in self._head if not line.startswith("%")]
+        return "".join(head) in ("", "---")
+
+    @property
+    def _head(self) -> list[str]:
+        return self.text.splitlines()[: self.document.line("") - 1]
+
+    @property
+    def is_json(self) -> bool:
+        """Whether kube-scheduler reads it as JSON: anything that begins with a brace."""
+        return self.text.lstrip().startswith("{")
+
+    @property
+    def election(self) -> dict[str, Any]:
+        """Its `leaderElection`, with the flags of kube-scheduler that replace its fields."""
+        given, flags = mapping(self.value, "leaderElection"), self.manifest_flags
+        for name in ("resourceName", "resourceNamespace"):
+            if (flag := f"leader-elect-resource-{name[8:].lower()}") in flags:
+                given = given | {name: flags[flag]}
+        if "leader-elect" in flags:
+            given = given | {
+                "leaderElect": flags["leader-elect"].lower() not in ("false", "0", "f")
+            }
+        return given
+
+    @property
+    def manifest_flags(self) -> Mapping[str, str]:
+        return {} if self.manifest is None else self.manifest.flags
 
     @property
     def has_kind(self) -> bool:
@@ -112,9 +172,9 @@ def configurations(
     If the texts have none but the manifest of a kube-scheduler, `open_file` reads the file of its
     `--config`. Raises CommandError if there is no configuration.
     """
-    documents = [(name, document) for name, text in texts for document in read(text, name)]
-    found = [c for name, document in documents for c in _inside(document, name)]
-    manifests = [m for _, document in documents if (m := _manifest(document.value)) is not None]
+    documents = [(name, text, each) for name, text in texts for each in read(text, name)]
+    found = [c for name, text, document in documents for c in _inside(document, name, text)]
+    manifests = [m for *_, document in documents if (m := _manifest(document.value)) is not None]
     names = ", ".join(f"`{name}`" for name, _ in texts)
     if not found and manifests:
         found = _started_with(manifests[0], names, open_file)
@@ -125,16 +185,16 @@ def configurations(
         )
     # With several manifests it is unknown which one uses the configuration.
     manifest = manifests[0] if len(manifests) == 1 else None
-    return [SchedulerConfiguration(c.source, c.document, c.before, manifest) for c in found]
+    return [replace(c, manifest=manifest) for c in found]
 
 
-def _inside(document: Document, name: str) -> Iterator[SchedulerConfiguration]:
+def _inside(document: Document, name: str, text: str) -> Iterator[SchedulerConfiguration]:
     value = document.value
     if not isinstance(value, dict):
         return
     kind = value.get("kind")
     if _is_configuration(value) or ("metadata" not in value and _looks_like_one(value)):
-        yield SchedulerConfiguration(name, document)
+        yield SchedulerConfiguration(name, text, document)
     elif kind == "ConfigMap":
         yield from _in_config_map(document, value, "", name)
     elif kind in (*_LISTS, None) and isinstance(value.get("items"), list):
@@ -171,12 +231,18 @@ def _in_config_map(
                 block = outer.scalar(join(join(path, "data"), key))
                 before = block.start_mark.line + 1 if block and block.style == "|" else None
                 source = name if before is not None else f"{name} {label}"
-                yield SchedulerConfiguration(source, document, before)
+                yield SchedulerConfiguration(source, text, document, before)
 
 
 def _started_with(
     manifest: Manifest, names: str, open_file: Callable[[str], str | None]
 ) -> list[SchedulerConfiguration]:
+    if unknown := next((name for name in manifest.flags if name not in FLAGS), ""):
+        raise CommandError(
+            f"kube-scheduler 1.36 refuses to start: it has no flag `--{unknown}`",
+            "pass a KubeSchedulerConfiguration with `--config`; `placet scheduler-config --from "
+            "FILE` writes one of a Policy",
+        )
     if manifest.config is None:
         raise CommandError(
             f"kube-scheduler is started without `--config` in {names}, so it has no extenders",
@@ -185,7 +251,7 @@ def _started_with(
     for path in dict.fromkeys(filter(None, (manifest.on_host, manifest.config))):
         text = open_file(path)
         if text is not None:
-            return [c for document in read(text, path) for c in _inside(document, path)]
+            return [c for document in read(text, path) for c in _inside(document, path, text)]
     raise CommandError(
         f"kube-scheduler is started with `{manifest.config}`, which is not on this machine",
         "give that file as an argument too",
@@ -202,24 +268,25 @@ def _manifest(value: Any) -> Manifest | None:
         words = [str(w) for key in ("command", "args") for w in container.get(key) or ()]
         program = PurePosixPath(words[0]).name if words else ""
         if program == "kube-scheduler" or "kube-scheduler" in str(container.get("image", "")):
-            config = _flag(words, "--config")
-            dns = spec.get("dnsPolicy")
+            flags, dns = _flags(words), spec.get("dnsPolicy")
             return Manifest(
                 spec.get("hostNetwork") is True,
                 dns if isinstance(dns, str) else None,
-                config,
-                None if config is None else _on_host(config, spec, container),
+                flags,
+                _on_host(flags["config"], spec, container) if "config" in flags else None,
             )
     return None
 
 
-def _flag(words: Sequence[str], name: str) -> str | None:
-    for place, word in enumerate(words):
-        if word.startswith(f"{name}="):
-            return word.partition("=")[2]
-        if word == name and place + 1 < len(words):
-            return words[place + 1]
-    return None
+def _flags(words: Sequence[str]) -> dict[str, str]:
+    """The flags of a command line, without dashes; the value of one that is alone is `true`."""
+    found: dict[str, str] = {}
+    for word, following in zip(words, [*words[1:], "-"], strict=False):
+        if word.startswith("-") and word.strip("-"):
+            name, equals, value = word.lstrip("-").partition("=")
+            alone = "true" if following.startswith("-") else following
+            found[name] = value if equals else alone
+    return found
 
 
 def _on_host(path: str, spec: Mapping[str, Any], container: Mapping[str, Any]) -> str | None:

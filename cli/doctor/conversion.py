@@ -16,33 +16,11 @@ from cli.doctor import fields
 from cli.doctor.configuration_text import SchedulerConfiguration
 from cli.doctor.extender import ExtenderEntry
 from cli.doctor.generator import Extender, section, yaml_text
+from cli.doctor.plugins import DEFAULTS
 from engine.objects.api_types import mapping, mappings
 from grammar.messages.texts import named
 from grammar.values.time import Duration
 
-# The plugins of kube-scheduler 1.36 that are on by default, with the weight of each that scores.
-DEFAULTS: Mapping[str, int] = {
-    "SchedulingGates": 0,
-    "PrioritySort": 0,
-    "NodeUnschedulable": 0,
-    "NodeName": 0,
-    "TaintToleration": 3,
-    "NodeAffinity": 2,
-    "NodePorts": 0,
-    "NodeResourcesFit": 1,
-    "VolumeRestrictions": 0,
-    "NodeVolumeLimits": 0,
-    "VolumeBinding": 0,
-    "VolumeZone": 0,
-    "PodTopologySpread": 2,
-    "InterPodAffinity": 2,
-    "DynamicResources": 2,
-    "DefaultPreemption": 0,
-    "NodeResourcesBalancedAllocation": 1,
-    "ImageLocality": 1,
-    "DefaultBinder": 0,
-    "NodeDeclaredFeatures": 0,
-}
 # The plugins that a Policy turns off by not naming their predicate or priority. Other plugins came
 # later, or a Policy always has them.
 FILTERS = (

@@ -12,17 +12,23 @@ from grammar.values.errors import EvaluationError
 from grammar.values.time import SECOND, Duration
 
 _DATA = ("caData", "certData", "keyData")
+_FILES = ("caFile", "certFile", "keyFile")
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 @dataclass(frozen=True, slots=True)
 class ExtenderUrl:
-    """The parts of a `urlPrefix`, all empty if it is not a URL. The scheme is in lower case."""
+    """The parts of a `urlPrefix`, all empty if it is not a URL. The scheme is in lower case.
+
+    `extra` is its query or fragment, with the sign before it.
+    """
 
     scheme: str = ""
     host: str = ""
     port: int = 0
     path: str = ""
+    has_port: bool = False
+    extra: str = ""
 
     @classmethod
     def of(cls, text: str) -> ExtenderUrl:
@@ -31,7 +37,14 @@ class ExtenderUrl:
             port = parts.port or _DEFAULT_PORTS.get(parts.scheme, 0)
         except ValueError:
             return cls()
-        return cls(parts.scheme, parts.hostname or "", port, parts.path.rstrip("/"))
+        has_port, extra = (
+            parts.port is not None,
+            text[len(text.partition("?")[0].partition("#")[0]) :],
+        )
+        if any(character.isspace() for character in text):
+            return cls()
+        path = parts.path.rstrip("/")
+        return cls(parts.scheme, parts.hostname or "", port, path, has_port, extra)
 
     @property
     def local(self) -> bool:
@@ -41,7 +54,7 @@ class ExtenderUrl:
 
 @dataclass(frozen=True, slots=True)
 class TlsConfig:
-    """The `tlsConfig`: which parts are given, and the inline `data` by field name."""
+    """The `tlsConfig`: which parts are given, and the inline `data` and `files` by field name."""
 
     given: bool
     insecure: bool
@@ -49,6 +62,7 @@ class TlsConfig:
     certificate: bool
     key: bool
     data: Mapping[str, str]
+    files: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +123,7 @@ def entry(value: Any, place: str, *, legacy: bool) -> ExtenderEntry:
             certificate=bool(tls.text("certFile") or tls.text("certData")),
             key=bool(tls.text("keyFile") or tls.text("keyData")),
             data={name: text for name in _DATA if (text := tls.text(name))},
+            files={name: text for name in _FILES if (text := tls.text(name))},
         ),
         timeout=given.seconds("httpTimeout"),
         node_cache_capable=given.flag("nodeCacheCapable"),

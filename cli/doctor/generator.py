@@ -123,10 +123,14 @@ def configuration(
     yield from section(extender)
 
 
-def own_lease(name: str) -> str:
-    """The name of the Lease of a second kube-scheduler whose pods have this `schedulerName`."""
+def own_lease(name: str, placets: tuple[str, str] | None = OUR_LEASE) -> str:
+    """The name of the Lease of a second kube-scheduler whose pods have this `schedulerName`.
+
+    `placets` is the namespace and name of the Lease of Placet's replicas.
+    """
     # Whichever of the two holds a common Lease, the other one waits for ever.
-    return f"{name}-scheduler" if name == OUR_LEASE[1] else name
+    is_placets = name == OUR_LEASE[1] or (placets is not None and name == placets[1])
+    return f"{name}-scheduler" if is_placets else name
 
 
 def section(extender: Extender) -> Fields:

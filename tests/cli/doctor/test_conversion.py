@@ -9,7 +9,6 @@ import pytest
 
 from cli.doctor.configuration_text import configurations
 from cli.doctor.conversion import (
-    DEFAULTS,
     FILTERS,
     PLUGINS,
     PREDICATES,
@@ -19,6 +18,7 @@ from cli.doctor.conversion import (
     convert,
 )
 from cli.doctor.generator import OUR_URL, Extender
+from cli.doctor.plugins import DEFAULTS
 from grammar.meaning.schema import load_schema
 from grammar.tree.source import Source
 from policies.validation import Validator

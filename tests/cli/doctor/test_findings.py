@@ -5,14 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from cli.command import CommandError
 from cli.doctor.configuration_text import configurations
-from cli.doctor.findings import (
-    OF_ALL,
-    OF_OURS,
-    ConfigurationContext,
-    choose,
-    examine,
-)
+from cli.doctor.context import ConfigurationContext, choose
+from cli.doctor.findings import OF_ALL, OF_OURS, examine
 from cli.doctor.requirements import SchedulerRequirements, read_requirements
 from cli.render import FieldFinding
 from tests.support.books import section
@@ -42,6 +38,8 @@ BIND = {"bindVerb": "bind"}
 ONLY_WITH_POLICIES = {"no-binder", "unused-verb"}
 # Checks of what the flags of `placet serve` need; in all other tests they are right.
 OF_FLAGS = {"bind", "bind-timeout", "gate"}
+# A check of the manifest, which no configuration fails alone.
+OF_MANIFESTS = {"flag"}
 
 
 def examined(text: str, requirements: SchedulerRequirements | None = None) -> list[FieldFinding]:
@@ -89,7 +87,7 @@ def test_sound_configuration_has_no_findings(sound: Json) -> None:
 
 def test_every_check_has_a_case() -> None:
     tried = {wrong.code for wrong in (*REFUSED, *ACCEPTED)}
-    assert tried | ONLY_WITH_POLICIES | OF_FLAGS == {*OF_ALL, *OF_OURS}
+    assert tried | ONLY_WITH_POLICIES | OF_FLAGS | OF_MANIFESTS == {*OF_ALL, *OF_OURS}
 
 
 @pytest.mark.parametrize("binds", [True, False])
@@ -210,6 +208,94 @@ def test_policies_say_what_they_need(
     findings = found(json.dumps(configuration(entry)), read_requirements([file]))
     codes = [(code, severity) for code, _, severity in findings]
     assert codes == expected
+
+
+def manifest(*flags: str) -> tuple[str, str]:
+    """Return the manifest of a kube-scheduler with its name."""
+    container = {"command": ["kube-scheduler", *flags]}
+    return "m.yaml", json.dumps({"kind": "Pod", "spec": {"containers": [container]}})
+
+
+def found_beside(flags: list[str], config: Json) -> list[tuple[str, str]]:
+    """Return code and severity of each finding about a configuration beside a manifest."""
+    texts = [("s.yaml", json.dumps(config)), manifest("--config=s.yaml", *flags)]
+    (read,) = configurations(texts, lambda _path: None)
+    findings = examine(ConfigurationContext(read, *choose(read.extenders), 5.0))
+    return [(diagnostic.code, diagnostic.severity) for diagnostic, _ in findings]
+
+
+@pytest.mark.parametrize(
+    ("flags", "config", "expected"),
+    [
+        (["--v=2", "--leader-elect"], configuration(), []),
+        (["--policy-config-file=p.json"], configuration(), [("flag", "error")]),
+        (["--port", "0", "--address=::"], configuration(), [("flag", "error"), ("flag", "error")]),
+        (["--kubeconfig=k"], configuration(), [("flag", "warning")]),
+        (["--kubeconfig=k"], configuration(clientConnection={"kubeconfig": "k"}), []),
+        (["--leader-elect-resource-name=placet"], configuration(), [("placets-lease", "error")]),
+        (
+            ["--leader-elect=false"],
+            configuration(leaderElection={"resourceName": "placet", "retryPeriod": "-1s"}),
+            [],
+        ),
+    ],
+)
+def test_flags_of_a_manifest(
+    flags: list[str], config: Json, expected: list[tuple[str, str]]
+) -> None:
+    assert found_beside(flags, config) == expected
+
+
+def test_flags_of_policies_are_named() -> None:
+    with pytest.raises(CommandError, match="no flag `--policy-config-file`"):
+        configurations([manifest("--policy-config-file=p.json")], lambda _path: None)
+
+
+def test_only_the_first_document_is_read() -> None:
+    head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+    first, second = configurations([("s.yaml", f"# a\n---\n{head}---\n{head}")], lambda _: None)
+    codes = [
+        [d.code for d, _ in examine(ConfigurationContext(read, None, "", 5.0))]
+        for read in (first, second)
+    ]
+    assert ["text" in each for each in codes] == [False, True]
+
+
+def test_a_plugin_that_kube_scheduler_is_built_with() -> None:
+    plugins = {"queueSort": {"enabled": [{"name": "Mine"}], "disabled": [{"name": "*"}]}}
+    config = [{"name": "Mine", "args": {"a": 1}}]
+    text = json.dumps(configuration(profiles=[{"plugins": plugins, "pluginConfig": config}]))
+    (read,) = configurations([("s.yaml", text)], lambda _path: None)
+    told = [
+        [
+            d.code
+            for d, _ in examine(
+                ConfigurationContext(read, *choose(read.extenders), 5.0, plugins=frozenset(foreign))
+            )
+        ]
+        for foreign in ((), ("Mine",))
+    ]
+    assert told == [["plugin", "plugin-args"], []]
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "lease", "expected"),
+    [
+        ("second", "placet", "second"),
+        ("placet", "placet", "placet-scheduler"),
+        ("guard", "guard", "guard-scheduler"),
+        ("placet", "guard", "placet-scheduler"),
+    ],
+)
+def test_a_second_scheduler_is_not_told_to_take_placets_lease(
+    scheduler: str, lease: str, expected: str
+) -> None:
+    text = json.dumps(configuration(profiles=[{"schedulerName": scheduler}]))
+    (read,) = configurations([("s.yaml", text)], lambda _path: None)
+    context = ConfigurationContext(read, *choose(read.extenders), 5.0, lease=("shop", lease))
+    (finding,) = [diagnostic for diagnostic, _ in examine(context)]
+    assert finding.code == "shared-lease"
+    assert finding.hint == f"write `resourceName: {expected}` there"
 
 
 def test_old_policy_is_read_by_its_own_rules() -> None:

@@ -10,7 +10,8 @@ import pytest
 import yaml
 
 from cli.doctor.configuration_text import configurations
-from cli.doctor.findings import ConfigurationContext, choose, examine
+from cli.doctor.context import ConfigurationContext, choose
+from cli.doctor.findings import examine
 from cli.doctor.gate_checks import Marking
 from cli.doctor.requirements import SchedulerRequirements, read_requirements
 from engine.objects.gate import GATE

@@ -1,0 +1,209 @@
+"""Checks of the connection to an extender: URL, host name, encryption, certificates, timeout."""
+
+from __future__ import annotations
+
+import base64
+import re
+import ssl
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from cli.doctor.context import OUR_PATH, OUR_PORT, ConfigurationContext
+from cli.doctor.extender import ExtenderEntry
+from cli.doctor.found import Found, error, refused, warning
+
+# kube-scheduler's timeout if none is set (C2).
+DEFAULT_TIMEOUT = 5.0
+# Scheduling cycles are serial: a missing answer delays every pod for this long.
+LONG_TIMEOUT = 30.0
+_SERVICE = re.compile(r"[^.]+\.[^.]+\.svc(\..+)?|[^.:]+")
+
+
+def url(ours: ExtenderEntry, _context: ConfigurationContext) -> Iterator[Found]:
+    """A prefix that is not a URL, or not one of Placet."""
+    prefix = ours.prefix
+    at, hint = ours.at("urlPrefix"), "as in `http://127.0.0.1:12345/api/scheduler`"
+    if not ours.url:
+        yield error(at, "there is no `urlPrefix` to send calls to", f"write one, {hint}")
+    elif prefix.scheme not in ("http", "https") or not prefix.host:
+        message = f"`{ours.url}` is not a URL of a server: every call fails"
+        yield error(at, message, f"write scheme and host, {hint}")
+    elif prefix.extra:
+        message = (
+            f"`{ours.url}` does not end with a path: kube-scheduler appends the verb to "
+            f"`{prefix.extra}`, so every call fails"
+        )
+        yield error(at, message, f"remove `{prefix.extra}`")
+    elif not prefix.has_port and (prefix.scheme == "http" or prefix.local):
+        message = f"kube-scheduler calls port {prefix.port} of `{prefix.host}`, as none is written"
+        hint = (
+            f"write the port of `placet serve`, which is {OUR_PORT} by default, or `:{prefix.port}`"
+        )
+        yield warning(at, message, hint)
+    elif prefix.path not in ("", OUR_PATH):
+        message = f"Placet has no path `{prefix.path}`, unless a proxy before it rewrites paths"
+        yield warning(at, message, "end it with `/api/scheduler`")
+
+
+def service_name(ours: ExtenderEntry, context: ConfigurationContext) -> Iterator[Found]:
+    """The DNS name of a service, which a static pod cannot resolve."""
+    host, manifest = ours.prefix.host, context.configuration.manifest
+    if ours.prefix.local or not _SERVICE.fullmatch(host):
+        return
+    hint = "use the service's cluster IP, or run Placet beside kube-scheduler on 127.0.0.1"
+    at = ours.at("urlPrefix")
+    if manifest is None:
+        message = f"kube-scheduler as a static pod cannot resolve the service name `{host}`"
+        yield warning(at, message, hint)
+    elif not manifest.resolves_services:
+        network = " on the host's network" if manifest.host_network else ""
+        policy = manifest.dns_policy or "ClusterFirst"
+        message = (
+            f"kube-scheduler{network} with `dnsPolicy: {policy}` cannot resolve the service "
+            f"name `{host}`"
+        )
+        more = f"{hint}, or set `dnsPolicy: ClusterFirstWithHostNet`"
+        yield error(at, message, more if manifest.host_network else hint)
+
+
+def no_ca(ours: ExtenderEntry, _context: ConfigurationContext) -> Iterator[Found]:
+    """HTTPS that trusts any server (C8)."""
+    if ours.prefix.scheme != "https":
+        return
+    at, hint = ours.at("tlsConfig"), "put the CA of Placet's certificate into `tlsConfig.caData`"
+    if ours.tls.insecure and not ours.tls.ca:
+        message = "with `insecure: true` kube-scheduler trusts any server"
+        yield warning(f"{at}.insecure", message, hint)
+    elif ours.https and not ours.tls.ca:
+        message = f"with `{ours.https_name}` and without a CA kube-scheduler trusts any server"
+        yield error(at, message, hint)
+    elif not ours.tls.ca:
+        message = "without a CA only a certificate of a public authority is accepted"
+        yield warning(at, message, hint)
+
+
+def no_encryption(ours: ExtenderEntry, _context: ConfigurationContext) -> Iterator[Found]:
+    """TLS settings without effect, and unencrypted calls to another machine."""
+    prefix, at = ours.prefix, ours.at("urlPrefix")
+    if prefix.scheme != "http":
+        return
+    if ours.https or ours.tls.given:
+        setting = f"`{ours.https_name}`" if ours.https else "`tlsConfig`"
+        message = f"{setting} has no effect because the URL begins with `http:`"
+        yield error(at, message, f"begin the URL with `https:`, or remove {setting}")
+    elif not prefix.local:
+        message = f"calls to `{prefix.host}` and their answers are not encrypted"
+        yield warning(at, message, "serve TLS, or run Placet beside kube-scheduler")
+
+
+def timeout(ours: ExtenderEntry, context: ConfigurationContext) -> Iterator[Found]:
+    """A timeout that ends before Placet answers, or is too long (C2)."""
+    at, own = ours.at("httpTimeout"), context.http_timeout
+    has = DEFAULT_TIMEOUT if ours.timeout is None else ours.timeout
+    written = round(own * 10**9) if ours.legacy else f"{own:g}s"
+    write = f"write `httpTimeout: {written}`"
+    if has < own:
+        unset = " by default" if ours.timeout is None else ""
+        message = (
+            f"kube-scheduler waits{unset} for {has:g} s, and Placet takes up to four fifths "
+            f"of {own:g} s"
+        )
+        hint = f"{write}, or serve with `--http-timeout {has:g}s`"
+        yield error(at, message, hint if has > 0 else write)
+    elif ours.timeout is None:
+        message = f"there is no `httpTimeout`: kube-scheduler waits for {DEFAULT_TIMEOUT:g} s"
+        yield warning(at, message, write)
+    elif has > LONG_TIMEOUT:
+        message = f"a missing answer delays every pod for {has:g} s"
+        yield warning(at, message, write)
+
+
+def tls_conflict(context: ConfigurationContext) -> Iterator[Found]:
+    """A CA beside `insecure`, and half of a client certificate (C8)."""
+    for extender in context.configuration.extenders:
+        tls = extender.tls
+        if tls.insecure and tls.ca:
+            message = "a CA together with `insecure: true`"
+            yield refused(extender.at("tlsConfig.insecure"), message, "remove `insecure`")
+        if tls.certificate != tls.key:
+            has, lacks = ("certificate", "key") if tls.certificate else ("key", "certificate")
+            message = f"a client {has} without its {lacks} has no effect"
+            yield warning(extender.at("tlsConfig"), message, "give both, as files or as data")
+
+
+def no_certificate(context: ConfigurationContext) -> Iterator[Found]:
+    """Certificates and keys that are not PEM, are no pair, or are not on this machine."""
+    for extender in context.configuration.extenders:
+        tls = extender.tls
+        pems: dict[str, str] = {}
+        # kube-scheduler does not read half a pair.
+        for part in ("ca", *(("cert", "key") if tls.certificate and tls.key else ())):
+            name, file = f"{part}Data", tls.files.get(f"{part}File", "")
+            if name in tls.data:
+                pem = _decoded(tls.data[name])
+            elif not file:
+                continue
+            else:
+                name, pem = f"{part}File", _content(file)
+                if pem is None:
+                    message = f"`{file}` is not here: without it kube-scheduler refuses to start"
+                    hint = "run this command where kube-scheduler runs, or check the path there"
+                    yield warning(extender.at(f"tlsConfig.{name}"), message, hint)
+            if pem is None:
+                continue  # `wrong-type` reports what is no base64
+            what = "private key" if part == "key" else "certificate"
+            if not (_has_key(pem) if part == "key" else _has_certificate(pem)):
+                message = f"`{name}` has no {what} in PEM"
+                hint = "give a file that begins with `-----BEGIN`"
+                yield refused(extender.at(f"tlsConfig.{name}"), message, hint)
+            else:
+                pems[part] = pem
+        if {"cert", "key"} <= pems.keys() and not _belong_together(pems["cert"], pems["key"]):
+            message = "the key does not belong to the certificate"
+            hint = "give the key that the certificate was made with"
+            yield refused(extender.at("tlsConfig"), message, hint)
+
+
+_CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----\s.*?-----END CERTIFICATE-----", re.DOTALL)
+
+
+def _decoded(data: str) -> str | None:
+    try:
+        return base64.b64decode(data).decode("latin-1")
+    except ValueError:
+        return None
+
+
+def _content(path: str) -> str | None:
+    try:
+        return Path(path).read_text("latin-1")
+    except OSError:
+        return None
+
+
+def _has_certificate(pem: str) -> bool:
+    for block in _CERTIFICATE.findall(pem):
+        try:
+            der = ssl.PEM_cert_to_DER_cert(block)
+            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=der)
+        except (ValueError, ssl.SSLError):
+            continue
+        return True
+    return False
+
+
+def _has_key(pem: str) -> bool:
+    return re.search(r"-----BEGIN ([A-Z0-9]+ )*PRIVATE KEY-----", pem) is not None
+
+
+def _belong_together(certificate: str, key: str) -> bool:
+    # Python reads a pair from a file only.
+    with tempfile.NamedTemporaryFile("w", encoding="latin-1", suffix=".pem") as file:
+        file.write(f"{key}\n{certificate}")
+        file.flush()
+        try:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_cert_chain(file.name, password="")
+        except (OSError, ValueError):
+            return False
+    return True

@@ -1,0 +1,77 @@
+"""Context of the checks: one configuration, its extender that is Placet, and Placet's own flags."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cli.command import CommandError
+from cli.doctor.configuration_text import SchedulerConfiguration
+from cli.doctor.extender import ExtenderEntry
+from cli.doctor.gate_checks import Marking
+from cli.doctor.generator import OUR_LEASE
+from cli.doctor.requirements import SchedulerRequirements
+from engine.counting.in_flight_pods import BIND_TIMEOUT_SECONDS
+from grammar.messages.diagnostics import Severity, nearest
+
+OUR_PATH = "/api/scheduler"
+OUR_PORT = 12345
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigurationContext:
+    """One configuration to check. The timeouts of `placet serve` are in seconds.
+
+    `ours` is the extender taken for Placet, `because` the reason; None and empty if it is unclear.
+    `requirements` is None if the policies are unknown. `binds` says whether `placet serve` has
+    `--bind`, `lease` is the namespace and name of its `--lease`, None without one, and `gate` its
+    `--gate`. `marking` is None if the cluster is unknown. `plugins` are those of others that this
+    kube-scheduler is built with.
+    """
+
+    configuration: SchedulerConfiguration
+    ours: ExtenderEntry | None
+    because: str
+    http_timeout: float
+    requirements: SchedulerRequirements | None = None
+    binds: bool = False
+    lease: tuple[str, str] | None = OUR_LEASE
+    bind_timeout: float = BIND_TIMEOUT_SECONDS
+    gate: bool = False
+    marking: Marking | None = None
+    plugins: frozenset[str] = frozenset()
+
+    @property
+    def worst(self) -> Severity:
+        """The severity of pods that pass without policies: strict bounds must always hold."""
+        return "error" if self.requirements is not None and self.requirements.strict else "warning"
+
+
+def choose(
+    extenders: Sequence[ExtenderEntry], url: str | None = None, *, by_url: bool = False
+) -> tuple[ExtenderEntry | None, str]:
+    """The extender that is Placet, and the reason: it has the URL, or is the most likely one.
+
+    With `by_url` the only extender is not Placet unless its URL says so. None if it is unclear.
+    Raises CommandError if no extender has the URL.
+    """
+    if url is not None:
+        for extender in extenders:
+            if extender.url.rstrip("/") == url.rstrip("/"):
+                return extender, "it has the URL of `--url`"
+        close = nearest(url, [e.url for e in extenders])
+        hint = f"a similar one exists: `{close}`" if close else "give the `urlPrefix` of one"
+        raise CommandError(f"no extender has the URL `{url}`", hint)
+    if len(extenders) == 1 and not by_url:
+        return extenders[0], "it is the only one"
+    by_path = [e for e in extenders if e.prefix.path.endswith(OUR_PATH)]
+    by_port = [e for e in extenders if e.prefix.port == OUR_PORT]
+    both = [e for e in by_path if e.prefix.port == OUR_PORT]
+    for found, because in (
+        (both, f"its URL has the port {OUR_PORT} and ends in `{OUR_PATH}`"),
+        (by_path, f"its URL ends in `{OUR_PATH}`"),
+        (by_port, f"its URL has the port {OUR_PORT}"),
+    ):
+        if len({extender.url for extender in found}) == 1:
+            return found[0], because
+    return None, ""
