@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import json
 import re
+import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from cli.command import CommandError, Exit, add_context_arguments, lease, replace_text, seconds
 from cli.console import put_json
-from cli.doctor.configuration_text import configurations, read_text
+from cli.doctor.configuration_text import configurations, existing, read_text
 from cli.doctor.context import ConfigurationContext, choose
-from cli.doctor.conversion import convert
+from cli.doctor.conversion import convert, policy_of
 from cli.doctor.findings import examine
 from cli.doctor.generator import OUR_LEASE, OUR_URL, Extender
 from cli.doctor.requirements import read_requirements
@@ -96,8 +98,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--fix",
         action="store_true",
-        help="first rewrite each file as `placet scheduler-config --from` does, and say what is "
-        "different",
+        help="first rewrite each file as `placet scheduler-config --from` does, say what is "
+        "different, and keep the old file as FILE.orig",
     )
     parser.add_argument("--strict", action="store_true", help="warnings count as errors")
 
@@ -118,7 +120,7 @@ def run(args: argparse.Namespace) -> int:
     contexts = [
         ConfigurationContext(
             found,
-            *choose(found.extenders, args.url),
+            *choose(found.extenders, args.url, by_url=args.fix),
             args.http_timeout,
             requirements,
             args.bind,
@@ -128,7 +130,7 @@ def run(args: argparse.Namespace) -> int:
             marking,
             frozenset(args.plugin),
         )
-        for found in configurations(texts, _existing)
+        for found in configurations(texts, existing)
     ]
     findings = [finding for context in contexts for finding in examine(context)]
     if args.format == "json":
@@ -172,22 +174,32 @@ def _reads_cluster(args: argparse.Namespace) -> bool:
 def _fix(name: str, args: argparse.Namespace) -> None:
     """Rewrites the file of a configuration. Raises CommandError for any other file."""
     source, text = read_text(name)
-    found = configurations([(source, text)], _existing)
+    found = configurations([(source, text)], existing)
     if name == "-" or len(found) > 1 or found[0].source != name or found[0].before != 0:
         hint = "write its configuration to a file, and give that file"
         raise CommandError(f"`--fix` cannot rewrite `{source}`", hint)
-    ours, _ = choose(found[0].extenders, args.url)
-    converted = convert(found[0], ours, Extender(OUR_URL))
+    converted = convert(
+        found[0],
+        Extender(OUR_URL),
+        url=args.url,
+        binds=args.bind,
+        policy=policy_of(found[0], [], existing),
+    )
     if converted.document == found[0].value:
         return
     is_json = text.lstrip().startswith("{")
     fixed = json.dumps(converted.document, indent=2) + "\n" if is_json else converted.text
+    original = Path(f"{name}.orig")
+    if original.exists():
+        hint = f"compare it with `{name}`, and move it away"
+        raise CommandError(f"`{original}` is there already, from an earlier `--fix`", hint)
+    shutil.copy2(name, original)
     replace_text(Path(name), fixed)
     lost = ["its comments are gone"] if not is_json and _COMMENT.search(text) else []
-    said = "".join(f"  {escaped(note)}\n" for note in (*converted.notes, *lost))
     to = sys.stdout if args.format == "human" else sys.stderr
+    said = "".join(f"  {escaped(note)}\n" for note in (*converted.notes, *lost))
     print(f"fixed {name}\n{said}", file=to)
-
-
-def _existing(path: str) -> str | None:
-    return read_text(path)[1] if Path(path).is_file() else None
+    lines = (text.splitlines(), fixed.splitlines())
+    for line in difflib.unified_diff(*lines, str(original), name, lineterm=""):
+        put_line(line, to)
+    print(f"\nthe old file is {original}\n", file=to)

@@ -162,9 +162,8 @@ def run(args: argparse.Namespace) -> int:
 def _convert(args: argparse.Namespace, extender: Extender) -> int:
     """Prints what a configuration is converted to, and on standard error what is different."""
     # Importing YAML takes longer than the rest of this command.
-    from cli.doctor.configuration_text import configurations, read_text  # noqa: PLC0415
-    from cli.doctor.context import choose  # noqa: PLC0415
-    from cli.doctor.conversion import convert  # noqa: PLC0415
+    from cli.doctor.configuration_text import configurations, existing, read_text  # noqa: PLC0415
+    from cli.doctor.conversion import convert, policy_of  # noqa: PLC0415
 
     given = {
         "--section": args.section,
@@ -174,11 +173,12 @@ def _convert(args: argparse.Namespace, extender: Extender) -> int:
     if flag := next((flag for flag, is_given in given.items() if is_given), ""):
         raise CommandError(f"`{flag}` does not work with `--from`", f"leave out {flag}")
     found, *more = configurations([read_text(args.source)], lambda _path: None)
-    if more:
+    policy = policy_of(found, more, existing)
+    if more and policy not in more:
         hint = "give a file with one of them"
         raise CommandError(f"there are {len(more) + 1} configurations in `{args.source}`", hint)
-    ours, _ = choose(found.extenders)
-    converted = convert(found, ours, extender)
+    binds = "bind" in args.verbs
+    converted = convert(found, extender, url=args.url, binds=binds, policy=policy)
     put_text(converted.text)
     for note in converted.notes:
         put_line(f"note: {note}", sys.stderr)

@@ -6,7 +6,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from cli.command import CommandError
@@ -24,6 +24,11 @@ def read_text(name: str) -> tuple[str, str]:
     if name == _STDIN:
         return "standard input", sys.stdin.read()
     return name, read_file_text(name, "check the path")
+
+
+def existing(path: str) -> str | None:
+    """The text of a file of this machine; None if there is none. Raises CommandError."""
+    return read_text(path)[1] if Path(path).is_file() else None
 
 
 def read(text: str, name: str) -> list[Document]:

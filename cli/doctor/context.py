@@ -66,6 +66,8 @@ def choose(
         return extenders[0], "it is the only one"
     by_path = [e for e in extenders if e.prefix.path.endswith(OUR_PATH)]
     by_port = [e for e in extenders if e.prefix.port == OUR_PORT]
+    if by_url:
+        by_port = [e for e in by_port if not e.prefix.path]
     both = [e for e in by_path if e.prefix.port == OUR_PORT]
     for found, because in (
         (both, f"its URL has the port {OUR_PORT} and ends in `{OUR_PATH}`"),

@@ -6,17 +6,19 @@ the document says of other extenders stays.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import yaml
 
+from cli.command import CommandError
 from cli.doctor import fields
-from cli.doctor.configuration_text import SchedulerConfiguration
-from cli.doctor.extender import ExtenderEntry
+from cli.doctor.configuration_text import SchedulerConfiguration, configurations
+from cli.doctor.context import choose
+from cli.doctor.extender import entry
 from cli.doctor.generator import Extender, section, yaml_text
-from cli.doctor.plugins import DEFAULTS
+from cli.doctor.plugins import DEFAULTS, MULTI_POINT, POINTS, POINTS_OF
 from engine.objects.api_types import mapping, mappings
 from grammar.messages.texts import named
 from grammar.values.time import Duration
@@ -163,36 +165,58 @@ class Conversion:
 
 
 def convert(
-    configuration: SchedulerConfiguration, ours: ExtenderEntry | None, new: Extender
+    configuration: SchedulerConfiguration,
+    new: Extender,
+    *,
+    url: str | None = None,
+    binds: bool = False,
+    policy: SchedulerConfiguration | None = None,
 ) -> Conversion:
-    """The conversion of any configuration. `new` is added if it has no extenders at all."""
+    """The conversion of any configuration. `new` is added if it has no extenders at all.
+
+    Only an extender with the `url` or with a URL of Placet is changed to what Placet needs. `binds`
+    says whether Placet may bind pods. `policy` is the Policy that its `algorithmSource` names.
+    """
     value, notes = configuration.value, list[str]()
     if configuration.legacy:
         notes.append("kube-scheduler 1.23 and later do not read a Policy: it is a profile now")
-        folded = {name.lower(): found for name, found in value.items()}
-        profiles = [_profile_of_policy(folded, notes)]
-        written: Json = {"extenders": folded.get("extenders")}
+        value = _of_policy(configuration, notes)
+        profiles = value.pop("profiles")
     else:
         version = value.get("apiVersion")
         if version != VERSION:
             was = f"`{version}`" if version else "no `apiVersion`"
             notes.append(f"`apiVersion` is `{VERSION}`: it was {was}")
+        value = _without_old_fields(value, policy, notes)
         profiles = _profiles(value, notes, keeps_foreign=configuration.has_kind)
-        written = value
-    others = {n: v for n, v in written.items() if n not in (*_OF_PROFILE, "apiVersion", "kind")}
+    others = {n: v for n, v in value.items() if n not in (*_OF_PROFILE, "apiVersion", "kind")}
+    extenders = [each for each in others.get("extenders") or () if isinstance(each, dict)]
+    for place, profile in enumerate(profiles):
+        moved = mappings(profile, "extenders")
+        profile.pop("extenders", None)
+        if moved:
+            notes.append(f"`profiles[{place}].extenders` are `extenders`, which all profiles share")
+            extenders += moved
+    if extenders:
+        others["extenders"] = extenders
     known, dropped = fields.known(others | {"profiles": profiles})
     notes += (f"`{path}` is left out: there is no such field" for path in dropped)
     _replace_lock(known, notes)
+    written = mappings(known, "extenders")
+    ours = _index(written, url)
     known["extenders"] = [
-        _extender(each, place == _index(ours), notes)
-        for place, each in enumerate(mappings(known, "extenders"))
+        _extender(each, place == ours, binds, notes) for place, each in enumerate(written)
     ]
-    if not known["extenders"]:
+    if not written:
         notes.append("it has no extenders: Placet is added")
         known["extenders"] = yaml.safe_load(yaml_text(section(new)))["extenders"]
-    if known.get("percentageOfNodesToScore") != 100:
+    elif ours < 0:
+        notes.append("no extender has a URL of Placet, so that of each stays as it is")
+    if (ours >= 0 or not written) and not _is_whole(known):
         notes.append("`percentageOfNodesToScore` is 100, so that Placet gets every node")
         known["percentageOfNodesToScore"] = 100
+        for profile in known["profiles"]:
+            profile.pop("percentageOfNodesToScore", None)
     if not any(known["profiles"]):
         del known["profiles"]
     return Conversion({"apiVersion": VERSION, "kind": KIND, **known}, tuple(dict.fromkeys(notes)))
@@ -202,8 +226,23 @@ def convert(
 _OF_PROFILE = ("schedulerName", "plugins", "pluginConfig", "profiles")
 
 
-def _index(ours: ExtenderEntry | None) -> int:
-    return -1 if ours is None else int(ours.place.removeprefix("extenders[").removesuffix("]"))
+def _index(written: Sequence[Json], url: str | None) -> int:
+    """The place of the extender that is Placet; -1 if none is."""
+    entries = [entry(each, str(place), legacy=False) for place, each in enumerate(written)]
+    if url is not None:
+        for place, each in enumerate(entries):
+            if each.url.rstrip("/") == url.rstrip("/"):
+                return place
+    ours, _ = choose(entries, by_url=True)
+    return -1 if ours is None else int(ours.place)
+
+
+def _is_whole(document: Json) -> bool:
+    """Whether every profile has all nodes scored."""
+    name = "percentageOfNodesToScore"
+    every = document.get(name)
+    profiles = mappings(document, "profiles") or [{}]
+    return all((p.get(name) if p.get(name) is not None else every) == 100 for p in profiles)
 
 
 def _replace_lock(document: Json, notes: list[str]) -> None:
@@ -213,10 +252,96 @@ def _replace_lock(document: Json, notes: list[str]) -> None:
         lease["resourceLock"] = "leases"
 
 
+# ---- what v1alpha1 had beside its plugins
+
+
+def policy_of(
+    configuration: SchedulerConfiguration,
+    others: Sequence[SchedulerConfiguration],
+    open_file: Callable[[str], str | None],
+) -> SchedulerConfiguration | None:
+    """The Policy that the `algorithmSource` of v1alpha1 names; None if it names none.
+
+    It is a file, or one of the `others` in the same text as its ConfigMap is. Raises CommandError
+    if it is not there, because what it says would be lost.
+    """
+    source = mapping(mapping(configuration.value, "algorithmSource"), "policy")
+    path, config_map = mapping(source, "file").get("path"), mapping(source, "configMap")
+    if isinstance(path, str):
+        text = open_file(path)
+        if text is not None:
+            return configurations([(path, text)], lambda _path: None)[0]
+        where = path
+    elif config_map:
+        policies = [each for each in others if each.legacy]
+        if policies:
+            return policies[0]
+        where = f"{config_map.get('namespace')}/{config_map.get('name')}"
+    else:
+        return None
+    raise CommandError(
+        f"`algorithmSource` names a Policy in `{where}`, which is not here",
+        "put the file there, or the ConfigMap into the same file after a line `---`",
+    )
+
+
+def _without_old_fields(
+    value: Json, policy: SchedulerConfiguration | None, notes: list[str]
+) -> Json:
+    """The configuration with what has become of fields of v1alpha1, which is in its profile."""
+    made, profile = dict(value), dict[str, Any]()
+    lease = dict(mapping(made, "leaderElection"))
+    for old, new in (
+        ("lockObjectName", "resourceName"),
+        ("lockObjectNamespace", "resourceNamespace"),
+    ):
+        if old in lease:
+            lease.setdefault(new, lease.pop(old))
+            made["leaderElection"] = lease
+            notes.append(f"`leaderElection.{old}` is `{new}`")
+    if policy is not None:
+        notes.append("the Policy of `algorithmSource` is a profile now")
+        old_policy = _of_policy(policy, notes)
+        profile = old_policy["profiles"][0]
+        made["extenders"] = [*mappings(made, "extenders"), *mappings(old_policy, "extenders")]
+    provider = mapping(made, "algorithmSource").get("provider")
+    if provider == "ClusterAutoscalerProvider":
+        notes.append(f"the provider `{provider}` is `{_FIT}` with the strategy MostAllocated")
+        args = {"scoringStrategy": _strategy(PRIORITIES["MostRequestedPriority"], {})}
+        profile = {"pluginConfig": [{"name": _FIT, "args": args}]}
+    elif provider is not None:
+        notes.append(f"the provider `{provider}` is the default profile")
+    made.pop("algorithmSource", None)
+    if made.pop("disablePreemption", False):
+        notes.append("`disablePreemption` disables the plugin `DefaultPreemption`")
+        points = profile.setdefault("plugins", {}).setdefault("postFilter", {})
+        points.setdefault("disabled", []).append({"name": "DefaultPreemption"})
+    for old, plugin, new in (
+        ("hardPodAffinitySymmetricWeight", "InterPodAffinity", "hardPodAffinityWeight"),
+        ("bindTimeoutSeconds", "VolumeBinding", "bindTimeoutSeconds"),
+    ):
+        if (given := made.pop(old, None)) is not None:
+            notes.append(f"`{old}` is `{new}` of the plugin `{plugin}`")
+            profile.setdefault("pluginConfig", []).append({"name": plugin, "args": {new: given}})
+    if not profile:
+        return made
+    for name in ("plugins", "pluginConfig"):
+        if name in made or mappings(made, "profiles"):
+            notes.append(f"`{name}` stays as it is written, and not as the older fields have it")
+            profile.pop(name, None)
+    return made | profile
+
+
+def _of_policy(policy: SchedulerConfiguration, notes: list[str]) -> Json:
+    """The profile and the extenders of a Policy, whose field names are case-insensitive."""
+    folded = {name.lower(): found for name, found in policy.value.items()}
+    return {"profiles": [_profile_of_policy(folded, notes)], "extenders": folded.get("extenders")}
+
+
 # ---- extenders
 
 
-def _extender(given: Json, is_ours: bool, notes: list[str]) -> Json:  # noqa: FBT001 - private
+def _extender(given: Json, is_ours: bool, binds: bool, notes: list[str]) -> Json:  # noqa: FBT001 - private
     made = dict(given)
     name = f"`{made.get('urlPrefix', '')}`"
     if isinstance(timeout := made.get("httpTimeout"), int):
@@ -231,9 +356,13 @@ def _extender(given: Json, is_ours: bool, notes: list[str]) -> Json:  # noqa: FB
         f"the managed resource `{each.get('name')}` of {name} is left out: it is not an "
         "extended resource, as `example.com/foo` is"
         for each in resources
-        if each not in sound
+        if each not in sound and (sound or is_ours)
     )
-    if resources and not sound:
+    if resources and not sound and not is_ours:
+        notes.append(
+            f"{name} keeps its `managedResources`, with which kube-scheduler 1.36 refuses it"
+        )
+    elif resources and not sound:
         del made["managedResources"]
         notes.append(f"{name} is called for every pod, because it manages no resource any more")
     elif resources:
@@ -241,6 +370,12 @@ def _extender(given: Json, is_ours: bool, notes: list[str]) -> Json:  # noqa: FB
     if is_ours and made.get("nodeCacheCapable") is not True:
         made["nodeCacheCapable"] = True
         notes.append(f"`nodeCacheCapable` of {name} is true: Placet has its own view of the nodes")
+    if is_ours and made.get("bindVerb") and not binds:
+        del made["bindVerb"]
+        notes.append(
+            f"the `bindVerb` of {name} is left out, because `placet serve` binds no pod without "
+            "`--bind`: to keep it, give `--bind` to doctor or the verb to `--verbs`"
+        )
     return made
 
 
@@ -261,17 +396,26 @@ def _profile(written: Json, notes: list[str], *, keeps_foreign: bool) -> Json:
     for point, names in mapping(written, "plugins").items():
         is_design = isinstance(names, list)
         if is_design:
-            notes.append(
-                f"`{point}` does not turn off the plugins that it leaves out: `disabled` does"
-            )
+            notes.append(f"`{point}` has only the plugins of its list: `disabled` has all others")
+            made.lists.append(point)
         sets = {"enabled": names} if is_design else names if isinstance(names, dict) else {}
         for kind in ("enabled", "disabled"):
             for plugin in mappings(sets, kind):
                 made.plugin(point, kind, plugin, keeps_foreign=keeps_foreign)
     for each in mappings(written, "pluginConfig"):
         made.configure(str(each.get("name")), mapping(each, "args"), keeps_foreign=keeps_foreign)
+    made.turn_off_the_rest()
     rest = {n: v for n, v in written.items() if n not in ("plugins", "pluginConfig")}
     return rest | made.fields()
+
+
+# The points at which a plugin uses what it has found at another one.
+_NEEDED_BY: Mapping[str, tuple[str, ...]] = {
+    "preFilter": ("filter",),
+    "preScore": ("score",),
+    "reserve": ("filter",),
+    "preBind": ("filter",),
+}
 
 
 @dataclass(slots=True)
@@ -281,12 +425,14 @@ class _Profile:
     notes: list[str]
     points: dict[str, dict[str, dict[str, Json]]] = field(default_factory=dict)
     arguments: dict[str, Json] = field(default_factory=dict)
+    # The points whose list turns off all other plugins.
+    lists: list[str] = field(default_factory=list)
 
     def plugin(self, point: str, kind: str, given: Json, *, keeps_foreign: bool) -> None:
         """Takes an entry of `enabled` or `disabled`."""
         name = str(given.get("name"))
         if name not in PLUGINS:
-            if name in DEFAULTS or name == "*" or self._foreign(name, keeps=keeps_foreign):
+            if name in POINTS_OF or name == "*" or self._foreign(name, keeps=keeps_foreign):
                 self.put(point, kind, name, given.get("weight"))
             return
         successor = PLUGINS[name]
@@ -307,8 +453,12 @@ class _Profile:
             self.arguments.setdefault(_FIT, {})["scoringStrategy"] = _strategy(successor, args)
         elif successor is not None:
             self.notes.append(_replaced("plugin", name, successor))
-        elif name in DEFAULTS or self._foreign(name, keeps=keeps_foreign):
+            self.notes.append(f"the `pluginConfig` of `{name}` is left out")
+        elif name in POINTS_OF or self._foreign(name, keeps=keeps_foreign):
             self.arguments[name] = self.arguments.get(name, {}) | args
+            return
+        else:
+            self.notes.append(f"the `pluginConfig` of `{name}` is left out with it")
 
     def put(self, point: str, kind: str, name: str, weight: object = None) -> None:
         entry: Json = {"name": name}
@@ -317,6 +467,33 @@ class _Profile:
         known = self.points.setdefault(point, {}).setdefault(kind, {})
         if weight_of(known.get(name, {})) <= weight_of(entry):
             known[name] = entry
+
+    def turn_off_the_rest(self) -> None:
+        """Disables what the lists leave out, except what a plugin of another point needs."""
+        for point in self.lists:
+            self.put(point, "disabled", "*")
+        for point in POINTS:
+            if point not in self.lists:
+                continue
+            known = self.points[point].setdefault("enabled", {})
+            kept = [name for name in DEFAULTS if name not in known and self._needs(name, point)]
+            for name in kept:
+                self.put(point, "enabled", name)
+            if kept:
+                self.notes.append(f"`{point}` keeps {_some(kept)}, without which no pod is placed")
+
+    def _needs(self, name: str, point: str) -> bool:
+        if point not in POINTS_OF[name]:
+            return False
+        if point in ("queueSort", "bind"):
+            return not self.points[point].get("enabled")
+        return any(self._runs(name, other) for other in _NEEDED_BY.get(point, ()))
+
+    def _runs(self, name: str, point: str) -> bool:
+        sets = self.points.get(point, {})
+        off = {*sets.get("disabled", ()), *self.points.get(MULTI_POINT, {}).get("disabled", ())}
+        is_on = name in sets.get("enabled", ()) or not off & {name, "*"}
+        return is_on and point in POINTS_OF[name]
 
     def fields(self) -> Json:
         plugins = {

@@ -360,7 +360,10 @@ def no_extender(context: ConfigurationContext) -> Iterator[Found]:
         yield error("extenders", message, "add the output of `placet scheduler-config --section`")
     elif context.ours is None:
         message = f"it is unclear which of the {len(extenders)} extenders is Placet"
-        yield error("extenders", message, "give its `urlPrefix` with `--url`")
+        if len(extenders) == 1:
+            message = "nothing in the URL of the only extender shows that it is Placet"
+        hint = "give its `urlPrefix` with `--url`, or add the output of `placet scheduler-config"
+        yield error("extenders", message, f"{hint} --section`")
 
 
 def two_binders(context: ConfigurationContext) -> Iterator[Found]:

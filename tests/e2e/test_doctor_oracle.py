@@ -54,7 +54,7 @@ def told(text: str, folder: Path) -> list[str]:
     file.write_text(text, encoding="utf-8")
     out, err = StringIO(), StringIO()
     with redirect_stdout(out), redirect_stderr(err):
-        code = main(["doctor", "--format", "json", "--bind", str(file)])
+        code = main(["doctor", "--format", "json", str(file)])
     assert code in (0, 1), err.getvalue()
     return [each["message"] for each in json.loads(out.getvalue())["findings"]]
 
@@ -85,6 +85,34 @@ def test_published_configurations(programs: Path, tmp_path: Path) -> None:
         assert (refusal is None) == each["starts"], (each["name"], refusal)
         messages = told(each["text"], tmp_path)
         assert says_refused(messages) != each["starts"], (each["name"], refusal, messages)
+
+
+def test_fixed_configurations(programs: Path, tmp_path: Path) -> None:
+    """What `--fix` writes starts, or doctor says of it that it does not."""
+    generator = Generator(SEED, Certificates.new())
+    files = yaml.safe_load(FILES.read_text(encoding="utf-8"))
+    texts = [each["text"] for each in files]
+    texts += [generator.configuration() for _ in range(CASES // 4)]
+    fixed = [text for number, text in enumerate(texts) if (text := fix(text, number, tmp_path))]
+    asked = refusals(fixed, programs, tmp_path)
+    for text, refusal in zip(fixed, asked, strict=True):
+        messages = told(text, tmp_path)
+        assert says_refused(messages) == (refusal is not None), f"{refusal}\n{messages}\n{text}"
+    # Most of what is not sound can be mended.
+    assert sum(refusal is None for refusal in asked) > len(texts) // 3
+
+
+def fix(text: str, number: int, folder: Path) -> str:
+    """Return what `doctor --fix` makes of a configuration; nothing if it leaves it as it is."""
+    file = folder / f"fix{number}.yaml"
+    file.write_text(text, encoding="utf-8")
+    with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
+        main(["doctor", "--fix", str(file)])
+    found = file.read_text(encoding="utf-8")
+    if found == text:
+        return ""
+    assert file.with_name(f"{file.name}.orig").read_text(encoding="utf-8") == text
+    return found
 
 
 def test_extension_points_of_every_plugin(programs: Path, tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ def read_by_kube_scheduler(programs: Path, folder: Path, text: str) -> dict[str,
             f"--config={file}",
             f"--write-config-to={completed}",
             "--master=http://127.0.0.1:1",  # an address is wanted, and not called
+            "--secure-port=0",
         ],
         capture_output=True,
         text=True,

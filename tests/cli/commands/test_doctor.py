@@ -187,6 +187,12 @@ def test_fix_rewrites_the_file_and_checks_it(placet: Placet, folder: Path) -> No
         f"fixed s.yaml\n  `apiVersion` is `{group}/v1`: it was `{group}/v1beta3`\n"
         "  its comments are gone\n\n"
     )
+    assert (
+        f"\n--- s.yaml.orig\n+++ s.yaml\n@@ -1,10 +1,9 @@\n-# ours\n-apiVersion: {group}/v1b"
+        in done.out
+    )
+    assert "\nthe old file is s.yaml.orig\n" in done.out
+    assert (folder / "s.yaml.orig").read_text(encoding="utf-8") == OLD
     assert done.out.endswith("no problems found\n")
     text = (folder / file).read_text(encoding="utf-8")
     assert text == OLD.replace("v1beta3", "v1").removeprefix("# ours\n").replace(
@@ -202,6 +208,52 @@ def test_fix_leaves_a_sound_file_alone(placet: Placet, folder: Path) -> None:
     done = placet("doctor", "--fix", file)
     assert done.out.startswith("s.yaml: `extenders[0]` is taken")
     assert (folder / file).read_bytes() == before
+
+
+def test_fix_keeps_an_original_of_before(placet: Placet, folder: Path) -> None:
+    file = written(folder, OLD)
+    written(folder, "mine", "s.yaml.orig")
+    done = placet("doctor", "--fix", file)
+    assert (done.code, done.out) == (2, "")
+    assert "`s.yaml.orig` is there already" in done.err
+    assert (folder / "s.yaml.orig").read_text(encoding="utf-8") == "mine"
+    assert (folder / file).read_text(encoding="utf-8") == OLD
+
+
+FOREIGN = """\
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+extenders:
+  - urlPrefix: "http://127.0.0.1:9251"
+    filterVerb: "predicate"
+    prioritizeVerb: "prioritize"
+    nodeCacheCapable: false
+    weight: 1
+    managedResources: [{name: storage.example.io/capacity, ignoredByScheduler: true}]
+"""
+
+
+def test_fix_leaves_the_extenders_of_others_alone(placet: Placet, folder: Path) -> None:
+    file = written(folder, FOREIGN)
+    done = placet("doctor", "--fix", file)
+    assert (folder / file).read_text(encoding="utf-8") == FOREIGN
+    assert not (folder / "s.yaml.orig").exists()
+    assert "nothing in the URL of the only extender shows that it is Placet" in done.out
+    assert "write `nodeCacheCapable: true`" not in done.out
+    done = placet("doctor", "--fix", "--url", "http://127.0.0.1:9251", file)
+    assert "nodeCacheCapable: true" in (folder / file).read_text(encoding="utf-8")
+
+
+def test_fix_keeps_a_bind_verb_only_for_a_placet_that_binds(placet: Placet, folder: Path) -> None:
+    text = json.dumps(configuration(ours(bindVerb="bind", nodeCacheCapable=False)))
+    for flags, kept in (((), False), (("--bind",), True)):
+        folder.joinpath("s.yaml.orig").unlink(missing_ok=True)
+        done = placet("doctor", "--fix", *flags, written(folder, text))
+        (entry,) = json.loads((folder / "s.yaml").read_text(encoding="utf-8"))["extenders"]
+        assert ("bindVerb" in entry) == kept
+        assert (
+            "the `bindVerb` of `http://127.0.0.1:12345/api/scheduler` is left" in done.out
+        ) != kept
 
 
 def test_fix_says_so_beside_other_formats(placet: Placet, folder: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from cli.command import CommandError
 from cli.doctor.configuration_text import configurations
 from cli.doctor.conversion import (
     FILTERS,
@@ -16,6 +17,7 @@ from cli.doctor.conversion import (
     SCORES,
     Conversion,
     convert,
+    policy_of,
 )
 from cli.doctor.generator import OUR_URL, Extender
 from cli.doctor.plugins import DEFAULTS
@@ -28,10 +30,9 @@ from tests.support.scheduler_configs import OTHER, OURS
 Json = dict[str, Any]
 
 
-def converted(value: Json, *, ours: bool = True) -> Conversion:
+def converted(value: Json, *, url: str | None = None, binds: bool = False) -> Conversion:
     (found,) = configurations([("old", json.dumps(value))], lambda _path: None)
-    mine = found.extenders[0] if ours and found.extenders else None
-    return convert(found, mine, Extender(OUR_URL))
+    return convert(found, Extender(OUR_URL), url=url, binds=binds)
 
 
 def profile(value: Json) -> Json:
@@ -215,7 +216,7 @@ def test_an_extender_is_corrected_where_it_would_be_refused() -> None:
             }
         ],
     }
-    made = converted(old, ours=False)
+    made = converted(old)
     assert made.document["extenders"] == [
         {
             "urlPrefix": "http://127.0.0.1:1",
@@ -226,6 +227,135 @@ def test_an_extender_is_corrected_where_it_would_be_refused() -> None:
         }
     ]
     assert any("`cpu`" in note for note in made.notes)
+
+
+def old_scheduler(**more: Any) -> Json:
+    """Return a configuration of v1alpha1."""
+    version = "kubescheduler.config.k8s.io/v1alpha1"
+    return {"apiVersion": version, "kind": "KubeSchedulerConfiguration", **more}
+
+
+def read_old(source: Json, *, beside: Json | None = None) -> Conversion:
+    """Return the conversion of one whose Policy may be in a ConfigMap beside it."""
+    text = json.dumps(old_scheduler(algorithmSource=source))
+    if beside is not None:
+        data = {"policy.cfg": json.dumps(beside)}
+        config_map = {"kind": "ConfigMap", "metadata": {"name": "p"}, "data": data}
+        text += f"\n---\n{json.dumps(config_map)}"
+    found, *others = configurations([("old", text)], lambda _path: None)
+    policy = policy_of(found, others, {"/p.json": json.dumps(POLICY)}.get)
+    return convert(found, Extender(OUR_URL), policy=policy)
+
+
+POLICY: Json = {
+    "kind": "Policy",
+    "apiVersion": "v1",
+    "priorities": [{"name": "MostRequestedPriority", "weight": 3}],
+    "extenders": [{"urlPrefix": "http://127.0.0.1:9251", "filterVerb": "predicate"}],
+}
+
+
+@pytest.mark.parametrize(
+    ("source", "beside"),
+    [
+        ({"policy": {"file": {"path": "/p.json"}}}, None),
+        ({"policy": {"configMap": {"namespace": "kube-system", "name": "p"}}}, POLICY),
+    ],
+    ids=["file", "ConfigMap"],
+)
+def test_a_policy_that_v1alpha1_names_is_converted(source: Json, beside: Json | None) -> None:
+    made = read_old(source, beside=beside).document
+    assert made["extenders"] == POLICY["extenders"]
+    (only,) = made["profiles"]
+    assert only["plugins"]["score"]["enabled"] == [{"name": "NodeResourcesFit", "weight": 3}]
+    assert "percentageOfNodesToScore" not in made
+
+
+@pytest.mark.parametrize("kind", ["file", "configMap"])
+def test_a_policy_that_is_not_there_is_not_forgotten(kind: str) -> None:
+    place = {"path": "/q.json"} if kind == "file" else {"namespace": "n", "name": "q"}
+    with pytest.raises(CommandError, match="`algorithmSource` names a Policy in"):
+        read_old({"policy": {kind: place}})
+
+
+def test_a_provider_is_a_profile() -> None:
+    assert "profiles" not in read_old({"provider": "DefaultProvider"}).document
+    (only,) = read_old({"provider": "ClusterAutoscalerProvider"}).document["profiles"]
+    assert only["pluginConfig"][0]["args"]["scoringStrategy"]["type"] == "MostAllocated"
+
+
+def test_fields_of_v1alpha1_keep_their_meaning() -> None:
+    old = old_scheduler(
+        schedulerName="mine",
+        leaderElection={"lockObjectName": "mine", "lockObjectNamespace": "shop"},
+        disablePreemption=True,
+        hardPodAffinitySymmetricWeight=7,
+        bindTimeoutSeconds=60,
+        extenders=[OURS],
+    )
+    made = converted(old).document
+    assert made["leaderElection"] == {"resourceName": "mine", "resourceNamespace": "shop"}
+    assert made["profiles"] == [
+        {
+            "schedulerName": "mine",
+            "plugins": {"postFilter": {"disabled": [{"name": "DefaultPreemption"}]}},
+            "pluginConfig": [
+                {"name": "InterPodAffinity", "args": {"hardPodAffinityWeight": 7}},
+                {"name": "VolumeBinding", "args": {"bindTimeoutSeconds": 60}},
+            ],
+        }
+    ]
+
+
+def test_extenders_of_a_profile_are_those_of_all() -> None:
+    profile = {"schedulerName": "a", "extenders": [OTHER]}
+    made = converted({**old_scheduler(), "profiles": [profile], "extenders": [OURS]})
+    assert made.document["extenders"] == [OURS, OTHER]
+    assert made.document["profiles"] == [{"schedulerName": "a"}]
+    assert any("`profiles[0].extenders` are `extenders`" in note for note in made.notes)
+
+
+def test_a_list_of_plugins_turns_off_all_others() -> None:
+    """As the design of the framework has it; a plugin that another point needs stays."""
+    plugins = {"score": [{"name": "ImageLocality", "weight": 5}], "preScore": [], "bind": []}
+    found = profile({"plugins": plugins, "extenders": [OURS]})["plugins"]
+    assert found["score"] == {
+        "enabled": [{"name": "ImageLocality", "weight": 5}],
+        "disabled": [{"name": "*"}],
+    }
+    assert found["preScore"] == {"disabled": [{"name": "*"}], "enabled": []}
+    assert found["bind"]["enabled"] == [{"name": "DefaultBinder"}]
+
+
+def test_what_filters_need_stays_before_them() -> None:
+    found = profile({"plugins": {"preFilter": [{"name": "Mine"}]}, "extenders": [OURS]})
+    assert found["plugins"]["preFilter"]["disabled"] == [{"name": "*"}]
+    kept = [each["name"] for each in found["plugins"]["preFilter"]["enabled"]]
+    assert "NodeResourcesFit" in kept
+    assert "NodeName" not in kept
+
+
+def test_arguments_that_are_left_out_are_named() -> None:
+    old = {"plugins": {}, "pluginConfig": [{"name": "Mine", "args": {"a": 1}}], "extenders": [OURS]}
+    assert "the `pluginConfig` of `Mine` is left out with it" in converted(old).notes
+
+
+def test_extenders_of_others_stay() -> None:
+    old = {"predicates": [], "extenders": [OTHER | {"nodeCacheCapable": False}]}
+    made = converted(old)
+    assert made.document["extenders"] == old["extenders"]
+    assert "percentageOfNodesToScore" not in made.document
+    assert "no extender has a URL of Placet, so that of each stays as it is" in made.notes
+    made = converted(old, url=OTHER["urlPrefix"])
+    assert made.document["extenders"][0]["nodeCacheCapable"] is True
+    assert made.document["percentageOfNodesToScore"] == 100
+
+
+def test_a_bind_verb_needs_a_placet_that_binds() -> None:
+    old = {"predicates": [], "extenders": [OURS | {"bindVerb": "bind"}]}
+    assert converted(old).document["extenders"] == [OURS]
+    assert converted(old, binds=True).document["extenders"] == old["extenders"]
+    assert any("binds no pod without `--bind`" in note for note in converted(old).notes)
 
 
 def test_the_heavier_of_two_strategies_stays() -> None:
