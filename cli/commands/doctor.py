@@ -11,7 +11,15 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from cli.command import CommandError, Exit, add_context_arguments, lease, replace_text, seconds
+from cli.command import (
+    CommandError,
+    Exit,
+    add_context_arguments,
+    lease,
+    replace_text,
+    seconds,
+    unwritable,
+)
 from cli.console import put_json
 from cli.doctor.configuration_text import configurations, existing, read_text
 from cli.doctor.context import ConfigurationContext, choose
@@ -193,7 +201,10 @@ def _fix(name: str, args: argparse.Namespace) -> None:
     if original.exists():
         hint = f"compare it with `{name}`, and move it away"
         raise CommandError(f"`{original}` is there already, from an earlier `--fix`", hint)
-    shutil.copy2(name, original)
+    try:
+        shutil.copy2(name, original)
+    except OSError as error:
+        raise unwritable(original, error) from None
     replace_text(Path(name), fixed)
     lost = ["its comments are gone"] if not is_json and _COMMENT.search(text) else []
     to = sys.stdout if args.format == "human" else sys.stderr

@@ -409,6 +409,7 @@ def _profile(written: Json, notes: list[str], *, keeps_foreign: bool) -> Json:
     return rest | made.fields()
 
 
+_LISTS = ("enabled", "disabled")
 # The points at which a plugin uses what it has found at another one.
 _NEEDED_BY: Mapping[str, tuple[str, ...]] = {
     "preFilter": ("filter",),
@@ -497,7 +498,7 @@ class _Profile:
 
     def fields(self) -> Json:
         plugins = {
-            point: {kind: list(found.values()) for kind, found in sets.items()}
+            point: {kind: list(sets[kind].values()) for kind in _LISTS if sets.get(kind)}
             for point, sets in self.points.items()
         }
         config = [{"name": name, "args": args} for name, args in self.arguments.items() if args]

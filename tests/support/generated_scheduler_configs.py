@@ -31,7 +31,7 @@ _STRANGE = (
     "NodeResourcesLeastAllocated NodeResourcesMostAllocated SelectorSpread NodeLabel EBSLimits "
     "CinderLimits Coscheduling NodeResourceFit * ServiceAffinity NodeResourcesFitArgs"
 ).split()
-_POINTS = (
+POINTS = (
     "multiPoint preEnqueue queueSort preFilter filter postFilter preScore score reserve permit "
     "preBind bind postBind placementGenerate placementScore"
 ).split()
@@ -123,7 +123,7 @@ class Generator:
 
     def _plugin(self, made: Json) -> None:
         plugins = _inside(self._profile(made), "plugins")
-        point = self._one_of(_POINTS)
+        point = self._one_of(POINTS)
         for _ in range(self._one_of((1, 1, 2))):
             kind = self._one_of(("enabled", "enabled", "disabled"))
             names = PLUGINS if self._often(0.85) else _STRANGE

@@ -323,7 +323,7 @@ def test_a_list_of_plugins_turns_off_all_others() -> None:
         "enabled": [{"name": "ImageLocality", "weight": 5}],
         "disabled": [{"name": "*"}],
     }
-    assert found["preScore"] == {"disabled": [{"name": "*"}], "enabled": []}
+    assert found["preScore"] == {"disabled": [{"name": "*"}]}
     assert found["bind"]["enabled"] == [{"name": "DefaultBinder"}]
 
 
