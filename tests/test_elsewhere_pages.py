@@ -68,3 +68,12 @@ def test_every_example_is_on_a_page() -> None:
     live = {"shop.yaml", "fast.yaml"}
     names = {file.name for file in EXAMPLES.iterdir()}
     assert [name for name in names - live if name not in commands] == []
+
+
+def test_percentages_of_small_workloads() -> None:
+    """How many of N pods go on the selected nodes with 40 %, there and here."""
+    page = (DOCS / "coming-from-extenders.md").read_text(encoding="utf-8")
+    rows = re.findall(r"(?m)^\| (\d+) \| (\d+) \| (\d+) \| (\d+) \|$", page)
+    shares = [(n, 40 * n // 100, -(-40 * n // 100)) for n in range(1, 11)]
+    expected = [(n, down, n - down, n - up) for n, down, up in shares]
+    assert [tuple(map(int, row)) for row in rows] == expected

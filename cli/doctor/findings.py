@@ -399,14 +399,17 @@ def resource_name(context: ConfigurationContext) -> Iterator[Found]:
 
 
 def later_filter(context: ConfigurationContext) -> Iterator[Found]:
-    """A filter after ours: a pod that we counted on a node may go to another one (C11)."""
-    ours = context.ours
-    if ours is None or not ours.verbs["filter"]:
+    """A filter after ours: a pod that we counted on a node may go to another one (C11).
+
+    Without strict counts that is harmless, and Placet may as well come first.
+    """
+    ours, needs = context.ours, context.requirements
+    if ours is None or not ours.verbs["filter"] or (needs is not None and not needs.strict):
         return
     # kube-scheduler calls ignorable extenders last (C10).
     order = sorted(context.configuration.extenders, key=lambda e: e.ignorable)
     for extender in order[order.index(ours) + 1 :]:
-        if extender.verbs["filter"]:
+        if extender.verbs["filter"] and extender.url != ours.url:
             name = extender.url or extender.place
             message = f"`{name}` filters after Placet and may reject a node that Placet counted"
             hint = f"put `{ours.place}` last"
@@ -414,18 +417,22 @@ def later_filter(context: ConfigurationContext) -> Iterator[Found]:
                 hint = (
                     "ignorable extenders come last: set `ignorable: false` and put it before Placet"
                 )
+            if needs is None:
+                hint += ", or give `--policies` to show that none of them is strict"
             yield found(context.worst, extender.place, message, hint)
 
 
 def asked_twice(context: ConfigurationContext) -> Iterator[Found]:
-    """Two extenders with Placet's URL."""
+    """Two extenders with Placet's URL and a common verb; each may have verbs of its own."""
     ours = context.ours
     if ours is None:
         return
     for extender in context.configuration.extenders:
-        if extender.place != ours.place and extender.url == ours.url:
-            message = f"kube-scheduler calls `{ours.url}` twice for each pod"
-            yield warning(extender.at("urlPrefix"), message, "remove one of the two")
+        verbs = [name for name in VERBS if ours.verbs[name] and extender.verbs[name]]
+        if extender.place != ours.place and extender.url == ours.url and verbs:
+            message = f"kube-scheduler calls {some(verbs)} of `{ours.url}` twice for each pod"
+            hint = "remove one of the two extenders, or these verbs from one of them"
+            yield warning(extender.at("urlPrefix"), message, hint)
 
 
 def sampled_nodes(context: ConfigurationContext) -> Iterator[Found]:

@@ -300,10 +300,8 @@ _IGNORED: Mapping[str, Callable[[Object], bool]] = {
 # one, and an annotation has the part.
 
 NODE_COLUMNS = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
-POD_COLUMNS = (
-    *("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "gpu_spec", "qos"),
-    "creation_time",
-)
+# Some of its lists of pods have `gpu_spec`, `qos` and `creation_time` too.
+POD_COLUMNS = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
 _TRACE_NAMESPACE = "openb"
 _GPU = "nvidia.com/gpu"
 # The label of NVIDIA's GPU feature discovery.
@@ -378,16 +376,18 @@ def _node(row: Row) -> Object:
 
 def _pod(row: Row) -> Object:
     name, gpus = _text(row, "name"), _number(row, "num_gpu")
-    metadata = _metadata(name, _number(row, "creation_time"))
-    metadata |= {"namespace": _TRACE_NAMESPACE, "labels": {"qos": row["qos"] or ""}}
+    created = _number(row, "creation_time") if "creation_time" in row else 0
+    metadata = {**_metadata(name, created), "namespace": _TRACE_NAMESPACE}
+    if "qos" in row:
+        metadata["labels"] = {"qos": row["qos"] or ""}
     resources: Object = {"requests": _amounts(row)}
     if gpus:
         resources["requests"][_GPU] = str(gpus)
         resources["limits"] = {_GPU: str(gpus)}
         metadata["annotations"] = {_GPU_PART: str(_number(row, "gpu_milli"))}
     spec: Object = {"containers": [{"name": "main", "image": "openb", "resources": resources}]}
-    if row["gpu_spec"]:
-        models = row["gpu_spec"].split("|")
+    if spec_of_card := row.get("gpu_spec"):
+        models = spec_of_card.split("|")
         term = {"matchExpressions": [{"key": _MODEL, "operator": "In", "values": models}]}
         required = {"nodeSelectorTerms": [term]}
         spec["affinity"] = {

@@ -14,6 +14,7 @@ from cli.render import FieldFinding
 from tests.support.books import section
 from tests.support.scheduler_configs import (
     ACCEPTED,
+    OTHER,
     OURS,
     REFUSED,
     SOUND,
@@ -23,6 +24,7 @@ from tests.support.scheduler_configs import (
     ours,
 )
 
+DOCS = Path(__file__).parents[3] / "docs"
 STRICT = 'policy strict in namespace "web" { limit "one" { per node at most 1 strict } }\n'
 CARDS = """policy c {
   for pods where true
@@ -296,6 +298,51 @@ def test_a_second_scheduler_is_not_told_to_take_placets_lease(
     (finding,) = [diagnostic for diagnostic, _ in examine(context)]
     assert finding.code == "shared-lease"
     assert finding.hint == f"write `resourceName: {expected}` there"
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected", "on_page"),
+    [
+        (STRICT, ["error"], "With strict counts, put Placet **last**."),
+        (None, ["warning"], "With strict counts, put Placet **last**."),
+        (
+            STRICT.replace("strict }", "best effort weight 1 }"),
+            [],
+            "`placet doctor` says nothing then.",
+        ),
+    ],
+    ids=["strict", "unknown", "best effort"],
+)
+def test_advice_about_a_later_filter_is_that_of_the_page(
+    tmp_path: Path, policy: str | None, expected: list[str], on_page: str
+) -> None:
+    needs = None
+    if policy is not None:
+        (tmp_path / "a.policy").write_text(policy, encoding="utf-8")
+        needs = read_requirements([tmp_path / "a.policy"])
+    text = json.dumps(configuration(OURS | BIND, OTHER | {"filterVerb": "f"}))
+    told = [d for d, _ in examined(text, needs) if d.code == "later-filter"]
+    assert [diagnostic.severity for diagnostic in told] == expected
+    page = (DOCS / "coming-from-extenders.md").read_text(encoding="utf-8")
+    assert on_page in page
+    for diagnostic in told:
+        assert (diagnostic.hint or "").startswith("put `extenders[0]` last")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        (UNSCORED, ours("filterVerb", "preemptVerb"), []),
+        (OURS, ours("filterVerb"), ["asked-twice"]),
+        (OURS, OURS, ["asked-twice"]),
+    ],
+    ids=["verbs of its own", "two verbs", "all verbs"],
+)
+def test_two_extenders_with_one_url(first: Json, second: Json, expected: list[str]) -> None:
+    """The page: `two extenders have Placet's URL and a common verb`."""
+    text = json.dumps(configuration(first, second))
+    told = [d.code for d, _ in examined(text) if d.code in ("asked-twice", "later-filter")]
+    assert told == expected
 
 
 def test_old_policy_is_read_by_its_own_rules() -> None:

@@ -95,6 +95,16 @@ def test_a_time_past_all_calendars_is_a_mistake(folder: Path) -> None:
         trace_pods(Path("pods.csv"))
 
 
+def test_a_list_without_the_models_of_cards_is_read(folder: Path) -> None:
+    """Some lists of the trace have five columns."""
+    head = "name,cpu_milli,memory_mib,num_gpu,gpu_milli"
+    Path("pods.csv").write_text(f"{head}\np-0,1000,1024,2,1000\n", encoding="utf-8")
+    (pod,) = items(trace_pods(Path("pods.csv")))
+    assert pod["metadata"]["annotations"] == {"openb/gpu-milli": "1000"}
+    assert "labels" not in pod["metadata"]
+    assert "affinity" not in pod["spec"]
+
+
 @with_trace
 def test_the_whole_trace_can_be_read() -> None:
     assert len(items(trace_nodes(TRACE / NODES))) == 1523
