@@ -23,6 +23,7 @@ from grammar.checks.conditions import (
     silent_protections,
 )
 from grammar.checks.costs import LIMIT, expensive_expressions
+from grammar.checks.counts_in_filters import counts_in_filters
 from grammar.checks.known_words import (
     unknown_resources,
     unknown_times,
@@ -63,6 +64,7 @@ CHECKS: tuple[Check, ...] = (
 
 # The checks that see through definitions, and so get the policy written out.
 WRITTEN_OUT: tuple[Check, ...] = (
+    counts_in_filters,
     silent_protections,
     vanishing_percentages,
     has_below_absent,

@@ -51,7 +51,7 @@ def _may_be_null(found: Type) -> bool:
 def _never_null(value: ast.Expr, expr: ast.Binary, environment: Environment) -> Diagnostic:
     shown = print_as_written(value, environment.schema)
     message = f"`{shown}` is never null: where it is absent, it is missing"
-    if value.type.name == "optional" or not _may_be_absent(value, environment.schema):
+    if value.type.name == "optional" or not may_be_absent(value, environment.schema):
         message = f"`{shown}` is never null"
     hint = f"write `{_remedy(value, environment, there=expr.op == '!=')}`"
     return Diagnostic("P0330", "warning", message, expr.span, hint=hint)
@@ -65,7 +65,7 @@ def _remedy(value: ast.Expr, environment: Environment, *, there: bool) -> str:
         test = f"{shown}.hasValue()"
     elif not isinstance(value, ast.Select | ast.Index):
         return "true" if there else "false"
-    elif any(_may_be_absent(part, schema) for part in _above(value)):
+    elif any(may_be_absent(part, schema) for part in _above(value)):
         test = f"{print_as_written(_optionally(value, schema), schema)}.hasValue()"
     else:
         test = f"has({shown})"
@@ -144,7 +144,7 @@ def _unknown_above(
     operand: ast.Expr, known: frozenset[str], schema: Schema | None
 ) -> ast.Expr | None:
     """The first part before a field or key that may be absent, and is not sure to be there."""
-    above = [part for part in _above(operand) if _may_be_absent(part, schema)]
+    above = [part for part in _above(operand) if may_be_absent(part, schema)]
     return next((part for part in above if print_expression(part) not in known), None)
 
 
@@ -158,7 +158,7 @@ def _above(expr: ast.Expr) -> list[ast.Expr]:
     return found[:-1][::-1]
 
 
-def _may_be_absent(expr: ast.Expr, schema: Schema | None) -> bool:
+def may_be_absent(expr: ast.Expr, schema: Schema | None) -> bool:
     """Whether a field or key may be missing, so that all that is read from it is missing too.
 
     A pod always has a first container. What is read from an optional is an optional.
@@ -187,7 +187,7 @@ def _optionally(expr: ast.Select | ast.Index, schema: Schema | None) -> ast.Expr
 def _marked(expr: ast.Expr, schema: Schema | None) -> ast.Expr:
     if not isinstance(expr, ast.Select | ast.Index):
         return expr
-    is_optional = expr.optional or _may_be_absent(expr, schema)
+    is_optional = expr.optional or may_be_absent(expr, schema)
     return replace(expr, operand=_marked(expr.operand, schema), optional=is_optional)
 
 

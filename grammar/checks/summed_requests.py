@@ -73,20 +73,20 @@ def _sum_of_peers(expr: ast.Expr) -> tuple[ast.Expr, ast.Expr] | None:
             where: ast.Expr = ast.Literal(True, BOOL)
             if isinstance(target, ast.Comprehension) and target.macro == "filter":
                 (other,), (condition,) = target.variables, target.body
-                where, target = _of_peer(condition, other), target.target
+                where, target = of_peer(condition, other), target.target
             if isinstance(target, ast.Select) and target.name == "pods":
-                return _of_peer(amount, name), where
+                return of_peer(amount, name), where
         case _:
             pass
     return None
 
 
-def _of_peer(expr: ast.Expr, name: str) -> ast.Expr:
-    """The expression with `peer` in the place of a variable."""
+def of_peer(expr: ast.Expr, name: str, new: str = "peer") -> ast.Expr:
+    """The expression with `peer`, or a new name, in the place of a variable."""
 
     def change(node: object) -> object:
         if isinstance(node, ast.Ident) and node.name == name:
-            return replace(node, name="peer")
+            return replace(node, name=new)
         return node
 
     return rewritten(expr, change)
