@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from grammar.meaning.environment import Environment
+from grammar.meaning.environment import FUNCTIONS, Environment
 from grammar.meaning.schema import Schema
 from grammar.messages import habits
 from grammar.messages.diagnostics import Diagnostic, Fix, nearest
@@ -386,7 +386,8 @@ class NameRemedies:
         if len(args) in (2, 3) and isinstance(args[0], ast.Ident):
             written = ", ".join(map(print_expression, args))
             return Remedy(expr.span, f"{head}.{macro}({written})")
-        if len(args) != 1:
+        if len(args) != 1 or (kind.name in ("dyn", "error") and expr.function in FUNCTIONS):
+            # What is not known may be what the function takes, such as a text for `findAll`.
             return None
         item = kind.args[0] if kind.name == "list" else STRING if kind.name == "map" else kind
         name, body = self._body(target, args[0], item)

@@ -114,7 +114,7 @@ class _Maker:
         dice = self._dice
         effect = dice.choice(("NoSchedule", "PreferNoSchedule", "NoExecute"))
         taint = {"key": dice.choice(("dedicated", "gpu")), "effect": effect}
-        value = dice.choice((None, "a", "7"))
+        value = dice.choice((None, "", "a", "7"))
         return taint if value is None else taint | {"value": value}
 
     # ---- pods
@@ -260,7 +260,7 @@ class _Maker:
         else:
             found["operator"] = "Exists"
         if found.get("operator") != "Exists" and self._chance(0.8):
-            found["value"] = dice.choice(("a", "7", "5"))
+            found["value"] = dice.choice(("", "a", "7", "5"))
         if self._chance(0.5):
             found["effect"] = dice.choice(("NoSchedule", "NoExecute", "PreferNoSchedule"))
         return found

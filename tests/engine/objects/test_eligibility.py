@@ -86,3 +86,18 @@ def test_toleration(toleration: Object, wanted: Any) -> None:
     made["spec"]["taints"] = [{"key": "k", "value": "5", "effect": "NoSchedule"}]
     asked = pod("p", spec={"tolerations": [toleration]})
     assert tolerates(CODEC.pod(raw(asked)), node_of(made)) is wanted
+
+
+@pytest.mark.parametrize("operator", [{}, {"operator": "Equal"}, {"operator": ""}])
+@pytest.mark.parametrize("tolerated", [{}, {"value": ""}])
+@pytest.mark.parametrize(
+    ("there", "wanted"), [({}, True), ({"value": ""}, True), ({"value": "a"}, False)]
+)
+def test_a_toleration_without_a_value_is_for_a_taint_without_one(
+    operator: Object, tolerated: Object, there: Object, wanted: Any
+) -> None:
+    """An empty value is one like others, and no `Exists`."""
+    made = node("n")
+    made["spec"]["taints"] = [{"key": "k", "effect": "NoSchedule", **there}]
+    asked = pod("p", spec={"tolerations": [{"key": "k", **operator, **tolerated}]})
+    assert tolerates(CODEC.pod(raw(asked)), node_of(made)) is wanted

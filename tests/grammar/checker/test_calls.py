@@ -1,5 +1,7 @@
 """Calls with the wrong arguments: each is a diagnostic at the call."""
 
+import pytest
+
 from grammar.checker.expression_checker import Checker
 from grammar.checker.policy_checker import VARIABLES
 from grammar.meaning.environment import FUNCTIONS, Environment
@@ -24,3 +26,21 @@ def test_every_function_can_be_called_without_arguments() -> None:
         (found,) = checker.found
         told = (found.code, found.message, source.slice(found.span))
         assert told == ("P0104", f"`{name}` needs arguments", source.text)
+
+
+@pytest.mark.parametrize(
+    ("call", "codes"),
+    [
+        ('dyn("abc").findAll("b")', []),
+        ('dyn("abc").findAll("b", 1)', []),
+        ('["a"].findAll("b")', ["P0103"]),
+        ('dyn("abc").where(true)', ["P0103"]),
+    ],
+)
+def test_a_function_of_what_is_not_known_is_no_misspelt_macro(call: str, codes: list[str]) -> None:
+    """With a list it is one, as `items.findAll(ready)` of other languages."""
+    parsed, _ = parse_expression(Source("", call))
+    assert parsed is not None
+    checker = Checker(Environment(VARIABLES, schema=load_schema()))
+    checker.check(parsed)
+    assert [found.code for found in checker.found] == codes

@@ -6,6 +6,7 @@ import pytest
 
 from grammar.values.errors import EvaluationError
 from grammar.values.quantity import NANO, Quantity
+from tests.differential.here import Here
 from tests.grammar.expressions import value
 
 # The right side is what Go's resource.Quantity prints for the left.
@@ -131,3 +132,31 @@ def test_functions(expression: str) -> None:
 def test_what_has_no_result(expression: str) -> None:
     with pytest.raises(EvaluationError):
         value(expression)
+
+
+@pytest.mark.parametrize("kind", ["quantity", "semver", "duration"])
+@pytest.mark.parametrize(("left", "right"), [(1, 2), (2, 2), (2, 1), (10, 9)])
+@pytest.mark.parametrize("relation", ["<", "<=", ">", ">=", "==", "!="])
+def test_relations_are_the_same_for_operands_that_are_not_known(
+    kind: str, left: int, right: int, relation: str
+) -> None:
+    written = {"quantity": '"{}k"', "semver": '"{}.0.0"', "duration": '"{}h"'}[kind]
+    first, second = (f"{kind}({written.format(number)})" for number in (left, right))
+    wanted = {
+        "<": left < right,
+        "<=": left <= right,
+        ">": left > right,
+        ">=": left >= right,
+        "==": left == right,
+        "!=": left != right,
+    }[relation]
+    here = Here({"a": first, "b": second})
+    for text in (
+        f"a {relation} b",
+        f"dyn(a) {relation} b",
+        f"a {relation} dyn(b)",
+        f"dyn(a) {relation} dyn(b)",
+        f"dyn({first}) {relation} dyn({second})",
+        f"[dyn(a)].all(x, x {relation} dyn(b))",
+    ):
+        assert here.evaluate(text) == ("bool", wanted), text

@@ -99,6 +99,10 @@ def test_parts_of_a_timestamp(part: str, found: int) -> None:
     [
         'duration("3661.5s").getHours() == 1 && duration("3661.5s").getMinutes() == 61',
         'duration("-90m").getHours() == -1',
+        'duration("49h59m59s").getHours() == 49 && duration("-49h59m").getHours() == -49',
+        'dyn(duration("59m59.999s")).getHours() == 0 && duration("1h").getHours() == 1',
+        'duration("25h1m").getMinutes() == 1501 && duration("25h1s").getSeconds() == 90001',
+        "timestamp(0).getHours() == 0 && dyn(timestamp(90000)).getHours() == 1",
         'duration("3661.5s").getSeconds() == 3661 && duration("3661.5s").getMilliseconds() == 500',
         'duration("60s") == duration("1m") && duration("1s") < duration("1001ms")',
         'timestamp(0) == timestamp("1970-01-01T01:00:00+01:00") && timestamp(0) < timestamp(1)',
