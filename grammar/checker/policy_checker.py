@@ -420,7 +420,13 @@ class _PolicyChecker:
         where = self._bool(per.where, _NODE_BOUND, "`nodes where`") if per.where else None
         allowed = {"node": _NODE_BOUND, "domain": _DOMAIN_BOUND}.get(scope, _BOUND)
         of = f"of {scope}" if per.of_nodes else f"per {scope}"
+        # `domain` is what the expression of this limit gives.
+        outer = self._environment
+        if domain is not None:
+            variables = {**outer.variables, "domain": domain.type}
+            self._environment = replace(outer, variables=variables)
         bound = self._bound(item.bound, f"limit {of}", allowed, item.pods)
+        self._environment = outer
         if bound.percent:
             self._found.append(catalogue.percentage_of_nothing(bound.span))
         if per.of_nodes:

@@ -87,7 +87,13 @@ class Remedies(NameRemedies):
             return None
         made: str | None = None
         if kind == STRING and isinstance(given, bool):
-            made = f'"{str(given).lower()}"'
+            # The status of a condition begins with a capital letter.
+            is_status = (
+                isinstance(value, ast.Select)
+                and value.name == "status"
+                and self._kind(value.operand).name.endswith("Condition")
+            )
+            made = f'"{given}"' if is_status else f'"{str(given).lower()}"'
         elif kind == STRING and isinstance(given, int | float) and expr.op in ("==", "!="):
             made = f'"{print_expression(constant)}"'
         elif kind == STRING and isinstance(given, int | float) and expr.op in RELATIONS:

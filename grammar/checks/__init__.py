@@ -37,7 +37,13 @@ from grammar.checks.references import (
     nodes_without_domain,
     unused_definitions,
 )
-from grammar.checks.scales import parts_as_scores, percentages_of_parts, provider_versions
+from grammar.checks.scales import (
+    narrow_scores,
+    numbers_as_texts,
+    parts_as_scores,
+    percentages_of_parts,
+    provider_versions,
+)
 from grammar.checks.summed_requests import sums_in_filters
 from grammar.checks.written_out import write_out
 from grammar.meaning.environment import Environment
@@ -69,6 +75,7 @@ WRITTEN_OUT: tuple[Check, ...] = (
     vanishing_percentages,
     has_below_absent,
     parts_as_scores,
+    narrow_scores,
     nodes_without_domain,
 )
 
@@ -81,6 +88,7 @@ OF_EXPRESSIONS: tuple[ExpressionCheck, ...] = (
     unknown_times,
     unknown_zones,
     percentages_of_parts,
+    numbers_as_texts,
     provider_versions,
 )
 _LOOKED_AT = (ast.Binary, ast.Call, ast.Index, ast.Select)

@@ -1,23 +1,27 @@
-"""Scales: parts of a node that are compared with percentages, and versions that are texts.
+"""Scales: parts that are compared with percentages, narrow scores, numbers and versions as texts.
 
-The part of a resource in use goes from 0 to 1. These checks look at policies that are written out.
+The part of a resource in use goes from 0 to 1, a score from 0 to 100, and a label is a text.
+These checks look at policies that are written out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from operator import add
 
 from grammar.checker.expression_checker import inside
 from grammar.checker.policy_checker import Checked
 from grammar.checks.known_words import constants
 from grammar.meaning.environment import Environment
 from grammar.meaning.schema import print_as_written
-from grammar.messages.diagnostics import Diagnostic
+from grammar.messages.diagnostics import Diagnostic, Fix
 from grammar.tree import ast
 from grammar.tree.clause_parts import Bounds
 from grammar.tree.clauses import Score, of_kind
 from grammar.tree.printer import print_expression
+from grammar.tree.source import Span
 from grammar.tree.types import QUANTITY, STRING
 from grammar.tree.walk import walk
 from grammar.values.errors import EvaluationError
@@ -32,6 +36,8 @@ _NUMBERS_OF_VERSIONS = frozenset({"major", "minor", "patch"})
 _FAR = 2
 _NUMBERS = ("double", "dyn")
 _PERCENT = 100
+# A step of an answer.
+_POINTS = 10
 
 
 def percentages_of_parts(expr: ast.Expr, environment: Environment) -> Iterator[Diagnostic]:
@@ -55,6 +61,99 @@ def parts_as_scores(checked: Checked) -> Iterator[Diagnostic]:
             message = f"`{shown}` is from 0 to 1, and a score from 0 to 100"
             hint = f"write `{shown} range 0 .. 1`"
             yield Diagnostic("P0332", "warning", message, value.span, hint=hint)
+
+
+def narrow_scores(checked: Checked) -> Iterator[Diagnostic]:
+    """A warning (P0337) for a score without a range whose numbers give all nodes one answer.
+
+    Scores are points from 0 to 100, and answers whole numbers from 0 to 10.
+    """
+    for clause in of_kind(checked.policy.items, Score):
+        if clause.range is not None or (ends := _ends(clause.value)) is None:
+            continue
+        low, high = ends
+        if low < high and round(low / _POINTS) == round(high / _POINTS) and high - low < _POINTS:
+            message = f"this is from {low:g} to {high:g}, and a score from 0 to 100"
+            shown = print_as_written(clause.value, checked.environment.schema)
+            hint = f"write `{shown} range {low:g} .. {high:g}`, or every node gets the same answer"
+            edit = Fix(
+                Span(clause.value.span.end, clause.value.span.end), f" range {low:g} .. {high:g}"
+            )
+            yield Diagnostic("P0337", "warning", message, clause.value.span, hint=hint, remedy=edit)
+
+
+def _ends(expr: ast.Expr) -> tuple[float, float] | None:
+    """The least and the greatest value of an expression of a few constants; None for any other."""
+    match expr:
+        case ast.Literal(int() | float() as number) if not isinstance(number, bool):
+            return float(number), float(number)
+        case ast.Conditional(_, then, otherwise):
+            return _of_both(_ends(then), _ends(otherwise), min, max)
+        case ast.Chain("+", operands):
+            found: tuple[float, float] | None = (0.0, 0.0)
+            for each in operands:
+                found = _of_both(found, _ends(each), add, add)
+            return found
+        case ast.Call("int" | "double", None, (value,)):
+            return _ends(value)
+        case _:
+            return None
+
+
+def _of_both(
+    first: tuple[float, float] | None,
+    second: tuple[float, float] | None,
+    low: Callable[[float, float], float],
+    high: Callable[[float, float], float],
+) -> tuple[float, float] | None:
+    if first is None or second is None:
+        return None
+    return low(first[0], second[0]), high(first[1], second[1])
+
+
+# ---- numbers that are texts
+
+_WRITTEN = re.compile(r"-?\d+(?:\.\d+)?\Z")
+_TEXTS_OF_USERS = frozenset({"labels", "annotations", "namespaceLabels"})
+
+
+def numbers_as_texts(expr: ast.Expr, environment: Environment) -> Iterator[Diagnostic]:
+    """A warning (P0338) for an order of texts where numbers are meant: `"9"` is after `"10"`."""
+    if not isinstance(expr, ast.Binary) or expr.op not in _ORDERS:
+        return
+    sides = (expr.left, expr.right)
+    if not all(side.type == STRING for side in sides):
+        return
+    users = [_is_of_user(side) for side in sides]
+    numbers = [isinstance(s, ast.Literal) and _WRITTEN.match(str(s.value)) for s in sides]
+    if not (all(users) or (any(users) and any(numbers))):
+        return
+    schema = environment.schema
+    left, right = (
+        str(side.value)
+        if isinstance(side, ast.Literal)
+        else f"int({print_as_written(side, schema)})"
+        for side in sides
+    )
+    message = 'this is an order of texts, in which `"9"` is after `"10"`'
+    text = f"{left} {expr.op} {right}"
+    remedy = Fix(expr.span, text)
+    hint = f"write `{text}`, or `quantity(…)` for amounts"
+    yield Diagnostic("P0338", "warning", message, expr.span, hint=hint, remedy=remedy)
+
+
+def _is_of_user(expr: ast.Expr) -> bool:
+    """Whether an expression is the value of a label or of an annotation."""
+    match expr:
+        case ast.Index(ast.Select(_, name)) | ast.Select(ast.Select(_, name)):
+            return name in _TEXTS_OF_USERS
+        case ast.Call("orValue" | "value", ast.Index() as read):
+            return _is_of_user(read)
+        case _:
+            return False
+
+
+# ---- parts of a node
 
 
 def _far(
