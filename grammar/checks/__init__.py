@@ -31,6 +31,7 @@ from grammar.checks.known_words import (
     unknown_zones,
 )
 from grammar.checks.mutual import mutual_limits
+from grammar.checks.populations import deadlocked_limits, pods_that_never_count
 from grammar.checks.references import (
     bad_patterns,
     constant_domains,
@@ -71,6 +72,8 @@ CHECKS: tuple[Check, ...] = (
 # The checks that see through definitions, and so get the policy written out.
 WRITTEN_OUT: tuple[Check, ...] = (
     counts_in_filters,
+    deadlocked_limits,
+    pods_that_never_count,
     silent_protections,
     vanishing_percentages,
     has_below_absent,

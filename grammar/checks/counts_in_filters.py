@@ -175,7 +175,7 @@ def _as_limit(
     if not is_whole or not of_pod or None in texts:
         return form, False
     schema = checked.environment.schema
-    own = _is_counted(found.where, checked)
+    own = is_counted(found.where, checked)
     is_total = _is_total(found.where, frozenset(), schema)
     most = f"{found.most + bool(own)}"
     if own is None:
@@ -250,7 +250,7 @@ def _not(expr: ast.Expr) -> ast.Expr:
             return ast.Unary("!", expr, type=BOOL)
 
 
-def _is_counted(where: ast.Expr, checked: Checked) -> bool | None:
+def is_counted(where: ast.Expr, checked: Checked) -> bool | None:
     """Whether the pods of the policy are among those that it counts; None if that differs."""
     schema = checked.environment.schema
     policy = checked.policy

@@ -1,0 +1,79 @@
+"""Populations: bounds of a limit that keep its own pods out for ever, and pods that never count.
+
+These checks look at policies that are written out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from grammar.checker.policy_checker import Checked
+from grammar.checks.clause_numbers import constant
+from grammar.checks.counts_in_filters import is_counted
+from grammar.meaning.schema import print_as_written
+from grammar.messages.diagnostics import Diagnostic, Fix
+from grammar.tree import ast
+from grammar.tree.clauses import Limit, of_kind
+from grammar.tree.walk import Definitions, reads, walk
+
+# The phases of pods that have ended.
+_ENDED = ("Failed", "Succeeded")
+
+
+def deadlocked_limits(checked: Checked) -> Iterator[Diagnostic]:
+    """A warning (P0339) for each strict limit that lets in no pod of its own, or only the first."""
+    for clause in of_kind(checked.policy.items, Limit):
+        bound, amount = clause.bound, constant(clause.bound.amount, checked.environment)
+        if not clause.strength.strict or clause.per.of_nodes or amount is None:
+            continue
+        where = clause.pods.where if clause.pods is not None else None
+        if where is not None and not is_counted(where, checked):
+            continue
+        if clause.pods is not None and clause.pods.amount is not None:
+            continue
+        number = f"{amount:g}"
+        match bound.kind:
+            case "at most" if amount == 0:
+                message = "the pods count themselves, so none of them is let in"
+                better = "at most 1"
+            case "exactly" if amount > 0:
+                message = f"only the first pod is let in: after it no place has {number} of them"
+                better = f"at most {number}"
+            case "at least" if amount > 1:
+                message = f"only the first pod is let in: after it no place has {number} of them"
+                better = "at least 1"
+            case _:
+                continue
+        edit = Fix(bound.span, better)
+        hint = f"write `{better}`"
+        yield Diagnostic("P0339", "warning", message, bound.span, hint=hint, remedy=edit)
+
+
+def pods_that_never_count(checked: Checked) -> Iterator[Diagnostic]:
+    """A warning (P0340) for each `pods where` about ended pods, or about the pod alone."""
+    environment = checked.environment
+    definitions = Definitions(environment.lets, environment.defs)
+    for clause in checked.policy.clauses:
+        where = clause.counted.where if clause.counted is not None else None
+        if where is None or isinstance(where, ast.Literal):
+            continue
+        read = {each.path[0] for each in reads(where, definitions)}
+        if "pod" in read and "peer" not in read:
+            meant = print_as_written(where, environment.schema).replace("pod.", "peer.")
+            message = "this reads the pod alone, so it counts every pod or none"
+            hint = f"write `{meant}`, in which `peer` is a counted pod"
+            yield Diagnostic("P0340", "warning", message, where.span, hint=hint)
+        for part in walk(where):
+            if isinstance(part, ast.Binary) and part.op == "==" and _is_ended(part):
+                message = "pods that have ended are never counted"
+                yield Diagnostic("P0340", "warning", message, part.span, hint="leave it out")
+
+
+def _is_ended(expr: ast.Binary) -> bool:
+    for side, other in ((expr.left, expr.right), (expr.right, expr.left)):
+        match side, other:
+            case ast.Select(ast.Ident("peer"), "phase"), ast.Literal(value) if value in _ENDED:
+                return True
+            case _:
+                pass
+    return False
