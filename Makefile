@@ -6,6 +6,7 @@ export POLICIES ?=
 export TRIPLES ?=
 export WORLDS ?=
 export MINUTES ?= 2
+export MUTANTS ?=
 export BIND ?=
 export SHORTEN ?=
 export SCHEDULE ?=
@@ -21,7 +22,7 @@ COMPILE = pip compile --universal --python-version 3.11 --generate-hashes --no-e
 # Without bytecode each of the many processes that tests start would compile Placet again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test thorough answers check fmt e2e e2e-installed differential differential-cel portable fgd rollouts chaos bench instructions kube conformance \
+.PHONY: demo test thorough answers check fmt e2e e2e-installed differential differential-cel portable fgd rollouts chaos chaos-mutants simulated bench instructions kube conformance \
 	image-test sbom lock versions openapi site clean
 .DELETE_ON_ERROR:
 
@@ -92,6 +93,13 @@ rollouts: .venv/stamp  ## roll out Deployments of all strategies and sizes on a 
 chaos: .venv/stamp  ## disturb a real control plane: make chaos SEED=1 MINUTES=2, or POLICIES=200, or CARDS=20
 	RUNS=$(CARDS) .venv/bin/python -m pytest -m $(if $(CARDS),e2e,chaos) -rP -o faulthandler_timeout=7200 \
 	  $(if $(CARDS),tests/e2e/test_cards.py,tests/chaos/$(if $(POLICIES),test_attacker.py,test_nemesis.py))
+
+chaos-mutants: .venv/stamp  ## plant faults in copies of the tree, which a simulated nemesis must find: make chaos-mutants SEEDS=1,2,3
+	.venv/bin/python -m tests.chaos.mutants
+
+simulated: .venv/stamp  ## disturb a simulated cluster: make simulated SEED=1 MINUTES=2 BIND=1 SHORTEN=1
+	.venv/bin/python -m tests.chaos.simulated $(SEED) $(MINUTES) $(if $(BIND),--bind) $(if $(SHORTEN),--shorten=60) \
+	  $(if $(SCHEDULE),--schedule=$(SCHEDULE))
 
 bench: .venv/stamp .bench/peers/stamp  ## measure; print a table and write .bench/results.json
 	.venv/bin/python -m pytest -m bench -o faulthandler_timeout=3600 tests/benchmarks tests/test_simulate_page.py

@@ -16,31 +16,26 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from engine.cluster.connection_configuration import own_namespace
+from tests.chaos import workload
 from tests.chaos.measuring import Memory, lost, waited
-from tests.chaos.observer import (
-    MOST_A_NODE,
-    MOST_SKEW,
-    NODES,
-    PODS,
-    SHARE_PERCENT,
-    Finding,
-    Observer,
-)
+from tests.chaos.observer import NODES, PODS, Finding, Observer, Report
 from tests.chaos.rig import Replica, Rig, failed, rig
+from tests.chaos.schedule import CARDS, PHASE_SECONDS, POLICIES, POOLS, Action, Schedule
 from tests.chaos.schedule import NODES as NODE_NAMES
-from tests.chaos.schedule import PHASE_SECONDS, POLICIES, Action, Schedule
 from tests.e2e.api import Api, ApiError
 from tests.e2e.cluster import AT_ONCE, Cluster
 from tests.e2e.control_plane import ControlPlane
-from tests.e2e.manifests import node, pod
-from tests.e2e.policies import define, policy, wait_ready
+from tests.e2e.policies import define, wait_ready
 from tests.e2e.waiting import until
 
+_OWN_LEASE = "/apis/coordination.k8s.io/v1/namespaces/{}/leases/{}".format(
+    own_namespace(), "placet"
+)
 _GROUP = "/apis/placement-policy.scheduling.x-k8s.io/v1"
 _READY_SECONDS, _API_SECONDS = 90.0, 60.0
 # What a quiet time may take: another kube-scheduler leads (8 s) and asks its Placet, the Lease of a
@@ -54,56 +49,6 @@ _MOST_OF_A_KIND = 5
 _PROBE_SECONDS, _MOST_LIVE_SECONDS = 0.25, 1.0
 _MEBIBYTE = 1 << 20
 _MORE_MEMORY, _MORE_OPEN, _MORE_TASKS = 64 * _MEBIBYTE, 12, 8
-_RULES = {
-    "shared": f"""share "on spot" {{
-      of pods where peer.labels["app"] == "shared"
-      on nodes where node.labels["capacity"] == "spot"
-      exactly {SHARE_PERCENT}%
-      strict
-      message "MESSAGE"
-    }}""",
-    "even": f"""spread "zones" {{
-      pods where peer.labels["app"] == "even" over node.zone skew at most {MOST_SKEW}
-      strict
-      message "MESSAGE"
-    }}""",
-    "limited": f"""limit "a few a node" {{
-      pods where peer.labels["app"] == "limited" per node at most {MOST_A_NODE}
-      strict
-      message "MESSAGE"
-    }}""",
-    "pooled": 'filter "pool" { require node.labels["pool"] == "POOL" message "MESSAGE" }',
-}
-_POOLS = ("x", "y")
-
-
-@dataclass
-class Report:
-    """What a run has found, and what it has done."""
-
-    findings: list[Finding] = field(default_factory=list)
-    exceptions: Counter[str] = field(default_factory=Counter)
-    # The phases that were played: the last one is that of the findings.
-    phases: int = 0
-    bindings: int = 0
-    calls: int = 0
-    # The seconds until all that fits had a node, of each quiet time.
-    placed: list[float] = field(default_factory=list)
-    live: list[float] = field(default_factory=list)
-    # How often a kube-scheduler has ended by itself: it lost its Lease, or its cache contradicted
-    # what it read, for which it ends too.
-    schedulers_ended: int = 0
-
-    def __str__(self) -> str:
-        exceptions = ", ".join(f"{n} by {why}" for why, n in sorted(self.exceptions.items()))
-        done = (
-            f"{self.phases} phases, {self.bindings} bindings under bounds, {self.calls} calls of"
-            f" filter; placed within {[round(each, 1) for each in self.placed]} s of quiet;"
-            f" /livez at most {max(self.live, default=0.0):.2f} s;"
-            f" kube-schedulers ended by themselves {self.schedulers_ended} times;"
-            f" above a bound, as documented: {exceptions or 'none'}"
-        )
-        return "\n".join([done, *map(str, self.findings)])
 
 
 class Nemesis:
@@ -130,7 +75,9 @@ class Nemesis:
         self._aside = ThreadPoolExecutor(1)
         self._api_restart: Future[None] | None = None
         self._edits = 0
-        self._pool = _POOLS[0]
+        self._pool = POOLS[0]
+        # The namespaces of each burst.
+        self._namespaces: dict[str, list[str]] = {}
         # What each Placet had open, since its process has been at rest for the first time.
         self._opened: dict[str, tuple[int, int, int, int]] = {}
 
@@ -158,16 +105,8 @@ class Nemesis:
             self._create_node(name)
         for replica in self._rig.replicas.values():
             replica.start()
-        for name in POLICIES:
-            self._cluster.apply(
-                policy(
-                    self._cluster,
-                    name=name,
-                    labels={"app": name},
-                    rules=self._rules(name),
-                    enforcementMode="Strict",
-                )
-            )
+        for name in workload.policies(binds=self._binds):
+            self._cluster.apply(workload.policy(name, self._cluster.namespace))
         self._wait_ready()
         for name in POLICIES:
             wait_ready(self._cluster, name, "True", _READY_SECONDS)
@@ -224,10 +163,12 @@ class Nemesis:
         values = action.values
         match action.kind:
             case "create":
-                self._create(action)
+                self._send_all(self._path(), workload.pods_of(action, self._cluster.namespace))
+            case "negative":
+                self._send_all(self._path(), workload.pods_of(action, self._cluster.namespace))
+                self._later(action.seconds("for"), partial(self._delete, action))
             case "delete":
-                for name in action.pods():
-                    self._send("DELETE", self._path(name), AT_ONCE)
+                self._delete(action)
             case "relabel":
                 for name in action.pods():
                     labels = {"metadata": {"labels": {"app": values["app"]}}}
@@ -240,6 +181,18 @@ class Nemesis:
             case "node":
                 self._delete_node(values["name"])
                 self._later(action.seconds("down"), partial(self._create_node, values["name"]))
+            case "zone":
+                self._zone(workload.nodes_of(values["name"]), values["state"])
+            case "state":
+                self._patch_node(values["name"], workload.state_of_node(values["state"]))
+            case "label":
+                self._set_label(values["name"], values["label"], values["value"])
+            case "namespaces":
+                self._create_namespaces(values["name"], int(values["count"]))
+            case "namespaces-gone":
+                self._delete_namespaces(values["name"])
+            case "lease":
+                self._send("DELETE", _OWN_LEASE)
             case "api":
                 if self._api_restart is None or self._api_restart.done():
                     self._end_api_restart()
@@ -283,7 +236,7 @@ class Nemesis:
                 mend = replica.trouble_watches(values["fault"], action.seconds("late"))
                 self._later(action.seconds("for"), mend)
             case "bind":
-                mend = replica.trouble_bindings(values["fault"], int(values["seed"]))
+                mend = self._trouble_bindings(replica, values["fault"], int(values["seed"]))
                 self._later(action.seconds("for"), mend)
             case kind:
                 raise ValueError(kind)
@@ -310,46 +263,70 @@ class Nemesis:
             self._api_restart.result(_READY_SECONDS)
             self._api_restart = None
 
-    def _create(self, action: Action) -> None:
-        values = action.values
-        kind = values.get("kind", "")
-        more: dict[str, Any] = {}
-        labels = {"app": values["app"]}
-        if "hash" in values:
-            labels["pod-template-hash"] = values["hash"]
-        if kind == "gated":
-            more["schedulingGates"] = [{"name": "chaos.example/gate"}]
-        if kind == "foreign":
-            more["schedulerName"] = "another"
-        if kind == "oversized":
-            labels["oversized"] = "true"
-        cpu = "500" if kind == "oversized" else "10m"
-        self._send_all(
-            f"/api/v1/namespaces/{self._cluster.namespace}/pods",
-            [pod(n, self._cluster.namespace, labels, cpu=cpu, **more) for n in action.pods()],
-        )
+    def _trouble_bindings(self, replica: Replica, fault: str, seed: int) -> Callable[[], None]:
+        if fault != "delayed":
+            return replica.trouble_bindings(fault, seed)
+        asking = [each for each in self._rig.schedulers.values() if each.asks(replica)]
+        mends = [each.delay_bindings(seed) for each in asking]
+
+        def mend() -> None:
+            for each in mends:
+                each()
+
+        return mend
+
+    def _delete(self, action: Action) -> None:
+        for name in action.pods():
+            self._send("DELETE", self._path(name), AT_ONCE)
 
     def _edit(self, name: str, state: str) -> None:
         """Change a policy: its message, its pool, or so that it cannot be read."""
         self._edits += 1
         if state == "moved":
-            self._pool = _POOLS[1 - _POOLS.index(self._pool)]
-        rules = "nonsense {" if state == "broken" else self._rules(name)
-        path = f"{_GROUP}/namespaces/{self._cluster.namespace}/placementpolicies/{name}"
+            self._pool = POOLS[1 - POOLS.index(self._pool)]
+        broken = state == "broken"
+        rules = "nonsense {" if broken else workload.rules(name, self._edits, self._pool)
+        if name == CARDS:
+            path = f"{_GROUP}/clusterplacementpolicies/{name}"
+        else:
+            path = f"{_GROUP}/namespaces/{self._cluster.namespace}/placementpolicies/{name}"
         self._send("PATCH", path, {"spec": {"rules": rules}})
 
-    def _rules(self, name: str) -> str:
-        message = f"no room by {name}, edit {self._edits}"
-        return _RULES[name].replace("MESSAGE", message).replace("POOL", self._pool)
-
     def _create_node(self, name: str) -> None:
-        number = NODE_NAMES.index(name)
-        labels = {
-            "topology.kubernetes.io/zone": "abc"[number % 3],
-            "capacity": "spot" if number < len(NODE_NAMES) // 2 else "steady",
-            "pool": _POOLS[number % 2],
-        }
-        self._send("POST", "/api/v1/nodes", node(name, labels, cpu="64"))
+        self._send("POST", "/api/v1/nodes", workload.node_named(name))
+
+    def _patch_node(self, name: str, patch: dict[str, Any]) -> None:
+        self._send("PATCH", f"/api/v1/nodes/{name}", patch)
+
+    def _set_label(self, name: str, label: str, value: str) -> None:
+        """A label of a node, or the one that it had in the beginning."""
+        wanted = value or workload.node_named(name)["metadata"]["labels"][label]
+        self._patch_node(name, {"metadata": {"labels": {label: wanted}}})
+
+    def _zone(self, names: Sequence[str], state: str) -> None:
+        for name in names:
+            match state:
+                case "gone":
+                    self._delete_node(name)
+                case "back":
+                    self._create_node(name)
+                case _:
+                    self._patch_node(name, workload.state_of_node(state))
+
+    def _create_namespaces(self, name: str, count: int) -> None:
+        for each in workload.namespaces(name, count):
+            self._send("POST", "/api/v1/namespaces", {"metadata": {"name": each}})
+            self._send_all(f"/api/v1/namespaces/{each}/pods", workload.pods_of_namespace(each))
+            self._namespaces[name] = [*self._namespaces.get(name, ()), each]
+
+    def _delete_namespaces(self, name: str) -> None:
+        """Remove them with their pods, as a control plane does; nobody else finalizes them here."""
+        for each in self._namespaces.pop(name, ()):
+            path = f"/api/v1/namespaces/{each}"
+            self._send("DELETE", path)
+            self._send("DELETE", f"{path}/pods", AT_ONCE)
+            final = {"metadata": {"name": each}, "spec": {"finalizers": []}}
+            self._send("PUT", f"{path}/finalize", final)
 
     def _delete_node(self, name: str) -> None:
         """Remove a node and, as a control plane does, its pods."""
@@ -358,8 +335,10 @@ class Nemesis:
             if each.node == name:
                 self._send("DELETE", self._path(each.name), AT_ONCE)
 
-    def _path(self, name: str) -> str:
-        return f"/api/v1/namespaces/{self._cluster.namespace}/pods/{name}"
+    def _path(self, name: str = "") -> str:
+        """The path of a pod, or of all."""
+        pods = f"/api/v1/namespaces/{self._cluster.namespace}/pods"
+        return f"{pods}/{name}" if name else pods
 
     def _send_all(self, path: str, objects: Iterable[dict[str, Any]]) -> None:
         pending = list(objects)
@@ -392,10 +371,14 @@ class Nemesis:
     def _rest(self) -> None:
         """Nothing happens any more but what kube-scheduler and Placet do."""
         self._end_api_restart()
-        for name in POLICIES:
+        for name in workload.policies(binds=self._binds):
             self._edit(name, "edited")
         for name in NODE_NAMES:
             self._create_node(name)
+            whole = {"metadata": {"labels": workload.node_named(name)["metadata"]["labels"]}}
+            self._patch_node(name, workload.state_of_node("free") | whole)
+        for name in list(self._namespaces):
+            self._delete_namespaces(name)
         for program in self._rig.programs():
             program.thaw()
         self._tend()
@@ -545,4 +528,5 @@ def play(
                 return nemesis.play(schedule)
     finally:
         cluster.kubectl("delete", "placementpolicies", "--all", f"-n={cluster.namespace}")
+        cluster.kubectl("delete", "clusterplacementpolicies", "--all")
         cluster.clear()

@@ -12,10 +12,11 @@ watch may be late.
 from __future__ import annotations
 
 import json
+import math
 import threading
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from tests.e2e.etcd import Change
@@ -32,6 +33,10 @@ _KEPT_SECONDS = 120.0
 # The bounds of the apps that have some.
 MOST_A_NODE, SHARE_PERCENT, MOST_SKEW = 2, 40, 1
 SPOT, STEADY = "spot", "steady"
+# What a card has, and the number of cards of a node; Placet writes which of them a pod has.
+CARD, CARDS_A_NODE = 1000, 2
+TAKEN = "placet.dev/cards"
+NOBODY: Mapping[str, int] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +48,35 @@ class Finding:
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.text}"
+
+
+@dataclass
+class Report:
+    """What a run has found, and what it has done."""
+
+    findings: list[Finding] = field(default_factory=list)
+    exceptions: Counter[str] = field(default_factory=Counter)
+    # The phases that were played: the last one is that of the findings.
+    phases: int = 0
+    bindings: int = 0
+    calls: int = 0
+    # The seconds until all that fits had a node, of each quiet time.
+    placed: list[float] = field(default_factory=list)
+    live: list[float] = field(default_factory=list)
+    # How often a kube-scheduler has ended by itself: it lost its Lease, or its cache contradicted
+    # what it read, for which it ends too.
+    schedulers_ended: int = 0
+
+    def __str__(self) -> str:
+        exceptions = ", ".join(f"{n} by {why}" for why, n in sorted(self.exceptions.items()))
+        done = (
+            f"{self.phases} phases, {self.bindings} bindings under bounds, {self.calls} calls of"
+            f" filter; placed within {[round(each, 1) for each in self.placed]} s of quiet;"
+            f" /livez at most {max(self.live, default=0.0):.2f} s;"
+            f" kube-schedulers ended by themselves {self.schedulers_ended} times;"
+            f" above a bound, as documented: {exceptions or 'none'}"
+        )
+        return "\n".join([done, *map(str, self.findings)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +94,17 @@ class Pod:
     woken: str
     # What kube-scheduler says of the pod.
     refusal: str
+    # What it has of each card of its node, by the number of the card.
+    cards: Mapping[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node as far as the model knows it; it is open if new pods may go there."""
+
+    zone: str
+    capacity: str
+    is_open: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +150,17 @@ class Observer:
         self._clock = clock
         self._binds = binds
         self._lock = threading.Lock()
-        self._nodes: dict[str, Mapping[str, str]] = {}
+        self._nodes: dict[str, Node] = {}
+        # Nodes that are gone, as they were: their pods are gone a moment later.
+        self._gone_nodes: dict[str, Node] = {}
         self._pods: dict[str, Pod] = {}
         self._states: dict[str, deque[_State]] = defaultdict(deque)
         # The entries into a group other than by a binding of ours.
         self._entries: deque[tuple[float, str, str]] = deque()
+        # The pods that are gone, with the group of each, which somebody may still count.
+        self._ends: deque[tuple[float, str, str]] = deque()
+        # When the labels of a node were changed last, or whether it is open.
+        self._nodes_changed: dict[str, float] = {}
         # The app that a pod had before its last relabelling, with the time of that, by name.
         self._apps_before: dict[str, tuple[float, str]] = {}
         self._wake_ups: dict[str, deque[float]] = defaultdict(deque)
@@ -128,12 +179,16 @@ class Observer:
                 self._pod(change.key.rpartition("/")[2], value, now)
 
     def _node(self, name: str, value: dict[str, Any] | None, now: float) -> None:
-        if value is not None and name in self._nodes:
+        node = None if value is None else _node(value)
+        before = self._nodes.get(name)
+        if node == before:
             return
-        if value is None:
-            self._nodes.pop(name, None)
+        if node is None:
+            self._gone_nodes[name] = self._nodes.pop(name)
         else:
-            self._nodes[name] = value["metadata"].get("labels", {})
+            self._nodes[name] = node
+            if before is not None:
+                self._nodes_changed[name] = now
             for pod in self._pods.values():
                 if pod.node == name and (group := self._group(pod)) is not None:
                     self._entries.append((now, pod.app, group))
@@ -149,6 +204,7 @@ class Observer:
             new = self._pods[name] = _pod(value)
         if old is not None and (new is None or new.uid != old.uid):
             self._wake_ups.pop(name, None)
+            self._ends.append((now, old.app, self._group(old, was=True) or ""))
             self._remember(old.app, now)
             old = None
         if new is None:
@@ -168,13 +224,18 @@ class Observer:
             self._woken(new, now)
 
     def _bound(self, pod: Pod, now: float) -> None:
+        if pod.ours and pod.cards:
+            self._cards_taken(pod)
         if (group := self._group(pod)) is None:
             return
         if not pod.ours:
             self._entries.append((now, pod.app, group))
             return
         self.bindings += 1
-        if self._app_before(pod, now) is not None:
+        offer = self._calls.offer(pod.name)
+        since = (offer.at if offer is not None else now) - _BEHIND_SECONDS
+        changed = self._nodes_changed.get(pod.node, -math.inf) >= since
+        if changed or self._app_before(pod, now) is not None:
             # Whoever bound it need not know that it counts here.
             self._entries.append((now, pod.app, group))
         bound = BOUNDED[pod.app]
@@ -182,10 +243,14 @@ class Observer:
         count = state.groups[group]
         if count <= bound(group, [state]):
             return
-        offer = self._calls.offer(pod.name)
-        since = (offer.at if offer is not None else now) - _BEHIND_SECONDS
         entered = sum(e[0] >= since and e[1:] == (pod.app, group) for e in self._entries)
-        states = [*self._since(pod.app, since), self._state(pod.app, now, late=True), state]
+        ended = Counter(e[2] for e in self._ends if e[0] >= since and e[1] == pod.app)
+        states = [
+            *self._since(pod.app, since),
+            self._state(pod.app, now, late=True),
+            self._state(pod.app, now, ended=ended),
+            state,
+        ]
         what = (
             f"{pod.name} on {pod.node}: {count} in {group}, {dict(state.groups)} of {state.total},"
             f" offered {now - offer.at:.1f} s before by {offer.scheduler}"
@@ -202,6 +267,15 @@ class Observer:
             self.exceptions["late Binding"] += 1
         else:
             self._find("overrun", pod.name, what)
+
+    def _cards_taken(self, pod: Pod) -> None:
+        """Whether the pods of ours take more of a card than it has, whatever others say."""
+        self.bindings += 1
+        there = [each for each in self._pods.values() if each.ours and each.node == pod.node]
+        for card in pod.cards:
+            taken = sum(each.cards.get(card, 0) for each in there)
+            if taken > CARD:
+                self._find("overrun", pod.name, f"{pod.name}: {taken} of card {card} of {pod.node}")
 
     def _woken(self, pod: Pod, now: float) -> None:
         times = self._wake_ups[pod.name]
@@ -230,33 +304,44 @@ class Observer:
         at, app = self._apps_before.get(pod.name, (now, None))
         return app if now - at < _BEHIND_SECONDS else None
 
-    def _group(self, pod: Pod, app: str = "") -> str | None:
-        """The group in which a pod counts as one of an app: its own, if none is given."""
-        labels = self._nodes.get(pod.node)
-        if labels is None:
+    def _group(self, pod: Pod, app: str = "", *, was: bool = False) -> str | None:
+        """The group in which a pod counts as one of an app: its own, if none is given.
+
+        `was`: its node may be gone.
+        """
+        node = self._nodes.get(pod.node) or (self._gone_nodes.get(pod.node) if was else None)
+        if node is None:
             return None
         match app or pod.app:
             case "limited":
                 return pod.node
             case "shared":
-                return SPOT if labels.get("capacity") == SPOT else STEADY
+                return node.capacity
             case "even":
-                return labels["topology.kubernetes.io/zone"]
+                # As in PodTopologySpread, a node where no pod may go counts for nobody.
+                return node.zone if node.is_open else None
             case _:
                 return None
 
-    def _state(self, app: str, now: float, *, late: bool = False) -> _State:
-        """The counts; `late` are those of somebody who does not know of the last relabellings."""
+    def _state(
+        self, app: str, now: float, *, late: bool = False, ended: Mapping[str, int] = NOBODY
+    ) -> _State:
+        """The counts; `late` are those of somebody who does not know of the last relabellings.
+
+        Whoever does not know of the `ended` pods of each group counts these too.
+        """
         pods = [
             pod
             for pod in self._pods.values()
             if ((late and self._app_before(pod, now)) or pod.app) == app
         ]
         groups = Counter(group for pod in pods if (group := self._group(pod, app)) is not None)
+        groups.update(ended)
+        total = len(pods) + sum(ended.values())
         if app == "even":
-            zones = {labels["topology.kubernetes.io/zone"] for labels in self._nodes.values()}
-            return _State(now, {zone: groups[zone] for zone in sorted(zones)}, len(pods))
-        return _State(now, groups, len(pods))
+            zones = {node.zone for node in self._nodes.values() if node.is_open}
+            return _State(now, {zone: groups[zone] for zone in sorted(zones)}, total)
+        return _State(now, groups, total)
 
     def _remember(self, app: str, now: float) -> None:
         if app in BOUNDED:
@@ -290,6 +375,8 @@ class Observer:
         with self._lock:
             state = self._state("limited", self._clock())
             full = all(state.groups[node] >= MOST_A_NODE for node in self._nodes)
+            has_cards = sum(bool(pod.cards) for pod in self._pods.values() if pod.ours)
+            cards_full = has_cards >= CARDS_A_NODE * len(self._nodes)
             return [
                 pod
                 for pod in self._pods.values()
@@ -298,7 +385,17 @@ class Observer:
                 and not (pod.gated or pod.oversized)
                 # Under the other bounds some node is always open.
                 and not (pod.app == "limited" and full)
+                and not (pod.app == "cards" and cards_full)
             ]
+
+
+def _node(value: dict[str, Any]) -> Node:
+    labels, spec = value["metadata"].get("labels", {}), value.get("spec", {})
+    return Node(
+        zone=labels["topology.kubernetes.io/zone"],
+        capacity=SPOT if labels.get("capacity") == SPOT else STEADY,
+        is_open=not (spec.get("unschedulable") or spec.get("taints")),
+    )
 
 
 def _pod(value: dict[str, Any]) -> Pod:
@@ -315,7 +412,14 @@ def _pod(value: dict[str, Any]) -> Pod:
         oversized="oversized" in labels,
         woken=conditions.get(EVALUATE, {}).get("reason", ""),
         refusal=conditions.get("PodScheduled", {}).get("message", ""),
+        cards=_cards(metadata.get("annotations", {}).get(TAKEN, "{}")),
     )
+
+
+def _cards(text: str) -> Mapping[int, int]:
+    """What a pod has of each card of the policy."""
+    takes = json.loads(text).values()
+    return {card: each["take"]["milli"] for each in takes for card in each["cards"]}
 
 
 # ---- the bounds of a group of an app, as large as they were in any of some states
@@ -327,7 +431,10 @@ def _share(group: str, states: list[_State]) -> int:
 
 
 def _spread(_group: str, states: list[_State]) -> int:
-    zones = {zone for state in states for zone in state.groups}
+    # A zone that was closed for a while did not hold up the others.
+    zones = set.intersection(*(set(state.groups) for state in states))
+    if not zones:
+        return max(state.total for state in states)
     return min(max(state.groups.get(zone, 0) for state in states) for zone in zones) + MOST_SKEW
 
 

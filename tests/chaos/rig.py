@@ -7,6 +7,7 @@ server is a proxy that may delay, repeat and cut watches. A rig belongs to one r
 
 from __future__ import annotations
 
+import json
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -39,6 +40,8 @@ ELECTION = {
     "resourceNamespace": "kube-system",
 }
 _LOST, _REPEATED_LATE = 0.2, 5
+# Below the time after which Placet may take it that a pod is not being placed any more.
+_MOST_DELAY_SECONDS = 20.0
 _NOBODY = 1  # a port on which nobody listens
 
 
@@ -148,13 +151,19 @@ class Replica(Program):
             case "frozen":
                 proxy.freeze()
             case "repeated":
-                proxy.edit = _repeated()
+                proxy.edit = repeated()
+            case "expired":
+                proxy.expire()
+            case "missed":
+                proxy.edit = lambda _, __: []
             case _:
                 raise ValueError(fault)
 
         def mend() -> None:
             proxy.delay, proxy.edit = 0.0, unchanged
             proxy.thaw()
+            if fault == "missed":
+                proxy.expire()
 
         return mend
 
@@ -195,6 +204,15 @@ class Scheduler(Program):
         folder.mkdir()
         self._plane = plane
         self._folder = folder
+        self._calls = calls
+        certificate = folder / "proxy.crt"
+        self._proxy: ApiProxy = stack.enter_context(
+            api_proxy(plane.url, plane.authority, certificate)
+        )
+        known = json.loads(plane.scheduler_kubeconfig.read_text())["users"][0]["user"]
+        self._kubeconfig = kubeconfig(
+            folder / "scheduler.kubeconfig", self._proxy.url, certificate, known
+        )
         self._entry = extender(calls.address, node_cache_capable=True, binds=binds)
         self._frozen: list[tuple[float, float]] = []
         self._frozen_at = 0.0
@@ -203,7 +221,16 @@ class Scheduler(Program):
 
     def start(self) -> None:
         if self.process is None:
-            more = {"leaderElection": ELECTION}
+            # At the default of 50 requests a second, binding would be what pods wait for.
+            client = {
+                "kubeconfig": str(self._kubeconfig),
+                "qps": 5000,
+                "burst": 5000,
+                # The proxy reads lines.
+                "contentType": "application/json",
+                "acceptContentTypes": "application/json",
+            }
+            more = {"leaderElection": ELECTION, "clientConnection": client}
             self.started = self._running.enter_context(
                 started_kube_scheduler(self._plane, self._folder, [self._entry], more)
             )
@@ -217,6 +244,23 @@ class Scheduler(Program):
         if self.frozen:
             self._frozen.append((self._frozen_at, time.monotonic()))
         super().thaw()
+
+    def asks(self, replica: Replica) -> bool:
+        return self._calls is replica.calls
+
+    def delay_bindings(self, seed: int) -> Callable[[], None]:
+        """Begin to delay its Bindings; what is returned ends it."""
+        dice = Random(seed)
+
+        def seconds(request: Request) -> float:
+            is_binding = request.path.endswith("/binding")
+            return dice.uniform(1.0, _MOST_DELAY_SECONDS) if is_binding else 0.0
+
+        def mend() -> None:
+            self._proxy.delays = lambda _: 0.0
+
+        self._proxy.delays = seconds
+        return mend
 
     def was_frozen(self, since: float) -> bool:
         return self.frozen or any(ended >= since for _, ended in self._frozen)
@@ -264,7 +308,7 @@ def failed(call: Call) -> bool:
     return not call.answer or bool(call.answer.get("Error"))
 
 
-def _repeated() -> Edit:
+def repeated() -> Edit:
     """Each line again at once, and once more after the next ones."""
     kept: dict[str, list[bytes]] = {}
 

@@ -20,10 +20,16 @@ APPS = ("shared", "even", "limited", "pooled", "plain")
 # Pods of these are moved into each other's counts by an edit of their label.
 MOVED = ("shared", "limited", "even")
 POLICIES = ("shared", "even", "limited", "pooled")
+# With a bindVerb there are pods that take cards, too, and the policy of this name.
+CARDS = "cards"
 NODES = tuple(f"n{number}" for number in range(12))
+ZONES = ("a", "b", "c")
+POOLS = ("x", "y")
 _HEADING = "phase"
-# Each fault: its kind and what is fixed of its values. Of `bind`, `lost` and `doubled` are calls of
-# the verb, and `unanswered` is a Binding of which the answer of the API server gets lost.
+# Each fault: its kind and what is fixed of its values. Of `watch`, `expired` says that the server
+# has forgotten the version (410), and `missed` shows no change before it says so. Of `bind`, `lost`
+# and `doubled` are calls of the verb, `unanswered` is a Binding of which the answer of the API
+# server gets lost, and `delayed` is one of kube-scheduler that arrives late.
 FAULTS = (
     "kill",
     "kill",
@@ -38,10 +44,16 @@ FAULTS = (
     "watch fault=cut",
     "watch fault=frozen",
     "watch fault=repeated",
+    "watch fault=expired",
+    "watch fault=missed",
     "bind fault=lost",
     "bind fault=doubled",
     "bind fault=unanswered",
+    "lease",
 )
+# Faults of kube-scheduler's Bindings, without a bindVerb, and of pods with cards, with one.
+_OF_KUBE_SCHEDULER = ("bind fault=delayed", "bind fault=delayed")
+_OF_CARDS = ("negative",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,18 +107,20 @@ def read(lines: str) -> Schedule:
     return phases
 
 
-def schedule(seed: int, minutes: float) -> Schedule:
-    """The same phases for the same seed; more minutes only add phases."""
+def schedule(seed: int, minutes: float, *, binds: bool) -> Schedule:
+    """The same phases for the same seed; more minutes only add phases. `binds`: a bindVerb."""
     phases = max(1, round(minutes * PHASES_A_MINUTE))
-    maker = _Maker(Random(seed))
+    maker = _Maker(Random(seed), binds=binds)
     return [maker.phase() for _ in range(phases)]
 
 
 class _Maker:
     """Makes phases one after the other; it knows which pods the actions before have created."""
 
-    def __init__(self, random: Random) -> None:
+    def __init__(self, random: Random, *, binds: bool) -> None:
         self._random = random
+        self._apps = (*APPS, CARDS) if binds else APPS
+        self._kinds = (*FAULTS, *(_OF_CARDS if binds else _OF_KUBE_SCHEDULER))
         self._made = 0
         # The sets of pods that there are, with their app and size.
         self._sets: dict[str, tuple[str, int]] = {}
@@ -123,7 +137,7 @@ class _Maker:
 
     def _work(self) -> Iterator[Action]:
         """What users and controllers do."""
-        for app in self._random.sample(APPS, len(APPS)):
+        for app in self._random.sample(self._apps, len(self._apps)):
             yield self._burst(self._random.uniform(0.2, 2.5), app)
         kinds = {
             "burst": 4,
@@ -134,6 +148,12 @@ class _Maker:
             "special": 4,
             "policy": 3,
             "node": 1,
+            "nodes": 1,
+            "zone": 1,
+            "cordon": 2,
+            "node_labels": 1,
+            "gates": 1,
+            "namespaces": 1,
         }
         at = 3.0
         while (at := at + self._random.uniform(0.6, 1.9)) < PHASE_SECONDS - 2.0:
@@ -145,7 +165,7 @@ class _Maker:
         at = 1.0
         while (at := at + self._random.uniform(1.5, 4.5)) < PHASE_SECONDS - 3.0:
             if not self._faults:
-                self._faults = self._random.sample(FAULTS, len(FAULTS))
+                self._faults = self._random.sample(self._kinds, len(self._kinds))
             kind, *values = self._faults.pop().split()
             found = dict(value.split("=") for value in values)
             yield Action(at, kind, self._target(kind) | found | self._times(kind))
@@ -153,7 +173,9 @@ class _Maker:
     def _target(self, kind: str) -> dict[str, str]:
         if kind.startswith("scheduler"):
             return {"scheduler": self._random.choice(SCHEDULERS)}
-        return {} if kind == "api" else {"replica": self._random.choice(REPLICAS)}
+        if kind in ("api", "lease", "negative"):
+            return {}
+        return {"replica": self._random.choice(REPLICAS)}
 
     def _times(self, kind: str) -> dict[str, str]:
         """How long it lasts, and what else is chosen at random."""
@@ -171,6 +193,17 @@ class _Maker:
                 return {"for": f"{uniform(4.0, 12.0):.1f}", "late": f"{uniform(0.5, 2.0):.1f}"}
             case "bind":
                 return {"for": f"{uniform(5.0, 15.0):.1f}", "seed": f"{self._random.randrange(99)}"}
+            case "negative":
+                self._made += 1
+                return {
+                    "name": f"negative-{self._made}",
+                    "app": CARDS,
+                    "count": f"{self._random.randint(1, 3)}",
+                    "node": self._random.choice(NODES),
+                    "milli": f"-{10 ** self._random.randint(0, 6)}",
+                    "index": f"{self._random.randint(0, 1)}",
+                    "for": f"{uniform(5.0, 15.0):.1f}",
+                }
             case "clock":
                 return {"off": f"{self._random.choice([-1, 1]) * uniform(2.0, 60.0):.1f}"}
             case _:
@@ -194,8 +227,8 @@ class _Maker:
         _, count = self._sets.pop(name)
         return Action(at, "delete", {"name": name, "count": f"{count}"})
 
-    def _any(self, apps: Sequence[str] = APPS) -> str | None:
-        names = [name for name, (app, _) in self._sets.items() if app in apps]
+    def _any(self, apps: Sequence[str] = ()) -> str | None:
+        names = [name for name, (app, _) in self._sets.items() if not apps or app in apps]
         return self._random.choice(names) if names else None
 
     def _part(self, name: str) -> dict[str, str]:
@@ -210,7 +243,7 @@ class _Maker:
 
     def _burst_actions(self, at: float) -> Iterator[Action]:
         # More than have room under the limit: those that wait matter most.
-        yield self._burst(at, self._random.choice([*APPS, "limited", "limited"]))
+        yield self._burst(at, self._random.choice([*self._apps, "limited", "limited"]))
 
     def _again_actions(self, at: float) -> Iterator[Action]:
         """Pods are deleted, and at once there are others under their names."""
@@ -243,7 +276,7 @@ class _Maker:
     def _special_actions(self, at: float) -> Iterator[Action]:
         """Pods that kube-scheduler does not place."""
         app, kind = (
-            self._random.choice(APPS),
+            self._random.choice(self._apps),
             self._random.choice(["gated", "foreign", "oversized"]),
         )
         count = self._random.randint(1, 3)
@@ -254,8 +287,14 @@ class _Maker:
 
     def _policy_actions(self, at: float) -> Iterator[Action]:
         policy = self._random.choice(POLICIES)
-        states = ["edited", "edited", "broken"] + (["moved"] if policy == "pooled" else [])
+        states = ["edited", "edited", "broken", "to-and-fro"]
+        states += ["moved"] if policy == "pooled" else []
         state = self._random.choice(states)
+        if state == "to-and-fro":
+            turn = "moved" if policy == "pooled" else "edited"
+            for number in range(2 * self._random.randint(2, 5)):
+                yield Action(at + 0.4 * number, "policy", {"name": policy, "state": turn})
+            return
         yield Action(at, "policy", {"name": policy, "state": state})
         if state == "broken":
             mended = {"name": policy, "state": "edited"}
@@ -264,3 +303,56 @@ class _Maker:
     def _node_actions(self, at: float) -> Iterator[Action]:
         down = self._random.uniform(0.1, 3.0)
         yield Action(at, "node", {"name": self._random.choice(NODES), "down": f"{down:.1f}"})
+
+    def _nodes_actions(self, at: float) -> Iterator[Action]:
+        """Several nodes go, and come back under their names in another order."""
+        names = self._random.sample(NODES, self._random.randint(2, 5))
+        yield from self._gone(at, names, self._random.uniform(0.1, 2.0))
+
+    def _zone_actions(self, at: float) -> Iterator[Action]:
+        """All nodes of a zone go, or nobody may be placed there, and then it is over."""
+        zone, ends = self._random.choice(ZONES), at + self._random.uniform(1.0, 6.0)
+        if self._random.random() < 0.5:
+            yield Action(at, "zone", {"name": zone, "state": "gone"})
+            yield Action(ends, "zone", {"name": zone, "state": "back"})
+        else:
+            yield Action(at, "zone", {"name": zone, "state": "tainted"})
+            yield Action(ends, "zone", {"name": zone, "state": "free"})
+
+    def _gone(self, at: float, names: Sequence[str], down: float) -> Iterator[Action]:
+        for name in names:
+            yield Action(at, "node", {"name": name, "down": f"{down:.1f}"})
+            at += 0.2
+            down = max(0.1, down + self._random.uniform(-0.8, 0.4))
+
+    def _cordon_actions(self, at: float) -> Iterator[Action]:
+        """Nodes close to new pods, by a cordon or a taint, for a while."""
+        state, ends = self._random.choice(["cordoned", "tainted"]), self._random.uniform(1.0, 8.0)
+        for name in self._random.sample(NODES, self._random.randint(1, 4)):
+            yield Action(at, "state", {"name": name, "state": state})
+            yield Action(at + ends, "state", {"name": name, "state": "free"})
+
+    def _node_labels_actions(self, at: float) -> Iterator[Action]:
+        """Nodes change sides while pods are on their way there, and change back."""
+        label, values = self._random.choice([("capacity", ("spot", "steady")), ("pool", POOLS)])
+        ends = self._random.uniform(1.0, 8.0)
+        for name in self._random.sample(NODES, self._random.randint(1, 2)):
+            found = {"name": name, "label": label}
+            yield Action(at, "label", {**found, "value": self._random.choice(values)})
+            yield Action(at + ends, "label", {**found, "value": ""})
+
+    def _gates_actions(self, at: float) -> Iterator[Action]:
+        """Many pods lose their gates at once."""
+        app = self._random.choice(self._apps)
+        values = {"app": app, "count": f"{self._random.randint(4, 12)}"}
+        values["name"] = self._name(app, int(values["count"]))
+        yield Action(at, "create", {**values, "kind": "gated"})
+        yield Action(at + self._random.uniform(1.0, 4.0), "open", values)
+
+    def _namespaces_actions(self, at: float) -> Iterator[Action]:
+        """Namespaces come with pods of all apps, and go at once."""
+        self._made += 1
+        count = self._random.randint(2, 5)
+        values = {"name": f"burst-{self._made}", "count": f"{count}"}
+        yield Action(at, "namespaces", values)
+        yield Action(at + self._random.uniform(0.5, 4.0), "namespaces-gone", values)

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.chaos import schedule as schedules
-from tests.chaos.nemesis import Report, play
+from tests.chaos.nemesis import play
+from tests.chaos.observer import Report
 from tests.chaos.schedule import Schedule
 from tests.chaos.shortening import shortened
 from tests.e2e.cluster import Cluster
@@ -26,7 +27,11 @@ FILE = os.environ.get("SCHEDULE", "")
 
 
 def test_nothing_sticks_and_nothing_overruns(stored: ControlPlane, tmp_path: Path) -> None:
-    plan = schedules.read(Path(FILE).read_text()) if FILE else schedules.schedule(SEED, MINUTES)
+    plan = (
+        schedules.read(Path(FILE).read_text())
+        if FILE
+        else schedules.schedule(SEED, MINUTES, binds=BINDS)
+    )
     runs = 0
 
     def run(tried: Schedule) -> Report:

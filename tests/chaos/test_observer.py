@@ -43,6 +43,7 @@ class World:
                 "capacity": "spot" if number < 3 else "steady",
             }
             self._tell(f"{NODES}n{number}", node(f"n{number}", labels))
+        self.now += 60.0
 
     def pod(self, name: str, app: str, on: str = "", woken: str = "", **spec: Any) -> None:
         """Tell a state of a pod."""

@@ -8,26 +8,28 @@ from tests.chaos.shortening import shortened
 
 @pytest.mark.parametrize("seed", range(5))
 def test_seed_decides(seed: int) -> None:
-    assert schedule(seed, 2) == schedule(seed, 2)
-    assert schedule(seed, 3)[:2] == schedule(seed, 2), "more minutes only add phases"
-    assert schedule(seed, 2) != schedule(seed + 1, 2)
+    assert schedule(seed, 2, binds=True) == schedule(seed, 2, binds=True)
+    assert schedule(seed, 3, binds=True)[:2] == schedule(seed, 2, binds=True), (
+        "more minutes only add phases"
+    )
+    assert schedule(seed, 2, binds=True) != schedule(seed + 1, 2, binds=True)
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_text_gives_the_schedule_back(seed: int) -> None:
-    written = text(schedule(seed, 2))
+    written = text(schedule(seed, 2, binds=True))
     assert text(read(written)) == written
     assert read("# of a run\n" + written) == read(written)
 
 
 def test_every_fault_comes_before_any_comes_again() -> None:
-    kinds = [each.kind for phase in schedule(1, 6) for each in phase]
+    kinds = [each.kind for phase in schedule(1, 6, binds=True) for each in phase]
     assert {fault.split()[0] for fault in FAULTS} <= set(kinds)
 
 
 def test_actions_are_in_order_and_in_time() -> None:
     """Those that belong to an earlier one may come a little after the end."""
-    for phase in schedule(3, 4):
+    for phase in schedule(3, 4, binds=True):
         times = [each.at for each in phase]
         assert times == sorted(times)
         assert times[-1] < PHASE_SECONDS + 10.0
@@ -39,7 +41,7 @@ def test_pods_of_an_action() -> None:
 
 def test_shortened_is_what_fails() -> None:
     """A fault that needs two actions, of different phases."""
-    whole = schedule(1, 3)
+    whole = schedule(1, 3, binds=True)
     first, last = whole[0][3], whole[2][5]
 
     def fails(tried: Schedule) -> bool:
@@ -51,7 +53,7 @@ def test_shortened_is_what_fails() -> None:
 
 def test_shortening_ends() -> None:
     """After so many tries, with the shortest that has failed."""
-    whole = schedule(1, 3)
+    whole = schedule(1, 3, binds=True)
     tried: list[Schedule] = []
 
     def fails(each: Schedule) -> bool:

@@ -28,7 +28,7 @@ def stored(programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 def test_nothing_sticks_and_nothing_overruns(
     stored: ControlPlane, tmp_path: Path, seed: int, binds: bool
 ) -> None:
-    plan = schedule(seed, MINUTES)
+    plan = schedule(seed, MINUTES, binds=binds)
     report = play(stored, Cluster(stored, f"chaos-{seed}"), tmp_path, plan, binds=binds)
     sys.stdout.write(f"{report}\n")
     assert report.findings == [], text(plan[: report.phases])

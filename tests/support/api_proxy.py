@@ -15,7 +15,7 @@ import trustme
 from aiohttp import web
 from yarl import URL
 
-from tests.support.fake_api_server import Answer, Request
+from tests.support.fake_api_server import EXPIRED, Answer, Request
 
 T = TypeVar("T")
 # What becomes of a line of a watch, told its path: the lines to send in its place.
@@ -40,6 +40,8 @@ class _Watch:
     def __init__(self, path: str, transport: asyncio.Transport) -> None:
         self.path = path
         self.transport = transport
+        # Each with the time from which on it may be passed on.
+        self.lines: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue()
         self.flowing = asyncio.Event()
         self.flowing.set()
 
@@ -48,8 +50,8 @@ class ApiProxy:
     """Passes on everything, with switches that a test may set from another thread.
 
     `edit` is what is done to the lines of watches, `delay` how many seconds late they are,
-    `answer` what every new request gets in place of an answer of the server; `loses` says whether
-    the answer to a request that is no watch gets lost.
+    `answer` what every new request gets in place of an answer of the server. `delays` says how late
+    a request is passed on, and `loses` whether the answer to one that is no watch gets lost.
     """
 
     def __init__(self, upstream: str, authority: Path, loop: asyncio.AbstractEventLoop) -> None:
@@ -58,6 +60,7 @@ class ApiProxy:
         self.edit: Edit = unchanged
         self.delay = 0.0
         self.answer: Answer | None = None
+        self.delays: Callable[[Request], float] = lambda _: 0.0
         self.loses: Callable[[Request], bool] = lambda _: False
         self._upstream = upstream
         self._trust = ssl.create_default_context(cafile=str(authority))
@@ -80,6 +83,10 @@ class ApiProxy:
         """Breaks off every watch, or those of one path, in the middle of what it says."""
         self._call(lambda watch: watch.transport.abort(), path)
 
+    def expire(self) -> None:
+        """Tells every watch that the server has forgotten its version."""
+        self._call(lambda watch: watch.lines.put_nowait((0.0, EXPIRED)))
+
     def watches(self) -> int:
         """How many are open."""
         return len(self._watches)
@@ -93,6 +100,7 @@ class ApiProxy:
         if self.answer is not None:
             answer = self.answer
             return web.Response(status=answer.status, body=answer.body, headers=answer.headers)
+        await asyncio.sleep(self.delays(asked))
         assert self._session is not None
         assert request.transport is not None
         try:
@@ -124,10 +132,9 @@ class ApiProxy:
         assert request.transport is not None
         watch = _Watch(request.path, request.transport)
         self._watches.append(watch)
-        lines: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue()
-        reading = asyncio.create_task(self._read(upstream, lines))
+        reading = asyncio.create_task(self._read(upstream, watch.lines))
         try:
-            await self._write(watch, lines, response)
+            await self._write(watch, response)
         except (ConnectionError, aiohttp.ClientError):
             pass
         finally:
@@ -135,14 +142,9 @@ class ApiProxy:
             reading.cancel()
         return response
 
-    async def _write(
-        self,
-        watch: _Watch,
-        lines: asyncio.Queue[tuple[float, bytes]],
-        response: web.StreamResponse,
-    ) -> None:
+    async def _write(self, watch: _Watch, response: web.StreamResponse) -> None:
         while True:
-            due, line = await lines.get()
+            due, line = await watch.lines.get()
             await asyncio.sleep(max(0.0, due - self._loop.time()))
             await watch.flowing.wait()
             match line:
@@ -151,6 +153,8 @@ class ApiProxy:
                 case b"<broken>":
                     watch.transport.abort()
                     return
+                case _ if line == EXPIRED:
+                    await response.write(line + b"\n")
                 case _:
                     for each in self.edit(watch.path, line):
                         await response.write(each + b"\n")

@@ -17,6 +17,8 @@ from engine.errors import ApiError
 from tests.support.object_api import ObjectApi
 
 END = "k8s.io/initial-events-end"
+# The line that tells a watch that its version is forgotten.
+EXPIRED = b'{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired"}}'
 _CUT = b"<cut>"
 _CLOSE = b"<close>"
 
@@ -163,9 +165,9 @@ class FakeApiServer:
         asked = Request(request.method, request.path, dict(request.query), request.headers, body)
         self.requests.append(asked)
         if self.authorization not in (None, request.headers.get("Authorization")):
-            return _status(401, "Unauthorized", "Unauthorized")
+            return refusal(401, "Unauthorized", "Unauthorized")
         if asked.path in self.forbidden:
-            return _status(403, "Forbidden", f'User "web" cannot list path "{asked.path}"')
+            return refusal(403, "Forbidden", f'User "web" cannot list path "{asked.path}"')
         if self.answers:
             answer = self.answers.popleft()
             return web.Response(status=answer.status, body=answer.body, headers=answer.headers)
@@ -173,9 +175,9 @@ class FakeApiServer:
             try:
                 return web.json_response(self.single.act(asked.method, asked.path, body))
             except ApiError as error:
-                return _status(error.status, error.reason, error.message)
+                return refusal(error.status, error.reason, error.message)
         if asked.path not in self._collections:
-            return _status(404, "NotFound", "the server could not find the requested resource")
+            return refusal(404, "NotFound", "the server could not find the requested resource")
         if asked.kind in ("stream", "watch"):
             return await self._watch(request, self._collections[asked.path])
         return self._list(request.query, self._collections[asked.path])
@@ -183,9 +185,9 @@ class FakeApiServer:
     def _list(self, query: Mapping[str, str], collection: _Collection) -> web.Response:
         if token := query.get("continue"):
             if "resourceVersion" in query or "resourceVersionMatch" in query:
-                return _status(400, "BadRequest", "a version is forbidden with continue")
+                return refusal(400, "BadRequest", "a version is forbidden with continue")
             if token not in self._lists:
-                return _status(410, "Expired", "The provided continue parameter is too old")
+                return refusal(410, "Expired", "The provided continue parameter is too old")
             version, items = self._lists.pop(token)
         else:
             if int(query.get("resourceVersion") or 0) > self.version:
@@ -202,7 +204,7 @@ class FakeApiServer:
         since = int(request.query.get("resourceVersion") or 0)
         initial = "sendInitialEvents" in request.query
         if initial and not self.streams:
-            return _status(422, "Invalid", "sendInitialEvents is forbidden for watch")
+            return refusal(422, "Invalid", "sendInitialEvents is forbidden for watch")
         if since > self.version:
             return _too_large()
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
@@ -211,7 +213,7 @@ class FakeApiServer:
             status = _status_object(410, "Expired", f"too old resource version: {since}")
             await response.write(_event("ERROR", status) + b"\n")
             return response
-        queue: asyncio.Queue[bytes] = asyncio.Queue()
+        queue = self.lines(request)
         for line in self._initial(collection) if initial else _since(collection, since):
             queue.put_nowait(line)
         collection.watches.append(queue)
@@ -222,7 +224,7 @@ class FakeApiServer:
                     assert request.transport is not None
                     request.transport.close()
                     break
-                await response.write(line)
+                await self.send_line(response, queue, line)
         except ConnectionError:
             pass
         finally:
@@ -230,6 +232,16 @@ class FakeApiServer:
                 collection.watches.remove(queue)
             self._changed.set()
         return response
+
+    def lines(self, _request: web.Request) -> asyncio.Queue[bytes]:
+        """What a new watch takes its lines from."""
+        return asyncio.Queue()
+
+    async def send_line(
+        self, response: web.StreamResponse, _lines: asyncio.Queue[bytes], line: bytes
+    ) -> None:
+        """Sends a line of a watch."""
+        await response.write(line)
 
     def _initial(self, collection: _Collection) -> Iterator[bytes]:
         lines = [
@@ -265,6 +277,13 @@ class FakeApiServer:
 async def fake_api_server(tls: SSLContext | None = None) -> AsyncIterator[FakeApiServer]:
     """A server that listens, and has no objects yet."""
     server = FakeApiServer()
+    async with listening(server, tls):
+        yield server
+
+
+@asynccontextmanager
+async def listening(server: FakeApiServer, tls: SSLContext | None = None) -> AsyncIterator[None]:
+    """The server listens while the block runs."""
     app = web.Application(client_max_size=2**24)
     app.router.add_route("*", "/{path:.*}", server.handle)
     runner = web.AppRunner(app, shutdown_timeout=0.1, access_log=None, handler_cancellation=True)
@@ -273,7 +292,7 @@ async def fake_api_server(tls: SSLContext | None = None) -> AsyncIterator[FakeAp
     await site.start()
     server.url = f"{'https' if tls else 'http'}://127.0.0.1:{runner.addresses[0][1]}"
     try:
-        yield server
+        yield
     finally:
         server.stop()
         await runner.cleanup()
@@ -295,9 +314,10 @@ def _status_object(code: int, reason: str, message: str) -> dict[str, Any]:
     return {"kind": "Status", "code": code, "reason": reason, "message": message}
 
 
-def _status(code: int, reason: str, message: str) -> web.Response:
+def refusal(code: int, reason: str, message: str) -> web.Response:
+    """The answer of an API server that refuses a request."""
     return web.json_response(_status_object(code, reason, message), status=code)
 
 
 def _too_large() -> web.Response:
-    return _status(504, "Timeout", "Too large resource version: 999, current: 1")
+    return refusal(504, "Timeout", "Too large resource version: 999, current: 1")

@@ -26,7 +26,7 @@ _LEAST_SECONDS, _MOST_SECONDS, _SHARE = 0.001, 0.1, 0.02
 _LOOK_SECONDS = 0.01
 
 
-class _Selector(selectors.DefaultSelector):
+class Waits(selectors.DefaultSelector):
     """A selector that moves its time in place of waiting, and tells those who wait for that."""
 
     def __init__(self) -> None:
@@ -75,8 +75,8 @@ class _Selector(selectors.DefaultSelector):
 class FakeClockLoop(asyncio.SelectorEventLoop):
     """The event loop of tests that are marked `fake_clock`."""
 
-    def __init__(self) -> None:
-        self._waits = _Selector()
+    def __init__(self, waits: Waits | None = None) -> None:
+        self._waits = waits or Waits()
         super().__init__(self._waits)
 
     def time(self) -> float:

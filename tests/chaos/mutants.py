@@ -1,0 +1,190 @@
+"""Mutants: planted faults of one line, each of which a nemesis has to find.
+
+`make chaos-mutants` applies each to a copy of the tree, and has a simulated cluster play schedules
+of three seeds there, for two minutes each. What finds a fault is written shortened. `MUTANTS=text`
+tries those alone whose name has the text, and `SEEDS=4,5,6` takes other seeds.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+TREE = Path(__file__).parents[2]
+FOLDERS = ("cli", "deploy", "engine", "grammar", "policies", "server", "tests")
+_SECONDS, _SHORTEN_SECONDS, _MINUTES = 120.0, 60.0, 60
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """A fault: one line of a file, and what it becomes. It shows with a bindVerb or without one."""
+
+    name: str
+    file: str
+    line: str
+    fault: str
+    binds: bool = False
+
+    def apply(self, tree: Path) -> None:
+        """Plant the fault in a copy of the tree."""
+        file = tree / self.file
+        text = file.read_text()
+        assert text.count(self.line) == 1, f"{self.name}: {text.count(self.line)} such lines"
+        file.write_text(text.replace(self.line, self.fault))
+
+
+MUTANTS: Sequence[Mutant] = (
+    Mutant(
+        "pods in flight count nowhere",
+        "engine/counting/in_flight_pods.py",
+        "return [p for known, p in self._pods.items() if known != uid and p.owner is owner]",
+        "return []",
+    ),
+    Mutant(
+        "a new list leaves known objects as they were",
+        "engine/cache/reflector.py",
+        "self._store.upsert(key, version, raw)\n",
+        "self._due and self._store.known(key) or self._store.upsert(key, version, raw)\n",
+    ),
+    Mutant(
+        "a leader decides before it has listed pods",
+        "server/runtime/cluster_runtime.py",
+        "            if not is_listed:\n",
+        "            if False:\n",
+        binds=True,
+    ),
+    Mutant(
+        "a new leader takes over no pod in flight",
+        "engine/counting/in_flight_pods.py",
+        "            if self._schedulers.may_place(pod):\n",
+        "            if False:\n",
+    ),
+    Mutant(
+        "a node takes the row of another one that is gone",
+        "engine/cache/cache.py",
+        "        if name in self._left:\n",
+        "        if self._left:\n            return self._left.popitem()[1][0]\n"
+        "        if name in self._left:\n",
+    ),
+    Mutant(
+        "a limit allows one more",
+        "engine/counting/groups.py",
+        "most = counts.high + counts.own <= amount\n",
+        "most = counts.high <= amount\n",
+    ),
+    Mutant(
+        "deleted pods are counted for ever",
+        "engine/cache/cache.py",
+        "            self.tallies.leaves(key, old)\n",
+        "            pod is None or self.tallies.leaves(key, old)\n",
+    ),
+    Mutant(
+        "a leader that cannot renew the Lease goes on",
+        "engine/cluster/lease.py",
+        "self._held_until = began + self._times.renew_deadline\n",
+        "self._held_until = began + 4 * self._times.renew_deadline\n",
+        binds=True,
+    ),
+    Mutant(
+        "the Lease of a silent leader is taken at once",
+        "engine/cluster/lease.py",
+        "unchanged, duration = self._clock() - self._seen_at, self._times.duration\n",
+        "unchanged, duration = self._clock() - self._seen_at, 0.0\n",
+        binds=True,
+    ),
+    Mutant(
+        "pods that another replica has refused are not woken",
+        "engine/cluster/requeue.py",
+        "            if pod is not None and refused:\n",
+        "            if False:\n",
+    ),
+    Mutant(
+        "a Binding without an answer is forgotten",
+        "engine/cluster/binding.py",
+        "check = asyncio.create_task(self._check(binding, key))\n",
+        "check = asyncio.create_task(self._check(binding, key)); self._cache.forget(key)\n",
+        binds=True,
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What became of a run: whether anything was found, what it wrote, and how long it took."""
+
+    anything: bool
+    text: str
+    seconds: float
+
+
+def run(tree: Path, seed: int, *, binds: bool, minutes: int = _MINUTES) -> Found:
+    """Play a schedule in a copy of the tree until something is found, or the time is over."""
+    command = [sys.executable, "-m", "tests.chaos.simulated", f"{seed}", f"{minutes}"]
+    command += [f"--seconds={_SECONDS:g}", f"--shorten={_SHORTEN_SECONDS:g}"]
+    command += ["--bind"] if binds else []
+    began = time.monotonic()
+    environment = {**os.environ, "PYTHONHASHSEED": "0", "PYTHONPATH": f"{tree}"}
+    most = _SECONDS + 2 * _SHORTEN_SECONDS + 60.0
+    try:
+        done = subprocess.run(
+            command,
+            cwd=tree,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=most,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return Found(False, "it did not end\n", time.monotonic() - began)
+    if done.returncode not in (0, 1):
+        raise SystemExit(f"the run failed:\n{done.stderr[-2000:]}")
+    return Found(bool(done.returncode), done.stdout, time.monotonic() - began)
+
+
+def copied(folder: Path, folders: Iterable[str] = FOLDERS) -> Path:
+    """A copy of what Placet and its simulation need."""
+    ignored = shutil.ignore_patterns("__pycache__")
+    for name in folders:
+        shutil.copytree(TREE / name, folder / name, ignore=ignored)
+    return folder
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+def main() -> int:
+    chosen = [each for each in MUTANTS if os.environ.get("MUTANTS", "") in each.name]
+    seeds = [int(each) for each in (os.environ.get("SEEDS") or "1,2,3").split(",")]
+    missed = []
+    for number, mutant in enumerate(chosen, 1):
+        _say(f"{number}/{len(chosen)}: {mutant.name}")
+        with tempfile.TemporaryDirectory() as folder:
+            tree = copied(Path(folder))
+            mutant.apply(tree)
+            for seed in seeds:
+                found = run(tree, seed, binds=mutant.binds)
+                if found.anything:
+                    _say(f"  found by seed {seed}, {found.seconds:.0f} s with the shortening:")
+                    _say("".join(f"    {line}\n" for line in found.text.splitlines()))
+                    break
+                _say(f"  not found by seed {seed} in {found.seconds:.0f} s")
+            else:
+                missed.append(mutant.name)
+    _say(f"found {len(chosen) - len(missed)} of {len(chosen)}")
+    for name in missed:
+        _say(f"missed: {name}")
+    return int(bool(missed))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

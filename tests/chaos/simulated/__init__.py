@@ -1,0 +1,1 @@
+"""A simulated cluster: all of Placet in one process, with a clock that skips all waiting."""

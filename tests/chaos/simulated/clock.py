@@ -1,0 +1,66 @@
+"""Clock: an event loop that skips all waiting, and the time of the whole process.
+
+A minute of a cluster takes a second. Every module of Placet takes `time.monotonic` and `time.time`
+as they are when it is imported, so `install` comes before all other imports.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import selectors
+import time
+from collections.abc import Callable
+
+from tests.support.fake_clock import FakeClockLoop, Waits
+
+# How often the kernel may go on before time is skipped: what one socket of this process sends, the
+# other one has at once, but for a busy machine.
+_LOOKS = 3
+# The wait for a job of another thread or process. It takes no time, unless it takes this long.
+_JOB_SECONDS, _LONG_JOB_SECONDS = 0.01, 10.0
+
+
+class _Waits(Waits):
+    """Waits of a simulation: nothing outside of it takes time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._job_began: float | None = None
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        wait = selectors.DefaultSelector.select
+        if timeout is not None and timeout <= 0:
+            return wait(self, timeout)
+        if self.jobs:
+            began = self._job_began = self._job_began or _monotonic()
+            ready = wait(self, _JOB_SECONDS)
+            if not ready and _monotonic() - began > _LONG_JOB_SECONDS:
+                self.now += _JOB_SECONDS
+            return ready
+        self._job_began = None
+        for _ in range(_LOOKS):
+            if ready := wait(self, 0):
+                return ready
+            os.sched_yield()
+        if timeout is not None:
+            self.now += timeout
+        return []
+
+
+_monotonic: Callable[[], float] = time.monotonic
+
+
+def install() -> asyncio.AbstractEventLoop:
+    """The loop of the simulation, whose time is that of the process from now on."""
+    waits = _Waits()
+    loop = FakeClockLoop(waits)
+    began, wall = waits.now, time.time_ns()
+
+    def nanos() -> int:
+        return wall + round((waits.now - began) * 1e9)
+
+    time.monotonic = loop.time
+    time.time_ns = nanos
+    time.time = lambda: nanos() / 1e9
+    return loop

@@ -1,0 +1,584 @@
+"""Play: a schedule of a nemesis against a simulated cluster, and what it found there.
+
+It does what `tests/chaos/nemesis.py` does to a real control plane, and looks for the same. Nothing
+outside of the process matters, so that a minute takes seconds, and a seed shows nearly the same
+each time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+import json
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AsyncExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from tests.chaos import workload
+from tests.chaos.observer import NODES as NODE_PREFIX
+from tests.chaos.observer import PODS as POD_PREFIX
+from tests.chaos.observer import Finding, Observer, Offer, Report
+from tests.chaos.rig import failed, repeated
+from tests.chaos.schedule import (
+    CARDS,
+    NODES,
+    PHASE_SECONDS,
+    POOLS,
+    REPLICAS,
+    SCHEDULERS,
+    Action,
+    Schedule,
+)
+from tests.chaos.simulated.api import (
+    CLUSTER_POLICIES,
+    NODES_PATH,
+    PODS_PATH,
+    POLICIES,
+    ClusterApi,
+)
+from tests.chaos.simulated.kube_scheduler import LEASE, KubeScheduler
+from tests.chaos.simulated.replica import LEASE as OWN_LEASE
+from tests.chaos.simulated.replica import Replica
+from tests.e2e.etcd import Change
+from tests.support.fake_api_server import listening
+
+_NAMESPACE = "chaos"
+_OWN_LEASE = "/apis/coordination.k8s.io/v1/namespaces/{}/leases/{}".format(*OWN_LEASE)
+_READY_SECONDS, _QUIET_SECONDS, _STILL_SECONDS = 90.0, 120.0, 20.0
+_ELECTION_SECONDS = 8.0
+_LOST = 0.2
+_MOST_OF_A_KIND = 5
+
+
+class _Calls:
+    """What the observer asks about calls."""
+
+    def __init__(self) -> None:
+        self.schedulers: list[KubeScheduler] = []
+        self.frozen_since: dict[str, list[tuple[float, float]]] = {}
+
+    def offer(self, pod: str) -> Offer | None:
+        found = [Offer(s.offers[pod], s.name) for s in self.schedulers if pod in s.offers]
+        return max(found, key=lambda offer: offer.at, default=None)
+
+    def refused(self, pod: str) -> bool:
+        return any(pod in each.refused for each in self.schedulers)
+
+    def frozen(self, scheduler: str, since: float) -> bool:
+        return any(ended >= since for _, ended in self.frozen_since.get(scheduler, ()))
+
+
+class _Faults(logging.Handler):
+    """Faults of ours in the log: an error with a traceback."""
+
+    def __init__(self, found: Callable[[str, str], None]) -> None:
+        super().__init__()
+        self._found = found
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.levelno >= logging.ERROR and record.exc_info and record.exc_info[1] is not None:
+            self._found("fault", f"{record.getMessage()}: {record.exc_info[1]!r}")
+
+
+class Play:
+    """A run: the cluster with its programs, and the actions of a schedule."""
+
+    def __init__(self, api: ClusterApi, folder: Path, seed: int, *, binds: bool) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._binds = binds
+        self._calls = _Calls()
+        self.observer = Observer(self._calls, self._loop.time, binds=binds)
+        self._api = api
+        self._random = Random(seed)
+        self._report = Report()
+        self._due: list[tuple[float, int, Callable[[], object]]] = []
+        self._numbers = itertools.count()
+        self._edits = 0
+        self._pool = POOLS[0]
+        self._states: dict[str, str] = {}
+        self._labels: dict[tuple[str, str], str] = {}
+        self._known: dict[str, Any] = {}
+        self.replicas = {
+            name: Replica(name, api, folder, partial(self._find, "ended"), binds=binds)
+            for name in REPLICAS
+        }
+        pairs = zip(SCHEDULERS, self.replicas.values(), strict=True)
+        self.schedulers = {
+            name: KubeScheduler(name, api, replica, Random(f"{seed}-{name}"), binds=binds)
+            for name, replica in pairs
+        }
+        self._calls.schedulers = list(self.schedulers.values())
+        # The kube-schedulers that run, and when the leader was last there.
+        self._alive = set(SCHEDULERS)
+        self._leader = ""
+        self._seen_at = 0.0
+        self._transitions = 0
+
+    # ---- what the API server tells
+
+    def changed(self, change: Change) -> None:
+        if change.key.startswith((NODE_PREFIX, f"{POD_PREFIX}{_NAMESPACE}/")):
+            self.observer.change(change)
+        if change.key.startswith(POD_PREFIX):
+            key = change.key.removeprefix(POD_PREFIX)
+            old, new = self._known.get(key), json.loads(change.value) if change.value else None
+            if new is None:
+                self._known.pop(key, None)
+            else:
+                self._known[key] = new
+            for each in self.schedulers.values():
+                if each.leads:
+                    each.pod_changed(key, old, new)
+        elif change.key.startswith(NODE_PREFIX):
+            for each in self.schedulers.values():
+                each.node_changed()
+
+    # ---- a run
+
+    async def play(self, schedule: Schedule, is_over: Callable[[], bool]) -> Report:
+        """Play all phases, or those up to the first finding; none is begun when it is over."""
+        await self._start()
+        report = self._report
+        for phase in schedule:
+            if is_over():
+                break
+            report.phases += 1
+            await self._act(phase)
+            if not self.observer.findings:
+                await self._rest()
+            if report.findings or self.observer.findings:
+                break
+        report.findings[:0] = self.observer.findings
+        report.exceptions = self.observer.exceptions
+        report.bindings = self.observer.bindings
+        report.calls = sum(
+            each.verb == "filter" for s in self.schedulers.values() for each in s.calls
+        )
+        return report
+
+    async def _start(self) -> None:
+        for name in NODES:
+            self._create_node(name)
+        for name in workload.policies(binds=self._binds):
+            self._api.create(_path(name), workload.policy(name, _NAMESPACE))
+        for replica in self.replicas.values():
+            replica.start()
+        await self._wait_ready()
+
+    async def _act(self, phase: Sequence[Action]) -> None:
+        began = self._loop.time()
+        for action in phase:
+            self._at(began + action.at, partial(self._do, action))
+        most = max((a.at for a in phase), default=0.0) + 1.0
+        await self._run_until(began + min(PHASE_SECONDS, most))
+        await self._finish()
+
+    async def _run_until(self, ends: float) -> None:
+        while (now := self._loop.time()) < ends and not self.observer.findings:
+            self._elect()
+            due = min(ends, now + 0.5, self._due[0][0] if self._due else ends)
+            await asyncio.sleep(max(0.0, due - now))
+            while self._due and self._due[0][0] <= self._loop.time():
+                heapq.heappop(self._due)[2]()
+
+    async def _finish(self) -> None:
+        """The rest ends faults."""
+        while self._due:
+            heapq.heappop(self._due)[2]()
+            await asyncio.sleep(0)
+
+    def _at(self, when: float, act: Callable[[], object]) -> None:
+        heapq.heappush(self._due, (when, next(self._numbers), act))
+
+    def _later(self, seconds: float, act: Callable[[], object]) -> None:
+        self._at(self._loop.time() + seconds, act)
+
+    def _find(self, kind: str, text: str) -> None:
+        findings = self._report.findings
+        if sum(each.kind == kind for each in findings) < _MOST_OF_A_KIND:
+            findings.append(Finding(kind, text))
+
+    # ---- the leader among the kube-schedulers
+
+    def _elect(self) -> None:
+        """As their Lease does: a leader that is not seen for a while is followed by another one."""
+        now, leader = self._loop.time(), self.schedulers.get(self._leader)
+        if self._api.down:
+            return
+        if leader is not None and leader.leads and leader.flow.is_set():
+            self._seen_at = now
+            return
+        if self._leader and now - self._seen_at < _ELECTION_SECONDS:
+            return
+        ready = [
+            name
+            for name, each in self.schedulers.items()
+            if name in self._alive and each.flow.is_set() and not each.leads
+        ]
+        if ready:
+            self._leader = self._random.choice(ready)
+            self._seen_at = now
+            self._transitions += 1
+            self._api.lease(LEASE).lease = {
+                "metadata": {"name": "kube-scheduler", "resourceVersion": "1"},
+                "spec": {
+                    "holderIdentity": f"{self._leader}-{self._transitions}",
+                    "acquireTime": f"{now}",
+                    "leaseTransitions": self._transitions,
+                },
+            }
+            self.schedulers[self._leader].lead()
+
+    def _kill_scheduler(self, name: str) -> None:
+        self.schedulers[name].end()
+        self.schedulers[name].flow.set()
+        self._alive.discard(name)
+
+    def _thaw_scheduler(self, name: str, began: float) -> None:
+        scheduler = self.schedulers[name]
+        if scheduler.flow.is_set():
+            return
+        scheduler.flow.set()
+        self._calls.frozen_since.setdefault(name, []).append((began, self._loop.time()))
+        if scheduler.leads and self._leader != name:
+            # It has lost its Lease: it ends once it sees that, and another one begins.
+            self._report.schedulers_ended += 1
+            self._later(0.1, scheduler.end)
+
+    # ---- actions
+
+    def _do(self, action: Action) -> None:
+        values = action.values
+        match action.kind:
+            case "create" | "negative":
+                if not self._api.down:
+                    for pod in workload.pods_of(action, _NAMESPACE):
+                        if pod["spec"].get("nodeName", NODES[0]) in self._api.nodes() or (
+                            "nodeName" not in pod["spec"]
+                        ):
+                            self._create_pod(pod)
+                if "for" in values:
+                    self._later(action.seconds("for"), partial(self._delete, action))
+            case "delete":
+                self._delete(action)
+            case "relabel":
+                for pod in self._pods(action):
+                    self._merge(pod, labels={"app": values["app"]})
+            case "open":
+                for pod in self._pods(action):
+                    spec = {k: v for k, v in pod["spec"].items() if k != "schedulingGates"}
+                    self._api.change(PODS_PATH, pod | {"spec": spec})
+            case "policy":
+                self._edit(values["name"], values["state"])
+            case "node":
+                self._delete_node(values["name"])
+                self._later(action.seconds("down"), partial(self._create_node, values["name"]))
+            case "zone":
+                self._zone(workload.nodes_of(values["name"]), values["state"])
+            case "state":
+                self._set_state(values["name"], values["state"])
+            case "label":
+                self._set_label(values["name"], values["label"], values["value"])
+            case "namespaces":
+                self._create_namespaces(values["name"], int(values["count"]))
+            case "namespaces-gone":
+                for key in [k for k in self._api.pods() if k.startswith(f"{values['name']}-")]:
+                    self._api.remove(PODS_PATH, key)
+            case "lease":
+                self._api.lease(_OWN_LEASE).delete()
+            case "api":
+                self._api.stop_running()
+                self._later(action.seconds("down"), partial(setattr, self._api, "down", False))
+            case _ if "scheduler" in values:
+                self._trouble_scheduler(action)
+            case _:
+                self._trouble_replica(action)
+
+    def _trouble_scheduler(self, action: Action) -> None:
+        name = action.values["scheduler"]
+        match action.kind:
+            case "scheduler-kill":
+                self._kill_scheduler(name)
+                self._later(action.seconds("down"), partial(self._alive.add, name))
+            case "scheduler-stop":
+                self.schedulers[name].flow.clear()
+                thaw = partial(self._thaw_scheduler, name, self._loop.time())
+                self._later(action.seconds("for"), thaw)
+            case "scheduler-restart":
+                # It releases its Lease.
+                if self._leader == name:
+                    self._leader = ""
+                self._kill_scheduler(name)
+                self._later(1.0, partial(self._alive.add, name))
+            case kind:
+                raise ValueError(kind)
+
+    def _trouble_replica(self, action: Action) -> None:
+        values = action.values
+        replica = self.replicas[values["replica"]]
+        match action.kind:
+            case "kill":
+                replica.kill()
+                self._later(action.seconds("down"), replica.start)
+            case "stop":
+                replica.freeze()
+                self._later(action.seconds("for"), replica.thaw)
+            case "restart" | "clock":
+                self._restart(replica)
+            case "watch":
+                mend = self._trouble_watches(replica, values["fault"], action.seconds("late"))
+                self._later(action.seconds("for"), mend)
+            case "bind":
+                mend = self._trouble_bindings(replica, values["fault"], int(values["seed"]))
+                self._later(action.seconds("for"), mend)
+            case kind:
+                raise ValueError(kind)
+
+    def _restart(self, replica: Replica) -> None:
+        async def restart() -> None:
+            await replica.stop()
+            replica.start()
+
+        if replica.runs:
+            replica.thaw()
+            self._later(0.0, lambda: self._loop.create_task(restart()))
+
+    def _trouble_watches(self, replica: Replica, fault: str, late: float) -> Callable[[], None]:
+        door = replica.door
+        match fault:
+            case "late":
+                door.late, door.is_slow = late, True
+            case "cut":
+                door.cut()
+            case "frozen":
+                door.watches_flow.clear()
+            case "repeated":
+                door.edit = repeated()
+            case "expired":
+                door.expire()
+            case "missed":
+                door.edit = lambda _, __: []
+            case _:
+                raise ValueError(fault)
+
+        def mend() -> None:
+            door.late, door.is_slow, door.edit = 0.0, False, lambda _, line: [line]
+            door.watches_flow.set()
+            if fault == "missed":
+                door.expire()
+
+        return mend
+
+    def _trouble_bindings(self, replica: Replica, fault: str, seed: int) -> Callable[[], None]:
+        dice, door = Random(seed), replica.door
+        schedulers = [each for each in self.schedulers.values() if each.asks(replica)]
+
+        def hits(verb: str) -> bool:
+            return verb == "bind" and dice.random() < _LOST
+
+        for each in schedulers:
+            match fault:
+                case "lost":
+                    each.loses = hits
+                case "doubled":
+                    each.doubles = hits
+                case "delayed":
+                    each.delay = lambda: dice.uniform(1.0, 20.0)
+                case _:
+                    pass
+        if fault == "unanswered":
+            door.loses = lambda asked: asked.path.endswith("/binding") and dice.random() < _LOST
+
+        def mend() -> None:
+            door.loses = lambda _: False
+            for each in schedulers:
+                each.loses = each.doubles = lambda _: False
+                each.delay = lambda: 0.0
+
+        return mend
+
+    # ---- objects
+
+    def _create_pod(self, pod: dict[str, Any]) -> None:
+        pod["spec"].setdefault("schedulerName", "default-scheduler")
+        pod["status"] = {"phase": "Pending"}
+        self._api.create(PODS_PATH, pod)
+
+    def _pods(self, action: Action) -> Iterator[dict[str, Any]]:
+        for name in action.pods():
+            if (found := self._api.pods().get(f"{_NAMESPACE}/{name}")) is not None:
+                yield found
+
+    def _delete(self, action: Action) -> None:
+        for name in action.pods():
+            self._api.remove(PODS_PATH, f"{_NAMESPACE}/{name}")
+
+    def _merge(self, pod: dict[str, Any], labels: dict[str, str]) -> None:
+        metadata = pod["metadata"]
+        merged = metadata | {"labels": metadata.get("labels", {}) | labels}
+        self._api.change(PODS_PATH, pod | {"metadata": merged})
+
+    def _create_namespaces(self, name: str, count: int) -> None:
+        for each in workload.namespaces(name, count):
+            for pod in workload.pods_of_namespace(each):
+                self._create_pod(pod)
+
+    def _edit(self, name: str, state: str) -> None:
+        """Change a policy: its message, its pool, or so that it cannot be read."""
+        self._edits += 1
+        if state == "moved":
+            self._pool = POOLS[1 - POOLS.index(self._pool)]
+        broken = state == "broken"
+        rules = "nonsense {" if broken else workload.rules(name, self._edits, self._pool)
+        path, key = _path(name), name if name == CARDS else f"{_NAMESPACE}/{name}"
+        known = self._api.objects(path)[key]
+        metadata = known["metadata"]
+        newer = metadata | {"generation": metadata["generation"] + 1}
+        spec = known["spec"] | {"rules": rules}
+        self._api.change(path, known | {"metadata": newer, "spec": spec})
+
+    def _create_node(self, name: str) -> None:
+        made = workload.node_named(name)
+        made["spec"] = {}
+        if self._api.create(NODES_PATH, made):
+            self._set_state(name, self._states.get(name, "free"))
+
+    def _delete_node(self, name: str) -> None:
+        """Remove a node and, as a control plane does, its pods."""
+        self._api.remove(NODES_PATH, name)
+        there = [k for k, p in self._api.pods().items() if p["spec"].get("nodeName") == name]
+        for key in there:
+            self._api.remove(PODS_PATH, key)
+
+    def _zone(self, names: Sequence[str], state: str) -> None:
+        for name in names:
+            match state:
+                case "gone":
+                    self._delete_node(name)
+                case "back":
+                    self._create_node(name)
+                case _:
+                    self._set_state(name, state)
+
+    def _set_state(self, name: str, state: str) -> None:
+        """A node is free, cordoned or tainted."""
+        self._states[name] = state
+        if (known := self._api.nodes().get(name)) is not None:
+            patch = workload.state_of_node(state)["spec"]
+            spec = {key: value for key, value in patch.items() if value is not None}
+            if spec != known["spec"]:
+                self._api.change(NODES_PATH, known | {"spec": spec})
+
+    def _set_label(self, name: str, label: str, value: str) -> None:
+        """A label of a node, or the one that it had in the beginning."""
+        if (known := self._api.nodes().get(name)) is not None:
+            wanted = value or workload.node_named(name)["metadata"]["labels"][label]
+            metadata = known["metadata"]
+            if metadata["labels"].get(label) != wanted:
+                changed = metadata | {"labels": metadata["labels"] | {label: wanted}}
+                self._api.change(NODES_PATH, known | {"metadata": changed})
+
+    # ---- quiet
+
+    async def _rest(self) -> None:
+        """Nothing happens any more but what kube-scheduler and Placet do."""
+        self._api.down = False
+        for name in workload.policies(binds=self._binds):
+            self._edit(name, "edited")
+        for name in NODES:
+            self._create_node(name)
+            self._set_state(name, "free")
+            for label in ("capacity", "pool"):
+                self._set_label(name, label, "")
+        for replica in self.replicas.values():
+            replica.thaw()
+            replica.start()
+        for name in SCHEDULERS:
+            self._thaw_scheduler(name, self._loop.time())
+            self._alive.add(name)
+        await self._wait_ready()
+        began = self._loop.time()
+        while (left := self.observer.unplaced()) and self._loop.time() - began < _QUIET_SECONDS:
+            await self._run_until(self._loop.time() + 1.0)
+            if self.observer.findings:
+                return
+        self._report.placed.append(self._loop.time() - began)
+        for each in left:
+            refusal = each.refusal or "nothing is said of it"
+            self._find("stuck", f"{each.name} of {each.app} after {_QUIET_SECONDS:g} s: {refusal}")
+        if not left:
+            await self._watch_still()
+        await self._check_replicas()
+
+    async def _wait_ready(self) -> None:
+        for name, replica in self.replicas.items():
+            ends = self._loop.time() + _READY_SECONDS
+            while not (replica.runs and await replica.is_ready()):
+                if self._loop.time() > ends:
+                    self._find("not ready", f"Placet {name}")
+                    break
+                await self._run_until(self._loop.time() + 0.2)
+
+    async def _watch_still(self) -> None:
+        """Pods that wait are asked about for a cause only: a wake-up, or an error before."""
+        await self._run_until(self._loop.time() + _STILL_SECONDS)
+        began, bindings = self._loop.time(), self.observer.bindings
+        before = Counter(call.pod for call in self._filters())
+        await self._run_until(began + _STILL_SECONDS)
+        if self.observer.bindings != bindings:
+            return
+        calls = self._filters()
+        errors = Counter(c.pod for c in calls if failed(c) and c.at > began - _STILL_SECONDS)
+        woken = self.observer.wake_ups(began - 1.0)
+        for name, asked in (Counter(call.pod for call in calls) - before).items():
+            if asked > woken[name] + errors[name] + 1:
+                text = f"{name}: {asked} calls in {_STILL_SECONDS:g} s, woken {woken[name]} times"
+                self._find("asked in vain", text)
+
+    def _filters(self) -> list[Any]:
+        found = (call for each in self.schedulers.values() for call in each.calls)
+        return [call for call in found if call.verb == "filter"]
+
+    async def _check_replicas(self) -> None:
+        for name, replica in self.replicas.items():
+            found = await replica.get("/cache/compare")
+            if different := found.get("differences", found.get("error")):
+                self._find("cache differs", f"Placet {name}: {different[:5]}")
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """Faults in the log are findings while the block runs."""
+        handler, log = _Faults(self._find), logging.getLogger("placet")
+        log.addHandler(handler)
+        try:
+            yield
+        finally:
+            log.removeHandler(handler)
+
+
+def _path(policy: str) -> str:
+    """Where the policies are that are of the kind of this one."""
+    return CLUSTER_POLICIES if policy == CARDS else POLICIES
+
+
+async def play(
+    schedule: Schedule, folder: Path, seed: int, *, binds: bool, is_over: Callable[[], bool]
+) -> Report:
+    """Play a schedule in a new cluster, until a phase ends and it is over."""
+    api = ClusterApi(Random(seed))
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(listening(api))
+        run = Play(api, folder, seed, binds=binds)
+        api.told = run.changed
+        stack.enter_context(run.watched())
+        for replica in run.replicas.values():
+            stack.push_async_callback(replica.close)
+        for scheduler in run.schedulers.values():
+            stack.callback(scheduler.end)
+        return await run.play(schedule, is_over)

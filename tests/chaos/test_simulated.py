@@ -1,0 +1,36 @@
+"""A simulated cluster shows no fault, and one with a planted fault shows it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.mutants import MUTANTS, Mutant, copied, run
+
+
+@pytest.mark.parametrize("binds", [True, False], ids=["bindVerb", "without"])
+def test_nothing_is_found(tmp_path: Path, *, binds: bool) -> None:
+    found = run(copied(tmp_path), 7, binds=binds, minutes=1)
+    assert not found.anything, found.text
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda each: each.name)
+def test_each_fault_is_one_of_this_tree(mutant: Mutant, tmp_path: Path) -> None:
+    tree = copied(tmp_path, folders={Path(mutant.file).parts[0]})
+    mutant.apply(tree)
+    compile((tree / mutant.file).read_text(), mutant.file, "exec")
+
+
+@pytest.mark.thorough
+def test_a_planted_fault_is_found_and_shortened(tmp_path: Path) -> None:
+    (fault,) = (each for each in MUTANTS if each.name == "pods in flight count nowhere")
+    tree = copied(tmp_path)
+    fault.apply(tree)
+
+    found = run(tree, 1, binds=fault.binds)
+
+    assert found.anything
+    report, _, schedule = found.text.partition("phase\n")
+    assert "overrun: " in report
+    assert len(schedule.splitlines()) < 10

@@ -1,0 +1,143 @@
+"""Workload: the policies, nodes and pods of a nemesis, as objects of the API.
+
+They are the same on a real control plane and in a simulated one. `observer.py` has the bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tests.chaos.observer import CARD, CARDS_A_NODE, MOST_A_NODE, MOST_SKEW, SHARE_PERCENT
+from tests.chaos.schedule import CARDS, NODES, POLICIES, POOLS, ZONES, Action
+from tests.e2e.manifests import node, pod
+from tests.e2e.policies import API_VERSION
+
+GPU_MILLI, GPU_INDEX, GPU_COUNT = "example.com/milli", "example.com/index", "example.com/cards"
+# What a pod of the app `cards` takes of a card.
+CARD_PART = 600
+_RULES = {
+    "shared": f"""share "on spot" {{
+      of pods where peer.labels["app"] == "shared"
+      on nodes where node.labels["capacity"] == "spot"
+      exactly {SHARE_PERCENT}%
+      strict
+      message "MESSAGE"
+    }}""",
+    "even": f"""spread "zones" {{
+      pods where peer.labels["app"] == "even" over node.zone skew at most {MOST_SKEW}
+      strict
+      message "MESSAGE"
+    }}""",
+    "limited": f"""limit "a few a node" {{
+      pods where peer.labels["app"] == "limited" per node at most {MOST_A_NODE}
+      strict
+      message "MESSAGE"
+    }}""",
+    "pooled": 'filter "pool" { require node.labels["pool"] == "POOL" message "MESSAGE" }',
+    "cards": f"""cards "gpu" {{
+      on node int(node.labels["{GPU_COUNT}"]) of {{"milli": {CARD}}}
+      take {{"milli": int(pod.annotations["{GPU_MILLI}"])}}
+      index in annotation "{GPU_INDEX}"
+      pick least card.free["milli"]
+      message "MESSAGE"
+    }}""",
+}
+
+
+def rules(name: str, edits: int, pool: str) -> str:
+    """The rules of a policy after so many edits; `pool` is that of the app `pooled`."""
+    message = f"no room by {name}, edit {edits}"
+    return _RULES[name].replace("MESSAGE", message).replace("POOL", pool)
+
+
+def policies(*, binds: bool) -> Sequence[str]:
+    """The names of the policies."""
+    return [*POLICIES, *([CARDS] if binds else [])]
+
+
+def policy(name: str, namespace: str) -> dict[str, Any]:
+    """A policy as it is in the beginning; cards are shared by pods of all namespaces."""
+    metadata = {"name": name} if name == CARDS else {"name": name, "namespace": namespace}
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "ClusterPlacementPolicy" if name == CARDS else "PlacementPolicy",
+        "metadata": metadata,
+        "spec": {
+            "podSelector": {"matchLabels": {"app": name}},
+            "rules": rules(name, 0, POOLS[0]),
+            "enforcementMode": "Strict",
+        },
+    }
+
+
+def node_named(name: str) -> dict[str, Any]:
+    """A node as it is after a fault of it has ended."""
+    number = NODES.index(name)
+    labels = {
+        "topology.kubernetes.io/zone": ZONES[number % len(ZONES)],
+        "capacity": "spot" if number < len(NODES) // 2 else "steady",
+        "pool": POOLS[number % len(POOLS)],
+        GPU_COUNT: f"{CARDS_A_NODE}",
+    }
+    return node(name, labels, cpu="64")
+
+
+def nodes_of(zone: str) -> list[str]:
+    """The names of the nodes of a zone."""
+    first = ZONES.index(zone)
+    return list(NODES[first :: len(ZONES)])
+
+
+def pods_of(action: Action, namespace: str) -> list[dict[str, Any]]:
+    """The pods of a `create`, and those of a `negative`."""
+    values = action.values
+    kind = values.get("kind", "")
+    more: dict[str, Any] = {}
+    labels = {"app": values["app"]}
+    annotations: dict[str, str] = {}
+    if "hash" in values:
+        labels["pod-template-hash"] = values["hash"]
+    if values["app"] == "cards":
+        annotations[GPU_MILLI] = f"{CARD_PART}"
+    if kind == "gated":
+        more["schedulingGates"] = [{"name": "chaos.example/gate"}]
+    if kind == "foreign":
+        more["schedulerName"] = "another"
+    if kind == "oversized":
+        labels["oversized"] = "true"
+    if action.kind == "negative":
+        # Somebody binds it past kube-scheduler, and says that it gives what it takes.
+        more["nodeName"] = values["node"]
+        more["schedulerName"] = "another"
+        annotations = {GPU_MILLI: values["milli"], GPU_INDEX: values["index"]}
+    cpu = "500" if kind == "oversized" else "10m"
+    made = [pod(n, namespace, labels, cpu=cpu, **more) for n in action.pods()]
+    for each in made:
+        each["metadata"]["annotations"] = dict(annotations)
+    return made
+
+
+def state_of_node(state: str) -> dict[str, Any]:
+    """The patch by which a node becomes free, cordoned or tainted."""
+    tainted = [{"key": "chaos.example/out", "effect": "NoSchedule"}]
+    return {
+        "spec": {
+            "unschedulable": True if state == "cordoned" else None,
+            "taints": tainted if state == "tainted" else None,
+        }
+    }
+
+
+def namespaces(name: str, count: int) -> list[str]:
+    """The names of the namespaces of a burst."""
+    return [f"{name}-{number}" for number in range(count)]
+
+
+def pods_of_namespace(namespace: str) -> list[dict[str, Any]]:
+    """The pods of a namespace of a burst."""
+    made = []
+    for app in ("limited", "even", "shared"):
+        values = {"name": f"{namespace}-{app}", "app": app, "count": "2"}
+        made += pods_of(Action(0.0, "create", values), namespace)
+    return made
