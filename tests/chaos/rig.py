@@ -55,10 +55,13 @@ class Program:
         self.ends = False
         # How often it was started, stopped, frozen or let go on.
         self.changes = 0
+        # When it was started.
+        self.starts: list[float] = []
         self._running = ExitStack()
 
     def _start(self, process: Process) -> None:
         self.process = process
+        self.starts.append(time.monotonic())
         self.ends = False
         self.changes += 1
 
@@ -293,6 +296,9 @@ class Rig:
 
     def refused(self, pod: str) -> bool:
         return any(not offered(call) for _, call in self.calls("filter", pod))
+
+    def starts(self, since: float) -> int:
+        return sum(at >= since for each in self.replicas.values() for at in each.starts)
 
     def frozen(self, scheduler: str, since: float) -> bool:
         return self.schedulers[scheduler].was_frozen(since)

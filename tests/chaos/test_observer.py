@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.chaos.observer import EVALUATE, NODES, PODS, Observer, Offer
+from tests.chaos.observer import EVALUATE, NODES, PODS, TAKEN, Observer, Offer
 from tests.e2e.etcd import Change
 from tests.e2e.manifests import node, pod
 
@@ -18,6 +18,7 @@ class Told:
         self.offers: dict[str, Offer] = {}
         self.refusals: set[str] = set()
         self.thawed: dict[str, float] = {}
+        self.started: list[float] = []
 
     def offer(self, pod: str) -> Offer | None:
         return self.offers.get(pod)
@@ -27,6 +28,9 @@ class Told:
 
     def frozen(self, scheduler: str, since: float) -> bool:
         return self.thawed.get(scheduler, 0.0) >= since
+
+    def starts(self, since: float) -> int:
+        return sum(at >= since for at in self.started)
 
 
 class World:
@@ -38,16 +42,25 @@ class World:
         self.observer = Observer(self.told, lambda: self.now, binds=binds)
         self._version = 0
         for number in range(6):
-            labels = {
-                "topology.kubernetes.io/zone": "abc"[number % 3],
-                "capacity": "spot" if number < 3 else "steady",
-            }
-            self._tell(f"{NODES}n{number}", node(f"n{number}", labels))
+            self.node(number)
         self.now += 60.0
 
-    def pod(self, name: str, app: str, on: str = "", woken: str = "", **spec: Any) -> None:
+    def node(self, number: int, *, labels: dict[str, str] | None = None, **spec: Any) -> None:
+        """Tell a state of a node, which has other labels than in the beginning."""
+        first = {
+            "topology.kubernetes.io/zone": "abc"[number % 3],
+            "capacity": "spot" if number < 3 else "steady",
+        }
+        found = node(f"n{number}", first | (labels or {})) | {"spec": spec}
+        self._tell(f"{NODES}n{number}", found)
+
+    def pod(
+        self, name: str, app: str, on: str = "", woken: str = "", cards: str = "", **spec: Any
+    ) -> None:
         """Tell a state of a pod."""
         found = pod(name, "ns", {"app": app}, schedulerName="default-scheduler")
+        if cards:
+            found["metadata"]["annotations"] = {TAKEN: cards}
         found["metadata"]["uid"] = name
         found["spec"] |= spec | ({"nodeName": on} if on else {})
         if woken:
@@ -218,6 +231,68 @@ def test_wake_ups() -> None:
         "foreign is of another scheduler",
         "new was never refused",
     ]
+
+
+def test_a_placet_that_starts_knows_of_the_last_wake_up_alone() -> None:
+    world = World()
+    world.told.refusals = {"web"}
+    world.told.started = [world.now]
+    for number in range(1, 9):
+        world.pod("web", "plain", woken=f"Generation{number}")
+    assert world.observer.findings == []
+    world.pod("web", "plain", woken="Generation9")
+    assert world.kinds() == ["woken too often"]
+
+
+def test_a_card_has_no_more_pods_than_fit() -> None:
+    """Whatever pods of others say of it."""
+    world = World()
+    part = '{"gpu":{"cards":[1],"take":{"milli":600}}}'
+    world.pod("a", "cards", "n0", cards=part)
+    world.pod("b", "cards", "n1", cards=part)
+    world.pod("c", "cards", "n0", cards=part.replace("[1]", "[0]"))
+    world.pod("foreign", "cards", "n0", cards=part, schedulerName="another")
+    assert world.observer.findings == []
+
+    world.pod("d", "cards", "n0", cards=part)
+    assert world.kinds() == ["overrun"]
+
+
+def test_a_closed_zone_does_not_hold_up_the_others() -> None:
+    """Nor does a node count there before its pods come back with it."""
+    world = World()
+    world.bind("even", "n0", "n1", "n2")
+    for closed in ({"unschedulable": True}, {"taints": [{"effect": "NoSchedule"}]}):
+        world.node(0, **closed)
+        world.node(3, **closed)
+        world.now += 60.0
+        world.pod("next", "even")
+        world.pod("next", "even", "n1")
+        assert world.observer.findings == []
+        world.gone("next")
+        world.node(0)
+        world.node(3)
+    world.now += 60.0
+    world.pod("over", "even")
+    world.pod("over", "even", "n1")
+    assert world.observer.findings == []
+    world.pod("last", "even")
+    world.pod("last", "even", "n4")
+    assert world.kinds() == ["overrun"]
+
+
+def test_a_node_that_changes_sides_is_drift() -> None:
+    """A pod was on its way there."""
+    world = World()
+    world.bind("shared", "n3", "n4", "n0")
+    world.pod("waits", "shared")
+    world.now += 60.0
+    world.node(5, labels={"capacity": "spot"})
+
+    world.pod("waits", "shared", "n5")
+
+    assert world.observer.findings == []
+    assert world.observer.exceptions == {"drift": 1}
 
 
 def test_wake_ups_of_an_hour_are_not_too_many() -> None:

@@ -61,6 +61,7 @@ class _Calls:
 
     def __init__(self) -> None:
         self.schedulers: list[KubeScheduler] = []
+        self.replicas: list[Replica] = []
         self.frozen_since: dict[str, list[tuple[float, float]]] = {}
 
     def offer(self, pod: str) -> Offer | None:
@@ -69,6 +70,9 @@ class _Calls:
 
     def refused(self, pod: str) -> bool:
         return any(pod in each.refused for each in self.schedulers)
+
+    def starts(self, since: float) -> int:
+        return sum(at >= since for each in self.replicas for at in each.starts)
 
     def frozen(self, scheduler: str, since: float) -> bool:
         return any(ended >= since for _, ended in self.frozen_since.get(scheduler, ()))
@@ -114,6 +118,7 @@ class Play:
             for name, replica in pairs
         }
         self._calls.schedulers = list(self.schedulers.values())
+        self._calls.replicas = list(self.replicas.values())
         # The kube-schedulers that run, and when the leader was last there.
         self._alive = set(SCHEDULERS)
         self._leader = ""

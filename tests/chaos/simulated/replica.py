@@ -71,7 +71,7 @@ class Replica:
         self._folder = folder
         self._failed = failed
         self._binds = binds
-        self._starts = 0
+        self.starts: list[float] = []
         self._process: _Process | None = None
         self._flow = asyncio.Event()
         self._flow.set()
@@ -92,8 +92,8 @@ class Replica:
     def start(self) -> None:
         if self._process is not None:
             return
-        self._starts += 1
-        token, door = f"{self.name}-{self._starts}", Door()
+        self.starts.append(asyncio.get_running_loop().time())
+        token, door = f"{self.name}-{len(self.starts)}", Door()
         self._api.doors[token] = door
         file = self._folder / f"{token}.kubeconfig"
         access = Access(
