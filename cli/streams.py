@@ -54,9 +54,10 @@ def open_streams() -> None:
 
 
 def close_output() -> None:
-    """Lets nothing more be written to standard output: the interpreter tries again at its end."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout = _text(_Messages(os.open(os.devnull, os.O_WRONLY), "wb"), by_line=False)
+    """Drops what is written to standard output from now on, and what could not be written."""
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, 1)
+    os.close(nothing)
 
 
 class _Output(io.FileIO):

@@ -28,7 +28,7 @@ from cli.command import (
 )
 from cli.demo.demo_cluster import Demo, announcement
 from cli.placet_configuration import add_configuration_arguments
-from cli.streams import put_text
+from cli.streams import OutputError, close_output, put_text
 from cli.version import version
 from engine.cache.cluster_file import ClusterFileError
 from engine.cache.reflector import Timing
@@ -52,7 +52,7 @@ from server.metrics.metrics import Metrics
 from server.metrics.misconfiguration import exposure
 from server.runtime.cluster_runtime import Access
 from server.runtime.file_cluster import ClusterFiles, SnapshotOrigin
-from server.runtime.observers import FORMATS, start_logging
+from server.runtime.observers import FORMATS, finish_log, start_logging
 from server.runtime.reloader import (
     ConfigurationFile,
     PolicyReloader,
@@ -486,10 +486,17 @@ def _run(args: argparse.Namespace, file: Path | None = None) -> int:
         if warning := exposure(settings):
             log.warning("%s", warning)
         if args.demo:
-            print(*announcement(url, reloader), sep="\n", flush=True)
+            try:
+                print(*announcement(url, reloader), sep="\n", flush=True)
+            except (BrokenPipeError, OutputError) as error:
+                close_output()
+                log.warning("the introduction to the demo is lost: %s", error)
 
     try:
         asyncio.run(serve(options, load_schema(), metrics, tls, log, started))
+    except KeyboardInterrupt:
+        log.info("stopped before it served")
+        raise
     except CannotListenError as error:
         raise _cannot_listen(error.error, error.address, error.flag) from None
     except TlsError as error:
@@ -498,8 +505,11 @@ def _run(args: argparse.Namespace, file: Path | None = None) -> int:
         raise CommandError(error.message, error.hint) from None
     except ClusterConfigurationError as error:
         raise CommandError(str(error), error.hint) from None
-    log.info("stopped")
-    return Exit.OK
+    else:
+        log.info("stopped")
+        return Exit.OK
+    finally:
+        finish_log()
 
 
 # The flags whose changes in the configuration file need no restart.

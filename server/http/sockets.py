@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 import signal
 import socket
 import ssl
@@ -251,6 +252,43 @@ def _set_by_signals(stop: asyncio.Future[signal.Signals]) -> Iterator[None]:
         yield
     finally:
         restore()
+
+
+# The signals that end other programs, and that ask some of them to read their files again.
+_OTHERS = (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+
+
+@contextmanager
+def other_signals(log: Logger) -> Iterator[None]:
+    """While the block runs, SIGTERM ends it as SIGINT does, and other signals end nothing.
+
+    SIGHUP of a terminal that is closed ends it too. A signal that is ignored already stays so, as
+    under `nohup`. `serve` takes over SIGTERM and SIGINT while it serves.
+    """
+    loop = asyncio.get_running_loop()
+    end = signal.getsignal(signal.SIGINT)
+    # In a container, a process with the number 1 is not ended by a signal that it does not handle.
+    before = signal.signal(signal.SIGTERM, end) if callable(end) else None
+    is_of_terminal = os.isatty(2)
+
+    def heard(number: signal.Signals) -> None:
+        if number == signal.SIGHUP and is_of_terminal:
+            log.warning("SIGHUP: the terminal is closed")
+            signal.raise_signal(signal.SIGINT)
+            return
+        text = "%s has no effect: Placet reads files again by itself when they change"
+        log.warning(text, number.name)
+
+    handled = [number for number in _OTHERS if signal.getsignal(number) is signal.SIG_DFL]
+    for number in handled:
+        loop.add_signal_handler(number, heard, number)
+    try:
+        yield
+    finally:
+        for number in handled:
+            loop.remove_signal_handler(number)
+        if before is not None:
+            signal.signal(signal.SIGTERM, before)
 
 
 # ---- the health server

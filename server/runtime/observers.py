@@ -1,14 +1,18 @@
 """Observers: the log of a server, and what it says of decisions.
 
-The log has one line for each event, as text or as JSON. A LogObserver belongs to a running server
-and logs each thing once in a while, not for every pod.
+The log has one line for each event, as text or as JSON. A thread writes it: who does not read it
+stops nobody. A LogObserver belongs to a running server and logs each thing once in a while, not for
+every pod.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import os
+import select
 import sys
+import threading
 from datetime import UTC, datetime
 from logging import Logger
 
@@ -25,13 +29,108 @@ _MOST_LINE = 2 * MOST_WHOLE
 
 def start_logging(form: str, *, verbose: bool) -> logging.Logger:
     """The server's log, on standard error. Libraries log there too, from warnings on."""
-    handler = logging.StreamHandler(sys.stderr)
+    try:
+        handler: logging.Handler = _LineWriter(os.dup(sys.stderr.fileno()))
+    except OSError:
+        # It is no file, so nobody can keep it from being written.
+        handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_JsonFormatter() if form == "json" else _TextFormatter())
     handler.addFilter(_LibraryFilter())
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
     log = logging.getLogger("placet")
     log.setLevel(logging.DEBUG if verbose else logging.INFO)
     return log
+
+
+def finish_log() -> None:
+    """Returns when the log is written, or when nobody has read it for a second."""
+    for handler in logging.getLogger().handlers:
+        handler.flush()
+
+
+# The bytes of lines that are not written yet; more lines are left out.
+_MOST_WAITING = 1024 * 1024
+_FINISH_SECONDS = 1.0
+
+
+class _LineWriter(logging.Handler):
+    """Writes lines to a file in a thread, and says how many were left out.
+
+    A reader that is slow, full or gone delays only the log: lines wait, and are left out beyond a
+    limit. The thread ends with the process, whatever it waits for.
+    """
+
+    def __init__(self, file: int) -> None:
+        """The handler closes the file, given by its descriptor."""
+        super().__init__()
+        self._file = file
+        self._changed = threading.Condition()
+        self._lines: list[bytes] = []
+        # The bytes of these lines, and of those that are being written.
+        self._waiting = 0
+        self._left_out = 0
+        self._is_closed = False
+        threading.Thread(target=self._run, name="log", daemon=True).start()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            line = self._line(record)
+        except Exception:  # noqa: BLE001 - as every handler of logging
+            self.handleError(record)
+            return
+        with self._changed:
+            if self._waiting + len(line) > _MOST_WAITING:
+                self._left_out += 1
+                return
+            self._lines.append(line)
+            self._waiting += len(line)
+            self._changed.notify_all()
+
+    def flush(self) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: not self._waiting, _FINISH_SECONDS)
+
+    def close(self) -> None:
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+        super().close()
+
+    def _line(self, record: logging.LogRecord) -> bytes:
+        return f"{self.format(record)}\n".encode("utf-8", "backslashreplace")
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._lines or self._is_closed)
+                if not self._lines:
+                    break
+                lines, self._lines = self._lines, []
+                left_out, self._left_out = self._left_out, 0
+            if left_out:
+                text = "%d lines of the log were left out: nobody has read them"
+                where = ("placet", logging.WARNING, "", 0, text, (left_out,), None)
+                lines.append(self._line(logging.LogRecord(*where)))
+            is_written = _write(self._file, b"".join(lines))
+            with self._changed:
+                self._waiting = sum(map(len, self._lines))
+                self._left_out += 0 if is_written else len(lines) - bool(left_out) + left_out
+                self._changed.notify_all()
+        os.close(self._file)
+
+
+def _write(file: int, data: bytes) -> bool:
+    """Writes all of the data, however long that takes; false if the file does not take it."""
+    rest = memoryview(data)
+    while rest:
+        try:
+            rest = rest[os.write(file, rest) :]
+        except BlockingIOError:
+            # Whoever shares the file has asked for this.
+            select.select([], [file], [])
+        except OSError:
+            return False
+    return True
 
 
 class _LibraryFilter(logging.Filter):

@@ -172,6 +172,7 @@ async def serve(
     Raises ClusterFileError, ClusterConfigurationError, CannotListenError and TlsError.
     """
     async with AsyncExitStack() as stack:
+        stack.enter_context(running.other_signals(log))
         common = _common(stack, options, schema, metrics, log)
         _serve_health(stack, common)
         processes = _checking_processes(stack, schema)

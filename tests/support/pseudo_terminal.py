@@ -6,6 +6,7 @@ import os
 import pty
 import re
 import select
+import signal
 import subprocess
 import termios
 import time
@@ -35,6 +36,9 @@ class PseudoTerminal:
 
     def type(self, text: str) -> None:
         os.write(self._master, text.encode())
+
+    def send(self, number: signal.Signals) -> None:
+        self._process.send_signal(number)
 
     def expect(self, pattern: str) -> str:
         """Waits until a pattern is in what was written since the last call, and gives its text."""

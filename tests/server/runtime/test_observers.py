@@ -3,6 +3,7 @@
 import io
 import json
 import logging
+import os
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -82,3 +83,31 @@ def test_a_hostile_text_is_part_of_one_line(form: str, monkeypatch: pytest.Monke
     assert max(map(len, lines)) < 10_000
     if form == "json":
         assert json.loads(lines[1])["pod"] == HOSTILE
+
+
+def test_lines_that_nobody_has_read_are_left_out_and_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Writers never wait, and what is kept for a slow reader has a bound."""
+    reading, writing = os.pipe()
+    kept = logging.getLogger().handlers[:]
+    with os.fdopen(writing, "w", encoding="utf-8") as stream, monkeypatch.context() as patched:
+        patched.setattr("sys.stderr", stream)
+        try:
+            log = start_logging("text", verbose=False)
+        finally:
+            handlers, logging.getLogger().handlers[:] = logging.getLogger().handlers[:], kept
+    (handler,) = handlers
+    record = log.makeRecord("placet", logging.INFO, "", 0, "%s", ("x" * 1000,), None)
+    for _ in range(5000):
+        handler.handle(record)
+    with os.fdopen(reading, encoding="utf-8") as lines:
+        written = 0
+        while "were left out" not in (line := lines.readline()):
+            written += 1
+        assert 1_000_000 < written * 1000 < 1_200_000
+        assert f"{5000 - written} lines of the log were left out: nobody has read them" in line
+        handler.handle(record)
+        assert "x" * 1000 in lines.readline()
+        handler.close()
+        assert lines.readline() == "", "it closes the file"

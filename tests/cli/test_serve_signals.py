@@ -1,0 +1,122 @@
+"""`placet serve` as a process: its signals, its standard streams, and who reads its log."""
+
+import fcntl
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.test_serve import BY_NAME, ROOT, post, serving, until
+from tests.cli.test_serve_end import ASIDE, get
+from tests.support.default_ports import default_ports_taken
+from tests.support.pseudo_terminal import terminal
+
+ANY_PORT = ("--listen", "127.0.0.1:0", "--lameduck", "0s")
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2])
+def test_signals_without_a_meaning_end_nothing_and_are_logged(
+    folder: Path, number: signal.Signals
+) -> None:
+    with serving(folder, "--demo") as server:
+        server.process.send_signal(number)
+        told = f"WARNING {number.name} has no effect: Placet reads files again by itself"
+        until(lambda: told in server.err.read_text("utf-8"))
+        assert get(server.url, "/livez")[0] == 200
+
+
+def test_a_terminal_that_is_closed_ends_the_server(folder: Path) -> None:
+    """In its own way, as Ctrl-C does."""
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    command = (sys.executable, "-m", "cli", "serve", "--demo", *ANY_PORT)
+    with default_ports_taken(), terminal(command, folder, environment) as shown:
+        shown.expect("Ctrl-C stops it")
+        shown.send(signal.SIGHUP)
+        shown.expect("SIGHUP: the terminal is closed")
+        assert shown.ends() == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_start_can_be_ended(folder: Path, number: signal.Signals) -> None:
+    """Here while it waits for a cluster that does not answer."""
+    log = folder / "log"
+    command = [sys.executable, "-m", "cli", "serve", "--tls-secret", "a/b", "--tls-name", "c"]
+    (folder / "kubeconfig").write_text(KUBECONFIG, encoding="utf-8")
+    with log.open("wb") as err:
+        process = subprocess.Popen(
+            [*command, "--kubeconfig", "kubeconfig", *ANY_PORT],
+            cwd=folder,
+            env=os.environ | {"PYTHONPATH": str(ROOT)},
+            stderr=err,
+        )
+    try:
+        with default_ports_taken():
+            until(lambda: "watching the cluster" in log.read_text("utf-8"))
+            process.send_signal(number)
+            assert process.wait(20) == 130
+    finally:
+        process.kill()
+    told = log.read_text("utf-8")
+    assert told.endswith("stopped before it served\n")
+    assert "Traceback" not in told
+
+
+# Nobody listens there.
+KUBECONFIG = """\
+apiVersion: v1
+kind: Config
+current-context: a
+contexts: [{name: a, context: {cluster: a, user: a}}]
+clusters: [{name: a, cluster: {server: "http://127.0.0.1:1"}}]
+users: [{name: a, user: {}}]
+"""
+
+
+@pytest.mark.parametrize("to", [">/dev/full", ">&-", ">&- <&-"])
+def test_an_output_that_takes_nothing_stops_no_server(folder: Path, to: str) -> None:
+    command = f"exec {sys.executable} -m cli serve --demo --listen 127.0.0.1:0 --lameduck 0s {to}"
+    log = folder / "log"
+    with log.open("wb") as err, default_ports_taken():
+        process = subprocess.Popen(
+            ["/bin/bash", "-c", command], env=os.environ | {"PYTHONPATH": str(ROOT)}, stderr=err
+        )
+        try:
+            until(lambda: "the introduction to the demo is lost" in log.read_text("utf-8"))
+            [url] = re.findall(r"INFO    listening on (\S+)", log.read_text("utf-8"))
+            assert get(url, "/livez")[0] == 200
+            process.terminate()
+            assert process.wait(20) == 0
+        finally:
+            process.kill()
+
+
+def test_a_log_that_nobody_reads_stops_nothing(folder: Path) -> None:
+    """Nor one whose reader is gone."""
+    command = [sys.executable, "-m", "cli", "serve", "--demo", "-v", *ANY_PORT, *ASIDE]
+    process = subprocess.Popen(
+        command, cwd=folder, env=os.environ | {"PYTHONPATH": str(ROOT)}, stderr=subprocess.PIPE
+    )
+    assert process.stderr is not None
+    try:
+        with default_ports_taken():
+            fcntl.fcntl(process.stderr, fcntl.F_SETPIPE_SZ, 4096)
+            told = ""
+            while "listening on" not in told:
+                told += process.stderr.readline().decode()
+        [url] = re.findall(r"listening on (\S+)", told)
+        [aside] = re.findall(r"health and metrics on (\S+)", told)
+        for is_read in (True, False):
+            for _ in range(100):
+                assert post(f"{url}/filter", json.dumps(BY_NAME))
+            assert [get(each, "/livez")[0] for each in (url, aside)] == [200, 200]
+            if is_read:
+                process.stderr.close()
+        process.terminate()
+        assert process.wait(20) == 0
+    finally:
+        process.kill()
