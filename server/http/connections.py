@@ -45,6 +45,8 @@ _END_OF_HEAD = b"\r\n\r\n"
 _UNCERTAIN = frozenset({b"transfer-encoding", b"upgrade", b"expect"})
 # Requests that arrive before the answer to the one before.
 _MOST_WAITING = 2
+# Between two looks at whether new connections have had an answer.
+_LOOK_SECONDS = 0.02
 # For aiohttp: connections have limits of their own, because it does not see all calls.
 _A_YEAR = 365 * 24 * 3600.0
 # As aiohttp calls itself.
@@ -135,6 +137,17 @@ class Connections:
         self._by_host[host] -= 1
         if not self._by_host[host]:
             del self._by_host[host]
+
+    async def first_calls(self, seconds: float) -> None:
+        """Returns when every connection has had an answer, or after these seconds.
+
+        The first call of a new connection is on its way.
+        """
+        end = asyncio.get_running_loop().time() + seconds
+        while any(not each.has_answered for each in self._hosts):
+            if asyncio.get_running_loop().time() >= end:
+                return
+            await asyncio.sleep(_LOOK_SECONDS)
 
     def refused(self, reason: str, host: str, why: str = "") -> None:
         """Counts and logs a connection that is not let in or is closed; reasons are constants."""
@@ -231,6 +244,7 @@ class Connection(asyncio.Protocol):
         # Bytes of the budget for answers that are not sent yet.
         self._unsent = 0
         self._used = self._loop.time()
+        self.has_answered = False
         self._idle_timer: asyncio.TimerHandle | None = None
         self._late_timer: asyncio.TimerHandle | None = None
         self._send_timer: asyncio.TimerHandle | None = None
@@ -315,6 +329,7 @@ class Connection(asyncio.Protocol):
             return False
         self._unanswered.clear()
         self._used = self._loop.time()
+        self.has_answered = True
         assert self._transport is not None, "nothing is received without a connection"
         # Not `writelines`: in Python 3.12 and 3.13 it does not pause writing (cpython#127655).
         stamp = self._connections.stamp()
@@ -364,6 +379,7 @@ class Connection(asyncio.Protocol):
         if answers.is_lost:
             self._is_passed_on = True
         if has_ended:
+            self.has_answered = True
             # After an answer that came early, or was the last one, the server alone goes on.
             if requests.is_in_body or not answers.keeps_alive:
                 self._is_passed_on = True

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import errno
 import os
 import signal
 import socket
 import ssl
+import struct
+import sys
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import Future
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from logging import Logger
 from typing import Any
@@ -34,8 +37,10 @@ CONNECTIONS = web.AppKey("CONNECTIONS", Connections)
 _BACKLOG = 128
 # From the connection to the end of the TLS handshake.
 _HANDSHAKE_SECONDS = 10.0
-# At the end of a server, for handshakes in progress.
+# At the end of a server: for handshakes in progress, and for the first calls of new connections.
 _GRACE_SECONDS = 1.0
+# Before that, for connections that the kernel has begun to admit: a round trip.
+_LAST_SECONDS = 0.2
 # The process has no resources to accept with, such as file descriptors; new connections wait.
 _EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 _PAUSE_SECONDS = 1.0
@@ -80,7 +85,14 @@ class Listener:
         return bound_host, bound_port
 
     async def close(self) -> None:
-        """Stops accepting. Handshakes have a moment to end; then their connections are closed."""
+        """Stops accepting, and loses no connection that a client believes it has.
+
+        Clients that come now are not answered at all, until they are refused. Those that came
+        before are accepted. Handshakes have a moment to end, and so have the first calls.
+        """
+        for listening in self._sockets:
+            _admit_no_more(listening)
+        await asyncio.sleep(_LAST_SECONDS)
         for accepting in self._accepting:
             accepting.cancel()
         await asyncio.gather(*self._accepting, return_exceptions=True)
@@ -91,6 +103,7 @@ class Listener:
             for connecting in late:
                 connecting.cancel()
             await asyncio.gather(*late, return_exceptions=True)
+        await self._connections.first_calls(_GRACE_SECONDS)
 
     async def _accept(self, listening: socket.socket) -> None:
         loop = asyncio.get_running_loop()
@@ -150,6 +163,28 @@ class Listener:
         finally:
             if not is_connected:
                 self._connections.leave(protocol)
+
+
+# A filter for the kernel, of four instructions: load the flags of TCP, test them for SYN, keep what
+# has none, drop what has one: SYN asks for a new connection.
+_SYN = 0x02
+_WITHOUT_SYN = ((0x30, 0, 0, 13), (0x45, 1, 0, _SYN), (0x06, 0, 0, 0xFFFF_FFFF), (0x06, 0, 0, 0))
+_SO_ATTACH_FILTER = 26
+
+
+def _admit_no_more(listening: socket.socket) -> None:
+    """Has the kernel admit no new connections; those that it has admitted can be accepted.
+
+    Otherwise, a connection that it admits between the last accept and the close is reset, together
+    with the request that the client has sent into it. Only Linux can do this.
+    """
+    if sys.platform != "linux":
+        return
+    code = b"".join(struct.pack("HBBI", *each) for each in _WITHOUT_SYN)
+    kept = ctypes.create_string_buffer(code)
+    program = struct.pack("HP", len(_WITHOUT_SYN), ctypes.addressof(kept))
+    with suppress(OSError):
+        listening.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, program)
 
 
 class Shutdown:

@@ -7,6 +7,7 @@ import os
 import resource
 import signal
 import socket
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
@@ -76,6 +77,57 @@ async def test_accepted_connections_outlive_the_listener(server: web.Server) -> 
         _, writer = client.result()
         writer.close()
         await writer.wait_closed()
+
+
+async def test_clients_that_came_before_the_end_are_answered() -> None:
+    """Also those that nobody has accepted yet, and whose call is still on its way."""
+    clients: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
+    async with listening(app(), ANYWHERE) as url:
+        host, port = url.removeprefix("http://").split(":")
+        # They do not come back to the event loop, so nobody accepts them before the end begins.
+        opened = [socket.create_connection((host, int(port))) for _ in range(20)]
+        calling = asyncio.create_task(calls(opened, clients))
+    assert await asyncio.wait_for(calling, 5) == [b"HTTP/1.1 200 OK\r\n"] * 20
+    for _, writer in clients:
+        writer.close()
+
+
+async def calls(
+    opened: list[socket.socket],
+    clients: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]],
+) -> list[bytes]:
+    """The first lines of what these get, after a moment in which the listener is closed."""
+    await asyncio.sleep(0.5)
+    for each in opened:
+        clients.append(await asyncio.open_connection(sock=each))
+        clients[-1][1].write(b"GET /version HTTP/1.1\r\nHost: placet\r\n\r\n")
+    return [await reader.readline() for reader, _ in clients]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other kernels cannot do it")
+async def test_clients_that_come_at_the_end_are_not_admitted(server: web.Server) -> None:
+    """Whoever is not admitted has sent nothing, and can ask another replica."""
+    listener = Listener(server, connections())
+    host, port = await listener.open("127.0.0.1", 0)
+    closing = asyncio.create_task(listener.close())
+    await settled()
+    with socket.socket() as late:
+        late.settimeout(0.02)
+        with pytest.raises(TimeoutError):
+            late.connect((host, port))
+    await closing
+    with pytest.raises(ConnectionRefusedError):
+        await asyncio.open_connection(host, port)
+
+
+async def test_a_silent_client_does_not_delay_the_end_for_long() -> None:
+    began = asyncio.get_running_loop().time()
+    async with listening(app(), ANYWHERE) as url:
+        host, port = url.removeprefix("http://").split(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+    assert asyncio.get_running_loop().time() - began < 2
+    assert await reader.read() == b""
+    writer.close()
 
 
 async def test_an_unfinished_handshake_does_not_delay_the_end(
