@@ -1,15 +1,22 @@
-"""Loader: finds and reads policy files, and watches them for changes."""
+"""Loader: finds and reads policy files, and watches them for changes.
+
+Whoever passes the `visit` of a Disk is a server: it reads files again and again, so it takes only
+regular files of a limited size, and cannot wait for a silent one.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+import stat
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
+from typing import BinaryIO
 
 from grammar.messages.catalogue import listed
 from grammar.tree.source import Source
+from policies.disk import Disk, Visit, trusted
 from policies.manifest_names import GROUP, MANIFEST_SUFFIXES, is_manifest
 
 # A change counts when two looks in a row see the same state, so after half a second at most.
@@ -25,9 +32,12 @@ class Watcher:
     change when a folder above them points elsewhere.
     """
 
-    def __init__(self, list_files: Callable[[], Iterable[Path]]) -> None:
+    def __init__(
+        self, list_files: Callable[[Visit], Iterable[Path]], disk: Disk | None = None
+    ) -> None:
         self._list = list_files
-        self._accepted = self._look()
+        self._disk = disk or Disk()
+        self._accepted = self._disk.run(self._look)
         self._seen = self._accepted
 
     def changed(self) -> bool:
@@ -35,19 +45,20 @@ class Watcher:
 
         The second look prevents reading a file that is half written.
         """
-        before, self._seen = self._seen, self._look()
+        before, self._seen = self._seen, self._disk.run(self._look)
         if self._seen == self._accepted or self._seen != before:
             return False
         self._accepted = self._seen
         return True
 
-    def _look(self) -> dict[str, _Mark | None]:
-        return {str(file): _mark(file) for file in self._list()}
+    def _look(self, visit: Visit) -> dict[str, _Mark | None]:
+        return {str(file): _mark(file, visit) for file in self._list(visit)}
 
 
-def _mark(file: Path) -> _Mark | None:
+def _mark(file: Path, visit: Visit) -> _Mark | None:
     """The state of a file; None if it cannot be inspected, which is a state too."""
     try:
+        visit(file)
         found = file.stat()
     except OSError:
         return None
@@ -60,19 +71,23 @@ SUFFIX = ".policy"
 # A file of tests. Its policies apply only in its tests.
 TEST_SUFFIX = "_test.policy"
 _MANIFESTS = listed(f"`{suffix}`" for suffix in sorted(MANIFEST_SUFFIXES))
+# The bytes of a file that is read: a text of the language, which has a lower limit of its own, and
+# a file of manifests, which takes twelve times as much memory.
+_MOST_OF_TEXT, _MOST_OF_MANIFESTS = 1024 * 1024, 4 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class UnreadFile:
     """A path that gave no text, with a message and a hint; without a text there is no span.
 
-    `unread` is true if the path exists but cannot be read.
+    `unread` is true if the path exists but cannot be read, `is_gone` if nothing is there.
     """
 
     path: str
     message: str
     hint: str
     unread: bool = True
+    is_gone: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,19 +98,22 @@ class Loaded:
     problems: tuple[UnreadFile, ...]
 
 
-def load(paths: Iterable[Path]) -> Loaded:
-    """Reads the policy files at the paths, each file once.
+def load(paths: Iterable[Path], visit: Visit | None = None) -> Loaded:
+    """Reads the policy files at the paths, each file once. With a `visit`, for a server.
 
     A path is a file, or a folder with `*.policy` files, and YAML and JSON files with manifests of
     Placet, in it and below it. The name of a source is its path as given.
     """
-    search = Search(paths)
+    search = Search(paths, visit or trusted)
     sources: list[Source] = []
     problems = list(search.problems)
     foreign: list[Path] = []
     for file in search.files:
-        read = read_source(file)
-        if isinstance(read, UnreadFile):
+        is_trusted = visit is None and file in search.named
+        read = read_source(file, visit or trusted, is_trusted=is_trusted)
+        if read is None:
+            foreign.append(file)
+        elif isinstance(read, UnreadFile):
             problems.append(read)
         elif file in search.named or not is_manifest(file.name) or f"{GROUP}/" in read.text:
             sources.append(read)
@@ -124,17 +142,57 @@ def is_test_file(name: str) -> bool:
     return name.endswith(TEST_SUFFIX)
 
 
-def read_source(file: Path) -> Source | UnreadFile:
-    """The text of a file, which must be UTF-8."""
+def read_source(
+    file: Path, visit: Visit = trusted, *, is_trusted: bool = False
+) -> Source | UnreadFile | None:
+    """The text of a file, which must be UTF-8; None for a large file without any manifest of ours.
+
+    A pipe, and more manifests than a server takes, are read of a file that `is_trusted`.
+    """
     try:
-        return Source(str(file), file.read_bytes().decode("utf-8-sig"))
+        visit(file)
+        # Whoever opens a pipe would wait until somebody writes into it.
+        number = os.open(file, os.O_RDONLY | os.O_CLOEXEC | (0 if is_trusted else os.O_NONBLOCK))
+        with os.fdopen(number, "rb") as opened:
+            found = os.fstat(number)
+            if not (stat.S_ISREG(found.st_mode) or is_trusted):
+                return _irregular(file)
+            has_manifests = is_manifest(file.name)
+            most = _MOST_OF_MANIFESTS if has_manifests else _MOST_OF_TEXT
+            if has_manifests and is_trusted:
+                return _decoded(file, opened.read())
+            if found.st_size > most and has_manifests and not _names(opened, f"{GROUP}/"):
+                return None
+            # It may have grown, and of a pipe the size is not known.
+            data = opened.read(most + 1) if found.st_size <= most else b""
+            if max(found.st_size, len(data)) > most:
+                return _large(file, max(found.st_size, len(data)), most)
+            return _decoded(file, data)
     except FileNotFoundError:
-        return UnreadFile(str(file), f"`{file}` does not exist", "check the path", unread=False)
+        if file.is_symlink():
+            return _dangling(file)
+        message = f"`{file}` does not exist"
+        return UnreadFile(str(file), message, "check the path", unread=False, is_gone=True)
     except OSError as error:
         return _unreadable(file, error)
+
+
+def _decoded(file: Path, data: bytes) -> Source | UnreadFile:
+    try:
+        return Source(str(file), data.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         message = f"`{file}` is not UTF-8 text at byte {error.start}"
         return UnreadFile(str(file), message, "save it as UTF-8")
+
+
+def _names(opened: BinaryIO, text: str) -> bool:
+    """Whether a text is in a file, of which only a part is in memory at a time."""
+    wanted, before = text.encode(), b""
+    while part := opened.read(_MOST_OF_TEXT):
+        if wanted in before + part:
+            return True
+        before = part[1 - len(wanted) :]
+    return False
 
 
 class Search:
@@ -145,13 +203,16 @@ class Search:
     once: the files of a mounted ConfigMap are links into a hidden folder beside them.
     """
 
-    def __init__(self, paths: Iterable[Path]) -> None:
+    def __init__(self, paths: Iterable[Path], visit: Visit = trusted) -> None:
+        self._visit = visit
         self.files: list[Path] = []
         self.named: set[Path] = set()
         self.folders: list[Path] = []
         self.problems: list[UnreadFile] = []
         self._seen: set[str] = set()
         for path in paths:
+            if not self._answers(path):
+                continue
             if not _is_folder(path):
                 self.named.add(path)
                 self._add(path)
@@ -159,6 +220,11 @@ class Search:
                 self.problems.append(_no_policies(path))
             else:
                 self.folders.append(path)
+
+    @property
+    def paths(self) -> Sequence[Path]:
+        """The files, and the paths with a problem: what to watch."""
+        return [*self.files, *(Path(problem.path) for problem in self.problems)]
 
     def _walk(self, folder: Path, above: frozenset[str]) -> bool:
         """Adds the files of a folder; returns whether it has any. Loops of links are skipped."""
@@ -174,12 +240,26 @@ class Search:
         for entry in entries:
             if entry.name.startswith("."):
                 continue
-            if _is_folder(entry):
+            if not self._answers(entry):
+                has_files = True
+            elif _is_folder(entry):
                 has_files |= self._walk(entry, above | {here})
             elif entry.suffix == SUFFIX or is_manifest(entry.name):
                 self._add(entry)
                 has_files = True
+            elif entry.is_symlink() and not entry.exists():
+                # It may have been a folder with policies.
+                self.problems.append(_dangling(entry))
+                has_files = True
         return has_files
+
+    def _answers(self, path: Path) -> bool:
+        try:
+            self._visit(path)
+        except OSError as error:
+            self.problems.append(_unreadable(path, error))
+            return False
+        return True
 
     def _add(self, file: Path) -> None:
         real = os.path.realpath(file)
@@ -200,4 +280,21 @@ def _no_policies(folder: Path) -> UnreadFile:
 
 def _unreadable(path: Path, error: OSError) -> UnreadFile:
     reason = (error.strerror or str(error)).lower()
-    return UnreadFile(str(path), f"cannot read `{path}`: {reason}", "check its permissions")
+    is_silent = isinstance(error, TimeoutError)
+    hint = "check what is mounted there" if is_silent else "check its permissions"
+    return UnreadFile(str(path), f"cannot read `{path}`: {reason}", hint)
+
+
+def _irregular(file: Path) -> UnreadFile:
+    hint = "policies are read from regular files, not from pipes and devices"
+    return UnreadFile(str(file), f"`{file}` is not a regular file", hint)
+
+
+def _dangling(link: Path) -> UnreadFile:
+    hint = "remove the link, or restore what it points to"
+    return UnreadFile(str(link), f"`{link}` is a link to nothing", hint)
+
+
+def _large(file: Path, size: int, most: int) -> UnreadFile:
+    message = f"`{file}` has {size:,} bytes; the limit is {most:,}"
+    return UnreadFile(str(file), message, "divide it into several files")

@@ -46,6 +46,7 @@ from engine.objects.peer import DEFAULT_SCHEDULER
 from engine.objects.request_pod import SYSTEM_NAMESPACES, Exemptions
 from engine.portable.label_conditions import Frozen
 from grammar.meaning.schema import load_schema
+from policies.disk import Disk
 from policies.loader import load
 from server.http.tls import Credentials, TlsError, private_file
 from server.metrics.metrics import Metrics
@@ -607,7 +608,7 @@ def _policies(args: argparse.Namespace) -> list[Path]:
     if not args.policies and not args.demo and not watches:
         hint = "name some with --policies PATH, or look around with --demo"
         raise CommandError("there are no policies", hint)
-    for problem in load(args.policies).problems:
+    for problem in Disk().run(lambda visit: load(args.policies, visit)).problems:
         # A folder may get its files later, but a file that cannot be read is an error.
         if problem.unread or not Path(problem.path).is_dir():
             raise CommandError(problem.message, problem.hint)

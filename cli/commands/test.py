@@ -78,9 +78,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run_until_change(args: argparse.Namespace, validator: Validator, schema: Schema) -> None:
-    policies = Watcher(lambda: Search(args.paths).files)
+    policies = Watcher(lambda visit: Search(args.paths, visit).paths)
     collection = collect(args.paths, validator)
-    clusters = Watcher(lambda: _cluster_files(collection))
+    clusters = Watcher(lambda _: _cluster_files(collection))
     try:
         _run_once(args, collection, schema)
     except UserError as error:

@@ -15,6 +15,7 @@ import msgspec
 from engine.decision import scoring
 from engine.engine import Engine
 from engine.explanation.inspection import Inspection
+from policies.disk import Visit
 from server.runtime.reloader import PolicyReloader
 
 Object = dict[str, Any]
@@ -288,7 +289,7 @@ class Demo:
     def __init__(self) -> None:
         self._document = msgspec.json.encode(demo_cluster(datetime.now(UTC)))
 
-    def files(self) -> Iterable[Path]:
+    def files(self, _visit: Visit) -> Iterable[Path]:
         return ()
 
     def contents(self) -> Iterable[tuple[Path, bytes]]:

@@ -75,7 +75,7 @@ def _text(file: Path) -> str:
     read = read_source(file)
     if isinstance(read, UnreadFile):
         raise CommandError(read.message, read.hint)
-    return read.text
+    return read.text if read is not None else ""
 
 
 def _unused_name(name: str, source: Source) -> str:

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from cachetools import TTLCache
 
+from policies.disk import Disk, Visit
 from policies.loader import INTERVAL_SECONDS, Watcher
 from server.call import LogEntry
 from server.log_limit import LimitedLog
@@ -67,7 +68,8 @@ class Credentials:
         self._metrics = metrics
         self._log = log
         self._clock = clock
-        self._watcher = Watcher(lambda: files.paths)
+        self._disk = Disk()
+        self._watcher = Watcher(lambda _: files.paths, self._disk)
         self._problem = ""
         self._tried = 0.0
         self._warned = ""
@@ -110,7 +112,7 @@ class Credentials:
     def _reload(self, *, has_changed: bool) -> None:
         self._tried = self._clock()
         try:
-            loaded = load(self._files)
+            loaded = self._disk.run(self._read)
             self._check_expiry(loaded)
         except TlsError as error:
             if has_changed or str(error) != self._problem:
@@ -119,6 +121,14 @@ class Credentials:
         else:
             self.loaded, self._problem = loaded, ""
             self._report_loaded()
+
+    def _read(self, visit: Visit) -> LoadedFiles:
+        for path in self._files.paths:
+            try:
+                visit(path)
+            except OSError as error:
+                raise _unreadable(path, error) from None
+        return load(self._files)
 
     def _check_expiry(self, loaded: LoadedFiles) -> None:
         """Raises TlsError for an expired certificate in place of one that is still valid."""
@@ -216,8 +226,12 @@ def _read(file: Path) -> bytes:
     try:
         return file.read_bytes()
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise TlsError(f"cannot read `{file}`: {reason}") from None
+        raise _unreadable(file, error) from None
+
+
+def _unreadable(file: Path, error: OSError) -> TlsError:
+    reason = (error.strerror or str(error)).lower()
+    return TlsError(f"cannot read `{file}`: {reason}")
 
 
 def _reason(error: ssl.SSLError) -> str:

@@ -32,6 +32,7 @@ from engine.errors import NotSyncedError
 from engine.objects.codec import ObjectCodec
 from grammar.checks.costs import UNKNOWN_SIZE, ClusterSize
 from grammar.meaning.schema import Schema
+from policies.disk import Disk, Visit
 from policies.loader import Watcher
 from server.http.health import ReadinessCheck
 
@@ -52,8 +53,8 @@ def leave_uncollected() -> None:
 class SnapshotOrigin(Protocol):
     """A source of snapshots that can be read repeatedly."""
 
-    def files(self) -> Iterable[Path]:
-        """The files to watch for changes."""
+    def files(self, visit: Visit) -> Iterable[Path]:
+        """The files to watch for changes. Raises ClusterFileError."""
 
     def contents(self) -> Iterable[tuple[Path, bytes]]:
         """The JSON documents, each with its file. Raises ClusterFileError."""
@@ -65,11 +66,14 @@ class ClusterFiles:
     def __init__(self, paths: Sequence[Path]) -> None:
         self._paths = paths
 
-    def files(self) -> Iterable[Path]:
-        try:
-            return files_of(self._paths)
-        except ClusterFileError:
-            return ()
+    def files(self, visit: Visit) -> Iterable[Path]:
+        for path in self._paths:
+            try:
+                visit(path)
+            except OSError as error:
+                hint = "check what is mounted there"
+                raise ClusterFileError(f"cannot read `{path}`: {error.strerror}", hint) from None
+        return files_of(self._paths)
 
     def contents(self) -> Iterable[tuple[Path, bytes]]:
         return ((f, d) for f in files_of(self._paths) for d in documents(f))
@@ -125,7 +129,8 @@ class FileCluster(_UnwatchedCluster):
         self._origin = origin
         self._schema = schema
         self._log = log
-        self._watcher = Watcher(origin.files)
+        self._disk = Disk()
+        self._watcher = Watcher(self._files, self._disk)
         self._annotations = needs.annotations
         self._reader = ClusterFileReader(ObjectCodec(schema, needs.annotations))
         self._copy = self._read()
@@ -166,6 +171,12 @@ class FileCluster(_UnwatchedCluster):
             self._reader = ClusterFileReader(ObjectCodec(self._schema, self._annotations))
             self._read_again()
 
+    def _files(self, visit: Visit) -> Iterable[Path]:
+        try:
+            return self._origin.files(visit)
+        except ClusterFileError:
+            return ()
+
     def refresh(self) -> None:
         """Reads again if the files have changed since they were read last."""
         if self._watcher.changed():
@@ -180,7 +191,8 @@ class FileCluster(_UnwatchedCluster):
             leave_uncollected()
 
     def _read(self) -> ClusterCopy:
-        reading = self._reader.take(list(self._origin.files()), self._origin.contents())
+        files = list(self._disk.run(self._origin.files))
+        reading = self._reader.take(files, self._origin.contents())
         snapshot = reading.cache.snapshot()
         nodes, pods = len(snapshot.table.rows), len(snapshot.pods())
         self._log.info("cluster of %d nodes and %d pods", nodes, pods)

@@ -27,6 +27,7 @@ from policies.admission import (
     stopped_object,
     unchecked_object,
 )
+from policies.disk import Disk
 from policies.loader import Search, UnreadFile, Watcher, load
 from policies.resource import Metadata
 from policies.validation import CheckedFile, InForce, Validation, Validator
@@ -289,9 +290,12 @@ class PolicyReader:
         self._paths = paths
         self._validator = Validator(schema)
         self._report = PolicyLog(log)
-        self._watcher = Watcher(lambda: Search(paths).files)
+        self._disk = Disk()
+        self._watcher = Watcher(lambda visit: Search(paths, visit).paths, self._disk)
         self.objects = Objects(process, log, clock)
         self._enforced: EnforcedPolicies | None = None
+        # What cannot be read although policies of it are in force; from any thread.
+        self.failure = ""
 
     def changed(self) -> bool:
         return self._watcher.changed()
@@ -304,24 +308,32 @@ class PolicyReader:
         `objects` are those of the cluster as JSON by resource and key, None while not known. `size`
         is that of the cluster.
         """
-        loaded = load(self._paths)
+        loaded = self._disk.run(lambda visit: load(self._paths, visit))
         stored = self.objects.read(objects or {}, size)
         validation = self._validator.validate(
             loaded.sources, [each.checked.file for each in stored.values()]
         )
+        kept = {each.message: list(self._unread(each)) for each in loaded.problems}
+        failed = "; ".join(message for message, files in kept.items() if files)
+        self.failure = shown(f"{failed}: the last versions stay enforced") if failed else ""
         self._enforced = enforced(
             validation,
             stored,
             previous=self._enforced,
-            unread=[file for failure in loaded.problems for file in self._unread(failure)],
+            unread=[file for files in kept.values() for file in files],
             is_complete=objects is not None,
         )
         self._report.read(loaded.problems, validation, self._enforced.in_force)
         return self._enforced
 
     def _unread(self, failure: UnreadFile) -> Iterator[str]:
-        """The files of enforced policies that can no longer be read, though they may exist."""
-        if failure.unread and self._enforced is not None:
-            for active in self._enforced.in_force.active:
-                if Path(active.file).is_relative_to(failure.path):
-                    yield active.file
+        """The files of enforced policies that can no longer be read, though they may exist.
+
+        A file that is gone is read: it has no policies. Where a folder was, nobody can look.
+        """
+        if self._enforced is None:
+            return
+        for active in self._enforced.in_force.active:
+            is_in_folder = failure.is_gone and active.file != failure.path
+            if (failure.unread or is_in_folder) and Path(active.file).is_relative_to(failure.path):
+                yield active.file

@@ -21,6 +21,7 @@ from engine.engine import Engine
 from engine.objects.request_pod import NO_EXEMPTIONS, Exemptions
 from grammar.checks.costs import ClusterSize
 from grammar.messages.catalogue import listed
+from policies.disk import Disk, Visit
 from policies.loader import INTERVAL_SECONDS, Watcher
 from server.http.health import ReadinessCheck
 from server.metrics.metrics import Metrics
@@ -73,7 +74,8 @@ class PolicyReloader:
         self.enforced = enforced
         self.view = view
         self.engine = engine
-        # INVARIANT: the thread alone uses these three, and the lock lets one thread at a time run.
+        # INVARIANT: the thread alone uses these three, but for a failure of reading, and the lock
+        # lets one thread at a time run.
         self._policies = policies
         self._objects = objects
         self._is_due = False
@@ -85,7 +87,8 @@ class PolicyReloader:
 
     def readiness(self) -> Sequence[ReadinessCheck]:
         """Readiness: policies have been compiled, and the view is ready."""
-        return (ReadinessCheck("policies"), *self.view.checks())
+        policies = ReadinessCheck("policies", self._policies.failure, is_warning=True)
+        return (policies, *self.view.checks())
 
     def exempt(self, exemptions: Exemptions) -> None:
         """Exempts other pods from now on."""
@@ -196,7 +199,8 @@ class ConfigurationReloader:
         self._apply = apply
         self._log = log
         self._metrics = metrics
-        self._watcher = Watcher(lambda: [file.path])
+        self._disk = Disk()
+        self._watcher = Watcher(lambda _: [file.path], self._disk)
 
     async def run(self) -> None:
         while True:
@@ -205,13 +209,13 @@ class ConfigurationReloader:
 
     async def look(self) -> None:
         """Looks once, and applies what can be applied."""
-        if not self._watcher.changed():
-            return
         try:
-            found = await asyncio.to_thread(self._file.read)
-        except UnusableConfigurationError as error:
+            found = await asyncio.to_thread(self._changed)
+        except (OSError, UnusableConfigurationError) as error:
             self._log.error("configuration: %s; the one in force stays", error)
             self._metrics.configuration_is_stale(stale=True)
+            return
+        if found is None:
             return
         fields = {
             name
@@ -230,6 +234,17 @@ class ConfigurationReloader:
             text = "configuration: %s changed in `%s`: restart Placet to apply that"
             self._log.warning(text, _listed(waiting), self._file.path)
         self._metrics.configuration_is_stale(stale=bool(waiting))
+
+    def _changed(self) -> ServerConfiguration | None:
+        """The configuration of a file that has changed; in a thread."""
+        if not self._watcher.changed():
+            return None
+
+        def read(visit: Visit) -> ServerConfiguration:
+            visit(self._file.path)
+            return self._file.read()
+
+        return self._disk.run(read)
 
 
 def _listed(fields: Collection[str]) -> str:

@@ -54,7 +54,7 @@ def folder(tmp_path: Path) -> Path:
 def test_change_is_seen_once_at_the_second_look(
     folder: Path, change: Callable[[Path], None]
 ) -> None:
-    watcher = Watcher(lambda: Search([folder]).files)
+    watcher = Watcher(lambda visit: Search([folder], visit).paths)
     assert [watcher.changed() for _ in range(3)] == [False, False, False]
     change(folder)
     assert [watcher.changed() for _ in range(4)] == [False, True, False, False]
@@ -62,7 +62,7 @@ def test_change_is_seen_once_at_the_second_look(
 
 def test_file_that_is_still_changing_is_left_alone(folder: Path) -> None:
     """A file that is being written, half of which would be another policy."""
-    watcher = Watcher(lambda: Search([folder]).files)
+    watcher = Watcher(lambda visit: Search([folder], visit).paths)
     for size in range(1, 4):
         (folder / "a.policy").write_text("#" * size * 10, encoding="utf-8")
         assert not watcher.changed()
@@ -71,7 +71,7 @@ def test_file_that_is_still_changing_is_left_alone(folder: Path) -> None:
 
 def test_file_that_comes_back_as_it_was_has_not_changed(folder: Path) -> None:
     """Removed and restored between two looks that agree."""
-    watcher = Watcher(lambda: Search([folder]).files)
+    watcher = Watcher(lambda visit: Search([folder], visit).paths)
     (folder / "a.policy").rename(folder / "a.gone")
     assert not watcher.changed()
     (folder / "a.gone").rename(folder / "a.policy")

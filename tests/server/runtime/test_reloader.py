@@ -3,9 +3,12 @@
 import asyncio
 import json
 import logging
+import os
+import socket
 import time
+import tracemalloc
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -16,11 +19,13 @@ from engine.cache.cluster_file import ClusterFileError
 from engine.decision.verdict import Feasible
 from engine.errors import NotSyncedError
 from grammar.meaning.schema import load_schema
+from policies.manifest_names import GROUP
 from server.metrics.metrics import Metrics
 from server.runtime.file_cluster import ClusterFiles, FileCluster, NoCluster
 from server.runtime.observers import LogObserver
 from server.runtime.reloader import PolicyReloader
 from tests.support.builders import Object, kubectl_list, node, pod, raw
+from tests.support.hung_mount import hung_mount
 from tests.support.reloading import reloader_of
 
 LOG = logging.getLogger("placet.test")
@@ -185,3 +190,126 @@ def test_demo_needs_no_files(policies: Path) -> None:
         [policies], lambda needs: FileCluster(Demo(), SCHEMA, needs, LOG), SCHEMA, OBSERVER, LOG
     )
     assert len(it.view.snapshot().nodes) == 12
+
+
+# ---- paths that are no readable files
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "policies"
+    made.mkdir()
+    write(made / "a.policy", disk("ssd"))
+    return made
+
+
+def pipe(folder: Path) -> None:
+    os.mkfifo(folder / "b.policy")
+
+
+def socket_file(folder: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind(str(folder / "b.policy"))
+
+
+def huge(name: str) -> Callable[[Path], None]:
+    def make(folder: Path) -> None:
+        with (folder / name).open("wb") as file:
+            file.write(f"# {GROUP}/v1".encode())
+            file.truncate(40 * 1024 * 1024)
+
+    return make
+
+
+def dangling(name: str) -> Callable[[Path], None]:
+    return lambda folder: (folder / name).symlink_to("nothing")
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (pipe, "b.policy` is not a regular file"),
+        (socket_file, "cannot read"),
+        (huge("b.policy"), "b.policy` has 41,943,040 bytes; the limit is 1,048,576"),
+        (huge("b.yaml"), "b.yaml` has 41,943,040 bytes; the limit is 4,194,304"),
+        (dangling("b.policy"), "b.policy` is a link to nothing"),
+        (dangling("team"), "team` is a link to nothing"),
+    ],
+    ids=["pipe", "socket", "text", "manifests", "file", "folder"],
+)
+def test_what_is_no_policy_file_stops_no_edit_and_is_told(
+    folder: Path, caplog: pytest.LogCaptureFixture, make: Callable[[Path], None], told: str
+) -> None:
+    """Nothing of it is read."""
+    it = reloader(folder, None)
+    assert passing(it, NODES) == ["n1"]
+    make(folder)
+    tracemalloc.start()
+    settle(it)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 8 * 1024 * 1024
+    assert told in caplog.text
+    write(folder / "a.policy", disk("hdd"))
+    settle(it)
+    assert passing(it, NODES) == ["n2"]
+
+
+def test_a_large_file_without_policies_is_passed_over(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As a snapshot of a cluster beside them."""
+    with (folder / "cluster.json").open("wb") as file:
+        file.truncate(40 * 1024 * 1024)
+    assert passing(reloader(folder, None), NODES) == ["n1"]
+    assert "cluster.json" not in caplog.text
+
+
+def test_a_folder_that_vanishes_keeps_its_policies(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Readiness warns of it, until the folder is back."""
+    it = reloader(folder, None)
+    folder.rename(folder.with_name("gone"))
+    settle(it)
+    assert passing(it, NODES) == ["n1"]
+    assert f"`{folder}` does not exist" in caplog.text
+    assert "policy a: the last valid version stays enforced" in caplog.text
+    check = it.readiness()[0]
+    assert check.is_warning
+    assert check.failure == f"`{folder}` does not exist: the last versions stay enforced"
+    folder.with_name("gone").rename(folder)
+    write(folder / "a.policy", disk("hdd"))
+    settle(it)
+    assert passing(it, NODES) == ["n2"]
+    assert it.readiness()[0].failure == ""
+
+
+def test_a_folder_that_is_emptied_has_no_policies(folder: Path) -> None:
+    """Whoever removes files removes their policies."""
+    it = reloader(folder, None)
+    (folder / "a.policy").unlink()
+    settle(it)
+    assert passing(it, NODES) == ["n1", "n2"]
+
+
+def test_a_hung_mount_stops_no_edit_and_is_told(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    it = reloader(folder, None)
+    (folder / "hung").mkdir()
+    with hung_mount(folder / "hung"):
+        settle(it)
+        told = f"cannot read `{folder / 'hung'}`: the file system does not answer"
+        assert told in caplog.text
+        write(folder / "a.policy", disk("hdd"))
+        settle(it)
+        assert passing(it, NODES) == ["n2"]
+
+
+def test_policies_of_a_mount_that_hangs_stay(folder: Path) -> None:
+    it = reloader(folder, None)
+    with hung_mount(folder):
+        settle(it)
+        assert passing(it, NODES) == ["n1"]
+        assert "does not answer: the last versions stay enforced" in it.readiness()[0].failure
