@@ -5,13 +5,17 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
+from contextlib import ExitStack, closing
+from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
 
 from tests.cli.test_serve import BY_NAME, ROOT, post, serving, until
+from tests.cli.test_serve_checks import REVIEW
 from tests.cli.test_serve_end import ASIDE, get
 from tests.support.default_ports import default_ports_taken
 from tests.support.pseudo_terminal import terminal
@@ -93,6 +97,36 @@ def test_an_output_that_takes_nothing_stops_no_server(folder: Path, to: str) -> 
             assert process.wait(20) == 0
         finally:
             process.kill()
+
+
+def test_few_file_descriptors_are_enough(folder: Path) -> None:
+    """Clients cannot use them up: others are answered, and what is imported late can be."""
+    begin = f"ulimit -n 200; exec {sys.executable} -m cli serve --demo --listen 127.0.0.1:0"
+    log = folder / "log"
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    with log.open("wb") as err, default_ports_taken(), ExitStack() as stack:
+        process = subprocess.Popen(
+            ["/bin/bash", "-c", f"{begin} --lameduck 0s"], env=environment, stderr=err
+        )
+        stack.callback(process.kill)
+        until(lambda: "listening on" in log.read_text("utf-8"))
+        told = log.read_text("utf-8")
+        assert "may open 200 files, which is enough for 72 connections instead of 400" in told
+        [port] = re.findall(r"listening on http://127.0.0.1:(\d+)", told)
+        for _ in range(250):
+            stack.enter_context(socket.create_connection(("127.0.0.1", int(port))))
+        other = HTTPConnection("127.0.0.1", int(port), timeout=30, source_address=("127.0.0.2", 0))
+        with closing(other):
+            for path in ("/livez", "/metrics", "/readyz"):
+                other.request("GET", path)
+                answer = other.getresponse()
+                assert (answer.read() is not None, answer.status) == (True, 200)
+            other.request("POST", "/admission/validate", REVIEW)
+            assert json.loads(other.getresponse().read())["response"]["allowed"]
+        process.terminate()
+        assert process.wait(20) == 0
+    assert "cannot accept" not in log.read_text("utf-8")
+    assert " failed" not in log.read_text("utf-8")
 
 
 def test_a_log_that_nobody_reads_stops_nothing(folder: Path) -> None:
