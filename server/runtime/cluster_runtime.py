@@ -139,6 +139,25 @@ async def open_cluster(
             await cluster.informers.stop()
 
 
+class StandbyGate:
+    """The gate of a `--standby`, to which calls come only by mistake while it is not ready.
+
+    A proxy may send calls to all replicas, whether they are ready or not. If each took the Lease
+    for its calls, none would hold it for long. So calls move the Lease only without `--standby`.
+    """
+
+    def __init__(self, lease: Lease, gate: LeaderGate) -> None:
+        self._lease = lease
+        self._gate = gate
+
+    def waiting(self, *, asked: bool = True) -> str:
+        """The reason why this replica may not count now, or empty."""
+        holder = self._lease.holder
+        if self._lease.held or self._lease.failure or holder in ("", self._lease.identity):
+            return self._gate.waiting(asked=asked and self._lease.held)
+        return f"`{holder}` is the leader, and this replica stands by"
+
+
 class ClusterRuntime:
     """The informers of a cluster, the Lease, and the tasks that follow both.
 
@@ -162,7 +181,10 @@ class ClusterRuntime:
         start = partial(supervisor.start, is_vital=True)
         self.informers = Informers(client, codec, access.timing, start, failures.report)
         leader_gate = LeaderGate(lease) if lease is not None else None
-        self.gate: CountGate = leader_gate.waiting if leader_gate is not None else open_gate
+        self.gate: CountGate = open_gate
+        if lease is not None and leader_gate is not None:
+            standby = StandbyGate(lease, leader_gate)
+            self.gate = standby.waiting if access.standby else leader_gate.waiting
         self._client = client
         self._lease = lease
         self._leader_gate = leader_gate
