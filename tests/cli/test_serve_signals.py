@@ -11,13 +11,16 @@ import sys
 from contextlib import ExitStack, closing
 from http.client import HTTPConnection
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.cli.test_serve import BY_NAME, ROOT, post, serving, until
+from tests.cli.test_serve import BY_NAME, NODES, ROOT, disk, post, serving, until
 from tests.cli.test_serve_checks import REVIEW
 from tests.cli.test_serve_end import ASIDE, get
+from tests.support.builders import pod
 from tests.support.default_ports import default_ports_taken
+from tests.support.hung_mount import hung_mount
 from tests.support.pseudo_terminal import terminal
 
 ANY_PORT = ("--listen", "127.0.0.1:0", "--lameduck", "0s")
@@ -97,6 +100,28 @@ def test_an_output_that_takes_nothing_stops_no_server(folder: Path, to: str) -> 
             assert process.wait(20) == 0
         finally:
             process.kill()
+
+
+def test_a_pipe_and_a_hung_mount_keep_it_from_nothing(folder: Path) -> None:
+    """Edits are taken up, and SIGTERM ends it, which the context sends."""
+    policies = folder / "policies"
+    (policies / "hung").mkdir(parents=True)
+    (policies / "a.policy").write_text(disk("ssd"), encoding="utf-8")
+    asked = {"Pod": pod("a"), "Nodes": {"items": NODES}, "NodeNames": None}
+    with ExitStack() as stack:
+        server = stack.enter_context(serving(folder, "--policies", policies, "--no-cluster"))
+        stack.enter_context(hung_mount(policies / "hung"))
+        os.mkfifo(policies / "b.policy")
+        until(lambda: "does not answer" in server.err.read_text("utf-8"))
+        assert "is not a regular file" in server.err.read_text("utf-8")
+        (policies / "a.policy").write_text(disk("hdd"), encoding="utf-8")
+        until(lambda: names_of(server.ask(asked)) == ["n2"])
+        server.process.terminate()
+        assert server.process.wait(20) == 0
+
+
+def names_of(answer: dict[str, Any]) -> list[str]:
+    return [each["metadata"]["name"] for each in answer["Nodes"]["items"]]
 
 
 def test_few_file_descriptors_are_enough(folder: Path) -> None:
