@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +14,13 @@ KEEP_ALIVE_SECONDS = 120.0
 DECISION_SHARE = 0.8
 # The share for reading the body; a slower body leaves too little time for the decision.
 _BODY_SHARE = 0.4
+
+
+# The files that a process opens for others than its clients: modules, certificates, policies, pipes
+# to processes, the view, and connections to the API server.
+_OTHER_FILES = 128
+# More is never needed, and each costs memory of the kernel.
+_MOST_FILES = 65_536
 
 
 class SettingsError(ValueError):
@@ -108,7 +116,7 @@ class Settings:
         if self.bytes_of_bodies < self.body_limit:
             text = f"the body budget `{self.body_budget}` must not be less than the body limit"
             raise SettingsError(text)
-        if self.connections <= 0:
+        if self.wanted_connections <= 0:
             text = f"the limit of connections `{self.max_connections}` must be greater than 0"
             raise SettingsError(text)
 
@@ -118,6 +126,13 @@ class Settings:
 
     @property
     def connections(self) -> int:
+        """The connections that are asked for, as far as the process may open so many files."""
+        addresses = 1 + (self.health is not None) + (self.webhooks is not None)
+        room = max(1, (open_files() - _OTHER_FILES) // addresses)
+        return min(self.wanted_connections, room)
+
+    @property
+    def wanted_connections(self) -> int:
         return 4 * self.max_in_flight if self.max_connections is None else self.max_connections
 
     @property
@@ -129,6 +144,27 @@ class Settings:
     def body_seconds(self) -> float:
         """Seconds from the arrival of a request to the last byte of its body."""
         return self.http_timeout * _BODY_SHARE
+
+
+def open_files() -> int:
+    """The most open files of this process, which is as many as it may have from now on."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return _MOST_FILES
+    most = _MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, _MOST_FILES)
+    if soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    return max(soft, most)
+
+
+def too_few_files(settings: Settings) -> str:
+    """A warning if the connections that are asked for could take more files than there are."""
+    if settings.connections == settings.wanted_connections:
+        return ""
+    return (
+        f"the process may open {open_files()} files, which is enough for {settings.connections}"
+        f" connections instead of {settings.wanted_connections}: raise it with ulimit -n"
+    )
 
 
 def parse_address(text: str) -> tuple[str, int]:

@@ -31,6 +31,10 @@ STARTS = {
     "`_connected` reports",
     "server/http/sockets.py: Thread in health_server": "an event loop of its own; its "
     "caller joins it",
+    "server/runtime/observers.py: Thread in _LineWriter.__init__": "writes the log; nobody could "
+    "be told of its failure, and it catches those of the file",
+    "policies/disk.py: Thread in Disk.run": "whoever asks waits for its result, and gets its "
+    "error, unless the file system never answers",
     "server/admission/webhooks.py: ensure_future in AdmissionWebhooks._in_turn": "one request "
     "awaits it",
     "server/admission/checking_process.py: Thread in _serve": "ends the process for checks "

@@ -6,7 +6,6 @@ import argparse
 import asyncio
 import errno
 import re
-import resource
 from collections.abc import Mapping
 from importlib.resources import files
 from ipaddress import ip_address
@@ -62,7 +61,7 @@ from server.runtime.reloader import (
     UnusableConfigurationError,
 )
 from server.runtime.server_runtime import CannotListenError, Options, serve
-from server.settings import SelfSigned, Settings, SettingsError, TlsFiles
+from server.settings import SelfSigned, Settings, SettingsError, TlsFiles, too_few_files
 from server.view.view import DEFAULT_PORT
 
 _NAME = re.compile("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -466,7 +465,7 @@ def _run(args: argparse.Namespace, file: Path | None = None) -> int:
     policies = _policies(args)
     cluster = _cluster(args)
     log = start_logging(args.log_format, verbose=args.verbose)
-    if warning := _too_few_files(args, settings):
+    if warning := too_few_files(settings):
         log.warning("%s", warning)
     metrics = Metrics(CollectorRegistry(), version())
     tls = credentials(settings, metrics, log) if file is None else None
@@ -561,7 +560,7 @@ def _settings(args: argparse.Namespace, file: Path | None) -> Settings:
             body_budget=args.body_budget,
             resolvable_rejections=args.resolvable_rejections,
             max_in_flight=args.max_in_flight,
-            max_connections=min(_connections(args), _most_connections(args)),
+            max_connections=args.max_connections,
             lameduck=args.lameduck,
             health=args.health_listen,
             webhooks=args.webhook_listen,
@@ -569,47 +568,6 @@ def _settings(args: argparse.Namespace, file: Path | None) -> Settings:
         )
     except SettingsError as error:
         raise CommandError(str(error), "see placet serve --help") from None
-
-
-# The files that a process opens for others than its clients: modules, certificates, policies, pipes
-# to processes, the view, and connections to the API server.
-_OTHER_FILES = 128
-# More is never needed, and each costs memory of the kernel.
-_MOST_FILES = 65_536
-
-
-def _connections(args: argparse.Namespace) -> int:
-    """The connections that are asked for."""
-    asked: int | None = args.max_connections
-    return Settings(max_in_flight=args.max_in_flight, max_connections=asked).connections
-
-
-def _most_connections(args: argparse.Namespace) -> int:
-    """The connections that a server may have at each of its addresses, by `ulimit -n`."""
-    addresses = 1 + (args.health_listen is not None) + (args.webhook_listen is not None)
-    return max(1, (_open_files() - _OTHER_FILES) // addresses)
-
-
-def _open_files() -> int:
-    """The most open files of this process, which is as many as it may have from now on."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = _MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, _MOST_FILES)
-    if soft == resource.RLIM_INFINITY:
-        return _MOST_FILES
-    if soft < most:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
-    return max(soft, most)
-
-
-def _too_few_files(args: argparse.Namespace, settings: Settings) -> str:
-    """A warning if the connections that are asked for could take more files than there are."""
-    asked = _connections(args)
-    if settings.connections >= asked:
-        return ""
-    return (
-        f"the process may open {_open_files()} files, which is enough for {settings.connections}"
-        f" connections instead of {asked}: raise it with ulimit -n"
-    )
 
 
 def scheduler_lease(text: str) -> tuple[str, str]:
