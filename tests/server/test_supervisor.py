@@ -85,7 +85,7 @@ async def test_a_known_error_is_one_line(
     work = Failing(ApiUnreachableError("nobody\nthere"))
     supervisor.start("leader", work.run)
     await work.waits.wait()
-    assert caplog.messages == ["task leader failed: nobody there; it starts again in 0.8 seconds"]
+    assert caplog.messages == ["task leader failed: nobody\\nthere; it starts again in 0.8 seconds"]
     assert caplog.records[0].exc_info is None
     await supervisor.stop()
 
