@@ -158,7 +158,8 @@ class Binder:
             self._engine.in_flight.refuse(binding.uid)
             raise
         if admission.is_counted:
-            # After that time another replica may be the leader, and decide by other counts.
+            # After that time another replica may be the leader, and decide by other counts. A later
+            # time may be that of another term.
             deadline = min(deadline, self._leads_until())
         if held:
             admission = replace(admission, annotations=held)
@@ -219,7 +220,13 @@ class Binder:
         # The error that is raised at the deadline: `unknown` if the Binding may have been created.
         unknown: ApiUnreachableError | None = None
         never: EngineError = DeadlineExceededError("the request's time is over")
-        while (left := deadline - self._clock()) > 0:
+
+        def seconds() -> float:
+            """The time in which a Binding may be sent; the Lease may be lost at any moment."""
+            ends = self._leads_until() if admission.is_counted else math.inf
+            return min(deadline, ends) - self._clock()
+
+        while (left := seconds()) > 0:
             try:
                 await self._api.request(
                     "POST", f"{binding.path}/binding", body=body, timeout_seconds=left
@@ -251,8 +258,7 @@ class Binder:
                     # The server may have failed after its work was done.
                     unknown = unknown or ApiUnreachableError(str(error))
                 never = error
-                left = deadline - self._clock()
-                await asyncio.sleep(min(error.retry_after_seconds or 0.0, max(0.0, left)))
+                await asyncio.sleep(min(error.retry_after_seconds or 0.0, max(0.0, seconds())))
             else:
                 self._report(_WORK, "")
                 return

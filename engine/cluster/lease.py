@@ -6,13 +6,23 @@ another replica wants if it gets no requests itself. A leader that has got reque
 wish out: a replica that gets more of them writes it again.
 
     free --our update succeeds--> held --renewed every 2 s--> held
-                                   |  not renewed for 10 s, released, or taken by another
+                                   |  not renewed for 10 s, released, or any other hold is read
                                    v
                                   free
 
+A Lease can be deleted, restored, and edited by others. So a replica believes only what cannot come
+about in these ways:
+
+- A hold is named by the object's uid, the number of times that it has changed hands, and the time
+  of that. A replica has the Lease only as long as it reads the hold that it wrote itself, and
+  forgets its hold when it reads another one.
+- A Lease is free at once if its last holder has released it, and has written there which hold it
+  gives up. Else it is free when it was the same for 15 s by the clock of the reader, which is
+  longer than any replica goes on without reading it. That is also the case for a new object, so
+  one is made without a holder.
+
 A term is a time in which one replica alone can have been the leader. It goes on when that replica
-loses the Lease and gets it back before another one had it: the Lease says how often it has changed
-hands.
+loses the Lease and gets it back before another one had it: the Lease still names its hold.
 """
 
 from __future__ import annotations
@@ -33,6 +43,8 @@ from grammar.values.time import Timestamp
 
 # The annotation where a replica that wants the Lease writes its identity and the time.
 WANTED_BY = "placement-policy.scheduling.x-k8s.io/wanted-by"
+# The annotation where the holder that releases the Lease writes which hold that was.
+RELEASED = "placement-policy.scheduling.x-k8s.io/released"
 _REQUEST_SECONDS = 5.0
 _NOT_FOUND, _CONFLICT = 404, 409
 _RELEASE_TRIES = 3
@@ -63,7 +75,7 @@ class LeaseSpec(msgspec.Struct, omit_defaults=True):
 
 
 class _LeaseObject(msgspec.Struct):
-    """A Lease object. The metadata goes back to the server unchanged, but for our annotation."""
+    """A Lease object. The metadata goes back to the server unchanged, but for our annotations."""
 
     metadata: dict[str, Any]
     spec: LeaseSpec = msgspec.field(default_factory=LeaseSpec)
@@ -75,9 +87,25 @@ class _LeaseObject(msgspec.Struct):
         return self.spec.holderIdentity or ""
 
     @property
+    def hold(self) -> str:
+        """What no other hold has: the object, how often it has changed hands, and the last time."""
+        spec = self.spec
+        return f"{self.metadata.get('uid', '')} {spec.leaseTransitions or 0} {spec.acquireTime}"
+
+    @property
+    def is_released(self) -> bool:
+        """Whether its last holder has given it up itself: nobody has made or edited it since."""
+        return not self.holder and self._annotation(RELEASED) == self.hold
+
+    @property
+    def state(self) -> object:
+        """What any change by a holder, and any edit of the holder, changes."""
+        return self.hold, self.holder, self.spec.renewTime
+
+    @property
     def wish(self) -> str:
         """The identity of the replica that wants the Lease, and the time, or empty."""
-        return str((self.metadata.get("annotations") or {}).get(WANTED_BY, ""))
+        return self._annotation(WANTED_BY)
 
     @property
     def wanted_by(self) -> str:
@@ -87,14 +115,35 @@ class _LeaseObject(msgspec.Struct):
     def drop_wish(self) -> None:
         (self.metadata.get("annotations") or {}).pop(WANTED_BY, None)
 
+    def acquire(self, identity: str, stamp: str) -> None:
+        """Begins a hold."""
+        self.spec.leaseTransitions = (self.spec.leaseTransitions or 0) + 1
+        self.spec.holderIdentity, self.spec.acquireTime = identity, stamp
+        (self.metadata.get("annotations") or {}).pop(RELEASED, None)
+        # Who still wants it writes that again.
+        self.drop_wish()
+
+    def release(self, stamp: str) -> None:
+        """Ends a hold. As in client-go: no holder, and a duration of one second."""
+        self.metadata["annotations"] = {
+            **(self.metadata.get("annotations") or {}),
+            RELEASED: self.hold,
+        }
+        self.spec.holderIdentity, self.spec.leaseDurationSeconds = "", 1
+        self.spec.renewTime = stamp
+
+    def _annotation(self, key: str) -> str:
+        return str((self.metadata.get("annotations") or {}).get(key, ""))
+
 
 class Lease:
     """The hold of one replica on the Lease, while `run` runs. On one event loop.
 
     A replica that `ends` hands over as soon as another one wants the Lease. `holder` is the
     identity of the holder, and `failure` the reason why the Lease could not be read or written;
-    both may be empty. `term_began` is the time, by the clock, when the last term began: no other
-    replica has held the Lease since then, as long as this one holds it. It is -inf before that.
+    both may be empty. `is_vacant` says that there is no holder, and that none has released it: it
+    is new, or was edited. `term_began` is the time, by the clock, when the last term began: no
+    other replica has held the Lease since then, as long as this one holds it. It is -inf before.
     """
 
     def __init__(
@@ -112,10 +161,12 @@ class Lease:
     ) -> None:
         self.identity = identity
         self.holder = ""
+        self.is_vacant = False
         self.failure = ""
         self.term_began = float("-inf")
-        # The Lease as we wrote it last: its uid, and how often it has changed hands.
-        self._written: tuple[object, int] | None = None
+        # Our last hold, which the server may not have got, and when its term began.
+        self._hold = ""
+        self._hold_began = float("-inf")
         self._api = api
         self._folder = path_of(COORDINATION, "leases", namespace)
         self._path = path_of(COORDINATION, "leases", namespace, name)
@@ -128,7 +179,7 @@ class Lease:
         self._held_until = float("-inf")
         # The Lease at its last change by a holder, and the time of that by our clock: the times in
         # the Lease are of clocks that need not agree with ours.
-        self._seen: tuple[object, ...] = ()
+        self._seen: object = None
         self._seen_at = float("-inf")
         self._needed_at = self._last_early_turn = float("-inf")
         # The last wish of another replica, and the time by our clock when it was seen first.
@@ -206,86 +257,80 @@ class Lease:
         self._report(_WORK, self.failure)
 
     async def _decide(self, lease: _LeaseObject | None, began: float) -> None:
-        if lease is None:
-            await self._take(_LeaseObject({"name": self._name}), "POST", self._folder, began)
-            return
         self._observe(lease)
+        if lease is None:
+            # An earlier leader may not know yet that its Lease is gone.
+            await self._write("POST", self._folder, _LeaseObject({"name": self._name}))
+            return
         unchanged, duration = self._clock() - self._seen_at, self._times.duration
         wanted = lease.wanted_by not in ("", self.identity)
         called = not (self._is_uncalled(duration) or self._ends())
-        if lease.holder == self.identity:
+        if self._is_ours(lease):
             if wanted and (self._ends() or self._is_uncalled(self._times.uncalled)):
                 await self._release(lease)
                 return
             if wanted and self._needed_at > self._wished_at:
                 lease.drop_wish()
-            await self._take(lease, "PUT", self._path, began)
-        elif (free_for := unchanged - (duration if lease.holder else 0.0)) >= 0:
+            await self._take(lease, began)
+        elif (free_for := unchanged - (duration if lease.holder or self.is_vacant else 0.0)) >= 0:
             # A replica that is not called leaves the Lease to the one that wants it, for a while:
             # that one may have ended.
             if called or not wanted or free_for > duration:
-                await self._take(lease, "PUT", self._path, began)
+                await self._take(lease, began)
         elif called and not lease.wanted_by and self._needed_at > self._wrote_wish_at:
             wrote_at = self._clock()
             await self._want()
             self._wrote_wish_at = wrote_at
 
-    def _observe(self, lease: _LeaseObject) -> None:
-        """Note the holder, and the time by our clock when it was last renewed."""
-        if lease.holder != self.identity:
+    def _observe(self, lease: _LeaseObject | None) -> None:
+        """Note the holder, and the time by our clock when the Lease was last renewed or edited."""
+        if lease is None:
+            self.holder, self.is_vacant = "", True
+            self._hold, self._held_until = "", float("-inf")
+            return
+        if lease.hold != self._hold:
+            self._hold = ""
+        if not self._is_ours(lease):
             self._held_until = float("-inf")
-        self.holder = lease.holder
         if lease.wish != self._wish:
             self._wish, self._wished_at = lease.wish, self._clock()
-        seen = (lease.holder, lease.spec.renewTime, lease.spec.acquireTime)
-        if seen != self._seen:
-            self._seen, self._seen_at = seen, self._clock()
+        if lease.state != self._seen:
+            self._seen, self._seen_at = lease.state, self._clock()
+        self.holder = lease.holder
+        self.is_vacant = not lease.holder and not lease.is_released
+
+    def _is_ours(self, lease: _LeaseObject) -> bool:
+        """Whether we hold the Lease, as we have written it ourselves."""
+        return lease.holder == self.identity and lease.hold == self._hold
 
     def _is_uncalled(self, seconds: float) -> bool:
         """Whether nobody has called for so long about what only a leader may answer."""
         return self._clock() - self._needed_at > seconds
 
-    async def _take(self, lease: _LeaseObject, method: str, path: str, began: float) -> None:
+    async def _take(self, lease: _LeaseObject, began: float) -> None:
         """Acquire or renew. If another replica was faster, the server answers with a conflict."""
         stamp = self._stamp()
-        spec = lease.spec
-        if lease.holder != self.identity:
-            changes = (spec.leaseTransitions or 0) + bool(spec.acquireTime)
-            spec.acquireTime, spec.leaseTransitions = stamp, changes
-            # Who still wants it writes that again.
-            lease.drop_wish()
-        spec.holderIdentity, spec.renewTime = self.identity, stamp
-        spec.leaseDurationSeconds = int(self._times.duration)
+        if not self._is_ours(lease):
+            if lease.hold != self._hold:
+                # Since the Lease was read, nobody else can have held it if this update succeeds.
+                self._hold_began = self._clock()
+            lease.acquire(self.identity, stamp)
+            self._hold = lease.hold
+        lease.spec.renewTime = stamp
+        lease.spec.leaseDurationSeconds = int(self._times.duration)
         # Known before the answer: whoever is cancelled while it waits has the Lease to release.
-        self.holder = self.identity
-        # Since the Lease was read, nobody else can have held it if this update succeeds.
-        read_at = self._clock()
-        stored = await self._write(method, path, lease)
-        written = (stored.metadata.get("uid"), spec.leaseTransitions or 0)
-        if not self._continues(*written):
-            self.term_began = read_at
-        self._written = written
+        self.holder, self.is_vacant = self.identity, False
+        await self._write("PUT", self._path, lease)
+        self.term_began = self._hold_began
         self._held_until = began + self._times.renew_deadline
-
-    def _continues(self, uid: object, transitions: int) -> bool:
-        """Whether nobody has held the Lease between our last update and this one.
-
-        It is the same Lease, and it has changed hands by this update alone, or not at all.
-        """
-        if self._written is None or uid != self._written[0]:
-            return False
-        return transitions - self._written[1] in (0, 1)
 
     async def _release(self, lease: _LeaseObject | None) -> None:
         self._held_until = float("-inf")
         # Only another call makes this replica want it back.
         self._needed_at = float("-inf")
-        if lease is None or lease.holder != self.identity:
-            return
-        # As in client-go: no holder, and a duration of one second.
-        lease.spec.holderIdentity, lease.spec.leaseDurationSeconds = "", 1
-        lease.spec.renewTime = self._stamp()
-        await self._write("PUT", self._path, lease)
+        if lease is not None and self._is_ours(lease):
+            lease.release(self._stamp())
+            await self._write("PUT", self._path, lease)
 
     async def _want(self) -> None:
         wish = {"metadata": {"annotations": {WANTED_BY: f"{self.identity} {self._stamp()}"}}}
@@ -304,23 +349,17 @@ class Lease:
             if error.status == _NOT_FOUND:
                 return None
             raise
-        return _decoded(body)
+        try:
+            return msgspec.json.decode(body, type=_LeaseObject)
+        except msgspec.MsgspecError as error:
+            raise ApiUnreachableError(f"the Lease cannot be read: {error}") from error
 
-    async def _write(self, method: str, path: str, lease: _LeaseObject) -> _LeaseObject:
-        """Write the Lease, and return it as it is stored."""
+    async def _write(self, method: str, path: str, lease: _LeaseObject) -> None:
         body = msgspec.json.encode(lease)
-        request = self._api.request(method, path, body=body, timeout_seconds=_REQUEST_SECONDS)
-        return _decoded(await request)
+        await self._api.request(method, path, body=body, timeout_seconds=_REQUEST_SECONDS)
 
     def _stamp(self) -> str:
         return micro_time(self._now())
-
-
-def _decoded(body: bytes) -> _LeaseObject:
-    try:
-        return msgspec.json.decode(body, type=_LeaseObject)
-    except msgspec.MsgspecError as error:
-        raise ApiUnreachableError(f"the Lease cannot be read: {error}") from error
 
 
 def micro_time(moment: Timestamp) -> str:
@@ -358,6 +397,8 @@ class LeaderGate:
             holder = self._lease.holder
             if self._lease.failure:
                 return self._lease.failure
+            if self._lease.is_vacant:
+                return "the Lease is new or was edited, so no replica is the leader for 15 s"
             if holder and holder != self._lease.identity:
                 return f"`{holder}` is the leader and is asked to hand over"
             return "this replica is taking the Lease"

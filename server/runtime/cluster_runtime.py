@@ -395,8 +395,9 @@ class ClusterRuntime:
             return (ReadinessCheck("cluster", str(error)),)
         if not self._is_standby or self._lease is None or self._lease.held:
             return (ReadinessCheck("cluster"),)
-        holder = self._lease.failure or f"`{self._lease.holder}` holds the Lease"
-        return (ReadinessCheck("cluster"), ReadinessCheck("lease", f"standing by: {holder}"))
+        holder = f"`{self._lease.holder}` holds" if self._lease.holder else "no replica holds"
+        reason = self._lease.failure or f"{holder} the Lease"
+        return (ReadinessCheck("cluster"), ReadinessCheck("lease", f"standing by: {reason}"))
 
     def status(self) -> Mapping[str, object]:
         """The state of each watched resource, for the view."""

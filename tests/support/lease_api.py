@@ -6,18 +6,25 @@ import asyncio
 import json
 from typing import Any
 
+from engine.cluster.lease import RELEASED
 from engine.errors import ApiError, ApiUnreachableError
 
 
 class LeaseApi:
-    """One Lease, or none yet. Requests take a turn of the loop before and after they act.
+    """One Lease, free at first. Requests take a turn of the loop before and after they act.
 
-    `broken` makes every request fail; `lost` lets them act and loses their answers. What was sent
+    `broken` makes every request fail; `lost` loses the answers of those that write. What was sent
     arrives, even if the sender does not wait for it any more.
     """
 
     def __init__(self) -> None:
-        self.lease: dict[str, Any] | None = None
+        self.lease: dict[str, Any] | None = {
+            "metadata": {
+                "uid": "uid-0",
+                "resourceVersion": "0",
+                "annotations": {RELEASED: "uid-0 0 None"},
+            },
+        }
         self.broken = False
         self.lost = False
         self._version = 0
@@ -26,6 +33,16 @@ class LeaseApi:
     def delete(self) -> None:
         """Somebody deletes the Lease."""
         self.lease = None
+
+    def restore(self, lease: dict[str, Any]) -> None:
+        """Somebody makes a Lease with the content of an earlier one, if there is none."""
+        if self.lease is None:
+            self._act("POST", json.loads(json.dumps(lease)), "")
+
+    def edit(self, **spec: object) -> None:
+        """Somebody writes other values into the Lease, if there is one."""
+        if self.lease is not None:
+            self._store({**self.lease, "spec": {**self.lease.get("spec", {}), **spec}})
 
     async def request(
         self,
@@ -37,14 +54,27 @@ class LeaseApi:
         timeout_seconds: float = 30.0,
     ) -> bytes:
         assert path.startswith("/apis/coordination.k8s.io/v1/namespaces/")
-        await asyncio.sleep(0)
+        await self._travel()
         if self.broken:
             raise ApiUnreachableError("nobody there")
         sent = json.loads(body) if body else {}
-        answer = await asyncio.shield(self._arrive(method, sent, content_type))
-        if self.lost:
+        answer = await self._carried_out(method, sent, content_type)
+        await self._travel_back()
+        if self.lost and method != "GET":
             raise ApiUnreachableError(f"no answer within {timeout_seconds} s")
         return json.dumps(answer).encode()
+
+    async def _travel(self) -> None:
+        """Returns when a request arrives."""
+        await asyncio.sleep(0)
+
+    async def _travel_back(self) -> None:
+        """Returns when an answer arrives."""
+
+    async def _carried_out(
+        self, method: str, sent: dict[str, Any], content_type: str
+    ) -> dict[str, Any]:
+        return await asyncio.shield(self._arrive(method, sent, content_type))
 
     async def _arrive(self, method: str, sent: dict[str, Any], content_type: str) -> dict[str, Any]:
         for _ in range(1 if method == "GET" else 3):

@@ -421,4 +421,4 @@ class World:
     def _restart(self, number: int) -> None:
         self.replicas[number].close()
         self._made += 1
-        self.replicas[number] = Replica(self, f"r{self._made}")
+        self.replicas[number] = Replica(self, f"r{number}-{self._made}")

@@ -17,7 +17,13 @@ from engine.decision.after import AfterDecision
 from engine.decision.recent_answers import LastAnswers
 from engine.decision.registry import Registry
 from engine.engine import Engine
-from engine.errors import ApiUnreachableError, EngineError, RefusedError, WaitingError
+from engine.errors import (
+    ApiError,
+    ApiUnreachableError,
+    EngineError,
+    RefusedError,
+    WaitingError,
+)
 from engine.objects.codec import ObjectCodec
 from engine.program.policy_compiler import compile_policy
 from engine.program.policy_time import DecisionTime
@@ -449,6 +455,23 @@ async def test_a_binding_that_counts_admit_ends_with_the_term() -> None:
         await world.bind("a", "n2", seconds=30.0)
     assert world.clock() - began < 20.0
     await world.binder.idle()
+
+
+async def test_no_binding_is_sent_again_once_the_lease_is_lost() -> None:
+    """It is lost before its time when somebody deletes it, and when it is handed over."""
+    world = World(SHARE)
+    world.leads_for = 9.0
+    for name in "abc":
+        world.create(name)
+        world.hear(name)
+    world.api.faults.extend(["busy"] * 2)
+    binding = asyncio.create_task(world.bind("a", "n2", seconds=5.0))
+    await fake_clock.until(lambda: bool(world.api.requests))
+    world.leads_for = -math.inf
+    with pytest.raises(ApiError, match="slow down"):
+        await binding
+    assert not world.api.bindings
+    assert world.on("n2") == set()
 
 
 # ---- outcomes that are not known
