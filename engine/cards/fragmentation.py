@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
-from engine.cards.node_cards import MOST_CARDS, Amounts, Cards, first, fitting, require_no_less
+from engine.cards.node_cards import MOST_CARDS, Amounts, Cards, first, fitting, require_possible
 from grammar.values.quantity import Quantity
 
 # The tables that are kept, and their rows.
@@ -44,8 +44,8 @@ class Need(NamedTuple):
 
 
 def need(count: int, amounts: Amounts, cpu: Quantity) -> Need:
-    """What a pod needs. Raises EvaluationError for an amount below 0."""
-    require_no_less(amounts)
+    """What a pod needs. Raises EvaluationError for an impossible amount."""
+    require_possible(amounts)
     first_amount = next(iter(amounts), None)
     taken = 0 if first_amount is None else amounts[first_amount]
     return Need(count, amounts, cpu.nanos // MILLI, first_amount, taken)

@@ -16,8 +16,10 @@ from grammar.values.errors import EvaluationError, MissingError
 
 # The annotation with the cards of a pod, by the names of clauses.
 TAKEN = "placet.dev/cards"
-# More cards of one node are a mistake.
+# More cards of one node are a mistake, and so is more of one card. What thousands of pods take of a
+# card then still is an int of the language.
 MOST_CARDS = 256
+MOST_AMOUNT = 2**50
 
 Amounts = Mapping[str, int]
 
@@ -62,15 +64,26 @@ class Taken:
 
 
 class Demand(NamedTuple):
-    """What a pod takes: of so many cards, these amounts each."""
+    """What a pod takes: of so many cards, these amounts each.
+
+    It is made by `checked`, because users write the numbers.
+    """
 
     cards: int
     take: Amounts
 
+    @staticmethod
+    def checked(cards: int, take: Amounts) -> Demand:
+        """The demand. Raises EvaluationError for what no pod can take of a node."""
+        require_possible(take)
+        if not 0 <= cards <= MOST_CARDS:
+            raise EvaluationError(f"a pod takes from 0 to {MOST_CARDS} cards, not {cards}")
+        return Demand(cards, take)
+
     def times(self, amounts: Amounts) -> int:
         """How often others with these amounts have no room any more because of this pod."""
         each = (-(-self.take.get(name, 0) // need) for name, need in amounts.items() if need > 0)
-        return self.cards * max(each, default=0)
+        return min(self.cards * max(each, default=0), MOST_AMOUNT)
 
 
 _NOTHING: Mapping[str, Taken] = {}
@@ -94,8 +107,15 @@ def _taken(annotation: str) -> Mapping[str, Taken]:
         takes = {name: Taken(tuple(its["cards"]), dict(its["take"])) for name, its in found.items()}
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return _NOTHING
-    numbers = (n for its in takes.values() for n in (*its.cards, *its.take.values()))
-    return takes if all(type(n) is int and 0 <= n < 2**62 for n in numbers) else _NOTHING
+    for its in takes.values():
+        numbers = (*its.cards, *its.take.values())
+        if len(its.cards) > MOST_CARDS or not all(map(_is_possible, numbers)):
+            return _NOTHING
+    return takes
+
+
+def _is_possible(number: object) -> bool:
+    return type(number) is int and 0 <= number <= MOST_AMOUNT
 
 
 def annotation(takes: Mapping[str, Taken]) -> str:
@@ -196,8 +216,8 @@ def alike(count: int, amounts: Amounts) -> tuple[Amounts, ...]:
 
 
 def fitting(cards: Cards, amounts: Amounts) -> Cards:
-    """The cards that have so much left. Raises EvaluationError for an amount below 0."""
-    require_no_less(amounts)
+    """The cards that have so much left. Raises EvaluationError for an impossible amount."""
+    require_possible(amounts)
     if len(amounts) == 1:
         # The usual case.
         ((name, need),) = amounts.items()
@@ -205,11 +225,13 @@ def fitting(cards: Cards, amounts: Amounts) -> Cards:
     return tuple([card for card in cards if card.fits(amounts)])
 
 
-def require_no_less(amounts: Amounts) -> None:
-    """Raises EvaluationError for an amount below 0."""
+def require_possible(amounts: Amounts) -> None:
+    """Raises EvaluationError for an amount that no pod can take of a card."""
     for amount in amounts.values():
         if amount < 0:
             raise EvaluationError("a pod cannot take less than nothing of a card")
+        if amount > MOST_AMOUNT:
+            raise EvaluationError(f"a pod cannot take more than {MOST_AMOUNT} of a card")
 
 
 # Where a pod takes nothing, it always fits.

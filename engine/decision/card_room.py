@@ -48,7 +48,7 @@ def demand(clause: CardsProgram, frame: Frame) -> Demand:
     number, take = clause.number(frame), clause.take(frame)
     assert isinstance(number, int), "the checker has seen its type"
     assert isinstance(take, Mapping), "the checker has seen its type"
-    return Demand(number, take)
+    return Demand.checked(number, take)
 
 
 class CardClaims:

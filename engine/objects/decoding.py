@@ -12,7 +12,7 @@ from engine.errors import BadObjectError
 from grammar.meaning.schema import Schema
 from grammar.tree.types import Type
 from grammar.values.errors import EvaluationError
-from grammar.values.quantity import Quantity
+from grammar.values.quantity import LARGEST, Quantity
 from grammar.values.time import Duration, Timestamp
 
 # The int of the language and of Go. A larger number must not reach an expression.
@@ -33,12 +33,33 @@ class _StandIn(type):
         return True
 
 
+_NUMBER = re.compile(
+    r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(?:[numkMGTPE]|[KMGTPE]i)?\Z", re.ASCII
+)
+
+
+def _amount(text: str) -> Quantity:
+    """The quantity that an object has of something. One below 0 is 0: nothing takes less.
+
+    The API server takes numbers of any length. An object with one that the language has no value
+    for counts all the same, with the nearest value. Raises EvaluationError for other texts.
+    """
+    try:
+        found = Quantity.parse(text)
+    except EvaluationError:
+        number = _NUMBER.match(text)
+        if number is None:
+            raise
+        found = LARGEST if float(number[1]) >= 1 else Quantity.ZERO
+    return found if found.nanos >= 0 else Quantity.ZERO
+
+
 if TYPE_CHECKING:
     JsonQuantity = Quantity
     JsonTimestamp = Timestamp
     JsonDuration = Duration
 else:
-    JsonQuantity = _StandIn("JsonQuantity", (), {"name": "quantity", "parse": Quantity.parse})
+    JsonQuantity = _StandIn("JsonQuantity", (), {"name": "quantity", "parse": _amount})
     JsonTimestamp = _StandIn("JsonTimestamp", (), {"name": "timestamp", "parse": Timestamp.parse})
     JsonDuration = _StandIn("JsonDuration", (), {"name": "duration", "parse": Duration.parse})
 

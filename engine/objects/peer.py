@@ -339,6 +339,8 @@ def _requeued(status: PodStatus) -> str:
 _DEFAULT_REPLICAS = {"Deployment": 1, "ReplicaSet": 1, "StatefulSet": 1, "Job": 1}
 # Of the replicas of a Deployment; the API's default.
 _DEFAULT_SURGE = "25%"
+# As in the API, where percentages have no bound.
+_MOST_REPLICAS = 2**31 - 1
 
 
 class Controller(msgspec.Struct, frozen=True, gc=False):
@@ -361,7 +363,11 @@ def decode_controller(kind: str, data: bytes | msgspec.Raw) -> Controller:
     replicas = spec.parallelism if kind == "Job" else spec.replicas
     if replicas is None or kind not in _DEFAULT_REPLICAS:
         replicas = _DEFAULT_REPLICAS.get(kind)
-    surge = _surge(spec.strategy, replicas) if kind == "Deployment" and replicas is not None else 0
+    surge = 0
+    if replicas is not None:
+        replicas = min(max(replicas, 0), _MOST_REPLICAS)
+        surge = _surge(spec.strategy, replicas) if kind == "Deployment" else 0
+        surge = min(max(surge, 0), _MOST_REPLICAS)
     workload = Workload(kind, metadata.name or "", metadata.uid or "", replicas, surge)
     return Controller(workload, workload_of(metadata.ownerReferences or ()))
 
@@ -374,9 +380,11 @@ def _surge(strategy: DeploymentStrategy | None, replicas: int) -> int:
     most = rolling.maxSurge if rolling is not None else None
     if isinstance(most, int):
         return most
-    percent = (most or _DEFAULT_SURGE).removesuffix("%")
-    # As in Kubernetes, a part of a pod is one more. The API server refuses other texts.
-    return -(-int(percent) * replicas // 100) if percent.isdecimal() else 0
+    percent = (most or _DEFAULT_SURGE).removesuffix("%").lstrip("0") or "0"
+    if not (percent.isascii() and percent.isdecimal()):
+        return 0  # the API server refuses such texts
+    # As in Kubernetes, a part of a pod is one more.
+    return -(-int(percent[:12]) * replicas // 100)
 
 
 def root_of(controller: Controller, known: Mapping[str, Controller]) -> Workload:

@@ -100,6 +100,7 @@ class Quantity:
 
 
 Quantity.ZERO = Quantity(0)
+LARGEST = Quantity(_LARGEST)
 
 
 def corrected(text: str) -> str | None:
