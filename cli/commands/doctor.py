@@ -25,10 +25,12 @@ from cli.doctor.configuration_text import configurations, existing, read_text
 from cli.doctor.context import ConfigurationContext, choose
 from cli.doctor.conversion import convert, policy_of
 from cli.doctor.findings import examine
+from cli.doctor.found import Found
 from cli.doctor.generator import OUR_LEASE, OUR_URL, Extender
 from cli.doctor.requirements import read_requirements
 from cli.render import FieldFinding, as_json, render, totals, wants_colour
 from cli.streams import beneath, put_line
+from cli.version import version
 from engine.counting.in_flight_pods import BIND_TIMEOUT_SECONDS
 from grammar.messages.texts import escaped
 
@@ -40,6 +42,7 @@ examples:
   placet doctor /etc/kubernetes/manifests/kube-scheduler.yaml --policies policies/
   placet doctor --kubeconfig ~/.kube/config
   placet doctor --fix kube-scheduler.yaml
+  placet doctor --probe /etc/kubernetes/kube-scheduler.yaml
 """
 
 
@@ -109,6 +112,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="first rewrite each file as `placet scheduler-config --from` does, say what is "
         "different, and keep the old file as FILE.orig",
     )
+    parser.add_argument(
+        "--probe",
+        action="store_true",
+        help="also ask the running Placet as kube-scheduler would, with its URL, TLS and timeout",
+    )
     parser.add_argument("--strict", action="store_true", help="warnings count as errors")
 
 
@@ -140,7 +148,11 @@ def run(args: argparse.Namespace) -> int:
         )
         for found in configurations(texts, existing)
     ]
-    findings = [finding for context in contexts for finding in examine(context)]
+    findings = [
+        finding
+        for context in contexts
+        for finding in examine(context, _probed(context) if args.probe else ())
+    ]
     if args.format == "json":
         document = {"findings": [as_json(*f) for f in findings], "placet": _chosen(contexts)}
         put_json(json.dumps(document, ensure_ascii=False))
@@ -173,6 +185,14 @@ def _chosen(contexts: Sequence[ConfigurationContext]) -> list[dict[str, object]]
         }
         for context in contexts
     ]
+
+
+def _probed(context: ConfigurationContext) -> Iterator[Found]:
+    if context.ours is not None and context.ours.prefix.host:
+        # Importing HTTP takes longer than the rest of this command.
+        from cli.doctor.probe import probe  # noqa: PLC0415
+
+        yield from probe(context.ours, version())
 
 
 def _reads_cluster(args: argparse.Namespace) -> bool:

@@ -63,6 +63,7 @@ class TlsConfig:
     key: bool
     data: Mapping[str, str]
     files: Mapping[str, str]
+    server_name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +125,7 @@ def entry(value: Any, place: str, *, legacy: bool) -> ExtenderEntry:
             key=bool(tls.text("keyFile") or tls.text("keyData")),
             data={name: text for name in _DATA if (text := tls.text(name))},
             files={name: text for name in _FILES if (text := tls.text(name))},
+            server_name=tls.text("serverName"),
         ),
         timeout=given.seconds("httpTimeout"),
         node_cache_capable=given.flag("nodeCacheCapable"),

@@ -8,7 +8,7 @@ can be passed. A warning means that the configuration works, but not as well as 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from cli.command import CommandError
@@ -26,13 +26,17 @@ from grammar.values.errors import EvaluationError
 from grammar.values.time import SECOND, Duration
 
 
-def examine(context: ConfigurationContext) -> list[FieldFinding]:
-    """The findings in a configuration by line, where lines are known; errors first on a line."""
+def examine(context: ConfigurationContext, probed: Iterable[Found] = ()) -> list[FieldFinding]:
+    """The findings in a configuration by line, where lines are known; errors first on a line.
+
+    `probed` are those of a probe of the running Placet.
+    """
     all_found = [(code, *each) for code, check in OF_ALL.items() for each in check(context)]
     if (ours := context.ours) is not None:
         all_found += [
             (code, *each) for code, check in OF_OURS.items() for each in check(ours, context)
         ]
+    all_found += [("probe", *each) for each in probed]
     # A value of a wrong type counts as zero, which the other checks must not report.
     unread = {path for code, path, _ in all_found if code == "wrong-type"}
     source, line = context.configuration.source, context.configuration.line

@@ -1,0 +1,170 @@
+"""Probe: the verbs of the extender that is Placet, asked as kube-scheduler would ask them.
+
+The connection is made with the `urlPrefix`, the `tlsConfig` and the `httpTimeout`. Every verb that
+is set is asked about a pod and a node that do not exist, except bind, which has effects.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import ssl
+import tempfile
+import time
+from collections.abc import Iterator
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from pathlib import Path
+from typing import Any
+
+from cli.doctor.connection_checks import DEFAULT_TIMEOUT
+from cli.doctor.extender import ExtenderEntry, TlsConfig
+from cli.doctor.found import Found, error, warning
+from engine.decision.filtering import UNKNOWN_NODE
+
+_NODE = "placet-doctor"
+_POD = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "placet-doctor", "namespace": "default", "uid": "placet-doctor"},
+    "spec": {"containers": [{"name": "none", "image": "none"}], "schedulerName": "placet-doctor"},
+    "status": {"phase": "Pending"},
+}
+# A path that only this port of Placet has, and what the port is for.
+_PORTS = (("/api/v1/status", "view"), ("/readyz", "health"))
+
+
+def probe(ours: ExtenderEntry, version: str) -> Iterator[Found]:
+    """What the running Placet gets wrong; `version` is that of this command."""
+    at, timeout = ours.at("urlPrefix"), DEFAULT_TIMEOUT if ours.timeout is None else ours.timeout
+    try:
+        for name in ("filter", "prioritize", "preempt"):
+            if ours.verbs[name]:
+                began = time.monotonic()
+                status, body = _call(ours, timeout, f"{ours.prefix.path}/{ours.verbs[name]}", name)
+                yield from _answered(ours, name, status, body, timeout)
+                if time.monotonic() - began > timeout / 2:
+                    message = f"the answer of `{name}` took more than half of the `httpTimeout`"
+                    yield warning(ours.at("httpTimeout"), message, "write a longer one")
+        status, body = _call(ours, timeout, "/version")
+    except TimeoutError:
+        message = f"`{ours.url}` does not answer within {timeout:g} s"
+        yield error(at, message, "see whether Placet is ready, and whether the port is its own")
+        return
+    except ssl.SSLError as problem:
+        reason = getattr(problem, "verify_message", "") or problem.reason or "no TLS there"
+        message = f"there is no TLS connection to `{ours.url}`: {reason}"
+        hint = "compare `tlsConfig` with the certificate of `placet serve`"
+        yield error(ours.at("tlsConfig"), message, hint)
+        return
+    except (OSError, HTTPException, ValueError) as problem:
+        message = f"nothing that speaks HTTP answers at `{ours.url}`: {_why(problem)}"
+        hint = "start `placet serve`, or correct the `urlPrefix`; with TLS begin it with `https:`"
+        yield error(at, message, hint)
+        return
+    running = _json(body).get("version") if status == 200 else None
+    if isinstance(running, str) and running != version:
+        message = f"the running Placet is {running}, and this command is {version}"
+        yield warning(at, message, "use the same version of both")
+
+
+def _why(problem: Exception) -> str:
+    return getattr(problem, "strerror", None) or type(problem).__name__
+
+
+def _answered(
+    ours: ExtenderEntry, name: str, status: int, body: bytes, timeout: float
+) -> Iterator[Found]:
+    at = ours.at(f"{name}Verb")
+    if status in (401, 403):
+        hint = "give kube-scheduler a client certificate that `placet serve` accepts"
+        yield error(ours.at("tlsConfig"), f"`{name}` is answered with {status}", hint)
+        return
+    if status != 200:
+        port = next(
+            (of for path, of in _PORTS if _call(ours, timeout, path)[0] in (200, 401, 403, 503)), ""
+        )
+        message = f"`{name}` is answered with {status}"
+        hint = f"write `{name}Verb: {name}`, and the URL of `placet serve --listen`"
+        if port and ours.verbs[name] == name:
+            message += f": this may be the port of Placet's {port}, and not that of its verbs"
+            hint = "write the port of `placet serve --listen`, which is 12345 by default"
+        yield error(at, message, hint)
+        return
+    found = _json(body)
+    if name == "filter" and not found.keys() & {"nodenames", "nodes", "NodeNames", "Nodes"}:
+        message = "the answer of `filter` is not that of an extender"
+        yield error(at, message, "correct the `urlPrefix`: another server may be there")
+    elif (said := found.get("error") or found.get("Error")) not in (None, "", UNKNOWN_NODE):
+        yield error(at, f"`{name}` is answered with an error: {said}", "see the log of Placet")
+
+
+def _json(body: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(body)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _call(ours: ExtenderEntry, timeout: float, path: str, verb: str = "") -> tuple[int, bytes]:
+    """Status and body of a call of a verb, or of a GET. Raises OSError and HTTPException."""
+    host, port = ours.prefix.host, ours.prefix.port
+    connection = (
+        HTTPSConnection(host, port, timeout=timeout, context=_context(ours))
+        if ours.prefix.scheme == "https"
+        else HTTPConnection(host, port, timeout=timeout)
+    )
+    try:
+        if verb:
+            headers = {"Content-Type": "application/json"}
+            connection.request("POST", path, json.dumps(_arguments(ours, verb)), headers)
+        else:
+            connection.request("GET", path)
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+    finally:
+        connection.close()
+
+
+def _arguments(ours: ExtenderEntry, verb: str) -> dict[str, Any]:
+    if verb == "preempt":
+        name = "NodeNameToMetaVictims" if ours.node_cache_capable else "NodeNameToVictims"
+        return {"Pod": _POD, name: {_NODE: {"Pods": [], "NumPDBViolations": 0}}}
+    if ours.node_cache_capable:
+        return {"Pod": _POD, "Nodes": None, "NodeNames": [_NODE]}
+    node = {"metadata": {"name": _NODE}, "spec": {}, "status": {}}
+    return {"Pod": _POD, "Nodes": {"metadata": {}, "items": [node]}, "NodeNames": None}
+
+
+class _NamedContext(ssl.SSLContext):
+    """A context that asks for the `serverName` whatever the host is."""
+
+    server_name = ""
+
+    def wrap_socket(self, *arguments: Any, **keywords: Any) -> ssl.SSLSocket:
+        keywords["server_hostname"] = self.server_name or keywords.get("server_hostname")
+        return super().wrap_socket(*arguments, **keywords)
+
+
+def _context(ours: ExtenderEntry) -> ssl.SSLContext:
+    tls, context = ours.tls, _NamedContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.server_name = tls.server_name
+    if tls.insecure or (ours.https and not tls.ca):
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    elif tls.ca:
+        context.load_verify_locations(cadata=_text(tls, "ca"))
+    else:
+        context.load_default_certs()
+    if tls.certificate and tls.key:
+        # Python reads a pair from a file only.
+        with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:
+            file.write(f"{_text(tls, 'key')}\n{_text(tls, 'cert')}")
+            file.flush()
+            context.load_cert_chain(file.name, password="")
+    return context
+
+
+def _text(tls: TlsConfig, part: str) -> str:
+    if data := tls.data.get(f"{part}Data"):
+        return base64.b64decode(data).decode("latin-1")
+    return Path(tls.files[f"{part}File"]).read_text("latin-1")

@@ -1,0 +1,103 @@
+"""The probe: a running Placet is asked over the configured connection, and faults are named."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.doctor.extender import entry
+from cli.doctor.found import Found
+from cli.doctor.probe import probe
+from engine.decision.journal import Journal
+from tests.cli.conftest import Placet
+from tests.support.certificates import Keyring
+from tests.support.scheduler_configs import configuration, ours
+from tests.support.secured import secured
+from tests.support.served import Parts, serving
+from tests.support.view_server import Parts as ViewParts
+from tests.support.view_server import running
+
+RUNNING = "1.2.3"
+
+
+def probed(url: str, version: str = RUNNING, **fields: Any) -> list[tuple[str, str, str]]:
+    """Return severity, field and message of each finding."""
+    given = ours(urlPrefix=url, **fields)
+    found: list[Found] = list(probe(entry(given, "extenders[0]", legacy=False), version))
+    return [(d.severity, path.removeprefix("extenders[0]."), d.message) for path, d in found]
+
+
+async def ask(url: str, version: str = RUNNING, **fields: Any) -> list[tuple[str, str, str]]:
+    return await asyncio.to_thread(probed, url, version, **fields)
+
+
+@pytest.mark.parametrize("names", [True, False], ids=["names", "nodes"])
+async def test_a_sound_pair_has_no_findings(names: bool) -> None:
+    async with serving(Parts()) as served:
+        url = "http://{}:{}/api/scheduler".format(*served.address)
+        assert await ask(url, nodeCacheCapable=names) == []
+        asked = [call.verb for call in served.parts.decider.calls]
+        assert asked == ["filter", "prioritize", "preempt"]
+
+
+async def test_another_version_is_named() -> None:
+    async with serving(Parts()) as served:
+        url = "http://{}:{}/api/scheduler".format(*served.address)
+        found = await ask(url, "2.0.0")
+    message = "the running Placet is 1.2.3, and this command is 2.0.0"
+    assert found == [("warning", "urlPrefix", message)]
+
+
+async def test_a_wrong_path_and_a_wrong_port_are_named() -> None:
+    async with serving(Parts()) as served:
+        found = await ask("http://{}:{}/other".format(*served.address))
+    assert {path for _, path, _ in found} == {"filterVerb", "prioritizeVerb", "preemptVerb"}
+    with running(ViewParts(Journal())) as views:
+        found = await ask(f"{views.urls[0]}/api/scheduler")
+    assert all("this may be the port of Placet's view" in message for *_, message in found)
+    assert len(found) == 3
+
+
+async def test_nobody_there_and_a_silent_server_are_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        assert [m for *_, m in await ask(url, httpTimeout="200ms")] == [
+            f"`{url}` does not answer within 0.2 s"
+        ]
+    (found,) = await ask(url)
+    assert found == (
+        *("error", "urlPrefix"),
+        f"nothing that speaks HTTP answers at `{url}`: Connection refused",
+    )
+
+
+async def test_tls_is_that_of_the_configuration(tmp_path: Path) -> None:
+    keyring = Keyring(tmp_path)
+    keyring.write_pair()
+    ca = base64.b64encode(keyring.server_ca.cert_pem.bytes()).decode()
+    other = base64.b64encode(keyring.client_ca.cert_pem.bytes()).decode()
+    async with secured(keyring.files) as served:
+        url = f"https://127.0.0.1:{served.port}/api/scheduler"
+        assert await ask(url, tlsConfig={"caData": ca}) == []
+        assert await ask(url, tlsConfig={"caData": ca, "serverName": "localhost"}) == []
+        assert await ask(url, tlsConfig={"insecure": True}) == []
+        for wrong in ({"caData": other}, {"caData": ca, "serverName": "placet"}):
+            (found,) = await ask(url, tlsConfig=wrong)
+            assert found[:2] == ("error", "tlsConfig")
+            assert "there is no TLS connection" in found[2]
+
+
+def test_the_command_asks_only_when_it_is_told(placet: Placet) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as gone:
+        url = f"http://127.0.0.1:{gone.getsockname()[1]}/api/scheduler"
+    text = json.dumps(configuration(ours(urlPrefix=url)))
+    assert placet("doctor", "-", stdin=text).code == 0
+    done = placet("doctor", "--probe", "-", stdin=text)
+    assert done.code == 1
+    assert "error[probe]: nothing that speaks HTTP answers" in done.out
