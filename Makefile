@@ -22,7 +22,7 @@ COMPILE = pip compile --universal --python-version 3.11 --generate-hashes --no-e
 # Without bytecode each of the many processes that tests start would compile Placet again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test thorough answers check fmt e2e e2e-installed differential differential-cel portable fgd rollouts chaos chaos-mutants simulated bench instructions kube conformance \
+.PHONY: demo test thorough hostile answers check fmt e2e e2e-installed differential differential-cel portable fgd rollouts chaos bench instructions kube conformance \
 	image-test sbom lock versions openapi site clean
 .DELETE_ON_ERROR:
 
@@ -38,6 +38,9 @@ test: .venv/stamp  ## run every test except thorough, e2e, bench and chaos; a pa
 thorough: .venv/stamp answers  ## run all of `test` with all examples, and what takes too long for it
 	.venv/bin/python -m pytest --numprocesses=auto --dist=worksteal \
 	  -m "not e2e and not bench and not chaos and not rollouts and not image and not browser" --hypothesis-profile=thorough
+
+hostile: .venv/stamp  ## measure a good client beside hostile ones: make hostile CONNECTIONS=2000
+	CONNECTIONS=$(or $(CONNECTIONS),2000) .venv/bin/python -m pytest -s tests/server/test_hostile_clients.py
 
 answers: .venv/stamp  ## compare the answers in all recorded worlds; `test` compares a few
 	.venv/bin/python -m tests.recorder --compare tests/golden/answers.json

@@ -33,6 +33,8 @@ class CallRecord:
     # Seconds of the monotonic clock, when the headers had been read.
     arrived: float
     agent: str = ""
+    # The address of the client.
+    client: str = ""
     received: int = 0
     # Bytes of the body that count as held, until the call ends.
     held: int = 0

@@ -32,7 +32,7 @@ MOST_BYTES = 48 << 20
 # What a result takes besides the texts that it is made of.
 RESULT_BYTES = 400
 
-CALL = "of one call, one document or one policy that is read: it goes with that"
+CALL = "of one call or connection, one document or one policy that is read: it goes with that"
 CLUSTER = "has one entry for each object of the cluster, and loses it with the object"
 POLICIES = "has one entry for each policy or clause in force, and loses it with these"
 PROGRAM = "its keys are constants of the program"
@@ -56,6 +56,8 @@ DICTIONARIES = {
         "engine/program/pod_shape.py: PodReads._known",
         "engine/program/policy_compiler.py: _PolicyCompiler._known",
         "engine/program/policy_time.py: CallTime._used",
+        "server/http/places.py: Places._addresses",
+        "server/verbs/answering.py: DecisionQueue._waiting",
         "grammar/checker/policy_checker.py: _PolicyChecker._checked",
         "grammar/checks/written_out.py: _Writer._variables",
         "grammar/meaning/access.py: _Finder._guarded",
@@ -100,7 +102,7 @@ DICTIONARIES = {
     COUNTED: (
         "engine/cache/tallies.py: Tallies._censuses",
         "engine/cards/fragmentation.py: Mix._usable",
-        "engine/counting/groups.py: CountGroups._kept",
+        "engine/counting/groups.py: KeptCounts._kept",
         "engine/counting/in_flight_pods.py: InFlightPod._groups",
         "engine/decision/filtering.py: FilterMemo._known",
         "engine/decision/journal.py: Journal._records",
@@ -161,6 +163,8 @@ KEPT: dict[str, tuple[Callable[..., object], int, tuple[Any, ...]] | None] = {
         512,
         (json.dumps({"a" * 600: {"cards": [0], "take": {}}}),),
     ),
+    "engine.counting.floors.most_pods": None,
+    "engine.counting.floors.shortfall": None,
     "engine.counting.groups.target": None,
     "grammar.meaning.schema.short_form": None,
 }

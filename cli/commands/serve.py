@@ -361,8 +361,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--max-connections",
         metavar="N",
         type=positive,
-        help="the largest number of open connections, half of them from one address; more are "
-        "closed (default: four times --max-in-flight)",
+        help="the largest number of open connections, half of them from one address; for one more, "
+        "one that is silent is closed (default: four times --max-in-flight)",
     )
     endurance.add_argument(
         "--health-listen",

@@ -544,7 +544,7 @@ class Tallies:
 
     def _following(self, pod: Peer) -> Sequence[tuple[_Key, Tally]]:
         """The tallies that a pod of this kind may add to: few of the tallies of its namespace."""
-        known = self._followers.get(kind := _kind(pod))
+        known = self._followers.peek(kind := _kind(pod))
         if known is None:
             scopes = [_ANYWHERE, Scope(pod.namespace)]
             if pod.workload is not None:

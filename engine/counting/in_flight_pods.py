@@ -514,7 +514,7 @@ class InFlightPods:
         if asked is None or asked.deletionTimestamp is not None:
             return None
         key = (id(asked.labels), asked.namespace)
-        known = self._alike.get(key)
+        known = self._alike.peek(key)
         if known is None:
             known = self._alike.put(key, (asked.labels, {}))
         return known[1]

@@ -454,12 +454,12 @@ class PodCounter:
                 return False
             if not tells:
                 return evaluated(pod)
-            known = alike.get(id(pod.labels))
+            known = alike.peek(id(pod.labels))
             return known[1] if known is not None else with_its_labels(pod)
 
         def with_its_labels(pod: CountedPod) -> bool:
             # Peers with equal labels share one mapping.
-            known = alike.get(id(pod.labels))
+            known = alike.peek(id(pod.labels))
             if known is None:
                 known = alike.put(id(pod.labels), (pod.labels, evaluated(pod)))
             return known[1]

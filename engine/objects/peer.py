@@ -24,7 +24,7 @@ from engine.objects.api_types import (
     Volume,
 )
 from engine.objects.decoding import ObjectDecoder
-from engine.objects.remembered import Remembered, bytes_of
+from engine.objects.remembered import Remembered
 from engine.objects.resources import PodRequests, pod_limits, pod_requests
 from grammar.values.quantity import Quantity
 from grammar.values.time import Timestamp
@@ -239,9 +239,7 @@ class PeerDecoder:
         self._annotations = frozenset(annotations)
         self._decoder = ObjectDecoder("Pod", SlimPod)
         self._volumes = ObjectDecoder("Pod", list[Volume])
-        self._shared: Remembered[Hashable, object] = Remembered(
-            _MOST_SHARED, lambda _, value: 2 * bytes_of(value)
-        )
+        self._shared: Remembered[Hashable, object] = Remembered(_MOST_SHARED)
 
     def decode(self, data: bytes | msgspec.Raw) -> Peer:
         """The peer of a Pod's JSON. Raises BadObjectError, naming the path."""
@@ -299,7 +297,7 @@ class PeerDecoder:
     def shared_texts(self, texts: dict[str, str]) -> dict[str, str]:
         """The mapping that all peers with equal texts have."""
         key = ("texts", *texts.items())
-        shared = self._shared.get(key)
+        shared = self._shared.peek(key)
         if shared is None:
             intern = sys.intern
             shared = self._share(key, {intern(k): intern(v) for k, v in texts.items()})
@@ -310,7 +308,7 @@ class PeerDecoder:
 
         What is forgotten or too large is not shared. That costs memory only.
         """
-        shared = self._shared.get(key)
+        shared = self._shared.peek(key)
         return cast("T", self._shared.put(key, value) if shared is None else shared)
 
 

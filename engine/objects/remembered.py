@@ -34,7 +34,10 @@ class Remembered(Generic[K, V]):
         self.most = most
         self.bytes = 0
         self._size = size or _bytes_of_both
-        self._kept: OrderedDict[K, tuple[V, int]] = OrderedDict()
+        self._kept: OrderedDict[K, V] = OrderedDict()
+        self._sizes: dict[K, int] = {}
+        # The value of a key, for who asks so often that it does not count as a use.
+        self.peek: Callable[[K], V | None] = self._kept.get
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -46,14 +49,14 @@ class Remembered(Generic[K, V]):
         return iter(self._kept)
 
     def values(self) -> list[V]:
-        return [value for value, _ in self._kept.values()]
+        return list(self._kept.values())
 
     def get(self, key: K) -> V | None:
         found = self._kept.get(key)
         if found is None:
             return None
         self._kept.move_to_end(key)
-        return found[0]
+        return found
 
     def put(self, key: K, value: V) -> V:
         """Keeps a value in place of any other, unless it is too large; returns it."""
@@ -61,22 +64,20 @@ class Remembered(Generic[K, V]):
         size = _ENTRY_BYTES + self._size(key, value)
         if size > self.most // _LARGEST:
             return value
-        self._kept[key] = value, size
+        self._kept[key], self._sizes[key] = value, size
         self.bytes += size
         while self.bytes > self.most:
-            _, (_, dropped) = self._kept.popitem(last=False)
-            self.bytes -= dropped
+            dropped, _ = self._kept.popitem(last=False)
+            self.bytes -= self._sizes.pop(dropped)
         return value
 
     def pop(self, key: K) -> V | None:
-        found = self._kept.pop(key, None)
-        if found is None:
-            return None
-        self.bytes -= found[1]
-        return found[0]
+        self.bytes -= self._sizes.pop(key, 0)
+        return self._kept.pop(key, None)
 
     def clear(self) -> None:
         self._kept.clear()
+        self._sizes.clear()
         self.bytes = 0
 
 

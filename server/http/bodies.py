@@ -34,8 +34,8 @@ class ByteBudget:
     def __init__(self, most: int) -> None:
         self._most = most
         self._most_large = int(most * (1 - _SMALL_SHARE))
-        # Set as soon as bytes are given back; None if nobody waits for them.
-        self._given: asyncio.Event | None = None
+        # Who waits for so many bytes of a body of so many in total, in order.
+        self._waiting: dict[asyncio.Future[None], tuple[int, int]] = {}
         self.held = 0
 
     def fits(self, size: int, total: int) -> bool:
@@ -49,15 +49,27 @@ class ByteBudget:
 
     def give(self, size: int) -> None:
         self.held -= size
-        if self._given is not None:
-            self._given.set()
-            self._given = None
+        # All of them, because small bodies pass large ones.
+        for waiting, (wanted, total) in list(self._waiting.items()):
+            if not waiting.done() and self.fits(wanted, total):
+                self.take(wanted)
+                waiting.set_result(None)
 
-    async def room(self, size: int, total: int) -> None:
-        """Returns when so many bytes fit."""
-        while not self.fits(size, total):
-            self._given = self._given or asyncio.Event()
-            await self._given.wait()
+    async def taken(self, size: int, total: int) -> None:
+        """Takes so many bytes as soon as they fit."""
+        if self.fits(size, total):
+            self.take(size)
+            return
+        waiting = asyncio.get_running_loop().create_future()
+        self._waiting[waiting] = size, total
+        try:
+            await waiting
+        except asyncio.CancelledError:
+            if waiting.done() and not waiting.cancelled():
+                self.give(size)
+            raise
+        finally:
+            del self._waiting[waiting]
 
 
 class BodyReader:
@@ -84,10 +96,11 @@ class BodyReader:
         if size > limit:
             raise _large(limit)
         content = request.content
-        if content.is_eof() and content.exception() is None and self._budget.fits(size, size):
-            # The usual case: the body arrived with the headers.
+        if content.is_eof() and content.exception() is None:
+            # The usual case: the body arrived with the headers. It has its memory already.
             body = content.read_nowait()
-            self._hold(call, len(body))
+            self._budget.take(len(body))
+            call.held += len(body)
         else:
             body = await self._receive(request, call, size, limit)
         if len(body) > limit:
@@ -106,24 +119,26 @@ class BodyReader:
     async def _receive(
         self, request: web.BaseRequest, call: CallRecord, size: int, limit: int
     ) -> bytes:
-        """A body of this size, or of any size if it is chunked."""
+        """A body of this size, or of any size if it is chunked.
+
+        A large one takes all of its bytes from the budget when it has a part of them: to announce
+        a body is not enough.
+        """
         received = 0
         chunks: list[bytes] = []
-        is_waiting = True
+        is_waiting = False
         try:
             async with asyncio.timeout(self._seconds):
-                await self._budget.room(size, size)
-                self._hold(call, size)
                 await _expected(request)
-                is_waiting = False
                 while chunk := await request.content.readany():
                     received += len(chunk)
                     if received > limit:
                         raise _large(limit)
-                    if received > call.held:
+                    wanted = max(size, received) if received >= MEBIBYTE else received
+                    if (more := wanted - call.held) > 0:
                         is_waiting = True
-                        await self._budget.room(len(chunk), received)
-                        self._hold(call, received - call.held)
+                        await self._budget.taken(more, max(size, received))
+                        call.held += more
                         is_waiting = False
                     chunks.append(chunk)
         except TimeoutError:
@@ -140,10 +155,6 @@ class BodyReader:
             raise RequestError("the client closed the connection", Outcome.DISCONNECTED) from None
         # The body is in memory twice for a moment. No other body is then: nothing here waits.
         return b"".join(chunks)
-
-    def _hold(self, call: CallRecord, size: int) -> None:
-        self._budget.take(size)
-        call.held += size
 
 
 async def _expected(request: web.BaseRequest) -> None:

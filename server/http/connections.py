@@ -15,7 +15,7 @@ import asyncio
 import logging
 import sys
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from email.utils import formatdate
 from typing import Any
@@ -28,6 +28,7 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser, Htt
 
 from server.call import LogEntry
 from server.http.bodies import ByteBudget
+from server.http.places import Places
 from server.log_limit import LimitedLog
 from server.metrics.metrics import Metrics
 from server.settings import KEEP_ALIVE_SECONDS, MEBIBYTE, Settings
@@ -79,10 +80,14 @@ def connection_options() -> dict[str, Any]:
     }
 
 
-class Connections:
-    """The connections of a server: lets in as many as the settings say, half of them per address.
+def _loop_time() -> float:
+    return asyncio.get_running_loop().time()
 
-    An address cannot keep others out alone. Behind address translation many clients are one.
+
+class Connections:
+    """The connections of a server: lets in as many as the settings say; see `Places`.
+
+    Those with a verified certificate of the client have as many places of their own.
 
     `at_once` has by path what answers whole requests with POST.
     """
@@ -96,11 +101,10 @@ class Connections:
         at_once: Mapping[str, AnswerAtOnce] | None = None,
     ) -> None:
         self.at_once = {path.encode(): answer for path, answer in (at_once or {}).items()}
-        self._most = settings.connections
         self._metrics = metrics
         self._log = log
-        self._hosts: dict[Connection, str] = {}
-        self._by_host: Counter[str] = Counter()
+        self._unverified = Places(settings.connections, _loop_time)
+        self._verified = Places(settings.connections, _loop_time)
         self._stamp = b""
         self._stamped = 0
         self.budget = budget
@@ -110,7 +114,7 @@ class Connections:
 
     def adopt(self, settings: Settings) -> None:
         """Takes other settings; connections that are open already stay."""
-        self._most = settings.connections
+        self._unverified.most = self._verified.most = settings.connections
         self.seconds = settings.http_timeout
 
     def admit(self, server: Callable[[], asyncio.Protocol], host: str) -> Connection | None:
@@ -118,25 +122,25 @@ class Connections:
 
         `server` makes the protocol that gets what the connection does not answer itself.
         """
-        if len(self._hosts) >= self._most:
-            self.refused("too_many", host)
-            return None
-        if self._by_host[host] >= max(self._most // 2, 1):
-            self.refused("too_many_of_address", host)
+        if reason := self._unverified.refusal(host):
+            self.refused(reason, host)
             return None
         connection = Connection(server(), self, host)
-        self._hosts[connection] = host
-        self._by_host[host] += 1
+        self._unverified.enter(connection, host)
         return connection
 
-    def leave(self, connection: Connection) -> None:
-        """Forgets a connection that has ended; may be called again."""
-        host = self._hosts.pop(connection, None)
-        if host is None:
-            return
-        self._by_host[host] -= 1
-        if not self._by_host[host]:
-            del self._by_host[host]
+    def verified(self, connection: Connection, host: str) -> str:
+        """Gives a connection a place of those with a certificate; the reason if there is none."""
+        if not self._unverified.leave(connection):
+            return "silent"
+        reason = self._verified.refusal(host)
+        if not reason:
+            self._verified.enter(connection, host)
+        return reason
+
+    def leave(self, connection: Connection) -> bool:
+        """Forgets a connection that has ended; whether it had a place. May be called again."""
+        return self._unverified.leave(connection) or self._verified.leave(connection)
 
     async def first_calls(self, seconds: float) -> None:
         """Returns when every connection has had an answer, or after these seconds.
@@ -244,7 +248,8 @@ class Connection(asyncio.Protocol):
         # Bytes of the budget for answers that are not sent yet.
         self._unsent = 0
         self._used = self._loop.time()
-        self.has_answered = False
+        # Ends the handshake of TLS, until there is a transport.
+        self.end_handshake: Callable[[], object] = lambda: None
         self._idle_timer: asyncio.TimerHandle | None = None
         self._late_timer: asyncio.TimerHandle | None = None
         self._send_timer: asyncio.TimerHandle | None = None
@@ -256,6 +261,10 @@ class Connection(asyncio.Protocol):
         self._transport = transport
         self._close_when_idle()
         self._server.connection_made(_ServerTransport(transport, self))
+        if transport.get_extra_info("peercert"):
+            reason = self._connections.verified(self, self._host)
+            if reason:
+                self.refuse(reason)
 
     def connection_lost(self, exc: BaseException | None) -> None:  # noqa: ARG002 - see below
         self._is_over = True
@@ -305,6 +314,18 @@ class Connection(asyncio.Protocol):
         # For an answer of the server, the time goes on until all of it is sent.
         if not self._unanswered:
             self._all_is_sent()
+
+    # ---- its place
+
+    @property
+    def silent_since(self) -> float:
+        return self._used
+
+    @property
+    def is_busy(self) -> bool:
+        requests = self._requests
+        is_whole = bool(self._unanswered) and not (requests.is_in_head or requests.is_in_body)
+        return is_whole and not self._is_writing_paused
 
     # ---- requests
 
@@ -399,6 +420,8 @@ class Connection(asyncio.Protocol):
         self._connections.refused(reason, self._host)
         if self._transport is not None:
             self._transport.abort()
+        else:
+            self.end_handshake()
 
     # ---- time and bytes
 

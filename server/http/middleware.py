@@ -16,6 +16,7 @@ from grammar.messages.texts import shown
 from server.call import CallRecord, LogEntry, log_entry
 from server.errors import Outcome
 from server.http.bodies import BodyReader
+from server.http.places import address_of
 from server.http.sockets import Shutdown
 from server.log_limit import LimitedLog
 from server.metrics.metrics import Metrics
@@ -111,7 +112,8 @@ class CallRecorder:
         in_flight = self.in_flight(verb)
 
         async def recorded(request: web.Request) -> web.Response:
-            call = CallRecord(verb, self._clock(), request.headers.get("User-Agent", ""))
+            agent, client = request.headers.get("User-Agent", ""), address_of(request.remote or "")
+            call = CallRecord(verb, self._clock(), agent, client)
             in_flight.value += 1
             try:
                 response = await handle(request, call)

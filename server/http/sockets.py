@@ -16,13 +16,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
+from itertools import count
 from logging import Logger
 from typing import Any
 
 from aiohttp import web
 
 from server.http.bodies import ByteBudget
-from server.http.connections import Connections, connection_options
+from server.http.connections import Connection, Connections, connection_options
 from server.http.health import Health, Heartbeat, ReadinessCheck, health_routes
 from server.http.tls import Credentials
 from server.log_limit import LimitedLog
@@ -34,7 +35,8 @@ RequestHandler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 # The connections of a server of this application.
 CONNECTIONS = web.AppKey("CONNECTIONS", Connections)
 
-_BACKLOG = 128
+# Connections that wait to be accepted, and those that are accepted before anything else goes on.
+_BACKLOG, _AT_ONCE = 4096, 16
 # From the connection to the end of the TLS handshake.
 _HANDSHAKE_SECONDS = 10.0
 # At the end of a server: for handshakes in progress, and for the first calls of new connections.
@@ -107,9 +109,10 @@ class Listener:
 
     async def _accept(self, listening: socket.socket) -> None:
         loop = asyncio.get_running_loop()
-        while True:
+        for number in count():
             # `sock_accept` does not yield while connections are pending; other tasks must run too.
-            await asyncio.sleep(0)
+            if not number % _AT_ONCE:
+                await asyncio.sleep(0)
             try:
                 connection, address = await loop.sock_accept(listening)
             except Exception as error:  # noqa: BLE001 - whatever it is, others can still connect
@@ -123,23 +126,35 @@ class Listener:
                     continue
                 await asyncio.sleep(_PAUSE_SECONDS)
                 continue
-            connecting = asyncio.create_task(self._connect(connection, str(address[0])))
-            self._connecting.add(connecting)
-            connecting.add_done_callback(partial(self._connected, connection))
+            try:
+                self._begin(connection, str(address[0]))
+            except Exception as error:  # noqa: BLE001 - as above
+                self._failed(connection, error)
 
-    def _connected(self, connection: socket.socket, connecting: asyncio.Task[None]) -> None:
-        """Reports a fault of ours; `_connect` deals with what clients do."""
-        self._connecting.discard(connecting)
-        if not connecting.cancelled() and (error := connecting.exception()) is not None:
-            connection.close()
-            loop = connecting.get_loop()
-            loop.call_exception_handler({"message": "a connection failed", "exception": error})
-
-    async def _connect(self, connection: socket.socket, host: str) -> None:
+    def _begin(self, connection: socket.socket, host: str) -> None:
+        """Begins with a connection, or closes it at once, without a task, if it has no place."""
         protocol = self._connections.admit(self._server, host)
         if protocol is None:
             connection.close()
             return
+        # Its end is seen wherever the handshake is.
+        protocol.end_handshake = partial(_shut_down, connection)
+        connecting = asyncio.create_task(self._connect(connection, protocol, host))
+        self._connecting.add(connecting)
+        connecting.add_done_callback(partial(self._connected, connection))
+
+    def _connected(self, connection: socket.socket, connecting: asyncio.Task[None]) -> None:
+        self._connecting.discard(connecting)
+        if not connecting.cancelled() and (error := connecting.exception()) is not None:
+            self._failed(connection, error)
+
+    def _failed(self, connection: socket.socket, error: BaseException) -> None:
+        """Reports a fault of ours; `_connect` deals with what clients do."""
+        connection.close()
+        loop = asyncio.get_running_loop()
+        loop.call_exception_handler({"message": "a connection failed", "exception": error})
+
+    async def _connect(self, connection: socket.socket, protocol: Connection, host: str) -> None:
         connect = asyncio.get_running_loop().connect_accepted_socket
         credentials = self._credentials
         is_connected = False
@@ -165,26 +180,9 @@ class Listener:
                 self._connections.leave(protocol)
 
 
-# A filter for the kernel, of four instructions: load the flags of TCP, test them for SYN, keep what
-# has none, drop what has one: SYN asks for a new connection.
-_SYN = 0x02
-_WITHOUT_SYN = ((0x30, 0, 0, 13), (0x45, 1, 0, _SYN), (0x06, 0, 0, 0xFFFF_FFFF), (0x06, 0, 0, 0))
-_SO_ATTACH_FILTER = 26
-
-
-def _admit_no_more(listening: socket.socket) -> None:
-    """Has the kernel admit no new connections; those that it has admitted can be accepted.
-
-    Otherwise, a connection that it admits between the last accept and the close is reset, together
-    with the request that the client has sent into it. Only Linux can do this.
-    """
-    if sys.platform != "linux":
-        return
-    code = b"".join(struct.pack("HBBI", *each) for each in _WITHOUT_SYN)
-    kept = ctypes.create_string_buffer(code)
-    program = struct.pack("HP", len(_WITHOUT_SYN), ctypes.addressof(kept))
+def _shut_down(connection: socket.socket) -> None:
     with suppress(OSError):
-        listening.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, program)
+        connection.shutdown(socket.SHUT_RDWR)
 
 
 class Shutdown:

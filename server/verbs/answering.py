@@ -1,14 +1,16 @@
-"""Answering: what all verbs share: a place in the queue, the body, the decision, and its errors.
+"""Answering: what all verbs share: the body, a place in the queue, the decision, and its errors.
 
-Decisions are made one at a time, in the order in which their requests were read. Whatever goes
-wrong, kube-scheduler gets an answer in the form of its verb.
+Decisions are made one at a time. Addresses take turns; the calls of one are decided in the order in
+which they were read. Whatever goes wrong, kube-scheduler gets an answer in the form of its verb.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections import Counter, OrderedDict, deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Protocol
 
 from aiohttp import web
@@ -112,19 +114,16 @@ class VerbAnswerer:
         try:
             if (refusal := refuse_encoded(request, call)) is not None:
                 return refusal
-            self._queue.enter()
-            try:
-                call.arrived = min(call.arrived, self._queue.arrival())
-                call.deadline = call.arrived + seconds
-                body = await self._bodies.read(request, call, limit)
-                await self._queue.begin(call.deadline)
+            call.arrived = min(call.arrived, self._queue.arrival())
+            call.deadline = call.arrived + seconds
+            body = await self._bodies.read(request, call, limit)
+            with self._queue.counted(call.client):
+                await self._queue.begin(call.deadline, call.client)
                 try:
                     answer = verb.decide(body, call)
                 finally:
                     self._queue.end()
                 return json_response(answer if isinstance(answer, bytes) else await answer)
-            finally:
-                self._queue.leave()
         except Exception as error:  # noqa: BLE001  # whatever it is, kube-scheduler gets its answer
             return verb.refuse(call.fail(error))
 
@@ -144,7 +143,7 @@ class VerbAnswerer:
             ):
                 return None
             # None has arrived during a long decision: those are read while the queue rests.
-            call = CallRecord(name, clock(), agent, len(body))
+            call = CallRecord(name, clock(), agent, received=len(body))
             call.deadline = call.arrived + self._seconds
             in_flight.value += 1
             try:
@@ -179,7 +178,9 @@ async def _parts(body: bytes) -> AsyncIterator[memoryview]:
 class DecisionQueue:
     """The calls in flight, and the order of their decisions.
 
-    A call is in flight while its body is read, while it waits for its turn, and while it binds.
+    A call is in flight from when its body is whole: while it waits for its turn, and while it
+    binds. Addresses take turns, and each has a share of the calls in flight. So a call waits for
+    one decision of each other address at most, and for those of its own.
 
     Decisions are synchronous: while one is made, nothing else happens. Between any two of them the
     event loop looks at its sockets and timers, so that calls are counted when they come, and other
@@ -189,13 +190,16 @@ class DecisionQueue:
     def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._most = most
         self._clock = clock
-        self._lock = asyncio.Lock()
         self._began = self._ended = float("-inf")
         self._was_long = False
-        # The rounds of the event loop before the next decision, and the calls that wait for a turn.
-        self._rests = self._waiting = 0
-        # A turn that has ended keeps the lock until then.
-        self._has_ended = False
+        # The rounds of the event loop before the next decision.
+        self._rests = 0
+        # A turn has begun, or is given to a call that goes on in the next round.
+        self._is_taken = False
+        # The calls that wait for a turn, by address. The first address is the next one.
+        self._waiting: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
+        # The calls in flight.
+        self._by_address: Counter[str] = Counter()
         self.in_flight = 0
 
     def adopt(self, most: int) -> None:
@@ -207,47 +211,85 @@ class DecisionQueue:
         now = self._clock()
         return self._began if self._was_long and now - self._ended < _SOON_SECONDS else now
 
-    def enter(self) -> None:
-        """Counts a call until `leave`. Raises RequestError where too many are in flight."""
-        if self.in_flight >= self._most:
+    @contextmanager
+    def counted(self, client: str) -> Iterator[None]:
+        """Counts a call of this address for the block.
+
+        Raises RequestError where too many are in flight, unless the address has less than its share
+        of them: what it would have if all had as many.
+        """
+        own = self._by_address[client]
+        share = self._most // (len(self._by_address) + (not own))
+        if self.in_flight >= self._most and own >= max(share, 1):
             text = f"too many calls at once: Placet takes {self._most}, see --max-in-flight"
             raise RequestError(text, Outcome.OVERLOADED)
         self.in_flight += 1
+        self._by_address[client] += 1
+        try:
+            yield
+        finally:
+            self.in_flight -= 1
+            self._by_address[client] -= 1
+            if not self._by_address[client]:
+                del self._by_address[client]
 
-    def leave(self) -> None:
-        self.in_flight -= 1
-
-    async def begin(self, deadline: float) -> None:
+    async def begin(self, deadline: float, client: str = "") -> None:
         """Waits for the turn of a call. What follows until `end` must not wait.
 
         Raises DeadlineExceededError where the turn comes too late.
         """
-        self._waiting += 1
+        if self._is_taken or self._rests or self._waiting:
+            await self._turn(deadline, client)
+        self._is_taken = True
+        self._began = self._clock()
+
+    async def _turn(self, deadline: float, client: str) -> None:
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(client, deque()).append(turn)
         try:
             async with asyncio.timeout_at(deadline):
-                while self._rests and not self._lock.locked():  # noqa: ASYNC110 - a few rounds
-                    await asyncio.sleep(0)
-                await self._lock.acquire()
-        except TimeoutError:
-            raise DeadlineExceededError("the request waited too long for its turn") from None
-        finally:
-            self._waiting -= 1
-        self._began = self._clock()
+                await turn
+        except BaseException as error:
+            if turn.done() and not turn.cancelled():
+                # It came in the moment in which the call gave up.
+                self._is_taken = False
+                self._give_turn()
+            else:
+                self._waiting[client].remove(turn)
+                if not self._waiting[client]:
+                    del self._waiting[client]
+            if isinstance(error, TimeoutError):
+                text = "the request waited too long for its turn"
+                raise DeadlineExceededError(text) from None
+            raise
+
+    def _give_turn(self) -> None:
+        """Gives the turn to the next address that waits for one, which then is the last one."""
+        for client, turns in list(self._waiting.items()):
+            turn = next((each for each in turns if not each.done()), None)
+            if turn is None:
+                continue
+            turns.remove(turn)
+            self._waiting.move_to_end(client)
+            if not turns:
+                del self._waiting[client]
+            self._is_taken = True
+            turn.set_result(None)
+            return
 
     def begin_at_once(self) -> bool:
         """Begins a turn if it is free and not too many calls are in flight, else returns False.
 
         Its end is `rest`: who decides at once does not wait, so nobody else has to be kept out.
         """
-        # A lock that was released is not locked until the next one who waits for it goes on.
-        if self._rests or self._waiting or self._lock.locked() or self.in_flight >= self._most:
+        if self._rests or self._waiting or self._is_taken or self.in_flight >= self._most:
             return False
         self._began = self._clock()
         return True
 
     def rest(self) -> None:
         """Ends a decision. The next one comes after some rounds of the event loop."""
-        # INVARIANT: it is 0. Nobody decides while it is not, or while another one has the lock.
+        # INVARIANT: it is 0. Nobody decides while it is not, or while another one has the turn.
         assert not self._rests
         self._ended = self._clock()
         self._was_long = self._ended - self._began > _LONG_SECONDS
@@ -256,13 +298,12 @@ class DecisionQueue:
 
     def end(self) -> None:
         """Ends a turn, with or without a decision."""
-        self._has_ended = True
+        self._is_taken = False
         self.rest()
 
     def _look(self) -> None:
         self._rests -= 1
         if self._rests:
             asyncio.get_running_loop().call_soon(self._look)
-        elif self._has_ended:
-            self._has_ended = False
-            self._lock.release()
+        else:
+            self._give_turn()

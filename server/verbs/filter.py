@@ -74,7 +74,7 @@ class FilterVerb:
         looks = 1
         while True:
             await asyncio.sleep(_PAUSE_SECONDS)
-            await self._queue.begin(call.deadline)
+            await self._queue.begin(call.deadline, call.client)
             try:
                 return self._decided(args, call)
             except BriefWaitError:

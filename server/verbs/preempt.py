@@ -46,7 +46,7 @@ class PreemptVerb:
         would delay the pod for longer than waiting does.
         """
         while True:
-            await self._queue.begin(call.deadline)
+            await self._queue.begin(call.deadline, call.client)
             try:
                 kept = self._decider.preempt(args.pod, args.victims, call.deadline)
                 call.returned = len(kept)

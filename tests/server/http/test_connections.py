@@ -25,6 +25,7 @@ from server.settings import KEEP_ALIVE_SECONDS, MEBIBYTE, Settings
 from tests.server.conftest import Serve
 from tests.support.fake_clock import settled, until
 from tests.support.served import LOG, Served, names_request, nodes_request
+from tests.support.waiting_binder import BINDING, WaitingBinder
 
 pytestmark = pytest.mark.fake_clock
 HOST = b"Host: placet\r\n"
@@ -74,31 +75,48 @@ async def answers(served: Served) -> None:
 async def test_one_address_has_half_of_the_connections(
     listen: Serve, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """For one more, it gives up the one that has been silent longest."""
     served = await listen(settings=Settings(max_connections=8))
-    open_ones = [await asyncio.open_connection(*served.address) for _ in range(4)]
+    first, *others = [await asyncio.open_connection(*served.address) for _ in range(4)]
     await settled()
+    for _, other in others:
+        other.write(b"GET /livez HTTP/1.1\r\n" + HOST + b"\r\n")
+        await settled()
+    last = await asyncio.open_connection(*served.address)
+    await closed(first[0])
+    assert served.metric(REFUSED, reason="silent") == 1
+    assert 'refused connection reason="silent" client="127.0.0.1"' in caplog.text
+    for reader, writer in (*others, last):
+        writer.write(b"GET /livez HTTP/1.1\r\n" + HOST + b"\r\n")
+        assert b"200" in await reader.readline()
+        writer.transport.abort()
+    first[1].transport.abort()
+    await settled()
+    await answers(served)
+
+
+async def test_whoever_waits_for_an_answer_is_not_silent(listen: Serve) -> None:
+    """The connection of a call in progress is not given up: another one is refused."""
+    binder = WaitingBinder()
+    served = await listen(settings=Settings(max_connections=1), binder=binder)
+    calls = asyncio.create_task(served.post("/bind", BINDING))
+    await binder.bindings.get()
     reader, writer = await asyncio.open_connection(*served.address)
     await closed(reader)
     writer.close()
     assert served.metric(REFUSED, reason="too_many_of_address") == 1
-    assert 'refused connection reason="too_many_of_address" client="127.0.0.1"' in caplog.text
-    for _, other in open_ones:
-        other.transport.abort()
-    await settled()
-    await answers(served)
+    binder.may_go_on.set()
+    assert (await calls).json["Error"] == ""
 
 
-async def test_connections_beyond_the_limit_are_closed(listen: Serve) -> None:
+async def test_a_connection_beyond_the_limit_takes_the_place_of_another(listen: Serve) -> None:
     served = await listen(settings=Settings(max_connections=1))
-    _, first = await asyncio.open_connection(*served.address)
-    await settled()
-    reader, second = await asyncio.open_connection(*served.address)
-    await closed(reader)
-    assert served.metric(REFUSED, reason="too_many") == 1
-    first.transport.abort()
-    second.close()
+    reader, first = await asyncio.open_connection(*served.address)
     await settled()
     await answers(served)
+    await closed(reader)
+    assert served.metric(REFUSED, reason="silent") == 1
+    first.transport.abort()
 
 
 # ---- how long

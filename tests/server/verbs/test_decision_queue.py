@@ -7,7 +7,7 @@ import math
 import threading
 import time
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from http.client import HTTPConnection
 from itertools import pairwise
@@ -19,11 +19,11 @@ from aiohttp.test_utils import TestClient
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.cluster.binding import Binding
 from engine.decision.preemption import Victims
 from engine.decision.verdict import Decision
 from engine.errors import HandoverError
 from server.app import ADOPTERS
+from server.errors import RequestError
 from server.http.sockets import CONNECTIONS
 from server.settings import Settings
 from server.verbs.answering import DecisionQueue
@@ -31,8 +31,8 @@ from tests.server.conftest import Serve
 from tests.support.fake_clock import settled
 from tests.support.served import POD, Served, names_request
 from tests.support.table_decider import TableDecider
+from tests.support.waiting_binder import BINDING, WaitingBinder
 
-BINDING = {"PodName": "p", "PodNamespace": "d", "PodUID": "u", "Node": "n"}
 PREEMPTION = {"Pod": POD, "NodeNameToVictims": None, "NodeNameToMetaVictims": {}}
 REFUSED = "too many calls at once: Placet takes 2, see --max-in-flight"
 
@@ -53,16 +53,15 @@ class BlockingDecider(TableDecider):
         return decided
 
 
-class WaitingBinder:
-    """A binder that waits until the test lets it go on."""
-
-    def __init__(self) -> None:
-        self.bindings: asyncio.Queue[tuple[Binding, float]] = asyncio.Queue()
-        self.may_go_on = asyncio.Event()
-
-    async def bind(self, binding: Binding, deadline: float) -> None:
-        self.bindings.put_nowait((binding, deadline))
-        await self.may_go_on.wait()
+@asynccontextmanager
+async def two_bindings(served: Served, binder: WaitingBinder) -> AsyncIterator[None]:
+    """Two calls in flight."""
+    calls = [asyncio.create_task(served.post("/bind", BINDING)) for _ in range(2)]
+    for _ in calls:
+        await binder.bindings.get()
+    yield
+    binder.may_go_on.set()
+    await asyncio.gather(*calls)
 
 
 @asynccontextmanager
@@ -81,8 +80,9 @@ async def half_a_call(served: Served) -> AsyncIterator[None]:
 
 @pytest.mark.fake_clock
 async def test_calls_above_the_limit_are_refused_at_once(serve: Serve) -> None:
-    served = await serve(settings=Settings(max_in_flight=2))
-    async with half_a_call(served), half_a_call(served):
+    binder = WaitingBinder()
+    served = await serve(binder=binder, settings=Settings(max_in_flight=2))
+    async with two_bindings(served, binder):
         filtered = await served.post("/filter", names_request("a"))
         scored = await served.post("/prioritize", names_request("a"))
         preempted = await served.post("/preempt", PREEMPTION)
@@ -94,6 +94,71 @@ async def test_calls_above_the_limit_are_refused_at_once(serve: Serve) -> None:
     for verb, code in (("filter", 200), ("prioritize", 200), ("preempt", 503), ("bind", 200)):
         assert served.calls(verb, "overloaded", code) == 1
     assert (await served.post("/filter", names_request("a"))).json["NodeNames"] == ["a"]
+
+
+@pytest.mark.fake_clock
+async def test_a_call_counts_when_its_body_is_whole(serve: Serve) -> None:
+    """Whoever sends bodies slowly keeps no others out."""
+    served = await serve(settings=Settings(max_in_flight=2))
+    async with half_a_call(served), half_a_call(served), half_a_call(served):
+        assert (await served.post("/filter", names_request("a"))).json["Error"] == ""
+        assert (await served.post("/bind", BINDING)).json["Error"] == "the pod is gone"
+
+
+def test_every_address_has_a_share_of_the_calls_in_flight() -> None:
+    """An address alone has all of them; others find their share free, whatever it does."""
+    queue = DecisionQueue(6)
+    with ExitStack() as calls:
+
+        def enters(client: str) -> bool:
+            try:
+                calls.enter_context(queue.counted(client))
+            except RequestError:
+                return False
+            return True
+
+        assert [enters("a") for _ in range(7)] == [*[True] * 6, False]
+        # A half, and then a third.
+        assert [enters("b") for _ in range(4)] == [*[True] * 3, False]
+        assert [enters("c") for _ in range(3)] == [*[True] * 2, False]
+        assert not enters("a")
+    assert queue.in_flight == 0
+    with ExitStack() as calls:
+        assert [enters("b") for _ in range(7)] == [*[True] * 6, False]
+
+
+async def test_addresses_take_turns() -> None:
+    """The calls of one address are decided in their order, and those of others in between."""
+    queue, order = DecisionQueue(100), list[str]()
+
+    async def call(client: str, number: int) -> None:
+        await queue.begin(time.monotonic() + 10, client)
+        order.append(f"{client}{number}")
+        queue.end()
+
+    asked = [("a", 1), ("a", 2), ("a", 3), ("a", 4), ("b", 1), ("b", 2), ("c", 1)]
+    await asyncio.gather(*(call(*each) for each in asked))
+    # The first one did not wait.
+    assert order == ["a1", "a2", "b1", "c1", "a3", "b2", "a4"]
+
+
+async def test_a_turn_that_nobody_takes_goes_on() -> None:
+    """A call may end while it waits, or just as its turn comes."""
+    queue = DecisionQueue(100)
+    await queue.begin(math.inf, "a")
+    waiting = [asyncio.create_task(queue.begin(math.inf, client)) for client in "aab"]
+    await asyncio.sleep(0)
+    waiting[0].cancel()
+    await asyncio.sleep(0)
+    queue.end()
+    # The turn is given, and not yet taken.
+    await asyncio.sleep(0)
+    waiting[1].cancel()
+    await waiting[2]
+    assert not queue.begin_at_once()
+    queue.end()
+    await asyncio.sleep(0)
+    assert queue.begin_at_once()
 
 
 async def test_bindings_in_progress_count_as_calls_in_flight(serve: Serve) -> None:
@@ -315,8 +380,12 @@ async def test_a_running_server_takes_other_settings(serve: Serve) -> None:
     assert "too many calls at once: Placet takes 1, see --max-in-flight" in texts[1]
     connections = served.client.app[CONNECTIONS]
     server = web.Server(unanswered)
-    assert connections.admit(server, "127.0.0.1") is not None
-    assert connections.admit(server, "127.0.0.1") is None, "half of two"
+    first = connections.admit(server, "127.0.0.1")
+    second = connections.admit(server, "127.0.0.1")
+    assert first is not None
+    assert second is not None
+    assert not connections.leave(first), "half of two"
+    assert connections.leave(second)
 
 
 async def unanswered(_request: web.BaseRequest) -> web.StreamResponse:

@@ -1,0 +1,142 @@
+"""Places: the open connections of a server by address, and which of them goes when one more comes.
+
+They belong to `Connections`. When all places are taken, the address with the most connections gives
+one up: that which has been silent longest. So an address with few connections keeps them, whatever
+others do, and its next one always finds a place. Behind address translation many clients are one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from ipaddress import ip_network
+from typing import Protocol
+
+from engine.cluster.client import TokenBucket
+
+# How often an address may replace a connection of its own that has not been silent for so long.
+_SILENT_SECONDS = 5.0
+_REPLACED_A_SECOND, _REPLACED_AT_ONCE = 10.0, 20
+# Whoever has one address of IPv6 has all of its network.
+_IPV6_PREFIX = 64
+
+
+class Place(Protocol):
+    """A connection as its places see it."""
+
+    @property
+    def silent_since(self) -> float:
+        """When its last call was answered, or it connected, in seconds of the clock."""
+        ...
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether it has sent a whole request and waits for the answer."""
+        ...
+
+    def refuse(self, reason: str) -> None:
+        """Ends the connection at once."""
+        ...
+
+
+class _Address:
+    """The connections of one address; it is forgotten with the last of them."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        # In the order in which they came.
+        self.connections: dict[Place, None] = {}
+        self.replaced = TokenBucket(_REPLACED_A_SECOND, _REPLACED_AT_ONCE, clock)
+
+    def longest_silent(self) -> Place | None:
+        """The connection that has been silent longest; None if all wait for answers."""
+        quiet = (place for place in self.connections if not place.is_busy)
+        return min(quiet, key=lambda place: place.silent_since, default=None)
+
+
+class Places:
+    """So many places, half of them per address."""
+
+    def __init__(self, most: int, clock: Callable[[], float]) -> None:
+        self.most = most
+        self._clock = clock
+        self._addresses: dict[str, _Address] = {}
+        self._by_place: dict[Place, str] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_place)
+
+    def refusal(self, host: str) -> str:
+        """Makes a place for a connection of this address; the reason if there is none for it.
+
+        Another connection may be refused for that.
+        """
+        own = self._addresses.get(address_of(host))
+        count = len(own.connections) if own is not None else 0
+        if own is not None and count >= max(self.most // 2, 1):
+            return "" if self._replace(own) else "too_many_of_address"
+        if len(self) < self.most:
+            return ""
+        largest = max(self._addresses.values(), key=lambda each: len(each.connections))
+        # Two addresses with as many do not take places from each other in turn.
+        if own is not None and count > len(largest.connections) - 2:
+            return "" if self._replace(own) else "too_many"
+        larger = (a for a in self._addresses.values() if len(a.connections) > count)
+        return "" if self._give_up(larger) else "too_many"
+
+    def enter(self, place: Place, host: str) -> None:
+        """Takes a place that `refusal` has made."""
+        key = address_of(host)
+        if key not in self._addresses:
+            self._addresses[key] = _Address(self._clock)
+        self._addresses[key].connections[place] = None
+        self._by_place[place] = key
+
+    def leave(self, place: Place) -> bool:
+        """Forgets a connection; whether it had a place."""
+        key = self._by_place.pop(place, None)
+        if key is None:
+            return False
+        connections = self._addresses[key].connections
+        del connections[place]
+        if not connections:
+            del self._addresses[key]
+        return True
+
+    def _replace(self, own: _Address) -> bool:
+        """Ends a connection of the address itself, which does not cost the others much time."""
+        silent = own.longest_silent()
+        if silent is None:
+            return False
+        is_old = self._clock() - silent.silent_since >= _SILENT_SECONDS
+        if not is_old and not own.replaced.try_take():
+            return False
+        self._end(silent)
+        return True
+
+    def _give_up(self, larger: Iterable[_Address]) -> bool:
+        """Ends the longest silent connection of the address that has the most, if it has one."""
+        by_number = sorted(larger, key=lambda each: -len(each.connections))
+        for number, address in enumerate(by_number):
+            most = len(address.connections)
+            silent = [
+                found
+                for each in by_number[number:]
+                if len(each.connections) == most and (found := each.longest_silent()) is not None
+            ]
+            if silent:
+                self._end(min(silent, key=lambda place: place.silent_since))
+                return True
+        return False
+
+    def _end(self, place: Place) -> None:
+        self.leave(place)
+        place.refuse("silent")
+
+
+def address_of(host: str) -> str:
+    """The address of a client, or of its whole network."""
+    if ":" not in host:
+        return host
+    try:
+        return str(ip_network((host.partition("%")[0], _IPV6_PREFIX), strict=False))
+    except ValueError:
+        return host
