@@ -14,8 +14,17 @@ no order between objects. Assumed pods follow the state machine of kube-schedule
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Hashable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 from weakref import WeakSet
 
 import msgspec
@@ -31,7 +40,17 @@ from engine.cache.node_table import (
     Versions,
     with_pods,
 )
-from engine.cache.tallies import Adds, AddsUntil, Census, MayCount, Scope, Tallies, Tally
+from engine.cache.tallies import (
+    Adds,
+    AddsUntil,
+    Census,
+    Check,
+    MayCount,
+    Scope,
+    Tallies,
+    Tally,
+    endless,
+)
 from engine.objects.codec import Namespace, Node
 from engine.objects.peer import (
     UNLABELLED,
@@ -284,9 +303,10 @@ class Cache:
 
     def __init__(self) -> None:
         self.nodes = NodeStore()
-        self.tallies = Tallies()
+        # By namespace, and by key in each, because counts are mostly of one namespace.
+        self._spaces: dict[str, dict[str, Peer]] = {}
+        self.tallies = Tallies(self._spaces)
         self._workloads = Workloads()
-        self._pods: dict[str, Peer] = {}
         self._pending: dict[str, Peer] = {}
         # The pods without a node that are nominated to one, by key.
         self.nominated: dict[str, Peer] = {}
@@ -344,7 +364,7 @@ class Cache:
         """Add or replace a controller, and give its pods their new root."""
         for uid in self._workloads.put(controller):
             for key in self._workloads.pods(uid):
-                self._replace(key, self._completed(self._pods[key]))
+                self._replace(key, self._completed(self._known(key)))
         self._snapshot = None
 
     def remove_controller(self, uid: str) -> None:
@@ -361,7 +381,7 @@ class Cache:
         This ends when a watch shows the pod on a node or deleted, by `forget`, or by `expire`.
         """
         key = key_of(pod)
-        known = self._pods.get(key)
+        known = self.pod(key)
         assumed = _Assumption(pod.uid, node, until, annotations or {}, seen=known is not None)
         self._assumed[key] = assumed
         self._replace(key, self._completed(assumed.placed(known or pod)))
@@ -385,7 +405,7 @@ class Cache:
     def forget(self, key: str) -> None:
         assumed = self._assumed.pop(key, None)
         if assumed is not None:
-            self._replace(key, assumed.waiting(self._pods[key]) if assumed.seen else None)
+            self._replace(key, assumed.waiting(self._known(key)) if assumed.seen else None)
 
     def expire(self, now: float) -> list[str]:
         """Forget the pods whose assumption has run out. Returns their keys."""
@@ -397,26 +417,34 @@ class Cache:
     # ---- reading
 
     def pod(self, key: str) -> Peer | None:
-        return self._pods.get(key)
+        pods = self._spaces.get(key.partition("/")[0])
+        return pods.get(key) if pods is not None else None
+
+    def _known(self, key: str) -> Peer:
+        """A pod that is known."""
+        return self._spaces[key.partition("/")[0]][key]
 
     def every(self) -> Sequence[Peer]:
         """Every pod as it is now, however long the caller takes."""
-        return list(self._pods.values())
+        return [pod for pods in self._spaces.values() for pod in pods.values()]
 
     def within(self, scope: Scope) -> Iterator[tuple[str, Peer]]:
         """Every pod of a scope with its key, as they are now, however long the caller takes.
 
         Decisions use tallies, which look at each pod once.
         """
-        return ((key, pod) for key, pod in list(self._pods.items()) if scope.holds(pod))
+        spaces = self._spaces
+        names = list(spaces) if scope.namespace is None else [scope.namespace]
+        found = [list(spaces[name].items()) for name in names if name in spaces]
+        return ((key, pod) for pairs in found for key, pod in pairs if scope.holds(pod))
 
     def assumed(self) -> Sequence[Peer]:
         """The pods that count on a node although nobody has said that they are there."""
-        return [self._pods[key] for key, assumed in self._assumed.items() if not assumed.confirmed]
+        return [self._known(key) for key, assumed in self._assumed.items() if not assumed.confirmed]
 
     def holds_pod(self, key: str, pod: Peer) -> bool:
         """Whether the cache has this state of a pod, its assumption, root and namespace aside."""
-        known = self._pods.get(key)
+        known = self.pod(key)
         if pod.phase in ENDED or known is None:
             return pod.phase in ENDED and known is None
         if key in self._assumed:
@@ -439,29 +467,42 @@ class Cache:
         return controller.workload if controller is not None else None
 
     def tally(
-        self, name: Hashable, scope: Scope, counts: Adds, may_count: MayCount | None = None
+        self,
+        name: Hashable,
+        scope: Scope,
+        counts: Adds,
+        may_count: MayCount | None = None,
+        check: Check = endless,
     ) -> Tally:
         """What the pods of a scope add up to on each node, each as `counts` says.
 
         The cache keeps it up to date. See `Tallies.get` for `name` and the functions.
         """
-        return self.tallies.get(name, scope, counts, self._pods.items(), may_count)
+        return self.tallies.get(name, scope, counts, may_count, check)
 
-    def timed_tally(self, name: Hashable, scope: Scope, adds: AddsUntil, now: int) -> Tally:
+    def timed_tally(
+        self, name: Hashable, scope: Scope, adds: AddsUntil, now: int, check: Check = endless
+    ) -> Tally:
         """The same for pods that may add something else with the time alone; see `Tallies`."""
-        return self.tallies.timed(name, scope, adds, now, self._pods.items())
+        return self.tallies.timed(name, scope, adds, now, check)
 
-    def census(self, name: Hashable, scope: Scope, key_of: Callable[[Peer], Hashable]) -> Census:
+    def census(
+        self,
+        name: Hashable,
+        scope: Scope,
+        key_of: Callable[[Peer], Hashable],
+        check: Check = endless,
+    ) -> Census:
         """The pods of a scope that are on nodes, grouped by what `key_of` says of each.
 
         The cache keeps it up to date. `name` identifies the function.
         """
-        return self.tallies.census(name, scope, key_of, self._pods.values())
+        return self.tallies.census(name, scope, key_of, check)
 
     @property
     def size(self) -> ClusterSize:
         """The number of nodes and pods; from any thread."""
-        return ClusterSize(len(self.nodes), len(self._pods))
+        return ClusterSize(len(self.nodes), sum(map(len, list(self._spaces.values()))))
 
     def snapshot(self) -> Snapshot:
         """The cluster now. Without a change it is the last snapshot again."""
@@ -491,8 +532,8 @@ class Cache:
         if not self._relabelled:
             return
         changed, self._relabelled = self._relabelled, set()
-        for key in [key for key, pod in self._pods.items() if pod.namespace in changed]:
-            old = self._pods[key]
+        for key in [key for name in changed for key in self._spaces.get(name, ())]:
+            old = self._known(key)
             namespace = self._namespaces.get(old.namespace)
             pod = labelled(old, namespace.labels if namespace is not None else UNLABELLED)
             if pod is not old:
@@ -500,18 +541,22 @@ class Cache:
 
     def _replace(self, key: str, pod: Peer | None, revision: int = 0) -> None:
         """Replace the state of a pod. Every change of a pod passes here."""
-        old = self._pods.get(key)
+        old = self.pod(key)
         if old == pod:
             return
         if old is not None:
-            del self._pods[key]
+            pods = self._spaces[old.namespace]
+            del pods[key]
+            if not pods:
+                del self._spaces[old.namespace]
             del self._beside(old)[key]
             self.nodes.touch(old.nodeName)
             self.nominated.pop(key, None)
             self._workloads.remove_pod(old.controller, key)
             self.tallies.leaves(key, old)
         if pod is not None:
-            self._pods[key] = self._beside(pod)[key] = pod
+            pods = self._spaces.setdefault(pod.namespace, {})
+            pods[key] = self._beside(pod)[key] = pod
             self.nodes.touch(pod.nodeName)
             if pod.nominatedNodeName and not pod.nodeName:
                 self.nominated[key] = pod
@@ -524,3 +569,67 @@ class Cache:
     def _beside(self, pod: Peer) -> dict[str, Peer]:
         """The pods on the same node, or the pending ones, by key."""
         return self.nodes.pods(pod.nodeName) if pod.nodeName else self._pending
+
+
+# ---- the cache without some pods
+
+# The pods of the cluster, as far as they are known.
+KnownPods: TypeAlias = "Cache | PodsExcluding"
+
+
+class PodsExcluding:
+    """The pods of the cluster without some of them, as a PodCounter needs them."""
+
+    def __init__(self, pods: KnownPods, gone: Collection[Peer]) -> None:
+        self._pods = pods
+        self._gone = {key_of(pod): pod for pod in gone}
+
+    def tally(
+        self,
+        name: Hashable,
+        scope: Scope,
+        counts: Adds,
+        may_count: MayCount | None = None,
+        check: Check = endless,
+    ) -> Tally:
+        whole = self._pods.tally(name, scope, counts, may_count, check)
+        return whole.without(self._gone_of(scope), counts)
+
+    def timed_tally(
+        self, name: Hashable, scope: Scope, adds: AddsUntil, now: int, check: Check = endless
+    ) -> Tally:
+        whole = self._pods.timed_tally(name, scope, adds, now, check)
+        return whole.without(self._gone_of(scope), lambda pod: adds(pod)[0])
+
+    def _gone_of(self, scope: Scope) -> Iterator[tuple[str, Peer]]:
+        return ((key, pod) for key, pod in self._gone.items() if scope.holds(pod))
+
+    def census(
+        self,
+        name: Hashable,
+        scope: Scope,
+        key_of: Callable[[Peer], Hashable],
+        check: Check = endless,
+    ) -> Census:
+        whole = self._pods.census(name, scope, key_of, check)
+        return whole.without(pod for pod in self._gone.values() if scope.holds(pod))
+
+    def within(self, scope: Scope) -> Iterator[tuple[str, Peer]]:
+        return ((key, pod) for key, pod in self._pods.within(scope) if key not in self._gone)
+
+    def pod(self, key: str) -> Peer | None:
+        return None if key in self._gone else self._pods.pod(key)
+
+    def namespaces(self) -> Iterable[Namespace]:
+        return self._pods.namespaces()
+
+    def workload(self, uid: str) -> Workload | None:
+        return self._pods.workload(uid)
+
+    def assumed(self) -> Sequence[Peer]:
+        return [pod for pod in self._pods.assumed() if key_of(pod) not in self._gone]
+
+    @property
+    def nominated(self) -> Mapping[str, Peer]:
+        every = self._pods.nominated
+        return {key: pod for key, pod in every.items() if key not in self._gone}

@@ -11,8 +11,7 @@ import heapq
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
-from operator import methodcaller
+from itertools import count, islice
 from typing import NamedTuple
 
 from engine.errors import EngineError
@@ -26,14 +25,26 @@ _MOST = 4096
 _MOST_CHANGES = 256
 # The least recently used census above this number is dropped.
 _MOST_CENSUSES = 256
-# The unfinished tallies that are kept.
-_MOST_UNFINISHED = 64
+# The counts that are kept unfinished, and the pods that they have still to count.
+_MOST_BEGUN, _MOST_LEFT = 64, 2_000_000
+# The pods that a first count takes between two looks at the clock.
+_PODS_PER_LOOK = 512
 # The bytes of the kinds of pods of which the tallies to follow are kept.
 _MOST_KINDS = 16 << 20
 # A heap is made anew when it has more than this many entries beyond twice the needed ones.
 _MOST_STALE = 1024
 # The most that a pod adds, and that sums rise to: more than any bound. Two of them fit 64 bits.
 FULL = 2**61
+
+_NO_PODS: Mapping[str, Peer] = {}
+
+# Raises an EngineError when there is no time left.
+Check = Callable[[], None]
+
+
+def endless() -> None:
+    """The check of a count that may take any time."""
+
 
 # What a pod adds to a tally: 0 if it does not count, else one, also as True, or its amount.
 Adds = Callable[[Peer], int]
@@ -265,49 +276,63 @@ class PodGroup:
             del self.nodes[node]
         self.version += 1
 
+    def copied(self) -> PodGroup:
+        """A group of its own, of no version of this one."""
+        return PodGroup(self.sample, self.nodes.copy(), -1)
+
 
 class Census:
     """The pods of a scope that are on nodes, in groups: by what `key_of` says of each.
 
-    `generation` rises when a group comes or goes.
+    `every` are all of them as one group, None without any. `arrived` has the key and a pod of each
+    group in the order in which they came, also of groups that are gone; it is replaced when it has
+    too many of these.
     """
 
-    __slots__ = ("_key_of", "generation", "groups")
+    __slots__ = ("_key_of", "arrived", "every", "groups")
 
     def __init__(self, key_of: Callable[[Peer], Hashable]) -> None:
         self._key_of = key_of
         self.groups: dict[Hashable, PodGroup] = {}
-        self.generation = 0
+        self.every: PodGroup | None = None
+        self.arrived: list[tuple[Hashable, Peer]] = []
 
     def without(self, gone: Iterable[Peer]) -> Census:
         """The census as if some of its pods were not there. Groups without them are shared."""
         left = Census(self._key_of)
-        left.groups = self.groups.copy()
+        left.groups, left.arrived = self.groups.copy(), self.arrived
+        left.every = self.every and self.every.copied()
         copied = set()
         for pod in gone:
             if not pod.nodeName or (known := left.groups.get(key := self._key_of(pod))) is None:
                 continue
             if key not in copied:
                 copied.add(key)
-                left.groups[key] = PodGroup(known.sample, known.nodes.copy(), -1)
-            left.leaves(pod)
+                left.groups[key] = known.copied()
+            left.leaves("", pod)
         return left
 
-    def leaves(self, pod: Peer) -> None:
+    def leaves(self, _: str, pod: Peer) -> None:
         if pod.nodeName:
+            assert self.every is not None, "the pod is one of them"
+            self.every.add(pod.nodeName, -1)
             group = self.groups[key := self._key_of(pod)]
             group.add(pod.nodeName, -1)
             if not group.nodes:
                 del self.groups[key]
-                self.generation += 1
+                if len(self.arrived) > 2 * len(self.groups) + _MOST_STALE:
+                    self.arrived = [(key, group.sample) for key, group in self.groups.items()]
 
-    def arrives(self, pod: Peer) -> None:
+    def arrives(self, _: str, pod: Peer) -> None:
         if pod.nodeName:
             key = self._key_of(pod)
             if (group := self.groups.get(key)) is None:
                 group = self.groups[key] = PodGroup(pod)
-                self.generation += 1
+                self.arrived.append((key, pod))
             group.add(pod.nodeName, 1)
+            if self.every is None:
+                self.every = PodGroup(pod)
+            self.every.add(pod.nodeName, 1)
 
 
 # Pods of one kind have the same namespace, the same workload, and the same object as labels.
@@ -319,49 +344,41 @@ def _kind(pod: Peer) -> _Kind:
     return pod.namespace, "" if pod.workload is None else pod.workload.uid, id(pod.labels)
 
 
-# Above this number of groups, groups of pods are not kept any more.
-_MOST_GROUPS = 50_000
+# Groups of fewer pods than this are of no use, unless there are few of them.
+_FEWEST_ALIKE, _FEW_GROUPS = 4, 1000
 
 
 class AlikePods:
-    """The pods of the cluster in groups of one kind.
+    """The pods of a namespace in groups of one kind.
 
     Of each group a first count looks at one pod. Equal labels that are two objects make two groups.
     """
 
-    __slots__ = ("_groups", "is_of_use")
+    __slots__ = ("_count", "groups")
 
-    def __init__(self, pods: Iterable[tuple[str, Peer]]) -> None:
-        self._groups: dict[_Kind, dict[str, Peer]] = {}
-        self.is_of_use = True
-        for key, pod in pods:
+    def __init__(self, pods: Mapping[str, Peer]) -> None:
+        self.groups: dict[_Kind, dict[str, Peer]] = {}
+        self._count = 0
+        for key, pod in pods.items():
             self.arrives(key, pod)
 
+    @property
+    def is_of_use(self) -> bool:
+        return len(self.groups) <= _FEW_GROUPS + self._count // _FEWEST_ALIKE
+
     def arrives(self, key: str, pod: Peer) -> None:
-        if not self.is_of_use:
-            return
-        if (group := self._groups.get(of := _kind(pod))) is not None:
+        self._count += 1
+        if (group := self.groups.get(of := _kind(pod))) is not None:
             group[key] = pod
-        elif len(self._groups) < _MOST_GROUPS:
-            self._groups[of] = {key: pod}
         else:
-            self.is_of_use = False
-            self._groups.clear()
+            self.groups[of] = {key: pod}
 
     def leaves(self, key: str, pod: Peer) -> None:
-        if not self.is_of_use:
-            return
-        group = self._groups[of := _kind(pod)]
+        self._count -= 1
+        group = self.groups[of := _kind(pod)]
         del group[key]
         if not group:
-            del self._groups[of]
-
-    def within(self, scope: Scope, may_count: MayCount) -> Iterator[tuple[str, Peer]]:
-        """The pods of a scope that may count."""
-        for group in self._groups.values():
-            sample = next(iter(group.values()))
-            if scope.holds(sample) and may_count(sample):
-                yield from group.items()
+            del self.groups[of]
 
 
 _Key = tuple[Scope, Hashable]
@@ -375,68 +392,77 @@ class _Followers(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Unfinished:
-    """A tally whose first count ran out of time, and the keys of the pods that it has counted."""
+class _Begun:
+    """A count that is not finished: what it makes, and what it has still to count.
 
-    tally: Tally
-    seen: set[str] = field(default_factory=set)
+    These are all pods of some kinds, other pods by key, and before them the pods that it has
+    counted and that have `gone`.
+    """
+
+    made: Tally | Census
+    kinds: dict[_Kind, None] = field(default_factory=dict)
+    pods: dict[str, Peer] = field(default_factory=dict)
+    gone: deque[tuple[str, Peer]] = field(default_factory=deque)
+
+    def leaves(self, key: str, pod: Peer) -> None:
+        if _kind(pod) not in self.kinds and self.pods.pop(key, None) is None:
+            self.gone.append((key, pod))
+
+    def arrives(self, key: str, pod: Peer) -> None:
+        if _kind(pod) not in self.kinds:
+            self.pods[key] = pod
 
 
 class Tallies:
     """The tallies that are in use, by scope and name.
 
-    The functions of tallies may raise an EngineError if their policy has no time left. A first
-    count that was interrupted continues at the next use. A tally that cannot follow an event is
-    dropped, and counted again when it is used.
+    `spaces` are the pods to count, by key in each namespace; their owner tells every change. The
+    functions of tallies, and `check`, may raise an EngineError if there is no time left. A count
+    that was interrupted continues at the next use where it was, and so does a tally that had no
+    time to follow an event.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, spaces: Mapping[str, Mapping[str, Peer]]) -> None:
+        self._spaces = spaces
         self._used: OrderedDict[_Key, Tally] = OrderedDict()
         self._within: dict[Scope, dict[Hashable, Tally]] = {}
-        self._unfinished: OrderedDict[_Key, _Unfinished] = OrderedDict()
+        self._begun: OrderedDict[_Key, _Begun] = OrderedDict()
         self._censuses: OrderedDict[_Key, Census] = OrderedDict()
         # By kind of pod; empty after a tally has come or gone.
         self._followers: Remembered[_Kind, _Followers] = Remembered(
             _MOST_KINDS, lambda _, known: bytes_of(known.labels) + 64 * len(known.tallies)
         )
-        # Made when it is first needed.
-        self._alike: AlikePods | None = None
+        # By namespace; made when it is first needed, None where it is of no use.
+        self._alike: dict[str, AlikePods | None] = {}
 
     def get(
         self,
         name: Hashable,
         scope: Scope,
         counts: Adds,
-        pods: Iterable[tuple[str, Peer]],
         may_count: MayCount | None = None,
+        check: Check = endless,
     ) -> Tally:
-        """The tally of this name and scope, counted from `pods` if it is not kept yet.
+        """The tally of this name and scope, counted if it is not kept yet.
 
         `name` identifies the function. `counts` must return the same for equal pods, and 0 where
-        `may_count` is false of a pod with the same labels, namespace and workload. `pods` are the
-        pods that the tallies follow. Raises what the functions raise.
+        `may_count` is false of a pod with the same labels, namespace and workload. Raises what the
+        functions raise.
         """
         of = scope, name
         tally = self._used.get(of)
         if tally is None:
-            if may_count is not None:
-                if self._alike is None:
-                    self._alike = AlikePods(pods)
-                if self._alike.is_of_use:
-                    pods = self._alike.within(scope, may_count)
-            unfinished = self._unfinished.pop(of, None) or _Unfinished(Tally(counts, may_count))
-            unfinished.tally.continue_with(counts)
-            return self._counted(of, unfinished, pods)
+            begun = self._begun.get(of) or self._begin(of, Tally(counts, may_count))
+            made = begun.made
+            assert isinstance(made, Tally), "a census has other names"
+            made.continue_with(counts)
+            self._finish(of, begun, check, may_count)
+            return self._keep(of, made)
         self._used.move_to_end(of)
         return tally
 
     def timed(
-        self,
-        name: Hashable,
-        scope: Scope,
-        adds: AddsUntil,
-        now: int,
-        pods: Iterable[tuple[str, Peer]],
+        self, name: Hashable, scope: Scope, adds: AddsUntil, now: int, check: Check = endless
     ) -> Tally:
         """The same for pods that may add something else with the time alone, as it is `now`.
 
@@ -452,89 +478,153 @@ class Tallies:
         if tally is not None:
             # The clock was set back.
             self._drop(of)
-        unfinished = self._unfinished.pop(of, None)
-        begun = unfinished.tally if unfinished is not None else None
-        if unfinished is None or not isinstance(begun, TimedTally) or begun.now > now:
-            begun = TimedTally(adds, now)
-            unfinished = _Unfinished(begun)
-        begun.continue_at(adds, now)
-        self._counted(of, unfinished, pods)
-        begun.catch_up()
-        return begun
+        begun = self._begun.get(of)
+        if begun is None or not isinstance(begun.made, TimedTally) or begun.made.now > now:
+            begun = self._begin(of, TimedTally(adds, now))
+        made = begun.made
+        assert isinstance(made, TimedTally), "it was begun for that"
+        made.continue_at(adds, now)
+        self._finish(of, begun, check)
+        self._keep(of, made)
+        made.catch_up()
+        return made
 
     def census(
         self,
         name: Hashable,
         scope: Scope,
         key_of: Callable[[Peer], Hashable],
-        pods: Iterable[Peer],
+        check: Check = endless,
     ) -> Census:
-        """The census of this name and scope, made of `pods` if it is not kept yet.
+        """The census of this name and scope, made if it is not kept yet.
 
-        `key_of` reads the pod alone, and must return the same for equal pods.
+        `key_of` reads the pod alone, and must return the same for equal pods. Raises what `check`
+        raises.
         """
-        found = self._censuses.get((scope, name))
+        of = scope, name
+        found = self._censuses.get(of)
         if found is None:
-            found = self._censuses[scope, name] = Census(key_of)
-            for pod in pods:
-                if scope.holds(pod):
-                    found.arrives(pod)
+            begun = self._begun.get(of) or self._begin(of, Census(key_of))
+            assert isinstance(begun.made, Census), "a tally has other names"
+            self._finish(of, begun, check)
+            found = self._censuses[of] = begun.made
             if len(self._censuses) > _MOST_CENSUSES:
                 self._censuses.popitem(last=False)
-        self._censuses.move_to_end((scope, name))
+        self._censuses.move_to_end(of)
         return found
 
     def leaves(self, key: str, pod: Peer) -> None:
-        if self._alike is not None:
-            self._alike.leaves(key, pod)
-        if self._censuses:
-            for (scope, _), census in self._censuses.items():
-                if scope.holds(pod):
-                    census.leaves(pod)
-        self._follow(methodcaller("leaves", key, pod), pod)
-        for of, unfinished in list(self._unfinished.items()):
-            if key in unfinished.seen:
-                unfinished.seen.discard(key)
-                try:
-                    unfinished.tally.leaves(key, pod)
-                except EngineError:
-                    del self._unfinished[of]
-
-    def arrives(self, key: str, pod: Peer) -> None:
-        if self._alike is not None:
-            self._alike.arrives(key, pod)
-        if self._censuses:
-            for (scope, _), census in self._censuses.items():
-                if scope.holds(pod):
-                    census.arrives(pod)
-        self._follow(methodcaller("arrives", key, pod), pod)
-
-    def _follow(self, event: Callable[[Tally], object], pod: Peer) -> None:
-        """Has every tally of the pod follow an event; drops each tally that cannot."""
-        failed = []
+        if (alike := self._alike.get(pod.namespace)) is not None:
+            alike.leaves(key, pod)
+        for (scope, _), census in self._censuses.items():
+            if scope.holds(pod):
+                census.leaves(key, pod)
+        for (scope, _), begun in self._begun.items():
+            if scope.holds(pod):
+                begun.leaves(key, pod)
         for of, tally in self._following(pod):
             try:
-                event(tally)
+                tally.leaves(key, pod)
             except EngineError:
-                failed.append(of)
-        for dropped in failed:
-            self._drop(dropped)
+                self._set_back(of).gone.append((key, pod))
+        if pod.namespace not in self._spaces:
+            self._alike.pop(pod.namespace, None)
+            for begun in self._begun.values():
+                for kind in [kind for kind in begun.kinds if kind[0] == pod.namespace]:
+                    del begun.kinds[kind]
 
-    def _counted(
-        self, of: _Key, unfinished: _Unfinished, pods: Iterable[tuple[str, Peer]]
-    ) -> Tally:
-        """Counts to the end, and keeps the tally."""
-        tally, seen, (scope, name) = unfinished.tally, unfinished.seen, of
-        try:
-            for key, pod in pods:
-                if scope.holds(pod) and key not in seen:
-                    tally.arrives(key, pod)
-                    seen.add(key)
-        except EngineError:
-            self._unfinished[of] = unfinished
-            if len(self._unfinished) > _MOST_UNFINISHED:
-                self._unfinished.popitem(last=False)
-            raise
+    def arrives(self, key: str, pod: Peer) -> None:
+        if (alike := self._alike.get(pod.namespace)) is not None:
+            alike.arrives(key, pod)
+            if not alike.is_of_use:
+                self._alike[pod.namespace] = None
+                # What they have still to count was kept as kinds.
+                self._begun.clear()
+        for (scope, _), census in self._censuses.items():
+            if scope.holds(pod):
+                census.arrives(key, pod)
+        for (scope, _), begun in self._begun.items():
+            if scope.holds(pod):
+                begun.arrives(key, pod)
+        for of, tally in self._following(pod):
+            try:
+                tally.arrives(key, pod)
+            except EngineError:
+                self._set_back(of).pods[key] = pod
+
+    def _set_back(self, of: _Key) -> _Begun:
+        """Has a tally that had no time for an event be finished at its next use."""
+        return self._add(of, _Begun(self._drop(of)))
+
+    def _begin(self, of: _Key, made: Tally | Census) -> _Begun:
+        """Begins a first count: of kinds of pods if labels are enough to tell, else of pods."""
+        scope = of[0]
+        names = self._spaces if scope.namespace is None else (scope.namespace,)
+        kinds: dict[_Kind, None] = {}
+        pods: dict[str, Peer] = {}
+        by_kind = isinstance(made, Tally) and made.may_count is not None
+        for name in names:
+            space = self._spaces.get(name, _NO_PODS)
+            alike = self._alike_in(name, space) if by_kind and space else None
+            if alike is not None:
+                kinds.update(dict.fromkeys(alike.groups))
+            else:
+                pods.update(space)
+        if scope.workload is not None:
+            kinds = {kind: None for kind in kinds if kind[1] == scope.workload}
+            pods = {key: pod for key, pod in pods.items() if scope.holds(pod)}
+        return self._add(of, _Begun(made, kinds, pods))
+
+    def _add(self, of: _Key, begun: _Begun) -> _Begun:
+        self._begun[of] = begun
+        self._begun.move_to_end(of)
+        left = sum(len(each.pods) for each in self._begun.values())
+        while len(self._begun) > 1 and (len(self._begun) > _MOST_BEGUN or left > _MOST_LEFT):
+            left -= len(self._begun.popitem(last=False)[1].pods)
+        return begun
+
+    def _alike_in(self, name: str, space: Mapping[str, Peer]) -> AlikePods | None:
+        """The groups of a namespace; None where they are of no use."""
+        if name not in self._alike:
+            made = AlikePods(space)
+            self._alike[name] = made if made.is_of_use else None
+        return self._alike[name]
+
+    def _finish(
+        self, of: _Key, begun: _Begun, check: Check, may_count: MayCount | None = None
+    ) -> None:
+        """Counts to the end. A count that is interrupted has all of its pods as before."""
+        made, kinds, pods, gone = begun.made, begun.kinds, begun.pods, begun.gone
+        self._begun.move_to_end(of)
+        looks = count(1)
+        while gone:
+            made.leaves(*gone[0])
+            gone.popleft()
+        while kinds:
+            kind, _ = kinds.popitem()
+            alike = self._alike[kind[0]]
+            group = alike and alike.groups.get(kind)
+            try:
+                if group and (may_count is None or may_count(next(iter(group.values())))):
+                    pods.update(group)
+            except EngineError:
+                kinds[kind] = None
+                raise
+            if not next(looks) % _PODS_PER_LOOK:
+                check()
+        while pods:
+            key, pod = pods.popitem()
+            try:
+                made.arrives(key, pod)
+            except EngineError:
+                pods[key] = pod
+                raise
+            if not next(looks) % _PODS_PER_LOOK:
+                check()
+        del self._begun[of]
+
+    def _keep(self, of: _Key, tally: Tally) -> Tally:
+        scope, name = of
         self._used[of] = tally
         self._within.setdefault(scope, {})[name] = tally
         self._followers.clear()
@@ -558,13 +648,14 @@ class Tallies:
             known = self._followers.put(kind, _Followers(pod.labels, found))
         return known.tallies
 
-    def _drop(self, of: _Key) -> None:
+    def _drop(self, of: _Key) -> Tally:
         scope, name = of
-        del self._used[of]
+        dropped = self._used.pop(of)
         del self._within[scope][name]
         self._followers.clear()
         if not self._within[scope]:
             del self._within[scope]
+        return dropped
 
 
 def _follows(tally: Tally, pod: Peer) -> bool:

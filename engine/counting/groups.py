@@ -26,7 +26,7 @@ from engine.cache.node_table import UNKNOWN_ROW, NodeRows, NodeTable
 from engine.cache.tallies import FULL, Tally
 from engine.counting.in_flight_pods import GroupIds
 from engine.objects import eligibility
-from engine.objects.remembered import Remembered, bytes_of
+from engine.objects.remembered import Remembered
 from engine.program.columns import Freshness, grown
 from engine.program.frame import Evaluation, Frame, Report
 from engine.program.policy_compiler import sum_bound
@@ -56,8 +56,8 @@ OFF, ON = 0, 1
 OUTSIDE = -1
 # The tallies of a clause whose counts by group are kept: of all pods, and of a few revisions.
 _MOST_KEPT = 3
-# The bytes of labels by which a clause knows whether pods count.
-_MOST_LABELS = 4 << 20
+# The bytes of what a clause reads of pods to know whether they count.
+_MOST_ALIKE = 4 << 20
 # A computed number is never larger. Groups without a node have it, so that they are open.
 _LARGEST = 2**62
 
@@ -372,7 +372,7 @@ class CountGroups:
     of each group, None where it is a constant of the clause; `min_domains` is the computed one of a
     spread. `has_lower_bound` says that it is a limit that wants pods in a group, but for the first
     one. For PodCounter: `pod_values` is what the `pods where` reads of the pod, if it is known, and
-    `by_labels` says, by the id of their labels, which pods count.
+    `alike` says which pods count, by what the `pods where` reads of them.
 
     A number that the clause computes is computed with the group of each node. A node for which that
     fails is in no group.
@@ -397,9 +397,7 @@ class CountGroups:
         self.min_domains: float | None = None
         self.bounds: Bounds | None = None
         self.has_lower_bound = isinstance(clause, LimitProgram) and clause.bound.kind != "at most"
-        self.by_labels: Remembered[int, tuple[Mapping[str, str], bool]] = Remembered(
-            _MOST_LABELS, lambda _, known: bytes_of(known[0])
-        )
+        self.alike: Remembered[Hashable, bool] = Remembered(_MOST_ALIKE)
         self._size = 2 if isinstance(clause, ShareProgram) else 0
         of_nodes = isinstance(clause, LimitProgram) and clause.nodes is not None
         self._has_off = isinstance(clause, ShareProgram) or of_nodes

@@ -37,12 +37,15 @@ from grammar.values.sizes import STEPS
 
 # The bytes of each: the results of rules, the searches for groups, and the places of groups.
 _MOST_KEPT = 16 << 20
+# The same for searches, which are of all pods where each has a group of its own.
+_MOST_FOUND = 40 << 20
 # What a group takes in a search.
 _SAMPLE_BYTES = 128
 _NO_DOMAINS = np.zeros(0, np.bool_)
 
-# What a limit reads of a pod that is there: its namespace, what `pods where` reads, and the rest.
-_Key = tuple[str, Hashable, Hashable]
+# What a limit reads of a pod: its namespace, what `pods where` reads of a pod that is there, the
+# rest of what it reads of such a pod, and what `pods where` reads of a pod that it counts.
+_Key = tuple[str, Hashable, Hashable, Hashable]
 # What a limit reads of a pod that it counts: its namespace, and what `pods where` reads.
 _CountedKey = tuple[str, Hashable]
 
@@ -63,13 +66,24 @@ class _Look:
     check: CheckDeadline
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _FoundGroups:
-    """The groups of a census that were found for something, each with one of its pods."""
+    """The groups of a census that were found for something, each with one of its pods.
 
-    census: Census
-    generation: int
-    samples: Mapping[Hashable, Peer]
+    `examined` is the number of groups that were looked at, of those that have `arrived`.
+    """
+
+    arrived: Sequence[tuple[Hashable, Peer]]
+    examined: int
+    samples: dict[Hashable, Peer]
+
+    def examine(self, wanted: Callable[[Peer], bool]) -> None:
+        """Looks at the groups that are left. What was examined is kept when it raises."""
+        while self.examined < len(self.arrived):
+            key, sample = self.arrived[self.examined]
+            if wanted(sample):
+                self.samples[key] = sample
+            self.examined += 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +112,9 @@ class MutualLimit:
         self.clause = clause
         self._most = int(clause.bound.amount)
         self._ahead = ahead
+        where = clause.count.peers.where
+        assert where is not None, "a check refuses a mutual limit without `pods where`"
+        self._where = where
         self._everywhere = clause.count.peers.everywhere
         # The scopes of the pods that it governs, and of the pods that it counts.
         self._scope = Scope(program.namespace)
@@ -110,7 +127,7 @@ class MutualLimit:
         counted = values_at(counts.peer)
 
         def key(pod: Peer) -> _Key:
-            return pod.namespace, counting(pod), governing(pod)
+            return pod.namespace, counting(pod), governing(pod), counted(pod)
 
         def counted_key(pod: Peer) -> _CountedKey:
             return pod.namespace, counted(pod)
@@ -122,7 +139,7 @@ class MutualLimit:
         self._governed: Remembered[_Key, bool] = Remembered(_MOST_KEPT)
         self._counted: Remembered[tuple[str, Hashable, _CountedKey], bool] = Remembered(_MOST_KEPT)
         self._found: Remembered[Hashable, _FoundGroups] = Remembered(
-            _MOST_KEPT, lambda name, found: bytes_of(name) + _SAMPLE_BYTES * len(found.samples)
+            _MOST_FOUND, lambda name, found: bytes_of(name) + _SAMPLE_BYTES * len(found.samples)
         )
         self._placed: Remembered[Hashable, _Placed] = Remembered(
             _MOST_KEPT, lambda key, it: bytes_of(key) + it.groups.nbytes + it.numbers.nbytes
@@ -173,7 +190,7 @@ class MutualLimit:
         if group < 0:
             return []
         pods, peer = counter.pods, counter.context.peer()
-        there = pods.census((self, "there"), self._scope, self._key)
+        there = self._census(self._scope, look)
         full = {
             key
             for key, sample in self._keeping(there, peer, look).items()
@@ -201,9 +218,9 @@ class MutualLimit:
         """Whether a group of nodes has as many pods as a pod like the sample allows beside it."""
         if self._most == 0:
             return True
-        counted = look.counter.pods.census((self, "counted"), self._reach, self._counted_key)
+        counted = self._census(self._reach, look)
         wanted = self._counting(sample, counted, look)
-        high, _ = self._sums(counted, self._counted_key, wanted, self._reach, look)
+        high, _ = self._sums(counted, wanted, self._reach, look)
         return bool(high[group] + 1 > self._most)
 
     def _look(self, counter: PodCounter, table: NodeTable, check: CheckDeadline) -> _Look:
@@ -222,29 +239,47 @@ class MutualLimit:
 
     def _closed(self, look: _Look) -> tuple[Mask, Mask]:
         """The groups that some pod there may keep closed, and the groups that one does keep."""
-        pods, peer = look.counter.pods, look.counter.context.peer()
-        there = pods.census((self, "there"), self._scope, self._key)
+        peer = look.counter.context.peer()
+        there = self._census(self._scope, look)
+        closed, certain = np.zeros((2, look.size), np.bool_)
+        if self._most and not (possible := self._possible(look)).any():
+            return closed, certain
         keeping = self._keeping(there, peer, look)
         if not keeping:
-            nowhere = np.zeros(look.size, np.bool_)
-            return nowhere, nowhere
+            return closed, certain
         if self._most == 0:
-            high, low = self._sums(there, self._key, keeping, self._scope, look)
+            high, low = self._sums(there, keeping, self._scope, look)
             return high > 0, low > 0
-        counted = pods.census((self, "counted"), self._reach, self._counted_key)
+        counted = self._census(self._reach, look)
         # What it counts depends on the first two parts of a key alone.
         alike: dict[_CountedKey, dict[Hashable, Peer]] = {}
         for key, sample in keeping.items():
             alike.setdefault(self._key(sample)[:2], {})[key] = sample
-        closed, certain = np.zeros((2, look.size), np.bool_)
         for samples in alike.values():
+            here = self._sums(there, samples, self._scope, look)
+            if not (possible & (here[0] > 0) & ~certain).any():
+                continue
             wanted = self._counting(next(iter(samples.values())), counted, look)
-            here = self._sums(there, self._key, samples, self._scope, look)
-            number = self._sums(counted, self._counted_key, wanted, self._reach, look)
+            number = self._sums(counted, wanted, self._reach, look)
             # A pod is there that counts this number of pods, and the asked pod comes, too.
             closed |= (here[0] > 0) & (number[0] + 1 > self._most)
             certain |= (here[1] > 0) & (number[1] + 1 > self._most)
         return closed, certain
+
+    def _census(self, scope: Scope, look: _Look) -> Census:
+        return look.counter.pods.census(self, scope, self._key, look.check)
+
+    def _possible(self, look: _Look) -> Mask:
+        """The groups with so many pods that a pod there may count as many as it allows."""
+        high, every = np.zeros(look.size, np.int64), self._census(self._reach, look).every
+        if every is not None:
+            placed = self._in_groups((self._reach, "every"), every, look)
+            np.add.at(high, placed.groups, placed.numbers)
+        for change in look.changes:
+            if change.high > 0:
+                high[change.groups] += change.high
+        possible: Mask = high + 1 > self._most
+        return possible
 
     def _keeping(self, there: Census, peer: Peer, look: _Look) -> Mapping[Hashable, Peer]:
         """The groups of pods that the limit governs, and for which it counts the peer."""
@@ -253,48 +288,58 @@ class MutualLimit:
             return self._governs(sample, look) and self._counts(sample, peer, look)
 
         name = ("keeping", self._counted_key(peer))
-        return self._select(name, there, self._key, keeps, self._scope, look)
+        return self._select(name, there, keeps, keeps, self._scope, look)
 
     def _counting(self, pod: Peer, counted: Census, look: _Look) -> Mapping[Hashable, Peer]:
         """The groups of pods that the limit counts for a pod that is there."""
+        where, frame = self._where, self._frame(pod, look)
 
         def counts(sample: Peer) -> bool:
             return self._counts(pod, sample, look)
 
+        def counts_now(sample: Peer) -> bool:
+            if not self._everywhere and sample.namespace != pod.namespace:
+                return False
+            frame.peer = sample
+            return _holds(where, frame)
+
         name = ("counting", self._key(pod)[:2])
-        return self._select(name, counted, self._counted_key, counts, self._reach, look)
+        return self._select(name, counted, counts_now, counts, self._reach, look)
 
     def _select(
         self,
         name: Hashable,
         census: Census,
-        key_of: Callable[[Peer], Hashable],
+        wanted_there: Callable[[Peer], bool],
         wanted: Callable[[Peer], bool],
         scope: Scope,
         look: _Look,
     ) -> Mapping[Hashable, Peer]:
-        """The groups for which a function is true, with the groups of pods in flight."""
+        """The groups for which a function is true, with the groups of pods in flight.
+
+        `wanted_there` is the same function, for one look at many groups.
+        """
         known = self._found.get(name)
-        if known is None or known.census is not census or known.generation != census.generation:
-            found = {key: g.sample for key, g in census.groups.items() if wanted(g.sample)}
-            known = self._found.put(name, _FoundGroups(census, census.generation, found))
-        more = {
-            key: change.pod
-            for change in look.changes
-            if change.high > 0
-            and scope.holds(change.pod)
-            and (key := key_of(change.pod)) not in known.samples
-            and wanted(change.pod)
-        }
-        return {**known.samples, **more} if more else known.samples
+        if known is None or known.arrived is not census.arrived:
+            known = _FoundGroups(census.arrived, 0, {})
+        if known.examined < len(known.arrived):
+            try:
+                known.examine(wanted_there)
+            finally:
+                self._found.put(name, known)
+        found = {key: pod for key, pod in known.samples.items() if key in census.groups}
+        for change in look.changes:
+            if (
+                change.high > 0
+                and scope.holds(change.pod)
+                and (key := self._key(change.pod)) not in found
+                and wanted(change.pod)
+            ):
+                found[key] = change.pod
+        return found
 
     def _sums(
-        self,
-        census: Census,
-        key_of: Callable[[Peer], Hashable],
-        keys: Mapping[Hashable, Peer],
-        scope: Scope,
-        look: _Look,
+        self, census: Census, keys: Mapping[Hashable, Peer], scope: Scope, look: _Look
     ) -> tuple[Counts, Counts]:
         """The number of pods with these keys in each group of nodes: at most, and at least."""
         high = np.zeros(look.size, np.int64)
@@ -305,7 +350,7 @@ class MutualLimit:
             np.add.at(high, groups, numbers)
         low = high.copy()
         for change in look.changes:
-            if scope.holds(change.pod) and key_of(change.pod) in keys:
+            if scope.holds(change.pod) and self._key(change.pod) in keys:
                 high[change.groups] += change.high
                 low[change.groups] += change.low
         return high, low
@@ -351,14 +396,13 @@ class MutualLimit:
         """Whether the limit counts a peer for a pod that is there."""
         if not self._everywhere and peer.namespace != pod.namespace:
             return False
-        namespace, counting, _ = self._key(pod)
+        namespace, counting, *_ = self._key(pod)
         key = namespace, counting, self._counted_key(peer)
         known = self._counted.get(key)
         if known is None:
-            where, frame = self.clause.count.peers.where, self._frame(pod, look)
-            assert where is not None, "a check refuses a mutual limit without `pods where`"
+            frame = self._frame(pod, look)
             frame.peer = peer
-            known = self._counted.put(key, _holds(where, frame))
+            known = self._counted.put(key, _holds(self._where, frame))
         return known
 
     def _frame(self, pod: Peer, look: _Look) -> Frame:
@@ -373,6 +417,8 @@ class MutualLimit:
 
 def _holds(rule: Evaluate, frame: Frame) -> bool:
     frame.reserve = STEPS
+    # Each evaluation takes a step, so that many of them look at the clock.
+    frame.burn(1)
     try:
         return rule(frame) is True
     except EvaluationError:

@@ -12,20 +12,24 @@ from collections.abc import (
     Collection,
     Generator,
     Hashable,
-    Iterable,
-    Iterator,
     Mapping,
     Sequence,
 )
 from functools import partial
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple
 
 import msgspec
 import numpy as np
 
-from engine.cache.cache import Cache
+from engine.cache.cache import KnownPods
 from engine.cache.node_table import UNKNOWN_ROW, NodeTable
-from engine.cache.tallies import FULL, Adds, AddsUntil, Census, MayCount, Scope, Tally
+from engine.cache.tallies import (
+    FULL,
+    Adds,
+    MayCount,
+    Scope,
+    Tally,
+)
 from engine.counting.groups import (
     OFF,
     CountGroups,
@@ -35,7 +39,6 @@ from engine.counting.groups import (
     nodes_in_use,
 )
 from engine.counting.in_flight_pods import GroupIds, InFlightPod, by_amount
-from engine.objects.codec import Namespace
 from engine.objects.peer import Peer, Workload, key_of
 from engine.objects.request_pod import RequestPod
 from engine.program.frame import Evaluate, Frame, Report, unlimited
@@ -57,8 +60,6 @@ _NO_DOMAINS = np.zeros(0, np.bool_)
 
 # Both have labels, a namespace and a deletion timestamp.
 CountedPod = Peer | RequestPod
-# The pods of the cluster, as far as they are known.
-KnownPods: TypeAlias = "Cache | PodsExcluding"
 
 
 def _exempts_none(_: Peer) -> bool:
@@ -445,30 +446,33 @@ class PodCounter:
         where, frame, time = count.peers.where, self._frame, context.time
         times = time.times
         inside = self._inside(count.peers.namespaces)
-        alike, tells = groups.by_labels, count.peers.by_labels and not count.peers.time_dependent
+        alike, key_of = groups.alike, count.peers.key_of
+        by_labels = count.peers.by_labels
 
         def counts(pod: CountedPod) -> bool:
             if inside is not None and pod.namespace not in inside:
                 return False
             if pod.deletionTimestamp is not None and not count.terminating:
                 return False
-            if not tells:
-                return evaluated(pod)
-            known = alike.peek(id(pod.labels))
-            return known[1] if known is not None else with_its_labels(pod)
+            return holds_for_alike(pod)
 
-        def with_its_labels(pod: CountedPod) -> bool:
-            # Peers with equal labels share one mapping.
-            known = alike.peek(id(pod.labels))
+        def holds_for_alike(pod: CountedPod) -> bool:
+            if key_of is None:
+                return evaluated(pod)
+            # A rule that reads only labels reads them of any pod.
+            key = key_of(pod)  # type: ignore[arg-type]
+            known = alike.get(key)
             if known is None:
-                known = alike.put(id(pod.labels), (pod.labels, evaluated(pod)))
-            return known[1]
+                known = alike.put(key, evaluated(pod))
+            return known
 
         def evaluated(pod: CountedPod) -> bool:
             if times is None or pod is context.pod:
                 return holds(pod)
             if frame.check is not unlimited:
-                time.charge(count.policy)
+                # Whoever goes over many pods looks at the clock.
+                if time.policy != count.policy:
+                    time.charge(count.policy)
                 return holds(pod)
             # No call is charged: a tally follows the events of pods.
             with times.using(count.policy):
@@ -493,8 +497,8 @@ class PodCounter:
             counts,
             scope,
             name,
-            counts if count.peers.by_labels else None,
-            with_its_labels if tells else None,
+            counts if by_labels else None,
+            holds_for_alike if by_labels and not count.peers.time_dependent else None,
         )
 
     def _adding(
@@ -577,15 +581,16 @@ class PodCounter:
         counts, scope, name, _, may_count = members
         if scope is None:
             return Tally(counts)
+        check = self.context.time.check
         if not timed:
-            return self.pods.tally(name, scope, counts, may_count)
+            return self.pods.tally(name, scope, counts, may_count, check)
         frame = self._frame
 
         def adds(pod: Peer) -> tuple[int, int]:
             frame.until = NEVER
             return counts(pod), frame.until
 
-        return self.pods.timed_tally(name, scope, adds, frame.now.nanos)
+        return self.pods.timed_tally(name, scope, adds, frame.now.nanos, check)
 
     def _add(self, found: Counts, groups: CountGroups, node: str, amount: int) -> None:
         row = self._table.rows.get(node, UNKNOWN_ROW)
@@ -650,48 +655,3 @@ def _add_all(counts: Counts, groups: Sequence[GroupIds], amount: int) -> None:
     else:
         more = np.where(times > FULL // amount, FULL, times * amount)
         np.minimum(counts + more, FULL, out=counts)
-
-
-class PodsExcluding:
-    """The pods of the cluster without some of them, as a PodCounter needs them."""
-
-    def __init__(self, pods: KnownPods, gone: Collection[Peer]) -> None:
-        self._pods = pods
-        self._gone = {key_of(pod): pod for pod in gone}
-
-    def tally(
-        self, name: Hashable, scope: Scope, counts: Adds, may_count: MayCount | None = None
-    ) -> Tally:
-        whole = self._pods.tally(name, scope, counts, may_count)
-        return whole.without(self._gone_of(scope), counts)
-
-    def timed_tally(self, name: Hashable, scope: Scope, adds: AddsUntil, now: int) -> Tally:
-        whole = self._pods.timed_tally(name, scope, adds, now)
-        return whole.without(self._gone_of(scope), lambda pod: adds(pod)[0])
-
-    def _gone_of(self, scope: Scope) -> Iterator[tuple[str, Peer]]:
-        return ((key, pod) for key, pod in self._gone.items() if scope.holds(pod))
-
-    def census(self, name: Hashable, scope: Scope, key_of: Callable[[Peer], Hashable]) -> Census:
-        whole = self._pods.census(name, scope, key_of)
-        return whole.without(pod for pod in self._gone.values() if scope.holds(pod))
-
-    def within(self, scope: Scope) -> Iterator[tuple[str, Peer]]:
-        return ((key, pod) for key, pod in self._pods.within(scope) if key not in self._gone)
-
-    def pod(self, key: str) -> Peer | None:
-        return None if key in self._gone else self._pods.pod(key)
-
-    def namespaces(self) -> Iterable[Namespace]:
-        return self._pods.namespaces()
-
-    def workload(self, uid: str) -> Workload | None:
-        return self._pods.workload(uid)
-
-    def assumed(self) -> Sequence[Peer]:
-        return [pod for pod in self._pods.assumed() if key_of(pod) not in self._gone]
-
-    @property
-    def nominated(self) -> Mapping[str, Peer]:
-        every = self._pods.nominated
-        return {key: pod for key, pod in every.items() if key not in self._gone}

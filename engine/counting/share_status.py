@@ -11,10 +11,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from engine.cache.cache import KnownPods
 from engine.cache.node_table import Snapshot
 from engine.cache.tallies import Scope
 from engine.counting.groups import ON, CountGroups, wanted_on
-from engine.counting.pod_counter import KnownPods, by_workload, surplus
+from engine.counting.pod_counter import by_workload, surplus
 from engine.objects.peer import Peer
 from engine.program.frame import Evaluation
 from engine.program.program import ShareProgram

@@ -14,11 +14,12 @@ from typing import Protocol
 import msgspec
 import numpy as np
 
+from engine.cache.cache import PodsExcluding
 from engine.cache.node_table import NodeRows, NodeTable, Snapshot
 from engine.counting.count_clauses import CountClauses, narrowed
 from engine.counting.groups import CountHeadroom, Headroom, Mask
 from engine.counting.in_flight_pods import InFlightPods
-from engine.counting.pod_counter import CountContext, PodCounter, PodsExcluding
+from engine.counting.pod_counter import CountContext, PodCounter
 from engine.decision.card_room import CardRoom
 from engine.decision.verb_call import ClusterState, VerbCall
 from engine.decision.verdict import Decision, Rejected, Verdict

@@ -14,10 +14,11 @@ from typing import Protocol
 import msgspec
 import numpy as np
 
+from engine.cache.cache import KnownPods
 from engine.cache.node_table import NodeRows, NodeTable, NodeWithPods, Snapshot, as_offered
 from engine.cards.card_functions import CardFacts
 from engine.cards.fragmentation import Mix
-from engine.counting.pod_counter import CountContext, KnownPods
+from engine.counting.pod_counter import CountContext
 from engine.decision.card_room import CardClaims
 from engine.decision.plan import Plan, SharedMemos
 from engine.decision.registry import Registry

@@ -12,6 +12,7 @@ from typing import Literal as OneOf
 from typing import assert_never
 
 from engine.cache.tallies import FULL
+from engine.objects.peer import values_at
 from engine.program import operations
 from engine.program.compiler import Compiler
 from engine.program.fast_paths import FAST_PATHS
@@ -27,6 +28,7 @@ from engine.program.program import (
     FilterProgram,
     LimitProgram,
     Mutual,
+    PeerKey,
     Peers,
     PreemptProgram,
     Program,
@@ -306,6 +308,7 @@ class _PolicyCompiler:
             by_pod=not read.isdisjoint({"pod", "namespaceObject"}),
             of_pod=self._pod_parts.compiled([where] if where is not None else []),
             by_labels=all(p[:2] == ("peer", "labels") for p in paths if p[0] == "peer"),
+            key_of=self._key_of(where) if where is not None and "now" not in read else None,
             time_dependent="now" in read,
             everywhere=pods.all,
             namespaces=self._optional(pods.namespaces),
@@ -313,6 +316,11 @@ class _PolicyCompiler:
             replicas=where is None,
             amount=self._optional(pods.amount),
         )
+
+    def _key_of(self, where: Expr) -> PeerKey | None:
+        """What an expression reads of a peer; None if that is not the same for several peers."""
+        paths = self._peer_reads.written(where)
+        return None if any(p[:1] in _OWN for p in paths) else values_at(paths)
 
     def _shared(self, expr: Expr) -> Evaluate:
         """The closure, the same one for equal expressions: these share tallies and groups."""
@@ -450,6 +458,9 @@ class _PolicyCompiler:
 
 
 _NODE = Ident("node")
+# The paths of a peer with a value of its own, or with equal values that are written in several
+# ways. The last one is all of the peer.
+_OWN = frozenset({("name",), ("uid",), ("created",), ("requests",), ("limits",), ()})
 _NO_ROOM = "no card has room"
 # The paths of the pod that select the nodes that a spread counts.
 _ELIGIBILITY = frozenset(

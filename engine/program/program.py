@@ -5,11 +5,12 @@ A registry owns it. It is immutable and is replaced when its policy changes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, replace
 from typing import ClassVar, Protocol, TypeVar
 from typing import Literal as OneOf
 
+from engine.objects.peer import Peer
 from engine.program.frame import Evaluate, Evaluation, Message
 from engine.program.pod_shape import Path
 from grammar.checker.policy_checker import Checked
@@ -21,6 +22,8 @@ Range = tuple[float, float] | Order | None
 # What the groups of a clause that counts are: the two sides of a share, domains, nodes, the whole
 # cluster, or the nodes that the pods use.
 GroupKind = OneOf["sides", "domains", "nodes", "cluster", "used nodes"]
+# What a rule reads of a peer, as a key.
+PeerKey = Callable[[Peer], Hashable]
 T = TypeVar("T")
 
 
@@ -121,14 +124,16 @@ class Peers:
     `placed` only pods with a node count. With `everywhere` the pods of every namespace count, or of
     the namespaces for which `namespaces` is true. `by_pod` says that the set depends on the frame's
     pod, of which it reads the parts `of_pod`; `by_labels` that peers with equal labels count alike,
-    and `time_dependent` that the set may change with the time. Each pod adds `amount`, which reads
-    `peer`; None means that it adds one.
+    and `time_dependent` that the set may change with the time. Peers with equal keys of `key_of`
+    count alike; it is None where most peers would have a key of their own. Each pod adds `amount`,
+    which reads `peer`; None means that it adds one.
     """
 
     where: Evaluate | None = None
     by_pod: bool = False
     of_pod: tuple[Evaluate, ...] = ()
     by_labels: bool = False
+    key_of: PeerKey | None = None
     time_dependent: bool = False
     everywhere: bool = False
     namespaces: Evaluate | None = None

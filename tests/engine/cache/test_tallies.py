@@ -1,8 +1,12 @@
-"""Tallies of pods that may add something else with the time alone."""
+"""Tallies: pods that change with the time alone, and counts that run out of time."""
 
 from __future__ import annotations
 
+import random
+from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
+from typing import NoReturn
 
 import msgspec
 import pytest
@@ -36,48 +40,53 @@ class Clock:
 
 
 def test_a_pod_is_evaluated_once_more_when_its_moment_comes() -> None:
-    clock, there, tallies = Clock(), pods(5), Tallies()
+    clock, there = Clock(), pods(5)
+    tallies = Tallies({"default": there})
     for clock.now, evaluated, placed in ((0, 5, 1), (0, 0, 1), (2, 2, 3), (3, 1, 4), (9, 1, 5)):
         clock.evaluated.clear()
-        tally = tallies.timed("t", Scope(), clock.adds, clock.now, there.items())
+        tally = tallies.timed("t", Scope(), clock.adds, clock.now)
         assert (len(clock.evaluated), tally.placed) == (evaluated, placed)
 
 
 def test_an_interrupted_evaluation_continues() -> None:
-    clock, there, tallies = Clock(), pods(5), Tallies()
-    tallies.timed("t", Scope(), clock.adds, 0, there.items())
+    clock, there = Clock(), pods(5)
+    tallies = Tallies({"default": there})
+    tallies.timed("t", Scope(), clock.adds, 0)
     clock.now, clock.fails_at = 9, "p3"
     with pytest.raises(DeadlineExceededError):
-        tallies.timed("t", Scope(), clock.adds, clock.now, there.items())
+        tallies.timed("t", Scope(), clock.adds, clock.now)
     clock.fails_at = ""
-    assert tallies.timed("t", Scope(), clock.adds, clock.now, there.items()).placed == 5
+    assert tallies.timed("t", Scope(), clock.adds, clock.now).placed == 5
 
 
 def test_a_first_count_that_was_interrupted_continues_at_a_later_moment() -> None:
-    clock, there, tallies = Clock(), pods(5), Tallies()
+    clock, there = Clock(), pods(5)
+    tallies = Tallies({"default": there})
     clock.fails_at = "p3"
     with pytest.raises(DeadlineExceededError):
-        tallies.timed("t", Scope(), clock.adds, clock.now, there.items())
+        tallies.timed("t", Scope(), clock.adds, clock.now)
     clock.now, clock.fails_at = 2, ""
     clock.evaluated.clear()
-    assert tallies.timed("t", Scope(), clock.adds, clock.now, there.items()).placed == 3
-    assert "p0" not in clock.evaluated
+    assert tallies.timed("t", Scope(), clock.adds, clock.now).placed == 3
+    assert "p4" not in clock.evaluated
 
 
 def test_pods_are_counted_anew_when_the_clock_is_set_back() -> None:
-    clock, there, tallies = Clock(), pods(5), Tallies()
+    clock, there = Clock(), pods(5)
+    tallies = Tallies({"default": there})
     for clock.now, placed in ((9, 5), (2, 3), (9, 5)):
-        tally = tallies.timed("t", Scope(), clock.adds, clock.now, there.items())
+        tally = tallies.timed("t", Scope(), clock.adds, clock.now)
         assert tally.placed == placed
 
 
 def test_a_pod_leaves_with_what_it_added() -> None:
-    clock, there, tallies = Clock(), pods(5), Tallies()
-    tally = tallies.timed("t", Scope(), clock.adds, 0, there.items())
+    clock, there = Clock(), pods(5)
+    tallies = Tallies({"default": there})
+    tally = tallies.timed("t", Scope(), clock.adds, 0)
     clock.now = 4
     tallies.leaves("default/p4", there.pop("default/p4"))
     assert tally.placed == 1
-    assert tallies.timed("t", Scope(), clock.adds, 9, there.items()).placed == 4
+    assert tallies.timed("t", Scope(), clock.adds, 9).placed == 4
 
 
 def test_pods_that_come_and_go_leave_nothing_behind() -> None:
@@ -93,7 +102,8 @@ def test_pods_that_come_and_go_leave_nothing_behind() -> None:
 
 def test_an_event_reaches_only_tallies_that_may_count_the_pod() -> None:
     """A tally for each of many apps: an event of a pod of one app is not for the others."""
-    tallies, asked = Tallies(), list[str]()
+    there, asked = dict[str, Peer](), list[str]()
+    tallies = Tallies({"default": there})
 
     def of_app(app: str) -> Callable[[Peer], bool]:
         def counts(peer: Peer) -> bool:
@@ -103,7 +113,7 @@ def test_an_event_reaches_only_tallies_that_may_count_the_pod() -> None:
         return counts
 
     def tally_of(app: str) -> Tally:
-        return tallies.get(app, Scope("default"), of_app(app), (), of_app(app))
+        return tallies.get(app, Scope("default"), of_app(app), of_app(app))
 
     apps = ("a", "b", "c")
     kept = {app: tally_of(app) for app in apps}
@@ -115,20 +125,188 @@ def test_an_event_reaches_only_tallies_that_may_count_the_pod() -> None:
     assert set(asked) == {"b"}
     assert [kept[app].placed for app in apps] == [0, 2, 0]
     # A tally that comes later follows the same pods from then on.
-    late = tallies.get("late", Scope(), lambda _: True, [("default/p0", first)])
+    there["default/p0"] = first
+    late = tallies.get("late", Scope(), lambda _: True)
     tallies.leaves("default/p0", first)
     assert (late.placed, kept["b"].placed) == (0, 1)
 
 
 def test_a_tally_that_cannot_tell_follows_the_pod() -> None:
     """There was no time to find out whether a kind of pod may count."""
-    tallies, times = Tallies(), [DeadlineExceededError("too late")]
+    tallies, times = Tallies({}), [DeadlineExceededError("too late")]
 
     def may_count(_: Peer) -> bool:
         if times:
             raise times.pop()
         return False
 
-    tally = tallies.get("t", Scope(), lambda _: True, (), may_count)
+    tally = tallies.get("t", Scope(), lambda _: True, may_count)
     tallies.arrives("default/p0", peer_of(pod("p0", on="n0")))
     assert tally.placed == 1
+
+
+# ---- counts that run out of time
+
+APPS = tuple({"app": app} for app in ("a", "b", "c"))
+
+
+class Hurried:
+    """Counts the pods of app `b`, a few at each call, as a policy without much time does."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.left = 0
+        self.evaluated: list[str] = []
+
+    def __call__(self, peer: Peer) -> bool:
+        if not self.left:
+            raise DeadlineExceededError("too late")
+        self.left -= 1
+        self.evaluated.append(peer.name)
+        return peer.labels["app"] == "b"
+
+    def check(self) -> None:
+        if not self.left:
+            raise DeadlineExceededError("too late")
+        self.left -= 1
+
+
+class Changing:
+    """Pods of two namespaces, whose changes a Tallies is told of."""
+
+    def __init__(self) -> None:
+        self.spaces: dict[str, dict[str, Peer]] = {}
+        self.tallies = Tallies(self.spaces)
+
+    def put(self, namespace: str, number: int, node: str, app: int) -> None:
+        made = peer_of(pod(f"p{number}", namespace, on=node))
+        made = msgspec.structs.replace(made, labels=APPS[app])
+        self.remove(namespace, number)
+        self.spaces.setdefault(namespace, {})[f"{namespace}/p{number}"] = made
+        self.tallies.arrives(f"{namespace}/p{number}", made)
+
+    def remove(self, namespace: str, number: int) -> None:
+        key, pods = f"{namespace}/p{number}", self.spaces.get(namespace, {})
+        if (old := pods.pop(key, None)) is None:
+            return
+        if not pods:
+            del self.spaces[namespace]
+        self.tallies.leaves(key, old)
+
+    def on_nodes(self, scope: Scope) -> Counter[str]:
+        every = (peer for pods in self.spaces.values() for peer in pods.values())
+        return Counter(p.nodeName for p in every if p.labels["app"] == "b" and scope.holds(p))
+
+
+def finished(counts: Hurried, count: Callable[[], Tally], most: int) -> Tally:
+    """The tally after so many calls at most."""
+    for _ in range(most):
+        counts.left = counts.most
+        try:
+            return count()
+        except DeadlineExceededError:
+            continue
+    raise AssertionError("the count has no end")
+
+
+@pytest.mark.parametrize("by_kind", [False, True])
+def test_a_first_count_looks_at_each_pod_once_however_often_it_is_interrupted(
+    by_kind: bool,
+) -> None:
+    there, counts = Changing(), Hurried(7)
+    for number in range(100):
+        there.put("default", number, "n0", 1 if by_kind else number % 3)
+    may_count = counts if by_kind else None
+    tally = finished(
+        counts, lambda: there.tallies.get("t", Scope("default"), counts, may_count), 20
+    )
+    assert tally.nodes == there.on_nodes(Scope("default"))
+    # A kind is evaluated once more, as a whole.
+    assert len(counts.evaluated) == 100 + by_kind
+
+
+def test_a_count_in_a_namespace_does_not_go_over_the_pods_of_others() -> None:
+    class Others(dict[str, Peer]):
+        def keys(self) -> NoReturn:
+            raise AssertionError("nobody goes over these pods")
+
+        __iter__ = items = values = keys
+
+    there = {"default": pods(3), "other": Others(pods(3))}
+    tallies = Tallies(there)
+    for may_count in (None, lambda _: True):
+        name = may_count is None
+        assert tallies.get(name, Scope("default"), lambda _: 1, may_count).placed == 3
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_count_is_right_after_any_events_and_interruptions(seed: int) -> None:
+    chance, there = random.Random(seed), Changing()
+    scopes = [Scope(), Scope("default"), Scope("other")]
+    counts = {(scope, kind): Hurried(9) for scope in scopes for kind in (False, True)}
+
+    def change() -> None:
+        namespace, number = chance.choice(("default", "other")), chance.randrange(40)
+        if chance.random() < 0.4:
+            there.remove(namespace, number)
+        else:
+            node = chance.choice(("n0", "n1", ""))
+            there.put(namespace, number, node, chance.randrange(3))
+
+    def count(of: tuple[Scope, bool]) -> Tally:
+        scope, by_kind = of
+        hurried = counts[of]
+        return there.tallies.get(by_kind, scope, hurried, hurried if by_kind else None)
+
+    for _ in range(60):
+        change()
+    for _ in range(80):
+        for _ in range(chance.randrange(4)):
+            change()
+        of = chance.choice(list(counts))
+        # Some events find no time left, and some find enough.
+        counts[of].left = chance.randrange(30)
+        try:
+            tally = count(of)
+        except DeadlineExceededError:
+            continue
+        wanted = there.on_nodes(of[0])
+        assert len(tally.waiting) == wanted.pop("", 0)
+        assert tally.nodes == wanted
+
+
+def test_a_tally_that_had_no_time_for_an_event_is_not_counted_anew() -> None:
+    there, counts = Changing(), Hurried(1000)
+    for number in range(100):
+        there.put("default", number, "n0", number % 3)
+    finished(counts, lambda: there.tallies.get("t", Scope(), counts), 1)
+    counts.left = 0
+    for number in range(0, 100, 10):
+        there.put("default", number, "n1", 1)
+    counts.evaluated.clear()
+    tally = finished(counts, lambda: there.tallies.get("t", Scope(), counts), 1)
+    assert tally.nodes == there.on_nodes(Scope())
+    # Ten pods left, and ten arrived.
+    assert len(counts.evaluated) == 20
+
+
+def test_a_first_census_continues_where_it_was() -> None:
+    there, counts, looked = Changing(), Hurried(1), list[str]()
+    for number in range(2000):
+        there.put("default", number, "n0", number % 3)
+
+    def key_of(peer: Peer) -> str:
+        looked.append(peer.name)
+        return peer.labels["app"]
+
+    for _ in range(10):
+        counts.left = 1
+        with suppress(DeadlineExceededError):
+            census = there.tallies.census("c", Scope(), key_of, counts.check)
+            break
+    assert len(looked) == 2000
+    assert {key: sum(group.nodes.values()) for key, group in census.groups.items()} == {
+        "a": 667,
+        "b": 667,
+        "c": 666,
+    }

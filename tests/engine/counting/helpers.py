@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from engine.cache.cache import Cache
+from engine.cache.cache import Cache, KnownPods
 from engine.cache.node_table import NodeTable, NodeWithPods
 from engine.counting.count_clauses import CountClauses
 from engine.counting.groups import CountGroups, CountHeadroom, GroupCounts
 from engine.counting.in_flight_pods import InFlightPods
-from engine.counting.pod_counter import CountContext, KnownPods, PodCounter
+from engine.counting.pod_counter import CountContext, PodCounter
 from engine.objects.peer import Peer, Workload
 from engine.objects.request_pod import RequestPodReader
 from engine.program.frame import CheckDeadline, Frame, Report, unlimited

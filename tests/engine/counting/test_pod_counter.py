@@ -9,8 +9,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from engine.cache.cache import PodsExcluding
 from engine.counting.groups import CountGroups
-from engine.counting.pod_counter import TEMPLATE_HASH, PodsExcluding
+from engine.counting.pod_counter import TEMPLATE_HASH
 from engine.errors import DeadlineExceededError
 from engine.objects.codec import Namespace, decode_namespace
 from engine.objects.peer import decode_controller

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from engine.cache.cache import PodsExcluding
 from engine.cache.tallies import FULL
-from engine.counting.pod_counter import PodsExcluding
 from engine.program.policy_compiler import added, sum_bound
 from grammar.values.errors import EvaluationError
 from grammar.values.quantity import Quantity
