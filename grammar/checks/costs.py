@@ -23,6 +23,9 @@ from grammar.values.sizes import STEPS
 
 # The most steps that an expression may take for one node: as many as it gets when it runs.
 LIMIT = STEPS
+# Of what is evaluated once for a call, the steps of so many nodes are allowed: a few, since a call
+# about few nodes takes them too.
+_NODES_OF_A_CALL = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +63,18 @@ class Costs:
 
 def expensive_expressions(checked: Checked, limit: int) -> Iterator[Diagnostic]:
     """An error (P0401) for each expression above the limit, at its most expensive part."""
-    costs = Costs(checked.environment)
+    costs, definitions = Costs(checked.environment), _definitions(checked)
     for expr in expressions(checked):
         steps = costs.steps(expr)
-        if steps > limit:
+        if steps <= limit:
+            continue
+        # The compiler keeps what reads the pod alone, so all nodes of a call share its cost.
+        once = {read.path[0] for read in reads(expr, definitions)} == {"pod"}
+        most = limit * _NODES_OF_A_CALL if once else limit
+        if steps > most:
             dearest = costs.dearest(expr)
-            message = f"this can take {steps:,} steps for one node, more than {limit:,}"
+            scope = "call" if once else "node"
+            message = f"this can take {steps:,} steps for one {scope}, more than {most:,}"
             label = f"{costs.steps(dearest):,} of them here"
             hint = "nest fewer macros and `def`s inside each other, or make shorter texts and lists"
             yield Diagnostic("P0401", "error", message, dearest.span, label, hint)
@@ -170,9 +179,13 @@ def _clause_steps(checked: Checked, size: ClusterSize) -> list[tuple[Clause, int
 
 def _node_readers(checked: Checked) -> Callable[[Expr], bool]:
     """Whether an expression reads the node or its domain; any other is the same for all nodes."""
-    environment = checked.environment
-    definitions = Definitions(environment.lets, environment.defs)
+    definitions = _definitions(checked)
     return lambda expr: any(read.path[0] in ("node", "domain") for read in reads(expr, definitions))
+
+
+def _definitions(checked: Checked) -> Definitions:
+    environment = checked.environment
+    return Definitions(environment.lets, environment.defs)
 
 
 def _shown(seconds: float) -> str:

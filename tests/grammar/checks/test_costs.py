@@ -101,6 +101,19 @@ def test_expressions_that_take_too_many_steps(items: str, wanted: int) -> None:
     assert len(found(items, ["P0401"])) == wanted
 
 
+def test_what_reads_the_pod_alone_is_priced_once_for_a_call() -> None:
+    """Rule C-0045 of Kubescape, as a ValidatingAdmissionPolicy has it."""
+    nested = (
+        "pod.spec.volumes.all(v, pod.spec.containers.all(c, c.volumeMounts.all(m,"
+        " m.name != v.name || m.readOnly)))"
+    )
+    assert found(f'filter "f" {{ require {nested} }}', ["P0401"]) == []
+    of_node = nested.replace("m.readOnly", "node.ready")
+    assert len(found(f'filter "f" {{ require {of_node} }}', ["P0401"])) == 1
+    twice = f"pod.spec.containers.all(d, {nested})"
+    assert len(found(f'filter "f" {{ require {twice} }}', ["P0401"])) == 1
+
+
 def test_the_limit_is_the_most_steps_that_are_allowed() -> None:
     """A loop over up to 250 pods takes the steps of its body, and one, for each."""
     text = f'cluster policy p {{ filter "f" {{ require {ONE} }} }}'
