@@ -19,7 +19,7 @@ from grammar.tree.types import DURATION, Overload
 from tests.differential.differences import PAGE, RULES, Case, Row, rows
 from tests.differential.expressions import VARIABLES, Generator
 from tests.differential.here import NO_VALUE, Here, read, same
-from tests.differential.kubernetes_cel import KubernetesCel, running
+from tests.differential.kubernetes_cel import KubernetesCel, There, running
 from tests.e2e.programs import built_expressions
 from tests.support.examples import examples
 
@@ -58,6 +58,14 @@ def test_each_difference_is_a_row() -> None:
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.text)
 def test_the_value_here(here: Here, row: Row) -> None:
     assert same(here.evaluate(row.text), _value(here, row.here))
+
+
+def test_a_constant_that_is_never_read_hides_no_lenient_conversion() -> None:
+    said = There(error="type conversion error from 'string' to 'int'")
+    rule = RULES["a constant that is never read"]
+    assert rule(Case('true || int("a") == 1', said, ("bool", True)))
+    assert not rule(Case('int("1") == 1', said, ("bool", True)))
+    assert not rule(Case("int(text) == 1", said, ("bool", True)))
 
 
 @pytest.mark.e2e
