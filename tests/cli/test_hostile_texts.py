@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 import yaml
 
+from cli.streams import beneath, escaped_streams
 from engine.decision.after import AfterDecision
 from engine.decision.journal import Journal
 from tests.cli import shop
@@ -279,6 +280,18 @@ def view(folder: Path) -> Iterator[str]:
 )
 def test_commands_over_a_replica(placet: Placet, view: str, command: tuple[str, ...]) -> None:
     harmless(placet(*command, "--url", view), command)
+
+
+def test_whatever_is_printed_is_escaped(capsys: pytest.CaptureFixture[str]) -> None:
+    """Also by a library, or by a command that does not think of it."""
+    text = hostile(8)
+    with escaped_streams():
+        sys.stdout.write(text)
+        sys.stderr.writelines([text, "\n"])
+        beneath(sys.stdout).write("\x1b[1mours\x1b[0m\n")
+    out, err = capsys.readouterr()
+    assert out.endswith("\x1b[1mours\x1b[0m\n")
+    assert {c for c in out.rpartition("\x1b[1m")[0] + err if not c.isprintable()} <= {"\n", "\t"}
 
 
 def test_json_keeps_what_a_text_is(placet: Placet, folder: Path) -> None:

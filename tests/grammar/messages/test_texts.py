@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grammar.messages.texts import cut, escaped, shown
+from grammar.messages.texts import cut, escaped, escaped_json, escaped_values, excerpt, shown
 
 
 @pytest.mark.parametrize(
@@ -45,3 +47,20 @@ def test_every_text_is_one_short_line(text: str, most: int) -> None:
     assert found.isprintable()
     assert found == shown(text, most)
     assert found.endswith("…") or found == escaped(text)
+
+
+def test_an_excerpt_is_one_line_that_can_be_printed() -> None:
+    assert excerpt("a\n b\x1b[31m\u202e\t c", 40) == r"a b\x1b[31m\u202e c"
+    assert excerpt("a\n" * 30, 5) == "a a …"
+
+
+@given(st.text())
+def test_json_keeps_its_meaning(text: str) -> None:
+    written = escaped_json(json.dumps({"a": text}, ensure_ascii=False))
+    assert written.isprintable()
+    assert json.loads(written) == {"a": text}
+
+
+def test_every_text_of_a_value_is_escaped() -> None:
+    found = escaped_values({"a\x1b": ["b\u202e\n", 1, None, {"c": True}]})
+    assert found == {r"a\x1b": ["b\\u202e\n", 1, None, {"c": True}]}
