@@ -19,6 +19,7 @@ from engine.cache.cluster_copy import ClusterCopy, ClusterDocuments, NamedPod
 from engine.cache.cluster_file import ClusterFileError, ClusterFileReader, bodies, documents
 from engine.errors import BadObjectError
 from engine.objects.codec import ObjectCodec, decode_namespace
+from engine.objects.defaulting import default_node, default_pod
 from grammar.checker.policy_checker import VARIABLES
 from grammar.meaning.environment import Environment
 from grammar.meaning.evaluator import evaluate
@@ -133,9 +134,11 @@ class FixtureBuilder:
                     decode_namespace(msgspec.json.encode(built))
                 case TestNode():
                     built = objects.node(item)
+                    default_node(built)
                     self._codec.node(msgspec.json.encode(built))
                 case TestPod():
                     built = objects.pod(item)
+                    default_pod(built)
                     self._codec.pod(msgspec.json.encode(built))
                 case _:
                     assert_never(item)

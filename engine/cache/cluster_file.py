@@ -14,6 +14,7 @@ from engine.cache.node_table import ENDED, Snapshot
 from engine.errors import BadObjectError
 from engine.objects.api_types import ObjectHead
 from engine.objects.codec import Namespace, Node, ObjectCodec, decode_namespace
+from engine.objects.defaulting import as_stored
 from engine.objects.peer import Controller, Peer, decode_controller
 from grammar.messages.diagnostics import UserError
 from policies.documents import DocumentError, as_json
@@ -49,13 +50,15 @@ def files_of(paths: Sequence[Path]) -> list[Path]:
 def documents(path: Path) -> Iterator[bytes]:
     """The documents of a file, by what is in it: its name says nothing for sure.
 
+    Pods and nodes have what the API server would give them.
+
     Raises ClusterFileError for a file that cannot be read, is empty, or is neither JSON nor YAML.
     """
     try:
         data = path.read_bytes()
         if not data.strip():
             raise ClusterFileError(f"`{path}` is empty", how_to_write(path))
-        yield from as_json(data, is_yaml=path.suffix in _YAML)
+        yield from as_stored(as_json(data, is_yaml=path.suffix in _YAML))
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise ClusterFileError(f"cannot read `{path}`: {reason}", how_to_write(path)) from None

@@ -74,7 +74,7 @@ def test_why_shows_the_golden_explanation(page: Page, demo: Demo) -> None:
     document = json.loads((GOLDEN / "document.json").read_bytes()) | {"replica": "placet-0"}
     page.route("**/api/v1/explain/**", lambda route: route.fulfill(json=document))
     page.goto(f"{demo.view}/ui/#/pods/shop/web-1/n-2")
-    expect(page.locator(".cause")).to_contain_text("own plugins reject the nodes")
+    expect(page.locator(".cause")).to_contain_text("own plugins reject the others")
     expect(page.locator(".answer").first).to_contain_text("1 of 4 nodes passes.")
     shown = page.locator("main")
     for group in document["groups"]:
@@ -84,6 +84,9 @@ def test_why_shows_the_golden_explanation(page: Page, demo: Demo) -> None:
         for each in miss["rejectedBy"]:
             for line in each["detail"].splitlines():
                 expect(shown).to_contain_text(line.strip())
+    for each in document["unfit"]:
+        expect(shown).to_contain_text(each["text"])
+    expect(shown).to_contain_text(document["said"])
     for policy in document["policies"]:
         row = page.locator(".lines li", has_text=policy["because"]).first
         applies = "does not apply" if policy["applies"] == "no" else policy["applies"]

@@ -1,0 +1,182 @@
+"""Defaulting: pods and nodes as the API server would store them, where they do not come from one.
+
+Manifests, hand-written snapshots and test blocks leave out what the API server fills in: requests
+of a container with limits, `allocatable` of a node with `capacity`, pod-level requests, ports of a
+pod on the host network, and the number of a priority class. The rules are those of SetDefaults_Pod
+and SetDefaults_NodeStatus (pkg/apis/core/v1/defaults.go), and of the admission plugin Priority. An
+object with a resource version was stored and is left alone, and so is what cannot be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from engine.objects.api_types import PodSpec, mapping, mappings
+from engine.objects.decoding import decode_scalar
+from engine.objects.resources import CPU, MEMORY, pod_limits, pod_requests
+from grammar.values.quantity import Quantity
+
+Json = dict[str, Any]
+
+# The classes that every cluster has.
+_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+_HUGE_PAGES = "hugepages-"
+
+
+class _Metadata(msgspec.Struct):
+    resourceVersion: str | None = None
+    creationTimestamp: str | None = None
+
+
+class _Head(msgspec.Struct):
+    kind: str | None = None
+    metadata: _Metadata | None = None
+    items: list[msgspec.Raw] | None = None
+
+
+_HEAD = msgspec.json.Decoder(_Head)
+
+
+def as_stored(documents: Iterable[bytes]) -> list[bytes]:
+    """The JSON documents of one source, with their pods and nodes as they would be stored."""
+    documents = list(documents)
+    priorities, created = dict(_CLASSES), ""
+    for kind, item, head in _objects(documents):
+        if head.metadata is not None:
+            created = max(created, head.metadata.creationTimestamp or "")
+        if kind == "PriorityClass":
+            known = _decoded(item) or {}
+            if isinstance(value := known.get("value"), int):
+                priorities[str(mapping(known, "metadata").get("name"))] = value
+                if known.get("globalDefault") is True:
+                    priorities[""] = value
+    now = created or datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return [_document(document, priorities, now) for document in documents]
+
+
+def _objects(documents: Iterable[bytes]) -> Iterator[tuple[str, bytes | msgspec.Raw, _Head]]:
+    for document in documents:
+        if (outer := _read(document)) is None:
+            continue
+        default = (outer.kind or "").removesuffix("List")
+        for item in outer.items if outer.items is not None else [document]:
+            if (head := _read(item)) is not None:
+                yield head.kind or default, item, head
+
+
+def _read(document: bytes | msgspec.Raw) -> _Head | None:
+    try:
+        return _HEAD.decode(document)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+        return None
+
+
+def _decoded(item: bytes | msgspec.Raw) -> Json | None:
+    try:
+        return msgspec.json.decode(item, type=dict[str, Any])
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+        return None
+
+
+def _document(document: bytes, priorities: Mapping[str, int], now: str) -> bytes:
+    outer = _read(document)
+    if outer is None:
+        return document
+    kind = (outer.kind or "").removesuffix("List")
+    if outer.items is None:
+        return bytes(_object(document, outer.kind or "", priorities, now))
+    items: list[bytes | msgspec.Raw] = []
+    for item in outer.items:
+        head = _read(item)
+        its = (head and head.kind) or kind
+        items.append(_object(item, its, priorities, now))
+    if all(new is old for new, old in zip(items, outer.items, strict=True)):
+        return document
+    fields = msgspec.json.decode(document, type=dict[str, msgspec.Raw])
+    raw = [item if isinstance(item, msgspec.Raw) else msgspec.Raw(item) for item in items]
+    return msgspec.json.encode({**fields, "items": raw})
+
+
+def _object(
+    item: bytes | msgspec.Raw, kind: str, priorities: Mapping[str, int], now: str
+) -> bytes | msgspec.Raw:
+    head = _read(item)
+    if kind not in ("Pod", "Node") or head is None:
+        return item
+    if head.metadata is not None and head.metadata.resourceVersion:
+        return item
+    if (found := _decoded(item)) is None:
+        return item
+    before = msgspec.json.encode(found)
+    if kind == "Pod":
+        default_pod(found, priorities)
+    else:
+        default_node(found, now)
+    after = msgspec.json.encode(found)
+    return item if after == before else after
+
+
+# ---- one object, which is changed
+
+
+def default_node(node: Json, now: str = "") -> None:
+    """Gives a node what the API server would set; one without a time was created now, if given."""
+    status = mapping(node, "status")
+    if not mapping(status, "allocatable") and mapping(status, "capacity"):
+        status["allocatable"] = dict(mapping(status, "capacity"))
+    metadata = mapping(node, "metadata")
+    if metadata and now:
+        metadata.setdefault("creationTimestamp", now)
+
+
+def default_pod(pod: Json, priorities: Mapping[str, int] = _CLASSES) -> None:
+    """Gives a pod what the API server would set; `priorities` are those of classes by name.
+
+    The name "" stands for the class that is the default of the cluster.
+    """
+    spec = mapping(pod, "spec")
+    containers = [*mappings(spec, "containers"), *mappings(spec, "initContainers")]
+    for container in containers:
+        resources = mapping(container, "resources")
+        if limits := mapping(resources, "limits"):
+            resources["requests"] = limits | mapping(resources, "requests")
+        if spec.get("hostNetwork") is True:
+            for port in mappings(container, "ports"):
+                port["hostPort"] = port.get("hostPort") or port.get("containerPort") or 0
+    if mapping(spec, "resources"):
+        _default_pod_level(spec)
+    if spec.get("priority") is None:
+        value = priorities.get(str(spec.get("priorityClassName") or ""))
+        if value is not None:
+            spec["priority"] = value
+
+
+def _default_pod_level(spec: Json) -> None:
+    """Fills in the pod-level resources from those of containers, then requests from limits."""
+    try:
+        slim = msgspec.convert(
+            {**spec, "resources": None, "overhead": None}, PodSpec, dec_hook=decode_scalar
+        )
+    except msgspec.ValidationError:
+        return
+    resources = mapping(spec, "resources")
+    requests, limits = dict(mapping(resources, "requests")), dict(mapping(resources, "limits"))
+    if requests or limits:
+        for resource, sum_ in pod_limits(slim, None).items():
+            if resource.startswith(_HUGE_PAGES) and resource not in requests:
+                limits.setdefault(resource, str(sum_))
+    if limits:
+        resources["limits"] = limits
+        sums: Mapping[str, Quantity] = pod_requests(slim, None)
+        for resource in (CPU, MEMORY):
+            if resource in sums:
+                requests.setdefault(resource, str(sums[resource]))
+        for resource, most in limits.items():
+            if resource in (CPU, MEMORY) or resource.startswith(_HUGE_PAGES):
+                requests.setdefault(resource, most)
+        if requests:
+            resources["requests"] = requests
