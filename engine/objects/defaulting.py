@@ -27,18 +27,18 @@ _CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_
 _HUGE_PAGES = "hugepages-"
 
 
-class _Metadata(msgspec.Struct):
+class _Stored(msgspec.Struct):
     resourceVersion: str | None = None
     creationTimestamp: str | None = None
 
 
-class _Head(msgspec.Struct):
+class _StoredHead(msgspec.Struct):
     kind: str | None = None
-    metadata: _Metadata | None = None
+    metadata: _Stored | None = None
     items: list[msgspec.Raw] | None = None
 
 
-_HEAD = msgspec.json.Decoder(_Head)
+_HEAD = msgspec.json.Decoder(_StoredHead)
 
 
 def as_stored(documents: Iterable[bytes]) -> list[bytes]:
@@ -58,7 +58,7 @@ def as_stored(documents: Iterable[bytes]) -> list[bytes]:
     return [_document(document, priorities, now) for document in documents]
 
 
-def _objects(documents: Iterable[bytes]) -> Iterator[tuple[str, bytes | msgspec.Raw, _Head]]:
+def _objects(documents: Iterable[bytes]) -> Iterator[tuple[str, bytes | msgspec.Raw, _StoredHead]]:
     for document in documents:
         if (outer := _read(document)) is None:
             continue
@@ -68,7 +68,7 @@ def _objects(documents: Iterable[bytes]) -> Iterator[tuple[str, bytes | msgspec.
                 yield head.kind or default, item, head
 
 
-def _read(document: bytes | msgspec.Raw) -> _Head | None:
+def _read(document: bytes | msgspec.Raw) -> _StoredHead | None:
     try:
         return _HEAD.decode(document)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):

@@ -16,6 +16,11 @@ FILES = ("--cluster", "cluster.json", "--policies", "x.policy")
 PORT = {"containerPort": 80, "hostPort": 80}
 
 
+@pytest.fixture(autouse=True)
+def wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+
+
 def tainted(name: str) -> Object:
     taint = {"key": "team", "value": "ads", "effect": "NoSchedule"}
     return node(name, labels={"disk": "ssd"}) | {"spec": {"taints": [taint]}}

@@ -12,9 +12,12 @@ import pytest
 from engine.objects.defaulting import as_stored
 from tests.e2e.api import Api, ApiError
 from tests.e2e.cluster import Cluster
+from tests.e2e.conftest import cluster, plane, programs
 from tests.e2e.control_plane import ControlPlane
 from tests.e2e.manifests import priority_class
 from tests.support.engines import CODEC
+
+__all__ = ["cluster", "plane", "programs"]
 
 pytestmark = pytest.mark.e2e
 
