@@ -43,6 +43,13 @@ class Card:
         used, has = self.used, self.capacity
         self.free = {name: all_ - used.get(name, 0) for name, all_ in has.items()} if used else has
 
+    def beside(self, amounts: Amounts) -> Card:
+        """The card with one more pod, which takes these amounts."""
+        used = {**self.used}
+        for name, amount in amounts.items():
+            used[name] = used.get(name, 0) + amount
+        return Card(self.index, self.capacity, used, self.pods + 1)
+
     def fits(self, amounts: Amounts) -> bool:
         """Whether so much is left. An amount that the card does not have is 0."""
         # A loop, because this is asked of all cards for each kind of pod.
@@ -179,13 +186,18 @@ def holders(
     for pod, (demand, numbers) in others:
         if numbers:
             found.append(Holder(pod, numbers, demand.take))
+    cards = list(cards_with(capacities, found))
     for pod, (demand, numbers) in others:
         if not numbers and demand.cards:
-            cards = cards_with(capacities, found)
-            fits = sorted(fitting(cards, demand.take), key=_left)
-            rest = sorted((c for c in cards if not c.fits(demand.take)), key=_left, reverse=True)
-            chosen = tuple(card.index for card in [*fits, *rest][: demand.cards])
+            fits = sorted(fitting(tuple(cards), demand.take), key=_left)
+            # The rest is rarely needed.
+            if len(fits) < demand.cards:
+                rest = (card for card in cards if not card.fits(demand.take))
+                fits += sorted(rest, key=_left, reverse=True)
+            chosen = tuple(card.index for card in fits[: demand.cards])
             found.append(Holder(pod, chosen, demand.take, is_guessed=True))
+            for index in chosen:
+                cards[index] = cards[index].beside(demand.take)
     return found
 
 

@@ -6,7 +6,7 @@ the node, so no two pods are given the same part of a card.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -18,16 +18,17 @@ from engine.counting.groups import Headroom
 from engine.counting.in_flight_pods import HeldCards, InFlightPod
 from engine.decision.scoring import ScoreMemo
 from engine.errors import RefusedError, WaitingError
-from engine.objects.peer import Peer, placed_pod
-from engine.objects.remembered import Remembered
+from engine.objects.peer import Peer, placed_pod, values_at
+from engine.objects.remembered import Remembered, bytes_of
 from engine.program.frame import Evaluation, Frame
+from engine.program.pod_shape import Path
 from engine.program.program import CardsProgram, Program, ScoreProgram, applies
 from grammar.messages.texts import shown
 from grammar.values.errors import EvaluationError, MissingError
 from grammar.values.time import Timestamp
 
-# The pods whose claims are kept.
-_MOST_KEPT = 64 << 20
+# The bytes of what pods take that are alike.
+_MOST_KEPT = 16 << 20
 
 # ---- what pods take
 
@@ -61,37 +62,46 @@ class CardClaims:
     `programs` are the policies with cards, in the order in which they decide.
 
     A policy or clause that reads what is not known of such a pod gives none (`Program.selects_by`,
-    `CardsProgram.is_known_of_peers`).
+    `CardsProgram.reads`). Rules are evaluated once for pods that are alike in what they read.
     """
 
     def __init__(self, programs: Iterable[Program], exempts: Callable[[Peer], bool]) -> None:
         self._exempts = exempts
         self._programs: dict[str, list[tuple[Program, CardsProgram]]] = {}
+        paths: dict[str, set[Path]] = {}
         for program in programs:
             selects = program.selects_by
             if selects is None or selects.namespace:
                 continue
             for clause in program.cards:
-                if clause.is_known_of_peers:
+                if clause.reads is not None:
                     self._programs.setdefault(clause.name, []).append((program, clause))
+                    paths.setdefault(clause.name, set()).update(selects.pod, clause.reads.pod)
         self._slots = max((p.slots for each in self._programs.values() for p, _ in each), default=0)
-        # With the peer, because a uid stays when the pod changes.
-        self._known: Remembered[tuple[str, str], tuple[Peer, Claim | None]] = Remembered(_MOST_KEPT)
+        self._key_of = {name: values_at(read) for name, read in paths.items()}
+        self._known: Remembered[Hashable, tuple[CardsProgram, Demand] | None]
+        self._known = Remembered(
+            _MOST_KEPT, lambda key, found: bytes_of(key) + bytes_of(found and found[1])
+        )
 
     def of(self, clause: str, pod: CardPod) -> Claim | None:
         """What a pod on a node takes of the cards of a clause; None if nothing is known of it."""
         programs = self._programs.get(clause)
-        if not programs or not isinstance(pod, Peer):
+        if not programs or not isinstance(pod, Peer) or self._exempts(pod):
             return None
-        key = (clause, pod.uid)
-        kept = self._known.get(key)
-        if kept is not None and kept[0] is pod:
-            return kept[1]
-        found = None if self._exempts(pod) else self._claim(programs, pod)
-        self._known.put(key, (pod, found))
-        return found
+        key = clause, self._key_of[clause](pod)
+        if key in self._known:
+            found = self._known.get(key)
+        else:
+            found = self._known.put(key, self._demand(programs, pod))
+        if found is None:
+            return None
+        program, takes = found
+        return Claim(takes, _numbers(pod, program.index, takes.cards))
 
-    def _claim(self, programs: Iterable[tuple[Program, CardsProgram]], pod: Peer) -> Claim | None:
+    def _demand(
+        self, programs: Iterable[tuple[Program, CardsProgram]], pod: Peer
+    ) -> tuple[CardsProgram, Demand] | None:
         for program, clause in programs:
             frame = Frame(placed_pod(pod), Timestamp.ZERO, slots=self._slots)
             try:
@@ -99,10 +109,9 @@ class CardClaims:
                     continue
                 if clause.when is not None and clause.when.evaluate(frame) is not True:
                     continue
-                found = demand(clause, frame)
+                return clause, demand(clause, frame)
             except EvaluationError:
                 continue
-            return Claim(found, _numbers(pod, clause.index, found.cards))
         return None
 
 

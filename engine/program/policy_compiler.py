@@ -243,6 +243,14 @@ class _PolicyCompiler:
             "namespaceObject" in roots,
         )
 
+    def _reads_of_all(self, exprs: Iterable[Expr | None]) -> Reads | None:
+        """What expressions read of the `pod`; None if that is not known of pods that are there."""
+        found = [self._reads(each) for each in exprs]
+        known = [each for each in found if each is not None and not each.namespace]
+        if len(known) < len(found):
+            return None
+        return Reads(frozenset().union(*(each.pod for each in known)))
+
     def _preempt(self, clause: Preempt) -> PreemptProgram:
         keep = clause.keep
         return PreemptProgram(
@@ -366,10 +374,7 @@ class _PolicyCompiler:
             spare=self._spare(clause),
             index=clause.index,
             writes=tuple((str(key), compiled(value)) for key, value in written),
-            is_known_of_peers=all(
-                (read := self._reads(each)) is not None and not read.namespace
-                for each in (clause.when, clause.take, clause.number)
-            ),
+            reads=self._reads_of_all((clause.when, clause.take, clause.number)),
         )
 
     def _checked(self, expr: Expr) -> Expr:

@@ -324,8 +324,8 @@ class CardsProgram:
     too few have room. The value of `spare` is what others may take while the pod has room, see
     `engine.cards.node_cards.spare`. `number` and `take` are how many cards it takes, and the
     amounts of each. `index` is the annotation for their numbers, and `writes` are others with their
-    texts. `is_known_of_peers` says that what it reads of the pod is also known of a pod that is
-    there.
+    texts. `reads` is what it reads of a pod that is there to say what that takes, None if it reads
+    more than is known of such a pod.
     """
 
     policy: str
@@ -339,7 +339,7 @@ class CardsProgram:
     spare: ScoreProgram
     index: str | None
     writes: tuple[tuple[str, Evaluate], ...]
-    is_known_of_peers: bool
+    reads: Reads | None
 
 
 # The clauses that count pods, and the clauses that can reject a node. A new kind of program belongs

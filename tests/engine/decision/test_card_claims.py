@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import Any
 
@@ -15,6 +16,7 @@ from engine.enforced import needs
 from engine.engine import Engine
 from engine.objects.codec import ObjectCodec
 from engine.objects.request_pod import Exemptions
+from engine.program.frame import Frame
 from engine.program.policy_compiler import compile_policy
 from grammar.tree.source import Source
 from policies.validation import Validator
@@ -98,6 +100,24 @@ def test_what_is_not_known_of_a_running_pod_gives_no_claim(policy: str) -> None:
     assert claims.of("gpu", codec.peer(raw(there("a", 600)))) is None
     known = CardClaims(registry_of(POLICY).programs, Exemptions().exempts)
     assert known.of("gpu", codec.peer(raw(there("a", 600)))) == Claim(Demand(1, {"milli": 600}))
+
+
+def test_rules_are_evaluated_once_for_pods_that_are_alike_to_them() -> None:
+    """Of the pods of a shape, each with a uid and an index of its own."""
+    (program,) = registry_of(POLICY).programs
+    asked: list[object] = []
+
+    def take(frame: Frame) -> object:
+        asked.append(frame.pod)
+        return program.cards[0].take(frame)
+
+    cards = (dataclasses.replace(program.cards[0], take=take),)
+    claims = CardClaims([dataclasses.replace(program, cards=cards)], Exemptions().exempts)
+    codec = ObjectCodec(SCHEMA, ("milli", "count", "index"))
+    for number in range(100):
+        found = claims.of("gpu", codec.peer(raw(there(f"p{number}", 100 * (1 + number % 2)))))
+        assert found == Claim(Demand(1, {"milli": 100 * (1 + number % 2)}))
+    assert len(asked) == 2
 
 
 def test_pods_of_a_policy_that_uses_another() -> None:
