@@ -10,13 +10,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from grammar.checker.policy_checker import Checked
+from grammar.checks.clause_numbers import constant
+from grammar.checks.mutual import kept
 from grammar.meaning.environment import Environment
-from grammar.meaning.steps import USUAL, Estimator
+from grammar.meaning.steps import USUAL, Assumptions, Estimator
 from grammar.messages.diagnostics import Diagnostic
 from grammar.tree import ast
 from grammar.tree.ast import Expr
 from grammar.tree.clause_parts import Bounds, ClauseVerb, PodSet, Template
-from grammar.tree.clauses import Clause, ForPods
+from grammar.tree.clauses import Cards, Clause, ForPods, Limit, of_kind
 from grammar.tree.source import Span
 from grammar.tree.walk import Definitions, children, reads, walk
 from grammar.values.sizes import STEPS
@@ -39,8 +41,8 @@ class Cost:
 class Costs:
     """Costs of the expressions of one environment."""
 
-    def __init__(self, environment: Environment) -> None:
-        self._estimator = Estimator(environment, USUAL, by_call=True)
+    def __init__(self, environment: Environment, assumptions: Assumptions = USUAL) -> None:
+        self._estimator = Estimator(environment, assumptions, by_call=True)
 
     def steps(self, expr: ast.Expr) -> int:
         """The greatest number of steps of an expression, or of a part of one that was computed."""
@@ -112,9 +114,17 @@ def describe(checked: Checked, most: int = 3) -> Iterator[Described]:
         yield Described(expr, steps, tuple(parts[:most]))
 
 
-# What a verb may spend on the clauses of one policy, and the time of a step.
-VERB_SECONDS = 0.1
+# What a verb may spend on the clauses of one policy at once, in a cluster of so many nodes; more in
+# proportion in a larger one, up to that of the second number. As `engine.program.policy_time`.
+_VERB_SECONDS = 0.1
+_NODES, _MOST_NODES = 500, 5_000
+# The time of a step, and the steps of what a pod takes beside a rule that is evaluated for it:
+# where it is counted, and where its cards are.
 _STEP_SECONDS = 1e-7
+_COUNTED_STEPS, _CARD_STEPS = 20, 80
+# So many pods are alike to the rules of a mutual limit, unless these tell every pod from others.
+_ALIKE = 150
+_OF_ONE_POD = frozenset({("name",), ("uid",)})
 _VERBS: tuple[ClauseVerb, ...] = ("filter", "prioritize")
 
 
@@ -138,22 +148,24 @@ def with_estimates(checked: Checked, size: ClusterSize) -> Checked:
 
 
 def slow_in_cluster(checked: Checked, size: ClusterSize) -> Iterator[Diagnostic]:
-    """A warning (P0402) if the first call about a pod can take longer than a verb may.
+    """A warning (P0402) if the first call about a pod can take longer than a verb may at once.
 
-    It is at the clause that takes most. The first call evaluates each clause on each node, and the
-    `where` of a count for each pod; later calls about equal pods find stored results.
+    It is at the clause that takes most. The first call evaluates each clause on each node, with as
+    many pods as a node of the cluster has, and the `where` of a count for each pod; later calls
+    about equal pods find stored results.
     """
     steps = _clause_steps(checked, size)
+    at_once = _VERB_SECONDS * min(max(size.nodes, _NODES), _MOST_NODES) / _NODES
     # Preemption asks about few nodes.
     for name in _VERBS:
         verb = [(clause, n) for clause, n in steps if clause.verb == name]
         seconds = sum(n for _, n in verb) * _STEP_SECONDS
-        if seconds <= VERB_SECONDS:
+        if seconds <= at_once:
             continue
         clause, most = max(verb, key=lambda pair: pair[1])
         message = (
             f"this policy can take {_shown(seconds)} for one pod in this cluster of"
-            f" {size.nodes:,} {'node' if size.nodes == 1 else 'nodes'}, more than {VERB_SECONDS} s"
+            f" {size.nodes:,} {'node' if size.nodes == 1 else 'nodes'}, more than {at_once:.2g} s"
         )
         label = f"{_shown(most * _STEP_SECONDS)} of them here"
         hint = (
@@ -165,16 +177,59 @@ def slow_in_cluster(checked: Checked, size: ClusterSize) -> Iterator[Diagnostic]
 
 def _clause_steps(checked: Checked, size: ClusterSize) -> list[tuple[Clause, int]]:
     """The greatest number of steps of each clause for one pod."""
-    costs, reads_node = Costs(checked.environment), _node_readers(checked)
+    costs, reads_node = Costs(checked.environment, _with_pods(size)), _node_readers(checked)
+    items, selector = checked.policy.items, checked.policy.selector
+    pairs = {c.name_span: _pairs(c, checked, size) for c in of_kind(items, Limit) if c.mutual}
+    taken = {c.name_span: (selector, c.when, c.take, c.number) for c in of_kind(items, Cards)}
     found: list[tuple[Clause, int]] = []
     for clause in checked.policy.clauses:
         steps = 0
         for expr in children(clause, skip=(Template, PodSet)):
             steps += costs.steps(expr) * (size.nodes if reads_node(expr) else 1)
         if clause.counted is not None:
-            steps += sum(map(costs.steps, children(clause.counted))) * size.pods
+            each = sum(map(costs.steps, children(clause.counted)))
+            compared = size.pods + pairs.get(clause.name_span, 0)
+            steps += (each + _COUNTED_STEPS) * compared
+        if (rules := taken.get(clause.name_span)) is not None:
+            each = sum(costs.steps(expr) for expr in rules if expr is not None)
+            steps += _CARD_STEPS * size.pods + each * (size.pods // _ALIKE)
         found.append((clause, steps))
     return found
+
+
+def _with_pods(size: ClusterSize) -> Assumptions:
+    """The usual sizes, with as many pods on each node as there are in a cluster of this size."""
+    most = USUAL.lengths["pods"]
+    mean = -(-size.pods // size.nodes) if size.nodes else most
+    return replace(USUAL, lengths={**USUAL.lengths, "pods": min(most, max(1, mean))})
+
+
+def _pairs(clause: Limit, checked: Checked, size: ClusterSize) -> int:
+    """For how many pairs of pods a mutual limit is evaluated, of those that differ to it."""
+    where = clause.pods.where if clause.pods is not None else None
+    if where is None:
+        return 0
+    definitions = Definitions(checked.environment.lets, checked.environment.defs)
+
+    def paths(expr: Expr, root: str) -> set[tuple[str, ...]]:
+        return {r.path[1:] for r in reads(expr, definitions) if r.path[0] == root}
+
+    tells = {kept(path) or path for path in paths(where, "pod")} | paths(where, "peer")
+    kinds = size.pods if any(path[:1] in _OF_ONE_POD for path in tells) else size.pods // _ALIKE
+
+    def is_equality(expr: Expr) -> bool:
+        """Whether it compares what it reads of the pod with what it reads of the peer."""
+        if not isinstance(expr, ast.Binary) or expr.op != "==":
+            return False
+        sides = (expr.left, expr.right)
+        return not any(paths(side, "pod") and paths(side, "peer") for side in sides)
+
+    conditions = where.operands if isinstance(where, ast.Chain) and where.op == "&&" else (where,)
+    # Then all pods that keep a pod out have the limit count the same pods.
+    has_one_kind = all(is_equality(each) or not paths(each, "pod") for each in conditions)
+    if has_one_kind or constant(clause.bound.amount, checked.environment) == 0:
+        return kinds
+    return kinds**2
 
 
 def _node_readers(checked: Checked) -> Callable[[Expr], bool]:

@@ -194,5 +194,5 @@ def test_the_size_of_the_cluster_counts() -> None:
     found.read(stored(rules), ClusterSize(5000, 100_000))
     (warning,) = lines(found.objects.stored[WEB].checked.file, "warning")
     assert "warning[P0402]: this policy can take " in warning
-    assert " for one pod in this cluster of 5,000 nodes, more than 0.1 s" in warning
+    assert " for one pod in this cluster of 5,000 nodes, more than 1 s" in warning
     assert enforced(found) == [(WEB, False)]
