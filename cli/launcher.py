@@ -3,7 +3,6 @@
 import os
 import signal
 import sys
-from pathlib import Path
 
 
 def main() -> int:
@@ -16,6 +15,8 @@ def main() -> int:
     if is_heard:
         # Ctrl-C ends the process without a traceback, while modules are imported and at the end.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
+    from pathlib import Path  # noqa: PLC0415 - its own imports take longer than the interpreter's
+
     bundle = Path(__file__).with_name("bundle")
     if bundle.is_dir():
         sys.path.insert(0, str(bundle))
