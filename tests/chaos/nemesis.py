@@ -285,7 +285,8 @@ class Nemesis:
         if state == "moved":
             self._pool = POOLS[1 - POOLS.index(self._pool)]
         broken = state == "broken"
-        rules = "nonsense {" if broken else workload.rules(name, self._edits, self._pool)
+        wording = f", edit {self._edits}"
+        rules = "nonsense {" if broken else workload.rules(name, self._edits, self._pool, wording)
         if name == CARDS:
             path = f"{_GROUP}/clusterplacementpolicies/{name}"
         else:

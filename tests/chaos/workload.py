@@ -45,10 +45,13 @@ _RULES = {
 }
 
 
-def rules(name: str, edits: int, pool: str) -> str:
-    """The rules of a policy after so many edits; `pool` is that of the app `pooled`."""
-    message = f"no room by {name}, edit {edits}"
-    return _RULES[name].replace("MESSAGE", message).replace("POOL", pool)
+def rules(name: str, edits: int, pool: str, wording: str = "") -> str:
+    """The rules of a policy after so many edits; `pool` is that of the app `pooled`.
+
+    `wording` is a part of their messages.
+    """
+    text = _RULES[name].replace("MESSAGE", f"no room by {name}{wording}").replace("POOL", pool)
+    return f"// edit {edits}\n{text}"
 
 
 def policies(*, binds: bool) -> Sequence[str]:
