@@ -67,6 +67,13 @@ MUTANTS: Sequence[Mutant] = (
         "            if False:\n",
     ),
     Mutant(
+        "a pod may take less than nothing of a card",
+        "engine/cards/node_cards.py",
+        "        if amount < 0:\n",
+        "        if False:\n",
+        binds=True,
+    ),
+    Mutant(
         "a node takes the row of another one that is gone",
         "engine/cache/cache.py",
         "        if name in self._left:\n",
