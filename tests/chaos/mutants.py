@@ -97,14 +97,12 @@ MUTANTS: Sequence[Mutant] = (
         "engine/cluster/lease.py",
         "self._held_until = began + self._times.renew_deadline\n",
         "self._held_until = began + 4 * self._times.renew_deadline\n",
-        binds=True,
     ),
     Mutant(
         "the Lease of a silent leader is taken at once",
         "engine/cluster/lease.py",
         "unchanged, duration = self._clock() - self._seen_at, self._times.duration\n",
         "unchanged, duration = self._clock() - self._seen_at, 0.0\n",
-        binds=True,
     ),
     Mutant(
         "pods that another replica has refused are not woken",

@@ -206,6 +206,10 @@ class Nemesis:
     def _trouble_scheduler(self, action: Action) -> None:
         scheduler = self._rig.schedulers[action.values["scheduler"]]
         match action.kind:
+            case "route":
+                replicas = list(self._rig.replicas.values())
+                mend = scheduler.ask(replicas, int(action.values["seed"]))
+                self._later(action.seconds("for"), mend)
             case "scheduler-kill":
                 scheduler.kill()
                 self._later(action.seconds("down"), scheduler.start)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from random import Random
@@ -158,7 +158,7 @@ class Replica(Program):
             case "expired":
                 proxy.expire()
             case "missed":
-                proxy.edit = lambda _, __: []
+                proxy.swallowing += 1
             case _:
                 raise ValueError(fault)
 
@@ -166,6 +166,7 @@ class Replica(Program):
             proxy.delay, proxy.edit = 0.0, unchanged
             proxy.thaw()
             if fault == "missed":
+                proxy.swallowing -= 1
                 proxy.expire()
 
         return mend
@@ -250,6 +251,16 @@ class Scheduler(Program):
 
     def asks(self, replica: Replica) -> bool:
         return self._calls is replica.calls
+
+    def ask(self, replicas: Sequence[Replica], seed: int) -> Callable[[], None]:
+        """Begin to ask one of these after the other; what is returned ends it."""
+        dice = Random(seed)
+
+        def mend() -> None:
+            self._calls.route = lambda: self._calls.upstream
+
+        self._calls.route = lambda: dice.choice(replicas).calls.upstream
+        return mend
 
     def delay_bindings(self, seed: int) -> Callable[[], None]:
         """Begin to delay its Bindings; what is returned ends it."""

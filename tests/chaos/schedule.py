@@ -26,10 +26,11 @@ NODES = tuple(f"n{number}" for number in range(12))
 ZONES = ("a", "b", "c")
 POOLS = ("x", "y")
 _HEADING = "phase"
-# Each fault: its kind and what is fixed of its values. Of `watch`, `expired` says that the server
-# has forgotten the version (410), and `missed` shows no change before it says so. Of `bind`, `lost`
-# and `doubled` are calls of the verb, `unanswered` is a Binding of which the answer of the API
-# server gets lost, and `delayed` is one of kube-scheduler that arrives late.
+# Each fault: its kind and what is fixed of its values. A kube-scheduler with a `route` asks one or
+# the other Placet, as by a Service of both. Of `watch`, `expired` says that the server has forgotten
+# the version (410), and `missed` shows no change before it says so. Of `bind`, `lost` and `doubled`
+# are calls of the verb, `unanswered` is a Binding of which the answer of the API server gets lost,
+# and `delayed` is one of kube-scheduler that arrives late.
 FAULTS = (
     "kill",
     "kill",
@@ -39,6 +40,8 @@ FAULTS = (
     "scheduler-kill",
     "scheduler-stop",
     "scheduler-restart",
+    "route",
+    "route",
     "api",
     "watch fault=late",
     "watch fault=cut",
@@ -171,7 +174,7 @@ class _Maker:
             yield Action(at, kind, self._target(kind) | found | self._times(kind))
 
     def _target(self, kind: str) -> dict[str, str]:
-        if kind.startswith("scheduler"):
+        if kind.startswith("scheduler") or kind == "route":
             return {"scheduler": self._random.choice(SCHEDULERS)}
         if kind in ("api", "lease", "negative"):
             return {}
@@ -185,6 +188,8 @@ class _Maker:
                 return {"down": f"{uniform(0.2, 6.0):.1f}"}
             case "stop":
                 return {"for": f"{uniform(5.0, 30.0):.1f}"}
+            case "route":
+                return {"for": f"{uniform(5.0, 30.0):.1f}", "seed": f"{self._random.randrange(99)}"}
             case "scheduler-stop":
                 return {"for": f"{uniform(5.0, 15.0):.1f}"}
             case "api":

@@ -30,13 +30,15 @@ class Call:
 class Recorder:
     """The calls seen so far; kube-scheduler's binding goroutines append while a test reads.
 
-    `upstream` is the port of the server, which may be replaced. `doubles` and `loses` say of a call
+    `upstream` is the port of the server, which may be replaced, and `route` gives the port for the
+    next call. `doubles` and `loses` say of a call
     by its verb whether the server gets it twice, and whether its answer gets lost.
     """
 
     def __init__(self, port: int, upstream: int) -> None:
         """Start with no calls."""
         self.upstream = upstream
+        self.route: Callable[[], int] = lambda: self.upstream
         self.doubles: Callable[[str], bool] = lambda _: False
         self.loses: Callable[[str], bool] = lambda _: False
         self.address = f"http://127.0.0.1:{port}"
@@ -129,7 +131,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _pass_on(self, body: bytes) -> tuple[int, bytes]:
         upstream = http.client.HTTPConnection(
-            "127.0.0.1", self.server.recorder.upstream, timeout=UPSTREAM_TIMEOUT_SECONDS
+            "127.0.0.1", self.server.recorder.route(), timeout=UPSTREAM_TIMEOUT_SECONDS
         )
         with closing(upstream):
             try:

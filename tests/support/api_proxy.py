@@ -49,7 +49,8 @@ class _Watch:
 class ApiProxy:
     """Passes on everything, with switches that a test may set from another thread.
 
-    `edit` is what is done to the lines of watches, `delay` how many seconds late they are,
+    `edit` is what is done to the lines of watches, `delay` how many seconds late they are, and
+    `swallowing` how many want that none is passed on,
     `answer` what every new request gets in place of an answer of the server. `delays` says how late
     a request is passed on, and `loses` whether the answer to one that is no watch gets lost.
     """
@@ -59,6 +60,7 @@ class ApiProxy:
         self.requests: list[Request] = []
         self.edit: Edit = unchanged
         self.delay = 0.0
+        self.swallowing = 0
         self.answer: Answer | None = None
         self.delays: Callable[[Request], float] = lambda _: 0.0
         self.loses: Callable[[Request], bool] = lambda _: False
@@ -155,6 +157,8 @@ class ApiProxy:
                     return
                 case _ if line == EXPIRED:
                     await response.write(line + b"\n")
+                case _ if self.swallowing:
+                    pass
                 case _:
                     for each in self.edit(watch.path, line):
                         await response.write(each + b"\n")

@@ -39,8 +39,8 @@ class Door:
     """The way of one client to the API server.
 
     While it is `shut`, nothing passes. While it does not `flow`, everything waits. Lines of watches
-    are `late` by so many seconds, and are edited; `is_slow` says that answers take long. `loses`
-    says whether the answer to a request gets lost.
+    are `late` by so many seconds, and are edited; `swallowing` says how many want that none passes,
+    and `is_slow` that answers take long. `loses` says whether the answer to a request gets lost.
     """
 
     shut: bool = False
@@ -49,6 +49,7 @@ class Door:
     late: float = 0.0
     is_slow: bool = False
     edit: Edit = unchanged
+    swallowing: int = 0
     loses: Callable[[Request], bool] = lambda _: False
     watches: list[_Lines] = field(default_factory=list)
 
@@ -281,7 +282,10 @@ class ClusterApi(FakeApiServer):
         await door.watches_flow.wait()
         if door.shut:
             raise ConnectionResetError
-        edited = [line] if line.startswith(EXPIRED) else door.edit(lines.path, line.rstrip())
+        if line.startswith(EXPIRED):
+            edited = [line]
+        else:
+            edited = [] if door.swallowing else door.edit(lines.path, line.rstrip())
         for each in edited:
             await response.write(each.rstrip() + b"\n")
 

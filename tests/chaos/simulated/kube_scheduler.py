@@ -64,6 +64,8 @@ class KubeScheduler:
         self.delay: Callable[[], float] = lambda: 0.0
         self._api = api
         self._replica = replica
+        # Which Placet it asks next, in place of its own.
+        self.route: Callable[[], Replica] | None = None
         self._random = random
         self._binds = binds
         self._waiting: dict[str, _Waiting] = {}
@@ -92,6 +94,9 @@ class KubeScheduler:
     @property
     def leads(self) -> bool:
         return self._running is not None
+
+    def _own(self) -> Replica:
+        return self._replica
 
     def asks(self, replica: Replica) -> bool:
         return self._replica is replica
@@ -229,8 +234,8 @@ class KubeScheduler:
         """The answer of a verb. Raises _CallError."""
         try:
             if self.doubles(verb):
-                await self._replica.ask(verb, body, _HTTP_SECONDS)
-            status, answer = await self._replica.ask(verb, body, _HTTP_SECONDS)
+                await (self.route or self._own)().ask(verb, body, _HTTP_SECONDS)
+            status, answer = await (self.route or self._own)().ask(verb, body, _HTTP_SECONDS)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise _CallError(repr(error)) from error
         name, now = key.rpartition("/")[2], self._now()

@@ -308,6 +308,11 @@ class Play:
     def _trouble_scheduler(self, action: Action) -> None:
         name = action.values["scheduler"]
         match action.kind:
+            case "route":
+                scheduler, dice = self.schedulers[name], Random(int(action.values["seed"]))
+                replicas = list(self.replicas.values())
+                scheduler.route = partial(dice.choice, replicas)
+                self._later(action.seconds("for"), partial(setattr, scheduler, "route", None))
             case "scheduler-kill":
                 self._kill_scheduler(name)
                 self._later(action.seconds("down"), partial(self._alive.add, name))
@@ -368,7 +373,7 @@ class Play:
             case "expired":
                 door.expire()
             case "missed":
-                door.edit = lambda _, __: []
+                door.swallowing += 1
             case _:
                 raise ValueError(fault)
 
@@ -376,6 +381,7 @@ class Play:
             door.late, door.is_slow, door.edit = 0.0, False, lambda _, line: [line]
             door.watches_flow.set()
             if fault == "missed":
+                door.swallowing -= 1
                 door.expire()
 
         return mend
