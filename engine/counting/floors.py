@@ -45,7 +45,14 @@ def judged_together(strict: Sequence[CountGroups]) -> Iterator[list[CountGroups]
     for groups in strict:
         count, peers = groups.clause.count, groups.clause.count.peers
         if groups.clause.groups_are == "sides":
-            of = (peers.where, peers.everywhere, peers.namespaces, peers.placed, peers.replicas)
+            of = (
+                peers.where,
+                peers.everywhere,
+                peers.namespaces,
+                peers.placed,
+                peers.replicas,
+                peers.revision,
+            )
             key = (count.policy, count.terminating, groups.pod_values, of)
             found.setdefault(key, []).append(groups)
     yield from (shares[:_MOST_SHARES] for shares in found.values() if len(shares) > 1)

@@ -56,6 +56,8 @@ from grammar.values.sizes import STEPS
 from grammar.values.time import NEVER
 
 TEMPLATE_HASH = "pod-template-hash"
+# What pods of one template have in common: of Deployments, of StatefulSets and DaemonSets.
+_TEMPLATE_LABELS = (TEMPLATE_HASH, "controller-revision-hash")
 _NO_DOMAINS = np.zeros(0, np.bool_)
 
 # Both have labels, a namespace and a deletion timestamp.
@@ -87,8 +89,6 @@ class PodChange(NamedTuple):
 # is on the node, but nobody knows on which of its cards.
 Presence = Literal["bound", "guessed", "in flight", "nominated"]
 PRESENCES: tuple[Presence, ...] = ("bound", "guessed", "in flight", "nominated")
-
-
 # The pods between two turns of a search for people.
 _TURN = 256
 
@@ -427,12 +427,13 @@ class PodCounter:
 
     def _of_revision(self, found: _Membership) -> _Membership:
         """Those of the pods that have the template of the pod in question."""
-        template = self.context.pod.labels.get(TEMPLATE_HASH)
-        if template is None:
+        labels = self.context.pod.labels
+        if (label := next((each for each in _TEMPLATE_LABELS if each in labels), None)) is None:
             return found
+        template = labels[label]
 
         def counts(pod: Peer) -> int:
-            return found.counts(pod) if pod.labels.get(TEMPLATE_HASH) == template else 0
+            return found.counts(pod) if pod.labels.get(label) == template else 0
 
         name = None if found.name is None else (found.name, template)
         return found._replace(counts=counts, name=name)
@@ -441,7 +442,8 @@ class PodCounter:
         """The pods that the clause counts."""
         count, context = clause.count, self.context
         if count.peers.where is None:
-            return self._workload(clause)
+            found = self._workload(clause)
+            return self._of_revision(found) if count.peers.revision else found
         scope = Scope(None if count.peers.everywhere else context.pod.namespace)
         where, frame, time = count.peers.where, self._frame, context.time
         times = time.times

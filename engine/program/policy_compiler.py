@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from fractions import Fraction
 from itertools import chain
 from typing import Literal as OneOf
@@ -273,7 +273,7 @@ class _PolicyCompiler:
             policy=self._policy.address,
             name=clause.name,
             when=self._condition(clause.when),
-            peers=self._peers(clause.pods) if clause.pods is not None else Peers(),
+            peers=Peers() if clause.pods is None else self._peers(clause.pods),
             weight=clause.strength.weight,
             number=None if isinstance(computed, int | float) else computed,
             message=self._message(clause.message, clause.name),
@@ -285,9 +285,13 @@ class _PolicyCompiler:
 
     def _spread(self, clause: Spread) -> SpreadProgram:
         least = clause.min_domains
+        # PodTopologySpread does not count a terminating pod.
+        count = self._count(clause, clause.skew)
+        if clause.pods is None:
+            # With those of other revisions, a rollout would end with a greater skew.
+            count = replace(count, peers=Peers(revision=True))
         return SpreadProgram(
-            # PodTopologySpread does not count a terminating pod.
-            self._count(clause, clause.skew),
+            count,
             self._shared(clause.over),
             constant(clause.skew, self._environment),
             self._number(least) if least is not None else None,
@@ -322,6 +326,7 @@ class _PolicyCompiler:
             namespaces=self._optional(pods.namespaces),
             placed=pods.placed,
             replicas=where is None,
+            revision=pods.revision,
             amount=self._optional(pods.amount),
         )
 

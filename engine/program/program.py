@@ -120,7 +120,8 @@ class Peers:
     """The pods that a clause counts.
 
     `where` reads `peer` and the frame's pod; None means the pods of the same workload. With
-    `replicas` the total is the number of pods that the workload wants, not the existing ones. With
+    `replicas` the total is the number of pods that the workload wants, not the existing ones; with
+    `revision` only those of them count that have the template of the asked pod. With
     `placed` only pods with a node count. With `everywhere` the pods of every namespace count, or of
     the namespaces for which `namespaces` is true. `by_pod` says that the set depends on the frame's
     pod, of which it reads the parts `of_pod`; `by_labels` that peers with equal labels count alike,
@@ -139,6 +140,7 @@ class Peers:
     namespaces: Evaluate | None = None
     placed: bool = False
     replicas: bool = False
+    revision: bool = False
     amount: Evaluate | None = None
 
 

@@ -286,7 +286,14 @@ class Builder(ExpressionBuilder):
         found = list(nodes(c))
         amount = found.pop(0) if _has(c, "SUM") else None
         where = found[0] if found else None
-        return PodSet(where, _has(c, "ALL"), _has(c, "PLACED"), amount=amount, span=span_of(c))
+        return PodSet(
+            where,
+            _has(c, "ALL"),
+            _has(c, "PLACED"),
+            _has(c, "REVISION"),
+            amount=amount,
+            span=span_of(c),
+        )
 
     def per(self, c: list[Child]) -> _Part:
         if _has(c, "DOMAIN"):

@@ -478,7 +478,7 @@ class ClauseRemedies(Misplaced):
                 return Fix(lexemes.span(at, last + 1), f"over {_DOMAINS[value.text]}")
         if here in ("skew at most", "min domains") and value.kind == "number":
             return Fix(lexemes.span(at, last + 1), f"{here} {value.text}")
-        if here == "pods where" and "OF" in self.accepted:
+        if here == "pods where" and "PODS" not in self.accepted:
             here = "of pods where"
         if word == "replicas":
             return Fix(lexemes.span(at, last), here)

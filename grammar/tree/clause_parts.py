@@ -45,6 +45,7 @@ class Bounds:
 class PodSet:
     """`[sum a of] [all|placed] pods where e`. `where` is None for the pods of the workload.
 
+    These are all its pods, or with `revision` those of the asked pod's template.
     `amount` is what each of the pods adds; without it each adds one. `namespaces` restricts `all`
     pods to the namespaces for which it is true. Only an object with a `namespaceSelector` has it;
     it reads `namespaceObject`.
@@ -53,6 +54,7 @@ class PodSet:
     where: Expr | None
     all: bool = False
     placed: bool = False
+    revision: bool = False
     namespaces: Expr | None = None
     amount: Expr | None = None
     span: Span = field(default=NO_SPAN, compare=False)

@@ -357,7 +357,7 @@ def _parts(clause: Clause, source: Source) -> Iterator[_Part]:
         case Score():
             yield from _score(clause)
         case Share():
-            yield from _pod_set(clause.pods, "of ", replicas=True)
+            yield from _pod_set(clause.pods, "of ", named=True)
             yield "on nodes where ", clause.on, clause.on.span
             yield _bound(clause.bound)
         case Spread():
@@ -426,16 +426,16 @@ def _amounts(head: str, number: ast.Expr | None, amounts: ast.Expr) -> _Part:
     return f"{head}{print_expression(number)} of ", amounts, span
 
 
-def _pod_set(pods: PodSet | None, head: str = "", *, replicas: bool = False) -> Iterator[_Part]:
-    """`replicas` says that the pods of the workload are named."""
+def _pod_set(pods: PodSet | None, head: str = "", *, named: bool = False) -> Iterator[_Part]:
+    """`named` says that a sum names the pods of the workload, too."""
     if pods is None:
         return
     if pods.amount is not None:
         yield "sum ", pods.amount, pods.amount.span
         head = "of "
     if pods.where is None:
-        if replicas:
-            yield f"{head}replicas", None, pods.span
+        if named or pods.amount is None:
+            yield f"of {'revision' if pods.revision else 'replicas'}", None, pods.span
     else:
         words = "all " if pods.all else "placed " if pods.placed else ""
         yield f"{head}{words}pods where ", pods.where, pods.where.span

@@ -164,6 +164,26 @@ def test_what_a_rollout_leaves_is_mended_when_it_is_scaled_down(
         assert after == {name: min(number, 2) for name, number in before.items()}
 
 
+@pytest.mark.e2e
+def test_ten_restarts_end_within_the_skew(
+    plane: ControlPlane, cluster: Cluster, served: Stage, tmp_path: Path
+) -> None:
+    """A spread counts the pods of the same template: those that go do not matter."""
+    clauses = 'spread "zones" { over node.zone skew at most 1 strict }'
+    sizes = [Rolled(f"web-{size}", size, rolling(1, 0)) for size in (4, 7, 10)]
+    with rollouts(plane, cluster, served, tmp_path, clauses, no_check) as found:
+        found.create(sizes)
+        found.wait_complete(60.0)
+        for restart in range(10):
+            found.roll_out(f"v{restart + 2}")
+            found.wait_complete(60.0)
+            for name in found.deployments:
+                zones = Counter(dict.fromkeys(ZONES, 0))
+                for placed, number in found.placed(name).items():
+                    zones[placed[-1]] += number
+                assert max(zones.values()) - min(zones.values()) <= 1, (restart, name, zones)
+
+
 # ---- the whole matrix
 
 WIDE = {

@@ -364,23 +364,39 @@ def test_what_is_missing_is_shown_and_mended(seed: int, of: str) -> None:
 # ---- spreads and limits
 
 
-def spread(skew: int) -> str:
-    return f'spread "z" {{ over node.zone skew at most {skew} strict }}'
+def spread(skew: int, of: str = "of replicas") -> str:
+    return f'spread "z" {{ {of} over node.zone skew at most {skew} strict }}'
+
+
+def zones_of(where: Counter[str]) -> Counter[str]:
+    zones = Counter({f"n{zone}": 0 for zone in range(ZONES)})
+    for name, number in where.items():
+        zones[name[:-1]] += number
+    return zones
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
 @pytest.mark.parametrize("skew", [1, 2])
-def test_spread(skew: int, script: str) -> None:
+def test_spread_of_replicas(skew: int, script: str) -> None:
     """Each pod goes where the skew stays within the bound, which deletions may exceed later."""
 
     def check(where: Counter[str], _: int, to: str) -> str | None:
-        zones = Counter({f"n{zone}": 0 for zone in range(ZONES)})
-        for name, number in where.items():
-            zones[name[:-1]] += number
+        zones = zones_of(where)
         return str(zones) if zones[to[:-1]] - min(zones.values()) > skew else None
 
     for seed in seeds(str(skew), script, count=WORLDS // 4):
         play(world_of(seed, spread(skew), check, binds=True), script)
+
+
+@pytest.mark.parametrize("of", ["", "of revision"])
+@pytest.mark.parametrize("skew", [1, 2])
+def test_spread_of_a_revision_ends_a_rollout_within_its_skew(skew: int, of: str) -> None:
+    """The old pods, which go, do not count among the new ones."""
+    for seed in seeds(str(skew), of, count=WORLDS // 2):
+        world = world_of(seed, spread(skew, of), lambda *_: None, binds=True)
+        play(world, "rollout")
+        zones = zones_of(world.where()).values()
+        assert max(zones) - min(zones) <= skew, f"seed `{seed}`: {zones}"
 
 
 @pytest.mark.parametrize("script", ["rollout", "rollback"])

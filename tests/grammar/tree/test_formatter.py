@@ -26,6 +26,8 @@ policy   shop in namespace 'shop' {   # main policy
   limit "few" { strict at most 3 used  nodes where node.ready }
   limit "spare" { strict at least 2 empty nodes }
   share "part" { at most n%  of replicas on nodes where spot strict }
+  spread "new" { strict skew at most 1 over node.zone of  revision }
+  spread "all" { of replicas over node.zone skew at most 1 strict }
   # the end
 }
 test "t" { node "n" { 'labels' : {"a":"b"}} expect score "n" >= 7 expect reject "n" by "long" }
@@ -54,6 +56,8 @@ policy shop in namespace "shop" {  # main policy
   limit "few" { used nodes where node.ready at most 3 strict }
   limit "spare" { empty nodes at least 2 strict }
   share "part" { of replicas on nodes where spot at most n% strict }
+  spread "new" { of revision over node.zone skew at most 1 strict }
+  spread "all" { of replicas over node.zone skew at most 1 strict }
   # the end
 }
 
