@@ -127,9 +127,19 @@ class Settings:
     @property
     def connections(self) -> int:
         """The connections that are asked for, as far as the process may open so many files."""
-        addresses = 1 + (self.health is not None) + (self.webhooks is not None)
-        room = max(1, (open_files() - _OTHER_FILES) // addresses)
+        room = max(1, (open_files() - _OTHER_FILES) // self._shares)
         return min(self.wanted_connections, room)
+
+    @property
+    def spare_files(self) -> int:
+        """The open files that no connection takes."""
+        return max(0, open_files() - _OTHER_FILES - self._shares * self.connections)
+
+    @property
+    def _shares(self) -> int:
+        """How many times there are so many connections: clients with a certificate have theirs."""
+        has_client_ca = self.tls is not None and self.tls.client_ca is not None
+        return 1 + has_client_ca + (self.health is not None) + (self.webhooks is not None)
 
     @property
     def wanted_connections(self) -> int:

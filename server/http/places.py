@@ -15,7 +15,7 @@ from engine.cluster.client import TokenBucket
 
 # How often an address may replace a connection of its own that has not been silent for so long.
 _SILENT_SECONDS = 5.0
-_REPLACED_A_SECOND, _REPLACED_AT_ONCE = 10.0, 20
+_REPLACED_A_SECOND, _REPLACED_AT_ONCE = 5.0, 10
 # Whoever has one address of IPv6 has all of its network.
 _IPV6_PREFIX = 64
 

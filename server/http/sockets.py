@@ -12,6 +12,7 @@ import ssl
 import struct
 import sys
 import threading
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -37,6 +38,8 @@ CONNECTIONS = web.AppKey("CONNECTIONS", Connections)
 
 # Connections that wait to be accepted, and those that are accepted before anything else goes on.
 _BACKLOG, _AT_ONCE = 4096, 16
+# From the refusal of a connection to its end, and how many wait for that at most.
+_REFUSED_SECONDS, _MOST_REFUSED = 1.0, 2000
 # From the connection to the end of the TLS handshake.
 _HANDSHAKE_SECONDS = 10.0
 # At the end of a server: for handshakes in progress, and for the first calls of new connections.
@@ -62,13 +65,17 @@ class Listener:
         server: web.Server,
         connections: Connections,
         credentials: Credentials | None = None,
+        spare_files: int = 0,
     ) -> None:
+        """Refused connections stay open for a moment, if the process has so many files for them."""
         self._server = server
+        self._most_refused = min(spare_files // 2, _MOST_REFUSED)
         self._connections = connections
         self._credentials = credentials
         self._sockets: list[socket.socket] = []
         self._accepting: list[asyncio.Task[None]] = []
         self._connecting: set[asyncio.Task[None]] = set()
+        self._refused: deque[socket.socket] = deque()
 
     async def open(self, host: str, port: int) -> tuple[str, int]:
         """Listens; returns the first address and its port. Raises OSError."""
@@ -100,6 +107,7 @@ class Listener:
         await asyncio.gather(*self._accepting, return_exceptions=True)
         for listening in self._sockets:
             listening.close()
+        self._close_refused()
         if self._connecting:
             _, late = await asyncio.wait(self._connecting, timeout=_GRACE_SECONDS)
             for connecting in late:
@@ -135,13 +143,27 @@ class Listener:
         """Begins with a connection, or closes it at once, without a task, if it has no place."""
         protocol = self._connections.admit(self._server, host)
         if protocol is None:
-            connection.close()
+            self._refuse(connection)
             return
         # Its end is seen wherever the handshake is.
         protocol.end_handshake = partial(_shut_down, connection)
         connecting = asyncio.create_task(self._connect(connection, protocol, host))
         self._connecting.add(connecting)
         connecting.add_done_callback(partial(self._connected, connection))
+
+    def _refuse(self, connection: socket.socket) -> None:
+        """Closes a connection in a second: a client that is refused at once is back at once."""
+        self._refused.append(connection)
+        if len(self._refused) > self._most_refused:
+            self._refused.popleft().close()
+            return
+        if len(self._refused) == 1:
+            asyncio.get_running_loop().call_later(_REFUSED_SECONDS, self._close_refused)
+
+    def _close_refused(self) -> None:
+        for connection in self._refused:
+            connection.close()
+        self._refused.clear()
 
     def _connected(self, connection: socket.socket, connecting: asyncio.Task[None]) -> None:
         self._connecting.discard(connecting)
@@ -229,7 +251,7 @@ async def listening(
     runner = web.AppRunner(app, logger=connections.server_log(), **runner_options(settings))
     await runner.setup()
     assert runner.server is not None, "the runner is set up"
-    listener = Listener(runner.server, connections, credentials)
+    listener = Listener(runner.server, connections, credentials, settings.spare_files)
     try:
         host, port = await listener.open(settings.host, settings.port)
         scheme = "http" if credentials is None else "https"
