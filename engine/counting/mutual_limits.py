@@ -8,7 +8,7 @@ A MutualLimit belongs to a registry and lives as long as it does.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 
@@ -68,22 +68,34 @@ class _Look:
 
 @dataclass(slots=True)
 class _FoundGroups:
-    """The groups of a census that were found for something, each with one of its pods.
+    """The groups of a census that were found for something, each with one of its pods, or the rest.
 
-    `examined` is the number of groups that were looked at, of those that have `arrived`.
+    `examined` is the number of groups that were looked at, of those that have `arrived`. Of the
+    groups that were found and the `others`, one may be None: then it is those that are not in the
+    other one.
     """
 
     arrived: Sequence[tuple[Hashable, Peer]]
-    examined: int
-    samples: dict[Hashable, Peer]
+    samples: dict[Hashable, Peer] | None
+    others: dict[Hashable, Peer] | None
+    examined: int = 0
 
     def examine(self, wanted: Callable[[Peer], bool]) -> None:
         """Looks at the groups that are left. What was examined is kept when it raises."""
         while self.examined < len(self.arrived):
             key, sample = self.arrived[self.examined]
-            if wanted(sample):
-                self.samples[key] = sample
+            into = self.samples if wanted(sample) else self.others
+            if into is not None:
+                into[key] = sample
             self.examined += 1
+        if self.samples is not None and self.others is not None:
+            if len(self.samples) <= len(self.others):
+                self.others = None
+            else:
+                self.samples = None
+
+    def __len__(self) -> int:
+        return len(self.samples or ()) + len(self.others or ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +151,7 @@ class MutualLimit:
         self._governed: Remembered[_Key, bool] = Remembered(_MOST_KEPT)
         self._counted: Remembered[tuple[str, Hashable, _CountedKey], bool] = Remembered(_MOST_KEPT)
         self._found: Remembered[Hashable, _FoundGroups] = Remembered(
-            _MOST_FOUND, lambda name, found: bytes_of(name) + _SAMPLE_BYTES * len(found.samples)
+            _MOST_FOUND, lambda name, found: bytes_of(name) + _SAMPLE_BYTES * len(found)
         )
         self._placed: Remembered[Hashable, _Placed] = Remembered(
             _MOST_KEPT, lambda key, it: bytes_of(key) + it.groups.nbytes + it.numbers.nbytes
@@ -218,9 +230,7 @@ class MutualLimit:
         """Whether a group of nodes has as many pods as a pod like the sample allows beside it."""
         if self._most == 0:
             return True
-        counted = self._census(self._reach, look)
-        wanted = self._counting(sample, counted, look)
-        high, _ = self._sums(counted, wanted, self._reach, look)
+        high, _ = self._number(sample, look)
         return bool(high[group] + 1 > self._most)
 
     def _look(self, counter: PodCounter, table: NodeTable, check: CheckDeadline) -> _Look:
@@ -248,22 +258,23 @@ class MutualLimit:
         if not keeping:
             return closed, certain
         if self._most == 0:
-            high, low = self._sums(there, keeping, self._scope, look)
+            high, low = self._sums(there, keeping, look)
             return high > 0, low > 0
-        counted = self._census(self._reach, look)
         # What it counts depends on the first two parts of a key alone.
         alike: dict[_CountedKey, dict[Hashable, Peer]] = {}
         for key, sample in keeping.items():
             alike.setdefault(self._key(sample)[:2], {})[key] = sample
         for samples in alike.values():
-            here = self._sums(there, samples, self._scope, look)
-            if not (possible & (here[0] > 0) & ~certain).any():
+            here = self._sums(there, samples, look)
+            if not (possible & (here[0] > 0)).any():
                 continue
-            wanted = self._counting(next(iter(samples.values())), counted, look)
-            number = self._sums(counted, wanted, self._reach, look)
+            number = self._number(next(iter(samples.values())), look)
             # A pod is there that counts this number of pods, and the asked pod comes, too.
             closed |= (here[0] > 0) & (number[0] + 1 > self._most)
             certain |= (here[1] > 0) & (number[1] + 1 > self._most)
+            possible &= ~certain
+            if not possible.any():
+                break
         return closed, certain
 
     def _census(self, scope: Scope, look: _Look) -> Census:
@@ -271,89 +282,111 @@ class MutualLimit:
 
     def _possible(self, look: _Look) -> Mask:
         """The groups with so many pods that a pod there may count as many as it allows."""
-        high, every = np.zeros(look.size, np.int64), self._census(self._reach, look).every
-        if every is not None:
-            placed = self._in_groups((self._reach, "every"), every, look)
-            np.add.at(high, placed.groups, placed.numbers)
+        high = self._every(look)
         for change in look.changes:
             if change.high > 0:
                 high[change.groups] += change.high
         possible: Mask = high + 1 > self._most
         return possible
 
+    def _every(self, look: _Look) -> Counts:
+        """The number of pods in each group of nodes that a pod there may count."""
+        high, every = np.zeros(look.size, np.int64), self._census(self._reach, look).every
+        if every is not None:
+            placed = self._in_groups((self._reach, "every"), every, look)
+            np.add.at(high, placed.groups, placed.numbers)
+        return high
+
     def _keeping(self, there: Census, peer: Peer, look: _Look) -> Mapping[Hashable, Peer]:
-        """The groups of pods that the limit governs, and for which it counts the peer."""
+        """The groups of pods that the limit governs, and for which it counts the peer.
+
+        Groups of pods in flight are among them.
+        """
 
         def keeps(sample: Peer) -> bool:
             return self._governs(sample, look) and self._counts(sample, peer, look)
 
         name = ("keeping", self._counted_key(peer))
-        return self._select(name, there, keeps, keeps, self._scope, look)
+        known = self._examined(name, there, keeps, keeps_others=False)
+        assert known.samples is not None, "it keeps no others"
+        found = {key: pod for key, pod in known.samples.items() if key in there.groups}
+        for change in look.changes:
+            if (
+                change.high > 0
+                and self._scope.holds(change.pod)
+                and (key := self._key(change.pod)) not in found
+                and keeps(change.pod)
+            ):
+                found[key] = change.pod
+        return found
 
-    def _counting(self, pod: Peer, counted: Census, look: _Look) -> Mapping[Hashable, Peer]:
-        """The groups of pods that the limit counts for a pod that is there."""
+    def _number(self, pod: Peer, look: _Look) -> tuple[Counts, Counts]:
+        """The pods that the limit counts for a pod that is there: at most, and at least.
+
+        In each group of nodes.
+        """
         where, frame = self._where, self._frame(pod, look)
 
         def counts(sample: Peer) -> bool:
-            return self._counts(pod, sample, look)
-
-        def counts_now(sample: Peer) -> bool:
             if not self._everywhere and sample.namespace != pod.namespace:
                 return False
             frame.peer = sample
             return _holds(where, frame)
 
-        name = ("counting", self._key(pod)[:2])
-        return self._select(name, counted, counts_now, counts, self._reach, look)
+        counted, name = self._census(self._reach, look), ("counting", self._key(pod)[:2])
+        known = self._examined(name, counted, counts, keeps_others=True)
+        if known.samples is not None:
+            high = self._placed_in(counted, known.samples, look)
+        else:
+            # Most of them count.
+            high = self._every(look) - self._placed_in(counted, known.others or {}, look)
+        low = high.copy()
+        for change in look.changes:
+            if self._reach.holds(change.pod) and self._counts(pod, change.pod, look):
+                high[change.groups] += change.high
+                low[change.groups] += change.low
+        return high, low
 
-    def _select(
+    def _examined(
         self,
         name: Hashable,
         census: Census,
-        wanted_there: Callable[[Peer], bool],
         wanted: Callable[[Peer], bool],
-        scope: Scope,
-        look: _Look,
-    ) -> Mapping[Hashable, Peer]:
-        """The groups for which a function is true, with the groups of pods in flight.
-
-        `wanted_there` is the same function, for one look at many groups.
-        """
+        *,
+        keeps_others: bool,
+    ) -> _FoundGroups:
+        """The groups for which a function is true, all of them examined."""
         known = self._found.get(name)
         if known is None or known.arrived is not census.arrived:
-            known = _FoundGroups(census.arrived, 0, {})
+            known = _FoundGroups(census.arrived, {}, {} if keeps_others else None)
         if known.examined < len(known.arrived):
             try:
-                known.examine(wanted_there)
+                known.examine(wanted)
             finally:
                 self._found.put(name, known)
-        found = {key: pod for key, pod in known.samples.items() if key in census.groups}
-        for change in look.changes:
-            if (
-                change.high > 0
-                and scope.holds(change.pod)
-                and (key := self._key(change.pod)) not in found
-                and wanted(change.pod)
-            ):
-                found[key] = change.pod
-        return found
+        return known
 
     def _sums(
-        self, census: Census, keys: Mapping[Hashable, Peer], scope: Scope, look: _Look
+        self, census: Census, keys: Mapping[Hashable, Peer], look: _Look
     ) -> tuple[Counts, Counts]:
         """The number of pods with these keys in each group of nodes: at most, and at least."""
+        high = self._placed_in(census, keys, look)
+        low = high.copy()
+        for change in look.changes:
+            if self._scope.holds(change.pod) and self._key(change.pod) in keys:
+                high[change.groups] += change.high
+                low[change.groups] += change.low
+        return high, low
+
+    def _placed_in(self, census: Census, keys: Iterable[Hashable], look: _Look) -> Counts:
+        """The number of pods with these keys that the cache has in each group of nodes."""
         high = np.zeros(look.size, np.int64)
         placed = [self._in_groups(k, g, look) for k in keys if (g := census.groups.get(k))]
         if placed:
             groups = np.concatenate([each.groups for each in placed])
             numbers = np.concatenate([each.numbers for each in placed])
             np.add.at(high, groups, numbers)
-        low = high.copy()
-        for change in look.changes:
-            if scope.holds(change.pod) and self._key(change.pod) in keys:
-                high[change.groups] += change.high
-                low[change.groups] += change.low
-        return high, low
+        return high
 
     def _in_groups(self, key: Hashable, group: PodGroup, look: _Look) -> _Placed:
         known, rows = self._placed.get(key), look.table.rows

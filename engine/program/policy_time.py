@@ -38,8 +38,9 @@ NAMESPACE_SECONDS, NAMESPACE_SHARE = 0.2, 0.2
 _NODES, _MOST_NODES = 500, 5_000
 # Less than this is not counted. Work that usually takes less is charged afterwards, if at all.
 BRIEF_SECONDS = 0.0001
-# With less than this in its budget a policy is not evaluated: it would not get far.
-_LEAST_SECONDS = 0.01
+# With less than this in its budget a policy is not evaluated: it would not get far. The least in a
+# larger cluster is this part of what is more there.
+_LEAST_SECONDS, _LEAST_PART = 0.01, 0.05
 # A policy is expensive for so long after a call that it had no time for.
 _EXPENSIVE_SECONDS = 60.0
 _MOST_POLICIES = 10_000
@@ -139,7 +140,7 @@ class PolicyTimes:
             return math.inf
         larger = min(max(self._nodes(), _NODES), _MOST_NODES) / _NODES
         left = min(self._policies.left(policy, larger), self._namespaces.left(namespace, larger))
-        return left if left >= _LEAST_SECONDS else 0.0
+        return left if left >= max(_LEAST_SECONDS, _LEAST_PART * POLICY_SECONDS * larger) else 0.0
 
     def has_used(self, policy: str) -> bool:
         """Whether something of a policy's budgets is used: full ones are enough for a call."""

@@ -121,6 +121,18 @@ def test_a_tenth_of_the_time_fills_a_budget() -> None:
     assert made.times.left("a/p") == POLICY_SECONDS
 
 
+@pytest.mark.parametrize(("nodes", "least"), [(0, 0.01), (500, 0.01), (5000, 0.05)])
+def test_what_is_left_is_enough_to_get_further_in_a_cluster_of_this_size(
+    nodes: int, least: float
+) -> None:
+    made = Times(nodes=nodes)
+    made.times.use("a/p", made.times.left("a/p"))
+    made.clock.time += 0.9 * least / POLICY_SHARE
+    assert made.times.left("a/p") == 0.0
+    made.clock.time += 0.2 * least / POLICY_SHARE
+    assert made.times.left("a/p") == pytest.approx(1.1 * least)
+
+
 def test_others_have_their_own_budgets() -> None:
     made = Times()
     made.use("a/p", POLICY_SECONDS)
