@@ -512,7 +512,8 @@ class CountGroups:
             hopeful=hopeful,
             groups=ids,
             counts=counts,
-            narrow=self._narrow,
+            # A pod that does not count takes no room, wherever it goes.
+            narrow=self._narrow and counts.own > 0,
             roomy=roomy,
             names=self._domains or None,
         )

@@ -356,7 +356,7 @@ def test_has_in_the_when_of_cards_is_looked_at() -> None:
         'filter "f" { require semver(node.labels["version"]) > "1.30.0" }',
         'filter "f" { require dyn(node.labels)["disk"] == null }',
         'limit "l" { all pods where true per cluster at most 100 strict }',
-        'limit "l" { pods where true per domain node.zone at most 0 strict missing fail }',
+        'limit "l" { pods where true per domain node.zone at most 1 strict missing fail }',
         'limit "l" { pods where peer.name != "" per domain node.name at most 0 strict }',
         'limit "l" { per domain node.zone at most 2 strict }',
         'let zone = node.zone spread "s" { nodes all over zone skew at most 1 strict }',

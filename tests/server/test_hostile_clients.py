@@ -69,8 +69,8 @@ def attacked(port: int, *more: str) -> Iterator[None]:
 class Calls:
     """The answers of calls, one after the other, and how long each took."""
 
-    def __init__(self, ask: Callable[[], bool]) -> None:
-        self._ask = ask
+    def __init__(self, ask: Callable[[], bool], close: Callable[[], None]) -> None:
+        self._ask, self._close = ask, close
         self.seconds: list[float] = []
         self.failed = 0
         self._thread = threading.Thread(target=self._run)
@@ -83,6 +83,7 @@ class Calls:
     def __exit__(self, *_: object) -> None:
         self._ends.set()
         self._thread.join()
+        self._close()
 
     def _run(self) -> None:
         while not self._ends.wait(PAUSE_SECONDS):
@@ -104,7 +105,7 @@ def connection(port: int, context: ssl.SSLContext | None) -> http.client.HTTPCon
     return http.client.HTTPSConnection("127.0.0.1", port, timeout=10, context=context)
 
 
-def scheduler(port: int, context: ssl.SSLContext | None) -> Callable[[], bool]:
+def scheduler(port: int, context: ssl.SSLContext | None) -> Calls:
     """Calls filter on a connection that stays open, as kube-scheduler does."""
     client = connection(port, context)
 
@@ -116,10 +117,10 @@ def scheduler(port: int, context: ssl.SSLContext | None) -> Callable[[], bool]:
             client.close()
             raise
 
-    return ask
+    return Calls(ask, client.close)
 
 
-def probe(port: int, context: ssl.SSLContext | None) -> Callable[[], bool]:
+def probe(port: int, context: ssl.SSLContext | None) -> Calls:
     """Asks whether the server lives, on a connection of its own each time, as the kubelet does."""
 
     def ask() -> bool:
@@ -130,7 +131,7 @@ def probe(port: int, context: ssl.SSLContext | None) -> Callable[[], bool]:
         finally:
             client.close()
 
-    return ask
+    return Calls(ask, lambda: None)
 
 
 @pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
@@ -152,8 +153,8 @@ def test_a_good_client_and_a_probe_are_answered(tls: bool, tmp_path: Path) -> No
     with (
         placet(*flags, most=most) as port,
         attacked(port, *(["tls"] if tls else [])),
-        Calls(scheduler(port, context)) as calls,
-        Calls(probe(port, anonymous)) as probes,
+        scheduler(port, context) as calls,
+        probe(port, anonymous) as probes,
     ):
         time.sleep(SECONDS)  # the attack lasts as long
     found = {"filter": calls, "livez": probes}
