@@ -25,8 +25,8 @@ REAL = {
     "tests/server/admission/test_admission_calls.py: "
     "test_the_loop_runs_while_hostile_texts_are_checked": "measures how late it wakes up",
     "tests/server/verbs/test_decision_queue.py: BlockingDecider": "blocks the event loop",
-    "tests/server/test_hostile_clients.py: test_a_good_client_and_a_probe_are_answered": "is between "
-    "real programs",
+    "tests/server/test_hostile_clients.py: "
+    "test_a_good_client_and_a_probe_are_answered": "is between real programs",
     "tests/support/hostile_clients.py: _dripping": "is a program of its own",
     "tests/support/hostile_clients.py: _reading_slowly": "is a program of its own",
     "tests/support/hostile_clients.py: _attack": "is a program of its own",
