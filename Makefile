@@ -22,7 +22,7 @@ COMPILE = pip compile --universal --python-version 3.11 --generate-hashes --no-e
 # Without bytecode each of the many processes that tests start would compile Placet again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test thorough hostile answers check fmt e2e e2e-installed differential differential-cel portable fgd rollouts chaos bench instructions kube conformance \
+.PHONY: demo test thorough hostile answers check fmt e2e e2e-installed differential differential-cel portable fgd rollouts chaos chaos-mutants simulated bench instructions kube conformance \
 	image-test sbom lock versions openapi site clean
 .DELETE_ON_ERROR:
 

@@ -463,7 +463,7 @@ class PodCounter:
                 return evaluated(pod)
             # A rule that reads only labels reads them of any pod.
             key = key_of(pod)  # type: ignore[arg-type]
-            known = alike.get(key)
+            known = alike.peek(key)
             if known is None:
                 known = alike.put(key, evaluated(pod))
             return known

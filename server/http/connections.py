@@ -46,8 +46,6 @@ _END_OF_HEAD = b"\r\n\r\n"
 _UNCERTAIN = frozenset({b"transfer-encoding", b"upgrade", b"expect"})
 # Requests that arrive before the answer to the one before.
 _MOST_WAITING = 2
-# Between two looks at whether new connections have had an answer.
-_LOOK_SECONDS = 0.02
 # For aiohttp: connections have limits of their own, because it does not see all calls.
 _A_YEAR = 365 * 24 * 3600.0
 # As aiohttp calls itself.
@@ -142,16 +140,9 @@ class Connections:
         """Forgets a connection that has ended; whether it had a place. May be called again."""
         return self._unverified.leave(connection) or self._verified.leave(connection)
 
-    async def first_calls(self, seconds: float) -> None:
-        """Returns when every connection has had an answer, or after these seconds.
-
-        The first call of a new connection is on its way.
-        """
-        end = asyncio.get_running_loop().time() + seconds
-        while any(not each.has_answered for each in self._hosts):
-            if asyncio.get_running_loop().time() >= end:
-                return
-            await asyncio.sleep(_LOOK_SECONDS)
+    def await_first_calls(self) -> bool:
+        """Whether a connection has had no answer yet."""
+        return any(not each.has_answered for each in (*self._unverified, *self._verified))
 
     def refused(self, reason: str, host: str, why: str = "") -> None:
         """Counts and logs a connection that is not let in or is closed; reasons are constants."""
@@ -250,6 +241,7 @@ class Connection(asyncio.Protocol):
         self._used = self._loop.time()
         # Ends the handshake of TLS, until there is a transport.
         self.end_handshake: Callable[[], object] = lambda: None
+        self.has_answered = False
         self._idle_timer: asyncio.TimerHandle | None = None
         self._late_timer: asyncio.TimerHandle | None = None
         self._send_timer: asyncio.TimerHandle | None = None

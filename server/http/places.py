@@ -7,7 +7,7 @@ others do, and its next one always finds a place. Behind address translation man
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from ipaddress import ip_network
 from typing import Protocol
 
@@ -26,6 +26,11 @@ class Place(Protocol):
     @property
     def silent_since(self) -> float:
         """When its last call was answered, or it connected, in seconds of the clock."""
+        ...
+
+    @property
+    def has_answered(self) -> bool:
+        """Whether it has answered a call."""
         ...
 
     @property
@@ -63,6 +68,9 @@ class Places:
 
     def __len__(self) -> int:
         return len(self._by_place)
+
+    def __iter__(self) -> Iterator[Place]:
+        return iter(self._by_place)
 
     def refusal(self, host: str) -> str:
         """Makes a place for a connection of this address; the reason if there is none for it.

@@ -44,6 +44,8 @@ _REFUSED_SECONDS, _MOST_REFUSED = 1.0, 2000
 _HANDSHAKE_SECONDS = 10.0
 # At the end of a server: for handshakes in progress, and for the first calls of new connections.
 _GRACE_SECONDS = 1.0
+# Between two looks at whether new connections have had an answer.
+_LOOK_SECONDS = 0.02
 # Before that, for connections that the kernel has begun to admit: a round trip.
 _LAST_SECONDS = 0.2
 # The process has no resources to accept with, such as file descriptors; new connections wait.
@@ -113,7 +115,13 @@ class Listener:
             for connecting in late:
                 connecting.cancel()
             await asyncio.gather(*late, return_exceptions=True)
-        await self._connections.first_calls(_GRACE_SECONDS)
+        # The first call of a new connection is on its way.
+        loop = asyncio.get_running_loop()
+        end = loop.time() + _GRACE_SECONDS
+        while self._connections.await_first_calls():
+            if loop.time() >= end:
+                break
+            await asyncio.sleep(_LOOK_SECONDS)
 
     async def _accept(self, listening: socket.socket) -> None:
         loop = asyncio.get_running_loop()
@@ -205,6 +213,28 @@ class Listener:
 def _shut_down(connection: socket.socket) -> None:
     with suppress(OSError):
         connection.shutdown(socket.SHUT_RDWR)
+
+
+# A filter for the kernel, of four instructions: load the flags of TCP, test them for SYN, keep what
+# has none, drop what has one: SYN asks for a new connection.
+_SYN = 0x02
+_WITHOUT_SYN = ((0x30, 0, 0, 13), (0x45, 1, 0, _SYN), (0x06, 0, 0, 0xFFFF_FFFF), (0x06, 0, 0, 0))
+_SO_ATTACH_FILTER = 26
+
+
+def _admit_no_more(listening: socket.socket) -> None:
+    """Has the kernel admit no new connections; those that it has admitted can be accepted.
+
+    Otherwise, a connection that it admits between the last accept and the close is reset, together
+    with the request that the client has sent into it. Only Linux can do this.
+    """
+    if sys.platform != "linux":
+        return
+    code = b"".join(struct.pack("HBBI", *each) for each in _WITHOUT_SYN)
+    kept = ctypes.create_string_buffer(code)
+    program = struct.pack("HP", len(_WITHOUT_SYN), ctypes.addressof(kept))
+    with suppress(OSError):
+        listening.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, program)
 
 
 class Shutdown:

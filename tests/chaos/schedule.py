@@ -27,7 +27,7 @@ ZONES = ("a", "b", "c")
 POOLS = ("x", "y")
 _HEADING = "phase"
 # Each fault: its kind and what is fixed of its values. A kube-scheduler with a `route` asks one or
-# the other Placet, as by a Service of both. Of `watch`, `expired` says that the server has forgotten
+# the other Placet, as by a Service of both. Of `watch`, `expired` says that the server has lost
 # the version (410), and `missed` shows no change before it says so. Of `bind`, `lost` and `doubled`
 # are calls of the verb, `unanswered` is a Binding of which the answer of the API server gets lost,
 # and `delayed` is one of kube-scheduler that arrives late.

@@ -20,6 +20,7 @@ class Held:
     host: str
     silent_since: float
     is_busy: bool = False
+    has_answered: bool = True
     ended: list[str] = field(default_factory=list)
 
     def refuse(self, reason: str) -> None:
