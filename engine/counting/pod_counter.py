@@ -459,10 +459,9 @@ class PodCounter:
             return holds_for_alike(pod)
 
         def holds_for_alike(pod: CountedPod) -> bool:
-            if key_of is None:
+            if key_of is None or not isinstance(pod, Peer):
                 return evaluated(pod)
-            # A rule that reads only labels reads them of any pod.
-            key = key_of(pod)  # type: ignore[arg-type]
+            key = key_of(pod)
             known = alike.peek(key)
             if known is None:
                 known = alike.put(key, evaluated(pod))
