@@ -311,6 +311,8 @@ def _kept_functions() -> dict[str, Any]:
         if not name.endswith("__main__"):
             importlib.import_module(name)
     wrapper = functools._lru_cache_wrapper  # noqa: SLF001 - nothing public says what keeps results
+    # A server that ran in this process has left what was there out of collections.
+    gc.unfreeze()
     found = (f for f in gc.get_objects() if isinstance(f, wrapper))
     named = {f"{f.__module__}.{f.__qualname__}": f for f in found}
     for name in MADE:
