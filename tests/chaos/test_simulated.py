@@ -9,7 +9,13 @@ import pytest
 from tests.chaos.mutants import MUTANTS, Mutant, copied, run
 
 
-@pytest.mark.parametrize("binds", [True, False], ids=["bindVerb", "without"])
+@pytest.mark.parametrize(
+    "binds",
+    [
+        pytest.param(True, id="bindVerb"),
+        pytest.param(False, id="without", marks=pytest.mark.thorough),
+    ],
+)
 def test_nothing_is_found(tmp_path: Path, *, binds: bool) -> None:
     found = run(copied(tmp_path), 7, binds=binds, minutes=1)
     assert not found.anything, found.text

@@ -15,7 +15,7 @@ from server.supervisor import end
 from tests.support.lease_api import LeaseApi
 
 pytestmark = pytest.mark.fake_clock
-CALLS = 240
+CALLS = 30
 
 
 async def taken_over(_began: float) -> None:
