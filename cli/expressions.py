@@ -20,7 +20,7 @@ from grammar.syntax.parser import parse_expression, parse_rules
 from grammar.tree.ast import Expr
 from grammar.tree.clauses import Policy
 from grammar.tree.source import Source
-from grammar.tree.walk import Definitions, reads
+from grammar.tree.walk import reads
 from grammar.values.errors import EvaluationError
 
 NAME = "expression"
@@ -73,7 +73,7 @@ def check(
     expr = checker.check(parsed)
     found = list(checker.found)
     names = set()
-    for read in reads(expr, Definitions(environment.lets, environment.defs)):
+    for read in reads(expr, environment.definitions):
         name = read.path[0]
         if name in VARIABLES:
             names.add(name)

@@ -22,7 +22,6 @@ from grammar.tree.ast import Expr
 from grammar.tree.clauses import Argument, Def, File, Let, Policy, Use
 from grammar.tree.printer import print_expression
 from grammar.tree.source import Source, Span
-from grammar.tree.walk import Definitions
 from grammar.tree.written_tests import Test
 from policies.loader import is_test_file, library_sources
 from policies.manifest_names import is_manifest
@@ -170,7 +169,7 @@ def _beyond(used: Iterable[tuple[Use, Checked]]) -> Iterator[tuple[Use, str]]:
     for use, other in used:
         environment = other.environment
         assert environment.schema is not None, "policies are checked with a schema"
-        definitions = Definitions(environment.lets, environment.defs)
+        definitions = environment.definitions
         if more := beyond(other.policy, environment.schema, definitions):
             yield use, more[0].what
 

@@ -29,7 +29,7 @@ from engine.objects import eligibility
 from engine.objects.remembered import Remembered
 from engine.program.columns import Freshness, grown
 from engine.program.frame import Evaluation, Frame, Report
-from engine.program.policy_compiler import sum_bound
+from engine.program.operations import sum_bound
 from engine.program.program import (
     BoundProgram,
     CardsProgram,

@@ -42,7 +42,7 @@ from engine.counting.in_flight_pods import GroupIds, InFlightPod, by_amount
 from engine.objects.peer import Peer, Workload, key_of
 from engine.objects.request_pod import RequestPod
 from engine.program.frame import Evaluate, Frame, Report, unlimited
-from engine.program.policy_compiler import added
+from engine.program.operations import added
 from engine.program.policy_time import BRIEF_SECONDS, CallTime
 from engine.program.program import (
     CountClause,

@@ -9,7 +9,7 @@ import msgspec
 
 from engine.decision.registry import Registry, Selection
 from engine.explanation.document import Applies
-from engine.objects.request_pod import versions
+from engine.objects.request_pod import form_versions
 from engine.program.frame import Frame
 from engine.program.program import Program
 from grammar.values.errors import EvaluationError
@@ -66,7 +66,7 @@ _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 def told_to_others(body: bytes, registry: Registry) -> Iterator[str]:
     """What portable policies have put into the spec of a pod, and whether it is still true."""
     pod = msgspec.json.decode(body)
-    told = versions(pod.get("metadata", {}).get("annotations") or {})
+    told = form_versions(pod.get("metadata", {}).get("annotations") or {})
     if not told:
         return
     now = {program.address: program.digest for program in registry.programs}

@@ -21,7 +21,7 @@ from engine.explanation.inspection import Contribution, Objection
 from engine.explanation.written import ClauseResults, Written, WrittenClauses, rows
 from engine.objects.peer import Peer, key_of
 from engine.program.frame import Frame
-from engine.program.policy_compiler import THOUSANDTHS
+from engine.program.operations import THOUSANDTHS
 from engine.program.program import (
     BoundProgram,
     CountClause,

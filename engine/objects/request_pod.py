@@ -203,12 +203,12 @@ NO_EXEMPTIONS = Exemptions()
 FORM = "placet.dev/portable"
 
 
-def written(digests: Iterable[tuple[str, str]]) -> str:
+def form_text(digests: Iterable[tuple[str, str]]) -> str:
     """The value of the annotation."""
     return ",".join(f"{address}@{digest}" for address, digest in digests)
 
 
-def versions(annotations: Mapping[str, str]) -> Mapping[str, str]:
+def form_versions(annotations: Mapping[str, str]) -> Mapping[str, str]:
     """The digest of each policy, by address; empty for a pod without a form."""
     entries = (each.rpartition("@") for each in annotations.get(FORM, "").split(","))
     return {address: digest for address, at, digest in entries if at}

@@ -30,7 +30,7 @@ from grammar.meaning.evaluator import evaluate
 from grammar.messages.texts import cut
 from grammar.tree import ast
 from grammar.tree.printer import print_expression
-from grammar.tree.walk import Definitions, reads
+from grammar.tree.walk import reads
 from grammar.values.errors import EvaluationError, MissingError, StepLimitError
 
 # The steps for one part that reads the pod, and the number of parts in one policy: the API server
@@ -87,7 +87,7 @@ class LabelConditions:
         self._pod = pod
         self._frozen = frozen
         self._stages = Stages(environment)
-        self._definitions = Definitions(environment.lets, environment.defs)
+        self._definitions = environment.definitions
         self._pod_reads = PodReads(self._definitions)
         self._parts = _MOST_PARTS
 

@@ -38,7 +38,7 @@ from grammar.tree.clauses import (
     Spread,
 )
 from grammar.tree.types import STRING
-from grammar.tree.walk import Definitions, children, walk
+from grammar.tree.walk import children, walk
 
 HOST = "kubernetes.io/hostname"
 _POLICIES = {
@@ -356,7 +356,7 @@ def _literals(checked: Checked) -> Iterator[Literal]:
 def _paths(checked: Checked) -> Iterator[tuple[str, ...]]:
     for part in (checked, *checked.uses):
         environment = part.environment
-        definitions = Definitions(environment.lets, environment.defs)
+        definitions = environment.definitions
         for name in ("pod", "peer"):
             reads = PodReads(definitions, name)
             for expr in children(part.policy):

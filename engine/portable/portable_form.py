@@ -12,7 +12,7 @@ import msgspec
 from engine.decision.registry import Registry
 from engine.errors import ExpensivePolicyError
 from engine.objects.decoding import ObjectDecoder
-from engine.objects.request_pod import FORM, Exemptions, RequestPod, written
+from engine.objects.request_pod import FORM, Exemptions, RequestPod, form_text
 from engine.portable.label_conditions import Frozen
 from engine.portable.portable_clauses import Json, Left, Part, PortablePolicy
 from engine.portable.selectors import (
@@ -201,7 +201,7 @@ class _Adding:
         return PortableAddition(
             affinity={**self._affinity, **changed} if changed else None,
             topologySpreadConstraints=self._spread(),
-            annotation=written((each.address, each.digest) for each in self._said),
+            annotation=form_text((each.address, each.digest) for each in self._said),
             left=tuple(self._left),
         )
 

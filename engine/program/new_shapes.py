@@ -18,7 +18,7 @@ from grammar.meaning.steps import USUAL, Estimator
 from grammar.tree import ast
 from grammar.tree.clause_parts import ClauseVerb, PodSet, Template
 from grammar.tree.source import Span
-from grammar.tree.walk import Definitions, children, reads
+from grammar.tree.walk import children, roots
 
 NODES, PODS_ON_NODE = 5_000, 30
 # A call may take so many times as long as one about a known shape before it is named.
@@ -46,7 +46,7 @@ class NewShape:
 def new_shapes(checked: Checked) -> Iterator[NewShape]:
     """The clauses of a policy that are evaluated for a new shape."""
     environment = checked.environment
-    definitions = Definitions(environment.lets, environment.defs)
+    definitions = environment.definitions
     peer_reads = PodReads(definitions, "peer")
     estimates = _Estimates(checked)
     for clause in checked.policy.clauses:
@@ -55,8 +55,7 @@ def new_shapes(checked: Checked) -> Iterator[NewShape]:
             continue
         times = 0
         for expr in children(clause, skip=(Template, PodSet)):
-            roots = {read.path[0] for read in reads(expr, definitions)}
-            if "node" in roots:
+            if "node" in roots([expr], definitions):
                 times += _CLAUSE + estimates.steps(expr)
         if clause.counts_pods:
             # Domains and sides are kept or shared.

@@ -6,11 +6,14 @@ Types and constants are resolved when a closure is made. The meaning of an opera
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from operator import attrgetter, ge, gt, le, lt
 from typing import Any
 
+from engine.cache.tallies import FULL
 from engine.program.frame import Evaluate, Evaluation, Frame, Message
 from grammar.messages.texts import MOST_SHOWN, MOST_WHOLE, cut, shown
 from grammar.tree.ast import Literal
@@ -21,7 +24,7 @@ from grammar.values.kinds import equals
 from grammar.values.lists import element
 from grammar.values.maps import build, lookup
 from grammar.values.optional import NONE, Optional
-from grammar.values.quantity import Quantity
+from grammar.values.quantity import NANO, Quantity
 from grammar.values.sizes import STEPS, quoted
 from grammar.values.time import Duration
 
@@ -374,6 +377,47 @@ def magnitude(value: object) -> float:
             return value.nanos / 1e9
         case _:
             raise AssertionError("the checker lets nothing else be a score")
+
+
+# ---- amounts of sums
+
+# The unit of sums.
+THOUSANDTHS = 1000
+_NANOS = NANO // THOUSANDTHS
+
+
+def _thousandths(value: object) -> Fraction:
+    """An amount in thousandths. Raises EvaluationError if it is none."""
+    match value:
+        case Quantity(nanos=nanos):
+            return Fraction(nanos, _NANOS)
+        case int() if not isinstance(value, bool):
+            return Fraction(value * THOUSANDTHS)
+        case float() if math.isfinite(value):
+            # As it is written: as a binary fraction, 0.1 is more than a tenth.
+            return Fraction(str(value)) * THOUSANDTHS
+        case _:
+            raise EvaluationError("an amount is a number or a quantity")
+
+
+def added(value: object) -> int:
+    """What an amount adds to a sum, in thousandths, rounded up; at most FULL.
+
+    Raises EvaluationError if it is none, or negative.
+    """
+    found = _thousandths(value)
+    if found < 0:
+        raise EvaluationError(f"the amount is negative: {value}")
+    return min(math.ceil(found), FULL)
+
+
+def sum_bound(value: object, *, up: bool) -> int:
+    """The bound of a sum, in thousandths, rounded down or `up`; a negative one is 0.
+
+    It is less than FULL. Raises EvaluationError if it is no amount.
+    """
+    found = _thousandths(value)
+    return min(max(0, math.ceil(found) if up else math.floor(found)), FULL - 1)
 
 
 def ranged(value: Evaluate, low: Evaluate, high: Evaluate) -> Evaluate:

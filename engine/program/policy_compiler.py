@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
-from fractions import Fraction
 from itertools import chain
 from typing import Literal as OneOf
 from typing import assert_never
 
-from engine.cache.tallies import FULL
 from engine.objects.peer import values_at
 from engine.program import operations
 from engine.program.compiler import Compiler
@@ -60,9 +57,7 @@ from grammar.tree.clauses import (
     Spread,
 )
 from grammar.tree.printer import print_expression
-from grammar.tree.walk import Definitions, children, reads
-from grammar.values.errors import EvaluationError
-from grammar.values.quantity import NANO, Quantity
+from grammar.tree.walk import children, reads
 
 DEFAULT_WEIGHT = 101
 # About a millisecond.
@@ -160,7 +155,7 @@ class _PolicyCompiler:
         self._costs = Costs(checked.environment)
         self._compiler = Compiler(checked.environment, fast_paths=FAST_PATHS)
         self._environment = environment = self._compiler.environment
-        self._definitions = Definitions(environment.lets, environment.defs)
+        self._definitions = environment.definitions
         self._pod_parts = PodParts(self._compiler)
         self._pod_reads = PodReads(self._definitions)
         self._peer_reads = PodReads(self._definitions, "peer")
@@ -301,7 +296,7 @@ class _PolicyCompiler:
     def _bound(self, bound: Bound, *, is_sum: bool = False) -> BoundProgram:
         amount = constant(bound.amount, self._environment)
         if is_sum and amount is not None:
-            amount = sum_bound(amount, up=bound.kind == "at least")
+            amount = operations.sum_bound(amount, up=bound.kind == "at least")
         return BoundProgram(bound.kind, amount, bound.percent)
 
     def _number(self, number: float | Expr) -> float | Evaluate:
@@ -485,42 +480,3 @@ _LABELS = ("metadata", "labels")
 _OF_NODES: Mapping[str, OneOf["used", "empty"]] = {"used nodes": "used", "empty nodes": "empty"}
 # The paths of the node that depend on the pods on it.
 _OCCUPANCY = frozenset({("node", "requested"), ("node", "free"), ("node", "pods")})
-
-
-# What a sum adds up.
-THOUSANDTHS = 1000
-_NANOS = NANO // THOUSANDTHS
-
-
-def _thousandths(value: object) -> Fraction:
-    """An amount in thousandths. Raises EvaluationError if it is none."""
-    match value:
-        case Quantity(nanos=nanos):
-            return Fraction(nanos, _NANOS)
-        case int() if not isinstance(value, bool):
-            return Fraction(value * THOUSANDTHS)
-        case float() if math.isfinite(value):
-            # As it is written: as a binary fraction, 0.1 is more than a tenth.
-            return Fraction(str(value)) * THOUSANDTHS
-        case _:
-            raise EvaluationError("an amount is a number or a quantity")
-
-
-def added(value: object) -> int:
-    """What an amount adds to a sum, in thousandths, rounded up; at most FULL.
-
-    Raises EvaluationError if it is none, or negative.
-    """
-    found = _thousandths(value)
-    if found < 0:
-        raise EvaluationError(f"the amount is negative: {value}")
-    return min(math.ceil(found), FULL)
-
-
-def sum_bound(value: object, *, up: bool) -> int:
-    """The bound of a sum, in thousandths, rounded down or `up`; a negative one is 0.
-
-    It is less than FULL. Raises EvaluationError if it is no amount.
-    """
-    found = _thousandths(value)
-    return min(max(0, math.ceil(found) if up else math.floor(found)), FULL - 1)

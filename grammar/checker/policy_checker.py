@@ -231,7 +231,7 @@ class _PolicyChecker:
         definitions: list[Let | Def] = [*self._lets.values(), *self._defs.values()]
         for item in definitions:
             self._define(item)
-        self._definitions = Definitions(self._environment.lets, self._environment.defs)
+        self._definitions = self._environment.definitions
         policy = replace(self._policy, items=tuple(map(self._item, self._policy.items)))
         closed = access.diagnostics(policy, self._schema, self._definitions)
         # What a part with an error reads is not known: there, a warning would tell it twice.

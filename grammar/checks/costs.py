@@ -20,7 +20,7 @@ from grammar.tree.ast import Expr
 from grammar.tree.clause_parts import Bounds, ClauseVerb, PodSet, Template
 from grammar.tree.clauses import Cards, Clause, ForPods, Limit, of_kind
 from grammar.tree.source import Span
-from grammar.tree.walk import Definitions, children, reads, walk
+from grammar.tree.walk import children, reads, roots, walk
 from grammar.values.sizes import STEPS
 
 # The most steps that an expression may take for one node: as many as it gets when it runs.
@@ -65,13 +65,13 @@ class Costs:
 
 def expensive_expressions(checked: Checked, limit: int) -> Iterator[Diagnostic]:
     """An error (P0401) for each expression above the limit, at its most expensive part."""
-    costs, definitions = Costs(checked.environment), _definitions(checked)
+    costs, definitions = Costs(checked.environment), checked.environment.definitions
     for expr in expressions(checked):
         steps = costs.steps(expr)
         if steps <= limit:
             continue
         # The compiler keeps what reads the pod alone, so all nodes of a call share its cost.
-        once = {read.path[0] for read in reads(expr, definitions)} == {"pod"}
+        once = roots([expr], definitions) == {"pod"}
         most = limit * _NODES_OF_A_CALL if once else limit
         if steps > most:
             dearest = costs.dearest(expr)
@@ -209,7 +209,7 @@ def _pairs(clause: Limit, checked: Checked, size: ClusterSize) -> int:
     where = clause.pods.where if clause.pods is not None else None
     if where is None:
         return 0
-    definitions = Definitions(checked.environment.lets, checked.environment.defs)
+    definitions = checked.environment.definitions
 
     def paths(expr: Expr, root: str) -> set[tuple[str, ...]]:
         return {r.path[1:] for r in reads(expr, definitions) if r.path[0] == root}
@@ -234,13 +234,8 @@ def _pairs(clause: Limit, checked: Checked, size: ClusterSize) -> int:
 
 def _node_readers(checked: Checked) -> Callable[[Expr], bool]:
     """Whether an expression reads the node or its domain; any other is the same for all nodes."""
-    definitions = _definitions(checked)
-    return lambda expr: any(read.path[0] in ("node", "domain") for read in reads(expr, definitions))
-
-
-def _definitions(checked: Checked) -> Definitions:
-    environment = checked.environment
-    return Definitions(environment.lets, environment.defs)
+    definitions = checked.environment.definitions
+    return lambda expr: not roots([expr], definitions).isdisjoint({"node", "domain"})
 
 
 def _shown(seconds: float) -> str:

@@ -20,7 +20,7 @@ from grammar.tree.clause_parts import Template
 from grammar.tree.clauses import Filter, of_kind
 from grammar.tree.printer import print_expression, print_string
 from grammar.tree.types import BOOL, STRING
-from grammar.tree.walk import Definitions, reads, rewritten, walk
+from grammar.tree.walk import rewritten, roots, walk
 
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
 _NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
@@ -52,7 +52,8 @@ def counts_in_filters(checked: Checked) -> Iterator[Diagnostic]:
             continue
         for require in clause.requires:
             for found in _bounds(require, holds=True):
-                if not (_reads(found.where, checked) <= {"peer", "pod"} and _is_kept(found.where)):
+                read = roots([found.where], checked.environment.definitions)
+                if not (read <= {"peer", "pod"} and _is_kept(found.where)):
                     # No limit counts these: a pod has no phase, say, before it comes to a node.
                     continue
                 text, is_exact = _as_limit(clause, require, found, checked)
@@ -171,7 +172,8 @@ def _as_limit(
     is_whole = len(clause.requires) == 1 and (
         require is found.expr or (isinstance(require, ast.Unary) and require.operand is found.expr)
     )
-    of_pod = _reads(clause.when, checked) <= {"pod"}
+    definitions = checked.environment.definitions
+    of_pod = clause.when is None or roots([clause.when], definitions) <= {"pod"}
     if not is_whole or not of_pod or None in texts:
         return form, False
     schema = checked.environment.schema
@@ -205,12 +207,6 @@ def _text(keyword: str, template: Template | None) -> str | None:
         return None
     whole = "".join(str(part) for part in template.parts)
     return f"{keyword} {print_string(whole.replace('{', '{{').replace('}', '}}'))}"
-
-
-def _reads(expr: ast.Expr | None, checked: Checked) -> set[str]:
-    environment = checked.environment
-    definitions = Definitions(environment.lets, environment.defs)
-    return set() if expr is None else {read.path[0] for read in reads(expr, definitions)}
 
 
 def _is_kept(where: ast.Expr) -> bool:

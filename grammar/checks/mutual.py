@@ -15,7 +15,7 @@ from grammar.messages.diagnostics import Diagnostic
 from grammar.tree.ast import Expr
 from grammar.tree.clauses import Limit, of_kind
 from grammar.tree.source import Span
-from grammar.tree.walk import Definitions, reads
+from grammar.tree.walk import reads
 
 Path = tuple[str, ...]
 
@@ -118,6 +118,5 @@ def _changing(expr: Expr | None, checked: Checked) -> Iterator[tuple[str, Span]]
 
 def _read(expr: Expr | None, checked: Checked) -> Iterator[tuple[Path, Span]]:
     if expr is not None:
-        environment = checked.environment
-        for read in reads(expr, Definitions(environment.lets, environment.defs)):
+        for read in reads(expr, checked.environment.definitions):
             yield read.path, read.span

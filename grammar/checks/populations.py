@@ -14,7 +14,7 @@ from grammar.meaning.schema import print_as_written
 from grammar.messages.diagnostics import Diagnostic, Fix
 from grammar.tree import ast
 from grammar.tree.clauses import Limit, of_kind
-from grammar.tree.walk import Definitions, reads, walk
+from grammar.tree.walk import roots, walk
 
 # The phases of pods that have ended.
 _ENDED = ("Failed", "Succeeded")
@@ -52,12 +52,11 @@ def deadlocked_limits(checked: Checked) -> Iterator[Diagnostic]:
 def pods_that_never_count(checked: Checked) -> Iterator[Diagnostic]:
     """A warning (P0340) for each `pods where` about ended pods, or about the pod alone."""
     environment = checked.environment
-    definitions = Definitions(environment.lets, environment.defs)
     for clause in checked.policy.clauses:
         where = clause.counted.where if clause.counted is not None else None
         if where is None or isinstance(where, ast.Literal):
             continue
-        read = {each.path[0] for each in reads(where, definitions)}
+        read = roots([where], environment.definitions)
         if "pod" in read and "peer" not in read:
             meant = print_as_written(where, environment.schema).replace("pod.", "peer.")
             message = "this reads the pod alone, so it counts every pod or none"

@@ -27,7 +27,7 @@ from grammar.tree.clauses import Def, Let, Limit, of_kind
 from grammar.tree.printer import print_expression, print_string
 from grammar.tree.source import Span
 from grammar.tree.types import Type
-from grammar.tree.walk import Definitions, reads, walk
+from grammar.tree.walk import roots, walk
 from grammar.values import strings as regex
 from grammar.values.errors import EvaluationError
 
@@ -138,12 +138,12 @@ def constant_domains(checked: Checked, out: Checked) -> Iterator[Diagnostic]:
 
     Mostly it is the key of the label whose value was meant. `out` is the policy written out.
     """
-    definitions = Definitions(checked.environment.lets, checked.environment.defs)
+    definitions = checked.environment.definitions
     for clause, written in zip(checked.policy.clauses, out.policy.clauses, strict=True):
         domain, whole = clause.domain, written.domain
         if domain is None or whole is None:
             continue
-        if not any(read.path[0] == "node" for read in reads(domain, definitions)):
+        if "node" not in roots([domain], definitions):
             hint = _domain_hint(domain, whole, checked, may_be_whole=clause.may_be_whole)
             yield catalogue.one_domain(hint, domain.span)
 

@@ -16,7 +16,7 @@ from grammar.tree import ast
 from grammar.tree.clauses import Clause, Filter, of_kind
 from grammar.tree.printer import print_string
 from grammar.tree.types import BOOL
-from grammar.tree.walk import Definitions, reads, rewritten, walk
+from grammar.tree.walk import rewritten, roots, walk
 
 _AMOUNTS = frozenset({"requests", "limits"})
 
@@ -37,17 +37,17 @@ def as_limit(clause: Filter, checked: Checked) -> str:
     The meaning is clear for `node.pods.map(p, AMOUNT).sum() + … <= BOUND`, also with a `filter`
     before the `map`: the limit adds the pod itself.
     """
-    schema = checked.environment.schema
+    schema, definitions = checked.environment.schema, checked.environment.definitions
     match clause.requires:
         case (ast.Binary("<=", left, bound),) if clause.when is None:
             operands = left.operands if isinstance(left, ast.Chain) and left.op == "+" else (left,)
             found = [each for each in map(_sum_of_peers, operands) if each is not None]
             others = [each for each in operands if _sum_of_peers(each) is None]
-            if len(found) == 1 and _reads(others, checked) <= {"pod"}:
+            if len(found) == 1 and roots(others, definitions) <= {"pod"}:
                 amount, where = found[0]
-                if _reads([bound], checked) <= {"pod", "node"} and _reads(
-                    [amount, where], checked
-                ) <= {"peer", "pod"}:
+                of_bound = roots([bound], definitions)
+                of_pods = roots([amount, where], definitions)
+                if of_bound <= {"pod", "node"} and of_pods <= {"peer", "pod"}:
                     added, of, most = (
                         print_as_written(each, schema) for each in (amount, where, bound)
                     )
@@ -58,12 +58,6 @@ def as_limit(clause: Filter, checked: Checked) -> str:
         case _:
             pass
     return "a `limit … { sum … of all pods where … per node at most … strict }`"
-
-
-def _reads(exprs: list[ast.Expr], checked: Checked) -> set[str]:
-    environment = checked.environment
-    definitions = Definitions(environment.lets, environment.defs)
-    return {read.path[0] for expr in exprs for read in reads(expr, definitions)}
 
 
 def _sum_of_peers(expr: ast.Expr) -> tuple[ast.Expr, ast.Expr] | None:

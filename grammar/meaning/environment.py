@@ -11,6 +11,7 @@ from grammar.meaning.schema import Field, Schema
 from grammar.tree.ast import Call, Expr, Ident, Select
 from grammar.tree.clauses import Cards, Def, Let
 from grammar.tree.types import DYN, POISON, TYPE, Overload, Type, resolve
+from grammar.tree.walk import Definitions
 from grammar.values import format as format_
 from grammar.values import (
     ip,
@@ -104,6 +105,11 @@ class Environment:
     defs: Mapping[str, Def] = field(default_factory=dict)
     uniform_literals: bool = False
     cards: Mapping[str, Cards] = field(default_factory=dict)
+
+    @property
+    def definitions(self) -> Definitions:
+        """Its `let`s and `def`s, for whoever asks what expressions read."""
+        return Definitions(self.lets, self.defs)
 
     def defining(self, item: Let | Def) -> Environment:
         """The environment with one definition more, or with another one of its name."""

@@ -127,6 +127,11 @@ def reads(
         yield from reads(child, definitions, hidden)
 
 
+def roots(exprs: Iterable[ast.Expr], definitions: Definitions) -> set[str]:
+    """The declared names of which expressions read anything, such as `pod`."""
+    return {read.path[0] for expr in exprs for read in reads(expr, definitions)}
+
+
 def _chain(expr: ast.Expr) -> tuple[tuple[str, ...], ast.Expr, list[ast.Expr]]:
     """The field names of `a.b[i].c`, the expression `a`, and the indexes on the way."""
     path: list[str] = []

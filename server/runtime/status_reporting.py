@@ -47,7 +47,7 @@ from engine.errors import (
 )
 from engine.objects.gate import ENABLED, GATE, OPT_IN
 from engine.objects.peer import Peer
-from engine.objects.request_pod import Exemptions, versions
+from engine.objects.request_pod import Exemptions, form_versions
 from engine.portable.portable_clauses import ClauseVerdict
 from engine.program.frame import Evaluation, Frame
 from engine.program.program import Program, ShareProgram
@@ -261,7 +261,7 @@ class Statuses:
         selects, address, digest = self.selects(manifest), program.address, program.digest
 
         def is_outdated(pod: Peer) -> bool:
-            told = versions(pod.annotations).get(address, digest)
+            told = form_versions(pod.annotations).get(address, digest)
             return told != digest and selects(pod)
 
         version = (name, manifest.metadata.uid, digest, self._namespaces(manifest))

@@ -9,7 +9,7 @@ import pytest
 
 from engine.cache.cache import PodsExcluding
 from engine.cache.tallies import FULL
-from engine.program.policy_compiler import added, sum_bound
+from engine.program.operations import added, sum_bound
 from grammar.values.errors import EvaluationError
 from grammar.values.quantity import Quantity
 from tests.engine.counting.helpers import Reports, clause_of, counting_of, groups_of, update

@@ -13,7 +13,7 @@ from engine.objects.request_pod import (
     Exemptions,
     RequestPod,
     RequestPodReader,
-    versions,
+    form_versions,
 )
 from engine.portable.label_conditions import Frozen
 from engine.portable.portable_form import PortableAddition, PortableForm, added, form_of, patch
@@ -197,7 +197,7 @@ def test_the_patch_names_the_policies_and_comes_once() -> None:
         value = changes[0]["value"]
         text = value[FORM] if own is None else value
         digests = {p.address: p.digest for p, _ in made.parts}
-        assert versions({FORM: text}) == digests
+        assert form_versions({FORM: text}) == digests
         again = read(annotations={FORM: text})
         assert patch(again, added(again, form(policies, again))) == []
 
@@ -210,4 +210,4 @@ def test_nothing_to_say_is_no_patch() -> None:
 
 @pytest.mark.parametrize("text", ["", "web", ",,"])
 def test_an_annotation_that_names_no_version(text: str) -> None:
-    assert versions({FORM: text}) == {}
+    assert form_versions({FORM: text}) == {}
