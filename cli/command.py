@@ -10,6 +10,7 @@ from enum import IntEnum
 from pathlib import Path
 
 from grammar.messages.diagnostics import UserError
+from grammar.messages.texts import os_reason
 from grammar.values.errors import EvaluationError
 from grammar.values.quantity import NANO, Quantity
 from grammar.values.time import SECOND, Duration
@@ -45,7 +46,7 @@ def read_file(name: str, hint: str) -> bytes:
     try:
         return Path(name).read_bytes()
     except OSError as error:
-        raise CommandError(f"cannot read `{name}`: {reason(error)}", hint) from None
+        raise CommandError(f"cannot read `{name}`: {os_reason(error)}", hint) from None
 
 
 def read_text(name: str, hint: str) -> str:
@@ -94,11 +95,7 @@ def write_text(file: Path, text: str) -> None:
 
 
 def unwritable(file: Path, error: OSError) -> CommandError:
-    return CommandError(f"cannot write `{file}`: {reason(error)}", "check its permissions")
-
-
-def reason(error: OSError) -> str:
-    return (error.strerror or str(error)).lower()
+    return CommandError(f"cannot write `{file}`: {os_reason(error)}", "check its permissions")
 
 
 def address(text: str) -> tuple[str, int]:

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from grammar.messages.diagnostics import UserError
-from grammar.messages.texts import LINES, escaped
+from grammar.messages.texts import LINES, escaped, os_reason
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -29,11 +29,9 @@ class OutputError(UserError):
     """A text that standard output did not take."""
 
     def __init__(self, error: OSError) -> None:
-        reason = (error.strerror or str(error)).lower()
-        if error.errno == errno.EBADF:
-            reason = "it is closed"
+        why = "it is closed" if error.errno == errno.EBADF else os_reason(error)
         hint = "send the output somewhere that is open and has room"
-        super().__init__(f"cannot write to standard output: {reason}", hint)
+        super().__init__(f"cannot write to standard output: {why}", hint)
 
 
 def open_streams() -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from grammar.messages.catalogue import listed
+from grammar.messages.texts import os_reason
 from grammar.tree.source import Source
 from policies.disk import Disk, Visit, trusted
 from policies.manifest_names import GROUP, MANIFEST_SUFFIXES, is_manifest
@@ -279,10 +280,9 @@ def _no_policies(folder: Path) -> UnreadFile:
 
 
 def _unreadable(path: Path, error: OSError) -> UnreadFile:
-    reason = (error.strerror or str(error)).lower()
     is_silent = isinstance(error, TimeoutError)
     hint = "check what is mounted there" if is_silent else "check its permissions"
-    return UnreadFile(str(path), f"cannot read `{path}`: {reason}", hint)
+    return UnreadFile(str(path), f"cannot read `{path}`: {os_reason(error)}", hint)
 
 
 def _irregular(file: Path) -> UnreadFile:

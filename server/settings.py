@@ -157,14 +157,18 @@ class Settings:
 
 
 def open_files() -> int:
-    """The most open files of this process, which is as many as it may have from now on."""
+    """The most files that this process may open, once it has raised its limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
         return _MOST_FILES
-    most = _MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, _MOST_FILES)
-    if soft < most:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
-    return max(soft, most)
+    return max(soft, _MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, _MOST_FILES))
+
+
+def raise_open_files() -> None:
+    """Lets this process open as many files as it may."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (open_files(), hard))
 
 
 def too_few_files(settings: Settings) -> str:

@@ -46,6 +46,7 @@ from engine.objects.peer import DEFAULT_SCHEDULER
 from engine.objects.request_pod import SYSTEM_NAMESPACES, Exemptions
 from engine.portable.label_conditions import Frozen
 from grammar.meaning.schema import load_schema
+from grammar.messages.texts import os_reason
 from policies.disk import Disk
 from policies.loader import load
 from server.http.tls import Credentials, TlsError, private_file
@@ -61,7 +62,14 @@ from server.runtime.reloader import (
     UnusableConfigurationError,
 )
 from server.runtime.server_runtime import CannotListenError, Options, serve
-from server.settings import SelfSigned, Settings, SettingsError, TlsFiles, too_few_files
+from server.settings import (
+    SelfSigned,
+    Settings,
+    SettingsError,
+    TlsFiles,
+    raise_open_files,
+    too_few_files,
+)
 from server.view.view import DEFAULT_PORT
 
 _NAME = re.compile("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -465,6 +473,7 @@ def _run(args: argparse.Namespace, file: Path | None = None) -> int:
     policies = _policies(args)
     cluster = _cluster(args)
     log = start_logging(args.log_format, verbose=args.verbose)
+    raise_open_files()
     if warning := too_few_files(settings):
         log.warning("%s", warning)
     metrics = Metrics(CollectorRegistry(), version())
@@ -600,8 +609,7 @@ def _cannot_listen(error: OSError, listen: tuple[str, int], flag: str) -> Comman
     if error.errno == errno.EADDRINUSE:
         hint += ", or stop the program that uses it"
         return CommandError(f"cannot listen on `{where}`: the port is in use", hint)
-    reason = (error.strerror or str(error)).lower()
-    return CommandError(f"cannot listen on `{where}`: {reason}", hint)
+    return CommandError(f"cannot listen on `{where}`: {os_reason(error)}", hint)
 
 
 def _policies(args: argparse.Namespace) -> list[Path]:

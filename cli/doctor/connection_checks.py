@@ -198,12 +198,19 @@ def _has_key(pem: str) -> bool:
 
 
 def _belong_together(certificate: str, key: str) -> bool:
-    # Python reads a pair from a file only.
+    try:
+        load_pair(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), certificate, key)
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def load_pair(context: ssl.SSLContext, certificate: str, key: str) -> None:
+    """Gives a context a certificate and its key, which Python reads from a file only.
+
+    Raises OSError or ValueError.
+    """
     with tempfile.NamedTemporaryFile("w", encoding="latin-1", suffix=".pem") as file:
         file.write(f"{key}\n{certificate}")
         file.flush()
-        try:
-            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_cert_chain(file.name, password="")
-        except (OSError, ValueError):
-            return False
-    return True
+        context.load_cert_chain(file.name, password="")

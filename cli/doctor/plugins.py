@@ -1,8 +1,13 @@
-"""Plugins of kube-scheduler 1.36: the extension points of each, and which are on by default."""
+"""Plugins of kube-scheduler 1.36: their extension points and defaults, and what came before them.
+
+The source of the predicates and priorities is kube-scheduler 1.22, the last one that reads a
+Policy: it turns each of them into plugins (pkg/scheduler/framework/plugins/legacy_registry.go).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 # The extension points of each plugin, besides `multiPoint`, which has all of them.
 POINTS_OF: Mapping[str, frozenset[str]] = {
@@ -61,3 +66,125 @@ POINTS = (
     "preEnqueue queueSort preFilter filter postFilter preScore score reserve permit preBind bind "
     "postBind placementGenerate placementScore"
 ).split()
+
+# ---- predicates, priorities and plugins of earlier versions
+
+# The plugins that a Policy turns off by not naming their predicate or priority. Other plugins came
+# later, or a Policy always has them.
+FILTERS = (
+    "NodeName",
+    "NodeAffinity",
+    "NodePorts",
+    "NodeResourcesFit",
+    "VolumeRestrictions",
+    "NodeVolumeLimits",
+    "VolumeBinding",
+    "VolumeZone",
+    "PodTopologySpread",
+    "InterPodAffinity",
+)
+SCORES = (
+    "TaintToleration",
+    "NodeAffinity",
+    "NodeResourcesFit",
+    "PodTopologySpread",
+    "InterPodAffinity",
+    "NodeResourcesBalancedAllocation",
+    "ImageLocality",
+)
+
+_LIMITS = "NodeVolumeLimits counts the volumes of CSI drivers, to which in-tree volumes have moved"
+_TAINTS = "the node controller has made the condition a taint since 1.12"
+_NO_PLUGIN = "kube-scheduler 1.36 has no plugin for it"
+
+
+@dataclass(frozen=True, slots=True)
+class Successor:
+    """The plugins that do the work today, possibly none; `strategy` is that of NodeResourcesFit.
+
+    `why` says what is different. `clause` is what a policy of Placet can say instead.
+    """
+
+    plugins: tuple[str, ...] = ()
+    strategy: str = ""
+    why: str = ""
+    clause: str = ""
+
+
+PREDICATES: Mapping[str, Successor] = {
+    "CheckNodeUnschedulable": Successor(("NodeUnschedulable",)),
+    "GeneralPredicates": Successor(("NodeResourcesFit", "NodeName", "NodePorts", "NodeAffinity")),
+    "HostName": Successor(("NodeName",)),
+    "PodFitsHostPorts": Successor(("NodePorts",)),
+    "PodFitsPorts": Successor(("NodePorts",)),
+    "MatchNodeSelector": Successor(("NodeAffinity",)),
+    "PodFitsResources": Successor(("NodeResourcesFit",)),
+    "NoDiskConflict": Successor(("VolumeRestrictions",)),
+    "PodToleratesNodeTaints": Successor(("TaintToleration",)),
+    "CheckNodeCondition": Successor(("TaintToleration",), why=_TAINTS),
+    "CheckNodeMemoryPressure": Successor(("TaintToleration",), why=_TAINTS),
+    "CheckNodeDiskPressure": Successor(("TaintToleration",), why=_TAINTS),
+    "CheckNodePIDPressure": Successor(("TaintToleration",), why=_TAINTS),
+    "MaxEBSVolumeCount": Successor(("NodeVolumeLimits",), why=_LIMITS),
+    "MaxGCEPDVolumeCount": Successor(("NodeVolumeLimits",), why=_LIMITS),
+    "MaxAzureDiskVolumeCount": Successor(("NodeVolumeLimits",), why=_LIMITS),
+    "MaxCinderVolumeCount": Successor(("NodeVolumeLimits",), why=_LIMITS),
+    "MaxCSIVolumeCountPred": Successor(("NodeVolumeLimits",)),
+    "CheckVolumeBinding": Successor(("VolumeBinding",)),
+    "NoVolumeZoneConflict": Successor(("VolumeZone",)),
+    "EvenPodsSpread": Successor(("PodTopologySpread",)),
+    "MatchInterPodAffinity": Successor(("InterPodAffinity",)),
+    "CheckNodeLabelPresence": Successor(
+        ("NodeAffinity",), why="the labels are in `addedAffinity`, of which DaemonSets know nothing"
+    ),
+    "CheckServiceAffinity": Successor(
+        why=_NO_PLUGIN, clause='filter "same" { require node.labels["KEY"] == "VALUE" }'
+    ),
+}
+PRIORITIES: Mapping[str, Successor] = {
+    "LeastRequestedPriority": Successor(("NodeResourcesFit",), strategy="LeastAllocated"),
+    "MostRequestedPriority": Successor(("NodeResourcesFit",), strategy="MostAllocated"),
+    "RequestedToCapacityRatioPriority": Successor(
+        ("NodeResourcesFit",), strategy="RequestedToCapacityRatio"
+    ),
+    "BalancedResourceAllocation": Successor(("NodeResourcesBalancedAllocation",)),
+    "SelectorSpreadPriority": Successor(
+        ("PodTopologySpread",), why="its default constraints spread the pods of a workload"
+    ),
+    "ServiceSpreadingPriority": Successor(
+        ("PodTopologySpread",), why="its default constraints spread the pods of a workload"
+    ),
+    "EvenPodsSpreadPriority": Successor(("PodTopologySpread",)),
+    "InterPodAffinityPriority": Successor(("InterPodAffinity",)),
+    "NodeAffinityPriority": Successor(("NodeAffinity",)),
+    "TaintTolerationPriority": Successor(("TaintToleration",)),
+    "ImageLocalityPriority": Successor(("ImageLocality",)),
+    "EqualPriority": Successor(why="it gives every node the same"),
+    "NodePreferAvoidPodsPriority": Successor(
+        why=_NO_PLUGIN,
+        clause='score "avoid" weight -100 '
+        '{ value has(node.annotations["scheduler.alpha.kubernetes.io/preferAvoidPods"]) }',
+    ),
+    "LabelPreference": Successor(
+        why=_NO_PLUGIN, clause='score "label" weight 10 { value has(node.labels["KEY"]) }'
+    ),
+    "ServiceAntiAffinity": Successor(
+        why=_NO_PLUGIN,
+        clause='spread "apart" { over node.labels["KEY"] skew at most 1 best effort weight 10 }',
+    ),
+}
+# Plugins of the framework that 1.36 does not have.
+PLUGINS: Mapping[str, Successor] = {
+    "NodeResourcesLeastAllocated": PRIORITIES["LeastRequestedPriority"],
+    "NodeResourcesMostAllocated": PRIORITIES["MostRequestedPriority"],
+    "RequestedToCapacityRatio": PRIORITIES["RequestedToCapacityRatioPriority"],
+    "SelectorSpread": PRIORITIES["SelectorSpreadPriority"],
+    "DefaultPodTopologySpread": PRIORITIES["SelectorSpreadPriority"],
+    "NodePreferAvoidPods": PRIORITIES["NodePreferAvoidPodsPriority"],
+    "NodeLabel": PRIORITIES["LabelPreference"],
+    "ServiceAffinity": PREDICATES["CheckServiceAffinity"],
+    "EBSLimits": PREDICATES["MaxEBSVolumeCount"],
+    "GCEPDLimits": PREDICATES["MaxGCEPDVolumeCount"],
+    "AzureDiskLimits": PREDICATES["MaxAzureDiskVolumeCount"],
+    "CinderLimits": PREDICATES["MaxCinderVolumeCount"],
+}

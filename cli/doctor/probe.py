@@ -9,14 +9,13 @@ from __future__ import annotations
 import base64
 import json
 import ssl
-import tempfile
 import time
 from collections.abc import Iterator
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from pathlib import Path
 from typing import Any
 
-from cli.doctor.connection_checks import DEFAULT_TIMEOUT
+from cli.doctor.connection_checks import DEFAULT_TIMEOUT, load_pair
 from cli.doctor.extender import ExtenderEntry, TlsConfig
 from cli.doctor.found import Found, error, warning
 from engine.decision.filtering import UNKNOWN_NODE
@@ -156,11 +155,7 @@ def _context(ours: ExtenderEntry) -> ssl.SSLContext:
     else:
         context.load_default_certs()
     if tls.certificate and tls.key:
-        # Python reads a pair from a file only.
-        with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:
-            file.write(f"{_text(tls, 'key')}\n{_text(tls, 'cert')}")
-            file.flush()
-            context.load_cert_chain(file.name, password="")
+        load_pair(context, _text(tls, "cert"), _text(tls, "key"))
     return context
 
 

@@ -18,7 +18,7 @@ from urllib.parse import quote, urlsplit
 import aiohttp
 import msgspec
 
-from cli.command import CommandError, Exit, add_context_arguments, positive, reason
+from cli.command import CommandError, Exit, add_context_arguments, positive
 from cli.render import print_error
 from cli.version import version
 from engine.cache.cluster_copy import ambiguous
@@ -26,6 +26,7 @@ from engine.cluster.client import CORE, ApiClient, connect, path_of
 from engine.cluster.port_forward import PortForward, local_socket
 from engine.errors import ApiError, ClusterConfigurationError, EngineError
 from engine.explanation.decision_document import DecisionDetail, Listing
+from grammar.messages.texts import os_reason
 from server.answers.view_answers import ReplicaStatus
 from server.view.api_description import API
 from server.view.view import DEFAULT_PORT, HOST
@@ -137,7 +138,7 @@ class Replica:
         try:
             server = await asyncio.start_server(self._forward.relay, HOST, port)
         except OSError as error:
-            message = f"cannot listen on `{HOST}:{port}`: {reason(error)}"
+            message = f"cannot listen on `{HOST}:{port}`: {os_reason(error)}"
             raise CommandError(message, "name another port with --local-port") from None
         async with server:
             yield f"http://{HOST}:{server.sockets[0].getsockname()[1]}"
@@ -216,7 +217,7 @@ class Replica:
         if isinstance(error, TimeoutError):
             reason = f"no answer within {TIMEOUT_SECONDS:g} s"
         elif isinstance(error, aiohttp.ClientConnectorError):
-            reason = (error.os_error.strerror or str(error.os_error)).lower()
+            reason = os_reason(error.os_error)
         elif isinstance(error, aiohttp.ClientResponseError):
             reason = "it does not speak HTTP"
         else:

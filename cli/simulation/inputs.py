@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from cli.command import CommandError, reason
+from cli.command import CommandError
 from engine.cache.cluster_copy import ClusterDocuments, read_documents
 from engine.cache.cluster_file import ClusterFileError, documents
 from engine.cache.node_table import ENDED
@@ -31,7 +31,7 @@ from engine.offline import offline_engine
 from engine.simulation.cycle import Simulation, Waiting, grown, shuffled, waiting
 from engine.simulation.node_resources import NodeResources
 from grammar.meaning.schema import Schema
-from grammar.messages.texts import counted
+from grammar.messages.texts import counted, os_reason
 
 Object = dict[str, Any]
 
@@ -350,7 +350,7 @@ def _trace(
                 except _RowError as error:
                     raise CommandError(f"`{file}` line {rows.line_num}: {error}", hint) from None
     except OSError as error:
-        raise CommandError(f"cannot read `{file}`: {reason(error)}", "check the path") from None
+        raise CommandError(f"cannot read `{file}`: {os_reason(error)}", "check the path") from None
     except (UnicodeDecodeError, csv.Error):
         raise CommandError(f"`{file}` is not CSV text", hint) from None
     if not items:

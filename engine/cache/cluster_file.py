@@ -17,6 +17,7 @@ from engine.objects.codec import Namespace, Node, ObjectCodec, decode_namespace
 from engine.objects.defaulting import as_stored
 from engine.objects.peer import Controller, Peer, decode_controller
 from grammar.messages.diagnostics import UserError
+from grammar.messages.texts import os_reason
 from policies.documents import DocumentError, as_json
 
 SUFFIXES = frozenset({".json", ".yaml", ".yml"})
@@ -60,8 +61,8 @@ def documents(path: Path) -> Iterator[bytes]:
             raise ClusterFileError(f"`{path}` is empty", how_to_write(path))
         yield from as_stored(as_json(data, is_yaml=path.suffix in _YAML))
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise ClusterFileError(f"cannot read `{path}`: {reason}", how_to_write(path)) from None
+        message = f"cannot read `{path}`: {os_reason(error)}"
+        raise ClusterFileError(message, how_to_write(path)) from None
     except DocumentError as error:
         raise ClusterFileError(f"`{path}` {error}", how_to_write(path)) from None
 

@@ -1,4 +1,4 @@
-"""NodeTable: the nodes of a snapshot by row, each with the pods on it and what they leave free."""
+"""NodeTable and Snapshot: nodes by row with their pods and what these leave free, and the rest."""
 
 from __future__ import annotations
 

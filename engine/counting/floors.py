@@ -33,7 +33,7 @@ from engine.counting.pod_counter import PodCounter
 
 # A pod that a floor cannot get at all weighs more than all pods that it can get.
 UNMET = 1_000_000
-# The search for the fewest pods ends after so many steps, with a number that may be too large.
+# A search for the best places of pods ends after so many steps, with the best that it has found.
 _MOST_STEPS = 100
 # A cell has one bit of an integer for each share; further shares stand alone.
 _MOST_SHARES = 60
@@ -92,6 +92,7 @@ class Floors:
         pods = PodsToPlace(
             wanted=min(each.total for each in counts),
             placed=int(settled.sum()),
+            afloat=afloat,
             own=counts[0].own,
             low=low,
             high=high,
@@ -101,9 +102,9 @@ class Floors:
         )
         time.charge(first.clause.count.policy)
         try:
-            opened = pods.open_cells(cells, afloat, time.check)
-            hopeful = pods.hopeful().open_cells(cells, 0, time.check)
-            short = pods.are_short(cells, opened, afloat)
+            opened = pods.open_cells(cells, time.check)
+            hopeful = pods.hopeful().open_cells(cells, time.check)
+            short = pods.are_short(cells, opened)
         finally:
             time.rest()
         lacking = self.shares[max(bits, key=lambda bit: low[bit] - on[bit])]
@@ -140,15 +141,16 @@ class Floors:
 class PodsToPlace:
     """The pods that some shares count, without the asked pod, and what the shares want.
 
-    `wanted` is the number of pods of which the shares are parts, with the asked pod, and `placed`
-    that of the pods whose cell is known. `own` is what the asked pod adds. Of each share, `low` and
-    `high` are its bounds, `on` the pods that are on its nodes for certain, and `most` those that
-    may be.
-    `cells` are the cells that have a node: one bit for each share that its nodes are on.
+    `wanted` is the number of pods of which the shares are parts, with the asked pod, `placed` that
+    of the pods whose cell is known, and `afloat` that of the pods in flight that may end in several
+    cells. `own` is what the asked pod adds. Of each share, `low` and `high` are its bounds, `on`
+    the pods that are on its nodes for certain, and `most` those that may be. `cells` are the cells
+    that have a node: one bit for each share that its nodes are on.
     """
 
     wanted: int
     placed: int
+    afloat: int
     own: int
     low: tuple[int, ...]
     high: tuple[int, ...]
@@ -158,38 +160,36 @@ class PodsToPlace:
 
     def hopeful(self) -> PodsToPlace:
         """The same if no pod in flight ends on the nodes of a share."""
-        return replace(self, most=self.on)
+        return replace(self, afloat=0, most=self.on)
 
-    def open_cells(
-        self, cells: Sequence[int], afloat: int, check: Callable[[], None]
-    ) -> list[bool]:
+    def open_cells(self, cells: Sequence[int], check: Callable[[], None]) -> list[bool]:
         """Whether the asked pod may go to each of these cells.
 
-        It may if what cannot be met after it could not be met before it either. `afloat` is the
-        number of pods in flight that may end in several cells. Raises what `check` raises.
+        It may if what cannot be met after it could not be met before it either. Raises what `check`
+        raises.
         """
         if not self.own:
             return [True] * len(cells)
-        before = self._shortfall(afloat)
+        before, left = self._shortfall(), self._left()
         found = []
         for cell in cells:
             check()
-            after = shortfall(*self._with(cell, cell), self.cells, max(0, self._left(afloat)))
-            found.append(after <= before and (self._left(afloat) >= 0 or self._holds(cell, afloat)))
+            after = shortfall(*self._with(cell, cell), self.cells, max(0, left))
+            found.append(after <= before and (left >= 0 or self._holds(cell)))
         return found
 
-    def are_short(self, cells: Sequence[int], opened: Sequence[bool], afloat: int) -> bool:
+    def are_short(self, cells: Sequence[int], opened: Sequence[bool]) -> bool:
         """Whether the pod has to end in one cell: the others have room only as long as it does."""
         if not self.own:
             return False
         pairs = zip(cells, opened, strict=True)
         taken = reduce(or_, (cell for cell, is_open in pairs if is_open), 0)
-        lost = shortfall(*self._with(0, taken), self.cells, max(0, self._left(afloat)))
-        return lost > self._shortfall(afloat)
+        lost = shortfall(*self._with(0, taken), self.cells, max(0, self._left()))
+        return lost > self._shortfall()
 
-    def _shortfall(self, afloat: int) -> int:
+    def _shortfall(self) -> int:
         """What cannot be met at best, before the asked pod has a place."""
-        return shortfall(*self._with(0, 0), self.cells, max(0, self._left(afloat) + 1))
+        return shortfall(*self._with(0, 0), self.cells, max(0, self._left() + 1))
 
     def _with(self, helped: int, taken: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """What each share needs and what it takes, with one pod more on some of the shares."""
@@ -199,20 +199,20 @@ class PodsToPlace:
             tuple(max(0, self.high[b] - self.most[b] - (taken >> b & 1)) for b in bits),
         )
 
-    def _left(self, afloat: int) -> int:
+    def _left(self) -> int:
         """The pods that are wanted and have no place, without the asked one.
 
         It is negative where there are more pods than are wanted.
         """
-        return self.wanted - self.placed - afloat - self.own
+        return self.wanted - self.placed - self.afloat - self.own
 
-    def _holds(self, cell: int, afloat: int) -> bool:
+    def _holds(self, cell: int) -> bool:
         """Whether the floors hold however the pods go that are not wanted any more."""
         bits = range(len(self.low))
         if any(self.low[bit] and cell >> bit & 1 for bit in bits):
             return True
         # pods on other nodes + this pod <= pods that a floor leaves for other nodes
-        there = self.placed + afloat + self.own
+        there = self.placed + self.afloat + self.own
         return all(there - self.on[bit] <= self.wanted - self.low[bit] for bit in bits)
 
 

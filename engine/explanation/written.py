@@ -1,4 +1,4 @@
-"""Written clauses: the clauses of policies as their authors wrote them, and their traces."""
+"""Written clauses: clauses as their authors wrote them, their traces, and the text of values."""
 
 from __future__ import annotations
 

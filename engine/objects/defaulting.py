@@ -9,8 +9,10 @@ object with a resource version was stored and is left alone, and so is what cann
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -41,31 +43,46 @@ class _StoredHead(msgspec.Struct):
 _HEAD = msgspec.json.Decoder(_StoredHead)
 
 
+@dataclass(frozen=True, slots=True)
+class _Object:
+    """An object as it is written; one that cannot be read has no kind."""
+
+    content: bytes | msgspec.Raw
+    kind: str = ""
+    metadata: _Stored | None = None
+
+
 def as_stored(documents: Iterable[bytes]) -> list[bytes]:
     """The JSON documents of one source, with their pods and nodes as they would be stored."""
-    documents = list(documents)
+    read = [(document, _objects(document)) for document in documents]
     priorities, created = dict(_CLASSES), ""
-    for kind, item, head in _objects(documents):
-        if head.metadata is not None:
-            created = max(created, head.metadata.creationTimestamp or "")
-        if kind == "PriorityClass":
-            known = _decoded(item) or {}
+    for each in chain.from_iterable(objects for _, objects in read):
+        if each.metadata is not None:
+            created = max(created, each.metadata.creationTimestamp or "")
+        if each.kind == "PriorityClass":
+            known = _decoded(each.content) or {}
             if isinstance(value := known.get("value"), int):
                 priorities[str(mapping(known, "metadata").get("name"))] = value
                 if known.get("globalDefault") is True:
                     priorities[""] = value
     now = created or datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return [_document(document, priorities, now) for document in documents]
+    return [_document(document, objects, priorities, now) for document, objects in read]
 
 
-def _objects(documents: Iterable[bytes]) -> Iterator[tuple[str, bytes | msgspec.Raw, _StoredHead]]:
-    for document in documents:
-        if (outer := _read(document)) is None:
-            continue
-        default = (outer.kind or "").removesuffix("List")
-        for item in outer.items if outer.items is not None else [document]:
-            if (head := _read(item)) is not None:
-                yield head.kind or default, item, head
+def _objects(document: bytes) -> list[_Object]:
+    """The objects of a document: the items of a list, or itself."""
+    outer = _read(document)
+    if outer is None:
+        return []
+    if outer.items is None:
+        return [_Object(document, outer.kind or "", outer.metadata)]
+    default, found = (outer.kind or "").removesuffix("List"), []
+    for item in outer.items:
+        if (head := _read(item)) is None:
+            found.append(_Object(item))
+        else:
+            found.append(_Object(item, head.kind or default, head.metadata))
+    return found
 
 
 def _read(document: bytes | msgspec.Raw) -> _StoredHead | None:
@@ -82,41 +99,33 @@ def _decoded(item: bytes | msgspec.Raw) -> Json | None:
         return None
 
 
-def _document(document: bytes, priorities: Mapping[str, int], now: str) -> bytes:
-    outer = _read(document)
-    if outer is None:
+def _document(
+    document: bytes, objects: Sequence[_Object], priorities: Mapping[str, int], now: str
+) -> bytes:
+    stored = [_stored(each, priorities, now) for each in objects]
+    if all(new is each.content for new, each in zip(stored, objects, strict=True)):
         return document
-    kind = (outer.kind or "").removesuffix("List")
-    if outer.items is None:
-        return bytes(_object(document, outer.kind or "", priorities, now))
-    items: list[bytes | msgspec.Raw] = []
-    for item in outer.items:
-        head = _read(item)
-        its = (head and head.kind) or kind
-        items.append(_object(item, its, priorities, now))
-    if all(new is old for new, old in zip(items, outer.items, strict=True)):
-        return document
+    if objects[0].content is document:
+        return bytes(stored[0])
     fields = msgspec.json.decode(document, type=dict[str, msgspec.Raw])
-    raw = [item if isinstance(item, msgspec.Raw) else msgspec.Raw(item) for item in items]
+    raw = [item if isinstance(item, msgspec.Raw) else msgspec.Raw(item) for item in stored]
     return msgspec.json.encode({**fields, "items": raw})
 
 
-def _object(
-    item: bytes | msgspec.Raw, kind: str, priorities: Mapping[str, int], now: str
-) -> bytes | msgspec.Raw:
-    head = _read(item)
-    if kind not in ("Pod", "Node") or head is None:
+def _stored(found: _Object, priorities: Mapping[str, int], now: str) -> bytes | msgspec.Raw:
+    item = found.content
+    if found.kind not in ("Pod", "Node"):
         return item
-    if head.metadata is not None and head.metadata.resourceVersion:
+    if found.metadata is not None and found.metadata.resourceVersion:
         return item
-    if (found := _decoded(item)) is None:
+    if (value := _decoded(item)) is None:
         return item
-    before = msgspec.json.encode(found)
-    if kind == "Pod":
-        default_pod(found, priorities)
+    before = msgspec.json.encode(value)
+    if found.kind == "Pod":
+        default_pod(value, priorities)
     else:
-        default_node(found, now)
-    after = msgspec.json.encode(found)
+        default_node(value, now)
+    after = msgspec.json.encode(value)
     return item if after == before else after
 
 

@@ -26,16 +26,15 @@ import msgspec
 from cachetools import TTLCache
 
 from engine.errors import DeadlineExceededError, ExpensivePolicyError
+from grammar.checks.costs import POLICY_SECONDS, budget_factor
 from grammar.values.time import Timestamp
 
 # The most that the clauses of one policy may take of one call.
 CALL_SECONDS = 0.1
-# What the budget of a namespaced policy holds, and the part of the time that fills it.
-POLICY_SECONDS, POLICY_SHARE = 0.1, 0.1
-# The same for the budget of all policies of a namespace.
+# The part of the time that fills the budget of a namespaced policy.
+POLICY_SHARE = 0.1
+# What the budget of all policies of a namespace holds, and the part of the time that fills it.
 NAMESPACE_SECONDS, NAMESPACE_SHARE = 0.2, 0.2
-# Budgets of a larger cluster are larger in proportion, up to that of the second number.
-_NODES, _MOST_NODES = 500, 5_000
 # Less than this is not counted. Work that usually takes less is charged afterwards, if at all.
 BRIEF_SECONDS = 0.0001
 # With less than this in its budget a policy is not evaluated: it would not get far. The least in a
@@ -138,7 +137,7 @@ class PolicyTimes:
         namespace, slash, _ = policy.partition("/")
         if not slash:
             return math.inf
-        larger = min(max(self._nodes(), _NODES), _MOST_NODES) / _NODES
+        larger = budget_factor(self._nodes())
         left = min(self._policies.left(policy, larger), self._namespaces.left(namespace, larger))
         return left if left >= max(_LEAST_SECONDS, _LEAST_PART * POLICY_SECONDS * larger) else 0.0
 

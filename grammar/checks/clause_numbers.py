@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from math import floor
 
@@ -188,28 +188,37 @@ def conflicting_shares(checked: Checked) -> Iterator[Diagnostic]:
     """
     strict = [c for c in of_kind(checked.policy.items, Share) if c.strength.strict]
     for number, later in enumerate(strict):
-        apart = dict[Literal, Share]()
-        for earlier in strict[:number]:
-            if (earlier.pods, earlier.when) != (later.pods, later.when):
-                continue
-            if earlier.on == later.on and _clash(earlier.bound, later.bound, checked.environment):
-                amount = constant(earlier.bound.amount, checked.environment)
-                percent = "%" if earlier.bound.percent else ""
-                says = f"{earlier.bound.kind} {amount}{percent}"
-                message = f"this contradicts share `{earlier.name}`"
-                hint = f"change one of them: that share says {says}"
-                kinds = {earlier.bound.kind, later.bound.kind}
-                severity: Severity = "error" if percent and "at least" in kinds else "warning"
-                yield Diagnostic("P0312", severity, message, later.bound.span, hint=hint)
-            if (value := _value_apart(earlier.on, later.on)) is not None:
-                apart[value] = earlier
-        others = [_least_percent(each.bound, checked.environment) for each in apart.values()]
-        least = _least_percent(later.bound, checked.environment)
-        if least and sum(others) <= 100 < sum(others) + least:
-            total = f"{sum(others) + least:g}%"
-            message = f"the lower bounds of shares on different nodes are {total} together"
-            hint = "lower one of them: they can be 100% at most"
-            yield Diagnostic("P0312", "error", message, later.bound.span, hint=hint)
+        alike = [s for s in strict[:number] if (s.pods, s.when) == (later.pods, later.when)]
+        yield from _on_the_same_nodes(later, alike, checked.environment)
+        yield from _on_different_nodes(later, alike, checked.environment)
+
+
+def _on_the_same_nodes(
+    later: Share, alike: Sequence[Share], environment: Environment
+) -> Iterator[Diagnostic]:
+    for earlier in alike:
+        if earlier.on != later.on or not _clash(earlier.bound, later.bound, environment):
+            continue
+        percent = "%" if earlier.bound.percent else ""
+        says = f"{earlier.bound.kind} {constant(earlier.bound.amount, environment)}{percent}"
+        message = f"this contradicts share `{earlier.name}`"
+        hint = f"change one of them: that share says {says}"
+        kinds = {earlier.bound.kind, later.bound.kind}
+        severity: Severity = "error" if percent and "at least" in kinds else "warning"
+        yield Diagnostic("P0312", severity, message, later.bound.span, hint=hint)
+
+
+def _on_different_nodes(
+    later: Share, alike: Sequence[Share], environment: Environment
+) -> Iterator[Diagnostic]:
+    # Of several shares on one value, the last one counts.
+    apart = {_value_apart(earlier.on, later.on): earlier.bound for earlier in alike}
+    others = sum(_least_percent(b, environment) for value, b in apart.items() if value is not None)
+    least = _least_percent(later.bound, environment)
+    if least and others <= 100 < others + least:
+        message = f"the lower bounds of shares on different nodes are {others + least:g}% together"
+        hint = "lower one of them: they can be 100% at most"
+        yield Diagnostic("P0312", "error", message, later.bound.span, hint=hint)
 
 
 def _value_apart(one: Expr, other: Expr) -> Literal | None:

@@ -1,7 +1,8 @@
 """Costs: how many steps an expression can take at most, computed before it runs.
 
 The lengths are the limits of the API and of the kubelet, not guesses about usual sizes; what has no
-limit counts as 100 items or 256 characters. `grammar.meaning.steps` works them out.
+limit counts as 100 items or 256 characters. `grammar.meaning.steps` works them out. The second half
+estimates how long one call about a pod can take in a cluster of a given size.
 """
 
 from __future__ import annotations
@@ -114,9 +115,9 @@ def describe(checked: Checked, most: int = 3) -> Iterator[Described]:
         yield Described(expr, steps, tuple(parts[:most]))
 
 
-# What a verb may spend on the clauses of one policy at once, in a cluster of so many nodes; more in
-# proportion in a larger one, up to that of the second number. As `engine.program.policy_time`.
-_VERB_SECONDS = 0.1
+# What the budget of a policy holds, which is what a verb may spend on its clauses at once.
+POLICY_SECONDS = 0.1
+# It is larger in proportion in a cluster of more nodes, up to that of the second number.
 _NODES, _MOST_NODES = 500, 5_000
 # The time of a step, and the steps of what a pod takes beside a rule that is evaluated for it:
 # where it is counted, and where its cards are.
@@ -139,6 +140,11 @@ class ClusterSize:
 UNKNOWN_SIZE = ClusterSize(0, 0)
 
 
+def budget_factor(nodes: int) -> float:
+    """How many times larger the budgets are in a cluster of so many nodes."""
+    return min(max(nodes, _NODES), _MOST_NODES) / _NODES
+
+
 def with_estimates(checked: Checked, size: ClusterSize) -> Checked:
     """The policy with a warning if it can be slow in a cluster of this size."""
     if checked.broken:
@@ -155,7 +161,7 @@ def slow_in_cluster(checked: Checked, size: ClusterSize) -> Iterator[Diagnostic]
     about equal pods find stored results.
     """
     steps = _clause_steps(checked, size)
-    at_once = _VERB_SECONDS * min(max(size.nodes, _NODES), _MOST_NODES) / _NODES
+    at_once = POLICY_SECONDS * budget_factor(size.nodes)
     # Preemption asks about few nodes.
     for name in _VERBS:
         verb = [(clause, n) for clause, n in steps if clause.verb == name]

@@ -1,6 +1,9 @@
 """Known words: constants that no field has, names that no resource has, and unknown time zones.
 
-These checks look at one expression of a policy that is written out.
+These checks look at one expression of a policy that is written out. A table has the words
+that Kubernetes 1.36 writes into fields, by record and field of `grammar/meaning/schema.txt`, and
+another those of labels, by key. A closed field takes no other word. An open one may, so there only
+a word that is nearly a known one is a mistake.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Checks of what a policy refers to: node labels, regular expressions, `let`s and `def`s."""
+"""Checks of what a policy refers to: labels, patterns, `let`s, `def`s, and domains of nodes."""
 
 from __future__ import annotations
 

@@ -59,6 +59,11 @@ def escaped_values(value: object) -> object:
             return value
 
 
+def os_reason(error: OSError) -> str:
+    """What the operating system says of a file or a connection, in lower case."""
+    return (error.strerror or str(error)).lower()
+
+
 def cut(text: str, most: int = MOST_SHOWN) -> str:
     """The text, or its beginning and `…`: at most `most` characters."""
     return text if len(text) <= most else text[: most - 1] + _MARK

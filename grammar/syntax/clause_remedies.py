@@ -1,6 +1,7 @@
 """Clause remedies: what an unexpected word of a policy means: a clause, a part, a name, a bound.
 
-The second half of the syntax remedies, for what stands outside of expressions.
+The second half of the syntax remedies, for what stands outside of expressions. `Misplaced` is what
+both halves know of the unexpected word.
 """
 
 from __future__ import annotations

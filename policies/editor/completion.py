@@ -1,7 +1,8 @@
 """Completion: the texts that can stand at the end of an unfinished text.
 
 Fields and functions by the type of the operand before a dot, keys and values as a cluster has them,
-policies and their parameters after `use`, and the words that the grammar accepts.
+policies and their parameters after `use`, and the words that the grammar accepts. Variables of
+macros count as far as their lists are known, and each field and function has its description.
 """
 
 from __future__ import annotations

@@ -150,9 +150,8 @@ class Connections:
         fields = {"reason": reason, "client": host} | ({"err": why} if why else {})
         self._log.write(logging.WARNING, reason, LogEntry("refused connection", fields))
 
-    def exhausted(self, error: OSError) -> None:
+    def exhausted(self, why: str) -> None:
         """Logs that the process cannot accept connections."""
-        why = (error.strerror or str(error)).lower()
         self._log.write(logging.ERROR, "accept", LogEntry("cannot accept", {"err": why}))
 
     def failed(self, error: BaseException | None) -> None:

@@ -23,6 +23,7 @@ from typing import Any
 
 from aiohttp import web
 
+from grammar.messages.texts import os_reason
 from server.http.bodies import ByteBudget
 from server.http.connections import Connection, Connections, connection_options
 from server.http.health import Health, Heartbeat, ReadinessCheck, health_routes
@@ -137,7 +138,7 @@ class Listener:
                 if not isinstance(error, OSError):
                     loop.call_exception_handler({"message": "cannot accept", "exception": error})
                 elif error.errno in _EXHAUSTED:
-                    self._connections.exhausted(error)
+                    self._connections.exhausted(os_reason(error))
                 else:
                     continue
                 await asyncio.sleep(_PAUSE_SECONDS)

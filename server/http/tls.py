@@ -19,6 +19,7 @@ from pathlib import Path
 
 from cachetools import TTLCache
 
+from grammar.messages.texts import os_reason
 from policies.disk import Disk, Visit
 from policies.loader import INTERVAL_SECONDS, Watcher
 from server.call import LogEntry
@@ -230,8 +231,7 @@ def _read(file: Path) -> bytes:
 
 
 def _unreadable(file: Path, error: OSError) -> TlsError:
-    reason = (error.strerror or str(error)).lower()
-    return TlsError(f"cannot read `{file}`: {reason}")
+    return TlsError(f"cannot read `{file}`: {os_reason(error)}")
 
 
 def _reason(error: ssl.SSLError) -> str:

@@ -1,7 +1,8 @@
 """ClusterRuntime: the live cluster of a server, and what the server writes there.
 
 It is opened on the event loop that serves, connected and with its Lease, and watches until it is
-closed. Nobody is answered before everything that the policies read has been seen once.
+closed. Nobody is answered before everything that the policies read has been seen once. PortablePods
+tell others of the policies: webhooks and statuses.
 """
 
 from __future__ import annotations

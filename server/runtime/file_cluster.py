@@ -32,6 +32,7 @@ from engine.errors import NotSyncedError
 from engine.objects.codec import ObjectCodec
 from grammar.checks.costs import UNKNOWN_SIZE, ClusterSize
 from grammar.meaning.schema import Schema
+from grammar.messages.texts import os_reason
 from policies.disk import Disk, Visit
 from policies.loader import Watcher
 from server.http.health import ReadinessCheck
@@ -72,7 +73,7 @@ class ClusterFiles:
                 visit(path)
             except OSError as error:
                 hint = "check what is mounted there"
-                raise ClusterFileError(f"cannot read `{path}`: {error.strerror}", hint) from None
+                raise ClusterFileError(f"cannot read `{path}`: {os_reason(error)}", hint) from None
         return files_of(self._paths)
 
     def contents(self) -> Iterable[tuple[Path, bytes]]:

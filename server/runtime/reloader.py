@@ -1,8 +1,8 @@
 """Reloaders: keep the engine up to date with policy files and objects, and with the settings.
 
-It belongs to a running server. Policies are read in a thread, which hands over one immutable value,
-`EnforcedPolicies`; the event loop adopts it as a whole. If reading fails, the enforced policies
-stay, and the failure is that of the background task.
+They belong to a running server. Policies are read in a thread, which hands over one immutable
+value, `EnforcedPolicies`; the event loop adopts it as a whole. If reading fails, the enforced
+policies stay, and the failure is that of the background task.
 """
 
 from __future__ import annotations

@@ -56,8 +56,8 @@ def open_cells(placed: Placed, cells: Sequence[int], bounds: Bounds, wanted: int
     """The positions of the cells that take another pod, by floors and by ceilings."""
     on = tuple(on_shares(placed, cells, len(bounds)))
     low, high = zip(*bounds, strict=True)
-    pods = PodsToPlace(wanted, sum(placed), 1, low, high, on, on, tuple(cells))
-    found = dict(zip(cells, pods.open_cells(cells, 0, lambda: None), strict=True))
+    pods = PodsToPlace(wanted, sum(placed), 0, 1, low, high, on, on, tuple(cells))
+    found = dict(zip(cells, pods.open_cells(cells, lambda: None), strict=True))
     return [
         position
         for position, cell in enumerate(cells)

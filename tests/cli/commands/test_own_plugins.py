@@ -1,4 +1,4 @@
-"""What kube-scheduler's own plugins say of nodes, in `explain` and `analyze`, with files alone."""
+"""Tests of kube-scheduler's own plugins in `explain` and `analyze`, with files alone."""
 
 from __future__ import annotations
 

@@ -10,17 +10,12 @@ import pytest
 from cli.command import CommandError
 from cli.doctor.configuration_text import configurations
 from cli.doctor.conversion import (
-    FILTERS,
-    PLUGINS,
-    PREDICATES,
-    PRIORITIES,
-    SCORES,
     Conversion,
     convert,
     policy_of,
 )
 from cli.doctor.generator import OUR_URL, Extender
-from cli.doctor.plugins import DEFAULTS
+from cli.doctor.plugins import DEFAULTS, FILTERS, PLUGINS, PREDICATES, PRIORITIES, SCORES
 from grammar.meaning.schema import load_schema
 from grammar.tree.source import Source
 from policies.validation import Validator
