@@ -30,12 +30,13 @@ from engine.decision.registry import Registry
 from engine.decision.verb_call import CallOpener, ClusterState, Observer, OfferedNodes, VerbCall
 from engine.decision.verdict import FURTHER, Decision, Scores, attributed, feasible
 from engine.errors import EngineError, RefusedError
+from engine.gangs.gangs import Gangs
 from engine.objects.codec import ObjectCodec
 from engine.objects.peer import Peer, rooted
 from engine.objects.request_pod import NO_EXEMPTIONS, Exemptions, RequestPod, RequestPodReader
 from engine.program.frame import Evaluation, Floats, Frame, Points
 from engine.program.policy_time import SYSTEM_TIME, DecisionTime
-from engine.program.program import CountProgram, FilterProgram
+from engine.program.program import CountProgram, FilterProgram, GangProgram
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +44,14 @@ class Admission:
     """A pod that may be bound, and its deletion cost if a share sets one.
 
     `annotations` are those that its Binding sets.
-    `is_counted` says that strict counts have admitted it, as the leader.
+    `is_counted` says that strict counts have admitted it, as the leader. `waits` says that its
+    Binding has to wait for its gang.
     """
 
     pod: Peer
     deletion_cost: int | None
     is_counted: bool = False
+    waits: bool = False
     annotations: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -57,7 +60,8 @@ class Engine:
 
     `role` says what this replica decides, `time` how time is measured, and `after` takes what
     decisions leave behind. `schedulers` are those that ask. `in_flight` has the pods that may end
-    on nodes that they were offered, and `cards` answers questions about cards.
+    on nodes that they were offered, `cards` answers questions about cards, and `gangs` has the
+    gangs that wait or gather.
     """
 
     def __init__(
@@ -85,6 +89,15 @@ class Engine:
         self._pods = RequestPodReader(codec)
         self._time = time
         self.cards = CardQuestions(self._calls, self._pods, time.now)
+        self.gangs = Gangs(
+            self._calls,
+            self._placement,
+            self._plugins,
+            self._pods,
+            time.clock,
+            lambda call, table, rows: self._scored(call, table, rows, rows).astype(float),
+            observer,
+        )
 
     @property
     def registry(self) -> Registry:
@@ -158,6 +171,8 @@ class Engine:
         Raises EngineError where there is no decision.
         """
         call = self._open(pod, (), deadline)
+        if kept := self.gangs.make_way({node: each.uids for node, each in victims.items()}):
+            victims = {node: each for node, each in victims.items() if node not in kept}
         selection = call.plan.selection
         if selection.unselectable:
             return {}
@@ -187,14 +202,15 @@ class Engine:
         if rejection is not None:
             raise RefusedError(rejection.text(call.evaluation))
         cards = [c for p in call.plan.selection.enforced for c in p.cards]
+        waits = self.gangs.admit(call, node)
         if not (call.plan.counts.strict or cards):
-            return Admission(peer, None)
+            return Admission(peer, None, is_counted=waits, waits=waits)
         self._placement.check(call)
         cost = self._placement.take(call, node) if call.plan.counts.strict else None
         # After a lost answer, the pod itself may count there.
         left = view if view is None else without(view, [peer])
         annotations = choose(cards, call.evaluation, left)
-        return Admission(peer, cost, is_counted=True, annotations=annotations)
+        return Admission(peer, cost, is_counted=True, waits=waits, annotations=annotations)
 
     # ---- questions that answer no request
 
@@ -217,6 +233,9 @@ class Engine:
         texts += _event_texts(mutual, call.evaluation)
         # As in `2 Insufficient cpu, 1 policy web: zone.`; a damped text joins several by `; `.
         ours = "|".join(re.escape(text) for text in texts if text)
+        # The text of a gang goes on with what it waits for.
+        for text in _event_texts(call.plan.gangs, call.evaluation):
+            ours += f"|{re.escape(text)}: [^.;]*"
         return re.search(rf"(?:\d|;) (?:{ours})(?:[,.;]|$)", reasons) is not None
 
     def would_pass(self, pod: RequestPod, asked: AskedNodes | None = None) -> bool:
@@ -232,10 +251,10 @@ class Engine:
         rows = np.fromiter(table.rows.values(), np.intp, len(table.rows))
         decided = call.plan.filters.decide(table, rows, call.evaluation)
         passing = rows[decided.codes == 0]
-        if len(passing) and counts.strict:
+        if len(passing) and (counts.strict or call.plan.gangs):
             self._placement.check(call, asked=False)
             passing = passing[self._placement.open(call, passing)]
-        if not len(passing):
+        if not len(passing) or not self.gangs.would_pass(call):
             return False
         return self._plugins.offer_any(pod, table, passing, asked, call.evaluation.time.check)
 
@@ -263,6 +282,7 @@ class Engine:
         counts_first = registry.counts and not self.registry.counts
         self._calls.adopt(registry)
         self.in_flight.forget_tallies()
+        self.gangs.adopted()
         self._after.adopted()
         if counts_first and (snapshot := self._calls.snapshot()) is not None:
             # Offers were not recorded while no policy counted.
@@ -285,6 +305,7 @@ class Engine:
         Until `term_began`, in seconds of the clock, another one may have been the leader. Returns
         the number of pods that count on every node from now on.
         """
+        self.gangs.end("this replica began to decide anew")
         self.in_flight.begin_term(term_began)
         return self.in_flight.take_over(snapshot.pending.values(), snapshot.table)
 
@@ -319,7 +340,10 @@ class Engine:
         table, rows, known_rows = self._nodes(names, nodes, call)
         decided = plan.filters.decide(table, rows, call.evaluation, known_rows)
         if plan.gives_cards:
-            self._placement.check_cards(call)
+            self._placement.check_binds(call)
+        if plan.gangs:
+            there = rows if nodes is None else (call.known or call.snapshot).table.find(names)
+            decided = self.gangs.answer(call, there, decided)
         if self._calls.registry.counts or plan.cards:
             decided = self._counted(call, names, rows if nodes is None else None, decided)
         else:
@@ -386,7 +410,7 @@ class Engine:
 
 
 def _event_texts(
-    clauses: Iterable[FilterProgram | CountProgram], evaluation: Evaluation
+    clauses: Iterable[FilterProgram | CountProgram | GangProgram], evaluation: Evaluation
 ) -> Iterator[str]:
     """The texts of clauses as events have them, or had them without the names of policies."""
     for clause in clauses:

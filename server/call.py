@@ -5,15 +5,19 @@ A record lives from the arrival of a call until its answer is sent.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 from engine.program.frame import Points
 from grammar.messages.texts import cut
 from server.errors import CallFailure, Outcome, failure_of
 from server.wire import pod_key
+
+Aside = Callable[[], AbstractContextManager[object]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +59,10 @@ class CallRecord:
     fault: Exception | None = None
     # Seconds of the monotonic clock, when the decision must be made.
     deadline: float = math.inf
+    # Of a call that may be held: done when its connection has ended; and a context for the time in
+    # which it is held, and does not count as one in flight.
+    ended: asyncio.Future[None] | None = None
+    aside: Aside = nullcontext
 
     def fail(self, error: Exception) -> CallFailure:
         """Records that the call failed."""

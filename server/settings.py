@@ -6,6 +6,8 @@ import resource
 from dataclasses import dataclass
 from pathlib import Path
 
+from engine.gangs.gangs import MOST_HELD
+
 MEBIBYTE = 1024 * 1024
 # kube-scheduler keeps an idle connection for 90 seconds. A server that closes it earlier can do so
 # just as the next POST is sent, and Go does not repeat a POST (C2).
@@ -84,8 +86,10 @@ class Settings:
     resolvable_rejections: bool = False
     # The most calls of verbs at the same time; more are refused.
     max_in_flight: int = 100
-    # The most open connections; None is four times `max_in_flight`. kube-scheduler opens one for
-    # each call that it makes at the same time.
+    # Whether the server binds pods, so that kube-scheduler has a connection for each held call.
+    binds: bool = False
+    # The most open connections; None is four times `max_in_flight`, and twice the calls that may be
+    # held. kube-scheduler opens one for each call that it makes at the same time.
     max_connections: int | None = None
     # Seconds of serving after SIGTERM. The default is CoreDNS's.
     lameduck: float = 5.0
@@ -143,7 +147,9 @@ class Settings:
 
     @property
     def wanted_connections(self) -> int:
-        return 4 * self.max_in_flight if self.max_connections is None else self.max_connections
+        if self.max_connections is not None:
+            return self.max_connections
+        return 4 * self.max_in_flight + (2 * MOST_HELD if self.binds else 0)
 
     @property
     def decision_seconds(self) -> float:

@@ -570,6 +570,7 @@ def _settings(args: argparse.Namespace, file: Path | None) -> Settings:
             resolvable_rejections=args.resolvable_rejections,
             max_in_flight=args.max_in_flight,
             max_connections=args.max_connections,
+            binds=args.bind,
             lameduck=args.lameduck,
             health=args.health_listen,
             webhooks=args.webhook_listen,

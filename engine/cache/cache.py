@@ -62,7 +62,11 @@ from engine.objects.peer import (
     root_of,
     rooted,
 )
+from engine.objects.remembered import Remembered
 from grammar.checks.costs import ClusterSize
+
+# The bytes of the JSON of waiting pods; of some 20,000.
+_MOST_BODIES = 64 << 20
 
 # ---- nodes
 
@@ -314,6 +318,8 @@ class Cache:
         # The namespaces whose pods do not have their labels yet: the next snapshot gives them.
         self._relabelled: set[str] = set()
         self._assumed: dict[str, _Assumption] = {}
+        # By uid.
+        self._bodies: Remembered[str, bytes] = Remembered(_MOST_BODIES, lambda _, body: len(body))
         self._snapshot: Snapshot | None = None
         self._event_handlers: list[PodEventHandler] = []
 
@@ -330,9 +336,16 @@ class Cache:
         self.nodes.remove(name)
         self._snapshot = None
 
-    def put_pod(self, pod: Peer, revision: int = 0) -> None:
-        """Add or replace a pod as the API server has it; `revision` is 0 if unknown."""
+    def put_pod(self, pod: Peer, revision: int = 0, body: bytes | msgspec.Raw = b"") -> None:
+        """Add or replace a pod as the API server has it; `revision` is 0 if unknown.
+
+        Its JSON is kept while it waits for a node.
+        """
         key = key_of(pod)
+        if pod.nodeName or pod.phase in ENDED:
+            self._bodies.pop(pod.uid)
+        elif body:
+            self._bodies.put(pod.uid, bytes(body))
         if pod.phase in ENDED:
             self.remove_pod(key)
             return
@@ -347,6 +360,8 @@ class Cache:
 
     def remove_pod(self, key: str) -> None:
         self._assumed.pop(key, None)
+        if (gone := self.pod(key)) is not None:
+            self._bodies.pop(gone.uid)
         self._replace(key, None)
 
     def put_namespace(self, namespace: Namespace) -> None:
@@ -419,6 +434,10 @@ class Cache:
     def pod(self, key: str) -> Peer | None:
         pods = self._spaces.get(key.partition("/")[0])
         return pods.get(key) if pods is not None else None
+
+    def body(self, uid: str) -> bytes | None:
+        """The JSON of a pod that waits for a node; None if it is not kept."""
+        return self._bodies.get(uid)
 
     def _known(self, key: str) -> Peer:
         """A pod that is known."""
@@ -619,6 +638,9 @@ class PodsExcluding:
 
     def pod(self, key: str) -> Peer | None:
         return None if key in self._gone else self._pods.pod(key)
+
+    def body(self, uid: str) -> bytes | None:
+        return self._pods.body(uid)
 
     def namespaces(self) -> Iterable[Namespace]:
         return self._pods.namespaces()

@@ -105,10 +105,11 @@ class Reading:
 
 @dataclass(slots=True)
 class ClusterObjects:
-    """The objects that were read so far."""
+    """The objects that were read so far; `bodies` has the JSON of pods by uid."""
 
     nodes: list[Node] = field(default_factory=list)
     pods: list[Peer] = field(default_factory=list)
+    bodies: dict[str, bytes | msgspec.Raw] = field(default_factory=dict)
     namespaces: list[Namespace] = field(default_factory=list)
     controllers: list[Controller] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)
@@ -177,7 +178,9 @@ class ClusterFileReader:
                 case "Node":
                     found.nodes.append(self._codec.node(data))
                 case "Pod":
-                    found.pods.append(self._codec.peer(data))
+                    pod = self._codec.peer(data)
+                    found.pods.append(pod)
+                    found.bodies[pod.uid] = data
                 case "Namespace":
                     found.namespaces.append(decode_namespace(data))
                 case _:
@@ -211,7 +214,7 @@ def cache_of(found: ClusterObjects) -> Cache:
     for node in found.nodes:
         cache.put_node(node)
     for pod in found.pods:
-        cache.put_pod(pod)
+        cache.put_pod(pod, body=found.bodies.get(pod.uid, b""))
     return cache
 
 

@@ -38,11 +38,11 @@ class ObjectStore(Generic[T]):
     def __init__(
         self,
         decode: Callable[[bytes], T],
-        put: Callable[[str, T, int], None],
+        put: Callable[[str, T, int, bytes | msgspec.Raw], None],
         remove: Callable[[str], None],
         holds: Callable[[str, T], bool],
     ) -> None:
-        """`put` (key, object, version) and `remove` receive the changes.
+        """`put` (key, object, version, JSON) and `remove` receive the changes.
 
         `holds` says whether a state is the one that the cache has.
         """
@@ -66,7 +66,7 @@ class ObjectStore(Generic[T]):
         revision = revision_of(version)
         if revision and revision <= self.known(key):
             return
-        self._put(key, self.decode(raw), revision)
+        self._put(key, self.decode(raw), revision, raw)
         self._revisions[key] = revision
 
     def remove(self, key: str, version: str) -> None:
@@ -104,14 +104,14 @@ def nodes(codec: ObjectCodec, cache: Cache) -> ObjectStore[Node]:
         )
 
     return ObjectStore(
-        codec.node, lambda _, node, __: cache.put_node(node), cache.remove_node, holds
+        codec.node, lambda _, node, *__: cache.put_node(node), cache.remove_node, holds
     )
 
 
 def pods(codec: ObjectCodec, cache: Cache) -> ObjectStore[Peer]:
     return ObjectStore(
         codec.peer,
-        lambda _, pod, revision: cache.put_pod(pod, revision),
+        lambda _, pod, revision, raw: cache.put_pod(pod, revision, raw),
         cache.remove_pod,
         cache.holds_pod,
     )
@@ -120,7 +120,7 @@ def pods(codec: ObjectCodec, cache: Cache) -> ObjectStore[Peer]:
 def namespaces(cache: Cache) -> ObjectStore[Namespace]:
     return ObjectStore(
         decode_namespace,
-        lambda _, namespace, __: cache.put_namespace(namespace),
+        lambda _, namespace, *__: cache.put_namespace(namespace),
         cache.remove_namespace,
         lambda key, namespace: cache.namespace(key) == namespace,
     )
@@ -130,7 +130,7 @@ def controllers(kind: str, cache: Cache) -> ObjectStore[Controller]:
     """The store of controllers of one kind. The cache has them by uid, the API by name."""
     uids: dict[str, str] = {}
 
-    def put(key: str, controller: Controller, _: int) -> None:
+    def put(key: str, controller: Controller, *_: object) -> None:
         uid = controller.workload.uid
         if uids.get(key, uid) != uid:
             cache.remove_controller(uids[key])
@@ -153,7 +153,7 @@ class PolicyObjects:
 
     def store(self, resource: str) -> ObjectStore[bytes]:
 
-        def put(key: str, raw: bytes, _: int) -> None:
+        def put(key: str, raw: bytes, *_: object) -> None:
             self.bodies = {**self.bodies, f"{resource}/{key}": raw}
 
         def remove(key: str) -> None:

@@ -4,8 +4,9 @@ A pod is bound only to a node that filter offered it last. If that is not known,
 filter is asked anew, and the node must have room.
 
 requested --admitted--> assumed on the node --created----> bound, whatever watches show yet
-                                            |--unknown---> assumed until a GET tells
-                                            +--refused---> not counted any more
+                          |                 |--unknown---> assumed until a GET tells
+                          |                 +--refused---> not counted any more
+                          +--held, for its gang--> as admitted, or not counted any more
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import asyncio
 import math
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -51,6 +52,20 @@ _PAUSE_SECONDS = 0.1
 # The pause between two GETs of a pod whose Binding has an unknown outcome.
 _CHECK_SECONDS = 1.0
 _WORK = "bind pods"
+
+
+@dataclass(frozen=True, slots=True)
+class BindClient:
+    """Who waits for a Binding. `ended` is done when it waits no longer.
+
+    `waiting` is a context for the time in which its call is held: it counts as none then.
+    """
+
+    ended: asyncio.Future[None] | None = None
+    waiting: Callable[[], AbstractContextManager[object]] = nullcontext
+
+
+NOBODY = BindClient()
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,31 +116,32 @@ class Binder:
         self._running: dict[str, tuple[Binding, asyncio.Task[None]]] = {}
         self._checks: set[asyncio.Task[None]] = set()
 
-    async def bind(self, binding: Binding, deadline: float) -> None:
+    async def bind(self, binding: Binding, deadline: float, client: BindClient = NOBODY) -> None:
         """Return when the pod is bound to the node. `deadline` is in seconds of the clock.
 
-        Calls about one pod share one Binding. Raises EngineError if the pod is not bound or if that
-        is unknown.
+        Time in which the call is held does not count. Calls about one pod share one Binding. Raises
+        EngineError if the pod is not bound or if that is unknown.
         """
         self._cache.expire(self._clock())
         running = self._running.get(binding.uid)
         if running is not None and running[0] != binding:
             raise RefusedError(f"the pod is being bound to `{running[0].node}`")
         if running is None:
-            task = asyncio.create_task(self._bind(binding, deadline))
+            task = asyncio.create_task(self._bind(binding, deadline, client))
             running = self._running[binding.uid] = binding, task
             task.add_done_callback(lambda _: self._running.pop(binding.uid, None))
         # A cancelled call does not stop the work, because the Binding may have been sent.
         await asyncio.shield(running[1])
 
     async def idle(self) -> None:
-        """Return when no pod is being bound."""
+        """Return when no pod is being bound. Gangs that gather are given up."""
+        self._engine.gangs.end("this replica ends")
         while self._running:
             await asyncio.wait([task for _, task in self._running.values()])
         for task in self._checks:
             task.cancel()
 
-    async def _bind(self, binding: Binding, deadline: float) -> None:
+    async def _bind(self, binding: Binding, deadline: float, client: BindClient) -> None:
         known = self._cache.pod(f"{binding.namespace}/{binding.name}")
         if known is not None:
             assumed = any(each.uid == known.uid for each in self._cache.assumed())
@@ -157,16 +173,26 @@ class Binder:
             # kube-scheduler gives the pod up, and a watch shows that late.
             self._engine.in_flight.refuse(binding.uid)
             raise
-        if admission.is_counted:
-            # After that time another replica may be the leader, and decide by other counts. A later
-            # time may be that of another term.
-            deadline = min(deadline, self._leads_until())
         if held:
             admission = replace(admission, annotations=held)
+        await self._send(binding, admission, deadline, client)
+
+    async def _send(
+        self, binding: Binding, admission: Admission, deadline: float, client: BindClient
+    ) -> None:
+        """Counts an admitted pod on its node and creates its Binding, when its gang is there."""
         key = key_of(admission.pod)
         until = self._clock() + self._hold
-        self._cache.assume(admission.pod, binding.node, until, admission.annotations)
+        # While a pod waits, its time is that of its gang.
+        ends = math.inf if admission.waits else until
+        self._cache.assume(admission.pod, binding.node, ends, admission.annotations)
         try:
+            if admission.waits:
+                deadline += await self._held_for_gang(binding, client)
+            if admission.is_counted:
+                # After that time another replica may be the leader, and decide by other counts. A
+                # later time may be that of another term.
+                deadline = min(deadline, self._leads_until())
             await self._create(binding, admission, deadline)
         except NotSentError:
             self._cache.forget(key)
@@ -181,6 +207,37 @@ class Binder:
             self._cache.forget(key)
             raise
         self._cache.confirm(key, binding.uid)
+
+    async def _held_for_gang(self, binding: Binding, client: BindClient) -> float:
+        """Waits until the gang of a pod is released. Returns the seconds that took.
+
+        Raises WaitingError if the gang is given up instead.
+        """
+        began, gangs = self._clock(), self._engine.gangs
+        ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+        def end(reason: str) -> None:
+            if not ended.done():
+                ended.set_result(reason)
+
+        gangs.hold(binding.uid, end)
+        others = () if client.ended is None else (client.ended,)
+        with client.waiting():
+            await asyncio.wait(
+                (ended, *others),
+                timeout=gangs.seconds_left(binding.uid),
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+        if not ended.done():
+            if any(each.done() for each in others):
+                gangs.client_gone(binding.uid)
+            else:
+                gangs.late(binding.uid)
+        assert ended.done(), "who gives up a gang tells all who wait"
+        if reason := ended.result():
+            self._engine.in_flight.refuse(binding.uid)
+            raise WaitingError(reason)
+        return self._clock() - began
 
     # ---- a pod whose last answer is not known
 

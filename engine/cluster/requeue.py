@@ -14,7 +14,7 @@ import asyncio
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Protocol
 
@@ -37,6 +37,8 @@ from engine.objects.request_pod import RequestPod
 from engine.program.policy_time import MOST_PORTIONS
 
 _PER_SECOND, _BURST = 20.0, 20
+# The members of gangs that are requeued at the same time.
+_AT_ONCE = 8
 # The number of pods without a request so far that one round looks at.
 _MOST_LOOKS = 20
 # The pause before the next look at a pod that no decision is possible about.
@@ -112,21 +114,41 @@ class Requeuer:
             if not await self._would_pass(rejected_pod):
                 self._bucket.give_back()
                 continue
-            times = self._count(rejected_pod.pod.uid)
-            # First, because kube-scheduler may ask before the API server has answered.
-            self._rejected_pods.requeued(rejected_pod)
-            try:
-                is_there = await self._patch(rejected_pod.pod, now)
-            except (ApiError, NotSentError):
-                # Nothing was written.
-                times.pop()
-                self._rejected_pods.not_requeued(rejected_pod)
-                raise
-            if is_there:
-                requeued += 1
-            else:
-                self._rejected_pods.not_requeued(rejected_pod)
-                self._rejected_pods.postpone(rejected_pod)
+            requeued += await self._requeue(rejected_pod, now)
+        return requeued
+
+    async def _requeue(self, rejected_pod: RejectedPod, now: str) -> bool:
+        """Requeue one pod. Returns False if it is gone. Raises as `requeue`."""
+        times = self._count(rejected_pod.pod.uid)
+        # First, because kube-scheduler may ask before the API server has answered.
+        self._rejected_pods.requeued(rejected_pod)
+        try:
+            is_there = await self._patch(rejected_pod.pod, now)
+        except (ApiError, NotSentError):
+            # Nothing was written.
+            times.pop()
+            self._rejected_pods.not_requeued(rejected_pod)
+            raise
+        if not is_there:
+            self._rejected_pods.not_requeued(rejected_pod)
+            self._rejected_pods.postpone(rejected_pod)
+        return is_there
+
+    async def wake(self, uids: Iterable[str], pending: Mapping[str, Peer], now: str) -> int:
+        """Requeue members of gangs at once that were rejected, because they would pass now.
+
+        Returns their number; arguments and errors are those of `requeue`.
+        """
+        waiting = []
+        for uid in uids:
+            rejected_pod = self._rejected_pods.find(uid)
+            if rejected_pod is not None and self._waiting(rejected_pod.pod, pending, written=False):
+                waiting.append(rejected_pod)
+        requeued = 0
+        for first in range(0, len(waiting), _AT_ONCE):
+            part = waiting[first : first + _AT_ONCE]
+            done = await asyncio.gather(*(self._requeue(each, now) for each in part))
+            requeued += sum(done)
         return requeued
 
     async def _would_pass(self, rejected_pod: RejectedPod) -> bool:
@@ -206,10 +228,15 @@ class Requeuer:
         times.append(self._clock())
         return times
 
-    def _waiting(self, pod: RequestPod, pending: Mapping[str, Peer]) -> Peer | None:
-        """The rejected pod as a peer, if it waits in vain and may be requeued now."""
+    def _waiting(
+        self, pod: RequestPod, pending: Mapping[str, Peer], *, written: bool = True
+    ) -> Peer | None:
+        """The rejected pod as a peer, if it waits in vain and may be requeued now.
+
+        `written` says that kube-scheduler must have written that it waits.
+        """
         peer = pending.get(f"{pod.namespace}/{pod.name}")
-        if peer is None or peer.uid != pod.uid or not _is_waiting(peer):
+        if peer is None or peer.uid != pod.uid or (written and not _is_waiting(peer)):
             return None
         times = self._requeued.get(pod.uid)
         if times is None or len(times) < _MOST_PER_MINUTE:

@@ -52,11 +52,11 @@ def open_gate(*, asked: bool = True) -> str:  # noqa: ARG001 - a CountGate
 class ReplicaRole:
     """What this replica may decide: by counts, as its `gate` says.
 
-    `gives_cards` says that pods get cards here, because they are bound here.
+    `binds` says that pods are bound here: so they get cards here, and wait for their gang.
     """
 
     gate: CountGate = open_gate
-    gives_cards: bool = True
+    binds: bool = True
 
 
 ONLY_REPLICA = ReplicaRole()
@@ -108,18 +108,24 @@ class Placement:
 
         Looks of our own are not `asked`: the Lease follows the calls of clients alone.
         """
-        decides = call.plan.counts.strict or call.plan.gives_cards
+        decides = call.plan.counts.strict or call.plan.gives_cards or call.plan.gangs
         if decides and (reason := self._role.gate(asked=asked)):
             raise HandoverError(reason)
 
-    def check_cards(self, call: VerbCall) -> None:
-        """Raises WaitingError for a pod that needs cards where nobody gives them.
+    def closed_gate(self) -> str:
+        """The reason why this replica may not decide now, or empty; nobody is asking."""
+        return self._role.gate(asked=False)
 
-        Bind is asked of who answers filter, and only one replica gives cards: raises as `check`.
+    def check_binds(self, call: VerbCall) -> None:
+        """Raises WaitingError for a pod about which bind decides where nobody asks it.
+
+        Bind is asked of who answers filter, and only one replica decides: raises as `check`.
         """
-        if not self._role.gives_cards:
-            address = next(p.address for p in call.plan.selection.enforced if p.cards)
-            text = "gives cards at bind: serve with `--bind`, and set the extender's `bindVerb`"
+        if not self._role.binds:
+            programs = call.plan.selection.enforced
+            address = next(p.address for p in programs if p.cards or p.gangs)
+            work = "gives cards" if call.plan.gives_cards else "holds gangs"
+            text = f"{work} at bind: serve with `--bind`, and set the extender's `bindVerb`"
             raise WaitingError(f"policy {address} {text}")
         self.check(call)
 
@@ -167,12 +173,23 @@ class Placement:
         return [(name, number) for name, number in closed if number]
 
     def open(self, call: VerbCall, rows: NodeRows) -> Mask:
-        """Which of these nodes have headroom under every strict clause."""
-        question = _question(call, call.snapshot, rows)
+        """Which of these nodes have headroom under every strict clause, and cards for the pod."""
         mask = np.ones(len(rows), np.bool_)
-        for headroom in self._of(call.plan.counts, question):
+        if not (call.plan.counts.strict or call.plan.cards):
+            return mask
+        question = _question(call, call.snapshot, rows)
+        for headroom in (*self._of(call.plan.counts, question), *self._of_cards(question)):
             mask &= headroom.open
         return mask
+
+    def reserve(self, call: VerbCall, row: int) -> None:
+        """Counts a pod on a node that it is to be offered, as if it had been."""
+        question = _question(call, call.snapshot, np.array([row], np.intp))
+        self._offer(question, np.ones(1, np.bool_), is_narrow=False, predicts=False)
+
+    def withdraw(self, call: VerbCall) -> None:
+        """Takes back what `reserve` has counted."""
+        self.in_flight.refuse(call.pod.uid)
 
     def take(self, call: VerbCall, node: str) -> int | None:
         """Takes the node that the pod is about to be bound to. Returns its deletion cost.

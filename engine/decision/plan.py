@@ -90,8 +90,9 @@ class Plan:
 
     `empty`: no policy concerns pods of the shape, and no limit of other pods may keep them out.
     `filters`, `scorer`, `counts` and `cards` decide. `gives_cards`: a policy has cards for these
-    pods. `scored`: some score clause or count preference applies. `audits` and `audited_counts`
-    belong to policies in audit mode. `frame` is for counting. From `until` on, in nanoseconds,
+    pods. `gangs` has the clauses of gangs that apply; the first one decides. `scored`: some score
+    clause or count preference applies. `audits` and `audited_counts` belong to policies in audit
+    mode. `frame` is for counting. From `until` on, in nanoseconds,
     other clauses may apply.
     """
 
@@ -135,6 +136,8 @@ class Plan:
         self.counts = CountClauses(counts, evaluation, mutual)
         cards = [clause for program in enforced for clause in program.cards]
         self.gives_cards = bool(cards)
+        gangs = (clause for program in enforced for clause in program.gangs)
+        self.gangs = tuple(c for c in gangs if applies(c, evaluation))
         self.cards = CardRoom(cards, evaluation, memos.spare) if cards else None
         self.scored = self.scorer.applies or self.counts.soft
         self.audits = [(p, memos.filters(p.filters, evaluation)) for p in selection.audited]
@@ -158,6 +161,7 @@ class Plan:
             selection,
             *self.scorer.clauses,
             *self.counts.clauses,
+            *self.gangs,
             *(clause for _, each in self.audited_counts for clause in each.clauses),
         )
         # Bytes per node: a code and a version in a FilterMemo, two numbers in a ScoreMemo, and in

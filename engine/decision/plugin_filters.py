@@ -84,7 +84,7 @@ class PluginFilters:
         changed there. Else the plugins decide, without what this kube-scheduler does not look at.
         `check` raises an EngineError when the time is over; the next call continues.
         """
-        memo = self._memo(pod.pod, len(table.nodes))
+        memo = self._memo(pod, len(table.nodes))
         ignored = unknown_resources(pod.pod, table)
         if asked is not None and asked.owner is table.owner:
             stays = self._changes.since(table) <= asked.version
@@ -96,11 +96,25 @@ class PluginFilters:
             ignored |= memo.reasons(pod.pod, table, there.nonzero()[0], check)
         return memo.allow_any(pod.pod, table, rows, ignored, check)
 
-    def _memo(self, pod: Pod, nodes: int) -> _Memo:
-        spec = pod.spec
+    def allowed(
+        self, pod: RequestPod, table: NodeTable, rows: NodeRows, check: Callable[[], None]
+    ) -> npt.NDArray[np.bool_]:
+        """Which of these nodes the plugins allow, without resources that no node has.
+
+        `check` is as in `offer_any`.
+        """
+        memo = self._memo(pod, len(table.nodes))
+        return memo.allow(pod.pod, table, rows, unknown_resources(pod.pod, table), check)
+
+    def kind(self, pod: RequestPod) -> bytes:
+        """What the plugins look at of a pod: they say the same of pods of one kind."""
+        spec = pod.pod.spec
         constraints = spec and (spec.nodeSelector, spec.affinity, spec.tolerations)
-        takes = [(r, str(each)) for r, each in pod.requests.items()], pod.hostPorts
-        key = self._encoder.encode((constraints, takes))
+        takes = [(r, str(each)) for r, each in pod.pod.requests.items()], pod.pod.hostPorts
+        return self._encoder.encode((constraints, takes))
+
+    def _memo(self, asked: RequestPod, nodes: int) -> _Memo:
+        key = self.kind(asked)
         if (known := self._memos.get(key)) is None:
             known = self._memos.put(key, _Memo(len(key) + nodes * _BYTES_PER_NODE))
         return known
@@ -143,9 +157,20 @@ class _Memo:
         check: Callable[[], None],
     ) -> bool:
         """Whether there is no reason against some of these nodes, except ignored ones."""
+        return bool(self.allow(pod, table, rows, ignored, check).any())
+
+    def allow(
+        self,
+        pod: Pod,
+        table: NodeTable,
+        rows: NodeRows,
+        ignored: Collection[str],
+        check: Callable[[], None],
+    ) -> npt.NDArray[np.bool_]:
+        """Which of these nodes have no reason against them, except ignored ones."""
         codes = self._evaluated(pod, table, rows, check)
         allowed = [all(each in ignored for each in reasons) for reasons in self._reasons]
-        return bool(np.array(allowed, np.bool_)[codes].any())
+        return np.array(allowed, np.bool_)[codes]
 
     def _evaluated(
         self, pod: Pod, table: NodeTable, rows: NodeRows, check: Callable[[], None]

@@ -327,6 +327,9 @@ class RejectedPods:
     def __contains__(self, uid: str) -> bool:
         return uid in self._known
 
+    def find(self, uid: str) -> RejectedPod | None:
+        return self._known.get(uid)
+
     def answered(self, pod: RequestPod, names: Sequence[str], *, offered: bool) -> None:
         """Takes an answer about these nodes."""
         known = self._known.pop(pod.uid)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Protocol
+from typing import Literal, Protocol
 
 import msgspec
 import numpy as np
@@ -50,6 +50,25 @@ class ClusterState(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class GangChange:
+    """A gang gathers, is released, or was given up after some seconds, with so many members held.
+
+    `name` is that of the gang for people. `held_seconds` are those of all bind calls. `reason` is
+    one of few words, and `text` says more; both are empty unless it was given up.
+    """
+
+    policy: str
+    clause: str
+    name: str
+    state: Literal["gathering", "released", "given up"]
+    members: int
+    seconds: float = 0.0
+    held_seconds: float = 0.0
+    reason: str = ""
+    text: str = ""
+
+
 class Observer(Protocol):
     """A listener for what operators should see of decisions besides the answers."""
 
@@ -62,6 +81,7 @@ class Observer(Protocol):
     def gave_up(self, work: str, about: str) -> None: ...
     def shortened(self, policy: str, clause: str, text: str) -> None: ...
     def unnamed_scheduler(self, name: str) -> None: ...
+    def gang(self, change: GangChange) -> None: ...
 
 
 class VerbCall(msgspec.Struct, frozen=True, eq=False):
@@ -142,6 +162,13 @@ class CallOpener:
     def look(self, pod: RequestPod) -> VerbCall:
         """A call for which nobody waits: one portion about no nodes. Raises EngineError."""
         return self._open(pod, (), self._time.portion())
+
+    def beside(self, pod: RequestPod, call: VerbCall) -> VerbCall:
+        """A call about another pod, in the time of a call. Raises EngineError."""
+        return self._open(pod, (), call.evaluation.time)
+
+    def now(self) -> Timestamp:
+        return self._time.now()
 
     def portion(self, frame: Frame) -> Evaluation:
         """The context of evaluations for which nobody waits; it lasts for one portion."""

@@ -81,10 +81,14 @@ class RequestPodReader:
         The rest is decoded later, and may raise then.
         """
         if self._last is None or self._last.body != body:
-            identity = self._identity.decode(body)
-            metadata, spec = identity.metadata or _Metadata(), identity.spec or _Spec()
-            self._last = RequestPod(body, metadata, spec, self._codec)
+            self._last = self.other(body)
         return self._last
+
+    def other(self, body: bytes) -> RequestPod:
+        """The same for a pod that no request is about; it is not kept."""
+        identity = self._identity.decode(body)
+        metadata, spec = identity.metadata or _Metadata(), identity.spec or _Spec()
+        return RequestPod(body, metadata, spec, self._codec)
 
 
 class RequestPod:

@@ -88,6 +88,7 @@ def compile_policy(checked: Checked) -> Program:
         spreads=spreads,
         limits=limits,
         cards=of_kind(clauses, CardsProgram),
+        gangs=(),
         preempts=of_kind(clauses, PreemptProgram),
         strict=bool(filters) or any(each.count.weight is None for each in counting),
         slots=max(part.slots for part in parts),

@@ -344,6 +344,27 @@ class CardsProgram:
     reads: Reads | None
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class GangProgram:
+    """A compiled gang: pods that are placed together or not at all.
+
+    `by` reads `peer` and gives the value that its members share; None means the pods of one
+    workload. `number` is the least number of members, in `percent` of the wanted replicas if it
+    says so; None means all replicas. `domain` reads `node` and has the same value for all members.
+    They are held for so many `seconds` at most.
+    """
+
+    policy: str
+    name: str
+    when: Condition | None
+    message: Message
+    by: Evaluate | None
+    number: float | Evaluate | None
+    percent: bool
+    domain: Evaluate | None
+    seconds: float
+
+
 # The clauses that count pods, and the clauses that can reject a node. A new kind of program belongs
 # in these unions; `grammar.tree.clauses` says what else a kind of clause needs.
 CountClause = ShareProgram | SpreadProgram | LimitProgram
@@ -381,6 +402,7 @@ class Program:
     spreads: tuple[SpreadProgram, ...]
     limits: tuple[LimitProgram, ...]
     cards: tuple[CardsProgram, ...]
+    gangs: tuple[GangProgram, ...]
     preempts: tuple[PreemptProgram, ...]
     strict: bool
     slots: int
@@ -410,7 +432,9 @@ class Program:
         )
 
 
-def applies(clause: ScoreProgram | CountProgram | CardsProgram, evaluation: Evaluation) -> bool:
+def applies(
+    clause: ScoreProgram | CountProgram | CardsProgram | GangProgram, evaluation: Evaluation
+) -> bool:
     """Whether the `when` of a clause is true for the frame's pod. Raises ExpensivePolicyError."""
     if clause.when is None:
         return True

@@ -156,8 +156,9 @@ class Simulation:
         self._plugins = plugins
         self._ties = ties
         cache.add_event_handler(engine.in_flight.pod_changed)
+        cache.add_event_handler(engine.gangs.pod_changed)
         for each in pods:
-            cache.put_pod(each.peer)
+            cache.put_pod(each.peer, body=each.body)
         if engine.cards.are_used:
             engine.cards.measure_by(engine.cards.shapes(each.body for each in pods))
         views = cache.snapshot().nodes

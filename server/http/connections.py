@@ -241,6 +241,7 @@ class Connection(asyncio.Protocol):
         # Ends the handshake of TLS, until there is a transport.
         self.end_handshake: Callable[[], object] = lambda: None
         self.has_answered = False
+        self._ended: asyncio.Future[None] | None = None
         self._idle_timer: asyncio.TimerHandle | None = None
         self._late_timer: asyncio.TimerHandle | None = None
         self._send_timer: asyncio.TimerHandle | None = None
@@ -264,6 +265,8 @@ class Connection(asyncio.Protocol):
                 timer.cancel()
         self._all_is_sent()
         self._transport = None
+        if self._ended is not None:
+            self._ended.set_result(None)
         self._connections.leave(self)
         # An error here would be raised where an answer waits to be sent, and would keep it until
         # the next garbage collection. There is nothing to do about any.
@@ -305,6 +308,15 @@ class Connection(asyncio.Protocol):
         # For an answer of the server, the time goes on until all of it is sent.
         if not self._unanswered:
             self._all_is_sent()
+
+    @property
+    def ended(self) -> asyncio.Future[None]:
+        """Done when the client or Placet has ended the connection."""
+        if self._ended is None:
+            self._ended = self._loop.create_future()
+            if self._transport is None:
+                self._ended.set_result(None)
+        return self._ended
 
     # ---- its place
 
@@ -458,6 +470,10 @@ class Connection(asyncio.Protocol):
             self._unsent = 0
 
 
+# The extra information of a transport that is a future, done when its connection has ended.
+ENDED = "ended"
+
+
 class _ServerTransport(asyncio.Transport):
     """The transport of the server's protocol: its connection sees what is written."""
 
@@ -467,6 +483,8 @@ class _ServerTransport(asyncio.Transport):
         self._connection = connection
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
+        if name == ENDED:
+            return self._connection.ended
         return self._transport.get_extra_info(name, default)
 
     def is_closing(self) -> bool:

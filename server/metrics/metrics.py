@@ -13,6 +13,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from engine.decision.verb_call import GangChange
 from engine.program.frame import Points
 from server.call import ReviewedObject
 from server.metrics.call_metrics import CallMetrics
@@ -79,8 +80,8 @@ class Level:
 class Metrics:
     """The metrics of one server.
 
-    It is also an Observer of the engine: `rejected`, `failed`, `would_reject`, `conflict` and
-    `bypassed` are what an engine reports.
+    It is also an Observer of the engine: `rejected`, `failed`, `would_reject`, `conflict`,
+    `bypassed` and `gang` are what an engine reports.
 
     The text of each begins with its stability, as in Kubernetes' components: a metric that is ALPHA
     may change or go, a BETA one may get labels, and a STABLE one stays as it is.
@@ -156,6 +157,19 @@ class Metrics:
             "placet_background_gave_up_total",
             "[ALPHA] Pieces of work that nobody waits for and that took too long.",
             "work",
+        )
+        self._gangs = counter(
+            "placet_gangs_total",
+            "[ALPHA] Gangs that began to gather, were released, or were given up for a reason.",
+            "policy",
+            "state",
+            "reason",
+        )
+        self._gang_seconds = counter(
+            "placet_gang_held_seconds_total",
+            "[ALPHA] Seconds that the bind calls of members were held, by how that ended.",
+            "policy",
+            "state",
         )
         self._bypasses = Counter(
             "placet_bypasses_total",
@@ -310,6 +324,12 @@ class Metrics:
 
     def unnamed_scheduler(self, name: str) -> None:
         """Is only for the log."""
+
+    def gang(self, change: GangChange) -> None:
+        policy, state = self._one(change.policy), change.state.replace(" ", "_")
+        self._gangs(policy, state, change.reason.replace(" ", "_")).inc()
+        if change.held_seconds:
+            self._gang_seconds(policy, state).inc(change.held_seconds)
 
     def shortened(self, policy: str, clause: str, text: str) -> None:
         """A long message is in the log only."""

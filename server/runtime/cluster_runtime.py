@@ -30,6 +30,7 @@ from engine.cache.reflector import Timing
 from engine.cluster.binding import Binder
 from engine.cluster.client import CORE, ApiClient, Limits, connect, path_of
 from engine.cluster.events import Events
+from engine.cluster.gang_reviewer import GangReviewer
 from engine.cluster.in_flight_ends import OverduePods, SchedulerLease
 from engine.cluster.lease import LeaderGate, Lease, TakeOver
 from engine.cluster.requeue import Requeuer
@@ -132,7 +133,7 @@ async def open_cluster(
             await lease.turn()
         log.info("watching the cluster at %s", client.host)
         cluster = ClusterRuntime(
-            client, lease, access, schema, needs, log, identity, supervisor, failures
+            client, lease, access, schema, needs, log, identity, supervisor, failures, ends
         )
         try:
             yield cluster
@@ -176,6 +177,7 @@ class ClusterRuntime:
         identity: str,
         supervisor: Supervisor,
         failures: ApiFailures,
+        ends: Callable[[], bool],
     ) -> None:
         codec = ObjectCodec(schema, needs.annotations)
         # What is not followed is decided wrongly.
@@ -194,6 +196,7 @@ class ClusterRuntime:
         self._identity = identity
         self._failures = failures
         self._supervisor = supervisor
+        self._ends = ends
         self._is_standby = access.standby
         self._loop = asyncio.get_running_loop()
         self._needs = needs
@@ -239,6 +242,7 @@ class ClusterRuntime:
         engine, schedulers = deciding.engine, deciding.schedulers
         cache = self.informers.cache
         cache.add_event_handler(engine.in_flight.pod_changed)
+        cache.add_event_handler(engine.gangs.pod_changed)
         cache.add_event_handler(deciding.rejected.pod_changed)
         cache.add_event_handler(self._lag_of_new_pods(pod_seen))
         self._rejected = deciding.rejected
@@ -250,8 +254,15 @@ class ClusterRuntime:
         if binder is not None:
             # What is being bound was allowed under the Lease, and is finished under it.
             stack.push_async_callback(binder.idle)
-        for name, duty in self._reporter(deciding).duties.items():
+        requeuer = Requeuer(
+            self._client, engine, deciding.rejected, deciding.observer.gave_up, schedulers
+        )
+        for name, duty in self._reporter(deciding, requeuer).duties.items():
             stack.push_async_callback(end, start(name, duty))
+        reviewer = GangReviewer(
+            engine.gangs, requeuer, self.informers.snapshot, self._failures.report, self._ends
+        )
+        stack.push_async_callback(end, start("gangs", reviewer.run))
         if not schedulers.call_bind:
             # With a bindVerb it does not matter what an ended kube-scheduler had in hand.
             follow = self._follow_scheduler(engine, schedulers.lease)
@@ -265,7 +276,7 @@ class ClusterRuntime:
         )
         stack.push_async_callback(end, syncing)
 
-    def _reporter(self, deciding: Deciding) -> StatusReporter:
+    def _reporter(self, deciding: Deciding, requeuer: Requeuer) -> StatusReporter:
         """What writes statuses and events, and requeues pods, while this replica leads."""
         engine, schedulers, observer = deciding.engine, deciding.schedulers, deciding.observer
         cache, client, lease = self.informers.cache, self._client, self._lease
@@ -286,7 +297,7 @@ class ClusterRuntime:
             Statuses(cache, engine.portion, ungated, deciding.portable.portability),
             ungated,
             Events(client, self._identity),
-            Requeuer(client, engine, deciding.rejected, observer.gave_up, schedulers),
+            requeuer,
         )
 
     def _follow_usual_pods(self, engine: Engine) -> Callable[[], Awaitable[None]]:

@@ -18,7 +18,7 @@ from logging import Logger
 
 from cachetools import TTLCache
 
-from engine.decision.verb_call import Observer
+from engine.decision.verb_call import GangChange, Observer
 from grammar.messages.texts import LINES, MOST_WHOLE, escaped, escaped_json, shown
 from server.call import LogEntry
 from server.log_limit import LimitedLog
@@ -255,6 +255,21 @@ class LogObserver:
                 " after a start or a handover strict counts can miss those on their way"
             )
             self._log.warning(text, shown(name, _MOST_LINE))
+
+    def gang(self, change: GangChange) -> None:
+        self._other.gang(change)
+        # Names are texts from pods, so they must be quoted.
+        fields: dict[str, str | int | float] = {
+            "policy": change.policy,
+            "clause": change.clause,
+            "gang": change.name,
+            "members": change.members,
+        }
+        if change.state != "gathering":
+            fields["seconds"] = round(change.seconds, 3)
+        if change.text:
+            fields["reason"] = change.text
+        self._log.info("%s", LogEntry(f"gang {change.state}", fields))
 
     def _is_news(self, *key: str) -> bool:
         # The texts of keys have any length.

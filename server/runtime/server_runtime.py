@@ -322,7 +322,7 @@ def _deciding(
         ObjectCodec(schema),
         observer,
         exemptions=options.exemptions,
-        role=ReplicaRole(gate, gives_cards=options.schedulers.call_bind),
+        role=ReplicaRole(gate, binds=options.schedulers.call_bind),
         time=DecisionTime(policies=times),
         after=AfterDecision(
             journal=journal,

@@ -11,6 +11,7 @@ import time
 from collections import Counter, OrderedDict, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Protocol
 
 from aiohttp import web
@@ -18,10 +19,10 @@ from aiohttp import web
 from engine.decision.preemption import Victims
 from engine.decision.verdict import Decision, Scores
 from engine.errors import BriefWaitError, DeadlineExceededError
-from server.call import CallRecord
+from server.call import Aside, CallRecord
 from server.errors import CallFailure, Outcome, RequestError
 from server.http.bodies import BodyReader, refuse_encoded
-from server.http.connections import AnswerAtOnce
+from server.http.connections import ENDED, AnswerAtOnce
 from server.http.middleware import CallRecorder
 from server.settings import MEBIBYTE, Settings
 
@@ -117,7 +118,10 @@ class VerbAnswerer:
             call.arrived = min(call.arrived, self._queue.arrival())
             call.deadline = call.arrived + seconds
             body = await self._bodies.read(request, call, limit)
-            with self._queue.counted(call.client):
+            with self._queue.counted(call.client) as aside:
+                call.aside = aside
+                if request.transport is not None:
+                    call.ended = request.transport.get_extra_info(ENDED)
                 await self._queue.begin(call.deadline, call.client)
                 try:
                     answer = verb.decide(body, call)
@@ -212,8 +216,8 @@ class DecisionQueue:
         return self._began if self._was_long and now - self._ended < _SOON_SECONDS else now
 
     @contextmanager
-    def counted(self, client: str) -> Iterator[None]:
-        """Counts a call of this address for the block.
+    def counted(self, client: str) -> Iterator[Aside]:
+        """Counts a call of this address for the block, but in the contexts that it gives.
 
         Raises RequestError where too many are in flight, unless the address has less than its share
         of them: what it would have if all had as many.
@@ -223,15 +227,26 @@ class DecisionQueue:
         if self.in_flight >= self._most and own >= max(share, 1):
             text = f"too many calls at once: Placet takes {self._most}, see --max-in-flight"
             raise RequestError(text, Outcome.OVERLOADED)
-        self.in_flight += 1
-        self._by_address[client] += 1
+        self._add(client, 1)
+        try:
+            yield partial(self._aside, client)
+        finally:
+            self._add(client, -1)
+
+    @contextmanager
+    def _aside(self, client: str) -> Iterator[None]:
+        """Does not count a call of this address for the block; others bound those that are held."""
+        self._add(client, -1)
         try:
             yield
         finally:
-            self.in_flight -= 1
-            self._by_address[client] -= 1
-            if not self._by_address[client]:
-                del self._by_address[client]
+            self._add(client, 1)
+
+    def _add(self, client: str, by: int) -> None:
+        self.in_flight += by
+        self._by_address[client] += by
+        if not self._by_address[client]:
+            del self._by_address[client]
 
     async def begin(self, deadline: float, client: str = "") -> None:
         """Waits for the turn of a call. What follows until `end` must not wait.

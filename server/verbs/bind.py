@@ -12,7 +12,7 @@ import msgspec
 from aiohttp import web
 from msgspec import Struct, field
 
-from engine.cluster.binding import Binding
+from engine.cluster.binding import BindClient, Binding
 from grammar.values.named_formats import is_label, is_subdomain
 from server.call import CallRecord
 from server.errors import CallFailure, Outcome, RequestError
@@ -23,7 +23,7 @@ from server.wire import BIND, decode
 class PodBinder(Protocol):
     """A client of the API server that binds pods."""
 
-    async def bind(self, binding: Binding, deadline: float) -> None:
+    async def bind(self, binding: Binding, deadline: float, client: BindClient) -> None:
         """Returns when the pod is on the node. Raises EngineError where it is not."""
         ...
 
@@ -56,7 +56,7 @@ class BindVerb:
         return self._bound(binding, call)
 
     async def _bound(self, binding: Binding, call: CallRecord) -> bytes:
-        await self._binder.bind(binding, call.deadline)
+        await self._binder.bind(binding, call.deadline, BindClient(call.ended, call.aside))
         return encode_binding("")
 
     def refuse(self, failure: CallFailure) -> web.Response:

@@ -19,7 +19,7 @@ from engine.cache.cache import Cache
 from engine.cache.names import NameIndex
 from engine.cache.node_table import ENDED, UNKNOWN_ROW, NodeTable, NodeWithPods, Snapshot, with_pods
 from engine.decision.registry import Registry
-from engine.decision.verb_call import Observer
+from engine.decision.verb_call import GangChange, Observer
 from engine.engine import Engine
 from engine.objects.codec import Namespace, Node, ObjectCodec
 from engine.objects.peer import Controller, Peer, key_of, labelled, root_of, rooted
@@ -231,6 +231,9 @@ class Silent:
 
     def unnamed_scheduler(self, name: str) -> None:
         self.heard.append(("unnamed scheduler", name))
+
+    def gang(self, change: GangChange) -> None:
+        self.heard.append(("gang", change))
 
     def shortened(self, policy: str, clause: str, text: str) -> None:
         self.heard.append(("shortened", policy, clause, text))

@@ -15,7 +15,7 @@ from aiohttp.test_utils import TestClient
 from aiohttp.web import Application
 from prometheus_client import CollectorRegistry
 
-from engine.cluster.binding import Binding
+from engine.cluster.binding import BindClient, Binding
 from engine.errors import RefusedError
 from grammar.meaning.schema import load_schema
 from policies.admission import Examiner
@@ -63,7 +63,7 @@ class RefusingBinder:
     def __init__(self, text: str = "the pod is gone") -> None:
         self._text = text
 
-    async def bind(self, _binding: Binding, _deadline: float) -> None:
+    async def bind(self, _binding: Binding, _deadline: float, _: BindClient) -> None:
         raise RefusedError(self._text)
 
 

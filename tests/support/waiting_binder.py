@@ -2,7 +2,7 @@
 
 import asyncio
 
-from engine.cluster.binding import Binding
+from engine.cluster.binding import BindClient, Binding
 
 BINDING = {"PodName": "p", "PodNamespace": "d", "PodUID": "u", "Node": "n"}
 
@@ -14,6 +14,6 @@ class WaitingBinder:
         self.bindings: asyncio.Queue[tuple[Binding, float]] = asyncio.Queue()
         self.may_go_on = asyncio.Event()
 
-    async def bind(self, binding: Binding, deadline: float) -> None:
+    async def bind(self, binding: Binding, deadline: float, _: BindClient) -> None:
         self.bindings.put_nowait((binding, deadline))
         await self.may_go_on.wait()

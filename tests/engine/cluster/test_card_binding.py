@@ -180,7 +180,7 @@ async def test_only_the_leader_gives_cards() -> None:
 def test_who_does_not_bind_gives_no_cards() -> None:
     """The pod waits: without cards it would run on those of others."""
     cache = cache_of([builders.node("n1", resources={"gpu": "1"})])
-    engine = Engine(REGISTRY, Known(cache), CODEC, Silent(), role=ReplicaRole(gives_cards=False))
+    engine = Engine(REGISTRY, Known(cache), CODEC, Silent(), role=ReplicaRole(binds=False))
     body = builders.raw(builders.pod("a", "ml", annotations={"milli": "1", "count": "1"}))
     with pytest.raises(WaitingError, match="policy gpu gives cards at bind: serve with `--bind`"):
         engine.filter(body, ("n1",), None, math.inf)

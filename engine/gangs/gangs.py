@@ -1,0 +1,769 @@
+"""Gangs: which groups of pods wait, gather, and are bound together.
+
+State machine of a gang:
+
+    waiting --placed whole on paper--> gathering --enough members are held at bind--> released
+       ^                                   |
+       +--------------given up-------------+
+
+- waiting: no member is offered a node. Too few members exist, or too few fit, or others go first.
+- gathering: each member has a place on paper, is offered that node alone, and counts there. Its
+  bind call is held.
+- released: all held members are bound. It is forgotten: what is on nodes says the rest.
+
+What holds:
+
+- Nothing is held in vain: a member is offered a node only while the whole gang has places.
+- All or none: a held member is released with all others, or is told why the gang was given up.
+- Once a member is on a node, the others are placed as they come, and within the same value. So
+  what an API server that fails in the middle of a release has left behind heals by itself.
+- No two half gangs: a gang is placed beside the places of the gangs that gather. Where only one of
+  two fits, the one of higher priority goes first, then the older one.
+
+A gang is given up when its time is over, a member is deleted or changed, a node of it goes, its
+policy is not in force any more, this replica decides no longer, or a pod of higher priority takes
+its place. Then it goes behind the others of its priority, and waits a while.
+
+Gangs belong to the engine and live as long as it does. Everything happens on one event loop.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Literal
+from weakref import ReferenceType, ref
+
+import numpy as np
+
+from engine.cache.node_table import NodeRows, NodeTable, Snapshot
+from engine.decision.placement import Placement
+from engine.decision.plugin_filters import PluginFilters
+from engine.decision.verb_call import CallOpener, GangChange, Observer, VerbCall
+from engine.decision.verdict import Decision, Rejected
+from engine.errors import BadObjectError, RefusedError
+from engine.gangs.members import GangName, Members, shared_value
+from engine.gangs.node_room import Mask, NodeRoom
+from engine.gangs.paper import Member, Paper, Suits
+from engine.objects.peer import Peer
+from engine.objects.request_pod import RequestPodReader
+from engine.program.frame import Frame
+from engine.program.program import GangProgram
+from grammar.values.errors import EvaluationError
+
+# The most members that a gang can be told to have.
+MOST_MEMBERS = 1000
+# The most bind calls that are held, and the share of one namespace.
+MOST_HELD, MOST_HELD_OF_NAMESPACE = 1000, 500
+# A gang that did not fit is tried again after so many times of what the attempt has taken, and
+# after this pause at least.
+_COST_FACTOR, _LEAST_PAUSE_SECONDS = 4.0, 0.1
+# The pause after a gang was given up, which doubles, and the longest one.
+_FIRST_PAUSE_SECONDS, _MOST_PAUSE_SECONDS = 1.0, 300.0
+# The waiting gangs that are tried before a gang behind them, at each attempt.
+_MOST_RIVALS = 4
+# The gangs that are known at the same time; the oldest waiting one is forgotten first.
+_MOST_KNOWN = 10_000
+# A waiting gang that nobody has asked about for so long is forgotten.
+_FORGOTTEN_SECONDS = 900.0
+
+# Told the outcome of a held bind call: empty, or the reason why the gang was given up.
+EndOfHold = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """A bind call that waits, since a time."""
+
+    since: float
+    end: EndOfHold
+
+
+@dataclass(slots=True)
+class Gang:
+    """A gang that waits or gathers.
+
+    `quorum` is the number of members that are bound together. `places` are the nodes of its
+    members by uid, `holds` the bind calls that wait. `until` is the time at which it is given up,
+    while it gathers. `text` says what it waits for. It is not tried before the time `not_before`.
+    """
+
+    name: GangName
+    quorum: int
+    order: tuple[int, float, int]
+    asked_at: float
+    priority: int = 0
+    places: dict[str, str] = field(default_factory=dict)
+    keys: dict[str, str] = field(default_factory=dict)
+    holds: dict[str, Hold] = field(default_factory=dict)
+    began: float = 0.0
+    until: float = math.inf
+    text: str = ""
+    not_before: float = 0.0
+    pause: float = 0.0
+    given_up: float = 0.0
+    why_given_up: str = ""
+    tried: tuple[ReferenceType[NodeTable], int, Collection[str]] | None = None
+    sample: str = ""
+
+    @property
+    def gathers(self) -> bool:
+        return bool(self.places)
+
+    @property
+    def clause(self) -> GangProgram:
+        return self.name.program
+
+    @property
+    def shown(self) -> str:
+        """Its name for people: what the members share, or one of them."""
+        value = self.name.value
+        if isinstance(value, tuple):
+            return f"{self.name.namespace}/{value[1]}"
+        return self.sample
+
+
+@dataclass(frozen=True, slots=True)
+class GangStatus:
+    """What is known of a gang for people: `held` and `placed` of its `quorum` are there."""
+
+    policy: str
+    clause: str
+    namespace: str
+    name: str
+    state: str
+    quorum: int
+    held: int
+    waiting: int
+    seconds: float
+    text: str
+    nodes: Mapping[str, str]
+
+
+class Gangs:
+    """The gangs of the policies in force.
+
+    `suits` gives our scores of nodes. `wake` is called when there are members to be asked about;
+    `take_woken` gives them.
+    """
+
+    def __init__(
+        self,
+        calls: CallOpener,
+        placement: Placement,
+        plugins: PluginFilters,
+        pods: RequestPodReader,
+        clock: Callable[[], float],
+        suits: Suits,
+        observer: Observer,
+    ) -> None:
+        self._calls = calls
+        self._placement = placement
+        self._plugins = plugins
+        self._pods = pods
+        self._clock = clock
+        self._suits = suits
+        self._observer = observer
+        self._room = NodeRoom()
+        self._by_value: dict[
+            GangProgram, tuple[ReferenceType[NodeTable], Mapping[tuple[str, Hashable], NodeRows]]
+        ] = {}
+        self._members = Members(lambda: calls.registry.slots)
+        self._known: dict[GangName, Gang] = {}
+        # The gang of each member that has a place.
+        self._by_uid: dict[str, Gang] = {}
+        # Rises when places become free that are in no snapshot.
+        self._freed = 0
+        self._held: dict[str, int] = {}
+        self._woken: dict[str, None] = {}
+        self.wake: Callable[[], None] = lambda: None
+
+    # ---- answers
+
+    def answer(self, call: VerbCall, rows: NodeRows, decided: Decision) -> Decision:
+        """The decision as far as the gang of the pod allows it; `rows` are those of the cache.
+
+        Raises WaitingError where nobody binds here, HandoverError where another replica decides,
+        and what the time of the call does.
+        """
+        name = self._name_of(call)
+        if name is None:
+            return decided
+        self._placement.check_binds(call)
+        allowed = self._allowed(call, name, rows, decided.codes == 0)
+        text = allowed if isinstance(allowed, str) else "another node was chosen"
+        kept = np.zeros(len(rows), np.bool_) if isinstance(allowed, str) else allowed
+        return _rejected(decided, kept, _text(call, name, text), name.program)
+
+    def _allowed(
+        self, call: VerbCall, name: GangName, rows: NodeRows, feasible: Mask
+    ) -> Mask | str:
+        """The nodes that the gang allows, or what it waits for."""
+        snapshot, uid = call.snapshot, call.pod.uid
+        if placed := self._on_nodes(call, name):
+            return feasible & self._within(name, snapshot.table, rows, placed)
+        gang = self._gang(call, name)
+        if isinstance(gang, str):
+            return gang
+        if gang.gathers:
+            if uid not in gang.places:
+                return "enough members have a place"
+            row = snapshot.table.rows.get(gang.places[uid])
+            there = feasible & (rows == row)
+            if there.any() and self._placement.open(call, rows[there]).all():
+                return np.asarray(there)
+        if not feasible.any():
+            if gang.gathers:
+                self.give_up(gang, "no node", f"no node is left for {call.pod.name}")
+            return np.zeros(len(rows), np.bool_)
+        row = self._gather(gang, call, rows[feasible])
+        return gang.text if row is None else np.asarray(feasible & (rows == row))
+
+    def would_pass(self, call: VerbCall) -> bool:
+        """Whether the gang of a pod lets it pass now: it may begin to gather for that."""
+        name = self._name_of(call)
+        if name is None or self._on_nodes(call, name):
+            return True
+        gang = self._gang(call, name)
+        if isinstance(gang, str):
+            return False
+        if gang.gathers:
+            return call.pod.uid in gang.places
+        return self._gather(gang, call, None) is not None
+
+    def admit(self, call: VerbCall, node: str) -> bool:
+        """Whether the binding of a pod has to wait for its gang.
+
+        Raises RefusedError where it must not be bound there, HandoverError as `answer`.
+        """
+        name = self._name_of(call)
+        if name is None:
+            return False
+        self._placement.check_binds(call)
+        if placed := self._on_nodes(call, name):
+            table = call.snapshot.table
+            rows = table.find([node])
+            if not self._within(name, table, rows, placed).all():
+                raise RefusedError(_text(call, name, "its members are elsewhere"))
+            return False
+        gang = self._known.get(name)
+        if gang is None or gang.places.get(call.pod.uid) != node:
+            why = gang.why_given_up if gang is not None else ""
+            raise RefusedError(_text(call, name, f"given up{f': {why}' if why else ''}"))
+        if call.pod.uid not in gang.holds:
+            of_namespace = self._held.get(name.namespace, 0)
+            if sum(self._held.values()) >= MOST_HELD or of_namespace >= MOST_HELD_OF_NAMESPACE:
+                self.give_up(gang, "too many held", "too many binds are held")
+                raise RefusedError(_text(call, name, "given up: too many binds are held"))
+        return True
+
+    # ---- bind calls that wait
+
+    def hold(self, uid: str, end: EndOfHold) -> None:
+        """Holds the bind call of a member that was admitted; `end` is told how that ends.
+
+        It may be told at once, and is told once.
+        """
+        gang = self._by_uid.get(uid)
+        if gang is None:
+            end("its gang was given up")
+            return
+        if uid not in gang.holds:
+            namespace = gang.name.namespace
+            self._held[namespace] = self._held.get(namespace, 0) + 1
+        gang.holds[uid] = Hold(self._clock(), end)
+        if len(gang.holds) >= gang.quorum:
+            self._release(gang)
+
+    def seconds_left(self, uid: str) -> float:
+        """How long the bind call of a member may wait."""
+        gang = self._by_uid.get(uid)
+        return 0.0 if gang is None else max(0.0, gang.until - self._clock())
+
+    def late(self, uid: str) -> None:
+        """Gives up the gang of a member whose time is over."""
+        if (gang := self._by_uid.get(uid)) is not None:
+            self._give_up_late(gang)
+
+    def client_gone(self, uid: str) -> None:
+        """Gives up the gang of a member whose bind call nobody waits for any more."""
+        if (gang := self._by_uid.get(uid)) is not None:
+            self.give_up(gang, "client gone", "kube-scheduler has ended a call of bind")
+
+    def _give_up_late(self, gang: Gang) -> None:
+        held = len(gang.holds)
+        self.give_up(gang, "late", f"{held} of {gang.quorum} members came in time")
+
+    def _release(self, gang: Gang) -> None:
+        holds, rest = list(gang.holds.values()), self._waiting(gang)
+        self._forget(gang)
+        self._tell(gang, "released", holds)
+        for hold in holds:
+            hold.end("")
+        self._awaken(uid for uid in rest if uid not in gang.places)
+
+    def give_up(self, gang: Gang, reason: str, text: str) -> None:
+        """Ends the gathering of a gang: nobody is held any more, and its places are free.
+
+        `reason` is one of few words, for metrics.
+        """
+        holds, now = list(gang.holds.values()), self._clock()
+        for uid in gang.places:
+            self._by_uid.pop(uid, None)
+            self._placement.in_flight.refuse(uid)
+        self._let_go(gang)
+        gang.places, gang.keys, gang.holds = {}, {}, {}
+        gang.until, gang.given_up, gang.why_given_up = math.inf, now, text
+        gang.text = f"given up: {text}"
+        gang.pause = min(2 * gang.pause, _MOST_PAUSE_SECONDS) or _FIRST_PAUSE_SECONDS
+        gang.not_before = now + gang.pause
+        gang.order = (gang.order[0], now, gang.order[2])
+        self._freed += 1
+        self._tell(gang, "given up", holds, reason, text)
+        for hold in holds:
+            hold.end(f"policy {gang.clause.policy}: {gang.clause.name}: given up: {text}")
+
+    def _tell(
+        self,
+        gang: Gang,
+        state: Literal["gathering", "released", "given up"],
+        holds: Sequence[Hold],
+        reason: str = "",
+        text: str = "",
+    ) -> None:
+        now, clause = self._clock(), gang.clause
+        seconds, held = now - gang.began, sum(now - hold.since for hold in holds)
+        self._observer.gang(
+            GangChange(
+                clause.policy,
+                clause.name,
+                gang.shown,
+                state,
+                len(holds) if state != "gathering" else gang.quorum,
+                seconds,
+                held,
+                reason,
+                text,
+            )
+        )
+
+    def _forget(self, gang: Gang) -> None:
+        for uid in gang.places:
+            self._by_uid.pop(uid, None)
+        self._let_go(gang)
+        self._known.pop(gang.name, None)
+
+    def _let_go(self, gang: Gang) -> None:
+        namespace = gang.name.namespace
+        left = self._held.get(namespace, 0) - len(gang.holds)
+        if left > 0:
+            self._held[namespace] = left
+        else:
+            self._held.pop(namespace, None)
+
+    # ---- events
+
+    def pod_changed(self, old: Peer | None, new: Peer | None, _revision: int) -> None:
+        """Takes a new state of a pod from the cache; it is a PodEventHandler."""
+        self._members.pod_changed(old, new)
+        if old is None or (gang := self._by_uid.get(old.uid)) is None:
+            return
+        if new is None or new.uid != old.uid or new.deletionTimestamp is not None:
+            self.give_up(gang, "member deleted", f"member {old.name} was deleted")
+        elif new.is_gated or self._members.name_of(gang.clause, new) != gang.name:
+            self.give_up(gang, "member left", f"member {old.name} has left it")
+
+    def adopted(self) -> None:
+        """Other policies are in force from now on."""
+        programs = frozenset(g for p in self._calls.registry.programs for g in p.gangs)
+        for gang in list(self._known.values()):
+            if gang.clause not in programs:
+                if gang.gathers:
+                    self.give_up(gang, "policy", f"policy {gang.clause.policy} was changed")
+                self._known.pop(gang.name, None)
+        self._members.retain(programs)
+        self._by_value = {p: each for p, each in self._by_value.items() if p in programs}
+
+    def end(self, text: str) -> None:
+        """Gives up all gangs that gather, because this replica decides no longer."""
+        for gang in [gang for gang in self._known.values() if gang.gathers]:
+            self.give_up(gang, "not leader", text)
+
+    def review(self) -> None:
+        """Gives up what cannot be any more. To be called about once a second."""
+        now, gate = self._clock(), ""
+        gathering = [gang for gang in self._known.values() if gang.gathers]
+        if gathering:
+            gate = self._placement.closed_gate()
+        snapshot = self._calls.snapshot()
+        for gang in gathering:
+            if gate:
+                self.give_up(gang, "not leader", gate)
+            elif now >= gang.until:
+                self._give_up_late(gang)
+            elif snapshot is not None and (gone := _gone(gang, snapshot)):
+                self.give_up(gang, "node gone", f"node {gone} is gone")
+        for gang in [g for g in self._known.values() if not g.gathers]:
+            if now - gang.asked_at > _FORGOTTEN_SECONDS:
+                self._known.pop(gang.name, None)
+
+    def make_way(self, victims: Mapping[str, Iterable[str]]) -> Collection[str]:
+        """Gives up the gang of lowest priority among those that have held members as victims.
+
+        `victims` are uids by node. Returns the nodes with such victims: nobody is to be evicted
+        there, because their room is free as soon as kube-scheduler has the answers of bind.
+        """
+        held = {
+            node: gangs
+            for node, uids in victims.items()
+            if (gangs := [g for uid in uids if (g := self._by_uid.get(uid)) is not None])
+        }
+        every = {id(gang): gang for gangs in held.values() for gang in gangs}
+        if every:
+            lowest = min(every.values(), key=lambda gang: (gang.priority, -gang.began))
+            self.give_up(lowest, "preempted", "a pod of higher priority needs its place")
+        return held.keys()
+
+    def take_woken(self) -> Sequence[str]:
+        """The uids of the members that kube-scheduler should ask about, each once."""
+        woken, self._woken = list(self._woken), {}
+        return woken
+
+    # ---- what people see
+
+    def statuses(self) -> Sequence[GangStatus]:
+        """Every gang that waits or gathers."""
+        now = self._clock()
+        return [
+            GangStatus(
+                policy=gang.clause.policy,
+                clause=gang.clause.name,
+                namespace=gang.name.namespace,
+                name=gang.shown,
+                state="gathering" if gang.gathers else "waiting",
+                quorum=gang.quorum,
+                held=len(gang.holds),
+                waiting=len(self._waiting(gang)),
+                seconds=now - gang.began if gang.gathers else 0.0,
+                text="" if gang.gathers else gang.text,
+                nodes={gang.keys[uid]: node for uid, node in gang.places.items()},
+            )
+            for gang in self._known.values()
+        ]
+
+    # ---- one gang
+
+    def _name_of(self, call: VerbCall) -> GangName | None:
+        """The gang of a pod; None if it is in none."""
+        if not call.plan.gangs:
+            return None
+        return self._members.name_of(call.plan.gangs[0], call.context(call.snapshot).peer())
+
+    def _on_nodes(self, call: VerbCall, name: GangName) -> Mapping[str, int]:
+        """The numbers of members on nodes that are not held, by node."""
+        placed = self._members.placed(name, call.cluster.pods, call)
+        gang = self._known.get(name)
+        if gang is None or not gang.holds:
+            return placed
+        left = dict(placed)
+        for uid in gang.holds:
+            node = gang.places[uid]
+            left[node] = left.get(node, 0) - 1
+        return {node: number for node, number in left.items() if number > 0}
+
+    def _gang(self, call: VerbCall, name: GangName) -> Gang | str:
+        """The gang with its newest quorum, or why it cannot be placed."""
+        now, pod = self._clock(), call.pod
+        quorum = self._quorum(call, name)
+        if isinstance(quorum, str):
+            return quorum
+        gang = self._known.get(name)
+        if gang is None:
+            created = pod.created
+            order = -pod.peer.priority, 0.0, created.nanos if created is not None else 0
+            gang = self._known[name] = Gang(name, quorum, order, now)
+            self._drop_oldest()
+            gang.sample = f"{pod.namespace}/{pod.name}"
+        gang.asked_at, gang.priority = now, max(gang.priority, pod.peer.priority)
+        gang.quorum = quorum
+        members = self._waiting(gang)
+        number = len(members) + len(gang.holds) + (pod.uid not in members | gang.holds.keys())
+        if number < quorum and not gang.gathers:
+            gang.text = f"{number} of {quorum} members exist"
+            return gang.text
+        return gang
+
+    def _drop_oldest(self) -> None:
+        if len(self._known) > _MOST_KNOWN:
+            oldest = next((g for g in self._known.values() if not g.gathers), None)
+            if oldest is not None:
+                del self._known[oldest.name]
+
+    def _waiting(self, gang: Gang) -> Mapping[str, Peer]:
+        snapshot = self._calls.snapshot()
+        return self._members.waiting(gang.name, snapshot) if snapshot is not None else {}
+
+    def _quorum(self, call: VerbCall, name: GangName) -> int | str:
+        """The number of members that are placed together, or why that cannot be told."""
+        program = name.program
+        number: object = program.number
+        replicas: int | None = None
+        if program.by is None or program.percent:
+            workload = call.cluster.pods.workload(str(name.value))
+            replicas = workload.replicas if workload is not None else None
+            if replicas is None and (number is None or program.percent):
+                return "the number of its members is not known"
+        if callable(number):
+            call.evaluation.time.charge(program.policy)
+            try:
+                number = number(call.evaluation.frame())
+            except EvaluationError as error:
+                call.evaluation.report(program.policy, program.name, error)
+                return "its number of members cannot be evaluated"
+            finally:
+                call.evaluation.time.rest()
+        if number is None:
+            number = replicas
+        elif program.percent:
+            assert replicas is not None, "a percentage is of the replicas"
+            number = math.ceil(float(number) * replicas / 100)  # type: ignore[arg-type]
+        found = max(1, int(number))  # type: ignore[call-overload]
+        return found if found <= MOST_MEMBERS else f"more than {MOST_MEMBERS:,} members"
+
+    def _within(
+        self, name: GangName, table: NodeTable, rows: NodeRows, placed: Mapping[str, int]
+    ) -> Mask:
+        """Which of the rows have the value of a node with members."""
+        if name.program.domain is None:
+            return np.ones(len(rows), np.bool_)
+        there = table.find(list(placed))
+        wanted = {v for v in self._values(name.program, table, there) if v is not None}
+        found = self._values(name.program, table, rows)
+        return np.array([v is not None and v in wanted for v in found], np.bool_)
+
+    def _values(
+        self, program: GangProgram, table: NodeTable, rows: NodeRows
+    ) -> list[tuple[str, Hashable] | None]:
+        """The value of `within` on each row; None for a node without one."""
+        assert program.domain is not None, "the clause has a `within`"
+        frame = Frame(None, self._calls.now(), slots=self._calls.registry.slots)
+        found: list[tuple[str, Hashable] | None] = []
+        for row in rows.tolist():
+            frame.node = table.nodes[row]
+            value = None
+            if frame.node is not None:
+                frame.refill()
+                with suppress(EvaluationError):
+                    value = shared_value(program.domain(frame))
+            found.append(value)
+        return found
+
+    # ---- attempts
+
+    def _gather(self, gang: Gang, call: VerbCall, only: NodeRows | None) -> int | None:
+        """Places the gang on paper, if it fits; the row of the asked pod, None if it does not.
+
+        `only` are the rows that kube-scheduler asks about.
+        """
+        now, snapshot = self._clock(), call.snapshot
+        if now < gang.not_before:
+            return None
+        members = self._waiting(gang)
+        state = ref(snapshot.table), self._freed, frozenset(members)
+        if not gang.gathers and gang.tried is not None and only is None:
+            same_table = gang.tried[0]() is snapshot.table
+            if same_table and gang.tried[1:] == state[1:]:
+                return None
+        if not gang.gathers:
+            self._try_rivals(gang, call)
+        began = self._clock()
+        try:
+            row = self._attempt(gang, call, members, only)
+        finally:
+            call.evaluation.time.rest()
+            took = self._clock() - began
+        if row is None:
+            if gang.gathers:
+                self.give_up(gang, "no node", f"no node is left for {call.pod.name}")
+                return None
+            gang.tried = state
+            gang.not_before = now + max(_LEAST_PAUSE_SECONDS, _COST_FACTOR * took)
+        return row
+
+    def _try_rivals(self, gang: Gang, call: VerbCall) -> None:
+        """Tries the gangs that go before this one and have not been tried since then."""
+        now, table = self._clock(), call.snapshot.table
+        before = [
+            other
+            for other in self._known.values()
+            if not other.gathers
+            and other.order < gang.order
+            and other.tried is not None
+            and now >= other.not_before
+            and (other.tried[0]() is not table or other.tried[1] != self._freed)
+        ]
+        for other in sorted(before, key=lambda each: each.order)[:_MOST_RIVALS]:
+            members = self._waiting(other)
+            other.tried = ref(table), self._freed, frozenset(members)
+            other.not_before = now + _LEAST_PAUSE_SECONDS
+            asked = next((c for uid in members if (c := self._beside(uid, call)) is not None), None)
+            if asked is None or len(members) < other.quorum:
+                continue
+            if self._name_of(asked) == other.name:
+                self._attempt(other, asked, members, None)
+
+    def _attempt(
+        self, gang: Gang, call: VerbCall, waiting: Mapping[str, Peer], only: NodeRows | None
+    ) -> int | None:
+        table = call.snapshot.table
+        call.evaluation.time.charge(gang.clause.policy)
+        for uid in gang.places.keys() - gang.holds.keys():
+            # They are placed anew.
+            self._placement.in_flight.forget(uid)
+        members = self._to_place(gang, call, waiting, only)
+        if len(members) < gang.quorum - len(gang.holds):
+            gang.text = f"{len(members) + len(gang.holds)} of {gang.quorum} members are known"
+            return None
+        paper = self._paper(gang, members, table, call)
+        best, where = 0, ""
+        for value, rows in self._domains(gang, members, paper, table):
+            fitting = paper.fill(members, rows)
+            if fitting == len(members):
+                self._begin(gang, members, paper, table, call.pod.uid)
+                return paper.places[call.pod.uid]
+            paper.undo(members)
+            if fitting > best:
+                best, where = fitting, value
+        fits = best + len(gang.holds)
+        gang.text = f"{fits} of {gang.quorum} members fit{f', in {where}' if where else ''}"
+        return None
+
+    def _to_place(
+        self, gang: Gang, call: VerbCall, waiting: Mapping[str, Peer], only: NodeRows | None
+    ) -> list[Member]:
+        """As many members as are still needed, the asked pod among them; the largest first."""
+        needed = gang.quorum - len(gang.holds)
+        found = [Member.of(call, only)]
+        others = [pod for uid, pod in waiting.items() if uid != call.pod.uid]
+        if gang.gathers:
+            others = [pod for pod in others if pod.uid in gang.places]
+        for pod in sorted(others, key=lambda each: (-each.priority, each.name)):
+            if len(found) >= needed:
+                break
+            other = self._beside(pod.uid, call)
+            if other is not None and gang.clause in other.plan.gangs:
+                found.append(Member.of(other))
+        return sorted(found, key=lambda each: sorted(each.needs.items()), reverse=True)
+
+    def _beside(self, uid: str, call: VerbCall) -> VerbCall | None:
+        """A call about another pod in the time of this one; None if its JSON is not known."""
+        body = call.cluster.pods.body(uid)
+        if body is None:
+            return None
+        try:
+            return self._calls.beside(self._pods.other(body), call)
+        except BadObjectError:
+            return None
+
+    def _paper(
+        self, gang: Gang, members: Sequence[Member], table: NodeTable, call: VerbCall
+    ) -> Paper:
+        """What is left beside the places of all gangs that gather."""
+        check = call.evaluation.time.check
+        resources = set[str]().union(*(member.needs for member in members))
+        free = self._room.columns(table, resources, check)
+        paper = Paper(table, free, self._placement, self._plugins, self._suits, check)
+        for other in self._known.values():
+            if other is gang:
+                continue
+            for uid, node in other.places.items():
+                # What is held counts on its node already.
+                row = table.rows.get(node)
+                if uid not in other.holds and row is not None:
+                    paper.stand(call.cluster.pods.pod(other.keys[uid]), row)
+        return paper
+
+    def _domains(
+        self, gang: Gang, members: Sequence[Member], paper: Paper, table: NodeTable
+    ) -> Iterable[tuple[str, NodeRows]]:
+        """The sets of rows to try, each with the value that the nodes share.
+
+        Those with the least room come first, of those with room enough; else the one with most.
+        """
+        rows = np.fromiter(table.rows.values(), np.intp, len(table.rows))
+        if gang.clause.domain is None:
+            return [("", rows)]
+        by_value = self._rows_by_value(gang.clause, table)
+        if gang.holds:
+            held = table.find([gang.places[uid] for uid in gang.holds])
+            kept = set(self._values(gang.clause, table, held))
+            by_value = {value: each for value, each in by_value.items() if value in kept}
+        found = [
+            (int(paper.capacity(members, each).sum()), str(value[1]), each)
+            for value, each in by_value.items()
+        ]
+        found.sort(key=lambda each: each[:2])
+        enough = [each for each in found if each[0] >= len(members)]
+        return [(value, each) for _, value, each in enough or found[-1:]]
+
+    def _rows_by_value(
+        self, program: GangProgram, table: NodeTable
+    ) -> Mapping[tuple[str, Hashable], NodeRows]:
+        """The rows with each value of `within`, kept for the last table."""
+        known = self._by_value.get(program)
+        if known is not None and known[0]() is table:
+            return known[1]
+        rows = np.fromiter(table.rows.values(), np.intp, len(table.rows))
+        found: dict[tuple[str, Hashable], list[int]] = {}
+        for row, value in zip(rows.tolist(), self._values(program, table, rows), strict=True):
+            if value is not None:
+                found.setdefault(value, []).append(row)
+        by_value = {value: np.array(each, np.intp) for value, each in found.items()}
+        self._by_value[program] = ref(table), by_value
+        return by_value
+
+    def _begin(
+        self, gang: Gang, members: Sequence[Member], paper: Paper, table: NodeTable, asked: str
+    ) -> None:
+        """Takes the places of a paper: from now on the gang gathers."""
+        names = {row: name for name, row in table.rows.items()}
+        is_new = not gang.gathers
+        if is_new:
+            gang.began = self._clock()
+            gang.until = gang.began + gang.clause.seconds
+            self._tell(gang, "gathering", ())
+        for member in members:
+            pod = member.call.pod
+            gang.places[pod.uid] = names[paper.places[pod.uid]]
+            gang.keys[pod.uid] = f"{pod.namespace}/{pod.name}"
+            self._by_uid[pod.uid] = gang
+        self._awaken(member.uid for member in members if member.uid != asked)
+
+    def _awaken(self, uids: Iterable[str]) -> None:
+        before = len(self._woken)
+        self._woken.update(dict.fromkeys(uids))
+        if len(self._woken) > before:
+            self.wake()
+
+
+def _gone(gang: Gang, snapshot: Snapshot) -> str:
+    """A node with a place that is not there any more; empty if all are."""
+    return next((node for node in gang.places.values() if node not in snapshot.table.rows), "")
+
+
+def _text(call: VerbCall, name: GangName, what: str) -> str:
+    return f"{name.program.message(call.evaluation)}: {what}"
+
+
+def _rejected(decided: Decision, kept: Mask, text: str, clause: GangProgram) -> Decision:
+    """The decision with a rejection for each feasible node that is not kept."""
+    left = (decided.codes == 0) & ~kept
+    if not left.any():
+        return decided
+    codes = decided.codes.copy()
+    codes[left] = len(decided.verdicts)
+    verdict = Rejected(text, clause.policy, clause.name)
+    verdicts = (*decided.verdicts, verdict)
+    return Decision(codes, verdicts, decided.known_rows, decided.headrooms)

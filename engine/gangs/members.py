@@ -1,0 +1,135 @@
+"""Members: the pods of each gang, found by the value that they share.
+
+A gang is named by its clause, its namespace and the value of its pods: of `of pods by`, or the uid
+of their workload. Members belong to Gangs and live as long as they do; a policy that is not in
+force any more is forgotten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+
+from engine.cache.cache import KnownPods
+from engine.cache.node_table import Snapshot
+from engine.cache.tallies import Scope
+from engine.decision.verb_call import VerbCall
+from engine.objects.peer import Peer
+from engine.program.frame import Frame
+from engine.program.program import GangProgram
+from grammar.values.errors import EvaluationError
+from grammar.values.time import Timestamp
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GangName:
+    """What pods of one gang have in common; names of equal parts are equal."""
+
+    program: GangProgram
+    namespace: str
+    value: Hashable
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, GangName)
+            and self.program is other.program
+            and (self.namespace, self.value) == (other.namespace, other.value)
+        )
+
+    def __hash__(self) -> int:
+        return hash((id(self.program), self.namespace, self.value))
+
+
+def shared_value(value: object) -> tuple[str, Hashable]:
+    """A value that pods or nodes share: 1 and true are equal in Python, but not in the language."""
+    return type(value).__name__, value
+
+
+class _Values:
+    """The value of each pod for one clause; None for a pod that is in no gang."""
+
+    def __init__(self, program: GangProgram, slots: int) -> None:
+        self._program = program
+        self._frame = Frame(None, Timestamp(0), slots=slots)
+
+    def of(self, pod: Peer) -> Hashable:
+        if pod.deletionTimestamp is not None:
+            return None
+        if self._program.by is None:
+            return pod.workload.uid if pod.workload is not None else None
+        frame = self._frame
+        frame.peer = pod
+        frame.refill()
+        try:
+            value = self._program.by(frame)
+        except EvaluationError:
+            return None
+        return shared_value(value)
+
+
+class Members:
+    """The waiting pods of each gang, kept event by event, and the numbers of those on nodes."""
+
+    def __init__(self, slots: Callable[[], int]) -> None:
+        self._slots = slots
+        self._values: dict[GangProgram, _Values] = {}
+        # By clause and namespace: the waiting pods by value and uid.
+        self._waiting: dict[tuple[GangProgram, str], dict[Hashable, dict[str, Peer]]] = {}
+
+    def name_of(self, program: GangProgram, pod: Peer) -> GangName | None:
+        """The gang of a pod; None if it is in none of this clause."""
+        value = self._of(program).of(pod)
+        return None if value is None else GangName(program, pod.namespace, value)
+
+    def waiting(self, name: GangName, snapshot: Snapshot) -> Mapping[str, Peer]:
+        """The members without a node that kube-scheduler may place, by uid."""
+        place = name.program, name.namespace
+        found = self._waiting.get(place)
+        if found is None:
+            found = self._waiting[place] = {}
+            for pod in snapshot.pending.values():
+                if pod.namespace == name.namespace:
+                    self._add(place, pod)
+        return found.get(name.value, {})
+
+    def placed(self, name: GangName, pods: KnownPods, call: VerbCall) -> Mapping[str, int]:
+        """The numbers of members on nodes, by the names of these, also of the held ones.
+
+        Raises what the time of the call does.
+        """
+        values = self._of(name.program)
+        scope = Scope(name.namespace)
+        census = pods.census(("gang", name.program), scope, values.of, call.evaluation.time.check)
+        group = census.groups.get(name.value)
+        return group.nodes if group is not None else {}
+
+    def pod_changed(self, old: Peer | None, new: Peer | None) -> None:
+        """Takes a new state of a pod from the cache."""
+        for place in self._waiting:
+            if old is not None and old.namespace == place[1] and not old.nodeName:
+                self._remove(place, old)
+            if new is not None and new.namespace == place[1] and not new.nodeName:
+                self._add(place, new)
+
+    def retain(self, programs: frozenset[GangProgram]) -> None:
+        """Forgets all other clauses."""
+        self._values = {p: v for p, v in self._values.items() if p in programs}
+        self._waiting = {k: v for k, v in self._waiting.items() if k[0] in programs}
+
+    def _of(self, program: GangProgram) -> _Values:
+        if program not in self._values:
+            self._values[program] = _Values(program, self._slots())
+        return self._values[program]
+
+    def _add(self, place: tuple[GangProgram, str], pod: Peer) -> None:
+        value = None if pod.is_gated else self._of(place[0]).of(pod)
+        if value is not None:
+            self._waiting[place].setdefault(value, {})[pod.uid] = pod
+
+    def _remove(self, place: tuple[GangProgram, str], pod: Peer) -> None:
+        value = self._of(place[0]).of(pod)
+        members = self._waiting[place].get(value)
+        if members is not None:
+            members.pop(pod.uid, None)
+            if not members:
+                del self._waiting[place][value]

@@ -1,0 +1,151 @@
+"""Paper: where the members of a gang would go, tried before any of them is offered a node.
+
+Members are placed one after another by the rules that kube-scheduler and Placet place them by:
+what its plugins say of nodes, the filters and the strict counts of their policies, and what is left
+of resources. Each pod that is placed counts for the next one. A Paper lives for one attempt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from engine.cache.node_table import NodeRows, NodeTable
+from engine.decision.placement import Placement
+from engine.decision.plugin_filters import PluginFilters
+from engine.decision.verb_call import VerbCall
+from engine.gangs.node_room import FreeColumns, Ints, Mask, needs_of
+from engine.objects.peer import Peer
+from engine.program.frame import Floats
+
+# The scores of a pod on some rows of a table.
+Suits = Callable[[VerbCall, NodeTable, NodeRows], Floats]
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A pod to place. `only` are the rows that kube-scheduler asks about, None for all."""
+
+    call: VerbCall
+    needs: Mapping[str, int]
+    only: NodeRows | None = None
+
+    @classmethod
+    def of(cls, call: VerbCall, only: NodeRows | None = None) -> Member:
+        return cls(call, needs_of(call.pod.peer), only)
+
+    @property
+    def uid(self) -> str:
+        return self.call.pod.uid
+
+
+@dataclass(slots=True)
+class Paper:
+    """The places of one attempt, and what they take.
+
+    `ports` has the rows with a placed member that takes ports of its node: no two share one.
+    """
+
+    table: NodeTable
+    free: FreeColumns
+    placement: Placement
+    plugins: PluginFilters
+    suits: Suits
+    check: Callable[[], None]
+    ports: set[int] = field(default_factory=set)
+    places: dict[str, int] = field(default_factory=dict)
+    _masks: dict[tuple[int, object], Mask] = field(default_factory=dict)
+
+    def stand(self, pod: Peer | None, row: int) -> None:
+        """Takes what a pod of another gang takes there, which has its place on paper too."""
+        if pod is not None:
+            self.free.take(row, needs_of(pod))
+            if pod.hostPorts:
+                self.ports.add(row)
+
+    def capacity(self, members: Sequence[Member], rows: NodeRows) -> Ints:
+        """How many of these members each row has room for at most."""
+        names = set[str]().union(*(member.needs for member in members))
+        least = {n: min(m.needs.get(n, 0) for m in members) for n in names}
+        allowed = np.zeros(len(rows), np.bool_)
+        for member in members:
+            allowed |= self._allowed(member)[rows]
+        found: Ints = np.where(
+            allowed, self.free.capacity({n: need for n, need in least.items() if need}, rows), 0
+        )
+        return found
+
+    def fill(self, members: Sequence[Member], rows: NodeRows) -> int:
+        """Places as many of the members on these rows as it can. Returns how many that are."""
+        full = set[tuple[object, ...]]()
+        placed = 0
+        for member in members:
+            self.check()
+            # What one pod had no place for, a pod that is alike has none for either.
+            kind = (*self._kind(member), tuple(sorted(member.needs.items())))
+            if member.only is None and kind in full:
+                continue
+            row = self._choice(member, rows)
+            if row is None:
+                full.add(kind)
+                continue
+            self._take(member, row)
+            placed += 1
+        return placed
+
+    def undo(self, members: Sequence[Member]) -> None:
+        """Takes back the places of members."""
+        for member in members:
+            row = self.places.pop(member.uid, None)
+            if row is not None:
+                self.free.give_back(row, member.needs)
+                self.placement.withdraw(member.call)
+                self.ports.discard(row)
+
+    def _choice(self, member: Member, rows: NodeRows) -> int | None:
+        call = member.call
+        there = rows if member.only is None else np.intersect1d(rows, member.only)
+        room = self.free.capacity(member.needs, there)
+        fits = room > 0
+        if member.only is None:
+            fits &= self._allowed(member)[there]
+        if call.pod.pod.hostPorts and self.ports:
+            fits &= ~np.isin(there, list(self.ports))
+        there, room = there[fits], room[fits]
+        if len(there):
+            is_open = self.placement.open(call, there)
+            there, room = there[is_open], room[is_open]
+        if not len(there):
+            return None
+        if call.plan.scored and len(there) > 1:
+            suits = self.suits(call, self.table, there)
+            best = suits == suits.max()
+            there, room = there[best], room[best]
+        # Of equal nodes the fullest: what is left is of more use to the next gang.
+        return int(there[int(np.argmin(room))])
+
+    def _take(self, member: Member, row: int) -> None:
+        self.places[member.uid] = row
+        self.free.take(row, member.needs)
+        self.placement.reserve(member.call, row)
+        if member.call.pod.pod.hostPorts:
+            self.ports.add(row)
+
+    def _allowed(self, member: Member) -> Mask:
+        """The rows that the filters of its policies and kube-scheduler's plugins allow."""
+        call, table = member.call, self.table
+        key = self._kind(member)
+        if (known := self._masks.get(key)) is None:
+            rows = np.fromiter(table.rows.values(), np.intp, len(table.rows))
+            known = np.zeros(len(table.nodes), np.bool_)
+            decided = call.plan.filters.decide(table, rows, call.evaluation)
+            rows = rows[decided.codes == 0]
+            known[rows] = self.plugins.allowed(call.pod, table, rows, self.check)
+            self._masks[key] = known
+        return known
+
+    def _kind(self, member: Member) -> tuple[int, object]:
+        """What pods have in common to which filters and plugins say the same."""
+        return id(member.call.plan), self.plugins.kind(member.call.pod)
