@@ -124,6 +124,9 @@ def no_binder(ours: ExtenderEntry, context: ConfigurationContext) -> Iterator[Fo
     if needs.cards:
         message = f"without a `bindVerb` no pod gets the cards of {some(needs.cards)}"
         yield error(at, message, hint)
+    if needs.waiting:
+        message = f"without a `bindVerb` no pod waits for {some(needs.waiting)}"
+        yield error(at, message, hint)
     if needs.at_bind:
         message = f"without a `bindVerb` {some(needs.at_bind)} are not checked at binding"
         yield warning(at, message, hint)

@@ -17,7 +17,8 @@ class SchedulerRequirements:
     """The clauses of policies that need more than a `filterVerb`, each as `policy/clause`.
 
     `amounts` are the filters that add up what pods ask for, with or without a check at binding;
-    `cards` give pods cards when they are bound. `scores` has the bounds that are preferences.
+    `cards` give pods cards when they are bound, and `waiting` hold bindings. `scores` has the
+    bounds that are preferences.
     `namespaces` are the namespaces of policies, and `portable` the policies to tell to others.
     """
 
@@ -25,6 +26,7 @@ class SchedulerRequirements:
     amounts: tuple[str, ...] = ()
     at_bind: tuple[str, ...] = ()
     cards: tuple[str, ...] = ()
+    waiting: tuple[str, ...] = ()
     scores: tuple[str, ...] = ()
     namespaces: tuple[str, ...] = ()
     portable: tuple[str, ...] = ()
@@ -53,6 +55,7 @@ def read_requirements(paths: Sequence[Path]) -> SchedulerRequirements:
         amounts=tuple(name for name, clause, part in clauses if sum_of(clause, part) is not None),
         at_bind=needing("check at binding"),
         cards=needing("binding with cards"),
+        waiting=needing("waiting binding"),
         scores=needing("scores"),
         namespaces=tuple(sorted({p.namespace for p in policies if p.namespace is not None})),
         portable=tuple(policy.address for policy in policies if policy.portable),

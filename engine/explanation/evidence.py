@@ -26,6 +26,7 @@ from engine.program.program import (
     BoundProgram,
     CountClause,
     FilterProgram,
+    GangProgram,
     LimitProgram,
     ShareProgram,
     SpreadProgram,
@@ -35,6 +36,7 @@ from grammar.meaning import card_forms as cards
 from grammar.tree.ast import Expr, Ident
 from grammar.tree.clauses import Cards, Score
 from grammar.values.errors import EvaluationError
+from grammar.values.format import show
 from grammar.values.quantity import NANO, Quantity
 
 # What is said of a limit that other pods have.
@@ -149,8 +151,32 @@ def counted_on(
             return None
         case ShareProgram() | SpreadProgram() | LimitProgram() as counting:
             return _count_evidence(counting, objection, found, name)
+        case GangProgram() as gang:
+            return _gang_evidence(gang, objection, written, found)
         case _:
             assert_never(objection.program)
+
+
+# ---- the gang of the pod
+
+
+def _gang_evidence(
+    gang: GangProgram, objection: Objection, written: Written, found: ClauseResults
+) -> CountEvidence:
+    """Which pods are the gang of the pod, how many of them it needs, and why it is rejected."""
+    frame = found.inspection.frame.anew()
+    frame.peer = found.inspection.peer
+    number = gang.number
+    try:
+        members = "the pods of its workload"
+        if gang.by is not None:
+            by = next(value.expr for value in written.clause.values)
+            members = f"the pods with {show(gang.by(frame))} as `{written.text(by)}`"
+        amount = number if number is None or isinstance(number, int | float) else number(frame)
+    except EvaluationError as error:
+        return CountEvidence(str(error))
+    needed = "all" if amount is None else f"at least {show(amount)}{'%' if gang.percent else ''}"
+    return CountEvidence(f"its gang are {members}, {needed} of them: {objection.message}")
 
 
 # ---- the cards of a node

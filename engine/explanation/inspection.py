@@ -23,6 +23,7 @@ from engine.decision.filtering import Rejection
 from engine.decision.registry import Selection
 from engine.decision.verdict import full_reason
 from engine.engine import Engine
+from engine.objects.peer import Peer
 from engine.program.frame import Evaluation, Floats, Frame, Term, unhurried
 from engine.program.program import (
     CountClause,
@@ -111,6 +112,11 @@ class Inspection:
         call, counter = engine.opened(pod)
         frame, mutual = call.evaluation.frame(), call.plan.counts.mutual
         return cls(call.plan.selection, frame, call.snapshot.table, counter, mutual)
+
+    @property
+    def peer(self) -> Peer:
+        """The pod as rules see it as a `peer`."""
+        return self._counter.context.peer()
 
     def frame_at(self, name: str) -> Frame:
         """The frame of the pod and one node, for the caller alone: nothing here changes it."""

@@ -32,6 +32,7 @@ from grammar.tree.clause_parts import Per, PodSet
 from grammar.tree.clauses import (
     Cards,
     Filter,
+    Gang,
     Limit,
     RejectingClause,
     Share,
@@ -131,12 +132,16 @@ class PortablePolicy:
                 return self._limit(clause, checked, conditions, exempt)
             case Cards():
                 raise UnportableError("what is left of cards has no equivalent")
+            case Gang():
+                raise UnportableError("pods that are bound together have no equivalent")
             case _:
                 assert_never(clause)
 
     # ---- filters
 
     def _filter(self, clause: Filter, conditions: LabelConditions) -> Part:
+        if clause.wait is not None:
+            raise UnportableError("a binding that waits has no equivalent")
         algebra = conditions.algebra
         sides = [conditions.of_node(expr) for expr in clause.requires]
         may_fail = any(each.may_fail for each in sides)

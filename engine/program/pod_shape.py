@@ -52,6 +52,28 @@ COMPUTED: Mapping[str, tuple[Path, ...]] = {
 }
 
 
+# Where a pod has the fields of a peer that stand elsewhere. Its namespace has its labels.
+_OF_PEER: Mapping[str, tuple[Path, ...]] = {
+    **{key: (("metadata", key),) for key in ("name", "namespace", "uid", "labels", "annotations")},
+    "created": (("metadata", "creationTimestamp"),),
+    "priority": (("spec", "priority"),),
+    "containers": (("spec", "containers"),),
+    "nodeName": (("spec", "nodeName"),),
+    "phase": (("status", "phase"),),
+    "namespaceLabels": (),
+}
+
+
+def paths_as_peer(path: Path) -> tuple[Path, ...]:
+    """The paths of a pod that are read where it is a peer itself, for a path of the peer."""
+    if not path:
+        return (path,)
+    field, *below = path
+    if (computed := COMPUTED.get(field)) is not None:
+        return computed
+    return tuple((*found, *below) for found in _OF_PEER[field])
+
+
 class PodReads:
     """The paths below `pod` that the expressions of one policy read; () is the whole pod.
 

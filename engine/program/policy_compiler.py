@@ -14,7 +14,7 @@ from engine.program import operations
 from engine.program.compiler import Compiler
 from engine.program.fast_paths import FAST_PATHS
 from engine.program.frame import Evaluate, Message
-from engine.program.pod_shape import Path, PodParts, PodReads
+from engine.program.pod_shape import COMPUTED, Path, PodParts, PodReads, paths_as_peer
 from engine.program.program import (
     BoundProgram,
     CardsProgram,
@@ -23,6 +23,7 @@ from engine.program.program import (
     CountClause,
     CountProgram,
     FilterProgram,
+    GangProgram,
     LimitProgram,
     Mutual,
     PeerKey,
@@ -34,6 +35,7 @@ from engine.program.program import (
     ScoreProgram,
     ShareProgram,
     SpreadProgram,
+    WaitProgram,
     of_kind,
 )
 from grammar.checker.expression_checker import Checker
@@ -43,12 +45,13 @@ from grammar.checks.costs import Costs
 from grammar.checks.mutual import kept
 from grammar.meaning import card_forms as cards
 from grammar.tree.ast import Expr, Ident, Literal
-from grammar.tree.clause_parts import Bound, Bounds, Order, PodSet, Template
+from grammar.tree.clause_parts import Bound, Bounds, Order, PodSet, Template, WaitUntil
 from grammar.tree.clauses import (
     Cards,
     Clause,
     CountingClause,
     Filter,
+    Gang,
     Limit,
     Policy,
     Preempt,
@@ -70,6 +73,7 @@ def compile_policy(checked: Checked) -> Program:
     clauses = [clause for part in parts for clause in part.clauses()]
     filters, shares = of_kind(clauses, FilterProgram), of_kind(clauses, ShareProgram)
     spreads, limits = of_kind(clauses, SpreadProgram), of_kind(clauses, LimitProgram)
+    gangs = of_kind(clauses, GangProgram)
     counting: tuple[CountClause, ...] = (*shares, *spreads, *limits)
     policy = checked.policy
     return Program(
@@ -88,9 +92,9 @@ def compile_policy(checked: Checked) -> Program:
         spreads=spreads,
         limits=limits,
         cards=of_kind(clauses, CardsProgram),
-        gangs=(),
+        gangs=gangs,
         preempts=of_kind(clauses, PreemptProgram),
-        strict=bool(filters) or any(each.count.weight is None for each in counting),
+        strict=bool(filters or gangs) or any(each.count.weight is None for each in counting),
         slots=max(part.slots for part in parts),
         reads=frozenset().union(*(part.pod_reads() for part in parts)),
         digest=digest_of(checked),
@@ -169,10 +173,20 @@ class _PolicyCompiler:
 
     def pod_reads(self) -> frozenset[Path]:
         """The paths of the pod that a decision reads; messages do not decide."""
-        deciders = children((self._selector, self._clauses), skip=(Template,))
+        deciders = children((self._selector, self._clauses), skip=_UNDECIDING)
         read = frozenset(chain.from_iterable(map(self._pod_reads.paths, deciders)))
+        gangs = (clause for clause in self._clauses if isinstance(clause, Gang))
+        read |= frozenset(chain.from_iterable(map(self._member_reads, gangs)))
         of_pod = any(clause.counts_where_pod_may_be for clause in self._clauses)
         return read | _ELIGIBILITY if of_pod else read
+
+    def _member_reads(self, gang: Gang) -> Iterator[Path]:
+        """The paths of the pod that say in which gang it is: it is a `peer`, too."""
+        if gang.by is None:
+            yield from COMPUTED["workload"]
+            return
+        for path in self._peer_reads.written(gang.by):
+            yield from paths_as_peer(path)
 
     def selector(self) -> Evaluate | None:
         """The closure of the selector; None if the policy selects every pod."""
@@ -209,6 +223,8 @@ class _PolicyCompiler:
                 case Cards():
                     yield self._room(clause)
                     yield self._cards(clause)
+                case Gang():
+                    yield self._gang(clause)
                 case Preempt():
                     yield self._preempt(clause)
                 case _:
@@ -378,6 +394,25 @@ class _PolicyCompiler:
             reads=self._reads_of_all((clause.when, clause.take, clause.number)),
         )
 
+    def _gang(self, clause: Gang) -> GangProgram:
+        number = clause.at_least
+        return GangProgram(
+            policy=self._policy.address,
+            name=clause.name,
+            when=self._condition(clause.when),
+            message=self._message(clause.message, clause.name),
+            by=self._optional(clause.by),
+            number=None if number is None else self._number(number),
+            percent=clause.percent,
+            domain=None if clause.within is None else self._shared(clause.within),
+            seconds=clause.seconds,
+        )
+
+    def _wait(self, wait: WaitUntil) -> WaitProgram:
+        until = self._condition(wait.condition)
+        assert until is not None, "a wait has a condition"
+        return WaitProgram(until, wait.seconds)
+
     def _checked(self, expr: Expr) -> Expr:
         """An expression that a checked clause stands for."""
         return Checker(self._environment).check(expr)
@@ -387,7 +422,7 @@ class _PolicyCompiler:
 
     def _filter(self, clause: Filter) -> FilterProgram:
         paths = {p for e in clause.requires for p in self._paths(e)}
-        deciders = tuple(children(clause, skip=(Template,)))
+        deciders = tuple(children(clause, skip=_UNDECIDING))
         timed = any(map(self._reads_time, deciders))
         return FilterProgram(
             policy=self._policy.address,
@@ -401,6 +436,7 @@ class _PolicyCompiler:
             # A result that depends on the pods of a node may change when some of them leave.
             resolvable=any(p[:2] in _OCCUPANCY or p == ("node",) for p in paths),
             at_bind=clause.at_bind,
+            wait=self._wait(clause.wait) if clause.wait is not None else None,
             time_dependent=timed,
             nodes_per_look=self._nodes_per_look(clause),
             of_pod=self._pod_parts.compiled(deciders),
@@ -441,7 +477,7 @@ class _PolicyCompiler:
 
     def _nodes_per_look(self, clause: Clause) -> int:
         """The number of nodes for which the clause takes about a millisecond at most."""
-        steps = sum(map(self._costs.steps, children(clause, skip=(Template,))))
+        steps = sum(map(self._costs.steps, children(clause, skip=_UNDECIDING)))
         return max(1, _STEPS_PER_LOOK // max(1, steps))
 
     def _condition(self, when: Expr | None) -> Condition | None:
@@ -464,6 +500,8 @@ class _PolicyCompiler:
 
 
 _NODE = Ident("node")
+# What decides about no node: texts, and what a binding waits for.
+_UNDECIDING = (Template, WaitUntil)
 # The paths of a peer with a value of its own, or with equal values that are written in several
 # ways. The last one is all of the peer.
 _OWN = frozenset({("name",), ("uid",), ("created",), ("requests",), ("limits",), ()})

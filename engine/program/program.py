@@ -49,9 +49,17 @@ class OutcomeRecorder(Protocol):
     def value(self, clause: str, part: int, evaluate: Evaluate) -> Evaluate: ...
 
 
+@dataclass(frozen=True, slots=True)
+class WaitProgram:
+    """A compiled `wait until`: what a binding waits for, and how many seconds at most."""
+
+    until: Condition
+    seconds: float
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class FilterProgram:
-    """A compiled filter clause, checked again at bind if `at_bind`.
+    """A compiled filter clause, checked again at bind if `at_bind`; then it may also `wait`.
 
     A node passes if every one of `requires` is true. `passes_missing` is `missing pass`.
     `resolvable` says that preemption may help. `time_dependent` says that the outcome may change
@@ -70,6 +78,7 @@ class FilterProgram:
     ignores_errors: bool
     resolvable: bool
     at_bind: bool
+    wait: WaitProgram | None
     time_dependent: bool
     nodes_per_look: int
     of_pod: tuple[Evaluate, ...]
@@ -346,12 +355,13 @@ class CardsProgram:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GangProgram:
-    """A compiled gang: pods that are placed together or not at all.
+    """A compiled gang: pods that are bound together, or not at all.
 
-    `by` reads `peer` and gives the value that its members share; None means the pods of one
-    workload. `number` is the least number of members, in `percent` of the wanted replicas if it
-    says so; None means all replicas. `domain` reads `node` and has the same value for all members.
-    They are held for so many `seconds` at most.
+    `by` gives the gang of the frame's `peer`; a pod where it is missing is in none. Without `by`
+    the pods of the workload are a gang. `number` is how many members must be there, or how many
+    `percent` of the wanted replicas; it reads `pod`, and None stands for all wanted replicas.
+    `domain` is the value of a node that all members share. A member is held at bind for so many
+    `seconds`.
     """
 
     policy: str
@@ -363,12 +373,21 @@ class GangProgram:
     percent: bool
     domain: Evaluate | None
     seconds: float
+    counts_pods: ClassVar[bool] = True
+
+    def parts(self) -> tuple[FilterProgram, ...]:
+        """A gang has no parts that reject nodes by themselves."""
+        return ()
+
+    def recorded(self, recorder: OutcomeRecorder) -> GangProgram:
+        """The same gang, whose `when` is recorded; its verdict is seen in the answers."""
+        return replace(self, when=recorder.when(self.name, self.when))
 
 
 # The clauses that count pods, and the clauses that can reject a node. A new kind of program belongs
 # in these unions; `grammar.tree.clauses` says what else a kind of clause needs.
 CountClause = ShareProgram | SpreadProgram | LimitProgram
-RejectingProgram = FilterProgram | CountClause
+RejectingProgram = FilterProgram | CountClause | GangProgram
 ClauseProgram = RejectingProgram | ScoreProgram | CardsProgram | PreemptProgram
 
 
@@ -429,6 +448,7 @@ class Program:
             shares=tuple(each.recorded(recorder) for each in self.shares),
             spreads=tuple(each.recorded(recorder) for each in self.spreads),
             limits=tuple(each.recorded(recorder) for each in self.limits),
+            gangs=tuple(each.recorded(recorder) for each in self.gangs),
         )
 
 

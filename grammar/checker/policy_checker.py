@@ -17,7 +17,7 @@ from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic
 from grammar.syntax.limits import MAX_DEPTH, MAX_NAME
 from grammar.tree.ast import Call, Expr, Ident, Literal, MapLiteral, Select
-from grammar.tree.clause_parts import Bound, Bounds, Keep, Pick, PodSet, Template
+from grammar.tree.clause_parts import Bound, Bounds, Keep, Pick, PodSet, Template, WaitUntil
 from grammar.tree.clauses import (
     Cards,
     Clause,
@@ -25,6 +25,7 @@ from grammar.tree.clauses import (
     Def,
     Filter,
     ForPods,
+    Gang,
     Item,
     Let,
     Limit,
@@ -134,8 +135,8 @@ _NAMESPACE = frozenset({"namespaceObject"})
 _POD = frozenset({"pod", "namespaceObject", "now"})
 _PLACE = _POD | {"node"}
 _PEER = _POD | {"peer"}
-# What a pod adds to a sum is the same whichever pod is asked about.
-_AMOUNT = frozenset({"peer"})
+# What a pod adds to a sum is the same whichever pod is asked about, and so is its gang.
+_PEER_ALONE = frozenset({"peer"})
 # The number of a bound must not change with the time, nor from one counted pod to the next.
 _BOUND = _POD - {"now"}
 _NODE_BOUND = _BOUND | {"node"}
@@ -158,6 +159,7 @@ C = TypeVar("C", bound=RejectingClause)
 N = TypeVar("N", int, float)
 _RANGE = "the range of a score, which reads `pod` and `node`"
 _NUMBERS: tuple[str, ...] = ("int", "double", "dyn", "error")
+_KEYS: tuple[str, ...] = ("string", "int", "double", "bool", "dyn", "error")
 _AMOUNTS, _AN_AMOUNT = (*_NUMBERS, "quantity"), "an amount: a number or a quantity"
 
 
@@ -357,7 +359,8 @@ class _PolicyChecker:
         match item:
             case Filter():
                 requires = tuple(self._bool(r, _PLACE, "`require`") for r in item.requires)
-                return replace(item, requires=requires)
+                wait = self._wait(item.wait) if item.wait is not None else None
+                return replace(item, requires=requires, wait=wait)
             case Score():
                 return self._score(item)
             case Share():
@@ -375,6 +378,8 @@ class _PolicyChecker:
                 return self._limit(item)
             case Cards():
                 return self._cards(item)
+            case Gang():
+                return self._gang(item)
             case Preempt():
                 return self._preempt(item)
             case _:
@@ -473,6 +478,27 @@ class _PolicyChecker:
             found = replace(found, writes=self._writes(item.writes))
         return found
 
+    def _gang(self, item: Gang) -> Gang:
+        by, least = item.by, item.at_least
+        if by is not None:
+            by = self._check(by, None, _PEER_ALONE, "`of pods by`, which reads only the peer")
+            if by.type.name not in _KEYS:
+                expected = "a value that names a gang"
+                self._found.append(catalogue.wrong_type(by.type, expected, by.span))
+            if item.percent:
+                hint = "write a number, such as `at least 8`"
+                message = "a percentage is one of wanted replicas, and these pods have none"
+                where = least.span if isinstance(least, Expr) else item.name_span
+                self._found.append(catalogue.unfit_for_gang(message, where, hint))
+        if least is not None:
+            least = self._number(least, "the number of a gang", _BOUND)
+        within = self._domain(item.within) if item.within is not None else None
+        return replace(item, by=by, at_least=least, within=within)
+
+    def _wait(self, wait: WaitUntil) -> WaitUntil:
+        where = "`wait until`, which reads `pod` and `node`"
+        return replace(wait, condition=self._bool(wait.condition, _NODE_BOUND, where))
+
     def _pick(self, pick: Pick) -> Pick:
         checker = Checker(self._environment)
         with checker.scope({cards.CARD: cards.CARD_TYPE}):
@@ -543,7 +569,7 @@ class _PolicyChecker:
         if (amount := pods.amount) is not None:
             if not clause.may_sum:
                 self._found.append(catalogue.sum_of_pods(clause.keyword, amount.span))
-            amount = self._check(amount, None, _AMOUNT, "`sum`, which reads only the peer")
+            amount = self._check(amount, None, _PEER_ALONE, "`sum`, which reads only the peer")
             if amount.type.name not in _AMOUNTS:
                 hint = catalogue.wanted_hint(QUANTITY, amount.type)
                 wrong = catalogue.wrong_type(amount.type, _AN_AMOUNT, amount.span, hint)

@@ -13,7 +13,7 @@ from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic, Severity
 from grammar.tree.ast import Binary, Call, Expr, LetReference, Literal, Select
 from grammar.tree.clause_parts import Bound
-from grammar.tree.clauses import Limit, Score, Share, Spread, of_kind
+from grammar.tree.clauses import Gang, Limit, Score, Share, Spread, of_kind
 from grammar.values.quantity import Quantity
 
 
@@ -52,6 +52,11 @@ def bounds(checked: Checked) -> Iterator[Diagnostic]:
         yield from _no_count(spread.skew, "skew", 1, environment)
         if spread.min_domains is not None:
             yield from _no_count(spread.min_domains, "number of domains", 1, environment)
+    for gang in of_kind(items, Gang):
+        if gang.percent and gang.at_least is not None:
+            yield from _no_part(Bound("at least", gang.at_least, True, gang.name_span), environment)
+        elif gang.at_least is not None:
+            yield from _no_count(gang.at_least, "number of members", 1, environment)
     for clause in checked.policy.clauses:
         if not clause.ends or all(isinstance(end, Literal) for end in clause.ends):
             continue

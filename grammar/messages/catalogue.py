@@ -15,7 +15,9 @@ from typing import TypedDict
 from grammar.messages import habits
 from grammar.messages.diagnostics import Diagnostic, Fix, nearest, only_nearest
 from grammar.messages.texts import escaped
+from grammar.tree.clause_parts import LONGEST_WAIT, SHORTEST_WAIT
 from grammar.tree.clauses import CLAUSE_WORDS
+from grammar.tree.printer import print_length
 from grammar.tree.source import Span
 from grammar.tree.types import BOOL, STRING, Type, loses_record
 
@@ -174,6 +176,7 @@ _LACKING = {
     "skew": "`skew at most 1`",
     "on node": '`on node 4 of {"milli": 1000}`, or a list of cards',
     "take": '`take 1 of {"milli": 500}`',
+    "at least": '`at least 8`, or `at least int(pod.annotations["example.com/members"])`',
     "per": "`per node`, `per domain node.zone` or `per cluster`",
 }
 _NAMELESS = {"strength": "a strength", "bound": "a bound"}
@@ -211,6 +214,36 @@ def selects_everything(name: str, span: Span) -> Diagnostic:
 
 def missing_rule(rule: str, where: str, allowed: str, span: Span) -> Diagnostic:
     return _error("P0207", f"`missing {rule}` is not allowed in {where}", span, f"write {allowed}")
+
+
+def gang_without_number(span: Span) -> Diagnostic:
+    hint = f"write {_LACKING['at least']}"
+    return _error(
+        "P0202", "the gang needs `at least`: these pods have no wanted number", span, hint
+    )
+
+
+def unfit_for_gang(message: str, span: Span, hint: str) -> Diagnostic:
+    """A part that a gang does not have, or that does not fit its other parts."""
+    return _error("P0214", message, span, hint)
+
+
+def no_length(written: str, span: Span, seconds: float | None = None) -> Diagnostic:
+    """A length of time that is not written as one; `seconds` if it is clear which is meant."""
+    message = f"`{written}` is not a length of time"
+    if seconds is None:
+        return _error("P0215", message, span, "write a number with `s`, `m` or `h`, such as `90s`")
+    meant = print_length(min(max(seconds, SHORTEST_WAIT), LONGEST_WAIT))
+    return replace(_error("P0215", message, span, f"write `{meant}`"), remedy=Fix(span, meant))
+
+
+def bad_length(written: str, seconds: float, span: Span) -> Diagnostic:
+    """A length of time that no binding can wait."""
+    is_short = seconds < SHORTEST_WAIT
+    message = f"a binding cannot wait for {'less' if is_short else 'more'} than "
+    meant = print_length(SHORTEST_WAIT if is_short else LONGEST_WAIT)
+    found = _error("P0215", f"{message}`{meant}`", span, f"write `{meant}`", label=f"`{written}`")
+    return replace(found, remedy=Fix(span, meant))
 
 
 def range_type(edge: Type, value: Type, span: Span) -> Diagnostic:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,7 +22,18 @@ from grammar.syntax.expression_builder import (
     token_span,
 )
 from grammar.tree.ast import Expr, Ident, Literal, MapLiteral
-from grammar.tree.clause_parts import Bound, Bounds, Keep, Per, Pick, PodSet, Strength
+from grammar.tree.clause_parts import (
+    LONGEST_WAIT,
+    SHORTEST_WAIT,
+    Bound,
+    Bounds,
+    Keep,
+    Per,
+    Pick,
+    PodSet,
+    Strength,
+    WaitUntil,
+)
 from grammar.tree.clauses import (
     Argument,
     Cards,
@@ -29,6 +41,7 @@ from grammar.tree.clauses import (
     File,
     Filter,
     ForPods,
+    Gang,
     Item,
     Let,
     Limit,
@@ -110,7 +123,13 @@ def _collect(c: list[Child], where: str, needs: tuple[str, ...], many: str = "")
 
 
 # The fields that have another name than their keyword.
-_FIELDS = {"require": "requires", "of": "pods", "min domains": "min_domains", "write": "writes"}
+_FIELDS = {
+    "require": "requires",
+    "of": "pods",
+    "min domains": "min_domains",
+    "write": "writes",
+    "wait until": "wait",
+}
 
 
 def _expression_part(name: str) -> Callable[[Builder, list[Child]], _Part]:
@@ -216,7 +235,9 @@ class Builder(ExpressionBuilder):
         return Filter(**self._head(c), **_collect(c, "the filter", ("require",), many="require"))
 
     def bind(self, c: list[Child]) -> Filter:
-        parts = _collect(c, "the bind clause", ("require",), many="require")
+        waits = any(isinstance(part, _Part) and part.name == "wait until" for part in c)
+        needs = () if waits else ("require",)
+        parts = _collect(c, "the bind clause", needs, many="require")
         return Filter(**self._head(c), **parts, at_bind=True)
 
     def score(self, c: list[Child]) -> Score:
@@ -240,6 +261,16 @@ class Builder(ExpressionBuilder):
         (count, on), (number, take) = parts.pop("on node"), parts.pop("take")
         return Cards(**self._head(c), **parts, count=count, on=on, number=number, take=take)
 
+    def gang(self, c: list[Child]) -> Gang:
+        parts = _collect(c, "the gang", ())
+        by, quorum = parts.pop("pods", None), parts.pop("at least", None)
+        if by is not None and quorum is None:
+            raise ParseError(catalogue.gang_without_number(token_span(_string(c))))
+        at_least, percent = quorum or (None, False)
+        if (hold := parts.pop("for at most", None)) is not None:
+            parts["seconds"], parts["seconds_span"] = hold
+        return Gang(**self._head(c), **parts, by=by, at_least=at_least, percent=percent)
+
     def preempt(self, c: list[Child]) -> Preempt:
         return Preempt(**self._head(c), **_collect(c, "the preempt clause", (), many="protect"))
 
@@ -252,6 +283,7 @@ class Builder(ExpressionBuilder):
     value = _expression_part("value")
     on = _expression_part("on")
     over = _expression_part("over")
+    within = _expression_part("within")
     protect = _expression_part("protect")
     allow = _expression_part("allow")
 
@@ -320,11 +352,18 @@ class Builder(ExpressionBuilder):
         kind: OneOf["at most", "at least", "exactly"] = (
             "at most" if _has(c, "MOST") else "at least" if _has(c, "LEAST") else "exactly"
         )
+        amount, percent = self._amount(c, "number of pods", 0)
+        return _Part("bound", Bound(kind, amount, percent, span_of(c)), span_of(c))
+
+    def _amount(self, c: list[Child], what: str, least: int) -> tuple[float | Expr, bool]:
+        """The number of a bound, and whether it is a percentage."""
         if not (percents := _tokens(c, "PERCENT")):
-            amount = _whole(_expr(c), "number of pods", 0)
-            return _Part("bound", Bound(kind, amount, False, span_of(c)), span_of(c))
+            return _whole(_expr(c), what, least), False
         (token,) = percents
-        return _Part("bound", Bound(kind, _percentage(token), True, span_of(c)), span_of(c))
+        percent = _percentage(token)
+        if isinstance(percent, float | int) and least and percent <= 0:
+            raise _bad_number(token, what, "a percentage above `0%`")
+        return percent, True
 
     def strength(self, c: list[Child]) -> _Part:
         if named := _tokens(c, "IDENT"):
@@ -338,6 +377,20 @@ class Builder(ExpressionBuilder):
 
     def mutual(self, c: list[Child]) -> _Part:
         return _Part("mutual", True, span_of(c))
+
+    def members(self, c: list[Child]) -> _Part:
+        return _Part("of", next(iter(nodes(c)), None), span_of(c))
+
+    def quorum(self, c: list[Child]) -> _Part:
+        return _Part("at least", self._amount(c, "number of members", 1), span_of(c))
+
+    def hold(self, c: list[Child]) -> _Part:
+        (token,) = _tokens(c, "LENGTH")
+        return _Part("for at most", (_seconds(token), token_span(token)), span_of(c))
+
+    def wait(self, c: list[Child]) -> _Part:
+        (token,) = _tokens(c, "LENGTH")
+        return _Part("wait until", WaitUntil(_expr(c), _seconds(token), span_of(c)), span_of(c))
 
     def on_node(self, c: list[Child]) -> _Part:
         return _Part("on node", _number_of(c), span_of(c))
@@ -430,6 +483,18 @@ def _whole(expr: Expr, what: str, least: int) -> int | Expr:
         raise ParseError(catalogue.bad_number(str(expr.value), what, allowed, expr.span))
     # The limits of the language refuse what does not fit in an int.
     return expr.value if expr.value < 2**63 else expr
+
+
+_SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0}
+
+
+def _seconds(token: SyntaxToken) -> float:
+    """A length of time such as `1m30s`, which a binding can wait."""
+    parts = re.findall(r"([\d.]+)([hms])", str(token))
+    seconds = sum(float(number) * _SECONDS[unit] for number, unit in parts)
+    if not SHORTEST_WAIT <= seconds <= LONGEST_WAIT:
+        raise ParseError(catalogue.bad_length(str(token), seconds, token_span(token)))
+    return seconds
 
 
 def _percentage(token: SyntaxToken) -> float | Expr:

@@ -19,8 +19,12 @@ NodeSet = OneOf["eligible", "selected", "all"]
 # The verbs of kube-scheduler for which clauses are evaluated.
 ClauseVerb = OneOf["filter", "prioritize", "preempt"]
 # What a kube-scheduler configuration must offer for a clause: one replica that decides, a call
-# before each binding, a binding of ours that gives cards, a call for scores.
-SchedulerNeed = OneOf["one decider", "check at binding", "binding with cards", "scores"]
+# before each binding, one that may last, a binding of ours that gives cards, a call for scores.
+SchedulerNeed = OneOf[
+    "one decider", "check at binding", "waiting binding", "binding with cards", "scores"
+]
+# How long a binding may wait, in seconds.
+SHORTEST_WAIT, LONGEST_WAIT = 1.0, 3600.0
 # What `missing` in a clause can give: the verdict `fail` or `pass`, or a number of points.
 MissingGives = OneOf["verdict", "points"]
 
@@ -110,6 +114,15 @@ class Pick:
 
     order: OneOf["least", "most"]
     by: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class WaitUntil:
+    """`wait until e for at most 60s`: what a binding waits for, and how long."""
+
+    condition: Expr
+    seconds: float
+    span: Span = field(default=NO_SPAN, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,14 +29,13 @@ from grammar.tree.clause_parts import (
     Strength,
     Template,
     TestedPart,
+    WaitUntil,
     WrittenCondition,
     WrittenValue,
 )
 from grammar.tree.source import Span
 from grammar.tree.types import Type
-from grammar.tree.written_tests import (
-    Test,
-)
+from grammar.tree.written_tests import Test
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,11 +253,12 @@ class _CountingClause(_RejectingClause):
 
 @dataclass(frozen=True, slots=True)
 class Filter(_RejectingClause):
-    """Every `require` must be true. `bind` is the same, checked again before the binding."""
+    """Every `require` must be true. A `bind` is checked again at the binding, and may `wait`."""
 
     requires: tuple[Expr, ...]
     _: KW_ONLY
     at_bind: bool = False
+    wait: WaitUntil | None = None
 
     @property
     def keyword(self) -> str:
@@ -266,7 +266,9 @@ class Filter(_RejectingClause):
 
     @property
     def own_conditions(self) -> tuple[WrittenCondition, ...]:
-        return tuple(WrittenCondition(e, "require", self.missing) for e in self.requires)
+        found = tuple(WrittenCondition(e, "require", self.missing) for e in self.requires)
+        waits = WrittenCondition(self.wait.condition, "wait until") if self.wait else None
+        return found if waits is None else (*found, waits)
 
     @property
     def requirements(self) -> tuple[Expr, ...]:
@@ -278,7 +280,8 @@ class Filter(_RejectingClause):
 
     @property
     def scheduler_needs(self) -> frozenset[SchedulerNeed]:
-        return frozenset({"check at binding"} if self.at_bind else ())
+        waits: frozenset[SchedulerNeed] = frozenset({"waiting binding"} if self.wait else ())
+        return waits | frozenset({"check at binding"} if self.at_bind else ())
 
     @property
     def tested_parts(self) -> tuple[TestedPart, ...]:
@@ -494,6 +497,49 @@ class Cards(_RejectingClause):
         return (TestedPart("verdict"),)
 
 
+@dataclass(frozen=True, slots=True)
+class Gang(_RejectingClause):
+    """Pods that are bound together or not at all; at bind they are held until enough are there.
+
+    Its members are the pods of the namespace with the same value of `by`, or without it those of
+    the pod's workload. `at_least` so many must be there, or so many `percent` of the wanted
+    replicas; without it, all of these. All members are on nodes with one value of `within`.
+    """
+
+    _: KW_ONLY
+    by: Expr | None = None
+    at_least: float | Expr | None = None
+    percent: bool = False
+    within: Expr | None = None
+    seconds: float = 60.0
+    seconds_span: Span = field(default=NO_SPAN, compare=False)
+
+    @property
+    def values(self) -> tuple[WrittenValue, ...]:
+        computed = (self.by, self.at_least, self.within)
+        return tuple(WrittenValue(e) for e in computed if isinstance(e, Expr))
+
+    @property
+    def domain(self) -> Expr | None:
+        return self.within
+
+    @property
+    def counts_pods(self) -> bool:
+        return True
+
+    @property
+    def needs_workloads(self) -> bool:
+        return self.by is None
+
+    @property
+    def scheduler_needs(self) -> frozenset[SchedulerNeed]:
+        return frozenset({"one decider", "waiting binding"})
+
+    @property
+    def tested_parts(self) -> tuple[TestedPart, ...]:
+        return (TestedPart("verdict"),)
+
+
 # ---- all kinds
 #
 # A new kind belongs in these unions. `match` with `assert_never` then finds each place that has a
@@ -504,8 +550,8 @@ class Cards(_RejectingClause):
 # kind alone takes its clauses by `of_kind`.
 
 CountingClause = Share | Spread | Limit
-RejectingClause = Filter | CountingClause | Cards
-Clause = Filter | Score | Share | Spread | Limit | Cards | Preempt
+RejectingClause = Filter | CountingClause | Cards | Gang
+Clause = Filter | Score | Share | Spread | Limit | Cards | Gang | Preempt
 # The words that clauses begin with, in the order in which people are told of them.
 CLAUSE_WORDS = (*(kind.__name__.lower() for kind in get_args(Clause)), "bind")
 K = TypeVar("K", bound=_NamedClause)

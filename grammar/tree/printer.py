@@ -18,6 +18,7 @@ from grammar.tree.clauses import (
     File,
     Filter,
     ForPods,
+    Gang,
     Item,
     Let,
     Limit,
@@ -67,6 +68,14 @@ def print_string(text: str) -> str:
     if "\\" in text and '"' not in text and text.isprintable():
         return f'r"{text}"'
     return '"' + "".join(ESCAPED.get(c) or (c if c.isprintable() else _code(c)) for c in text) + '"'
+
+
+def print_length(seconds: float) -> str:
+    """A length of time in the largest unit of which it is a whole number: `90s`, `2m`."""
+    for unit, size in (("h", 3600), ("m", 60)):
+        if seconds >= size and seconds % size == 0:
+            return f"{seconds / size:.0f}{unit}"
+    return f"{seconds:g}s"
 
 
 def _code(char: str) -> str:
@@ -354,6 +363,9 @@ def _parts(clause: Clause, source: Source) -> Iterator[_Part]:
     match clause:
         case Filter():
             yield from (("require ", e, e.span) for e in clause.requires)
+            if (wait := clause.wait) is not None:
+                shown, most = print_expression(wait.condition), print_length(wait.seconds)
+                yield f"wait until {shown} for at most {most}", None, wait.span
         case Score():
             yield from _score(clause)
         case Share():
@@ -374,6 +386,8 @@ def _parts(clause: Clause, source: Source) -> Iterator[_Part]:
             yield _bound(clause.bound)
         case Cards():
             yield from _cards(clause)
+        case Gang():
+            yield from _gang(clause)
         case Preempt():
             yield from (("protect victim where ", e, e.span) for e in clause.protect)
             if clause.allow is not None:
@@ -416,6 +430,19 @@ def _cards(clause: Cards) -> Iterator[_Part]:
         yield f"pick {clause.pick.order} ", clause.pick.by, clause.pick.by.span
     if clause.writes is not None:
         yield "write ", clause.writes, clause.writes.span
+
+
+def _gang(clause: Gang) -> Iterator[_Part]:
+    if clause.by is None:
+        yield "of replicas", None, None
+    else:
+        yield "of pods by ", clause.by, clause.by.span
+    if clause.at_least is not None:
+        yield _bound(Bound("at least", clause.at_least, clause.percent))
+    if clause.within is not None:
+        yield "within ", clause.within, clause.within.span
+    if clause.seconds_span != ast.NO_SPAN:
+        yield f"for at most {print_length(clause.seconds)}", None, clause.seconds_span
 
 
 def _amounts(head: str, number: ast.Expr | None, amounts: ast.Expr) -> _Part:

@@ -73,6 +73,52 @@ def test_spread_and_limit() -> None:
     assert not program.strict
 
 
+def test_a_gang_has_the_key_of_a_peer_and_the_number_of_the_pod() -> None:
+    """Its number is a constant, or computed; its parts are None where they are not written."""
+    program = compiled(
+        'gang "g" when pod.labels["team"] == "a" { of pods by peer.labels["tier"]'
+        ' at least 2 + size(pod.labels) within node.labels["pool"] for at most 90s message "m" }'
+        ' gang "w" when pod.labels["team"] == "b" { at least 40% }'
+    )
+    by, whole = program.gangs
+    frame = frame_for(program)
+    assert by.by is not None
+    assert by.domain is not None
+    assert by.when is not None
+    assert callable(by.number)
+    found = by.by(frame), by.number(frame), by.domain(frame), by.when.evaluate(frame)
+    assert found == ("db", 3, "spot", True)
+    assert (by.seconds, by.percent, by.message(evaluation_of(frame))) == (90, False, "m")
+    assert (whole.by, whole.number, whole.percent, whole.domain) == (None, 40, True, None)
+    assert (whole.seconds, whole.message(evaluation_of(frame))) == (60, "policy p: w")
+    assert program.strict
+
+
+def test_pods_of_one_shape_are_in_one_gang() -> None:
+    """What `by` reads of a peer is read of the asked pod, and so is its workload without it."""
+    by = compiled('gang "g" { of pods by peer.labels["job"] + string(peer.priority) at least 2 }')
+    assert by.reads == {("metadata", "labels", "job"), ("spec", "priority")}
+    assert compiled('gang "g" { }').reads == {("metadata", "ownerReferences")}
+    named = compiled('let job = peer.annotations["job"] gang "g" { of pods by job at least 2 }')
+    assert named.reads == {("metadata", "annotations", "job")}
+
+
+def test_a_wait_is_beside_what_decides_about_nodes() -> None:
+    """It needs no `require`. What it reads of pod and node is asked for at bind alone."""
+    program = compiled(
+        'bind "b" { wait until pod.annotations["ready"] == node.labels["pool"] for at most 1m }'
+        ' bind "c" { require node.ready wait until pod.labels["team"] == "a" for at most 1h }'
+    )
+    waiting, both = program.filters
+    assert waiting.wait is not None
+    assert both.wait is not None
+    assert (waiting.requires, waiting.at_bind, waiting.reads_node) == ((), True, False)
+    assert (waiting.wait.seconds, waiting.wait.until.per_node) == (60, True)
+    assert (both.wait.seconds, both.wait.until.per_node, len(both.requires)) == (3600, False, 1)
+    assert both.wait.until.evaluate(frame_for(program)) is True
+    assert program.reads == frozenset()
+
+
 def test_preempt() -> None:
     """Protection is about one victim, `allow` and `keep` about all of them."""
     program = compiled(

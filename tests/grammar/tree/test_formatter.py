@@ -28,6 +28,11 @@ policy   shop in namespace 'shop' {   # main policy
   share "part" { at most n%  of replicas on nodes where spot strict }
   spread "new" { strict skew at most 1 over node.zone of  revision }
   spread "all" { of replicas over node.zone skew at most 1 strict }
+  gang "g" when  a { message "m" for at most 1m30s within node.labels['rack'] at least n%
+    of replicas }
+  gang "by" { at least 8 of pods by peer.labels['job'] }
+  gang "whole" { }
+  bind "ready" { message "m" wait until a||b  for at most 3600s require c }
   # the end
 }
 test "t" { node "n" { 'labels' : {"a":"b"}} expect score "n" >= 7 expect reject "n" by "long" }
@@ -58,6 +63,14 @@ policy shop in namespace "shop" {  # main policy
   share "part" { of replicas on nodes where spot at most n% strict }
   spread "new" { of revision over node.zone skew at most 1 strict }
   spread "all" { of replicas over node.zone skew at most 1 strict }
+  gang "g" when a { of replicas at least n% within node.labels["rack"] for at most 90s message "m" }
+  gang "by" { of pods by peer.labels["job"] at least 8 }
+  gang "whole" { of replicas }
+  bind "ready" {
+    require c
+    wait until a || b for at most 1h
+    message "m"
+  }
   # the end
 }
 
