@@ -30,26 +30,25 @@ Gangs belong to the engine and live as long as it does. Everything happens on on
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Literal
-from weakref import ReferenceType, ref
+from weakref import ref
 
 import numpy as np
 
-from engine.cache.node_table import NodeRows, NodeTable, Snapshot
+from engine.cache.node_table import NodeRows, Snapshot
 from engine.decision.placement import Placement
 from engine.decision.plugin_filters import PluginFilters
 from engine.decision.verb_call import CallOpener, GangChange, Observer, VerbCall
 from engine.decision.verdict import Decision, Rejected
-from engine.errors import BadObjectError, RefusedError
-from engine.gangs.members import GangName, Members, shared_value
-from engine.gangs.node_room import Mask, NodeRoom
-from engine.gangs.paper import Member, Paper, Suits
+from engine.errors import RefusedError
+from engine.gangs.attempts import Attempts
+from engine.gangs.gang import EndOfHold, Gang, GangStatus, Hold
+from engine.gangs.members import GangName, Members
+from engine.gangs.node_room import Mask
+from engine.gangs.paper import Suits
 from engine.objects.peer import Peer
 from engine.objects.request_pod import RequestPodReader
-from engine.program.frame import Frame
 from engine.program.program import GangProgram
 from grammar.values.errors import EvaluationError
 
@@ -68,78 +67,6 @@ _MOST_RIVALS = 4
 _MOST_KNOWN = 10_000
 # A waiting gang that nobody has asked about for so long is forgotten.
 _FORGOTTEN_SECONDS = 900.0
-
-# Told the outcome of a held bind call: empty, or the reason why the gang was given up.
-EndOfHold = Callable[[str], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Hold:
-    """A bind call that waits, since a time."""
-
-    since: float
-    end: EndOfHold
-
-
-@dataclass(slots=True)
-class Gang:
-    """A gang that waits or gathers.
-
-    `quorum` is the number of members that are bound together. `places` are the nodes of its
-    members by uid, `holds` the bind calls that wait. `until` is the time at which it is given up,
-    while it gathers. `text` says what it waits for. It is not tried before the time `not_before`.
-    """
-
-    name: GangName
-    quorum: int
-    order: tuple[int, float, int]
-    asked_at: float
-    priority: int = 0
-    places: dict[str, str] = field(default_factory=dict)
-    keys: dict[str, str] = field(default_factory=dict)
-    holds: dict[str, Hold] = field(default_factory=dict)
-    began: float = 0.0
-    until: float = math.inf
-    text: str = ""
-    not_before: float = 0.0
-    pause: float = 0.0
-    given_up: float = 0.0
-    why_given_up: str = ""
-    tried: tuple[ReferenceType[NodeTable], int, Collection[str]] | None = None
-    sample: str = ""
-
-    @property
-    def gathers(self) -> bool:
-        return bool(self.places)
-
-    @property
-    def clause(self) -> GangProgram:
-        return self.name.program
-
-    @property
-    def shown(self) -> str:
-        """Its name for people: what the members share, or one of them."""
-        value = self.name.value
-        if isinstance(value, tuple):
-            return f"{self.name.namespace}/{value[1]}"
-        return self.sample
-
-
-@dataclass(frozen=True, slots=True)
-class GangStatus:
-    """What is known of a gang for people: `held` and `placed` of its `quorum` are there."""
-
-    policy: str
-    clause: str
-    namespace: str
-    name: str
-    state: str
-    quorum: int
-    held: int
-    waiting: int
-    seconds: float
-    text: str
-    nodes: Mapping[str, str]
 
 
 class Gangs:
@@ -161,15 +88,9 @@ class Gangs:
     ) -> None:
         self._calls = calls
         self._placement = placement
-        self._plugins = plugins
-        self._pods = pods
         self._clock = clock
-        self._suits = suits
         self._observer = observer
-        self._room = NodeRoom()
-        self._by_value: dict[
-            GangProgram, tuple[ReferenceType[NodeTable], Mapping[tuple[str, Hashable], NodeRows]]
-        ] = {}
+        self._attempts = Attempts(calls, placement, plugins, pods, suits)
         self._members = Members(lambda: calls.registry.slots)
         self._known: dict[GangName, Gang] = {}
         # The gang of each member that has a place.
@@ -203,7 +124,7 @@ class Gangs:
         """The nodes that the gang allows, or what it waits for."""
         snapshot, uid = call.snapshot, call.pod.uid
         if placed := self._on_nodes(call, name):
-            return feasible & self._within(name, snapshot.table, rows, placed)
+            return feasible & self._attempts.within(name, snapshot.table, rows, placed)
         gang = self._gang(call, name)
         if isinstance(gang, str):
             return gang
@@ -245,7 +166,7 @@ class Gangs:
         if placed := self._on_nodes(call, name):
             table = call.snapshot.table
             rows = table.find([node])
-            if not self._within(name, table, rows, placed).all():
+            if not self._attempts.within(name, table, rows, placed).all():
                 raise RefusedError(_text(call, name, "its members are elsewhere"))
             return False
         gang = self._known.get(name)
@@ -315,7 +236,7 @@ class Gangs:
             self._placement.in_flight.refuse(uid)
         self._let_go(gang)
         gang.places, gang.keys, gang.holds = {}, {}, {}
-        gang.until, gang.given_up, gang.why_given_up = math.inf, now, text
+        gang.until, gang.why_given_up = math.inf, text
         gang.text = f"given up: {text}"
         gang.pause = min(2 * gang.pause, _MOST_PAUSE_SECONDS) or _FIRST_PAUSE_SECONDS
         gang.not_before = now + gang.pause
@@ -384,7 +305,7 @@ class Gangs:
                     self.give_up(gang, "policy", f"policy {gang.clause.policy} was changed")
                 self._known.pop(gang.name, None)
         self._members.retain(programs)
-        self._by_value = {p: each for p, each in self._by_value.items() if p in programs}
+        self._attempts.retain(programs)
 
     def end(self, text: str) -> None:
         """Gives up all gangs that gather, because this replica decides no longer."""
@@ -483,9 +404,9 @@ class Gangs:
         if gang is None:
             created = pod.created
             order = -pod.peer.priority, 0.0, created.nanos if created is not None else 0
-            gang = self._known[name] = Gang(name, quorum, order, now)
+            sample = f"{pod.namespace}/{pod.name}"
+            gang = self._known[name] = Gang(name, quorum, order, now, sample)
             self._drop_oldest()
-            gang.sample = f"{pod.namespace}/{pod.name}"
         gang.asked_at, gang.priority = now, max(gang.priority, pod.peer.priority)
         gang.quorum = quorum
         members = self._waiting(gang)
@@ -532,34 +453,6 @@ class Gangs:
         found = max(1, int(number))  # type: ignore[call-overload]
         return found if found <= MOST_MEMBERS else f"more than {MOST_MEMBERS:,} members"
 
-    def _within(
-        self, name: GangName, table: NodeTable, rows: NodeRows, placed: Mapping[str, int]
-    ) -> Mask:
-        """Which of the rows have the value of a node with members."""
-        if name.program.domain is None:
-            return np.ones(len(rows), np.bool_)
-        there = table.find(list(placed))
-        wanted = {v for v in self._values(name.program, table, there) if v is not None}
-        found = self._values(name.program, table, rows)
-        return np.array([v is not None and v in wanted for v in found], np.bool_)
-
-    def _values(
-        self, program: GangProgram, table: NodeTable, rows: NodeRows
-    ) -> list[tuple[str, Hashable] | None]:
-        """The value of `within` on each row; None for a node without one."""
-        assert program.domain is not None, "the clause has a `within`"
-        frame = Frame(None, self._calls.now(), slots=self._calls.registry.slots)
-        found: list[tuple[str, Hashable] | None] = []
-        for row in rows.tolist():
-            frame.node = table.nodes[row]
-            value = None
-            if frame.node is not None:
-                frame.refill()
-                with suppress(EvaluationError):
-                    value = shared_value(program.domain(frame))
-            found.append(value)
-        return found
-
     # ---- attempts
 
     def _gather(self, gang: Gang, call: VerbCall, only: NodeRows | None) -> int | None:
@@ -580,17 +473,18 @@ class Gangs:
             self._try_rivals(gang, call)
         began = self._clock()
         try:
-            row = self._attempt(gang, call, members, only)
+            fits = self._place(gang, call, members, only)
         finally:
             call.evaluation.time.rest()
             took = self._clock() - began
-        if row is None:
-            if gang.gathers:
-                self.give_up(gang, "no node", f"no node is left for {call.pod.name}")
-                return None
-            gang.tried = state
-            gang.not_before = now + max(_LEAST_PAUSE_SECONDS, _COST_FACTOR * took)
-        return row
+        if fits:
+            return snapshot.table.rows[gang.places[call.pod.uid]]
+        if gang.gathers:
+            self.give_up(gang, "no node", f"no node is left for {call.pod.name}")
+            return None
+        gang.tried = state
+        gang.not_before = now + max(_LEAST_PAUSE_SECONDS, _COST_FACTOR * took)
+        return None
 
     def _try_rivals(self, gang: Gang, call: VerbCall) -> None:
         """Tries the gangs that go before this one and have not been tried since then."""
@@ -608,138 +502,34 @@ class Gangs:
             members = self._waiting(other)
             other.tried = ref(table), self._freed, frozenset(members)
             other.not_before = now + _LEAST_PAUSE_SECONDS
-            asked = next((c for uid in members if (c := self._beside(uid, call)) is not None), None)
+            asked = next(
+                (c for uid in members if (c := self._attempts.beside(uid, call)) is not None), None
+            )
             if asked is None or len(members) < other.quorum:
                 continue
             if self._name_of(asked) == other.name:
-                self._attempt(other, asked, members, None)
+                self._place(other, asked, members, None)
 
-    def _attempt(
+    def _place(
         self, gang: Gang, call: VerbCall, waiting: Mapping[str, Peer], only: NodeRows | None
-    ) -> int | None:
-        table = call.snapshot.table
-        call.evaluation.time.charge(gang.clause.policy)
-        for uid in gang.places.keys() - gang.holds.keys():
-            # They are placed anew.
-            self._placement.in_flight.forget(uid)
-        members = self._to_place(gang, call, waiting, only)
-        if len(members) < gang.quorum - len(gang.holds):
-            gang.text = f"{len(members) + len(gang.holds)} of {gang.quorum} members are known"
-            return None
-        paper = self._paper(gang, members, table, call)
-        best, where = 0, ""
-        for value, rows in self._domains(gang, members, paper, table):
-            fitting = paper.fill(members, rows)
-            if fitting == len(members):
-                self._begin(gang, members, paper, table, call.pod.uid)
-                return paper.places[call.pod.uid]
-            paper.undo(members)
-            if fitting > best:
-                best, where = fitting, value
-        fits = best + len(gang.holds)
-        gang.text = f"{fits} of {gang.quorum} members fit{f', in {where}' if where else ''}"
-        return None
-
-    def _to_place(
-        self, gang: Gang, call: VerbCall, waiting: Mapping[str, Peer], only: NodeRows | None
-    ) -> list[Member]:
-        """As many members as are still needed, the asked pod among them; the largest first."""
-        needed = gang.quorum - len(gang.holds)
-        found = [Member.of(call, only)]
-        others = [pod for uid, pod in waiting.items() if uid != call.pod.uid]
-        if gang.gathers:
-            others = [pod for pod in others if pod.uid in gang.places]
-        for pod in sorted(others, key=lambda each: (-each.priority, each.name)):
-            if len(found) >= needed:
-                break
-            other = self._beside(pod.uid, call)
-            if other is not None and gang.clause in other.plan.gangs:
-                found.append(Member.of(other))
-        return sorted(found, key=lambda each: sorted(each.needs.items()), reverse=True)
-
-    def _beside(self, uid: str, call: VerbCall) -> VerbCall | None:
-        """A call about another pod in the time of this one; None if its JSON is not known."""
-        body = call.cluster.pods.body(uid)
-        if body is None:
-            return None
-        try:
-            return self._calls.beside(self._pods.other(body), call)
-        except BadObjectError:
-            return None
-
-    def _paper(
-        self, gang: Gang, members: Sequence[Member], table: NodeTable, call: VerbCall
-    ) -> Paper:
-        """What is left beside the places of all gangs that gather."""
-        check = call.evaluation.time.check
-        resources = set[str]().union(*(member.needs for member in members))
-        free = self._room.columns(table, resources, check)
-        paper = Paper(table, free, self._placement, self._plugins, self._suits, check)
-        for other in self._known.values():
-            if other is gang:
-                continue
-            for uid, node in other.places.items():
-                # What is held counts on its node already.
-                row = table.rows.get(node)
-                if uid not in other.holds and row is not None:
-                    paper.stand(call.cluster.pods.pod(other.keys[uid]), row)
-        return paper
-
-    def _domains(
-        self, gang: Gang, members: Sequence[Member], paper: Paper, table: NodeTable
-    ) -> Iterable[tuple[str, NodeRows]]:
-        """The sets of rows to try, each with the value that the nodes share.
-
-        Those with the least room come first, of those with room enough; else the one with most.
-        """
-        rows = np.fromiter(table.rows.values(), np.intp, len(table.rows))
-        if gang.clause.domain is None:
-            return [("", rows)]
-        by_value = self._rows_by_value(gang.clause, table)
-        if gang.holds:
-            held = table.find([gang.places[uid] for uid in gang.holds])
-            kept = set(self._values(gang.clause, table, held))
-            by_value = {value: each for value, each in by_value.items() if value in kept}
-        found = [
-            (int(paper.capacity(members, each).sum()), str(value[1]), each)
-            for value, each in by_value.items()
-        ]
-        found.sort(key=lambda each: each[:2])
-        enough = [each for each in found if each[0] >= len(members)]
-        return [(value, each) for _, value, each in enough or found[-1:]]
-
-    def _rows_by_value(
-        self, program: GangProgram, table: NodeTable
-    ) -> Mapping[tuple[str, Hashable], NodeRows]:
-        """The rows with each value of `within`, kept for the last table."""
-        known = self._by_value.get(program)
-        if known is not None and known[0]() is table:
-            return known[1]
-        rows = np.fromiter(table.rows.values(), np.intp, len(table.rows))
-        found: dict[tuple[str, Hashable], list[int]] = {}
-        for row, value in zip(rows.tolist(), self._values(program, table, rows), strict=True):
-            if value is not None:
-                found.setdefault(value, []).append(row)
-        by_value = {value: np.array(each, np.intp) for value, each in found.items()}
-        self._by_value[program] = ref(table), by_value
-        return by_value
-
-    def _begin(
-        self, gang: Gang, members: Sequence[Member], paper: Paper, table: NodeTable, asked: str
-    ) -> None:
-        """Takes the places of a paper: from now on the gang gathers."""
-        names = {row: name for name, row in table.rows.items()}
-        is_new = not gang.gathers
-        if is_new:
+    ) -> bool:
+        """Has a gang gather if it fits; else its text says why not."""
+        others = [other for other in self._known.values() if other is not gang]
+        places = self._attempts.place(gang, call, waiting, only, others)
+        if isinstance(places, str):
+            gang.text = places
+            return False
+        if not gang.gathers:
             gang.began = self._clock()
             gang.until = gang.began + gang.clause.seconds
             self._tell(gang, "gathering", ())
-        for member in members:
-            pod = member.call.pod
-            gang.places[pod.uid] = names[paper.places[pod.uid]]
-            gang.keys[pod.uid] = f"{pod.namespace}/{pod.name}"
-            self._by_uid[pod.uid] = gang
-        self._awaken(member.uid for member in members if member.uid != asked)
+        for uid, node in places.items():
+            pod = waiting.get(uid)
+            name = pod.name if pod is not None else call.pod.name
+            gang.places[uid], gang.keys[uid] = node, f"{gang.name.namespace}/{name}"
+            self._by_uid[uid] = gang
+        self._awaken(uid for uid in places if uid != call.pod.uid)
+        return True
 
     def _awaken(self, uids: Iterable[str]) -> None:
         before = len(self._woken)

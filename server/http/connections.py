@@ -19,15 +19,21 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from email.utils import formatdate
 from typing import Any
-from urllib.parse import urlsplit
 
 import aiohttp
 from aiohttp import web
 from aiohttp.typedefs import Handler
-from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser, HttpResponseParser
 
 from server.call import LogEntry
 from server.http.bodies import ByteBudget
+from server.http.framing import (
+    MOST_HEADERS,
+    MOST_OF_LINE,
+    MOST_WAITING,
+    AnswerReader,
+    MalformedError,
+    RequestReader,
+)
 from server.http.places import Places
 from server.log_limit import LimitedLog
 from server.metrics.metrics import Metrics
@@ -37,15 +43,6 @@ from server.settings import KEEP_ALIVE_SECONDS, MEBIBYTE, Settings
 # which asyncio limits to 256 KiB. With less than that, reading would stop and begin at each read.
 # Bodies are read as they come; this is not in the byte budget.
 _READ_AHEAD = 128 * 1024
-# Lines of headers, and the bytes of each and of the request line. kube-scheduler sends six lines.
-_MOST_HEADERS = 64
-_MOST_OF_LINE = 8190
-_LONG_LINE = f"a line has more than {_MOST_OF_LINE} bytes"
-_END_OF_HEAD = b"\r\n\r\n"
-# With one of these, two parsers can disagree about where a request ends, or about what follows it.
-_UNCERTAIN = frozenset({b"transfer-encoding", b"upgrade", b"expect"})
-# Requests that arrive before the answer to the one before.
-_MOST_WAITING = 2
 # For aiohttp: connections have limits of their own, because it does not see all calls.
 _A_YEAR = 365 * 24 * 3600.0
 # As aiohttp calls itself.
@@ -71,9 +68,9 @@ def connection_options() -> dict[str, Any]:
         # The rest of a refused body is read, so that the client reads the answer. Connections bound
         # the time of that themselves.
         "lingering_time": _A_YEAR,
-        "max_headers": _MOST_HEADERS,
-        "max_line_size": _MOST_OF_LINE,
-        "max_field_size": _MOST_OF_LINE,
+        "max_headers": MOST_HEADERS,
+        "max_line_size": MOST_OF_LINE,
+        "max_field_size": MOST_OF_LINE,
         "read_bufsize": _READ_AHEAD,
     }
 
@@ -365,7 +362,7 @@ class Connection(asyncio.Protocol):
     def _pass_on(self, data: bytes) -> None:
         if self._answers.is_lost:
             self._unanswered.clear()
-        if len(self._unanswered) > 1 + _MOST_WAITING:
+        if len(self._unanswered) > 1 + MOST_WAITING:
             # Each request that waits here has a part of its body. Go lets none wait.
             self.refuse("pipelined")
             return
@@ -531,187 +528,3 @@ class _ServerTransport(asyncio.Transport):
 # ---- where requests and answers begin and end
 #
 # llhttp parses, without any of its leniencies. A reader keeps next to none of the bytes.
-
-
-class MalformedError(Exception):
-    """The bytes are not HTTP; the text is short, and has nothing of them."""
-
-
-class RequestReader:
-    """The requests of a connection: each whole head adds its method to `unanswered`.
-
-    It stops after too many of these.
-
-    `method`, `target` and `headers` (with names in small letters) are those of the last request.
-    """
-
-    def __init__(self, unanswered: deque[bytes]) -> None:
-        self._parser = HttpRequestParser(self)
-        self._unanswered = unanswered
-        self._lines = 0
-        # Bytes of a line that has not ended: the parser keeps them.
-        self._pending = 0
-        self._fault = ""
-        self.method = self.target = b""
-        self.headers: dict[bytes, bytes] = {}
-        # Where the next byte belongs; if neither holds, it begins a request.
-        self.is_in_head = self.is_in_body = False
-        # Whether any parser finds the same requests in all bytes so far.
-        self.is_certain = True
-
-    def read(self, data: bytes) -> None:
-        """Follows the next bytes. After a MalformedError it cannot follow any."""
-        rest = memoryview(data)
-        while rest:
-            try:
-                self._parser.feed_data(rest)
-            except HttpParserUpgrade as upgrade:
-                # Placet speaks nothing else: the next request follows.
-                self.is_certain = False
-                rest = rest[upgrade.args[0] :]
-            except HttpParserError as error:
-                raise MalformedError(self._fault or str(error)) from None
-            else:
-                break
-        if self.is_in_head:
-            at = data.rfind(b"\n")
-            self._pending = self._pending + len(data) if at < 0 else len(data) - at - 1
-            if self._pending > _MOST_OF_LINE:
-                raise MalformedError(_LONG_LINE)
-
-    def body(self, data: bytes) -> bytes | None:
-        """The body, if these bytes are all of the last request, which announces its size."""
-        size = self.headers.get(b"content-length", b"")
-        start = data.find(_END_OF_HEAD) + len(_END_OF_HEAD)
-        is_whole = (
-            not (self.is_in_head or self.is_in_body)
-            and size.isdigit()
-            and start + int(size) == len(data)
-        )
-        return data[start:] if is_whole else None
-
-    def _stop(self, why: str) -> None:
-        """Ends the parser, for which any exception does: a read can have thousands of lines."""
-        self._fault = why
-        raise MalformedError(why)
-
-    # ---- called by the parser
-
-    def on_message_begin(self) -> None:
-        self.is_in_head = True
-        self._lines = 0
-        self.target = b""
-        self.headers = {}
-
-    def on_url(self, part: bytes) -> None:
-        self.target += part
-        if len(self.target) > _MOST_OF_LINE:
-            self._stop(_LONG_LINE)
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        self.headers[name.lower()] = value
-        self._lines += 1
-        if len(name) + len(value) > _MOST_OF_LINE:
-            self._stop(_LONG_LINE)
-        if self._lines > _MOST_HEADERS:
-            self._stop(f"more than {_MOST_HEADERS} headers")
-
-    def on_headers_complete(self) -> None:
-        headers, version = self.headers, self._parser.get_http_version()
-        if version == "1.1" and b"host" not in headers:
-            self._stop("Missing 'Host' header in request.")
-        if not self.target.startswith(b"/") and not _is_url(self.target):
-            self._stop("the URL cannot be read")
-        self.is_in_head, self.is_in_body = False, True
-        self._pending = 0
-        self.method = self._parser.get_method()
-        self._unanswered.append(self.method)
-        if len(self._unanswered) > 1 + _MOST_WAITING:
-            self._stop("too many requests at once")
-        if (
-            version != "1.1"
-            or len(headers) != self._lines
-            or not _UNCERTAIN.isdisjoint(headers)
-            or headers.get(b"connection", b"keep-alive").lower() != b"keep-alive"
-        ):
-            self.is_certain = False
-
-    def on_message_complete(self) -> None:
-        self.is_in_body = False
-
-
-def _is_url(target: bytes) -> bool:
-    """Whether `http://host:port/path`, `host:port` or `*` can be read.
-
-    In aiohttp 3.13.0, others end the task of the connection.
-    """
-    text = target.decode("latin-1")
-    try:
-        _ = urlsplit(text if "//" in text else f"//{text}").port
-    except ValueError:
-        return False
-    return True
-
-
-class AnswerReader:
-    """The answers on a connection: each takes the first method from `unanswered`."""
-
-    def __init__(self, unanswered: deque[bytes]) -> None:
-        self._parser = HttpResponseParser(self)
-        self._unanswered = unanswered
-        self._has_ended = False
-        self._has_no_body = False
-        self._size = 0
-        # The bytes of a body that an answer has just announced; whoever counts them sets it to 0.
-        self.announced = 0
-        # Whether the client may send another request after this answer.
-        self.keeps_alive = True
-        # An answer has begun that no request waits for.
-        self.is_unasked = False
-        # An answer that cannot be parsed was written: what follows is not known.
-        self.is_lost = False
-
-    def read(self, data: bytes | bytearray | memoryview) -> bool:
-        """Follows the next bytes; whether an answer ends with them."""
-        if self.is_lost:
-            return False
-        self._has_ended = False
-        try:
-            self._parser.feed_data(data)
-        except (HttpParserError, HttpParserUpgrade):
-            self.is_lost = True
-            self._unanswered.clear()
-            return False
-        if self._has_no_body:
-            # The parser waits for the body that a HEAD request does not get.
-            self._has_no_body = False
-            self._parser = HttpResponseParser(self)
-            self._end()
-        return self._has_ended
-
-    def _end(self) -> None:
-        self._has_ended = True
-        if self._unanswered:
-            self._unanswered.popleft()
-
-    # ---- called by the parser
-
-    def on_message_begin(self) -> None:
-        self.is_unasked = not self._unanswered
-        self._size = 0
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        if name.lower() == b"content-length":
-            self._size = int(value)
-
-    def on_headers_complete(self) -> None:
-        self.keeps_alive = self._parser.should_keep_alive()
-        if self._unanswered and self._unanswered[0] == b"HEAD":
-            self._has_no_body = True
-        else:
-            self.announced = self._size
-
-    def on_message_complete(self) -> None:
-        # One below 200, as "100 Continue", comes before the answer.
-        if self._parser.get_status_code() >= 200:
-            self._end()

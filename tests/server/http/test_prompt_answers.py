@@ -281,7 +281,7 @@ async def test_an_answer_that_is_read_late_is_sent_whole(listen: Serve, connect:
 class QuickBinder:
     """A binder that binds after a round of the event loop or two."""
 
-    async def bind(self, _binding: Binding, _deadline: float, _: BindClient) -> None:
+    async def bind(self, _binding: Binding, _deadline: float, _client: BindClient) -> None:
         for _ in range(random.randrange(3)):
             await asyncio.sleep(0)
 

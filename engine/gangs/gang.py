@@ -1,0 +1,91 @@
+"""Gang: a group of pods that waits or gathers, and what people see of it.
+
+Gangs own it; it is forgotten when it is released, or when nobody asks about its members any more.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+from weakref import ReferenceType
+
+from engine.cache.node_table import NodeTable
+from engine.gangs.members import GangName
+from engine.program.program import GangProgram
+
+# Told the outcome of a held bind call: empty, or the reason why the gang was given up.
+EndOfHold = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """A bind call that waits, since a time."""
+
+    since: float
+    end: EndOfHold
+
+
+@dataclass(slots=True)
+class Gang:
+    """A gang that waits or gathers; it gathers while it has places.
+
+    `quorum` is the number of members that are bound together. `places` are the nodes of its
+    members by uid, `keys` their names, `holds` the bind calls that wait. It `began` to gather at a
+    time, and is given up at `until`. The first in `order` goes first. `text` says what it waits
+    for. It is not tried before the time `not_before`; `tried` is what was known at the last try
+    that failed: the nodes, how often places became free since the start, and the members.
+    """
+
+    name: GangName
+    quorum: int
+    order: tuple[int, float, int]
+    asked_at: float
+    sample: str
+    priority: int = 0
+    places: dict[str, str] = field(default_factory=dict)
+    keys: dict[str, str] = field(default_factory=dict)
+    holds: dict[str, Hold] = field(default_factory=dict)
+    began: float = 0.0
+    until: float = math.inf
+    text: str = ""
+    not_before: float = 0.0
+    pause: float = 0.0
+    why_given_up: str = ""
+    tried: tuple[ReferenceType[NodeTable], int, Collection[str]] | None = None
+
+    @property
+    def gathers(self) -> bool:
+        return bool(self.places)
+
+    @property
+    def clause(self) -> GangProgram:
+        return self.name.program
+
+    @property
+    def shown(self) -> str:
+        """Its name for people: what the members share, or one of them."""
+        value = self.name.value
+        return f"{self.name.namespace}/{value[1]}" if isinstance(value, tuple) else self.sample
+
+
+@dataclass(frozen=True, slots=True)
+class GangStatus:
+    """A gang for people: of its `quorum`, so many are `held`, and so many wait without a node.
+
+    `seconds` is how long it has gathered. `text` says what it waits for. `nodes` are the places of
+    its members, by `namespace/name`.
+    """
+
+    policy: str
+    clause: str
+    namespace: str
+    name: str
+    state: Literal["waiting", "gathering"]
+    quorum: int
+    held: int
+    waiting: int
+    seconds: float
+    text: str
+    nodes: Mapping[str, str]
