@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -45,13 +45,15 @@ class Admission:
 
     `annotations` are those that its Binding sets.
     `is_counted` says that strict counts have admitted it, as the leader. `waits` says that its
-    Binding has to wait for its gang.
+    Binding has to wait for its gang, and `until` how many seconds it may wait for `bind` clauses
+    first; 0 where they have nothing to wait for.
     """
 
     pod: Peer
     deletion_cost: int | None
     is_counted: bool = False
     waits: bool = False
+    until: float = 0.0
     annotations: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -202,15 +204,33 @@ class Engine:
         if rejection is not None:
             raise RefusedError(rejection.text(call.evaluation))
         cards = [c for p in call.plan.selection.enforced for c in p.cards]
-        waits = self.gangs.admit(call, node)
+        waits, until = self.gangs.admit(call, node), _longest_wait(clauses)
         if not (call.plan.counts.strict or cards):
-            return Admission(peer, None, is_counted=waits, waits=waits)
+            return Admission(peer, None, is_counted=waits, waits=waits, until=until)
         self._placement.check(call)
         cost = self._placement.take(call, node) if call.plan.counts.strict else None
         # After a lost answer, the pod itself may count there.
         left = view if view is None else without(view, [peer])
         annotations = choose(cards, call.evaluation, left)
-        return Admission(peer, cost, is_counted=True, waits=waits, annotations=annotations)
+        return Admission(
+            peer, cost, is_counted=True, waits=waits, until=until, annotations=annotations
+        )
+
+    def waits_for(self, pod: bytes, node: str) -> str:
+        """What the binding of a pod to a node waits for by `bind` clauses, or empty.
+
+        Raises EngineError where there is no decision.
+        """
+        call = self._calls.look(self._pods.other(pod))
+        programs = call.plan.selection.enforced
+        clauses = [
+            replace(clause, requires=(clause.wait.until.evaluate,))
+            for program in programs
+            for clause in program.filters
+            if clause.wait is not None
+        ]
+        (rejection,) = filtering.rejections(clauses, call.evaluation, [call.snapshot.node(node)])
+        return rejection.text(call.evaluation) if rejection is not None else ""
 
     # ---- questions that answer no request
 
@@ -407,6 +427,10 @@ class Engine:
         counter = self._placement.counter(snapshot.table, call.context(snapshot))
         soft = plan.counts.terms(counter, snapshot.table, known, evaluation)
         return plan.scorer.scores(table, rows, evaluation, soft)
+
+
+def _longest_wait(clauses: Iterable[FilterProgram]) -> float:
+    return max((clause.wait.seconds for clause in clauses if clause.wait is not None), default=0.0)
 
 
 def _event_texts(

@@ -322,19 +322,29 @@ class Cache:
         self._bodies: Remembered[str, bytes] = Remembered(_MOST_BODIES, lambda _, body: len(body))
         self._snapshot: Snapshot | None = None
         self._event_handlers: list[PodEventHandler] = []
+        self._node_handlers: list[Callable[[str], None]] = []
 
     # ---- events
 
     def add_event_handler(self, handler: PodEventHandler) -> None:
         self._event_handlers.append(handler)
 
+    def add_node_handler(self, handler: Callable[[str], None]) -> None:
+        """Has a function called with the name of each node that has changed."""
+        self._node_handlers.append(handler)
+
     def put_node(self, node: Node) -> None:
         self.nodes.put(node)
-        self._snapshot = None
+        self._node_changed(node.name)
 
     def remove_node(self, name: str) -> None:
         self.nodes.remove(name)
+        self._node_changed(name)
+
+    def _node_changed(self, name: str) -> None:
         self._snapshot = None
+        for handle in self._node_handlers:
+            handle(name)
 
     def put_pod(self, pod: Peer, revision: int = 0, body: bytes | msgspec.Raw = b"") -> None:
         """Add or replace a pod as the API server has it; `revision` is 0 if unknown.

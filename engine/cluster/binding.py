@@ -26,6 +26,7 @@ from engine.cache.node_table import without
 from engine.cache.reflector import Report, unreported
 from engine.cards.node_cards import TAKEN
 from engine.cluster.client import CORE, Api, path_of
+from engine.cluster.condition_waits import ConditionWaits
 from engine.counting.in_flight_pods import Schedulers
 from engine.decision.recent_answers import LastAnswers
 from engine.decision.verdict import Feasible
@@ -113,6 +114,7 @@ class Binder:
         self._hold = hold_seconds
         self._clock = clock
         self._decoder = PeerDecoder((TAKEN,))
+        self.waits = ConditionWaits(cache, engine.waits_for, engine.gangs.held)
         self._running: dict[str, tuple[Binding, asyncio.Task[None]]] = {}
         self._checks: set[asyncio.Task[None]] = set()
 
@@ -134,12 +136,22 @@ class Binder:
         await asyncio.shield(running[1])
 
     async def idle(self) -> None:
-        """Return when no pod is being bound. Gangs that gather are given up."""
-        self._engine.gangs.end("this replica ends")
+        """Return when no pod is being bound. What waits is given up."""
+        self.end_waits("this replica ends")
         while self._running:
             await asyncio.wait([task for _, task in self._running.values()])
         for task in self._checks:
             task.cancel()
+
+    def review(self) -> None:
+        """Looks at what waits, about once a second."""
+        self._engine.gangs.review()
+        self.waits.review(self._engine.registry)
+
+    def end_waits(self, why: str) -> None:
+        """Gives up gangs that gather, and bindings that wait for a condition."""
+        self._engine.gangs.end(why)
+        self.waits.end(why)
 
     async def _bind(self, binding: Binding, deadline: float, client: BindClient) -> None:
         known = self._cache.pod(f"{binding.namespace}/{binding.name}")
@@ -175,20 +187,24 @@ class Binder:
             raise
         if held:
             admission = replace(admission, annotations=held)
-        await self._send(binding, admission, deadline, client)
+        await self._send(binding, body, admission, deadline, client)
 
     async def _send(
-        self, binding: Binding, admission: Admission, deadline: float, client: BindClient
+        self,
+        binding: Binding,
+        body: bytes,
+        admission: Admission,
+        deadline: float,
+        client: BindClient,
     ) -> None:
-        """Counts an admitted pod on its node and creates its Binding, when its gang is there."""
+        """Counts an admitted pod on its node, and creates its Binding when that need not wait."""
         key = key_of(admission.pod)
         until = self._clock() + self._hold
-        # While a pod waits, its time is that of its gang.
-        ends = math.inf if admission.waits else until
+        # While a pod waits, its time is that of what it waits for.
+        ends = math.inf if admission.waits or admission.until else until
         self._cache.assume(admission.pod, binding.node, ends, admission.annotations)
         try:
-            if admission.waits:
-                deadline += await self._held_for_gang(binding, client)
+            deadline += await self._held_back(binding, body, admission, client)
             if admission.is_counted:
                 # After that time another replica may be the leader, and decide by other counts. A
                 # later time may be that of another term.
@@ -208,12 +224,25 @@ class Binder:
             raise
         self._cache.confirm(key, binding.uid)
 
-    async def _held_for_gang(self, binding: Binding, client: BindClient) -> float:
-        """Waits until the gang of a pod is released. Returns the seconds that took.
+    async def _held_back(
+        self, binding: Binding, body: bytes, admission: Admission, client: BindClient
+    ) -> float:
+        """Waits for conditions and for the gang of a pod. Returns the seconds that took.
 
-        Raises WaitingError if the gang is given up instead.
+        Raises WaitingError where that is in vain.
         """
-        began, gangs = self._clock(), self._engine.gangs
+        began = self._clock()
+        with client.waiting():
+            if admission.until:
+                uid, namespace, node = binding.uid, binding.namespace, binding.node
+                await self.waits.until(uid, namespace, node, body, admission.until, client.ended)
+            if admission.waits:
+                await self._held_for_gang(binding, client)
+        return self._clock() - began
+
+    async def _held_for_gang(self, binding: Binding, client: BindClient) -> None:
+        """Waits until the gang of a pod is released. Raises WaitingError if it is given up."""
+        gangs = self._engine.gangs
         ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
         def end(reason: str) -> None:
@@ -222,12 +251,11 @@ class Binder:
 
         gangs.hold(binding.uid, end)
         others = () if client.ended is None else (client.ended,)
-        with client.waiting():
-            await asyncio.wait(
-                (ended, *others),
-                timeout=gangs.seconds_left(binding.uid),
-                return_when=asyncio.FIRST_COMPLETED,
-            )
+        await asyncio.wait(
+            (ended, *others),
+            timeout=gangs.seconds_left(binding.uid),
+            return_when=asyncio.FIRST_COMPLETED,
+        )
         if not ended.done():
             if any(each.done() for each in others):
                 gangs.client_gone(binding.uid)
@@ -237,7 +265,6 @@ class Binder:
         if reason := ended.result():
             self._engine.in_flight.refuse(binding.uid)
             raise WaitingError(reason)
-        return self._clock() - began
 
     # ---- a pod whose last answer is not known
 

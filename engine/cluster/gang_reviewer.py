@@ -12,6 +12,7 @@ from contextlib import suppress
 
 from engine.cache.node_table import Snapshot
 from engine.cache.reflector import Report
+from engine.cluster.binding import Binder
 from engine.cluster.lease import micro_time
 from engine.cluster.requeue import Requeuer
 from engine.errors import ApiError, ApiUnreachableError, NotSyncedError, why
@@ -32,8 +33,13 @@ class GangReviewer:
         snapshot: Callable[[], Snapshot],
         report: Report,
         ends: Callable[[], bool],
+        binder: Binder | None,
     ) -> None:
-        """`snapshot` raises NotSyncedError. `ends` says that the server is shutting down."""
+        """`snapshot` raises NotSyncedError. `ends` says that the server is shutting down.
+
+        Without a `binder` no gang gathers.
+        """
+        self._binder = binder
         self._gangs = gangs
         self._requeuer = requeuer
         self._snapshot = snapshot
@@ -49,9 +55,10 @@ class GangReviewer:
                 async with asyncio.timeout(_PERIOD_SECONDS):
                     await woken.wait()
             woken.clear()
-            if self._ends():
-                self._gangs.end("this replica ends")
-            self._gangs.review()
+            if self._binder is not None:
+                if self._ends():
+                    self._binder.end_waits("this replica ends")
+                self._binder.review()
             await self._wake()
 
     async def _wake(self) -> None:

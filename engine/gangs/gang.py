@@ -6,6 +6,7 @@ Gangs own it; it is forgotten when it is released, or when nobody asks about its
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -25,6 +26,26 @@ class Hold:
 
     since: float
     end: EndOfHold
+
+
+# The most bind calls that are held, and the share of one namespace.
+MOST_HELD, MOST_HELD_OF_NAMESPACE = 1000, 500
+
+
+class HeldCalls:
+    """The number of held bind calls, by namespace."""
+
+    def __init__(self) -> None:
+        self._held: Counter[str] = Counter()
+
+    def has_room(self, namespace: str) -> bool:
+        own = self._held[namespace]
+        return self._held.total() < MOST_HELD and own < MOST_HELD_OF_NAMESPACE
+
+    def add(self, namespace: str, by: int) -> None:
+        self._held[namespace] += by
+        if not self._held[namespace]:
+            del self._held[namespace]
 
 
 @dataclass(slots=True)

@@ -43,7 +43,7 @@ from engine.decision.verb_call import CallOpener, GangChange, Observer, VerbCall
 from engine.decision.verdict import Decision, Rejected
 from engine.errors import RefusedError
 from engine.gangs.attempts import Attempts
-from engine.gangs.gang import EndOfHold, Gang, GangStatus, Hold
+from engine.gangs.gang import EndOfHold, Gang, GangStatus, HeldCalls, Hold
 from engine.gangs.members import GangName, Members
 from engine.gangs.node_room import Mask
 from engine.gangs.paper import Suits
@@ -54,8 +54,6 @@ from grammar.values.errors import EvaluationError
 
 # The most members that a gang can be told to have.
 MOST_MEMBERS = 1000
-# The most bind calls that are held, and the share of one namespace.
-MOST_HELD, MOST_HELD_OF_NAMESPACE = 1000, 500
 # A gang that did not fit is tried again after so many times of what the attempt has taken, and
 # after this pause at least.
 _COST_FACTOR, _LEAST_PAUSE_SECONDS = 4.0, 0.1
@@ -73,7 +71,7 @@ class Gangs:
     """The gangs of the policies in force.
 
     `suits` gives our scores of nodes. `wake` is called when there are members to be asked about;
-    `take_woken` gives them.
+    `take_woken` gives them. `held` counts the bind calls that wait, also those of others.
     """
 
     def __init__(
@@ -97,7 +95,7 @@ class Gangs:
         self._by_uid: dict[str, Gang] = {}
         # Rises when places become free that are in no snapshot.
         self._freed = 0
-        self._held: dict[str, int] = {}
+        self.held = HeldCalls()
         self._woken: dict[str, None] = {}
         self.wake: Callable[[], None] = lambda: None
 
@@ -173,11 +171,9 @@ class Gangs:
         if gang is None or gang.places.get(call.pod.uid) != node:
             why = gang.why_given_up if gang is not None else ""
             raise RefusedError(_text(call, name, f"given up{f': {why}' if why else ''}"))
-        if call.pod.uid not in gang.holds:
-            of_namespace = self._held.get(name.namespace, 0)
-            if sum(self._held.values()) >= MOST_HELD or of_namespace >= MOST_HELD_OF_NAMESPACE:
-                self.give_up(gang, "too many held", "too many binds are held")
-                raise RefusedError(_text(call, name, "given up: too many binds are held"))
+        if call.pod.uid not in gang.holds and not self.held.has_room(name.namespace):
+            self.give_up(gang, "too many held", "too many binds are held")
+            raise RefusedError(_text(call, name, "given up: too many binds are held"))
         return True
 
     # ---- bind calls that wait
@@ -192,8 +188,7 @@ class Gangs:
             end("its gang was given up")
             return
         if uid not in gang.holds:
-            namespace = gang.name.namespace
-            self._held[namespace] = self._held.get(namespace, 0) + 1
+            self.held.add(gang.name.namespace, 1)
         gang.holds[uid] = Hold(self._clock(), end)
         if len(gang.holds) >= gang.quorum:
             self._release(gang)
@@ -234,7 +229,7 @@ class Gangs:
         for uid in gang.places:
             self._by_uid.pop(uid, None)
             self._placement.in_flight.refuse(uid)
-        self._let_go(gang)
+        self.held.add(gang.name.namespace, -len(gang.holds))
         gang.places, gang.keys, gang.holds = {}, {}, {}
         gang.until, gang.why_given_up = math.inf, text
         gang.text = f"given up: {text}"
@@ -273,16 +268,8 @@ class Gangs:
     def _forget(self, gang: Gang) -> None:
         for uid in gang.places:
             self._by_uid.pop(uid, None)
-        self._let_go(gang)
+        self.held.add(gang.name.namespace, -len(gang.holds))
         self._known.pop(gang.name, None)
-
-    def _let_go(self, gang: Gang) -> None:
-        namespace = gang.name.namespace
-        left = self._held.get(namespace, 0) - len(gang.holds)
-        if left > 0:
-            self._held[namespace] = left
-        else:
-            self._held.pop(namespace, None)
 
     # ---- events
 

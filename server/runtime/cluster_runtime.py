@@ -260,7 +260,12 @@ class ClusterRuntime:
         for name, duty in self._reporter(deciding, requeuer).duties.items():
             stack.push_async_callback(end, start(name, duty))
         reviewer = GangReviewer(
-            engine.gangs, requeuer, self.informers.snapshot, self._failures.report, self._ends
+            engine.gangs,
+            requeuer,
+            self.informers.snapshot,
+            self._failures.report,
+            self._ends,
+            binder,
         )
         stack.push_async_callback(end, start("gangs", reviewer.run))
         if not schedulers.call_bind:

@@ -1,0 +1,125 @@
+"""ConditionWaits: bindings that wait until a condition of a `bind` clause is true.
+
+The binder owns them. Nobody polls: a condition is looked at again when its pod, its node, a pod on
+that node or the policies have changed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from engine.cache.cache import Cache
+from engine.errors import WaitingError
+from engine.gangs.gang import HeldCalls
+from engine.objects.peer import Peer
+
+# What the binding of a pod (its JSON) to a node waits for, or empty. Raises EngineError.
+WaitsFor = Callable[[bytes, str], str]
+
+
+@dataclass(eq=False, slots=True)
+class _Wait:
+    """One binding that waits. `changed` is set when its condition is to be looked at."""
+
+    uid: str
+    node: str
+    changed: asyncio.Event
+    text: str = ""
+
+
+class ConditionWaits:
+    """The bindings that wait, on one event loop."""
+
+    def __init__(self, cache: Cache, waits_for: WaitsFor, held: HeldCalls) -> None:
+        self._cache = cache
+        self._waits_for = waits_for
+        self._held = held
+        self._waits: set[_Wait] = set()
+        self._why_ended = ""
+        self._policies: object = None
+        cache.add_event_handler(self._pod_changed)
+        cache.add_node_handler(self._node_changed)
+
+    async def until(
+        self,
+        uid: str,
+        namespace: str,
+        node: str,
+        body: bytes,
+        seconds: float,
+        ended: asyncio.Future[None] | None,
+    ) -> None:
+        """Returns when nothing is waited for any more.
+
+        `body` is the pod as filter has seen it. Raises WaitingError after so many seconds, when the
+        call has `ended`, or if too many wait; other EngineErrors where there is no decision.
+        """
+        wait = _Wait(uid, node, asyncio.Event())
+        wait.text = self._waits_for(body, node)
+        if not wait.text:
+            return
+        if not self._held.has_room(namespace):
+            raise WaitingError(f"{wait.text}: too many binds are held")
+        self._waits.add(wait)
+        self._held.add(namespace, 1)
+        try:
+            async with asyncio.timeout(seconds):
+                while wait.text:
+                    await self._change(wait, ended)
+                    wait.text = self._waits_for(self._cache.body(uid) or body, node)
+        except TimeoutError:
+            raise WaitingError(f"{wait.text}: not true after {seconds:g} s") from None
+        finally:
+            self._held.add(namespace, -1)
+            self._waits.discard(wait)
+
+    def statuses(self) -> Iterable[tuple[str, str, str]]:
+        """The uid, the node and the text of each binding that waits."""
+        return [(wait.uid, wait.node, wait.text) for wait in self._waits]
+
+    def review(self, policies: object) -> None:
+        """Has every condition be looked at if other policies are in force than at the last review.
+
+        To be called about once a second.
+        """
+        if policies is not self._policies:
+            self._policies = policies
+            self._look_again()
+
+    def end(self, why: str) -> None:
+        """Ends all waits, and those to come."""
+        self._why_ended = why
+        self._look_again()
+
+    def _look_again(self) -> None:
+        for wait in self._waits:
+            wait.changed.set()
+
+    async def _change(self, wait: _Wait, ended: asyncio.Future[None] | None) -> None:
+        """Returns when a condition may have changed. Raises WaitingError."""
+        changed = asyncio.ensure_future(wait.changed.wait())
+        try:
+            others = () if ended is None else (ended,)
+            await asyncio.wait((changed, *others), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            changed.cancel()
+        wait.changed.clear()
+        if self._why_ended:
+            raise WaitingError(f"{wait.text}: {self._why_ended}")
+        if ended is not None and ended.done():
+            raise WaitingError(f"{wait.text}: kube-scheduler has ended the call of bind")
+        if self._cache.nodes.get(wait.node) is None:
+            raise WaitingError(f"{wait.text}: node {wait.node} is gone")
+
+    def _pod_changed(self, old: Peer | None, new: Peer | None, _revision: int) -> None:
+        for wait in self._waits:
+            for pod in (old, new):
+                if pod is not None and (pod.uid == wait.uid or pod.nodeName == wait.node):
+                    wait.changed.set()
+
+    def _node_changed(self, name: str) -> None:
+        for wait in self._waits:
+            if wait.node == name:
+                wait.changed.set()

@@ -1,0 +1,1 @@
+"""Tests of `engine.cluster`: against a small API server over real HTTP."""

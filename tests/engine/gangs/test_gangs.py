@@ -1,0 +1,362 @@
+"""Gangs at the engine: who is offered what, who is held, and when a gang is given up."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pytest
+
+from engine.cache.cache import Cache
+from engine.decision.placement import ONLY_REPLICA, ReplicaRole
+from engine.decision.preemption import Victims
+from engine.decision.verb_call import GangChange
+from engine.decision.verdict import Rejected
+from engine.engine import Engine
+from engine.errors import RefusedError, WaitingError
+from engine.objects.peer import key_of
+from engine.program.policy_time import DecisionTime
+from tests.support import builders
+from tests.support.engines import CODEC, Known, Silent, node_of, registry_of
+
+NOTHING: Mapping[str, Mapping[str, str]] = {}
+BY_JOB = """
+  gang "together" { of pods by peer.labels["job"] at least int(pod.annotations["members"]) PARTS }
+"""
+
+
+class World:
+    """A cluster, an engine that knows it, and a kube-scheduler that asks as the test says."""
+
+    def __init__(
+        self,
+        nodes: Mapping[str, str],
+        parts: str = "",
+        clauses: str = "",
+        role: ReplicaRole = ONLY_REPLICA,
+        labels: Mapping[str, Mapping[str, str]] = NOTHING,
+    ) -> None:
+        """`nodes` have so much cpu each, and `labels`."""
+        self.now = 100.0
+        self.cache = Cache()
+        self.observer = Silent()
+        self.text = f'policy p in namespace "shop" {{ {BY_JOB.replace("PARTS", parts)} {clauses} }}'
+        self.engine = Engine(
+            registry_of(self.text),
+            Known(self.cache),
+            CODEC,
+            self.observer,
+            time=DecisionTime(lambda: self.now),
+            role=role,
+        )
+        for name, cpu in nodes.items():
+            made = builders.node(name, cpu=cpu, labels=labels.get(name))
+            self.cache.put_node(node_of(made))
+        self.cache.add_event_handler(self.engine.in_flight.pod_changed)
+        self.cache.add_event_handler(self.engine.gangs.pod_changed)
+        self.pods: dict[str, builders.Object] = {}
+        self.ended: dict[str, str] = {}
+
+    def create(
+        self, *names: str, job: str = "a", members: int = 3, cpu: str = "1", **more: Any
+    ) -> None:
+        for name in names:
+            made = builders.pod(
+                name,
+                "shop",
+                cpu=cpu,
+                labels={"job": job} if job else {},
+                annotations={"members": str(members)},
+                **more,
+            )
+            self.pods[name] = made
+            self.watch(name)
+
+    def watch(self, name: str) -> None:
+        body = builders.raw(self.pods[name])
+        self.cache.put_pod(CODEC.peer(body), 1, body)
+
+    def delete(self, name: str) -> None:
+        self.cache.remove_pod(f"shop/{name}")
+        del self.pods[name]
+
+    def ask(self, name: str, *nodes: str) -> list[str] | str:
+        """The nodes that a pod is offered, or why none."""
+        names = nodes or sorted(self.cache.snapshot().table.rows)
+        decided = self.engine.filter(builders.raw(self.pods[name]), names, None, math.inf)
+        offered = [each for each, code in zip(names, decided.codes, strict=True) if not code]
+        if offered:
+            return offered
+        return next(v.reason for v in decided if isinstance(v, Rejected))
+
+    def offered(self, name: str, *nodes: str) -> list[str]:
+        """The nodes that a pod is offered; there are some."""
+        found = self.ask(name, *nodes)
+        assert isinstance(found, list), found
+        return found
+
+    def bind(self, name: str, node: str) -> bool:
+        """Bind is asked about the pod; whether it is held."""
+        pod = self.cache.pod(f"shop/{name}")
+        assert pod is not None
+        admission = self.engine.admit(builders.raw(self.pods[name]), node, math.inf)
+        self.cache.assume(pod, node, math.inf)
+
+        def end(reason: str) -> None:
+            self.ended[name] = reason
+            if reason:
+                self.cache.forget(key_of(pod))
+
+        if admission.waits:
+            self.engine.gangs.hold(pod.uid, end)
+            return name not in self.ended
+        self.ended[name] = ""
+        return False
+
+    def place(self, name: str) -> bool:
+        """Asks about a pod and binds it where it is offered; whether it is held."""
+        (node,) = self.offered(name)
+        return self.bind(name, node)
+
+    def woken(self) -> set[str]:
+        by_uid = {p["metadata"]["uid"]: name for name, p in self.pods.items()}
+        return {by_uid[uid] for uid in self.engine.gangs.take_woken() if uid in by_uid}
+
+    def on(self) -> Mapping[str, str]:
+        pods = {name: self.cache.pod(f"shop/{name}") for name in self.pods}
+        return {name: p.nodeName for name, p in pods.items() if p is not None and p.nodeName}
+
+    @property
+    def told(self) -> list[tuple[str, str]]:
+        changes = (heard[1] for heard in self.observer.heard if heard[0] == "gang")
+        return [(c.state, c.reason) for c in changes if isinstance(c, GangChange)]
+
+
+def names(prefix: str, count: int) -> list[str]:
+    return [f"{prefix}{number}" for number in range(count)]
+
+
+def hold_all(world: World, members: Iterable[str]) -> None:
+    for name in members:
+        assert world.place(name)
+
+
+def in_racks(nodes: Iterable[str], cpu: str) -> World:
+    """A world with a rack for each first letter of its nodes; members share one."""
+    labels = {name: {"rack": name[0]} for name in nodes}
+    within = 'within node.labels["rack"]'
+    return World(dict.fromkeys(labels, cpu), within, labels=labels)
+
+
+def test_nobody_is_offered_a_node_before_all_exist() -> None:
+    world = World({"n1": "4"})
+    world.create("a0", "a1")
+    assert world.ask("a0") == "policy p: together: 2 of 3 members exist"
+    assert world.ask("a1") == "policy p: together: 2 of 3 members exist"
+    world.create("a2")
+    assert world.ask("a2") == ["n1"]
+    assert world.woken() == {"a0", "a1"}
+
+
+def test_a_whole_gang_is_held_and_released_at_once() -> None:
+    world = World({"n1": "2", "n2": "2"})
+    world.create(*names("a", 3))
+    assert world.place("a0")
+    assert world.place("a1")
+    assert world.ended == {}
+    assert not world.place("a2")
+    assert world.ended == {"a0": "", "a1": "", "a2": ""}
+    assert sorted(Counter(world.on().values()).values()) == [1, 2]
+    assert world.told == [("gathering", ""), ("released", "")]
+    assert world.engine.gangs.statuses() == []
+
+
+def test_a_gang_that_does_not_fit_is_offered_nothing() -> None:
+    world = World({"n1": "1", "n2": "1"})
+    world.create(*names("a", 3))
+    assert world.ask("a0") == "policy p: together: 2 of 3 members fit"
+    assert world.ask("a1") == "policy p: together: 2 of 3 members fit"
+    assert len(world.engine.in_flight) == 0
+    assert world.told == []
+
+
+def test_each_member_is_offered_the_node_that_it_has_on_paper() -> None:
+    world = World({"n1": "1", "n2": "1", "n3": "1"})
+    world.create(*names("a", 3))
+    offered = [world.ask(name) for name in names("a", 3)]
+    assert sorted(offered) == [["n1"], ["n2"], ["n3"]]
+    assert [world.ask(name) for name in names("a", 3)] == offered
+
+
+def test_two_gangs_do_not_take_places_from_each_other() -> None:
+    """Six places for two gangs of four: the second waits, and gets its places afterwards."""
+    world = World({"n1": "3", "n2": "3"})
+    world.create(*names("a", 4), members=4)
+    world.create(*names("b", 4), job="b", members=4)
+    assert world.place("a0")
+    assert world.ask("b0") == "policy p: together: 2 of 4 members fit"
+    hold_all(world, ["a1", "a2"])
+    world.place("a3")
+    assert set(world.ended) == set(names("a", 4))
+    for name in names("a", 4):
+        world.delete(name)
+    world.now += 1
+    assert isinstance(world.ask("b0"), list)
+
+
+def test_the_gang_of_higher_priority_goes_first() -> None:
+    world = World({"n1": "1"})
+    world.create(*names("low", 2), job="low", members=2)
+    world.create(*names("high", 2), job="high", members=2, priority=7)
+    assert "1 of 2 members fit" in world.ask("low0")
+    assert "1 of 2 members fit" in world.ask("high0")
+    world.cache.put_node(node_of(builders.node("n1", cpu="2")))
+    world.now += 1
+    # The pod of lower priority is asked about first, and the other gang takes the places.
+    assert "members fit" in world.ask("low0")
+    assert world.woken() >= {"high1"}
+    assert world.ask("high0") == ["n1"]
+
+
+def test_members_share_the_value_of_within() -> None:
+    world = in_racks(("x1", "x2", "y1", "y2", "y3"), "1")
+    world.create(*names("a", 3))
+    for name in names("a", 3):
+        world.place(name)
+    assert sorted(world.on().values()) == ["y1", "y2", "y3"]
+
+
+def test_a_rack_with_less_room_is_taken_if_it_is_enough() -> None:
+    world = in_racks(("x1", "x2", "y1", "y2", "y3"), "1")
+    world.create("a0", "a1", members=2)
+    world.place("a0")
+    world.place("a1")
+    assert sorted(world.on().values()) == ["x1", "x2"]
+
+
+def test_no_rack_has_room() -> None:
+    world = in_racks(("x1", "x2", "y1", "y2", "y3"), "1")
+    world.create(*names("a", 4), members=4)
+    assert world.ask("a0") == "policy p: together: 3 of 4 members fit, in y"
+
+
+def test_once_a_member_is_bound_the_others_come_as_they_are() -> None:
+    world = in_racks(("x1", "x2", "y1", "y2"), "2")
+    world.create("a0", on="x1")
+    world.create("a1")
+    assert world.ask("a1") == ["x1", "x2"]
+    assert world.bind("a1", "x2") is False
+    world.create("a2")
+    world.offered("a2")
+    with pytest.raises(RefusedError, match="its members are elsewhere"):
+        world.bind("a2", "y1")
+
+
+def test_a_pod_without_the_value_is_in_no_gang() -> None:
+    world = World({"n1": "1"})
+    world.create("alone", job="")
+    assert world.ask("alone") == ["n1"]
+
+
+@pytest.mark.parametrize(
+    ("happens", "reason"),
+    [
+        (lambda w: w.delete("a1"), "member a1 was deleted"),
+        (lambda w: w.cache.remove_node("n1") or w.engine.gangs.review(), "node n1 is gone"),
+        (lambda w: w.engine.adopt(registry_of(w.text)), "policy shop/p was changed"),
+        (lambda w: w.engine.take_over(w.cache.snapshot()), "this replica began to decide anew"),
+        (lambda w: w.later(61), "2 of 3 members came in time"),
+        (lambda w: w.relabel("a1"), "member a1 has left it"),
+    ],
+)
+def test_what_gives_up_a_gang(happens: Any, reason: str) -> None:
+    world = HeldWorld()
+    happens(world)
+    text = f"policy shop/p: together: given up: {reason}"
+    assert world.ended == {"a0": text, "a1": text}
+    assert world.on() == {}
+    assert len(world.engine.in_flight) == 0
+    assert world.told[-1][0] == "given up"
+
+
+class HeldWorld(World):
+    """Two of three members are held."""
+
+    def __init__(self) -> None:
+        super().__init__({"n1": "4"})
+        self.create(*names("a", 3))
+        hold_all(self, ["a0", "a1"])
+        assert set(self.on()) == {"a0", "a1"}
+
+    def later(self, seconds: float) -> None:
+        self.now += seconds
+        self.engine.gangs.review()
+
+    def relabel(self, name: str) -> None:
+        self.pods[name]["metadata"]["labels"] = {"job": "other"}
+        self.watch(name)
+
+
+def test_a_gang_that_was_given_up_waits_a_while() -> None:
+    world = HeldWorld()
+    world.later(61)
+    assert "given up: 2 of 3 members came in time" in world.ask("a0")
+    world.now += 2
+    assert world.ask("a0") == ["n1"]
+
+
+def test_a_pod_of_higher_priority_takes_the_place_of_the_lowest_gang() -> None:
+    world = HeldWorld()
+    uid = world.pods["a0"]["metadata"]["uid"]
+    world.create("boss", job="", priority=9)
+    victims = {"n1": Victims([uid], 0)}
+    assert world.engine.preempt(builders.raw(world.pods["boss"]), victims, math.inf) == {}
+    assert "a pod of higher priority needs its place" in world.ended["a0"]
+
+
+def test_without_binding_the_pods_wait_and_are_told_why() -> None:
+    world = World({"n1": "4"}, role=ReplicaRole(binds=False))
+    world.create(*names("a", 3))
+    with pytest.raises(
+        WaitingError, match="policy shop/p holds gangs at bind: serve with `--bind`"
+    ):
+        world.ask("a0")
+
+
+def test_strict_counts_hold_for_the_whole_gang() -> None:
+    """Two at most on a node: three members need two nodes."""
+    limit = 'limit "two" { pods where true per node at most 2 strict }'
+    world = World({"n1": "8"}, clauses=limit)
+    world.create(*names("a", 3))
+    assert world.ask("a0") == "policy p: together: 2 of 3 members fit"
+    world.cache.put_node(node_of(builders.node("n2")))
+    world.now += 1
+    for name in names("a", 3):
+        world.place(name)
+    assert sorted(Counter(world.on().values()).values()) == [1, 2]
+
+
+def test_a_place_that_is_taken_is_replaced() -> None:
+    """kube-scheduler does not offer the node of a member any more: another one is found."""
+    world = World({"n1": "1", "n2": "1", "n3": "1", "n4": "1"})
+    world.create(*names("a", 3))
+    (first,) = world.offered("a0")
+    others = sorted({"n1", "n2", "n3", "n4"} - {first})
+    world.bind("a0", first)
+    (second,) = world.offered("a1")
+    left = [each for each in others if each != second]
+    assert world.ask("a1", *left)[0] in left
+    assert world.place("a1")
+    assert not world.place("a2")
+    assert len(set(world.on().values())) == 3
+
+
+def test_no_place_is_left_for_a_member() -> None:
+    world = World({"n1": "1", "n2": "1", "n3": "1"})
+    world.create(*names("a", 3))
+    assert world.place("a0")
+    world.offered("a1")
+    assert "given up: no node is left for a1" in world.ask("a1", world.on()["a0"])
+    assert world.ended["a0"].endswith("no node is left for a1")
