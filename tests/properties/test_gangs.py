@@ -1,0 +1,148 @@
+"""Gangs in random clusters, asked about in any order while things happen: all or none, and no more.
+
+A model of kube-scheduler asks about waiting pods in any order, and binds where it is told to. What
+holds is looked at after each step.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.errors import EngineError
+from tests.engine.gangs.test_gangs import World
+from tests.support import builders
+from tests.support.engines import node_of
+from tests.support.examples import examples
+
+STEPS = 120
+
+
+class Random(World):
+    """A world in which a step is drawn at random; members that were bound are never in part."""
+
+    def __init__(self, draw: random.Random) -> None:
+        self.draw = draw
+        self.racks = draw.random() < 0.5
+        self.size = {f"n{number}": draw.randint(1, 4) for number in range(draw.randint(2, 8))}
+        labels = {name: {"rack": str(draw.randrange(3))} for name in self.size}
+        self.rack_of = {name: each["rack"] for name, each in labels.items()}
+        parts = 'within node.labels["rack"]' if self.racks else ""
+        most = draw.randint(1, 3)
+        limit = f'limit "few" {{ pods where true per node at most {most} strict }}'
+        self.most = most if draw.random() < 0.3 else 99
+        cpu = {name: str(size) for name, size in self.size.items()}
+        super().__init__(cpu, parts, limit if self.most < 99 else "", labels=labels)
+        self.jobs: dict[str, int] = {}
+        self.broken: set[str] = set()
+
+    def new_job(self) -> None:
+        job = f"j{len(self.jobs)}"
+        self.jobs[job] = self.draw.randint(1, 5)
+        self.more_of(job, self.draw.randint(0, self.jobs[job]))
+
+    def more_of(self, job: str, number: int) -> None:
+        there = sum(name.startswith(f"{job}-") for name in self.pods)
+        for each in range(min(number, self.jobs[job] - there)):
+            name = f"{job}-{there + each}-{self.draw.randrange(10**6)}"
+            self.create(name, job=job, members=self.jobs[job])
+
+    def step(self) -> None:
+        draw = self.draw
+        self.now += draw.random()
+        waiting = [name for name in self.pods if name not in self.on()]
+        match draw.randrange(12):
+            case 0:
+                self.new_job()
+            case 1 if self.jobs:
+                self.more_of(draw.choice(list(self.jobs)), 5)
+            case 2 if self.pods and draw.random() < 0.3:
+                name = draw.choice(list(self.pods))
+                if name in self.on():
+                    self.broken.add(name.partition("-")[0])
+                self.delete(name)
+            case 3:
+                self.now += draw.choice([0.2, 5, 61])
+                self.engine.gangs.review()
+            case 4 if draw.random() < 0.2:
+                name = draw.choice(list(self.size))
+                self.cache.remove_node(name)
+                self.engine.gangs.review()
+                labels = {"rack": self.rack_of[name]}
+                made = builders.node(name, cpu=str(self.size[name]), labels=labels)
+                self.cache.put_node(node_of(made))
+            case _:
+                if waiting:
+                    self.schedule(draw.choice(waiting))
+
+    def schedule(self, name: str) -> None:
+        """kube-scheduler asks about the nodes where the pod fits, and binds as it is told."""
+        taken = Counter(self.on().values())
+        fitting = [n for n, size in self.size.items() if taken[n] < size]
+        if not fitting:
+            return
+        try:
+            offered = self.ask(name, *self.draw.sample(fitting, len(fitting)))
+            if isinstance(offered, list):
+                self.bind(name, self.draw.choice(offered))
+        except EngineError:
+            self.engine.in_flight.refuse(self.pods[name]["metadata"]["uid"])
+
+    def check(self) -> None:
+        on = self.on()
+        for name, number in Counter(on.values()).items():
+            assert number <= min(self.size[name], self.most), on
+        held = {uid for gang in self.engine.gangs.statuses() for uid in gang.nodes}
+        bound: defaultdict[str, dict[str, str]] = defaultdict(dict)
+        for name, node in on.items():
+            if f"shop/{name}" not in held:
+                bound[name.partition("-")[0]][name] = node
+        for job, members in bound.items():
+            if job not in self.broken:
+                assert len(members) >= self.jobs[job], (job, members)
+                if self.racks:
+                    assert len({self.rack_of[node] for node in members.values()}) == 1, members
+        for status in self.engine.gangs.statuses():
+            assert (status.state == "gathering") == bool(status.nodes)
+            assert status.held <= status.quorum
+            assert {key.partition("/")[2] for key in status.nodes} <= self.pods.keys()
+
+    def drain(self) -> Mapping[str, str]:
+        """Lets time pass and asks about every waiting pod until nothing changes any more.
+
+        Without faults a gang that gathers is whole as soon as all of it were asked about.
+        """
+        for _ in range(10):
+            self.now += 400
+            self.engine.gangs.review()
+            told = len(self.told)
+            for _ in range(2):
+                for name in self.draw.sample(sorted(self.pods), len(self.pods)):
+                    if name not in self.on():
+                        self.schedule(name)
+            self.check()
+            assert ("given up", "no node") not in self.told[told:]
+            assert not any(each.nodes for each in self.engine.gangs.statuses())
+        return self.on()
+
+
+@given(st.integers(0, 2**32))
+@settings(max_examples=examples(200))
+def test_gangs_are_whole_or_not_there(seed: int) -> None:
+    world = Random(random.Random(seed))
+    for _ in range(STEPS):
+        world.step()
+        world.check()
+    on = world.drain()
+    waiting = Counter(name.partition("-")[0] for name in world.pods if name not in on)
+    free = sum(world.size.values()) - len(on)
+    if not world.racks and world.most == 99:
+        # What waits does not fit, or some of its members do not exist.
+        for job, number in waiting.items():
+            there = sum(name.startswith(f"{job}-") for name in world.pods)
+            is_whole = there >= world.jobs[job] and job not in world.broken
+            assert not is_whole or number > free, (job, number, free)
