@@ -224,7 +224,11 @@ class Engine:
         call = self._calls.look(self._pods.other(pod))
         programs = call.plan.selection.enforced
         clauses = [
-            replace(clause, requires=(clause.wait.until.evaluate,))
+            replace(
+                clause,
+                requires=(clause.wait.until.evaluate,),
+                reads_node=clause.wait.until.per_node,
+            )
             for program in programs
             for clause in program.filters
             if clause.wait is not None

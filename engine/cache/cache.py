@@ -323,11 +323,16 @@ class Cache:
         self._snapshot: Snapshot | None = None
         self._event_handlers: list[PodEventHandler] = []
         self._node_handlers: list[Callable[[str], None]] = []
+        self._body_handlers: list[Callable[[str], None]] = []
 
     # ---- events
 
     def add_event_handler(self, handler: PodEventHandler) -> None:
         self._event_handlers.append(handler)
+
+    def add_body_handler(self, handler: Callable[[str], None]) -> None:
+        """Has a function called with the uid of each waiting pod that the API server shows anew."""
+        self._body_handlers.append(handler)
 
     def add_node_handler(self, handler: Callable[[str], None]) -> None:
         """Has a function called with the name of each node that has changed."""
@@ -356,6 +361,9 @@ class Cache:
             self._bodies.pop(pod.uid)
         elif body:
             self._bodies.put(pod.uid, bytes(body))
+            # What the cache keeps of it may be the same.
+            for handle in self._body_handlers:
+                handle(pod.uid)
         if pod.phase in ENDED:
             self.remove_pod(key)
             return

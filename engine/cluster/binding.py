@@ -234,8 +234,8 @@ class Binder:
         began = self._clock()
         with client.waiting():
             if admission.until:
-                uid, namespace, node = binding.uid, binding.namespace, binding.node
-                await self.waits.until(uid, namespace, node, body, admission.until, client.ended)
+                uid, key, node = binding.uid, key_of(admission.pod), binding.node
+                await self.waits.until(uid, key, node, body, admission.until, client.ended)
             if admission.waits:
                 await self._held_for_gang(binding, client)
         return self._clock() - began

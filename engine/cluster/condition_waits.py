@@ -24,6 +24,7 @@ class _Wait:
     """One binding that waits. `changed` is set when its condition is to be looked at."""
 
     uid: str
+    key: str
     node: str
     changed: asyncio.Event
     text: str = ""
@@ -39,13 +40,14 @@ class ConditionWaits:
         self._waits: set[_Wait] = set()
         self._why_ended = ""
         self._policies: object = None
+        cache.add_body_handler(self._body_changed)
         cache.add_event_handler(self._pod_changed)
         cache.add_node_handler(self._node_changed)
 
     async def until(
         self,
         uid: str,
-        namespace: str,
+        key: str,
         node: str,
         body: bytes,
         seconds: float,
@@ -56,7 +58,7 @@ class ConditionWaits:
         `body` is the pod as filter has seen it. Raises WaitingError after so many seconds, when the
         call has `ended`, or if too many wait; other EngineErrors where there is no decision.
         """
-        wait = _Wait(uid, node, asyncio.Event())
+        wait, namespace = _Wait(uid, key, node, asyncio.Event()), key.partition("/")[0]
         wait.text = self._waits_for(body, node)
         if not wait.text:
             return
@@ -110,13 +112,21 @@ class ConditionWaits:
             raise WaitingError(f"{wait.text}: {self._why_ended}")
         if ended is not None and ended.done():
             raise WaitingError(f"{wait.text}: kube-scheduler has ended the call of bind")
+        pod = self._cache.pod(wait.key)
+        if pod is None or pod.uid != wait.uid:
+            raise WaitingError(f"{wait.text}: the pod is gone")
         if self._cache.nodes.get(wait.node) is None:
             raise WaitingError(f"{wait.text}: node {wait.node} is gone")
+
+    def _body_changed(self, uid: str) -> None:
+        for wait in self._waits:
+            if wait.uid == uid:
+                wait.changed.set()
 
     def _pod_changed(self, old: Peer | None, new: Peer | None, _revision: int) -> None:
         for wait in self._waits:
             for pod in (old, new):
-                if pod is not None and (pod.uid == wait.uid or pod.nodeName == wait.node):
+                if pod is not None and pod.nodeName == wait.node:
                     wait.changed.set()
 
     def _node_changed(self, name: str) -> None:
