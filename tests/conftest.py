@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 from collections.abc import Callable, Mapping
@@ -23,6 +24,17 @@ def pytest_configure() -> None:
     os.environ |= {"NO_PROXY": "*", "no_proxy": "*"}
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_finish() -> None:
+    """Leave the tests, which stay to the end, out of the collections of garbage that they cause."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_sessionfinish() -> None:
+    """Let the last collection, which pytest makes, find what servers have left out as well."""
+    gc.unfreeze()
 
 
 def pytest_xdist_auto_num_workers() -> int:
