@@ -19,12 +19,11 @@ from grammar.meaning.schema import Schema
 from grammar.messages.diagnostics import Diagnostic, Severity
 from grammar.tree.clauses import File
 from policies import validation as uses
-from policies.loader import library_sources
 from policies.manifest_text import RULES, object_page, report
 from policies.manifests import ManifestReading, additions, manifest_from
 from policies.resource import Manifest
 from policies.sugar import policy_of
-from policies.validation import CheckedFile, Validation, check_source, checked_file, identity
+from policies.validation import CheckedFile, Validation, checked_file, identity
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +235,7 @@ class Examiner:
 
     @cached_property
     def _library(self) -> Sequence[Checked]:
-        return [p for s in library_sources() for p in check_source(s, self._schema).policies]
+        return uses.checked_library(self._schema)
 
 
 def changes_spec(raw: bytes, old: bytes) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import islice, pairwise
 
 from grammar import checks
@@ -44,6 +44,18 @@ def known_names(policies: Iterable[Checked], library: Iterable[Checked]) -> dict
     for checked in policies:
         found.setdefault(checked.policy.address, checked)
     return found
+
+
+@cache
+def parsed_library() -> tuple[tuple[Source, File, list[Diagnostic]], ...]:
+    """The policies that come with Placet, as `parse_file` reads them; these files do not change."""
+    return tuple((source, *parse_file(source)) for source in library_sources())
+
+
+def checked_library(schema: Schema, cost_limit: int = LIMIT) -> list[Checked]:
+    """The policies that come with Placet, checked."""
+    checked = (checked_file(*parsed, schema, cost_limit) for parsed in parsed_library())
+    return [policy for file in checked for policy in file.policies]
 
 
 # A policy with values for its parameters.
@@ -269,7 +281,7 @@ class Validator:
 
     @cached_property
     def _library(self) -> Sequence[Checked]:
-        return [p for s in library_sources() for p in self._checked(s).policies]
+        return checked_library(self._schema, self._cost_limit)
 
     def _fill(self, checked: Checked, values: Mapping[str, Expr]) -> Checked:
         written = sorted((name, print_expression(value)) for name, value in values.items())
