@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -228,14 +227,10 @@ class Examiner:
     def _about_uses(self, file: CheckedFile, known: Validation) -> Iterator[Diagnostic]:
         if not any(uses.uses_others(checked.policy) for checked in file.policies):
             return
-        names = uses.known_names(known.policies, self._library)
+        names = uses.known_names(known.policies, uses.checked_library(self._schema))
         for checked in file.policies:
             before = len(checked.diagnostics)
             yield from map(_curable, uses.resolve(checked, names).diagnostics[before:])
-
-    @cached_property
-    def _library(self) -> Sequence[Checked]:
-        return uses.checked_library(self._schema)
 
 
 def changes_spec(raw: bytes, old: bytes) -> bool:
