@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -19,12 +18,11 @@ from grammar.meaning.schema import Schema
 from grammar.messages.diagnostics import Diagnostic, Severity
 from grammar.tree.clauses import File
 from policies import validation as uses
-from policies.loader import library_sources
 from policies.manifest_text import RULES, object_page, report
 from policies.manifests import ManifestReading, additions, manifest_from
 from policies.resource import Manifest
 from policies.sugar import policy_of
-from policies.validation import CheckedFile, Validation, check_source, checked_file, identity
+from policies.validation import CheckedFile, Validation, checked_file, identity
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,14 +227,10 @@ class Examiner:
     def _about_uses(self, file: CheckedFile, known: Validation) -> Iterator[Diagnostic]:
         if not any(uses.uses_others(checked.policy) for checked in file.policies):
             return
-        names = uses.known_names(known.policies, self._library)
+        names = uses.known_names(known.policies, uses.checked_library(self._schema))
         for checked in file.policies:
             before = len(checked.diagnostics)
             yield from map(_curable, uses.resolve(checked, names).diagnostics[before:])
-
-    @cached_property
-    def _library(self) -> Sequence[Checked]:
-        return [p for s in library_sources() for p in check_source(s, self._schema).policies]
 
 
 def changes_spec(raw: bytes, old: bytes) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, lru_cache
 from itertools import islice, pairwise
 
 from grammar import checks
@@ -44,6 +44,19 @@ def known_names(policies: Iterable[Checked], library: Iterable[Checked]) -> dict
     for checked in policies:
         found.setdefault(checked.policy.address, checked)
     return found
+
+
+@cache
+def parsed_library() -> tuple[tuple[Source, File, list[Diagnostic]], ...]:
+    """The policies that come with Placet, as `parse_file` reads them; these files do not change."""
+    return tuple((source, *parse_file(source)) for source in library_sources())
+
+
+@lru_cache(maxsize=1)
+def checked_library(schema: Schema, cost_limit: int = LIMIT) -> tuple[Checked, ...]:
+    """The policies that come with Placet, checked; most processes have one schema."""
+    checked = (checked_file(*parsed, schema, cost_limit) for parsed in parsed_library())
+    return tuple(policy for file in checked for policy in file.policies)
 
 
 # A policy with values for its parameters.
@@ -258,7 +271,7 @@ class Validator:
         """The files, with each policy resolved."""
         if not any(uses_others(p.policy) for f in files for p in f.policies):
             return files
-        library = self._library
+        library = checked_library(self._schema, self._cost_limit)
         self._before, self._filled = self._filled, {}
         shared = (p for f in files if not f.private for p in f.policies)
         names = known_names(shared, library)
@@ -266,10 +279,6 @@ class Validator:
             replace(f, policies=tuple(resolve(p, names, self._fill) for p in f.policies))
             for f in files
         )
-
-    @cached_property
-    def _library(self) -> Sequence[Checked]:
-        return [p for s in library_sources() for p in self._checked(s).policies]
 
     def _fill(self, checked: Checked, values: Mapping[str, Expr]) -> Checked:
         written = sorted((name, print_expression(value)) for name, value in values.items())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 from collections.abc import Callable, Mapping
@@ -25,9 +26,20 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_collection_finish() -> None:
+    """Leave the tests, which stay to the end, out of the collections of garbage that they cause."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_sessionfinish() -> None:
+    """Let the last collection, which pytest makes, find what servers have left out as well."""
+    gc.unfreeze()
+
+
 def pytest_xdist_auto_num_workers() -> int:
     """More processes than processors: many tests wait for a server that they have started."""
-    return (os.cpu_count() or 1) * 3 // 2
+    return (os.cpu_count() or 1) * 2
 
 
 def pytest_asyncio_loop_factories(

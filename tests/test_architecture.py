@@ -4,7 +4,7 @@ import ast
 import re
 import subprocess
 import sys
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -21,6 +21,7 @@ MOST_LINES = 700
 NAMED_MODULE = re.compile(rf"`((?:{'|'.join(PACKAGES)})(?:\.\w+)+)[`(]")
 # What starts a task or a thread that nobody has to wait for.
 STARTERS = {"Thread", "ThreadPoolExecutor", "create_task", "ensure_future", "run_in_executor"}
+STARTER_BYTES = [name.encode() for name in STARTERS]
 # Who may do so besides the supervisor, which starts failed tasks again: what is started, where,
 # and why its failure is seen.
 STARTS = {
@@ -79,27 +80,25 @@ class Module:
 def read(module: str) -> Module:
     content = (ROOT / module).read_bytes()
     tree = ast.parse(content)
+    nodes = list(ast.walk(tree))
+    classes = [node for node in nodes if isinstance(node, ast.ClassDef)]
+    begun = starts(tree, ()) if any(word in content for word in STARTER_BYTES) else ()
     return Module(
         ast.get_docstring(tree) or "",
         content.count(b"\n"),
-        tuple(imports(tree)),
-        tuple(f"{module}: {start}" for start in starts(tree, ())),
-        tuple(n.name for n in ast.walk(tree) if isinstance(n, ast.ClassDef)),
-        tuple(
-            ast.unparse(base)
-            for node in ast.walk(tree)
-            if isinstance(node, ast.ClassDef)
-            for base in node.bases
-        ),
-        tuple(fields(tree)),
+        tuple(imports(nodes)),
+        tuple(f"{module}: {start}" for start in begun),
+        tuple(node.name for node in classes),
+        tuple(ast.unparse(base) for node in classes for base in node.bases),
+        tuple(fields(classes)),
         frozenset(definitions(tree)),
         tuple(NAMED_MODULE.findall(content.decode())),
-        frozenset(told_apart(tree)),
+        frozenset(told_apart(nodes)),
     )
 
 
-def imports(tree: ast.AST) -> Iterator[str]:
-    for node in ast.walk(tree):
+def imports(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    for node in nodes:
         match node:
             case ast.Import(names=names):
                 yield from (name.name for name in names)
@@ -109,17 +108,16 @@ def imports(tree: ast.AST) -> Iterator[str]:
                 pass
 
 
-def fields(tree: ast.Module) -> Iterator[str]:
+def fields(classes: Iterable[ast.ClassDef]) -> Iterator[str]:
     """The annotated names in the bodies of classes."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ClassDef):
-            for item in node.body:
-                if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name):
-                    yield item.target.id
+    for node in classes:
+        for item in node.body:
+            if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name):
+                yield item.target.id
 
 
-def told_apart(tree: ast.Module) -> Iterator[str]:
-    for node in ast.walk(tree):
+def told_apart(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    for node in nodes:
         match node:
             case ast.Call(func=ast.Name(id="isinstance"), args=[_, classes]):
                 yield from (n.id for n in ast.walk(classes) if isinstance(n, ast.Name))

@@ -52,9 +52,9 @@ class Record:
     doc: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Schema:
-    """All record types by name."""
+    """All record types by name; equal to nothing but itself, as one is passed on everywhere."""
 
     records: Mapping[str, Record]
 

@@ -21,9 +21,8 @@ from grammar.tree.source import Source, Span
 from policies.editor import completion
 from policies.editor.completion import Candidate, Samples, Surroundings
 from policies.editor.tokens import ColouredToken, significant, tokens
-from policies.loader import library_sources
 from policies.manifest_names import is_manifest
-from policies.validation import LIBRARY, CheckedFile, Validation
+from policies.validation import LIBRARY, CheckedFile, Validation, parsed_library
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +203,6 @@ def _library() -> Mapping[str, Usable]:
     """The policies that come with Placet; these files do not change."""
     return {
         LIBRARY + policy.name: Usable(policy, source)
-        for source in library_sources()
-        for policy in parse_file(source)[0].policies
+        for source, file, _ in parsed_library()
+        for policy in file.policies
     }

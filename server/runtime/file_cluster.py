@@ -44,9 +44,8 @@ def leave_uncollected() -> None:
     """Collects garbage now, and leaves what remains out of later collections.
 
     Most of the objects of a cluster stay: a collection that visits all of them stops the server for
-    longer than a decision takes. What has been replaced since the last time is collected.
+    longer than a decision takes. What an earlier call left out stays so.
     """
-    gc.unfreeze()
     gc.collect()
     gc.freeze()
 
@@ -189,6 +188,8 @@ class FileCluster(_UnwatchedCluster):
         except ClusterFileError as error:
             self._log.error("%s (%s): the last snapshot stays", error.message, error.hint)
         else:
+            # The snapshot that has been replaced is garbage now.
+            gc.unfreeze()
             leave_uncollected()
 
     def _read(self) -> ClusterCopy:

@@ -9,7 +9,7 @@ from http.client import HTTPConnection
 from pathlib import Path
 
 from tests.cli.conftest import Placet
-from tests.cli.test_serve import Server, serving, until
+from tests.cli.test_serve import BARE, SECONDS, Server, serving, until
 
 ASIDE = ("--health-listen", "127.0.0.1:0")
 
@@ -21,7 +21,7 @@ def health(server: Server, path: str) -> tuple[int, str]:
 
 
 def get(url: str, path: str) -> tuple[int, str]:
-    with closing(HTTPConnection(url.removeprefix("http://"), timeout=5)) as connection:
+    with closing(HTTPConnection(url.removeprefix("http://"), timeout=SECONDS)) as connection:
         connection.request("GET", path)
         response = connection.getresponse()
         return response.status, response.read().decode()
@@ -29,7 +29,7 @@ def get(url: str, path: str) -> tuple[int, str]:
 
 def test_health_has_a_port_of_its_own_and_says_that_it_ends(folder: Path) -> None:
     """Before the server does."""
-    with serving(folder, "--demo", *ASIDE, "--lameduck", "2s") as server:
+    with serving(folder, *BARE, *ASIDE, "--lameduck", "2s") as server:
         until(lambda: health(server, "/readyz")[0] == 200)
         assert health(server, "/livez") == (200, "ok")
         assert "placet_build_info" in health(server, "/metrics")[1]
@@ -39,23 +39,23 @@ def test_health_has_a_port_of_its_own_and_says_that_it_ends(folder: Path) -> Non
         until(lambda: "[-]shutdown failed: shutting down" in health(server, "/readyz")[1])
         assert health(server, "/livez")[0] == 200
         assert get(server.url, "/version")[0] == 200, "it still serves"
-        assert server.process.wait(10) == 0
+        assert server.process.wait(SECONDS) == 0
         assert time.monotonic() - began >= 2.0
         assert "stopped" in server.err.read_text("utf-8")
 
 
 def test_a_second_signal_does_not_wait(folder: Path) -> None:
-    with serving(folder, "--demo", *ASIDE, "--lameduck", "60s") as server:
+    with serving(folder, *BARE, *ASIDE, "--lameduck", "5m") as server:
         server.process.send_signal(signal.SIGTERM)
         until(lambda: health(server, "/readyz")[0] == 503)
         server.process.send_signal(signal.SIGTERM)
-        assert server.process.wait(5) == -signal.SIGTERM
+        assert server.process.wait(SECONDS) == -signal.SIGTERM
 
 
 def test_a_terminal_does_not_wait(folder: Path) -> None:
-    with serving(folder, "--demo", "--lameduck", "60s") as server:
+    with serving(folder, *BARE, "--lameduck", "5m") as server:
         server.process.send_signal(signal.SIGINT)
-        assert server.process.wait(10) == 0
+        assert server.process.wait(SECONDS) == 0
 
 
 def test_health_port_that_is_taken_is_one_clear_error(placet: Placet) -> None:

@@ -9,13 +9,25 @@ import socket
 import subprocess
 import sys
 from contextlib import ExitStack, closing
+from functools import partial
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.cli.test_serve import BY_NAME, NODES, ROOT, disk, post, serving, until
+from tests.cli.test_serve import (
+    BARE,
+    BY_NAME,
+    NODES,
+    ROOT,
+    SECONDS,
+    Server,
+    disk,
+    post,
+    serving,
+    until,
+)
 from tests.cli.test_serve_checks import REVIEW
 from tests.cli.test_serve_end import ASIDE, get
 from tests.support.builders import pod
@@ -26,15 +38,17 @@ from tests.support.pseudo_terminal import terminal
 ANY_PORT = ("--listen", "127.0.0.1:0", "--lameduck", "0s")
 
 
-@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2])
-def test_signals_without_a_meaning_end_nothing_and_are_logged(
-    folder: Path, number: signal.Signals
-) -> None:
-    with serving(folder, "--demo") as server:
-        server.process.send_signal(number)
-        told = f"WARNING {number.name} has no effect: Placet reads files again by itself"
-        until(lambda: told in server.err.read_text("utf-8"))
-        assert get(server.url, "/livez")[0] == 200
+def test_signals_without_a_meaning_end_nothing_and_are_logged(folder: Path) -> None:
+    with serving(folder, *BARE) as server:
+        for number in (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
+            server.process.send_signal(number)
+            told = f"WARNING {number.name} has no effect: Placet reads files again by itself"
+            until(partial(is_logged, server, told))
+            assert get(server.url, "/livez")[0] == 200
+
+
+def is_logged(server: Server, text: str) -> bool:
+    return text in server.err.read_text("utf-8")
 
 
 def test_a_terminal_that_is_closed_ends_the_server(folder: Path) -> None:
@@ -65,7 +79,7 @@ def test_a_start_can_be_ended(folder: Path, number: signal.Signals) -> None:
         with default_ports_taken():
             until(lambda: "watching the cluster" in log.read_text("utf-8"))
             process.send_signal(number)
-            assert process.wait(20) == 130
+            assert process.wait(SECONDS) == 130
     finally:
         process.kill()
     told = log.read_text("utf-8")
@@ -97,7 +111,7 @@ def test_an_output_that_takes_nothing_stops_no_server(folder: Path, to: str) -> 
             [url] = re.findall(r"INFO    listening on (\S+)", log.read_text("utf-8"))
             assert get(url, "/livez")[0] == 200
             process.terminate()
-            assert process.wait(20) == 0
+            assert process.wait(SECONDS) == 0
         finally:
             process.kill()
 
@@ -112,12 +126,12 @@ def test_a_pipe_and_a_hung_mount_keep_it_from_nothing(folder: Path) -> None:
         server = stack.enter_context(serving(folder, "--policies", policies, "--no-cluster"))
         stack.enter_context(hung_mount(policies / "hung"))
         os.mkfifo(policies / "b.policy")
-        until(lambda: "does not answer" in server.err.read_text("utf-8"))
-        assert "is not a regular file" in server.err.read_text("utf-8")
+        until(lambda: is_logged(server, "does not answer"))
+        assert is_logged(server, "is not a regular file")
         (policies / "a.policy").write_text(disk("hdd"), encoding="utf-8")
         until(lambda: names_of(server.ask(asked)) == ["n2"])
         server.process.terminate()
-        assert server.process.wait(20) == 0
+        assert server.process.wait(SECONDS) == 0
 
 
 def names_of(answer: dict[str, Any]) -> list[str]:
@@ -126,12 +140,15 @@ def names_of(answer: dict[str, Any]) -> list[str]:
 
 def test_few_file_descriptors_are_enough(folder: Path) -> None:
     """Clients cannot use them up: others are answered, and what is imported late can be."""
-    begin = f"ulimit -n 200; exec {sys.executable} -m cli serve --demo --listen 127.0.0.1:0"
+    begin = f"ulimit -n 200; exec {sys.executable} -m cli serve {' '.join(BARE)}"
     log = folder / "log"
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     with log.open("wb") as err, default_ports_taken(), ExitStack() as stack:
         process = subprocess.Popen(
-            ["/bin/bash", "-c", f"{begin} --lameduck 0s"], env=environment, stderr=err
+            ["/bin/bash", "-c", f"{begin} {' '.join(ANY_PORT)}"],
+            cwd=folder,
+            env=environment,
+            stderr=err,
         )
         stack.callback(process.kill)
         until(lambda: "listening on" in log.read_text("utf-8"))
@@ -140,7 +157,9 @@ def test_few_file_descriptors_are_enough(folder: Path) -> None:
         [port] = re.findall(r"listening on http://127.0.0.1:(\d+)", told)
         for _ in range(250):
             stack.enter_context(socket.create_connection(("127.0.0.1", int(port))))
-        other = HTTPConnection("127.0.0.1", int(port), timeout=30, source_address=("127.0.0.2", 0))
+        other = HTTPConnection(
+            "127.0.0.1", int(port), timeout=SECONDS, source_address=("127.0.0.2", 0)
+        )
         with closing(other):
             for path in ("/livez", "/metrics", "/readyz"):
                 other.request("GET", path)
@@ -149,7 +168,7 @@ def test_few_file_descriptors_are_enough(folder: Path) -> None:
             other.request("POST", "/admission/validate", REVIEW)
             assert json.loads(other.getresponse().read())["response"]["allowed"]
         process.terminate()
-        assert process.wait(20) == 0
+        assert process.wait(SECONDS) == 0
     assert "cannot accept" not in log.read_text("utf-8")
     assert " failed" not in log.read_text("utf-8")
 
@@ -176,6 +195,6 @@ def test_a_log_that_nobody_reads_stops_nothing(folder: Path) -> None:
             if is_read:
                 process.stderr.close()
         process.terminate()
-        assert process.wait(20) == 0
+        assert process.wait(SECONDS) == 0
     finally:
         process.kill()

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.cli.conftest import Placet
-from tests.cli.test_serve import serving, until
+from tests.cli.test_serve import BARE, serving, until
 from tests.support.books import section
 from tests.support.certificates import Keyring, in_days
 from tests.support.reviews import review
@@ -51,7 +51,7 @@ def test_https_with_client_certificates_and_new_files(folder: Path, keyring: Key
     names = ("--client-name", "system:kube-scheduler", "--client-name", "prometheus")
     leaf = keyring.client_ca.issue_cert(common_name="prometheus")
     client = keyring.client(leaf)
-    with serving(folder, "--demo", *MUTUAL, *names) as server:
+    with serving(folder, *BARE, *MUTUAL, *names) as server:
         log = server.err.read_text("utf-8")
         assert "TLS: certificate tls.crt expires in 3 days, on " in log
         assert get(server.url, "/readyz", keyring.client()) == (200, "ok")
@@ -115,7 +115,7 @@ def test_webhooks_have_a_port_of_their_own(folder: Path, keyring: Keyring) -> No
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {}, "spec": {}}
     pods = {"group": "", "version": "v1", "resource": "pods"}
     text = json.dumps(review(pod, "CREATE", resource=pods, namespace="shop"))
-    with serving(folder, "--demo", *PAIR, "--webhook-listen", "127.0.0.1:0") as server:
+    with serving(folder, *BARE, *PAIR, "--webhook-listen", "127.0.0.1:0") as server:
         assert server.url.startswith("http://")
         (url,) = re.findall(r"webhooks on (https://\S+)", server.err.read_text("utf-8"))
         client = keyring.client()

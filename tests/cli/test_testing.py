@@ -215,6 +215,6 @@ def test_watch_runs_again_when_a_file_changes(shop: Path) -> None:
             (shop / "shop.policy").write_text(POLICY, encoding="utf-8")
             until("there are no tests in `.`")
             process.send_signal(signal.SIGINT)
-            assert process.wait(10) == 130
+            assert process.wait(60) == 130
         finally:
             process.kill()

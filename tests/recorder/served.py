@@ -16,7 +16,7 @@ import aiohttp
 
 from tests.recorder.api_server import PATHS, ApiServer
 
-_READY_SECONDS = 60.0
+_READY_SECONDS = 120.0
 _KNOWN_SECONDS = 30.0
 _STARTS = 3
 _SAMPLE = re.compile(r"^(placet_(?:audit_)?rejections_total)\{(.*)\} (\S+)$", re.MULTILINE)

@@ -12,7 +12,7 @@ import pytest
 from engine.decision.journal import Journal
 from server.answers.view_answers import FailedCheck, ReplicaStatus
 from tests.cli.conftest import Placet
-from tests.cli.test_serve import serving
+from tests.cli.test_serve import BARE, NO_VIEW, serving
 from tests.support.every_metric import full_status
 from tests.support.kubeconfig import kubeconfig
 from tests.support.view_server import Parts, running, status_of
@@ -110,7 +110,7 @@ def test_a_real_server_answers_and_keeps_its_port(placet: Placet, tmp_path: Path
 
 
 def test_a_server_may_have_no_view(tmp_path: Path) -> None:
-    with serving(tmp_path, "--demo", "--view-port", "none") as server:
+    with serving(tmp_path, *BARE, *NO_VIEW) as server:
         assert server.view == ""
 
 

@@ -103,7 +103,7 @@ def serving_health(heartbeat: Heartbeat, port: int = 0) -> Iterator[str]:
 
 
 def get(address: str, path: str) -> tuple[int, str]:
-    connection = http.client.HTTPConnection(address, timeout=5)
+    connection = http.client.HTTPConnection(address, timeout=60)
     connection.request("GET", path)
     response = connection.getresponse()
     found = response.status, response.read().decode()
