@@ -32,7 +32,7 @@ class SilentObserver:
         pass
 
     failed = would_reject = conflict = bypassed = expensive = gave_up = shortened = rejected
-    unnamed_scheduler = rejected
+    unnamed_scheduler = added_victims = rejected
 
 
 def offline_engine(

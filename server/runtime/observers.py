@@ -256,6 +256,12 @@ class LogObserver:
             )
             self._log.warning(text, shown(name, _MOST_LINE))
 
+    def added_victims(self, policy: str, clause: str, pods: int) -> None:
+        self._other.added_victims(policy, clause, pods)
+        if self._is_news("added", policy, clause):
+            text = "policy %s: preempt added %d victims because of %s"
+            self._log.info(text, policy, pods, clause)
+
     def _is_news(self, *key: str) -> bool:
         # The texts of keys have any length.
         if hash(key) in self._logged:

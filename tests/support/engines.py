@@ -232,6 +232,9 @@ class Silent:
     def unnamed_scheduler(self, name: str) -> None:
         self.heard.append(("unnamed scheduler", name))
 
+    def added_victims(self, policy: str, clause: str, pods: int) -> None:
+        self.heard.append(("added victims", policy, clause, pods))
+
     def shortened(self, policy: str, clause: str, text: str) -> None:
         self.heard.append(("shortened", policy, clause, text))
 
