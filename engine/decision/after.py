@@ -142,9 +142,7 @@ class AfterDecision:
     ) -> None:
         """Records later what preempt has answered."""
         if (journal := self._journal) is not None:
-            self.later(
-                lambda: journal.preempted(call.pod, proposed, kept, is_cut_short=is_cut_short)
-            )
+            self.later(lambda: journal.preempted(call, proposed, kept, is_cut_short=is_cut_short))
 
 
 def report(decided: Decision, observer: Observer) -> None:

@@ -240,16 +240,18 @@ class Journal:
 
     def preempted(
         self,
-        pod: RequestPod,
+        call: VerbCall,
         proposed: Mapping[str, Victims],
         kept: Mapping[str, Victims],
         *,
         is_cut_short: bool,
     ) -> None:
         """kube-scheduler asks no filter where its own plugins leave no node: then this is all."""
+        pod = call.pod
         record = self.find(pod.namespace, pod.name)
         if record is None or record.uid != pod.uid:
             record = self._record(pod, 0)
+            record.policies = self._concerned(call.plan.selection)
         else:
             self._forget(record)
         extended = {name: victims for name, victims in kept.items() if victims.added}
