@@ -26,7 +26,7 @@ from engine.decision.card_questions import CardQuestions
 from engine.decision.card_room import choose
 from engine.decision.placement import ONLY_REPLICA, Placement, ReplicaRole
 from engine.decision.plugin_filters import AskedNodes, PluginFilters
-from engine.decision.preemption import Preemption, Preemptor, Victims
+from engine.decision.preemption import Preemption, Preemptor, RecentVictims, Victims
 from engine.decision.registry import Registry
 from engine.decision.verb_call import CallOpener, ClusterState, Observer, OfferedNodes, VerbCall
 from engine.decision.verdict import FURTHER, Decision, Scores, attributed, feasible
@@ -83,6 +83,7 @@ class Engine:
         self._placement = Placement(cluster, self.in_flight, role, time.now)
         self._audits = Audits(self._calls, self._placement, observer, after.later)
         self._plugins = PluginFilters()
+        self._recent_victims = RecentVictims(time.clock)
         self._pods = RequestPodReader(codec)
         self._time = time
         self.cards = CardQuestions(self._calls, self._pods, time.now)
@@ -168,10 +169,12 @@ class Engine:
             return victims
         self._placement.check(call)
         snapshot, peer = call.snapshot, call.pod.peer
-        preemptor = Preemptor(peer.priority, peer.nominatedNodeName, call.exempts, snapshot.budgets)
+        going = self._recent_victims.on(peer.uid, nominated := peer.nominatedNodeName)
+        preemptor = Preemptor(peer.priority, nominated, going, call.exempts, snapshot.budgets)
         closed = partial(self._placement.closed_without, call)
         preemption = Preemption(programs, snapshot.table, call.evaluation, closed, preemptor)
         kept = preemption.kept(victims)
+        self._recent_victims.note(peer.uid, kept)
         added = Counter(each.because for found in kept.values() for each in found.added)
         for because, pods in added.items():
             self._observer.added_victims(because.policy, because.clause, pods)

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from cachetools import TTLCache
+
 from engine.cache.node_table import NodeTable, NodeWithPods, without
 from engine.decision import filtering
 from engine.decision.verdict import ClauseName
@@ -26,6 +28,8 @@ Closed = Callable[[NodeWithPods, Collection[Peer]], ClauseName | None]
 # The most evaluations of all policies on a node, for victims of one call that are added. A node
 # takes two, and for each added victim some seven more at 110 pods.
 MOST_TRIALS = 1000
+# The pods whose victims are remembered, and for how long.
+_MOST_RECENT, _RECENT_SECONDS = 100, 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +54,14 @@ class Victims:
 class Preemptor:
     """What is known of the pod that needs room, beside its policies.
 
-    `nominated` is the node on which it expects to run, or empty. Pods that are exempt from policies
-    are not evicted for them. `budgets` are None if they are not known.
+    `nominated` is the node on which it expects to run, or empty, and `going` are the uids of pods
+    there that were added as its victims just now. Pods that are exempt from policies are not
+    evicted for them. `budgets` are None if they are not known.
     """
 
     priority: int
     nominated: str
+    going: Collection[str]
     exempts: Callable[[Peer], bool]
     budgets: Budgets | None
 
@@ -79,6 +85,26 @@ class _Rejected:
 
     because: ClauseName
     resolvable: bool
+
+
+class RecentVictims:
+    """The victims that were added for the last pods, by pod and node, for some seconds.
+
+    Belongs to the engine. kube-scheduler evicts those of one node within that time, or none.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._known: TTLCache[str, Mapping[str, Collection[str]]]
+        self._known = TTLCache(_MOST_RECENT, _RECENT_SECONDS, clock)
+
+    def note(self, uid: str, kept: Mapping[str, Victims]) -> None:
+        """Takes an answer about a pod."""
+        if added := {node: found.uids for node, found in kept.items() if found.added}:
+            self._known[uid] = added
+
+    def on(self, uid: str, node: str) -> Collection[str]:
+        """The uids of the victims on a node of the last answer about a pod."""
+        return self._known.get(uid, {}).get(node, ())
 
 
 class _TrialsOverError(Exception):
@@ -187,8 +213,9 @@ class Preemption:
         node = self._table.node(self._preemptor.nominated)
         if node is None:
             return False
-        lower = filter(self._is_below, node.pods or ())
-        going = [pod for pod in lower if pod.deletionTimestamp is not None]
+        lower, chosen = filter(self._is_below, node.pods or ()), self._preemptor.going
+        # The watch may be behind kube-scheduler's, which does not see a pod any more.
+        going = [p for p in lower if p.deletionTimestamp is not None or p.uid in chosen]
         return (
             bool(going)
             and self._rejected(self._filters, node, ()) is not None
@@ -198,6 +225,7 @@ class Preemption:
     # ---- `preempt` clauses
 
     def _protects_any(self, candidate: _Candidate) -> bool:
+        self._frame.node = without(candidate.node, candidate.peers)
         return any(self._protects(clause, candidate.peers) for clause in self._preempts)
 
     def _allowed(self, candidate: _Candidate) -> bool:

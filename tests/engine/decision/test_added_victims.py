@@ -19,9 +19,11 @@ from engine.decision.verdict import ClauseName
 from engine.engine import Engine
 from engine.objects.disruption_budget import decode_budget
 from engine.objects.request_pod import SYSTEM_NAMESPACES, Exemptions
+from engine.program.policy_time import DecisionTime
 from tests.support import builders
 from tests.support.builders import Object
 from tests.support.engines import (
+    NOW,
     cache_of,
     engine_over,
     evaluation_of,
@@ -340,6 +342,23 @@ def test_a_pod_waits_for_pods_that_go_on_its_nominated_node(
     assert uids(made.preempt(body, {"n2": Victims(["v1"], 0)}, math.inf)) == answer
 
 
+def test_a_pod_waits_for_added_victims_of_which_no_watch_has_told() -> None:
+    """kube-scheduler has evicted them, sees that, and asks at once; this watch is behind."""
+    seconds = [100.0]
+    pods = [*WEB, there("v1", 1, on="n2"), there("o", 1, app="db", on="n2")]
+    time = DecisionTime(lambda: seconds[0], lambda: NOW)
+    made = engine(TWO, cluster(pods), time=time)
+    first = {"n1": Victims(["w3"], 0)}
+    second = {"n2": Victims(["o"], 0)}
+    assert uids(made.preempt(asked(), first, math.inf)) == {"n1": "w3 w1"}
+    nominated = asked(nominatedNodeName="n1")
+    assert made.preempt(nominated, second, math.inf) == {}
+    elsewhere = asked(nominatedNodeName="n3")
+    assert uids(made.preempt(elsewhere, second, math.inf)) == {"n2": "o"}
+    seconds[0] += 11.0
+    assert uids(made.preempt(nominated, second, math.inf)) == {"n2": "o"}
+
+
 # ---- what it costs
 
 
@@ -368,7 +387,7 @@ def test_many_pods_take_few_trials_and_further_nodes_are_left_out_after_the_last
 
     def preemption(most: int) -> Preemption:
         evaluation = evaluation_of(frame_of(builders.pod("asked", labels={"app": "web"})))
-        preemptor = Preemptor(1000, "", lambda _: False, cache.snapshot().budgets)
+        preemptor = Preemptor(1000, "", (), lambda _: False, cache.snapshot().budgets)
         return Preemption(
             [program], cache.snapshot().table, evaluation, closed, preemptor, most_trials=most
         )
