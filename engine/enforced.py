@@ -170,7 +170,10 @@ def enforced(
             for active in in_force.active
             if of_file[active.file] == 1
         },
-        needs=needs_of(in_force.policies),
+        needs=replace(
+            needs_of(in_force.policies),
+            budgets=any(program.yields_to_evictions for program in registry.programs),
+        ),
         compiled=compiled,
     )
 

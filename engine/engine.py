@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -25,7 +26,7 @@ from engine.decision.card_questions import CardQuestions
 from engine.decision.card_room import choose
 from engine.decision.placement import ONLY_REPLICA, Placement, ReplicaRole
 from engine.decision.plugin_filters import AskedNodes, PluginFilters
-from engine.decision.preemption import Preemption, Victims
+from engine.decision.preemption import Preemption, Preemptor, RecentVictims, Victims
 from engine.decision.registry import Registry
 from engine.decision.verb_call import CallOpener, ClusterState, Observer, OfferedNodes, VerbCall
 from engine.decision.verdict import FURTHER, Decision, Scores, attributed, feasible
@@ -88,6 +89,7 @@ class Engine:
         self._placement = Placement(cluster, self.in_flight, role, time.now)
         self._audits = Audits(self._calls, self._placement, observer, after.later)
         self._plugins = PluginFilters()
+        self._recent_victims = RecentVictims(time.clock)
         self._pods = RequestPodReader(codec)
         self._time = time
         self.cards = CardQuestions(self._calls, self._pods, time.now)
@@ -183,10 +185,18 @@ class Engine:
         if not mutual and not any(p.filters or p.counts or p.preempts for p in programs):
             return victims
         self._placement.check(call)
-        has_headroom = partial(self._placement.all_open, call)
-        return Preemption(programs, call.snapshot.table, call.evaluation, has_headroom).kept(
-            victims
-        )
+        snapshot, peer = call.snapshot, call.pod.peer
+        going = self._recent_victims.on(peer.uid, nominated := peer.nominatedNodeName)
+        preemptor = Preemptor(peer.priority, nominated, going, call.exempts, snapshot.budgets)
+        closed = partial(self._placement.closed_without, call)
+        preemption = Preemption(programs, snapshot.table, call.evaluation, closed, preemptor)
+        kept = preemption.kept(victims)
+        self._recent_victims.note(peer.uid, kept)
+        added = Counter(each.because for found in kept.values() for each in found.added)
+        for because, pods in added.items():
+            self._observer.added_victims(because.policy, because.clause, pods)
+        self._after.preempted(call, victims, kept, is_cut_short=preemption.is_cut_short)
+        return kept
 
     def admit(self, pod: bytes, node: str, deadline: float) -> Admission:
         """The last check before a pod is bound: `bind` clauses and strict counts on the node.

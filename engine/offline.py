@@ -32,7 +32,7 @@ class SilentObserver:
         pass
 
     failed = would_reject = conflict = bypassed = expensive = gave_up = shortened = rejected
-    unnamed_scheduler = gang = rejected
+    unnamed_scheduler = added_victims = gang = rejected
 
 
 def offline_engine(

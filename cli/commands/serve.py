@@ -307,7 +307,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--resolvable-rejections",
         action="store_true",
         help="send rejections that an eviction could resolve as FailedNodes; only for "
-        "kube-scheduler newer than 1.36, which lets extenders add victims",
+        "kube-scheduler 1.38 or newer, which asks extenders for the victims there",
     )
     binding = parser.add_argument_group("binding")
     binding.add_argument(

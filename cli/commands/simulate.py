@@ -123,6 +123,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "as the whole cards of pods that share some; may be repeated",
     )
     parser.add_argument(
+        "--preempt",
+        action="store_true",
+        help="evict pods of lower priority for a pod that finds no node, as kube-scheduler does",
+    )
+    parser.add_argument(
         "--shuffle",
         action="store_true",
         help="take pods in a random order; of nodes with equal scores, the first in a random order",
@@ -208,7 +213,9 @@ def _conditions(args: argparse.Namespace) -> SimulationOptions:
     resource, grow = args.arrivals
     ties = args.ties == "random"
     ignored = tuple(args.ignore_resource)
-    return SimulationOptions(args.weight, args.plugins, ties, args.shuffle, resource, grow, ignored)
+    return SimulationOptions(
+        args.weight, args.plugins, ties, args.shuffle, resource, grow, ignored, args.preempt
+    )
 
 
 def _one(

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from cli.console import Part, console, lines, table
 from engine.explanation.cause import event_time, pod_scheduled
+from engine.explanation.decision_document import DecisionDetail
 from engine.explanation.document import (
     Cause,
     NodeExplanation,
@@ -232,11 +233,32 @@ def then_and_now(found: PodExplanation) -> Iterator[Part]:
     yield f"now: {now}"
     if not found.changes:
         yield "policies, nodes, counts and time are the same"
+    else:
+        rows = table("changed", "how")
+        for change in found.changes:
+            rows.add_row(change.what, change.text)
+        yield rows
+    yield from preemption(then)
+
+
+def preemption(decided: DecisionDetail) -> Iterator[Part]:
+    """What the last call of preempt kept, and the victims that Placet added; nothing without it."""
+    found = decided.preemption
+    if found is None:
         return
-    rows = table("changed", "how")
-    for change in found.changes:
-        rows.add_row(change.what, change.text)
-    yield rows
+    kept = f"{found.kept} of {counted(found.offered, 'node')} where kube-scheduler may evict pods"
+    yield f"preempt kept {kept}, at {found.at}"
+    if found.extended:
+        rows = table("node", "victims", "of which Placet added", "because of", right=("victims",))
+        for node in found.extended:
+            for number, each in enumerate(node.added):
+                first = (node.node, str(node.victims)) if not number else ("", "")
+                rows.add_row(*first, each.pod, f"{each.policy}: {each.clause}")
+        yield rows
+    if more := found.extendedNodes - len(found.extended):
+        yield f"victims were added on {counted(more, 'more node')}"
+    if found.cutShort:
+        yield "other nodes were left out: looking for victims there would have taken too long"
 
 
 # ---- an analysis

@@ -8,7 +8,7 @@ from rich.table import Table
 
 from cli.command import CommandError
 from cli.console import Part, table
-from cli.explanation.layout import FAIL, NAMED, PASS, passed
+from cli.explanation.layout import FAIL, NAMED, PASS, passed, preemption
 from engine.explanation.decision_document import CountedGroup, DecisionDetail, Listing, Summary
 from engine.objects.api_types import mapping
 from grammar.messages.texts import counted, named
@@ -68,6 +68,7 @@ def every_node(decision: DecisionDetail) -> Iterator[Part]:
         yield passed(decision.passing, decision.offered)
     for each in decision.counts:
         yield f"{each.policy}: {each.clause} {_groups(each.groups)}"
+    yield from preemption(decision)
 
 
 def one_node(decision: DecisionDetail, node: str) -> Iterator[Part]:

@@ -86,7 +86,7 @@ class SimulationOptions:
 
     `grow` is a part of what the nodes have of `resource`: clones of pods come until all together
     request it. `plugins` says whether the score of kube-scheduler's plugin counts. Nodes need not
-    have room for `ignored` resources.
+    have room for `ignored` resources. `preempts`: pods of lower priority are evicted.
     """
 
     weight: int = 1
@@ -96,6 +96,7 @@ class SimulationOptions:
     resource: str = CPU
     grow: Fraction | None = None
     ignored: tuple[str, ...] = ()
+    preempts: bool = False
 
     @property
     def draws(self) -> bool:
@@ -147,6 +148,7 @@ def prepare(
         ties=ties,
         order=nodes_order,
         ignored=conditions.ignored,
+        preempts=conditions.preempts,
     )
 
 

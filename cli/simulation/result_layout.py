@@ -15,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from cli.console import show, table
 from cli.streams import beneath
-from engine.simulation.cycle import Outcome, Pending, Placed
+from engine.simulation.cycle import Evicted, Outcome, Pending, Placed
 from engine.simulation.result import KINDS, Allocation, OutcomeChange, SimulationResult, changes
 from grammar.messages.texts import counted
 
@@ -31,10 +31,15 @@ _NO_POLICY = "(none)"
 def print_result(result: SimulationResult) -> None:
     """The placed and pending pods, the allocation, and the pods of each policy."""
     pods, nodes = counted(len(result.outcomes), "pod"), counted(result.nodes, "node")
-    print(f"{len(result.placed)} of {pods} placed on {nodes}, {len(result.pending)} pending")
+    evicted = f", {counted(len(result.evictions), 'pod')} evicted" if result.evictions else ""
+    pending = f"{len(result.pending)} pending{evicted}"
+    print(f"{len(result.placed)} of {pods} placed on {nodes}, {pending}")
     if result.pending:
         print()
         _print_reasons(result)
+    if result.evictions:
+        print()
+        _print_evictions(result)
     print()
     rows = table("resource", "allocated", "of", "part", right=("allocated", "of", "part"))
     for name, allocation in result.allocation.items():
@@ -52,6 +57,8 @@ def print_difference(names: Sequence[str], old: SimulationResult, new: Simulatio
     sums = table("", *names, right=tuple(names))
     sums.add_row("placed", *(str(len(r.placed)) for r in both))
     sums.add_row("pending", *(str(len(r.pending)) for r in both))
+    if any(r.evictions for r in both):
+        sums.add_row("evicted", *(str(len(r.evictions)) for r in both))
     for resource in old.allocation:
         sums.add_row(f"{resource} allocated", *(_part(r.allocation[resource]) for r in both))
     show(sums)
@@ -84,12 +91,23 @@ def _print_reasons(result: SimulationResult) -> None:
         print(f"and {len(found) - _MAX_ROWS} more reasons; --json has them all")
 
 
+def _print_evictions(result: SimulationResult) -> None:
+    rows = table("evicted", "from", "for", "because of")
+    for placed, each in result.evictions[:_MAX_ROWS]:
+        because = f"{each.policy}: {each.clause}" if each.clause else "kube-scheduler's plugins"
+        rows.add_row(each.pod, placed.node, placed.pod, because)
+    show(rows)
+    if (more := len(result.evictions) - _MAX_ROWS) > 0:
+        print(f"and {more} more; --json has them all")
+
+
 def _print_changes(names: Sequence[str], found: Sequence[OutcomeChange]) -> None:
     if not found:
         print("no pod moves")
         return
     by_kind = {kind: [c for c in found if c.kind == kind] for kind in KINDS}
-    print(", ".join(f"{counted(len(some), 'pod')} {kind}" for kind, some in by_kind.items()))
+    shown = {k: some for k, some in by_kind.items() if some or k != "now evicted"}
+    print(", ".join(f"{counted(len(some), 'pod')} {kind}" for kind, some in shown.items()))
     print()
     ordered = [change for some in by_kind.values() for change in some]
     rows = table("pod", "", *names)
@@ -103,6 +121,8 @@ def _print_changes(names: Sequence[str], found: Sequence[OutcomeChange]) -> None
 def _where(outcome: Outcome) -> str:
     if isinstance(outcome, Placed):
         return outcome.node
+    if isinstance(outcome, Evicted):
+        return f"evicted for {outcome.by}"
     reason = next(iter(outcome.reasons), "")
     return f"pending: {reason}" if reason else "pending"
 
@@ -161,13 +181,26 @@ def _result(result: SimulationResult) -> dict[str, object]:
             for policy, (placed, pending) in result.policies().items()
         ],
         "pods": [_outcome(outcome) for outcome in result.outcomes],
+        "evictions": [
+            {
+                "pod": each.pod,
+                "node": placed.node,
+                "for": placed.pod,
+                "policy": each.policy or None,
+                "clause": each.clause or None,
+            }
+            for placed, each in result.evictions
+        ],
     }
 
 
 def _outcome(outcome: Outcome) -> dict[str, object]:
-    found = {"pod": outcome.pod, "policy": outcome.policy or None, "node": _node(outcome)}
-    reasons = {"reasons": dict(outcome.reasons)} if isinstance(outcome, Pending) else {}
-    return {**found, **reasons}
+    node, more = _node(outcome), dict[str, object]()
+    if isinstance(outcome, Pending):
+        more = {"reasons": dict(outcome.reasons)}
+    elif isinstance(outcome, Evicted):
+        more = {"evictedFor": outcome.by}
+    return {"pod": outcome.pod, "policy": outcome.policy or None, "node": node, **more}
 
 
 def _node(outcome: Outcome) -> str | None:

@@ -52,6 +52,7 @@ from engine.cache.tallies import (
     endless,
 )
 from engine.objects.codec import Namespace, Node
+from engine.objects.disruption_budget import DisruptionBudget, by_namespace
 from engine.objects.peer import (
     UNLABELLED,
     Controller,
@@ -315,6 +316,8 @@ class Cache:
         # The pods without a node that are nominated to one, by key.
         self.nominated: dict[str, Peer] = {}
         self._namespaces: dict[str, Namespace] = {}
+        self._budgets: dict[str, DisruptionBudget] = {}
+        self._knows_budgets = True
         # The namespaces whose pods do not have their labels yet: the next snapshot gives them.
         self._relabelled: set[str] = set()
         self._assumed: dict[str, _Assumption] = {}
@@ -392,6 +395,20 @@ class Cache:
         self._relabelled.add(name)
         self._namespaces = {k: v for k, v in self._namespaces.items() if k != name}
         self._snapshot = None
+
+    def put_budget(self, key: str, budget: DisruptionBudget) -> None:
+        self._budgets[key] = budget
+        self._snapshot = None
+
+    def remove_budget(self, key: str) -> None:
+        self._budgets.pop(key, None)
+        self._snapshot = None
+
+    def trust_budgets(self, *, known: bool) -> None:
+        """Say whether all disruption budgets are known; so they are if nobody says anything."""
+        if known is not self._knows_budgets:
+            self._knows_budgets = known
+            self._snapshot = None
 
     def put_controller(self, controller: Controller) -> None:
         """Add or replace a controller, and give its pods their new root."""
@@ -495,6 +512,9 @@ class Cache:
     def namespaces(self) -> Iterable[Namespace]:
         return self._namespaces.values()
 
+    def budget(self, key: str) -> DisruptionBudget | None:
+        return self._budgets.get(key)
+
     def controller(self, uid: str) -> Controller | None:
         return self._workloads.get(uid)
 
@@ -551,6 +571,7 @@ class Cache:
                 strays=self.nodes.strays(),
                 namespaces=self._namespaces,
                 workloads=self._workloads.roots,
+                budgets=by_namespace(self._budgets.values()) if self._knows_budgets else None,
             )
         return self._snapshot
 

@@ -74,6 +74,8 @@ class ClusterDocuments:
     def cluster(self, codec: ObjectCodec) -> ClusterCopy:
         """The cluster in the documents. Raises ClusterFileError, also where they have no nodes."""
         reading = ClusterFileReader(codec).take(self.files, self.contents)
+        # Of a running cluster they are not read.
+        reading.cache.trust_budgets(known=self.read_at is None)
         bodies = [document for _, document in self.contents]
         return ClusterCopy(reading.cache, bodies, self.files, self.read_at)
 

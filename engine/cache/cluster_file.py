@@ -15,6 +15,7 @@ from engine.errors import BadObjectError
 from engine.objects.api_types import ObjectHead
 from engine.objects.codec import Namespace, Node, ObjectCodec, decode_namespace
 from engine.objects.defaulting import as_stored
+from engine.objects.disruption_budget import DisruptionBudget, decode_budget
 from engine.objects.peer import Controller, Peer, decode_controller
 from grammar.messages.diagnostics import UserError
 from grammar.messages.texts import os_reason
@@ -85,6 +86,7 @@ _KINDS = {
     "StatefulSet": "apps/v1",
     "DaemonSet": "apps/v1",
     "Job": "batch/v1",
+    "PodDisruptionBudget": "policy/v1",
 }
 # The kinds that a snapshot has.
 CLUSTER_KINDS = tuple(_KINDS)
@@ -112,6 +114,7 @@ class ClusterObjects:
     bodies: dict[str, bytes | msgspec.Raw] = field(default_factory=dict)
     namespaces: list[Namespace] = field(default_factory=list)
     controllers: list[Controller] = field(default_factory=list)
+    budgets: list[DisruptionBudget] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)
 
 
@@ -183,6 +186,8 @@ class ClusterFileReader:
                     found.bodies[pod.uid] = data
                 case "Namespace":
                     found.namespaces.append(decode_namespace(data))
+                case "PodDisruptionBudget":
+                    found.budgets.append(decode_budget(data))
                 case _:
                     found.controllers.append(decode_controller(kind, data))
         except BadObjectError as error:
@@ -211,6 +216,8 @@ def cache_of(found: ClusterObjects) -> Cache:
         cache.put_controller(controller)
     for namespace in found.namespaces:
         cache.put_namespace(namespace)
+    for budget in found.budgets:
+        cache.put_budget(f"{budget.namespace}/{budget.name}", budget)
     for node in found.nodes:
         cache.put_node(node)
     for pod in found.pods:

@@ -22,13 +22,15 @@ Params = Sequence[tuple[str, str]]
 class Resource:
     """A collection of objects: `/api/v1/pods`, or a part of it by a field selector.
 
-    The API server may not know an `optional` one, which is empty then.
+    The API server may not know an `optional` one, which is empty then. Decisions do not wait for
+    one that is not `awaited`.
     """
 
     name: str
     path: str
     field_selector: str = ""
     optional: bool = False
+    awaited: bool = True
 
 
 class ListerWatcher(Protocol):

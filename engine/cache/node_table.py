@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from engine.cache.names import KnownRows, ListedNames, NameIndex
 from engine.objects.codec import Namespace, Node
+from engine.objects.disruption_budget import Budgets
 from engine.objects.peer import Peer, Workload, key_of
 from engine.objects.resources import Resources, total_requests
 from grammar.values.quantity import Quantity
@@ -155,7 +156,8 @@ class Snapshot:
 
     `pending` are the pods without a node, and `strays` the pods on an unknown node, by key
     (`namespace/name`). Pods that have ended are in neither of the two, and on no node. `workloads`
-    are the root workloads by the uid of a pod's direct controller.
+    are the root workloads by the uid of a pod's direct controller. `budgets` are the disruption
+    budgets, None if they are not known.
     """
 
     table: NodeTable
@@ -163,6 +165,7 @@ class Snapshot:
     strays: Mapping[str, Peer]
     namespaces: Mapping[str, Namespace]
     workloads: Mapping[str, Workload]
+    budgets: Budgets | None = None
 
     def node(self, name: str) -> NodeWithPods | None:
         return self.table.node(name)

@@ -16,6 +16,7 @@ import msgspec
 from engine.cache.cache import Cache
 from engine.objects.codec import Namespace, Node, ObjectCodec, decode_namespace
 from engine.objects.decoding import revision_of
+from engine.objects.disruption_budget import DisruptionBudget, decode_budget
 from engine.objects.peer import Controller, Peer, decode_controller
 from engine.objects.remembered import Remembered
 
@@ -123,6 +124,15 @@ def namespaces(cache: Cache) -> ObjectStore[Namespace]:
         lambda _, namespace, *__: cache.put_namespace(namespace),
         cache.remove_namespace,
         lambda key, namespace: cache.namespace(key) == namespace,
+    )
+
+
+def budgets(cache: Cache) -> ObjectStore[DisruptionBudget]:
+    return ObjectStore(
+        decode_budget,
+        lambda key, budget, _: cache.put_budget(key, budget),
+        cache.remove_budget,
+        lambda key, budget: cache.budget(key) == budget,
     )
 
 

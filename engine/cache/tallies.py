@@ -80,7 +80,8 @@ class Tally:
     `nodes` has the sum on each node, `placed` is their sum, and `waiting` has the keys of the pods
     without a node. `placed_of` and `waiting_of` have the numbers of pods of each workload, by its
     uid. `version` rises by one with each change of `nodes`. `may_count` is false of pods that it
-    need not follow; None where all pods of the scope may count.
+    need not follow; None where all pods of the scope may count. `whole` is the tally of which this
+    is a part, since its version 0; None for most.
     """
 
     __slots__ = (
@@ -93,6 +94,7 @@ class Tally:
         "version",
         "waiting",
         "waiting_of",
+        "whole",
     )
 
     def __init__(self, counts: Adds, may_count: MayCount | None = None) -> None:
@@ -104,6 +106,7 @@ class Tally:
         self.placed_of: dict[str, int] = {}
         self.waiting_of: dict[str, int] = {}
         self.version = 0
+        self.whole: Tally | None = None
         self._changes: deque[tuple[str, int]] = deque(maxlen=_MOST_CHANGES)
 
     def continue_with(self, counts: Adds) -> None:
@@ -124,6 +127,7 @@ class Tally:
     def without(self, gone: Iterable[tuple[str, Peer]], counts: Adds) -> Tally:
         """The tally as if some of its pods were not there. `counts` as in `added`."""
         left = Tally(counts)
+        left.whole = self
         left.nodes, left.placed, left.waiting = self.nodes.copy(), self.placed, self.waiting.copy()
         left.placed_of, left.waiting_of = self.placed_of.copy(), self.waiting_of.copy()
         for key, pod in gone:

@@ -337,6 +337,12 @@ class KeptCounts:
 
     def count(self, tally: Tally, table: NodeTable, ids: GroupIds, size: int) -> Counts:
         """What a tally has in each of so many groups; `ids` has the group of each row."""
+        if tally.whole is not None and (fewer := tally.since(0)) is not None:
+            # It is for this call alone, so what is kept is of the whole.
+            counts = self.count(tally.whole, table, ids, size)
+            if not self._adds_amounts or counts.max(initial=0) < FULL:
+                _add_on_nodes(counts, fewer, table, ids)
+                return counts
         kept = self._kept.get(tally)
         changes: Iterable[tuple[str, int]] | None = None
         if (
@@ -353,15 +359,22 @@ class KeptCounts:
             kept = self._kept[tally] = _GroupSums(0, ids, table.rows, counts)
             changes = tally.nodes.items()
         counts = kept.counts
-        for node, by in changes:
-            group = ids[table.rows.get(node, UNKNOWN_ROW)]
-            if group >= 0:
-                counts[group] = min(counts.item(group) + by, FULL)
+        _add_on_nodes(counts, changes, table, ids)
         kept.version = tally.version
         if self._adds_amounts and counts.max(initial=0) == FULL:
             # What is beyond it was not added, so it cannot be taken away either.
             del self._kept[tally]
         return counts.copy()
+
+
+def _add_on_nodes(
+    counts: Counts, changes: Iterable[tuple[str, int]], table: NodeTable, ids: GroupIds
+) -> None:
+    """Adds what is more or less on nodes to what is in their groups."""
+    for node, by in changes:
+        group = ids[table.rows.get(node, UNKNOWN_ROW)]
+        if group >= 0:
+            counts[group] = min(counts.item(group) + by, FULL)
 
 
 class CountGroups:

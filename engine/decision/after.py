@@ -8,12 +8,13 @@ the engine, and lives as long as that.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from engine.decision.journal import Journal
+from engine.decision.preemption import Victims
 from engine.decision.recent_answers import Damper, LastAnswers, RejectedPods
 from engine.decision.verb_call import Observer, VerbCall
 from engine.decision.verdict import (
@@ -130,6 +131,18 @@ class AfterDecision:
         """Records later what prioritize has answered, which took so many seconds."""
         if (journal := self._journal) is not None:
             self.later(lambda: journal.scored(call.pod, names, scores, seconds))
+
+    def preempted(
+        self,
+        call: VerbCall,
+        proposed: Mapping[str, Victims],
+        kept: Mapping[str, Victims],
+        *,
+        is_cut_short: bool,
+    ) -> None:
+        """Records later what preempt has answered."""
+        if (journal := self._journal) is not None:
+            self.later(lambda: journal.preempted(call, proposed, kept, is_cut_short=is_cut_short))
 
 
 def report(decided: Decision, observer: Observer) -> None:

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.cache.node_table import NodeRows, NodeTable
+from engine.cache.node_table import NodeRows, NodeTable, NodeWithPods
 from engine.cards.node_cards import TAKEN, CardPod, Claim, Demand, Taken, annotation
 from engine.counting.groups import Headroom
 from engine.counting.in_flight_pods import HeldCards, InFlightPod
-from engine.decision.scoring import ScoreMemo
+from engine.decision.scoring import ScoreMemo, value
+from engine.decision.verdict import ClauseName
 from engine.errors import RefusedError, WaitingError
 from engine.objects.peer import Peer, placed_pod, values_at
 from engine.objects.remembered import Remembered, bytes_of
@@ -211,6 +212,39 @@ class CardRoom:
                 )
             )
         return found
+
+    def closed_on(
+        self,
+        node: NodeWithPods,
+        row: int,
+        in_flight: Sequence[InFlightPod],
+        group: str,
+        evaluation: Evaluation,
+    ) -> ClauseName | None:
+        """The first clause without headroom on one node, which is not as the cache has it.
+
+        `row` is that of the node in the table of the cache. See `headrooms`.
+        """
+        others = [
+            pod.cards
+            for pod in in_flight
+            if pod.cards is not None and not pod.cards.are_of(group) and (pod.rows == row).any()
+        ]
+        if not others:
+            return None
+        frame = evaluation.frame()
+        frame.node = node
+        for each in self._clauses:
+            program = each.program
+            taken = sum(held.times(program.name, each.demand.take) for held in others)
+            if not taken:
+                continue
+            evaluation.time.charge(program.policy)
+            spare = value(program.spare, frame, evaluation.report)
+            evaluation.time.rest()
+            if spare <= taken:
+                return ClauseName(program.policy, program.name)
+        return None
 
 
 # ---- cards at bind

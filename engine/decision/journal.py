@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -17,6 +18,7 @@ import numpy.typing as npt
 
 from engine.cache.names import KnownRows
 from engine.counting.groups import ON, CountHeadroom
+from engine.decision.preemption import Victims
 from engine.decision.registry import Selection
 from engine.decision.verb_call import VerbCall
 from engine.decision.verdict import Decision, Failed, Feasible, Scores, Verdict
@@ -28,6 +30,9 @@ MOST_PODS = 1000
 MOST_BYTES = 32 << 20
 # What a record takes besides its nodes; a name that nothing else keeps; one in a table of nodes.
 _RECORD_BYTES, _NAME_BYTES, _NODE_BYTES = 1024, 80, 64
+
+# The nodes with added victims that a record names.
+_MOST_EXTENDED = 20
 
 Key = tuple[str, str]
 Codes = npt.NDArray[np.int16] | npt.NDArray[np.int32]
@@ -66,6 +71,21 @@ class RecordedScores(msgspec.Struct, frozen=True, eq=False):
 
     nodes: RecordedNodes
     points: npt.NDArray[np.int8]
+
+
+class RecordedPreemption(msgspec.Struct, frozen=True, eq=False):
+    """The last call of preempt: how many nodes it was about, and how many it kept.
+
+    `extended` has the first of the kept nodes for which victims were added, and their number is
+    `extended_nodes`. `is_cut_short` says that nodes were left out for lack of trials.
+    """
+
+    at: Timestamp
+    offered: int
+    kept: int
+    extended_nodes: int
+    extended: Mapping[str, Victims]
+    is_cut_short: bool
 
 
 class RecordedCounts(msgspec.Struct, frozen=True, eq=False):
@@ -116,10 +136,12 @@ class ConcernedPolicies:
 class DecisionRecord:
     """The last call of filter about a pod, and that of prioritize after it.
 
-    `offered` is how many nodes it was about. `answered` is None where no policy concerns the pod,
-    and all pass; also where there was no decision, for which `error` has the reason. `generation`
-    is the journal's at the time, and `number` counts the calls of filter. `counts` is what the
-    strict clauses count. `seconds` and `scored_seconds` are how long the two decisions took.
+    `offered` is how many nodes it was about, 0 where preempt is the only call so far.
+    `answered` is None where no policy concerns the pod, and all pass; also where there was no
+    decision, for which `error` has the reason. `generation` is the journal's at the time, and
+    `number` counts the calls of filter. `counts` is what the strict clauses count. `seconds`
+    and `scored_seconds` are how long the two decisions took. `preempted` is the last call of
+    preempt about the pod, which may be older.
     """
 
     namespace: str
@@ -136,6 +158,7 @@ class DecisionRecord:
     error: str = ""
     seconds: float = 0.0
     scored_seconds: float = 0.0
+    preempted: RecordedPreemption | None = None
     # Of what it had when the journal counted it.
     bytes: int = 0
 
@@ -215,6 +238,33 @@ class Journal:
         )
         self._keep(known)
 
+    def preempted(
+        self,
+        call: VerbCall,
+        proposed: Mapping[str, Victims],
+        kept: Mapping[str, Victims],
+        *,
+        is_cut_short: bool,
+    ) -> None:
+        """kube-scheduler asks no filter where its own plugins leave no node: then this is all."""
+        pod = call.pod
+        record = self.find(pod.namespace, pod.name)
+        if record is None or record.uid != pod.uid:
+            record = self._record(pod, 0)
+            record.policies = self._concerned(call.plan.selection)
+        else:
+            self._forget(record)
+        extended = {name: victims for name, victims in kept.items() if victims.added}
+        record.preempted = RecordedPreemption(
+            self._now(),
+            len(proposed),
+            len(kept),
+            len(extended),
+            dict(islice(extended.items(), _MOST_EXTENDED)),
+            is_cut_short,
+        )
+        self._keep(record)
+
     def _record(self, pod: RequestPod, offered: int) -> DecisionRecord:
         self.number += 1
         now, key = self._now(), (pod.namespace, pod.name)
@@ -229,6 +279,9 @@ class Journal:
         key = (record.namespace, record.name)
         if (known := self._records.get(key)) is not None:
             self._forget(known)
+            if known.uid == record.uid and record.preempted is None:
+                # filter is asked again as soon as the victims are gone.
+                record.preempted = known.preempted
         self._records[key] = record
         record.bytes = _size(record)
         self.bytes += record.bytes
@@ -324,4 +377,7 @@ def _size(record: DecisionRecord) -> int:
         size += record.scored.nodes.bytes + record.scored.points.nbytes
     for counts in record.counts:
         size += counts.pods.nbytes
+    if record.preempted is not None:
+        extended = record.preempted.extended.values()
+        size += _NAME_BYTES * sum(1 + len(each.uids) + 2 * len(each.added) for each in extended)
     return size

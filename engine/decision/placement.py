@@ -15,14 +15,14 @@ import msgspec
 import numpy as np
 
 from engine.cache.cache import PodsExcluding
-from engine.cache.node_table import NodeRows, NodeTable, Snapshot
+from engine.cache.node_table import NodeRows, NodeTable, NodeWithPods, Snapshot
 from engine.counting.count_clauses import CountClauses, narrowed
 from engine.counting.groups import CountHeadroom, Headroom, Mask
 from engine.counting.in_flight_pods import InFlightPods
 from engine.counting.pod_counter import CountContext, PodCounter
 from engine.decision.card_room import CardRoom
 from engine.decision.verb_call import ClusterState, VerbCall
-from engine.decision.verdict import Decision, Rejected, Verdict
+from engine.decision.verdict import ClauseName, Decision, Rejected, Verdict
 from engine.errors import BriefWaitError, HandoverError, WaitingError
 from engine.objects.peer import Peer
 from engine.program.frame import Evaluation, Floats
@@ -150,15 +150,29 @@ class Placement:
         in_flight = self.in_flight.others(context.pod.uid, table)
         return PodCounter(self._cluster.pods, in_flight, table, context)
 
-    def all_open(self, call: VerbCall, rows: NodeRows, without: Collection[Peer]) -> bool:
-        """Whether every strict clause has headroom on all of these nodes, some pods gone."""
-        question = _question(call, call.snapshot, rows)
-        counts = call.plan.counts
-        pods, context = PodsExcluding(self._cluster.pods, without), question.context
-        in_flight = self.in_flight.others(context.pod.uid, question.table)
-        counter = PodCounter(pods, in_flight, question.table, context)
-        found = counts.headrooms(counter, question.table, question.rows, question.evaluation)
-        return all(bool(headroom.open.all()) for headroom in found)
+    def closed_without(
+        self, call: VerbCall, left: NodeWithPods, gone: Collection[Peer]
+    ) -> ClauseName | None:
+        """The first strict clause that would keep the pod off a node, some pods gone.
+
+        `left` is the node without them.
+        """
+        table = call.snapshot.table
+        question = _question(call, call.snapshot, table.find([left.name]))
+        counts, context = call.plan.counts, question.context
+        if counts.strict:
+            pods = PodsExcluding(self._cluster.pods, gone)
+            in_flight = self.in_flight.others(context.pod.uid, table)
+            counter = PodCounter(pods, in_flight, table, context)
+            found = counts.headrooms(counter, table, question.rows, question.evaluation)
+            for headroom in found:
+                if not headroom.open.all():
+                    return ClauseName(headroom.rule.policy, headroom.rule.name)
+        if (cards := question.cards) is None or not cards:
+            return None
+        others, _ = self.in_flight.with_cards(context.pod.uid, table)
+        row = int(question.rows[0])
+        return cards.closed_on(left, row, others, context.pod.group, question.evaluation)
 
     def closed(
         self, counts: CountClauses, call: VerbCall, names: Sequence[str]

@@ -65,6 +65,14 @@ class Failed:
     resolvable: ClassVar[bool] = False
 
 
+@dataclass(frozen=True, slots=True)
+class ClauseName:
+    """The name of a clause, and the address of its policy."""
+
+    policy: str
+    clause: str
+
+
 Verdict = Feasible | Rejected | Failed
 Codes = npt.NDArray[np.int32]
 FEASIBLE = Feasible()

@@ -10,7 +10,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from engine.decision.journal import DecisionRecord, RecordedCounts, RecordedVerdicts
+from engine.decision.journal import (
+    DecisionRecord,
+    RecordedCounts,
+    RecordedPreemption,
+    RecordedVerdicts,
+)
 from engine.decision.verdict import Failed, Feasible, Verdict, full_reason
 from grammar.values.time import SECOND, Timestamp
 
@@ -52,6 +57,38 @@ class ClauseCounts(msgspec.Struct, frozen=True):
     groups: Sequence[CountedGroup]
 
 
+class AddedPod(msgspec.Struct, frozen=True):
+    """A victim that Placet added, as `namespace/name`, and the clause that needs it gone."""
+
+    pod: str
+    policy: str
+    clause: str
+
+
+class ExtendedNode(msgspec.Struct, frozen=True):
+    """A node for which victims were added: all its `victims`, and the violations of budgets."""
+
+    node: str
+    victims: int
+    budgetViolations: int
+    added: Sequence[AddedPod]
+
+
+class PreemptionDetail(msgspec.Struct, frozen=True):
+    """The last call of preempt: the nodes that kube-scheduler proposed, and those that were kept.
+
+    `extended` has the first of the `extendedNodes` for which victims were added. `cutShort` says
+    that nodes were left out because looking for victims would have taken too long.
+    """
+
+    at: str
+    offered: int
+    kept: int
+    extendedNodes: int
+    extended: Sequence[ExtendedNode]
+    cutShort: bool
+
+
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """The last call about a pod in short; `error` is the text sent instead of a decision.
 
@@ -84,7 +121,8 @@ class DecisionDetail(Summary, frozen=True, kw_only=True):
 
     `policiesChanged` says whether the policies have changed since. `passed` is null if no policy
     selects the pod and every node passes; `scores` is null if there was no prioritize call, or no
-    score applies.
+    score applies. `preemption` is the last preempt call, which
+    may be older, null if there was none.
     """
 
     replica: str
@@ -99,6 +137,7 @@ class DecisionDetail(Summary, frozen=True, kw_only=True):
     passed: Sequence[str] | None
     reasons: Sequence[Reason]
     scores: Sequence[NodeScore] | None
+    preemption: PreemptionDetail | None = None
 
 
 def listing(replica: str, records: Iterable[DecisionRecord], *, more: bool) -> Listing:
@@ -112,7 +151,7 @@ def summary(record: DecisionRecord) -> Summary:
     return Summary(
         number=record.number,
         pod=f"{record.namespace}/{record.name}",
-        at=str(Timestamp(record.at.nanos // SECOND * SECOND)),
+        at=str(_second(record.at)),
         offered=record.offered,
         passing=passing,
         governing=record.policies.governing,
@@ -140,7 +179,27 @@ def detail(replica: str, record: DecisionRecord, generation: int) -> DecisionDet
         passed=None if groups is None else passed,
         reasons=_reasons(groups or ()),
         scores=_scores(record),
+        preemption=_preemption(record.preempted) if record.preempted is not None else None,
     )
+
+
+def _preemption(found: RecordedPreemption) -> PreemptionDetail:
+    extended = [
+        ExtendedNode(
+            node,
+            len(victims.uids),
+            victims.pdb_violations,
+            [AddedPod(v.pod, v.because.policy, v.because.clause) for v in victims.added],
+        )
+        for node, victims in found.extended.items()
+    ]
+    at = str(_second(found.at))
+    nodes = found.extended_nodes
+    return PreemptionDetail(at, found.offered, found.kept, nodes, extended, found.is_cut_short)
+
+
+def _second(at: Timestamp) -> Timestamp:
+    return Timestamp(at.nanos // SECOND * SECOND)
 
 
 def clause_counts(counts: RecordedCounts) -> ClauseCounts:

@@ -155,6 +155,7 @@ class PodStatus(msgspec.Struct, frozen=True, gc=False):
     """The status of a pod."""
 
     phase: str | None = None
+    startTime: JsonTimestamp | None = None
     nominatedNodeName: str | None = None
     conditions: tuple[ObjectCondition, ...] | None = None
     containerStatuses: tuple[ContainerStatus, ...] | None = None

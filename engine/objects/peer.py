@@ -27,7 +27,7 @@ from engine.objects.decoding import ObjectDecoder
 from engine.objects.remembered import Remembered
 from engine.objects.resources import PodRequests, pod_limits, pod_requests
 from grammar.values.quantity import Quantity
-from grammar.values.time import Timestamp
+from grammar.values.time import NEVER, Timestamp
 
 T = TypeVar("T")
 
@@ -106,13 +106,14 @@ class Peer(msgspec.Struct, frozen=True, gc=False):
     """A pod as rules and counts see it, in less than 1 KB.
 
     The attributes up to `created` are the fields of the schema's Peer. `workload` is the direct
-    controller until `rooted` replaces it by the root; `controller` is the uid of the direct one,
-    empty if there is none. `namespaceLabels` are empty until `labelled` sets them. `unscheduled` is
-    the PodScheduled condition while it is not True. `requeued` is the reason of Placet's own
-    condition, another one after each requeue; empty if the pod has none, or has a node. `is_gated`
-    says that the pod has scheduling gates, `has_claims` that it has no node yet, and claims of
-    volumes or devices, which kube-scheduler may have to bind before the pod. Dictionaries are
-    shared: never write to them.
+    controller until `rooted` replaces it by the root; `controller` is the uid of the direct
+    one, empty if there is none. `namespaceLabels` are empty until `labelled` sets them.
+    `started` is the time when the kubelet took the pod, None before that. `unscheduled` is the
+    PodScheduled condition while it is not True. `requeued` is the reason of Placet's own
+    condition, another one after each requeue; empty if the pod has none, or has a node.
+    `is_gated` says that the pod has scheduling gates, `has_claims` that it has no node yet, and
+    claims of volumes or devices, which kube-scheduler may have to bind before the pod.
+    Dictionaries are shared: never write to them.
     """
 
     name: str
@@ -131,6 +132,7 @@ class Peer(msgspec.Struct, frozen=True, gc=False):
     hostPorts: tuple[HostPort, ...]
     namespaceLabels: Mapping[str, str]
     created: Timestamp | None
+    started: Timestamp | None
     deletionTimestamp: Timestamp | None
     nominatedNodeName: str
     schedulerName: str
@@ -206,6 +208,15 @@ def _hashable(value: object) -> Hashable:
     return value
 
 
+def importance(peer: Peer) -> tuple[int, int]:
+    """A key that puts the most important pod first, as kube-scheduler does (MoreImportantPod).
+
+    A higher priority is more important, then an earlier start. A pod that has not started comes
+    last.
+    """
+    return -peer.priority, peer.started.nanos if peer.started is not None else NEVER
+
+
 def key_of(peer: Peer) -> str:
     """The key of a pod: `namespace/name`."""
     return f"{peer.namespace}/{peer.name}"
@@ -271,6 +282,7 @@ class PeerDecoder:
             hostPorts=self._share(ports, ports) if ports else (),
             namespaceLabels=UNLABELLED,
             created=metadata.creationTimestamp,
+            started=status.startTime,
             deletionTimestamp=metadata.deletionTimestamp,
             nominatedNodeName=sys.intern(status.nominatedNodeName or ""),
             schedulerName=sys.intern(spec.schedulerName or ""),

@@ -435,6 +435,14 @@ class Program:
         """The clauses that count pods."""
         return (*self.shares, *self.spreads, *self.limits)
 
+    @property
+    def yields_to_evictions(self) -> bool:
+        """Whether a node that it rejects may pass when pods leave it."""
+        if self.audit:
+            return False
+        counts = any(each.count.weight is None for each in self.counts)
+        return counts or bool(self.cards) or any(each.resolvable for each in self.filters)
+
     def recorded(self, recorder: OutcomeRecorder) -> Program:
         """The same policy, whose selector and clauses record their outcomes.
 

@@ -9,6 +9,7 @@ import math
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from random import Random
 
 import msgspec
@@ -16,25 +17,40 @@ import numpy as np
 
 from engine.cache.cache import Cache
 from engine.cache.node_table import NodeRows, NodeWithPods
-from engine.decision.verdict import Decision, Feasible, full_reason
+from engine.decision.preemption import Victims
+from engine.decision.verdict import ClauseName, Decision, Feasible, full_reason
 from engine.engine import Engine
 from engine.errors import EngineError
 from engine.objects.codec import ObjectCodec, Pod
 from engine.objects.eligibility import ineligible, insufficient
-from engine.objects.peer import Peer, key_of
+from engine.objects.peer import Peer, importance, key_of
 from engine.objects.remembered import Remembered
+from engine.simulation.eviction import dry_run, preferred
 from engine.simulation.node_resources import Mask, NodeResources, ResourceDemand, demand
 
 # ---- outcomes
 
 
 @dataclass(frozen=True, slots=True)
+class Eviction:
+    """A pod that was evicted, and the clause that needs it gone; empty if kube-scheduler did."""
+
+    pod: str
+    policy: str = ""
+    clause: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Placed:
-    """A pod (`namespace/name`) on a node; `policy` governs it, empty without one."""
+    """A pod (`namespace/name`) on a node; `policy` governs it, empty without one.
+
+    `evictions` are the pods that were evicted for it.
+    """
 
     pod: str
     policy: str
     node: str
+    evictions: tuple[Eviction, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +65,17 @@ class Pending:
     reasons: Mapping[str, int]
 
 
-Outcome = Placed | Pending
+@dataclass(frozen=True, slots=True)
+class Evicted:
+    """A pod that had the node, and was evicted for the pod `by` later."""
+
+    pod: str
+    policy: str
+    node: str
+    by: str
+
+
+Outcome = Placed | Pending | Evicted
 
 
 # ---- eligibility: cordons, taints, selectors and affinity
@@ -134,7 +160,8 @@ class Simulation:
     `weight` is that of the extender. `plugins` says whether the score of kube-scheduler's plugin
     counts. Of nodes with equal scores `ties` draws one; without it the first by name is taken, or
     with `order` the first in an order that it draws for all pods. Nodes need not have room for
-    `ignored` resources, which kube-scheduler leaves to the extender.
+    `ignored` resources, which kube-scheduler leaves to the extender. With `preempts` pods of lower
+    priority are evicted for a pod without a feasible node, and are gone.
     """
 
     def __init__(
@@ -148,6 +175,7 @@ class Simulation:
         ties: Random | None = None,
         order: Random | None = None,
         ignored: Collection[str] = (),
+        preempts: bool = False,
     ) -> None:
         self._engine = engine
         self._cache = cache
@@ -155,6 +183,7 @@ class Simulation:
         self._weight = weight
         self._plugins = plugins
         self._ties = ties
+        self._preempts = preempts
         cache.add_event_handler(engine.in_flight.pod_changed)
         cache.add_event_handler(engine.gangs.pod_changed)
         for each in pods:
@@ -165,6 +194,7 @@ class Simulation:
         # In this order, because of ties.
         names = sorted(views)
         self.names: Sequence[str] = order.sample(names, len(names)) if order else names
+        self._rows = {name: row for row, name in enumerate(self.names)}
         nodes = [views[name] for name in self.names]
         cards = engine.cards.sums(nodes) if engine.cards.are_used else ()
         self.resources = NodeResources(nodes, ignored, cards)
@@ -193,6 +223,8 @@ class Simulation:
             decided = self._filter(pod, fitting) if len(fitting) else None
             if decided is not None and len(feasible := fitting[decided.codes == 0]):
                 return self._bind(pod, needed, policy, self._choose(pod, needed, feasible))
+            if self._preempts and (found := self._preempt(pod, needed, policy, eligibility)):
+                return found
         except EngineError as error:
             return Pending(pod.key, policy, {f"Placet's error: {error}": len(fitting)})
         return Pending(pod.key, policy, self._reasons(needed, eligibility, decided))
@@ -214,6 +246,57 @@ class Simulation:
             totals = totals + scores.points * (self._weight * _SCALE)
         best = np.flatnonzero(totals == totals.max())
         return int(rows[best[self._ties.randrange(len(best)) if self._ties else 0]])
+
+    # ---- preemption
+
+    def _preempt(
+        self, pod: Waiting, needed: ResourceDemand, policy: str, eligibility: Eligibility
+    ) -> Placed | None:
+        """The pod on a node from which others were evicted for it; None if that is not possible.
+
+        kube-scheduler looks only at nodes that lack something for the pod: it takes the rejections
+        of an extender for final (C48).
+        """
+        spec = pod.pod.spec
+        if spec is not None and spec.preemptionPolicy == "Never":
+            return None
+        snapshot, priority = self._cache.snapshot(), pod.peer.priority
+        budgets = snapshot.budgets or {}
+        proposed: dict[str, Victims] = {}
+        for row in np.flatnonzero(eligibility.open & ~self.resources.fits(needed)).tolist():
+            node = snapshot.node(self.names[row])
+            assert node is not None, "the nodes stay as they are"
+            fits = partial(self.resources.fits_without, row, needed)
+            if (victims := dry_run(priority, node, budgets, fits)) is not None:
+                proposed[node.name] = victims
+        kept = self._engine.preempt(pod.body, proposed, math.inf) if proposed else {}
+        there = {
+            name: [p for p in (view.pods or ()) if p.uid in set(kept[name].uids)]
+            for name in kept
+            if (view := snapshot.node(name)) is not None
+        }
+        if not there:
+            return None
+        violations = {name: victims.pdb_violations for name, victims in kept.items()}
+        name = preferred(there, violations)
+        row, added = self._rows[name], {each.uid: each for each in kept[name].added}
+        for victim in there[name]:
+            self._evict(row, victim)
+        decided = self._filter(pod, np.array([row], np.intp))
+        assert not decided.codes.any(), "preempt has asked the same with these pods gone"
+        evictions = []
+        for victim in sorted(there[name], key=importance):
+            because = added[victim.uid].because if victim.uid in added else ClauseName("", "")
+            evictions.append(Eviction(key_of(victim), because.policy, because.clause))
+        return replace(self._bind(pod, needed, policy, row), evictions=tuple(evictions))
+
+    def _evict(self, row: int, victim: Peer) -> None:
+        self._cache.remove_pod(key_of(victim))
+        self.resources.give_back(row, demand(victim))
+        if self._engine.cards.are_used:
+            node = self._cache.snapshot().node(self.names[row])
+            assert node is not None, "the nodes stay as they are"
+            self.resources.recount_cards(row, self._engine.cards.sums([node])[0])
 
     def _bind(self, pod: Waiting, needed: ResourceDemand, policy: str, row: int) -> Placed:
         node, placed = self.names[row], pod.peer

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -108,15 +109,42 @@ class NodeResources:
         least: Ints = total // np.maximum(known, 1)
         return least
 
+    def fits_without(self, node: int, demanded: ResourceDemand, gone: Iterable[Peer]) -> bool:
+        """Whether a node has enough of every resource if some of its pods are gone."""
+        freed = Counter[str]()
+        for pod in gone:
+            freed.update(demand(pod).amounts)
+        for resource, needed in demanded.amounts.items():
+            if resource in self._ignored:
+                continue
+            has = self._allocatable.get(resource, self._none).item(node)
+            used = self._requested.get(resource, self._none).item(node)
+            if needed > has - used + freed[resource]:
+                return False
+        return True
+
     def take(self, node: int, demanded: ResourceDemand) -> None:
+        self._add(node, demanded, 1)
+
+    def give_back(self, node: int, demanded: ResourceDemand) -> None:
+        """A pod has left a node; `demanded` is what it took."""
+        self._add(node, demanded, -1)
+
+    def _add(self, node: int, demanded: ResourceDemand, sign: int) -> None:
         for resource, needed in demanded.amounts.items():
             # It does not exist if no node has an ignored resource.
             if resource not in self._requested:
                 continue
-            self._requested[resource][node] += needed
-            self._totals[resource] += needed
+            self._requested[resource][node] += sign * needed
+            self._totals[resource] += sign * needed
         for resource, needed in demanded.scored.items():
-            self._scored[resource][node] += needed
+            self._scored[resource][node] += sign * needed
+
+    def recount_cards(self, node: int, sums: Mapping[str, Sums]) -> None:
+        """The cards of a node are used otherwise than by the pods that were counted."""
+        for name, (_, used) in sums.items():
+            self._totals[name] += used - self._requested[name].item(node)
+            self._requested[name][node] = used
 
     def allocatable(self, resource: str) -> int:
         """The allocatable amount of all nodes together."""

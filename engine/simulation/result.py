@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from engine.simulation.cycle import Outcome, Pending, Placed, Simulation
+from engine.simulation.cycle import Evicted, Eviction, Outcome, Pending, Placed, Simulation
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +44,30 @@ class PendingReason:
 
 @dataclass(frozen=True, slots=True)
 class SimulationResult:
-    """The outcomes in the order of the pods, and each resource that some node has."""
+    """The outcomes in the order of the pods, and each resource that some node has.
+
+    `preemptors` are the placed pods for which others were evicted, in order. They may have been
+    evicted themselves since.
+    """
 
     nodes: int
     outcomes: Sequence[Outcome]
     allocation: Mapping[str, Allocation]
+    preemptors: Sequence[Placed] = ()
 
     @property
     def placed(self) -> Sequence[Placed]:
         return [o for o in self.outcomes if isinstance(o, Placed)]
+
+    @property
+    def evicted(self) -> Sequence[Evicted]:
+        """Of the pods that were scheduled: others may have been evicted too."""
+        return [o for o in self.outcomes if isinstance(o, Evicted)]
+
+    @property
+    def evictions(self) -> Sequence[tuple[Placed, Eviction]]:
+        """Each eviction with the pod that it was for, in order."""
+        return [(placed, each) for placed in self.preemptors for each in placed.evictions]
 
     @property
     def pending(self) -> Sequence[Pending]:
@@ -96,10 +111,20 @@ class SimulationResult:
 def result(simulation: Simulation, progress: Callable[[int], None]) -> SimulationResult:
     """Run a simulation to its end. `progress` gets the number of pods so far after each."""
     resources, outcomes = simulation.resources, list[Outcome]()
+    numbers, preemptors = dict[str, int](), list[Placed]()
     courses = {resource: [resources.requested(resource)] for resource in resources.resources}
     arrived = {resource: list(course) for resource, course in courses.items()}
     for pod, outcome in zip(simulation.pods, simulation.run(), strict=True):
+        numbers[outcome.pod] = len(outcomes)
         outcomes.append(outcome)
+        if isinstance(outcome, Placed) and outcome.evictions:
+            preemptors.append(outcome)
+            for each in outcome.evictions:
+                if (number := numbers.get(each.pod)) is None:
+                    continue
+                earlier = outcomes[number]
+                assert isinstance(earlier, Placed), "it had a node"
+                outcomes[number] = Evicted(earlier.pod, earlier.policy, earlier.node, outcome.pod)
         needed = pod.demand.amounts
         for resource, course in courses.items():
             course.append(
@@ -111,11 +136,11 @@ def result(simulation: Simulation, progress: Callable[[int], None]) -> Simulatio
     allocation = {
         r: Allocation(resources.allocatable(r), course, arrived[r]) for r, course in courses.items()
     }
-    return SimulationResult(len(simulation.names), outcomes, allocation)
+    return SimulationResult(len(simulation.names), outcomes, allocation, preemptors)
 
 
-Kind = Literal["now pending", "now placed", "moved"]
-KINDS: tuple[Kind, ...] = ("now pending", "now placed", "moved")
+Kind = Literal["now pending", "now placed", "moved", "now evicted"]
+KINDS: tuple[Kind, ...] = ("now pending", "now placed", "moved", "now evicted")
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +169,10 @@ def _kind(old: Outcome, new: Outcome) -> Kind | None:
     match old, new:
         case Placed(), Pending():
             return "now pending"
-        case Pending(), Placed():
+        case Pending() | Evicted(), Placed():
             return "now placed"
+        case Placed(), Evicted():
+            return "now evicted"
         case Placed(node=before), Placed(node=after) if before != after:
             return "moved"
         case _:

@@ -186,6 +186,11 @@ class Metrics:
             "[ALPHA] Victims in preempt answers, on all their nodes.",
             registry=registry,
         )
+        self._victims_added = counter(
+            "placet_victims_added_total",
+            "[ALPHA] Victims that preempt added because of a clause, on all nodes in answers.",
+            *clause,
+        )
         self._scores = ScoreCounts("placet_scores", "[ALPHA] Scores of asked nodes, 0 to 10.")
         registry.register(self._scores)
         self._admissions = counter(
@@ -272,6 +277,9 @@ class Metrics:
         """The victims in a request of preempt, and the victims in its answer."""
         self._victims_offered.inc(offered)
         self._victims_returned.inc(returned)
+
+    def added_victims(self, policy: str, clause: str, pods: int) -> None:
+        self._victims_added(*self._pair(policy, clause)).inc(pods)
 
     def configured(self, settings: Settings) -> None:
         """The limits that other metrics are to be compared with."""

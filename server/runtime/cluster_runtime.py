@@ -459,7 +459,7 @@ class ClusterRuntime:
         A resource with a difference is listed again at the next sign of its watch.
         """
         self.snapshot()
-        watched = list(self.informers.informers)
+        watched = [informer for informer in self.informers.informers if informer.synced]
         differences: list[Difference] = []
         for informer in watched:
             found = await compare(informer, self.informers.source)

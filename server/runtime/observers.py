@@ -271,6 +271,12 @@ class LogObserver:
             fields["reason"] = change.text
         self._log.info("%s", LogEntry(f"gang {change.state}", fields))
 
+    def added_victims(self, policy: str, clause: str, pods: int) -> None:
+        self._other.added_victims(policy, clause, pods)
+        if self._is_news("added", policy, clause):
+            text = "policy %s: preempt added %d victims because of %s"
+            self._log.info(text, policy, pods, clause)
+
     def _is_news(self, *key: str) -> bool:
         # The texts of keys have any length.
         if hash(key) in self._logged:

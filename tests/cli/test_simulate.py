@@ -363,3 +363,54 @@ def test_what_is_no_arrival_is_refused(placet: Placet, text: str) -> None:
     done = placet("simulate", *FILES, "--policies", "cards.policy", f"--arrivals={text}")
     assert done.code == 2
     assert f"`{text}` is not RESOURCE or RESOURCE=PERCENT" in done.err
+
+
+TWO = """\
+policy web {
+  for pods where pod.labels["app"] == "web"
+  limit "two" { pods where peer.labels["app"] == "web" per node at most 2 strict }
+}
+"""
+
+
+def test_preempt_shows_who_is_evicted_and_why(placet: Placet, folder: Path) -> None:
+    def there(name: str, priority: int, app: str) -> dict[str, object]:
+        return pod(name, cpu="1", on="n-1", priority=priority, labels={"app": app})
+
+    web = [there("web-1", 3, "web"), there("web-2", 4, "web"), there("other", 0, "db")]
+    asked = [
+        pod("early", cpu="1", priority=1, labels={"app": "db"}),
+        pod("asked", cpu="1", priority=9, labels={"app": "web"}),
+    ]
+    (folder / "full.json").write_bytes(raw(kubectl_list([node("n-1", cpu="3"), *web])))
+    (folder / "asked.json").write_bytes(raw(kubectl_list(asked)))
+    (folder / "two.policy").write_text(TWO)
+    files = ("--cluster", "full.json", "--pods", "asked.json")
+    done = placet("simulate", *files, "--policies", "two.policy", "--preempt")
+    assert (
+        done.out.partition("\n\nresource")[0]
+        == """\
+1 of 2 pods placed on 1 node, 0 pending, 3 pods evicted
+
+evicted        from  for            because of
+default/other  n-1   default/early  kube-scheduler's plugins
+default/web-1  n-1   default/asked  web: two
+default/early  n-1   default/asked  kube-scheduler's plugins"""
+    )
+    again = placet("simulate", *files, "--policies", "two.policy", "--preempt", "--json")
+    found = json.loads(again.out)
+    assert found["pods"][0] == {
+        "pod": "default/early",
+        "policy": None,
+        "node": None,
+        "evictedFor": "default/asked",
+    }
+    assert found["evictions"][1] == {
+        "pod": "default/web-1",
+        "node": "n-1",
+        "for": "default/asked",
+        "policy": "web",
+        "clause": "two",
+    }
+    plain = placet("simulate", *files, "--policies", "two.policy")
+    assert plain.out.startswith("0 of 2 pods placed on 1 node, 2 pending\n")

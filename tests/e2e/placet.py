@@ -71,6 +71,10 @@ class Placet:
         found = self.cache()["resources"].items()
         return {name: each for name, each in found if not name.endswith("policies")}
 
+    def decision(self, pod: str) -> dict[str, Any]:
+        """Return the last decision about a pod, `namespace/name`."""
+        return self._view(f"/decisions/{pod}")
+
     def answers(self, path: str) -> bool:
         """Whether the answer is 200; also false while nobody listens."""
         return answers_ok(self.port, path)

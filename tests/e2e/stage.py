@@ -53,10 +53,16 @@ class Stage:
         return self._programs.enter_context(placet(self._folder, None, reach, *flags))
 
     def schedule(
-        self, server: Placet, percentage: int | None = None, *, binds: bool = False
+        self,
+        server: Placet,
+        percentage: int | None = None,
+        *,
+        binds: bool = False,
+        mode: Mode = "names",
     ) -> Recorder:
         """Schedule by a Placet that knows the nodes, and may bind; return what is asked of it."""
-        return self._schedule(server, percentage, node_cache_capable=True, binds=binds)
+        capable = mode == "names"
+        return self._schedule(server, percentage, node_cache_capable=capable, binds=binds)
 
     def write_policy(self, clauses: str) -> None:
         """Let these clauses govern the pods labelled GOVERNED in the test's namespace."""

@@ -1,10 +1,15 @@
 """Preemption: who must not go does not, and nobody goes for a pod that could not come."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
 import pytest
 
 from tests.e2e.cluster import Cluster
 from tests.e2e.manifests import node, pod, priority_class
-from tests.e2e.stage import GOVERNED, Stage
+from tests.e2e.placet import Placet
+from tests.e2e.stage import GOVERNED, Mode, Stage
 from tests.e2e.waiting import until
 
 pytestmark = pytest.mark.e2e
@@ -108,3 +113,147 @@ def test_a_disruption_budget_is_kept_where_another_victim_will_do(
         "n-budgeted": 1,
         "n-spare": 0,
     }
+
+
+TWO_A_NODE = """
+  limit "two a node" {
+    pods where peer.labels["app"] == "web" per node at most 2 strict message "two are there"
+  }
+"""
+
+
+def full_node(
+    cluster: Cluster,
+    name: str,
+    *,
+    classes: tuple[str, str] = ("least", "low"),
+    seconds: int = 0,
+    labels: Mapping[str, str] = MappingProxyType({}),
+) -> None:
+    """A node of 3 CPUs with two pods under the limit, and one that is less important than both.
+
+    `classes` are the priority classes of that one and of the less important of the two, which takes
+    some seconds to end, and has further labels.
+    """
+    cluster.create_nodes([node(name, cpu="3")])
+
+    def there(kind: str, priority: str, labels: dict[str, str], seconds: int = 0) -> dict[str, Any]:
+        return pod(
+            f"{name}-{kind}",
+            cluster.namespace,
+            labels,
+            cpu="1",
+            nodeName=name,
+            priorityClassName=priority,
+            terminationGracePeriodSeconds=seconds,
+        )
+
+    cluster.create_pods(
+        [
+            there("other", classes[0], {}),
+            there("web-1", classes[1], {**GOVERNED, **labels}, seconds),
+            there("web-2", "mid", GOVERNED),
+        ]
+    )
+
+
+def create_classes(cluster: Cluster) -> None:
+    values = {"least": 1, "low": 10, "mid": 20, "high": 1000}
+    cluster.apply(*(priority_class(name, value) for name, value in values.items()))
+
+
+def ask(cluster: Cluster) -> None:
+    important = pod("asked", cluster.namespace, GOVERNED, cpu="1", priorityClassName="high")
+    cluster.create_pods([important])
+
+
+def leading(served: Stage) -> Placet:
+    server = served.watch(TWO_A_NODE)
+    server.wait_ready()
+    server.wait_leading()
+    return server
+
+
+@pytest.mark.parametrize("mode", ["names", "full"])
+def test_one_more_victim_than_kube_scheduler_gave(
+    cluster: Cluster, served: Stage, mode: Mode
+) -> None:
+    """kube-scheduler needs a CPU, and takes it from the pod that the limit does not count.
+
+    With that one gone the limit still rejects the pod, so the less important of the two that it
+    counts goes as well.
+    """
+    create_classes(cluster)
+    full_node(cluster, "n1")
+    server = leading(served)
+    calls = served.schedule(server, mode=mode)
+
+    ask(cluster)
+
+    assert cluster.wait_placed(["asked"]) == {"asked": "n1"}
+    until(lambda: len(cluster.placements()) == 2, 10.0, lambda: str(cluster.placements()))
+    assert cluster.placements() == {"asked": "n1", "n1-web-2": "n1"}
+    [call] = calls.calls("preempt")
+    victims = call.answer["NodeNameToMetaVictims"]["n1"]
+    assert (len(victims["Pods"]), victims["NumPDBViolations"]) == (2, 0)
+    name = f"{cluster.namespace}/asked"
+    found = server.decision(name)["preemption"]
+    assert (found["offered"], found["kept"], found["cutShort"]) == (1, 1, False)
+    policy = f"{cluster.namespace}/web"
+    assert found["extended"] == [
+        {
+            "node": "n1",
+            "victims": 2,
+            "budgetViolations": 0,
+            "added": [
+                {"pod": f"{cluster.namespace}/n1-web-1", "policy": policy, "clause": "two a node"}
+            ],
+        }
+    ]
+    metric = f'placet_victims_added_total{{clause="two a node",policy="{policy}"}} 1.0'
+    assert metric in server.get("/metrics")[1]
+
+
+def test_a_pod_waits_for_an_added_victim_that_takes_its_time(
+    cluster: Cluster, served: Stage
+) -> None:
+    """The added victim ends after the others: meanwhile nobody is evicted on a second node."""
+    create_classes(cluster)
+    full_node(cluster, "n1", seconds=30)
+    full_node(cluster, "n2", classes=("low", "mid"))
+    server = leading(served)
+    calls = served.schedule(server)
+    ask(cluster)
+    until(lambda: "n1-other" not in cluster.placements(), 20.0, lambda: str(cluster.placements()))
+    until(lambda: len(calls.calls("preempt")) >= 2, 30.0, lambda: str(calls.calls("preempt")))
+    second = {f"n2-{name}": "n2" for name in ("other", "web-1", "web-2")}
+    assert cluster.placements() == {"n1-web-1": "n1", "n1-web-2": "n1", **second}
+    assert all(not call.answer["NodeNameToMetaVictims"] for call in calls.calls("preempt")[1:])
+
+    cluster.delete_pod("n1-web-1")
+
+    assert cluster.wait_placed(["asked"]) == {"asked": "n1"}
+    assert cluster.placements() == {"asked": "n1", "n1-web-2": "n1", **second}
+
+
+def test_a_pod_with_a_budget_is_spared_if_another_one_will_do(
+    cluster: Cluster, served: Stage
+) -> None:
+    """The less important of the two has a budget, so the other one goes."""
+    create_classes(cluster)
+    full_node(cluster, "n1", labels={"has": "budget"})
+    cluster.forbid_disruption("budget", {"has": "budget"})
+    server = leading(served)
+    until(
+        lambda: server.resources()["poddisruptionbudgets"]["synced"],
+        10.0,
+        lambda: str(server.resources()),
+    )
+    calls = served.schedule(server)
+
+    ask(cluster)
+
+    assert cluster.wait_placed(["asked"]) == {"asked": "n1"}
+    assert cluster.placements() == {"asked": "n1", "n1-web-1": "n1"}
+    [call] = calls.calls("preempt")
+    assert call.answer["NodeNameToMetaVictims"]["n1"]["NumPDBViolations"] == 0

@@ -17,9 +17,10 @@ from tests.support.fake_api_server import Request
 
 NODES = 30
 PODS = 150
+# It reads no pods of nodes: otherwise disruption budgets would be watched as well.
 POLICY = """
-  filter "room" {
-    require node.free["cpu"] - pod.requests["cpu"] >= "1" message "no room"
+  filter "large" {
+    require node.allocatable["cpu"] - pod.requests["cpu"] >= "1" message "too small"
   }
 """
 WATCHED = ("/api/v1/nodes", "/api/v1/pods")

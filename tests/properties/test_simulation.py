@@ -10,7 +10,7 @@ import pytest
 
 from engine.cache.node_table import NodeWithPods, Snapshot
 from engine.objects.eligibility import matches_affinity, tolerates
-from engine.simulation.cycle import Pending, Placed
+from engine.simulation.cycle import Evicted, Pending, Placed
 from engine.simulation.result import result
 from grammar.values.quantity import Quantity
 from tests.support.builders import Object, node, pod, raw
@@ -125,6 +125,8 @@ def test_pods_are_where_they_may_be_and_pending_where_they_may_be_nowhere(seed: 
                 assert sum(n for r, n in reasons.items() if "web:" in r or "guard:" in r) == (
                     by_policy
                 )
+            case Evicted():
+                pytest.fail("nobody is evicted where that is not asked for")
     over = over_full(snapshot_of(cluster, there), {p["metadata"]["name"] for p in queue})
     assert not over
 

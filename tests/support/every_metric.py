@@ -77,6 +77,7 @@ def count_everything(metrics: Metrics) -> None:
     metrics.calls.ended(call, 200, 0.003, 200)
     metrics.scored(np.array([0, 10]))
     metrics.preempted(3, 1)
+    metrics.added_victims("shop/web", "ssd", 2)
     metrics.configured(Settings())
     metrics.in_flight("filter").value += 1
     metrics.full_nodes("filter")

@@ -22,12 +22,22 @@ def simulation(
     plugins: bool = True,
     ties: Random | None = None,
     order: Random | None = None,
+    preempts: bool = False,
 ) -> Simulation:
     """`pods` wait, whatever node they name; those that are `there` are left alone."""
     cache = cache_of(nodes, there)
     engine = engine_over(policies, cache, time=DecisionTime(now=lambda: NOW))
     queue = [waiting(raw(_unplaced(pod)), CODEC) for pod in pods]
-    return Simulation(engine, cache, queue, weight=weight, plugins=plugins, ties=ties, order=order)
+    return Simulation(
+        engine,
+        cache,
+        queue,
+        weight=weight,
+        plugins=plugins,
+        ties=ties,
+        order=order,
+        preempts=preempts,
+    )
 
 
 def where(outcomes: Sequence[Outcome]) -> dict[str, str]:

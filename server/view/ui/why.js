@@ -175,7 +175,15 @@ const ThenAndNow = ({ found }) => html`<div class="sides">
     <p>${found.passing} of ${count(found.nodes, "node")} ${found.passing === 1 ? "passes" : "pass"}</p></div></div>
   ${found.changes.length ? html`<ul class="lines">${found.changes.map((each) => html`<li>
       <${Badge} kind="part">${each.what}<//> <span>${each.text}</span></li>`)}</ul>`
-    : html`<p class="quiet">Nothing that the decision follows from has changed.</p>`}`;
+    : html`<p class="quiet">Nothing that the decision follows from has changed.</p>`}
+  <${Preempted} found=${found.then.preemption} />`;
+
+// What preempt kept, and the victims that Placet added.
+const Preempted = ({ found }) => found && html`<h3>Preemption, at ${clock(found.at)}</h3>
+  <p>Kept ${found.kept} of ${count(found.offered, "node")} where kube-scheduler may evict pods.${found.cutShort
+    ? " Others were left out: looking for victims there would have taken too long." : ""}</p>
+  <ul class="lines">${found.extended.map((each) => each.added.map((pod) => html`<li>
+    <span>${pod.pod} on ${each.node} was added because of ${pod.policy}: ${pod.clause}.</span></li>`))}</ul>`;
 
 const InShort = ({ then }) => then.error ? html`<p class="wrong">${sentence(then.error)}</p>`
   : html`<p>${then.passing} of ${count(then.offered, "node")} ${then.passing === 1 ? "passes" : "pass"}</p>`;
@@ -189,5 +197,6 @@ function Then({ then }) {
     ${(then.passed || []).length > 0 && html`<${Group} nodes=${then.offered} link=${name}
       group=${{ rejectedBy: [], nodes: then.passed.length, names: then.passed }} />`}
     ${then.reasons.map((each) => html`<${Group} nodes=${then.offered} link=${name}
-      group=${{ rejectedBy: [each], nodes: each.nodes, names: each.names }} />`)}`;
+      group=${{ rejectedBy: [each], nodes: each.nodes, names: each.names }} />`)}
+    <${Preempted} found=${then.preemption} />`;
 }

@@ -13,6 +13,7 @@ import yaml
 
 from engine.decision.after import AfterDecision
 from engine.decision.journal import Journal
+from engine.decision.preemption import Victims
 from engine.engine import Engine
 from grammar.values.time import Timestamp
 from tests.cli.conftest import Placet
@@ -90,6 +91,56 @@ nodes  verdict  why                           which
 
 1 of 2 nodes passes
 """
+
+
+LIMIT = """
+policy web {
+  for pods where pod.namespace == "shop"
+  limit "one" { pods where peer.labels["app"] == "web" per node at most 1 strict }
+}
+"""
+PREEMPTED = """\
+pod shop/web-1, asked about at 2026-11-21T12:00:00Z
+
+policy  applies
+web     governs
+
+preempt kept 2 of 3 nodes where kube-scheduler may evict pods, at 2026-11-21T12:00:00Z
+node  victims  of which Placet added  because of
+n1          2  shop/a                 web: one
+               shop/b                 web: one
+"""
+
+
+def test_a_pod_shows_the_victims_that_were_added(placet: Placet) -> None:
+    labels = {"app": "web"}
+    there = [pod(name, "shop", on="n1", labels=labels) for name in "ab"]
+    other = pod("other", "shop", on="n2", labels={"app": "db"})
+    journal = Journal(now=lambda: Timestamp.parse("2026-11-21T12:00:00Z"))
+    engine = engine_of(LIMIT, NODES, [*there, other], after=AfterDecision(journal=journal))
+    asked = raw(pod("web-1", "shop", labels=labels, priority=9))
+    uid = other["metadata"]["uid"]
+    proposed = {"n1": Victims([], 0), "n2": Victims([uid], 0), "n9": Victims(["u"], 0)}
+    engine.preempt(asked, proposed, math.inf)
+    with running(Parts(journal)) as found:
+        url = ("--url", found.urls[0])
+        assert placet("decisions", "web-1", *url).out == PREEMPTED
+        (detail,) = json.loads(placet("decisions", "web-1", "-o", "json", *url).out)["replicas"]
+    assert detail["preemption"] == {
+        "at": "2026-11-21T12:00:00Z",
+        "offered": 3,
+        "kept": 2,
+        "extendedNodes": 1,
+        "extended": [
+            {
+                "node": "n1",
+                "victims": 2,
+                "budgetViolations": 0,
+                "added": [{"pod": f"shop/{n}", "policy": "web", "clause": "one"} for n in "ab"],
+            }
+        ],
+        "cutShort": False,
+    }
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,12 @@ from cli.explanation.layout import (
 from cli.repl.conversation import answer, print_replies
 from cli.repl.session import ReplSession
 from cli.world import explained, read_world
-from engine.explanation.decision_document import DecisionDetail
+from engine.explanation.decision_document import (
+    AddedPod,
+    DecisionDetail,
+    ExtendedNode,
+    PreemptionDetail,
+)
 from engine.explanation.difference import changes
 from engine.explanation.document import PodExplanation
 from engine.explanation.explanation import Asker
@@ -58,6 +63,14 @@ THEN = DecisionDetail(
     passed=["n-1"],
     reasons=(),
     scores=None,
+    preemption=PreemptionDetail(
+        "2026-11-21T09:58:01Z",
+        offered=2,
+        kept=1,
+        extendedNodes=1,
+        extended=[ExtendedNode("n-2", 2, 0, [AddedPod("shop/db-0", "shop/shop", "zone")])],
+        cutShort=True,
+    ),
 )
 
 

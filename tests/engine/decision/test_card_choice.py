@@ -99,9 +99,25 @@ def test_victims_free_their_cards() -> None:
     holder, other = on("holder", "n1", 0, m=6), on("other", "n1")
     found = engine(clause, holder, other)
     pod = builders.raw(builders.pod("new", priority=10))
-    for victim, kept in ((holder, {"n1"}), (other, set())):
+    for victim, added in ((holder, []), (other, ["default/holder"])):
         proposed = {"n1": Victims([victim["metadata"]["uid"]], 0)}
-        assert set(found.preempt(pod, proposed, math.inf)) == kept
+        kept = found.preempt(pod, proposed, math.inf)
+        assert [each.pod for each in kept["n1"].added] == added
+
+
+@pytest.mark.parametrize("in_flight", [False, True])
+def test_a_pod_in_flight_holds_the_cards_of_victims(in_flight: bool) -> None:
+    """It may end there as soon as they are gone, so another one would be refused at bind."""
+    text = 'policy gpu { for pods where true cards "gpu" { on node 1 of {"m": 10} take {"m": 6} } }'
+    cache = cache_of([builders.node("n1")])
+    found = Engine(registry_of(text), Known(cache), CODEC, Silent())
+    if in_flight:
+        first = builders.raw(builders.pod("first", priority=10))
+        assert list(found.filter(first, ["n1"], None, math.inf).codes) == [0]
+    cache.put_pod(CODEC.peer(builders.raw(on("holder", "n1", 0, m=6))))
+    pod = builders.raw(builders.pod("new", priority=10))
+    kept = found.preempt(pod, {"n1": Victims([], 0)}, math.inf)
+    assert set(kept) == (set() if in_flight else {"n1"})
 
 
 def test_definitions_and_cards_can_use_each_other() -> None:

@@ -8,12 +8,14 @@ import pytest
 
 from engine.decision.after import AfterDecision
 from engine.decision.journal import DecisionRecord, Journal
+from engine.decision.preemption import AddedVictim, Victims
 from engine.decision.registry import Registry
+from engine.decision.verdict import ClauseName
 from engine.engine import Engine
 from engine.errors import EngineError
 from grammar.values.time import Timestamp
 from tests.support.builders import Object, node, pod, raw
-from tests.support.engines import engine_of
+from tests.support.engines import Silent, engine_of
 
 POLICY = """
 policy web {
@@ -160,3 +162,47 @@ def test_a_record_that_is_too_large_by_itself_is_kept_alone() -> None:
     ask(engine, "a")
     ask(engine, "b")
     assert [record.name for record in journal] == ["b"]
+
+
+LIMIT = """
+policy web {
+  for pods where true
+  limit "one" { pods where peer.labels["app"] == "web" per node at most 1 strict }
+}
+"""
+
+
+def test_what_preempt_adds_is_kept_beside_later_calls_of_filter() -> None:
+    """kube-scheduler asks filter again as soon as the victims are gone."""
+    journal = Journal(now=lambda: AT)
+    there = pod("there", "shop", on="n1", labels={"app": "web"})
+    observer = Silent()
+    after = AfterDecision(journal=journal)
+    engine = engine_of(LIMIT, NODES, [there], observer=observer, after=after)
+    asked = raw(pod("a", "shop", labels={"app": "web"}, priority=9))
+    engine.preempt(asked, {"n1": Victims([], 0), "n2": Victims([], 0)}, math.inf)
+    record = found(journal, "a")
+    assert (record.offered, record.answered) == (0, None)
+    kept = record.preempted
+    assert kept is not None
+    assert (kept.at, kept.offered, kept.kept, kept.is_cut_short) == (AT, 2, 1, False)
+    uid = there["metadata"]["uid"]
+    added = [AddedVictim("shop/there", uid, ClauseName("web", "one"))]
+    assert kept.extended == {"n1": Victims([uid], 0, added)}
+    assert ("added victims", "web", "one", 1) in observer.heard
+    engine.filter(asked, ["n1", "n2"], None, math.inf)
+    record = found(journal, "a")
+    assert (record.offered, record.preempted) == (2, kept)
+    assert len(journal) == 1
+
+
+def test_a_pod_of_the_same_name_begins_anew() -> None:
+    journal = Journal(now=lambda: AT)
+    engine = engine_of(LIMIT, NODES, [], after=AfterDecision(journal=journal))
+    first = pod("a", "shop", labels={"app": "web"}, priority=9)
+    engine.preempt(raw(first), {"n1": Victims([], 0)}, math.inf)
+    assert found(journal, "a").preempted is not None
+    second = pod("a", "shop", labels={"app": "web"})
+    second["metadata"]["uid"] = "another"
+    engine.filter(raw(second), ["n1"], None, math.inf)
+    assert found(journal, "a").preempted is None

@@ -131,8 +131,8 @@ def test_a_pod_that_no_policy_selects_gets_what_was_proposed() -> None:
 
 def test_a_full_node_stays_full_for_those_that_are_not_victims() -> None:
     assert kept(ROOM, {"n1": Victims(["web"], 0)}) == {"n1": Victims(["web"], 0)}
-    room_for_two = ROOM.replace('pod.requests["cpu"]', '"8"')
-    assert kept(room_for_two, {"n1": Victims(["web"], 0)}) == {}
+    room_for_three = ROOM.replace('pod.requests["cpu"]', '"12"')
+    assert kept(room_for_three, {"n1": Victims(["web"], 0)}) == {}
 
 
 def test_what_is_not_known_is_not_evicted() -> None:
@@ -140,9 +140,13 @@ def test_what_is_not_known_is_not_evicted() -> None:
         "n9": Victims(["api"], 0),
         "n3": Victims(["api", "nobody"], 0),
         "n2": Victims(["api"], 0),
-        "n1": Victims([], 0),
     }
     assert kept(ROOM, proposed) == {}
+
+
+def test_a_node_where_nobody_has_to_go_is_not_in_the_answer() -> None:
+    """C40: kube-scheduler takes a node without victims for an error."""
+    assert kept(ROOM, {"n3": Victims([], 0)}) == {}
 
 
 def test_victims_keep_their_budgets_and_come_in_the_order_of_priority() -> None:
@@ -186,10 +190,13 @@ _VICTIMS = st.builds(
         unique=True,
     ),
 )
-def test_nothing_is_added(proposed: Mapping[str, Victims], clauses: list[str]) -> None:
-    """Whatever is proposed: nodes go, and go whole."""
+def test_who_is_proposed_stays(proposed: Mapping[str, Victims], clauses: list[str]) -> None:
+    """Whatever is proposed: nodes go, and go whole; pods are only added."""
     answer = kept("\n".join(clauses), proposed)
     assert list(answer) == [name for name in proposed if name in answer]
     for name, victims in answer.items():
-        assert sorted(victims.uids) == sorted(proposed[name].uids)
+        # A pod that no policy concerns gets what was proposed.
+        assert victims.uids or not clauses
+        added = [each.uid for each in victims.added]
+        assert sorted(victims.uids) == sorted([*proposed[name].uids, *added])
         assert victims.pdb_violations == proposed[name].pdb_violations
