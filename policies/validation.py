@@ -11,6 +11,7 @@ from grammar import checks
 from grammar.checker import parameters
 from grammar.checker.policy_checker import Checked, check_policy
 from grammar.checks.costs import LIMIT
+from grammar.checks.gangs import gangs_of, together
 from grammar.checks.mutual import has_mutual_limit, unknown_of_selector
 from grammar.meaning.access import beyond
 from grammar.meaning.schema import Schema
@@ -94,8 +95,23 @@ def resolve(checked: Checked, names: Mapping[str, Checked], make: Fill = fill) -
             if clause.name in taken:
                 found.append(catalogue.duplicate_name("the clause", clause.name, use.span))
             taken.add(clause.name)
+    found.extend(_gangs_of_the_same_pods(checked, used))
     uses = tuple(other for _, other in used)
     return replace(checked, uses=uses, diagnostics=(*checked.diagnostics, *found))
+
+
+def _gangs_of_the_same_pods(
+    checked: Checked, used: Iterable[tuple[Use, Checked]]
+) -> Iterator[Diagnostic]:
+    """The gangs of used policies that can have the same pods as another gang of the policy."""
+    known = [*gangs_of(checked)]
+    for use, other in used:
+        for gang in gangs_of(other):
+            for each in known:
+                if (severity := together(each, gang)) is not None:
+                    yield catalogue.two_gangs(each.name, use.span, severity)
+                    break
+            known.append(gang)
 
 
 def uses_others(policy: Policy) -> bool:

@@ -67,7 +67,7 @@ _ITEMS = (
         "Use",
         "Test",
     ),
-    *("Filter", "bind", "Score", "Share", "Spread", "Limit", "Preempt"),
+    *("Filter", "bind", "Score", "Share", "Spread", "Limit", "Gang", "Preempt"),
 )
 
 

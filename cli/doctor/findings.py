@@ -136,9 +136,9 @@ def no_binder(ours: ExtenderEntry, context: ConfigurationContext) -> Iterator[Fo
             "are still on their way, so their bounds can be passed"
         )
         yield warning(at, message, f"write each as a `limit` with a `sum`; or {hint}")
-    if needs.strict:
+    if bounds := [name for name in needs.strict if name not in needs.waiting]:
         message = (
-            f"without a `bindVerb` the bounds of {some(needs.strict)} are not checked "
+            f"without a `bindVerb` the bounds of {some(bounds)} are not checked "
             "against the newest state before the binding"
         )
         yield warning(at, message, hint)

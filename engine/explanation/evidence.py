@@ -176,7 +176,7 @@ def _gang_evidence(
     except EvaluationError as error:
         return CountEvidence(str(error))
     needed = "all" if amount is None else f"at least {show(amount)}{'%' if gang.percent else ''}"
-    return CountEvidence(f"its gang are {members}, {needed} of them: {objection.message}")
+    return CountEvidence(f"its gang has {members}, and needs {needed} of them: {objection.message}")
 
 
 # ---- the cards of a node

@@ -16,7 +16,7 @@ from engine.program.pod_shape import PodReads
 from grammar.checker.policy_checker import Checked
 from grammar.meaning.steps import USUAL, Estimator
 from grammar.tree import ast
-from grammar.tree.clause_parts import ClauseVerb, PodSet, Template
+from grammar.tree.clause_parts import ClauseVerb, PodSet, Template, WaitUntil
 from grammar.tree.source import Span
 from grammar.tree.walk import children, roots
 
@@ -54,7 +54,7 @@ def new_shapes(checked: Checked) -> Iterator[NewShape]:
         if clause.verb == "preempt" or "binding with cards" in clause.scheduler_needs:
             continue
         times = 0
-        for expr in children(clause, skip=(Template, PodSet)):
+        for expr in children(clause, skip=(Template, PodSet, WaitUntil)):
             if "node" in roots([expr], definitions):
                 times += _CLAUSE + estimates.steps(expr)
         if clause.counts_pods:

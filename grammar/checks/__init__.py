@@ -24,6 +24,7 @@ from grammar.checks.conditions import (
 )
 from grammar.checks.costs import LIMIT, expensive_expressions
 from grammar.checks.counts_in_filters import counts_in_filters
+from grammar.checks.gangs import gang_keys, gangs_of_the_same_pods
 from grammar.checks.known_words import (
     unknown_resources,
     unknown_times,
@@ -73,6 +74,8 @@ CHECKS: tuple[Check, ...] = (
 WRITTEN_OUT: tuple[Check, ...] = (
     counts_in_filters,
     deadlocked_limits,
+    gang_keys,
+    gangs_of_the_same_pods,
     pods_that_never_count,
     silent_protections,
     vanishing_percentages,

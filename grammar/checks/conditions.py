@@ -277,6 +277,20 @@ def _value(expr: ast.Expr) -> object:
     return float(nanos) if nanos is not None else value
 
 
+def exclude_each_other(one: ast.Expr, other: ast.Expr) -> bool:
+    """Whether it is known that two conditions are never true together."""
+    for part in conjuncts(one):
+        for opposite in conjuncts(other):
+            if ast.Unary("!", part) == opposite or ast.Unary("!", opposite) == part:
+                return True
+            first, second = _comparison(part), _comparison(opposite)
+            if first is None or second is None or first[0] != second[0]:
+                continue
+            if first[1].both(second[1]).empty:
+                return True
+    return False
+
+
 def _contradiction(requirement: str, later: _Comparison) -> Diagnostic:
     message = "no node can pass both conditions"
     hint = "correct one of them: otherwise every pod of this policy stays pending"

@@ -18,8 +18,8 @@ from grammar.meaning.steps import USUAL, Assumptions, Estimator
 from grammar.messages.diagnostics import Diagnostic
 from grammar.tree import ast
 from grammar.tree.ast import Expr
-from grammar.tree.clause_parts import Bounds, ClauseVerb, PodSet, Template
-from grammar.tree.clauses import Cards, Clause, ForPods, Limit, of_kind
+from grammar.tree.clause_parts import Bounds, ClauseVerb, PodSet, Template, WaitUntil
+from grammar.tree.clauses import Cards, Clause, ForPods, Gang, Limit, of_kind
 from grammar.tree.source import Span
 from grammar.tree.walk import children, reads, roots, walk
 from grammar.values.sizes import STEPS
@@ -187,15 +187,18 @@ def _clause_steps(checked: Checked, size: ClusterSize) -> list[tuple[Clause, int
     items, selector = checked.policy.items, checked.policy.selector
     pairs = {c.name_span: _pairs(c, checked, size) for c in of_kind(items, Limit) if c.mutual}
     taken = {c.name_span: (selector, c.when, c.take, c.number) for c in of_kind(items, Cards)}
+    members = {c.name_span: c.by for c in of_kind(items, Gang)}
     found: list[tuple[Clause, int]] = []
     for clause in checked.policy.clauses:
         steps = 0
-        for expr in children(clause, skip=(Template, PodSet)):
+        for expr in children(clause, skip=(Template, PodSet, WaitUntil)):
             steps += costs.steps(expr) * (size.nodes if reads_node(expr) else 1)
         if clause.counted is not None:
             each = sum(map(costs.steps, children(clause.counted)))
             compared = size.pods + pairs.get(clause.name_span, 0)
             steps += (each + _COUNTED_STEPS) * compared
+        if (by := members.get(clause.name_span)) is not None:
+            steps += (costs.steps(by) + _COUNTED_STEPS) * size.pods
         if (rules := taken.get(clause.name_span)) is not None:
             each = sum(costs.steps(expr) for expr in rules if expr is not None)
             steps += _CARD_STEPS * size.pods + each * (size.pods // _ALIKE)

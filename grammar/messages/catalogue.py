@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TypedDict
 
 from grammar.messages import habits
-from grammar.messages.diagnostics import Diagnostic, Fix, nearest, only_nearest
+from grammar.messages.diagnostics import Diagnostic, Fix, Severity, nearest, only_nearest
 from grammar.messages.texts import escaped
 from grammar.tree.clause_parts import LONGEST_WAIT, SHORTEST_WAIT
 from grammar.tree.clauses import CLAUSE_WORDS
@@ -226,6 +226,19 @@ def gang_without_number(span: Span) -> Diagnostic:
 def unfit_for_gang(message: str, span: Span, hint: str) -> Diagnostic:
     """A part that a gang does not have, or that does not fit its other parts."""
     return _error("P0214", message, span, hint)
+
+
+def no_gangs(why: str, span: Span, severity: Severity = "warning") -> Diagnostic:
+    """A value that tells no gangs apart, or each pod from the others."""
+    hint = 'write what the pods of a gang share, such as `peer.labels["job"]`'
+    return Diagnostic("P0341", severity, f"{why}, so it names no gang", span, hint=hint)
+
+
+def two_gangs(other: str, span: Span, severity: Severity) -> Diagnostic:
+    """A gang of pods that another gang of the policy has, or may have."""
+    verb = "has" if severity == "error" else "can have"
+    hint = "write a `when` for each, of which only one is true for a pod"
+    return Diagnostic("P0342", severity, f"gang `{other}` {verb} the same pods", span, hint=hint)
 
 
 def no_length(written: str, span: Span, seconds: float | None = None) -> Diagnostic:

@@ -340,6 +340,11 @@ CLAUSES = (
     _row(
         "ratio percentage percent split portion proportion targetSize", "PlacementPolicy", "share"
     ),
+    _row(
+        "podGroup pod_group group coscheduling gangScheduling allOrNothing schedulingGroup",
+        "coscheduling, Volcano, Kubernetes YAML",
+        "gang",
+    ),
     _row("preemption evict eviction victims disruption protect", "Kubernetes", "preempt"),
     _row("binding prebind permitBind", "kube-scheduler", "bind"),
     _row("include import extends inherit inherits uses", "programming languages", "use"),
@@ -374,6 +379,21 @@ PARTS = (
     _row("minDomains min_domains", "Kubernetes YAML", "min domains"),
     _row("max maximum atMost at_most max_count upTo limit upto most", "Nomad, YARN", "at most"),
     _row("min minimum atLeast at_least min_count least", "YARN", "at least"),
+    _row(
+        "minMember min_member minAvailable minCount minTaskMember",
+        "coscheduling, Volcano, Kubernetes YAML",
+        "at least",
+    ),
+    _row(
+        "timeout scheduleTimeoutSeconds timeoutSeconds waitTimeout",
+        "coscheduling, Kueue",
+        "for at most",
+    ),
+    _row(
+        "topologyKey topology requiredTopology highestTierAllowed over per",
+        "Kueue, Volcano",
+        "within",
+    ),
     _row("exact equals exactly_ equal precisely target", "programming languages", "exactly"),
     _row("labelSelector selector podSelector matchLabels peers", "Kubernetes YAML", "pods where"),
     _row("replicas", "Kubernetes YAML", "of replicas"),

@@ -25,7 +25,7 @@ ITEMS = frozenset(
 )
 PARTS = frozenset(
     "require message detail missing value range strict best at exactly on over skew per protect "
-    "allow keep when of mutual pods nodes min take index pick write".split()
+    "allow keep when of mutual pods nodes min take index pick write within wait".split()
 )
 WORDS = ITEMS | PARTS
 # What ends an expression that a remedy repeats.
@@ -81,7 +81,7 @@ def one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-_DOMAINS = {
+DOMAINS = {
     "zone": "node.zone",
     "zones": "node.zone",
     "az": "node.zone",
@@ -227,7 +227,7 @@ class ClauseRemedies(Misplaced):
                 start = self.item.start
                 whole = f"domain {lexemes.slice(at, rest)}"
                 return with_edit(found, Fix(Span(start, start), "domain "), f"write `{whole}`")
-            domain = _DOMAINS.get(text.lower(), f'node.labels["{text}"]')
+            domain = DOMAINS.get(text.lower(), f'node.labels["{text}"]')
             made = "node" if domain == "node.name" else f"domain {domain}"
             return with_edit(found, Fix(lexemes.span(at, at), made), f"write `per {made}`")
         return None
@@ -248,6 +248,7 @@ class ClauseRemedies(Misplaced):
             "WEIGHT": "weight",
             "VICTIM": "victim where",
             "BY": "by",
+            "UNTIL": "until",
         }
         if len(accepted) != 1 or (word := groups.get(next(iter(accepted)))) is None:
             return None
@@ -259,7 +260,14 @@ class ClauseRemedies(Misplaced):
             return with_edit(found, Fix(lexemes.span(at, at), f"namespace {text}"))
         if item.kind not in ("word", "string", "number") and item.text not in ("!", "(", "["):
             return None
-        if lexemes[at + 1].text == "where" or item.text in ("with", "if", "when", "that", "having"):
+        if lexemes[at + 1].text == "where" or item.text in (
+            "with",
+            "if",
+            "when",
+            "that",
+            "having",
+            "for",
+        ):
             edit = Fix(lexemes.span(at, at), word.split()[0])
             return with_edit(found, edit, certain=lexemes[at + 1].text == "where")
         end = lexemes.expression_end(at, STOPS)
@@ -374,6 +382,7 @@ class ClauseRemedies(Misplaced):
             "share": {"replicas", "on"},
             "limit": {"per"},
             "preempt": {"protect", "allow", "keep"},
+            "gang": {"within", "minMember", "minAvailable"},
         }
         return next((clause for clause, parts in signs.items() if parts & words), None)
 
@@ -473,10 +482,10 @@ class ClauseRemedies(Misplaced):
         if here == "over":
             if value.kind == "string":
                 key = value.text[1:-1]
-                domain = _DOMAINS.get(key.lower(), f'node.labels["{key}"]')
+                domain = DOMAINS.get(key.lower(), f'node.labels["{key}"]')
                 return Fix(lexemes.span(at, last + 1), f"over {domain}")
-            if value.text in _DOMAINS and lexemes[last + 2].text != ".":
-                return Fix(lexemes.span(at, last + 1), f"over {_DOMAINS[value.text]}")
+            if value.text in DOMAINS and lexemes[last + 2].text != ".":
+                return Fix(lexemes.span(at, last + 1), f"over {DOMAINS[value.text]}")
         if here in ("skew at most", "min domains") and value.kind == "number":
             return Fix(lexemes.span(at, last + 1), f"{here} {value.text}")
         if here == "pods where" and "PODS" not in self.accepted:

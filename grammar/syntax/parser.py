@@ -158,6 +158,7 @@ _NAMED = {
     "SIGNED": "a number",
     "INT": "a whole number",
     "PERCENT": "a percentage",
+    "LENGTH": "a length of time such as `90s`",
     "RELOP": "a comparison",
     "LBRACE": "`{`",
     "RBRACE": "`}`",

@@ -24,6 +24,7 @@ from grammar.syntax.clause_remedies import (
     with_edit,
 )
 from grammar.syntax.lexemes import Lexemes
+from grammar.syntax.waiting_remedies import WaitingRemedies
 from grammar.tree.source import Source, Span
 
 _MACRO_NAMES = frozenset("all exists exists_one existsOne filter map any some every".split())
@@ -53,7 +54,8 @@ def explained(
     end of the text.
     """
     where = source, span, accepted, tuple(known)
-    ideas = (*ExpressionRemedies(*where).ideas, *ClauseRemedies(*where).ideas)
+    kinds = (WaitingRemedies, ExpressionRemedies, ClauseRemedies)
+    ideas = (idea for kind in kinds for idea in kind(*where).ideas)
     return next((found for idea in ideas if (found := idea()) is not None), None)
 
 

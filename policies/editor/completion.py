@@ -279,6 +279,8 @@ def _words(
     if code.strip() and any(sets[1:]):
         sets[0] = set()  # a text that can be a clause is not an expression that starts like one
     accepted = set[str]().union(*sets)
+    if "LENGTH" in accepted:
+        yield from (_Offer(text, "word", "length of time") for text in ("30s", "1m", "5m"))
     if before and not accepted.isdisjoint({"NAME", "IDENT"}):
         yield from (_Offer(word, "word") for word in _CHOICES.get(before[-1].text, ()))
     if "IDENT" in accepted and "NOT" in accepted:
@@ -338,7 +340,7 @@ def _is_in_brackets(code: Sequence[ColouredToken]) -> bool:
 VARIABLE_MEANINGS = {
     "pod": ("the pod that kube-scheduler asks about", "everywhere but in a domain"),
     "node": ("a candidate node", "filters, scores, binds, shares, domains, bounds"),
-    "peer": ("another pod that a clause may count", "`pods where`"),
+    "peer": ("another pod that a clause may count", "`pods where`, `of pods by`"),
     "victim": ("a pod that may be evicted", "`protect`"),
     "victims": ("the pods that may be evicted together", "`allow`, `keep`"),
     "namespaceObject": ("the pod's namespace", "everywhere but in a domain"),

@@ -23,7 +23,7 @@ pod              Pod         the pod that kube-scheduler asks  everywhere but in
                              about
 node             Node        a candidate node                  filters, scores, binds, shares,
                                                                domains, bounds
-peer             Peer        another pod that a clause may     `pods where`
+peer             Peer        another pod that a clause may     `pods where`, `of pods by`
                              count
 victim           Peer        a pod that may be evicted         `protect`
 victims          list(Peer)  the pods that may be evicted      `allow`, `keep`

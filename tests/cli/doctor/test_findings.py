@@ -30,6 +30,8 @@ CARDS = """policy c {
   for pods where true
   cards "gpu" { on node 2 of {"milli": 1000} take {"milli": 500} }
 }"""
+GANG = 'policy g in namespace "web" { gang "all" { } }'
+WAIT = 'policy w in namespace "web" { bind "x" { wait until node.ready for at most 1m } }'
 SUM = """policy sum in namespace "web" {{
   {} "room" {{ require node.pods.map(p, p.requests["cpu"]).sum() <= "4" }}
 }}"""
@@ -185,6 +187,9 @@ def test_placet_must_know_how_long_volumes_are_awaited(
             UNSCORED | BIND | {"ignorable": True},
             [("ignorable", "error"), ("ignorable", "warning")],
         ),
+        (GANG, UNSCORED | BIND, []),
+        (GANG, UNSCORED, [("no-binder", "error")]),
+        (WAIT, UNSCORED, [("no-binder", "error"), ("no-binder", "warning")]),
     ],
     ids=[
         *["all", "no bind", "ignorable", "best effort", "audit", "bind clause"],
@@ -199,6 +204,9 @@ def test_placet_must_know_how_long_volumes_are_awaited(
             "cards",
             "cards without bind",
             "cards of an ignorable",
+            "gang",
+            "gang without bind",
+            "wait without bind",
         ],
     ],
 )

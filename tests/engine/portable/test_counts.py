@@ -177,6 +177,14 @@ def test_a_clause_that_does_not_apply_says_nothing() -> None:
             'share "c" { of replicas on nodes where node.zone == "a" at most 40% strict }',
             "a number of pods on some nodes has no equivalent",
         ),
+        (
+            'gang "c" { of pods by peer.labels["job"] at least 3 }',
+            "pods that are bound together have no equivalent",
+        ),
+        (
+            'bind "c" { require node.zone == "a" wait until node.ready for at most 1m }',
+            "a binding that waits has no equivalent",
+        ),
     ],
 )
 def test_what_stays_in_placet(clause: str, reason: str) -> None:

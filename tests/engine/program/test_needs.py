@@ -23,6 +23,10 @@ WEB = 'pods where peer.labels["app"] == "web"'
             True,
             id="a percentage is of the pods that workloads want",
         ),
+        pytest.param('gang "g" { }', True, id="a gang of a workload"),
+        pytest.param(
+            'gang "g" { of pods by peer.labels["job"] at least 2 }', False, id="a gang by a label"
+        ),
         pytest.param(
             f'limit "l" {{ {WEB} per node at most 1 strict }}', False, id="a limit of pods"
         ),
@@ -31,3 +35,10 @@ WEB = 'pods where peer.labels["app"] == "web"'
 def test_workloads(clause: str, wanted: bool) -> None:
     (policy,) = checked(f"cluster policy p {{ {clause} }}")
     assert needs([policy.policy]).workloads is wanted
+
+
+def test_annotations_of_gangs() -> None:
+    """What `by` reads of other pods is kept of them, through a `let` too."""
+    items = 'let job = peer.annotations["example.com/job"] gang "g" { of pods by job at least 2 }'
+    (policy,) = checked(f"cluster policy p {{ {items} }}")
+    assert "example.com/job" in needs([policy.policy]).annotations

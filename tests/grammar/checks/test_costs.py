@@ -225,6 +225,14 @@ def test_cards_are_taken_by_every_pod_of_the_cluster() -> None:
     assert 1 <= seconds(cards, of="cluster policy p") <= 10
 
 
+def test_the_gang_of_each_pod_of_the_cluster_is_evaluated() -> None:
+    """What a wait reads is evaluated at bindings alone."""
+    by = 'of pods by peer.containers.exists(c, c.image.startsWith("a")) at least 2'
+    assert 0.9 <= seconds(f'gang "g" {{ {by} }}') <= 10
+    wait = "node.pods.all(a, node.pods.all(b, a.namespace == b.namespace))"
+    assert seconds(f'bind "b" {{ wait until {wait} for at most 1m }}') == 0.0
+
+
 def test_a_smaller_cluster_has_smaller_budgets() -> None:
     clause = 'filter "f" { require node.pods.all(a, node.pods.all(b, a.namespace == b.namespace)) }'
     assert 0.1 < seconds(clause, ClusterSize(500, 15_000)) < 1
