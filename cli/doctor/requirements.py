@@ -70,7 +70,7 @@ def read_requirements(paths: Sequence[Path]) -> SchedulerRequirements:
         cards=needing("binding with cards"),
         waiting=needing("waiting binding"),
         gangs=tuple(name for name, clause, _ in clauses if of_kind([clause], Gang)),
-        # A pod may wait for its gang, and then for a condition.
+        # A pod may wait for a condition, and then for its gang.
         longest_wait=max(gang_seconds, default=0.0) + max(wait_seconds, default=0.0),
         scores=needing("scores"),
         namespaces=tuple(sorted({p.namespace for p in policies if p.namespace is not None})),
