@@ -179,7 +179,7 @@ def managed_resources(entry: ExtenderEntry, context: ConfigurationContext) -> It
     if entry.only_binds and not entry.managed and ours is not None and ours.managed:
         names = some([resource.name for resource in ours.managed])
         message = f"Placet binds every pod, also those that request none of {names}"
-        hint = "name another resource here, which only pods request whose bindings wait"
+        hint = "name another resource here, which the pods request that wait at bind, and no others"
         yield warning(at, message, hint)
     for index, resource in enumerate(entry.managed):
         if resource.ignored and resource.name != GATE:
