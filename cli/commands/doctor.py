@@ -27,12 +27,13 @@ from cli.doctor.conversion import convert, policy_of
 from cli.doctor.findings import examine
 from cli.doctor.found import Found
 from cli.doctor.generator import OUR_LEASE, OUR_URL, Extender
-from cli.doctor.requirements import read_requirements
+from cli.doctor.requirements import SchedulerRequirements, read_requirements
 from cli.render import FieldFinding, as_json, render, totals, wants_colour
 from cli.streams import beneath, put_line
 from cli.version import version
 from engine.counting.in_flight_pods import BIND_TIMEOUT_SECONDS
 from grammar.messages.texts import escaped
+from grammar.values.time import SECOND, Duration
 
 _COMMENT = re.compile(r"(?m)^\s*#")
 _FORMATS = ("human", "plain", "json")
@@ -123,7 +124,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     requirements = None if args.policies is None else read_requirements(args.policies)
     for name in args.files if args.fix else ():
-        _fix(name, args)
+        _fix(name, args, requirements)
     texts, marking = list(map(read_text, args.files)), None
     if _reads_cluster(args):
         # Importing the client takes longer than the rest of this command.
@@ -171,8 +172,13 @@ def _summary(
 ) -> Iterator[str]:
     for context in contexts:
         if (ours := context.ours) is not None:
-            source = context.configuration.source
-            yield f"{source}: `{ours.place}` is taken for Placet: {context.because}"
+            places = [ours.place]
+            binder = context.entry_of("bind")
+            if binder is not None and binder != ours:
+                places.append(binder.place)
+            shown = " and ".join(f"`{place}`" for place in places)
+            verb, source = "is" if len(places) == 1 else "are", context.configuration.source
+            yield f"{source}: {shown} {verb} taken for Placet: {context.because}"
     yield totals(d for d, _ in findings) or "no problems found"
 
 
@@ -192,23 +198,27 @@ def _probed(context: ConfigurationContext) -> Iterator[Found]:
         # Importing HTTP takes longer than the rest of this command.
         from cli.doctor.probe import probe  # noqa: PLC0415
 
-        yield from probe(context.ours, version())
+        yield from probe(context.entries, version())
 
 
 def _reads_cluster(args: argparse.Namespace) -> bool:
     return args.kubeconfig is not None or args.context is not None
 
 
-def _fix(name: str, args: argparse.Namespace) -> None:
+def _fix(name: str, args: argparse.Namespace, needs: SchedulerRequirements | None) -> None:
     """Rewrites the file of a configuration. Raises CommandError for any other file."""
     source, text = read_text(name)
     found = configurations([(source, text)], existing)
     if name == "-" or len(found) > 1 or found[0].source != name or found[0].before != 0:
         hint = "write its configuration to a file, and give that file"
         raise CommandError(f"`--fix` cannot rewrite `{source}`", hint)
+    new = Extender(OUR_URL)
+    bind_timeout = 0.0 if needs is None else needs.bind_timeout(args.http_timeout)
+    if args.bind and bind_timeout > 0:
+        new = new.binding(Duration.of(round(bind_timeout * SECOND)))
     converted = convert(
         found[0],
-        Extender(OUR_URL),
+        new,
         url=args.url,
         binds=args.bind,
         policy=policy_of(found[0], [], existing),

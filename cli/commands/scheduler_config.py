@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 from cli.command import CommandError, Exit, read_file, seconds
 from cli.doctor.generator import (
@@ -29,6 +30,7 @@ examples:
   placet scheduler-config > kube-scheduler.yaml
   placet scheduler-config --url https://10.96.0.50:443 --ca ca.crt --server-name placet
   placet scheduler-config --section --verbs filter,prioritize,preempt,bind
+  placet scheduler-config --policies policies/
   placet scheduler-config --from policy.json > kube-scheduler.yaml
 """
 
@@ -93,6 +95,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="httpTimeout, the same as that of `placet serve` (default: %(default)s)",
     )
     group.add_argument(
+        "--policies",
+        metavar="PATH",
+        action="append",
+        type=Path,
+        help="a policy file or a folder of them: if they have bindings wait, bind gets an entry of "
+        "its own with an httpTimeout above the longest wait; may be given again",
+    )
+    group.add_argument(
+        "--bind-http-timeout",
+        metavar="TIME",
+        type=seconds,
+        help="the httpTimeout of an entry for bind alone; this flag adds that entry and bind",
+    )
+    group.add_argument(
         "--no-node-cache-capable",
         action="store_true",
         help="send whole nodes; kube-scheduler 1.36 then treats every node as idle",
@@ -154,7 +170,8 @@ def run(args: argparse.Namespace) -> int:
         whole = yaml_text(found)
     refuse_unsound(whole, args.http_timeout)
     put_text(yaml_text(section(extender)) if args.section else whole)
-    for line in _placets_side(args.scheduler_name, binds="bind" in args.verbs, has_gate=args.gate):
+    binds = "bind" in extender.verbs
+    for line in _placets_side(args.scheduler_name, binds=binds, has_gate=args.gate):
         print(line, file=sys.stderr)
     return Exit.OK
 
@@ -177,7 +194,7 @@ def _convert(args: argparse.Namespace, extender: Extender) -> int:
     if more and policy not in more:
         hint = "give a file with one of them"
         raise CommandError(f"there are {len(more) + 1} configurations in `{args.source}`", hint)
-    binds = "bind" in args.verbs
+    binds = "bind" in extender.verbs
     converted = convert(found, extender, url=args.url, binds=binds, policy=policy)
     put_text(converted.text)
     for note in converted.notes:
@@ -208,7 +225,7 @@ def _extender(args: argparse.Namespace) -> Extender:
         server_name=args.server_name,
         insecure=args.insecure,
     )
-    return Extender(
+    extender = Extender(
         url=args.url,
         verbs=args.verbs,
         weight=args.weight,
@@ -219,6 +236,27 @@ def _extender(args: argparse.Namespace) -> Extender:
         managed_resources=(*((GATE,) if args.gate else ()), *args.managed_resource),
         ignored_resources=tuple(args.ignored_resource),
     )
+    bind_timeout = _bind_timeout(args)
+    if bind_timeout == 0:
+        return extender
+    return extender.binding(Duration.of(round(bind_timeout * SECOND)))
+
+
+def _bind_timeout(args: argparse.Namespace) -> float:
+    """The httpTimeout in seconds of an entry for bind alone; 0 without one. Raises CommandError."""
+    needed, given = 0.0, args.bind_http_timeout
+    if args.policies is not None:
+        # Importing the grammar takes longer than the rest of this command.
+        from cli.doctor.requirements import read_requirements  # noqa: PLC0415
+
+        needed = read_requirements(args.policies).bind_timeout(args.http_timeout)
+    if given is not None and given < needed:
+        raise CommandError(
+            f"the policies have a binding take up to {needed:g} s, longer than "
+            f"`--bind-http-timeout {given:g}s`",
+            f"write `--bind-http-timeout {needed:g}s`, or leave it out",
+        )
+    return needed if given is None else float(given)
 
 
 def _file(path: str | None, *, paths: bool) -> bytes | str | None:

@@ -98,8 +98,13 @@ def no_encryption(ours: ExtenderEntry, _context: ConfigurationContext) -> Iterat
 
 
 def timeout(ours: ExtenderEntry, context: ConfigurationContext) -> Iterator[Found]:
-    """A timeout that ends before Placet answers, or is too long (C2)."""
-    at, own = ours.at("httpTimeout"), context.http_timeout
+    """A timeout that ends before Placet answers, or is too long (C2).
+
+    kube-scheduler schedules other pods while it waits for bind.
+    """
+    at, own, needs = ours.at("httpTimeout"), context.http_timeout, context.requirements
+    if ours.only_binds and needs is not None and needs.waiting:
+        return  # `waiting-bind` compares it
     has = DEFAULT_TIMEOUT if ours.timeout is None else ours.timeout
     written = round(own * 10**9) if ours.legacy else f"{own:g}s"
     write = f"write `httpTimeout: {written}`"
@@ -114,8 +119,10 @@ def timeout(ours: ExtenderEntry, context: ConfigurationContext) -> Iterator[Foun
     elif ours.timeout is None:
         message = f"there is no `httpTimeout`: kube-scheduler waits for {DEFAULT_TIMEOUT:g} s"
         yield warning(at, message, write)
-    elif has > LONG_TIMEOUT:
+    elif has > LONG_TIMEOUT and not ours.only_binds:
         message = f"a missing answer delays every pod for {has:g} s"
+        if ours.verbs["bind"]:
+            write += ", and give `bindVerb` an entry of its own if policies have bindings wait"
         yield warning(at, message, write)
 
 

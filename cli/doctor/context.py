@@ -23,6 +23,7 @@ class ConfigurationContext:
     """One configuration to check. The timeouts of `placet serve` are in seconds.
 
     `ours` is the extender taken for Placet, `because` the reason; None and empty if it is unclear.
+    Of several entries it is the one with filter.
     `requirements` is None if the policies are unknown. `binds` says whether `placet serve` has
     `--bind`, `lease` is the namespace and name of its `--lease`, None without one, and `gate` its
     `--gate`. `marking` is None if the cluster is unknown. `plugins` are those of others that this
@@ -42,6 +43,16 @@ class ConfigurationContext:
     plugins: frozenset[str] = frozenset()
 
     @property
+    def entries(self) -> tuple[ExtenderEntry, ...]:
+        """The entries that are Placet: `ours` and others with its URL, as that of bind alone."""
+        ours, extenders = self.ours, self.configuration.extenders
+        return () if ours is None else tuple(each for each in extenders if each.calls(ours))
+
+    def entry_of(self, verb: str) -> ExtenderEntry | None:
+        """The entry with which kube-scheduler calls this verb of Placet; None if it does not."""
+        return next((each for each in self.entries if each.verbs[verb]), None)
+
+    @property
     def worst(self) -> Severity:
         """The severity of pods that pass without policies: strict bounds must always hold."""
         return "error" if self.requirements is not None and self.requirements.strict else "warning"
@@ -58,12 +69,13 @@ def choose(
     if url is not None:
         for extender in extenders:
             if extender.url.rstrip("/") == url.rstrip("/"):
-                return extender, "it has the URL of `--url`"
+                return _main(extender, extenders), "it has the URL of `--url`"
         close = nearest(url, [e.url for e in extenders])
         hint = f"a similar one exists: `{close}`" if close else "give the `urlPrefix` of one"
         raise CommandError(f"no extender has the URL `{url}`", hint)
-    if len(extenders) == 1 and not by_url:
-        return extenders[0], "it is the only one"
+    if extenders and not by_url and all(each.calls(extenders[0]) for each in extenders):
+        because = "it is the only one" if len(extenders) == 1 else "there is no other URL"
+        return _main(extenders[0], extenders), because
     by_path = [e for e in extenders if e.prefix.path.endswith(OUR_PATH)]
     by_port = [e for e in extenders if e.prefix.port == OUR_PORT]
     if by_url:
@@ -74,6 +86,11 @@ def choose(
         (by_path, f"its URL ends in `{OUR_PATH}`"),
         (by_port, f"its URL has the port {OUR_PORT}"),
     ):
-        if len({extender.url for extender in found}) == 1:
-            return found[0], because
+        if len({extender.url.rstrip("/") for extender in found}) == 1:
+            return _main(found[0], extenders), because
     return None, ""
+
+
+def _main(found: ExtenderEntry, extenders: Sequence[ExtenderEntry]) -> ExtenderEntry:
+    """Of the entries with the URL of this one, that with filter."""
+    return next((each for each in extenders if each.calls(found) and each.verbs["filter"]), found)

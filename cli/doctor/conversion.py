@@ -15,8 +15,9 @@ import yaml
 from cli.command import CommandError
 from cli.doctor import fields
 from cli.doctor.configuration_text import SchedulerConfiguration, configurations
+from cli.doctor.connection_checks import DEFAULT_TIMEOUT
 from cli.doctor.context import choose
-from cli.doctor.extender import entry
+from cli.doctor.extender import ExtenderEntry, entry
 from cli.doctor.generator import Extender, section, yaml_text
 from cli.doctor.plugins import (
     DEFAULTS,
@@ -32,7 +33,7 @@ from cli.doctor.plugins import (
 )
 from engine.objects.api_types import mapping, mappings
 from grammar.messages.texts import named
-from grammar.values.time import Duration
+from grammar.values.time import SECOND, Duration
 
 VERSION = "kubescheduler.config.k8s.io/v1"
 KIND = "KubeSchedulerConfiguration"
@@ -65,7 +66,8 @@ def convert(
     """The conversion of any configuration. `new` is added if it has no extenders at all.
 
     Only an extender with the `url` or with a URL of Placet is changed to what Placet needs. `binds`
-    says whether Placet may bind pods. `policy` is the Policy that its `algorithmSource` names.
+    says whether Placet may bind pods; if `new` has a `bind_timeout`, an entry of its own has that
+    verb afterwards. `policy` is the Policy that its `algorithmSource` names.
     """
     value, notes = configuration.value, list[str]()
     if configuration.legacy:
@@ -93,16 +95,17 @@ def convert(
     notes += (f"`{path}` is left out: there is no such field" for path in dropped)
     _replace_lock(known, notes)
     written = mappings(known, "extenders")
-    ours = _index(written, url)
-    known["extenders"] = [
-        _extender(each, place == ours, binds, notes) for place, each in enumerate(written)
-    ]
+    ours = _places(written, url)
+    entries = [_extender(each, place in ours, binds, notes) for place, each in enumerate(written)]
+    if ours and binds and new.bind_timeout is not None:
+        entries = _with_bind_apart(entries, ours, str(new.bind_timeout), notes)
+    known["extenders"] = [each for each in entries if each]
     if not written:
         notes.append("it has no extenders: Placet is added")
         known["extenders"] = yaml.safe_load(yaml_text(section(new)))["extenders"]
-    elif ours < 0:
+    elif not ours:
         notes.append("no extender has a URL of Placet, so that of each stays as it is")
-    if (ours >= 0 or not written) and not _is_whole(known):
+    if (ours or not written) and not _is_whole(known):
         notes.append("`percentageOfNodesToScore` is 100, so that Placet gets every node")
         known["percentageOfNodesToScore"] = 100
         for profile in known["profiles"]:
@@ -116,15 +119,57 @@ def convert(
 _OF_PROFILE = ("schedulerName", "plugins", "pluginConfig", "profiles")
 
 
-def _index(written: Sequence[Json], url: str | None) -> int:
-    """The place of the extender that is Placet; -1 if none is."""
-    entries = [entry(each, str(place), legacy=False) for place, each in enumerate(written)]
+def _places(written: Sequence[Json], url: str | None) -> tuple[int, ...]:
+    """The places of the entries that are Placet, that with filter first; none if none is."""
+    entries = _entries(written)
+    ours = None
     if url is not None:
-        for place, each in enumerate(entries):
-            if each.url.rstrip("/") == url.rstrip("/"):
-                return place
-    ours, _ = choose(entries, by_url=True)
-    return -1 if ours is None else int(ours.place)
+        ours = next((each for each in entries if each.url.rstrip("/") == url.rstrip("/")), None)
+    if ours is None:
+        ours, _ = choose(entries, by_url=True)
+    if ours is None:
+        return ()
+    same = [each for each in entries if each.calls(ours)]
+    same.sort(key=lambda each: not each.verbs["filter"])
+    return tuple(int(each.place) for each in same)
+
+
+def _entries(written: Sequence[Json]) -> list[ExtenderEntry]:
+    return [entry(each, str(place), legacy=False) for place, each in enumerate(written)]
+
+
+def _with_bind_apart(
+    given: Sequence[Json], ours: Sequence[int], timeout: str, notes: list[str]
+) -> list[Json]:
+    """The extenders with a `bindVerb` of Placet in an entry of its own, with this timeout."""
+    made, entries = list(given), _entries(given)
+    main = made[ours[0]]
+    name = f"`{main.get('urlPrefix', '')}`"
+    binder = next((each for each in entries if each.verbs["bind"]), None)
+    if binder is not None and int(binder.place) not in ours:
+        notes.append(
+            f"`{binder.url}` has the only `bindVerb` there can be, so no binding waits for policies"
+        )
+        return made
+    if binder is not None and binder.only_binds:
+        place, wanted = int(binder.place), Duration.parse(timeout).nanos / SECOND
+        if (binder.timeout or DEFAULT_TIMEOUT) < wanted:
+            made[place] = made[place] | {"httpTimeout": timeout}
+            notes.append(f"the `httpTimeout` of the `bindVerb` of {name} is {timeout}")
+        return made
+    shared = main if binder is None else made[int(binder.place)]
+    apart: Json = {"urlPrefix": shared["urlPrefix"], "bindVerb": shared.pop("bindVerb", "bind")}
+    apart |= {key: shared[key] for key in ("enableHTTPS", "tlsConfig") if key in shared}
+    made.append(apart | {"httpTimeout": timeout, "ignorable": False})
+    notes.append(
+        f"the `bindVerb` of {name} is in an entry of its own, with an `httpTimeout` of {timeout}, "
+        "because policies have bindings wait"
+    )
+    if shared.get("managedResources"):
+        notes.append(
+            f"{name} binds every pod, because only one entry may name its managed resources"
+        )
+    return made
 
 
 def _is_whole(document: Json) -> bool:
@@ -257,7 +302,8 @@ def _extender(given: Json, is_ours: bool, binds: bool, notes: list[str]) -> Json
         notes.append(f"{name} is called for every pod, because it manages no resource any more")
     elif resources:
         made["managedResources"] = sound
-    if is_ours and made.get("nodeCacheCapable") is not True:
+    only_binds = entry(made, "", legacy=False).only_binds
+    if is_ours and not only_binds and made.get("nodeCacheCapable") is not True:
         made["nodeCacheCapable"] = True
         notes.append(f"`nodeCacheCapable` of {name} is true: Placet has its own view of the nodes")
     if is_ours and made.get("bindVerb") and not binds:
@@ -266,6 +312,8 @@ def _extender(given: Json, is_ours: bool, binds: bool, notes: list[str]) -> Json
             f"the `bindVerb` of {name} is left out, because `placet serve` binds no pod without "
             "`--bind`: to keep it, give `--bind` to doctor or the verb to `--verbs`"
         )
+        if only_binds:
+            return {}
     return made
 
 

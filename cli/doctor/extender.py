@@ -97,6 +97,15 @@ class ExtenderEntry:
         return f"{self.place}.{name}"
 
     @property
+    def only_binds(self) -> bool:
+        """Whether bind is its only verb: kube-scheduler calls it beside its scheduling cycles."""
+        return [name for name, path in self.verbs.items() if path] == ["bind"]
+
+    def calls(self, other: ExtenderEntry) -> bool:
+        """Whether both have the same URL: two entries of one extender."""
+        return self.url.rstrip("/") == other.url.rstrip("/")
+
+    @property
     def prefix(self) -> ExtenderUrl:
         return ExtenderUrl.of(self.url)
 

@@ -1,6 +1,7 @@
 """Checks of `placet doctor`: every problem that it reports in a kube-scheduler configuration.
 
-A check is a function; OF_ALL and OF_OURS name it, and the name is the code of its findings. An
+A check is a function; OF_ALL, OF_OURS and OF_ENTRIES name it, and the name is the code of its
+findings. Those of OF_ENTRIES look at each entry that is Placet. An
 error means that kube-scheduler refuses to start, that a call cannot succeed, or that a strict bound
 can be passed. A warning means that the configuration works, but not as well as it could.
 """
@@ -12,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from cli.command import CommandError
-from cli.doctor import connection_checks, fields, gate_checks, profile_checks
+from cli.doctor import binding_checks, connection_checks, fields, gate_checks, profile_checks
 from cli.doctor.configuration_text import FLAGS, configurations
 from cli.doctor.context import ConfigurationContext, choose
 from cli.doctor.extender import ExtenderEntry
@@ -36,6 +37,12 @@ def examine(context: ConfigurationContext, probed: Iterable[Found] = ()) -> list
         all_found += [
             (code, *each) for code, check in OF_OURS.items() for each in check(ours, context)
         ]
+        all_found += [
+            (code, *each)
+            for code, check in OF_ENTRIES.items()
+            for entry in context.entries
+            for each in check(entry, context)
+        ]
     all_found += [("probe", *each) for each in probed]
     # A value of a wrong type counts as zero, which the other checks must not report.
     unread = {path for code, path, _ in all_found if code == "wrong-type"}
@@ -52,8 +59,8 @@ def refuse_unsound(text: str, http_timeout: float) -> None:
     """Raises CommandError for a generated configuration with an error."""
     (configuration,) = configurations([("the configuration", text)], lambda _path: None)
     ours, because = choose(configuration.extenders)
-    binds = ours is not None and bool(ours.verbs["bind"])
-    context = ConfigurationContext(configuration, ours, because, http_timeout, binds=binds)
+    context = ConfigurationContext(configuration, ours, because, http_timeout)
+    context = replace(context, binds=context.entry_of("bind") is not None)
     for diagnostic, _ in examine(context):
         if diagnostic.severity == "error":
             raise CommandError(diagnostic.message, diagnostic.hint or "")
@@ -62,11 +69,11 @@ def refuse_unsound(text: str, http_timeout: float) -> None:
 # ---- the calls to Placet: verbs, content, pods, and what happens without an answer
 
 
-def verb(ours: ExtenderEntry, _context: ConfigurationContext) -> Iterator[Found]:
+def verb(entry: ExtenderEntry, _context: ConfigurationContext) -> Iterator[Found]:
     """Paths that Placet does not have (C1)."""
-    for name, path in ours.verbs.items():
+    for name, path in entry.verbs.items():
         # The prefix has the rest of the path, or none of it.
-        correct = (name,) if ours.prefix.path else (name, f"api/scheduler/{name}")
+        correct = (name,) if entry.prefix.path else (name, f"api/scheduler/{name}")
         if not path or path.rstrip("/") in correct:
             continue
         if path.strip("/") == name:
@@ -78,112 +85,77 @@ def verb(ours: ExtenderEntry, _context: ConfigurationContext) -> Iterator[Found]
             message = f"Placet has no verb `{path}`"
             if close not in (None, name):
                 message += f", and `{close}` is another verb than `{name}`"
-        yield error(ours.at(f"{name}Verb"), message, f"write `{name}Verb: {name}`")
+        yield error(entry.at(f"{name}Verb"), message, f"write `{name}Verb: {name}`")
 
 
 def missing_verb(ours: ExtenderEntry, context: ConfigurationContext) -> Iterator[Found]:
     """Verbs that Placet has and kube-scheduler does not call."""
-    if not any(ours.verbs.values()):
+    calls = {name for name in VERBS if context.entry_of(name) is not None}
+    if not calls:
         message = "no verb is set, so kube-scheduler never calls Placet"
         yield error(ours.place, message, "write `filterVerb: filter`")
         return
-    if not ours.verbs["filter"]:
+    if "filter" not in calls:
         message = "without a `filterVerb` policies reject nothing"
         yield found(context.worst, ours.at("filterVerb"), message, "write `filterVerb: filter`")
-    elif not ours.verbs["preempt"]:
+    elif "preempt" not in calls:
         message = (
             "without a `preemptVerb` pods are evicted from nodes that policies reject afterwards"
         )
         yield warning(ours.at("preemptVerb"), message, "write `preemptVerb: preempt`")
     needs = context.requirements
-    if needs is not None and needs.scores and not ours.verbs["prioritize"]:
+    if needs is not None and needs.scores and "prioritize" not in calls:
         message = f"without a `prioritizeVerb` {some(needs.scores)} score nothing"
         hint = "write `prioritizeVerb: prioritize` and `weight: 10`"
         yield warning(ours.at("prioritizeVerb"), message, hint)
 
 
-def unused_verb(ours: ExtenderEntry, context: ConfigurationContext) -> Iterator[Found]:
+def unused_verb(entry: ExtenderEntry, context: ConfigurationContext) -> Iterator[Found]:
     """A `prioritizeVerb` that no policy needs: a call more for every pod."""
     needs = context.requirements
-    if needs is not None and not needs.scores and ours.verbs["prioritize"]:
+    if needs is not None and not needs.scores and entry.verbs["prioritize"]:
         message = (
             "no clause of these policies scores, so calls of the `prioritizeVerb` change nothing"
         )
         hint = "remove `prioritizeVerb` and `weight` until a policy has a score or a preference"
-        yield warning(ours.at("prioritizeVerb"), message, hint)
+        yield warning(entry.at("prioritizeVerb"), message, hint)
 
 
-def no_binder(ours: ExtenderEntry, context: ConfigurationContext) -> Iterator[Found]:
-    """Clauses that are checked again before the binding, which kube-scheduler makes itself."""
-    needs = context.requirements
-    if needs is None or ours.verbs["bind"]:
-        return
-    at, hint = ours.at("bindVerb"), "write `bindVerb: bind`"
-    if not context.binds:
-        hint += ", and serve with `--bind`"
-    if needs.cards:
-        message = f"without a `bindVerb` no pod gets the cards of {some(needs.cards)}"
-        yield error(at, message, hint)
-    if needs.waiting:
-        message = f"without a `bindVerb` no pod waits for {some(needs.waiting)}"
-        yield error(at, message, hint)
-    if needs.at_bind:
-        message = f"without a `bindVerb` {some(needs.at_bind)} are not checked at binding"
-        yield warning(at, message, hint)
-    if needs.amounts:
-        message = (
-            f"without a `bindVerb` the sums of {some(needs.amounts)} do not have the pods that "
-            "are still on their way, so their bounds can be passed"
-        )
-        yield warning(at, message, f"write each as a `limit` with a `sum`; or {hint}")
-    if bounds := [name for name in needs.strict if name not in needs.waiting]:
-        message = (
-            f"without a `bindVerb` the bounds of {some(bounds)} are not checked "
-            "against the newest state before the binding"
-        )
-        yield warning(at, message, hint)
-
-
-def bind(ours: ExtenderEntry, context: ConfigurationContext) -> Iterator[Found]:
-    """A `bindVerb` for a Placet that does not bind, and the reverse."""
-    at = ours.at("bindVerb")
-    if ours.verbs["bind"] and not context.binds:
-        message = "`placet serve` has no verb bind without `--bind`: no pod can be bound"
-        hint = "serve with `--bind` and give it to this command too, or remove `bindVerb`"
-        yield error(at, message, hint)
-    elif context.binds and not ours.verbs["bind"]:
-        message = "`placet serve --bind` may bind pods, and kube-scheduler never asks it to"
-        yield warning(at, message, "write `bindVerb: bind`, or serve without `--bind`")
-
-
-def whole_nodes(ours: ExtenderEntry, _context: ConfigurationContext) -> Iterator[Found]:
+def whole_nodes(entry: ExtenderEntry, _context: ConfigurationContext) -> Iterator[Found]:
     """Whole nodes instead of names: kube-scheduler forgets the pods on them (C20)."""
-    if not ours.node_cache_capable:
+    if not entry.node_cache_capable and not entry.only_binds:
         message = (
             "without `nodeCacheCapable: true` kube-scheduler sends whole nodes, and treats every "
             "node in the answer as idle"
         )
-        yield warning(ours.at("nodeCacheCapable"), message, "write `nodeCacheCapable: true`")
+        yield warning(entry.at("nodeCacheCapable"), message, "write `nodeCacheCapable: true`")
 
 
-def ignorable(ours: ExtenderEntry, context: ConfigurationContext) -> Iterator[Found]:
+def ignorable(entry: ExtenderEntry, context: ConfigurationContext) -> Iterator[Found]:
     """Pods that pass when Placet does not answer (C31, C46)."""
-    if not ours.ignorable:
+    if not entry.ignorable:
         return
-    at, hint = ours.at("ignorable"), "write `ignorable: false`"
-    if context.requirements is None:
+    at, hint, needs = entry.at("ignorable"), "write `ignorable: false`", context.requirements
+    if needs is None:
         message = "`ignorable: true` schedules pods without policies when Placet does not answer"
         more = f"{hint}, or give `--policies` to show that none of them is strict"
-        yield warning(at, message, more)
-    elif context.requirements.strict:
-        strict = some(context.requirements.strict)
+        if not entry.only_binds:
+            yield warning(at, message, more)
+    elif needs.strict and not entry.only_binds:
+        strict = some(needs.strict)
         message = f"`ignorable: true` lets pods pass {strict} when Placet does not answer"
         yield error(at, message, hint)
-    elif context.requirements.cards:
-        cards = some(context.requirements.cards)
+    elif needs.cards:
+        cards = some(needs.cards)
         message = f"with `ignorable: true` pods run without the cards of {cards} after an error"
         yield error(at, message, hint)
-    if ours.verbs["bind"]:
+    elif needs.waiting and entry.verbs["bind"]:
+        message = (
+            f"with `ignorable: true` kube-scheduler binds pods that wait in vain for "
+            f"{some(needs.waiting)}"
+        )
+        yield error(at, message, hint)
+    if entry.verbs["bind"]:
         message = (
             "with `ignorable: true` and a `bindVerb` kube-scheduler binds the pod itself after an "
             "error, while Placet may still be binding it"
@@ -191,15 +163,25 @@ def ignorable(ours: ExtenderEntry, context: ConfigurationContext) -> Iterator[Fo
         yield warning(at, message, hint)
 
 
-def managed_resources(ours: ExtenderEntry, context: ConfigurationContext) -> Iterator[Found]:
+def managed_resources(entry: ExtenderEntry, context: ConfigurationContext) -> Iterator[Found]:
     """Pods for which Placet is not called (C9), and amounts that nobody checks (C10)."""
-    at = ours.at("managedResources")
-    if ours.managed and all(resource.name != GATE for resource in ours.managed):
-        names = some([resource.name for resource in ours.managed])
+    at = entry.at("managedResources")
+    if entry.managed and all(resource.name != GATE for resource in entry.managed):
+        names = some([resource.name for resource in entry.managed])
         message = f"policies have no effect on pods that request none of {names}"
         hint = "remove `managedResources`, so that Placet is called for every pod"
-        yield found(context.worst, at, message, hint)
-    for index, resource in enumerate(ours.managed):
+        severity = context.worst
+        if entry.only_binds:
+            message = f"kube-scheduler itself binds pods that request none of {names}"
+            severity = "warning"
+        yield found(severity, at, message, hint)
+    ours = context.ours
+    if entry.only_binds and not entry.managed and ours is not None and ours.managed:
+        names = some([resource.name for resource in ours.managed])
+        message = f"Placet binds every pod, also those that request none of {names}"
+        hint = "name another resource here, which the pods request that wait at bind, and no others"
+        yield warning(at, message, hint)
+    for index, resource in enumerate(entry.managed):
         if resource.ignored and resource.name != GATE:
             message = f"kube-scheduler does not check whether a node has enough `{resource.name}`"
             amount = f'peer.requests["{resource.name}"]'
@@ -416,7 +398,7 @@ def later_filter(context: ConfigurationContext) -> Iterator[Found]:
     # kube-scheduler calls ignorable extenders last (C10).
     order = sorted(context.configuration.extenders, key=lambda e: e.ignorable)
     for extender in order[order.index(ours) + 1 :]:
-        if extender.verbs["filter"] and extender.url != ours.url:
+        if extender.verbs["filter"] and not extender.calls(ours):
             name = extender.url or extender.place
             message = f"`{name}` filters after Placet and may reject a node that Placet counted"
             hint = f"put `{ours.place}` last"
@@ -436,7 +418,7 @@ def asked_twice(context: ConfigurationContext) -> Iterator[Found]:
         return
     for extender in context.configuration.extenders:
         verbs = [name for name in VERBS if ours.verbs[name] and extender.verbs[name]]
-        if extender.place != ours.place and extender.url == ours.url and verbs:
+        if extender.place != ours.place and extender.calls(ours) and verbs:
             message = f"kube-scheduler calls {some(verbs)} of `{ours.url}` twice for each pod"
             hint = "remove one of the two extenders, or these verbs from one of them"
             yield warning(extender.at("urlPrefix"), message, hint)
@@ -497,25 +479,6 @@ def placets_lease(context: ConfigurationContext) -> Iterator[Found]:
         yield error("leaderElection.resourceName", message, hint)
 
 
-def bind_timeout(context: ConfigurationContext) -> Iterator[Found]:
-    """A longer wait for volumes than Placet knows of, which matters where it does not bind."""
-    if context.ours is None or context.ours.verbs["bind"]:
-        return
-    for index, profile in enumerate(mappings(context.configuration.value, "profiles")):
-        for place, plugin in enumerate(mappings(profile, "pluginConfig")):
-            given = mapping(plugin, "args").get("bindTimeoutSeconds")
-            if plugin.get("name") != "VolumeBinding" or not isinstance(given, int):
-                continue
-            if given > context.bind_timeout:
-                path = f"profiles[{index}].pluginConfig[{place}].args.bindTimeoutSeconds"
-                message = (
-                    f"a pod can wait {given} s for its volumes, and after a start Placet counts it "
-                    f"for {context.bind_timeout:g} s"
-                )
-                hint = f"serve with `--bind-timeout {given}s`, and give it to this command too"
-                yield warning(path, message, hint)
-
-
 # ---- the codes of the checks
 
 OF_ALL: Mapping[str, Callable[[ConfigurationContext], Iterator[Found]]] = {
@@ -541,21 +504,25 @@ OF_ALL: Mapping[str, Callable[[ConfigurationContext], Iterator[Found]]] = {
     "sampled-nodes": sampled_nodes,
     "shared-lease": shared_lease,
     "placets-lease": placets_lease,
-    "bind-timeout": bind_timeout,
+    "bind-timeout": binding_checks.bind_timeout,
+    "two-gangs": binding_checks.two_gangs,
 }
 OF_OURS: Mapping[str, Callable[[ExtenderEntry, ConfigurationContext], Iterator[Found]]] = {
     "url": connection_checks.url,
     "service-name": connection_checks.service_name,
+    "missing-verb": missing_verb,
+    "bind": binding_checks.bind,
+    "no-binder": binding_checks.no_binder,
+    "waiting-bind": binding_checks.waiting_bind,
+    "gate": gate,
+}
+OF_ENTRIES: Mapping[str, Callable[[ExtenderEntry, ConfigurationContext], Iterator[Found]]] = {
     "no-ca": connection_checks.no_ca,
     "no-encryption": connection_checks.no_encryption,
     "timeout": connection_checks.timeout,
     "verb": verb,
-    "missing-verb": missing_verb,
     "unused-verb": unused_verb,
-    "bind": bind,
-    "no-binder": no_binder,
     "whole-nodes": whole_nodes,
     "ignorable": ignorable,
     "managed-resources": managed_resources,
-    "gate": gate,
 }

@@ -6,7 +6,7 @@ import base64
 import json
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import assert_never
 
 from grammar.values.time import SECOND, Duration
@@ -64,7 +64,10 @@ class Tls:
 
 @dataclass(frozen=True, slots=True)
 class Extender:
-    """An entry of `extenders`."""
+    """What kube-scheduler is told of Placet. With a `bind_timeout`, bind has an entry of its own.
+
+    That entry asks about every pod, because only one entry may name a managed resource.
+    """
 
     url: str
     verbs: tuple[str, ...] = ("filter", "prioritize", "preempt")
@@ -76,16 +79,42 @@ class Extender:
     managed_resources: tuple[str, ...] = ()
     # More resources, which kube-scheduler itself ignores.
     ignored_resources: tuple[str, ...] = ()
+    bind_timeout: Duration | None = None
 
-    def fields(self) -> Iterator[GeneratedField]:
+    def binding(self, bind_timeout: Duration) -> Extender:
+        """The same, with an entry for bind alone."""
+        verbs = tuple(verb for verb in VERBS if verb in (*self.verbs, "bind"))
+        return replace(self, verbs=verbs, bind_timeout=bind_timeout)
+
+    @property
+    def entries(self) -> list[Fields]:
+        """Its entries of `extenders`."""
+        if self.bind_timeout is None or "bind" not in self.verbs:
+            return [tuple(self._fields(self.verbs))]
+        verbs = tuple(verb for verb in self.verbs if verb != "bind")
+        others = [tuple(self._fields(verbs))] if verbs else []
+        return [*others, tuple(self._bind_fields(self.bind_timeout))]
+
+    def _bind_fields(self, timeout: Duration) -> Iterator[GeneratedField]:
+        resources = bool(self.managed_resources or self.ignored_resources)
         yield GeneratedField("urlPrefix", self.url)
-        yield from (GeneratedField(f"{verb}Verb", verb, _WHY_VERB[verb]) for verb in self.verbs)
-        if "prioritize" in self.verbs:
-            yield GeneratedField("weight", self.weight, _WHY_WEIGHT if self.weight == 10 else "")
+        yield GeneratedField("bindVerb", "bind", _WHY_EVERY if resources else _WHY_VERB["bind"])
+        yield from self._connection()
+        yield GeneratedField("httpTimeout", timeout, _WHY_LONG)
+        yield GeneratedField("ignorable", False, _WHY_HELD)
+
+    def _connection(self) -> Iterator[GeneratedField]:
         if self.url.lower().startswith("https:"):
             yield GeneratedField("enableHTTPS", True)
         if self.tls is not None and (tls := tuple(self.tls.fields())):
             yield GeneratedField("tlsConfig", tls)
+
+    def _fields(self, verbs: tuple[str, ...]) -> Iterator[GeneratedField]:
+        yield GeneratedField("urlPrefix", self.url)
+        yield from (GeneratedField(f"{verb}Verb", verb, _WHY_VERB[verb]) for verb in verbs)
+        if "prioritize" in verbs:
+            yield GeneratedField("weight", self.weight, _WHY_WEIGHT if self.weight == 10 else "")
+        yield from self._connection()
         why = "the same as `placet serve --http-timeout`, which answers in four fifths of it"
         yield GeneratedField("httpTimeout", self.http_timeout, why)
         why = _WHY_NAMES if self.node_cache_capable else _WHY_OBJECTS
@@ -137,20 +166,22 @@ def section(extender: Extender) -> Fields:
     """The fields that an existing KubeSchedulerConfiguration needs for Placet."""
     return (
         GeneratedField("percentageOfNodesToScore", 100, _WHY_ALL),
-        GeneratedField("extenders", [tuple(extender.fields())]),
+        GeneratedField("extenders", extender.entries),
     )
 
 
 def policy(extender: Extender) -> Fields:
     """The Policy that kube-scheduler read up to 1.22, in which one field has another name."""
-    renamed = tuple(
-        GeneratedField("enableHttps", f.value) if f.name == "enableHTTPS" else f
-        for f in extender.fields()
-    )
+    renamed = [
+        tuple(
+            GeneratedField("enableHttps", f.value) if f.name == "enableHTTPS" else f for f in entry
+        )
+        for entry in extender.entries
+    ]
     return (
         GeneratedField("kind", "Policy"),
         GeneratedField("apiVersion", "v1"),
-        GeneratedField("extenders", [renamed]),
+        GeneratedField("extenders", renamed),
     )
 
 
@@ -165,6 +196,9 @@ _WHY_VERB = {
     "preempt": "otherwise pods are evicted from nodes that are rejected afterwards",
     "bind": "at most one extender may have it; needs `placet serve --bind`",
 }
+_WHY_EVERY = "of every pod: one entry alone may name a resource; needs `placet serve --bind`"
+_WHY_LONG = "longer than any policy has a binding wait; kube-scheduler goes on meanwhile"
+_WHY_HELD = "true would bind pods whose wait ends in vain"
 _WHY_WEIGHT = "each of our 0 to 10 points counts 10 times this: 100, as a built-in plugin at most"
 _WHY_ALL = "with less, Placet gets only a sample of the nodes if there are 100 or more"
 _WHY_NAMES = "with whole nodes, kube-scheduler 1.36 treats every node as idle when it scores"

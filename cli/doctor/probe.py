@@ -1,7 +1,8 @@
 """Probe: the verbs of the extender that is Placet, asked as kube-scheduler would ask them.
 
 The connection is made with the `urlPrefix`, the `tlsConfig` and the `httpTimeout`. Every verb that
-is set is asked about a pod and a node that do not exist, except bind, which has effects.
+is set is asked about a pod and a node that do not exist, except bind, which has effects. For an
+entry with bind alone only the connection is tried.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import base64
 import json
 import ssl
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from pathlib import Path
 from typing import Any
@@ -32,9 +33,17 @@ _POD = {
 _PORTS = (("/api/v1/status", "view"), ("/readyz", "health"))
 
 
-def probe(ours: ExtenderEntry, version: str) -> Iterator[Found]:
+def probe(entries: Sequence[ExtenderEntry], version: str) -> Iterator[Found]:
     """What the running Placet gets wrong; `version` is that of this command."""
-    at, timeout = ours.at("urlPrefix"), DEFAULT_TIMEOUT if ours.timeout is None else ours.timeout
+    for number, entry in enumerate(entries):
+        yield from _probed(entry, version if number == 0 else None)
+
+
+def _probed(ours: ExtenderEntry, version: str | None) -> Iterator[Found]:
+    """What is wrong with the calls of one entry; without a `version` none is compared."""
+    # A binding may be held for long; nothing that is asked here is.
+    timeout = DEFAULT_TIMEOUT if ours.timeout is None or ours.only_binds else ours.timeout
+    at = ours.at("urlPrefix")
     try:
         for name in ("filter", "prioritize", "preempt"):
             if ours.verbs[name]:
@@ -61,7 +70,7 @@ def probe(ours: ExtenderEntry, version: str) -> Iterator[Found]:
         yield error(at, message, hint)
         return
     running = _json(body).get("version") if status == 200 else None
-    if isinstance(running, str) and running != version:
+    if isinstance(running, str) and version is not None and running != version:
         message = f"the running Placet is {running}, and this command is {version}"
         yield warning(at, message, "use the same version of both")
 

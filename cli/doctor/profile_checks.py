@@ -156,6 +156,20 @@ def plugins(context: ConfigurationContext) -> Iterator[Found]:
         yield from _weights(lists)
 
 
+def places_of(name: str, context: ConfigurationContext) -> Iterator[str]:
+    """The paths at which profiles enable a plugin."""
+    for _, _, lists in _with_lists(context):
+        for enabled in lists.enabled.values():
+            yield from (each.path for each in enabled if each.name == name and each.path)
+
+
+def is_off(name: str, context: ConfigurationContext) -> bool:
+    """Whether every profile disables a plugin that is on by default."""
+    lists = [each for *_, each in _with_lists(context)]
+    off = [{each.name for each in found.disabled[MULTI_POINT]} for found in lists]
+    return bool(off) and all(names & {name, "*"} for names in off)
+
+
 def _enabled(lists: PluginLists, point: str) -> Iterator[Found]:
     seen: set[str] = set()
     unknown: set[str] = set()

@@ -10,6 +10,7 @@ from cli.world import read_policies
 from grammar.checks.summed_requests import sum_of
 from grammar.meaning.schema import load_schema
 from grammar.tree.clause_parts import SchedulerNeed
+from grammar.tree.clauses import Filter, Gang, of_kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,8 +18,8 @@ class SchedulerRequirements:
     """The clauses of policies that need more than a `filterVerb`, each as `policy/clause`.
 
     `amounts` are the filters that add up what pods ask for, with or without a check at binding;
-    `cards` give pods cards when they are bound, and `waiting` hold bindings. `scores` has the
-    bounds that are preferences.
+    `cards` give pods cards when they are bound, and `waiting` hold bindings: for `longest_wait`
+    seconds at most. `gangs` are some of these. `scores` has the bounds that are preferences.
     `namespaces` are the namespaces of policies, and `portable` the policies to tell to others.
     """
 
@@ -27,9 +28,18 @@ class SchedulerRequirements:
     at_bind: tuple[str, ...] = ()
     cards: tuple[str, ...] = ()
     waiting: tuple[str, ...] = ()
+    gangs: tuple[str, ...] = ()
+    longest_wait: float = 0.0
     scores: tuple[str, ...] = ()
     namespaces: tuple[str, ...] = ()
     portable: tuple[str, ...] = ()
+
+    def bind_timeout(self, http_timeout: float) -> float:
+        """The `httpTimeout` in seconds that bind needs; 0 if no binding waits.
+
+        `http_timeout` is that of `placet serve`, in which it creates a binding after the wait.
+        """
+        return self.longest_wait + http_timeout if self.waiting else 0.0
 
 
 def read_requirements(paths: Sequence[Path]) -> SchedulerRequirements:
@@ -50,12 +60,18 @@ def read_requirements(paths: Sequence[Path]) -> SchedulerRequirements:
     def needing(need: SchedulerNeed) -> tuple[str, ...]:
         return tuple(name for name, clause, _ in clauses if need in clause.scheduler_needs)
 
+    written = [clause for _, clause, _ in clauses]
+    gang_seconds = [gang.seconds for gang in of_kind(written, Gang)]
+    wait_seconds = [bind.wait.seconds for bind in of_kind(written, Filter) if bind.wait]
     return SchedulerRequirements(
         strict=needing("one decider"),
         amounts=tuple(name for name, clause, part in clauses if sum_of(clause, part) is not None),
         at_bind=needing("check at binding"),
         cards=needing("binding with cards"),
         waiting=needing("waiting binding"),
+        gangs=tuple(name for name, clause, _ in clauses if of_kind([clause], Gang)),
+        # A pod may wait for a condition, and then for its gang.
+        longest_wait=max(gang_seconds, default=0.0) + max(wait_seconds, default=0.0),
         scores=needing("scores"),
         namespaces=tuple(sorted({p.namespace for p in policies if p.namespace is not None})),
         portable=tuple(policy.address for policy in policies if policy.portable),

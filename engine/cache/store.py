@@ -130,7 +130,7 @@ def namespaces(cache: Cache) -> ObjectStore[Namespace]:
 def budgets(cache: Cache) -> ObjectStore[DisruptionBudget]:
     return ObjectStore(
         decode_budget,
-        lambda key, budget, _: cache.put_budget(key, budget),
+        lambda key, budget, *_: cache.put_budget(key, budget),
         cache.remove_budget,
         lambda key, budget: cache.budget(key) == budget,
     )

@@ -14,6 +14,7 @@ from engine.objects.peer import Peer
 from engine.program.frame import Evaluate, Evaluation, Message
 from engine.program.pod_shape import Path
 from grammar.checker.policy_checker import Checked
+from grammar.messages.catalogue import listed
 from grammar.tree.clause_parts import MissingRule, NodeSet, Order
 from grammar.values.errors import EvaluationError, MissingError
 
@@ -442,6 +443,20 @@ class Program:
             return False
         counts = any(each.count.weight is None for each in self.counts)
         return counts or bool(self.cards) or any(each.resolvable for each in self.filters)
+
+    @property
+    def binding_work(self) -> str:
+        """What it does at bind and nowhere else, as words; empty if nothing."""
+        work = [
+            word
+            for word, is_done in (
+                ("gives cards", self.cards),
+                ("holds gangs", self.gangs),
+                ("waits for conditions", any(clause.wait for clause in self.filters)),
+            )
+            if is_done and not self.audit
+        ]
+        return listed(work, "and") if work else ""
 
     def recorded(self, recorder: OutcomeRecorder) -> Program:
         """The same policy, whose selector and clauses record their outcomes.

@@ -69,8 +69,13 @@ class PolicyReloader:
         engine: Engine,
         log: Logger,
         exemptions: Exemptions = NO_EXEMPTIONS,
+        *,
+        binds: bool = True,
     ) -> None:
-        """The engine has adopted the `enforced` policies, which were read with these objects."""
+        """The engine has adopted the `enforced` policies, which were read with these objects.
+
+        `binds` says that this server has the verb bind.
+        """
         self.enforced = enforced
         self.view = view
         self.engine = engine
@@ -82,8 +87,11 @@ class PolicyReloader:
         self._log = log
         self._exemptions = exemptions
         self._known_exempt: frozenset[str] = frozenset()
+        self._binds = binds
+        self._known_unbound: frozenset[str] = frozenset()
         self._lock = asyncio.Lock()
         self._warn_of_exempt()
+        self._warn_of_unbound()
 
     def readiness(self) -> Sequence[ReadinessCheck]:
         """Readiness: policies have been compiled, and the view is ready."""
@@ -112,6 +120,7 @@ class PolicyReloader:
                 self.enforced = enforced
                 self.engine.adopt(enforced.registry)
                 self._warn_of_exempt()
+                self._warn_of_unbound()
 
     def _look(
         self, objects: Mapping[str, bytes] | None, size: ClusterSize
@@ -146,7 +155,17 @@ class PolicyReloader:
             self._log.warning(text, address, exempt[address])
         self._known_exempt = frozenset(exempt)
 
+    def _warn_of_unbound(self) -> None:
+        """Logs each policy that became one with work at bind where nothing is bound."""
+        programs = () if self._binds else self.enforced.registry.programs
+        unbound = {p.address: work for p in programs if (work := p.binding_work)}
+        for address in unbound.keys() - self._known_unbound:
+            self._log.warning("policy %s %s at bind: %s", address, unbound[address], TO_BIND)
+        self._known_unbound = frozenset(unbound)
 
+
+# What a server without the verb bind needs for such a policy.
+TO_BIND = "serve with `--bind`, and set the extender's `bindVerb`"
 # The group of PlacetConfiguration.
 GROUP = "placet.dev"
 

@@ -333,7 +333,14 @@ def _deciding(
         schedulers=options.schedulers,
     )
     reloader = PolicyReloader(
-        policies, enforced, objects, view, engine, common.log, options.exemptions
+        policies,
+        enforced,
+        objects,
+        view,
+        engine,
+        common.log,
+        options.exemptions,
+        binds=options.schedulers.call_bind,
     )
     portable = PortablePods(engine, ObjectCodec(schema), options.frozen, times)
     return Deciding(engine, journal, observer, rejected, reloader, portable, options.schedulers)

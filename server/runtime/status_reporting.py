@@ -64,6 +64,7 @@ from policies.resource import (
 )
 from policies.sugar import CLAUSE, matches
 from policies.validation import CheckedFile
+from server.runtime.reloader import TO_BIND
 
 GROUP_PATH = "/apis/placement-policy.scheduling.x-k8s.io/v1"
 _MOST_LINES, _MOST_TEXT = 64, 1024
@@ -148,12 +149,15 @@ class Statuses:
         portion: Callable[[Frame], Evaluation],
         ungated: UngatedPods | None = None,
         portability: PortabilityOf | None = None,
+        *,
+        binds: bool = True,
     ) -> None:
         """`portion` gives the context of evaluations for which nobody waits.
 
         `ungated` are counted where kube-scheduler asks only about marked pods. `portability` says
-        what of a portable policy others are told.
+        what of a portable policy others are told. `binds` says that this server has the verb bind.
         """
+        self._binds = binds
         self._portability = portability
         self._cache = cache
         self._portion = portion
@@ -211,6 +215,8 @@ class Statuses:
                 )
             if manifest is not None and self._ungated is not None:
                 wanted = _with_ungated(wanted, self._passed_by(name, manifest, self._ungated))
+            if program is not None and program.binding_work:
+                wanted = _with_binder(wanted, program.binding_work, binds=self._binds)
             if manifest is not None and program is not None and self._portability is not None:
                 wanted = self._with_portability(wanted, name, manifest, program, self._portability)
             yield Reported(_path(name), metadata.resourceVersion, written, wanted)
@@ -367,6 +373,14 @@ def _with_ungated(status: PolicyStatus, number: int) -> PolicyStatus:
     return msgspec.structs.replace(
         status, conditions=(*status.conditions, condition), ungatedPods=number
     )
+
+
+def _with_binder(status: PolicyStatus, work: str, *, binds: bool) -> PolicyStatus:
+    """The status with the condition of a policy that does this work at bind."""
+    text = f"it {work} at bind: {TO_BIND}"
+    outcome: _Outcome = ("False", "None", "") if binds else ("True", "ServedWithoutBind", text)
+    condition = StatusCondition("NoBinder", *outcome, "", status.observedGeneration)
+    return msgspec.structs.replace(status, conditions=(*status.conditions, condition))
 
 
 def _share(program: Program | None) -> ShareProgram | None:

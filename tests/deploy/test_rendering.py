@@ -172,6 +172,20 @@ def test_both_sides_agree() -> None:
     assert (extender["nodeCacheCapable"], extender["ignorable"]) == (True, False)
 
 
+def test_bindings_that_wait_have_an_entry_of_their_own() -> None:
+    """That of the other verbs keeps its short timeout."""
+    objects = rendered("--set", "bind.enabled=true,bind.httpTimeout=10m")
+    main, apart = configuration(objects, "scheduler", "scheduler.yaml")["extenders"]
+    assert apart == {
+        "urlPrefix": main["urlPrefix"],
+        "bindVerb": "bind",
+        "httpTimeout": "10m",
+        "ignorable": False,
+    }
+    assert (main["httpTimeout"], main.get("bindVerb")) == ("5s", None)
+    assert configuration(objects)["bind"] is True
+
+
 @each_version
 @each_ci
 def test_pods_are_restricted(name: str, version: str) -> None:
@@ -539,6 +553,12 @@ def test_monitoring_is_that_of_the_files() -> None:
         pytest.param(["--set", "config.httpTimout=3s"], "httpTimout", id="a field"),
         pytest.param(["--set", "mode=sidecar"], "mode", id="a mode"),
         pytest.param(["--set", "config.httpTimeout=fast"], "httpTimeout", id="no duration"),
+        pytest.param(
+            ["--set", "bind.enabled=true,bind.httpTimeout=long"], "httpTimeout", id="long"
+        ),
+        pytest.param(
+            ["--set", "bind.httpTimeout=10m"], "without bind.enabled", id="nobody to wait for"
+        ),
         pytest.param(["--set", "scheduler.name=default-scheduler"], "name", id="another's pods"),
         pytest.param(
             ["--kube-version", "1.35.0", "--set", "optIn.by=policy"],

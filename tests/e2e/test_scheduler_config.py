@@ -3,6 +3,7 @@
 It validates a configuration before it looks for an API server, so none is there.
 """
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -75,6 +76,13 @@ def placet(*arguments: str, folder: Path) -> str:
     return done.stdout
 
 
+def seconds(time: str) -> float:
+    """Return a duration, which has several forms: `125s` is `2m5s`."""
+    units = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
+    parts = re.findall(r"([0-9.]+)(h|ms|m|s)", time)
+    return sum(float(number) * units[unit] for number, unit in parts)
+
+
 @pytest.fixture
 def tls(tmp_path: Path) -> Path:
     """Return a folder with a CA, a certificate and its key."""
@@ -87,6 +95,10 @@ def tls(tmp_path: Path) -> Path:
 
 
 HTTPS = ("--url", "https://10.96.0.50/api/scheduler", "--server-name", "placet")
+GANG = """policy ml {
+  for pods where true
+  gang "jobs" { of pods by peer.labels["job"] at least 3 for at most 2m }
+}"""
 CLIENT = ("--ca", "ca.crt", "--client-cert", "tls.crt", "--client-key", "tls.key")
 
 
@@ -101,12 +113,16 @@ CLIENT = ("--ca", "ca.crt", "--client-cert", "tls.crt", "--client-key", "tls.key
         (*HTTPS, "--insecure"),
         ("--managed-resource", "a.b/c", "--ignored-resource", "a.b/d", "--ignorable"),
         ("--scheduler-name", "second", "--no-node-cache-capable"),
+        ("--policies", "gang.policy"),
+        (*HTTPS, *CLIENT, "--bind-http-timeout", "1h"),
+        ("--gate", "--ignored-resource", "a.b/d", "--bind-http-timeout", "90s"),
     ],
     ids=" ".join,
 )
 def test_kube_scheduler_understands_what_is_written(
     programs: Path, tls: Path, arguments: tuple[str, ...]
 ) -> None:
+    (tls / "gang.policy").write_text(GANG, encoding="utf-8")
     text = placet("scheduler-config", *arguments, folder=tls)
     if "--section" in arguments:
         head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
@@ -120,9 +136,16 @@ def test_kube_scheduler_understands_what_is_written(
     written = yaml.safe_load(text)
     assert understood["percentageOfNodesToScore"] == 100
     # It writes no zeros, and adds none to what we say.
-    (expected,) = written["extenders"]
-    (extender,) = understood["extenders"]
-    assert extender == {name: value for name, value in expected.items() if value is not False}
+    expected = [
+        {name: value for name, value in entry.items() if value is not False}
+        for entry in written["extenders"]
+    ]
+    for entry in (*expected, *understood["extenders"]):
+        entry["httpTimeout"] = seconds(entry["httpTimeout"])
+    assert understood["extenders"] == expected
+    waits = {"--policies", "--bind-http-timeout"} & {*arguments}
+    assert len(expected) == (2 if waits else 1)
+    assert not waits or starts(programs, tls / "scheduler.yaml")
 
 
 @pytest.mark.parametrize("wrong", REFUSED, ids=lambda wrong: wrong.id)

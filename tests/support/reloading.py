@@ -26,6 +26,8 @@ def reloader_of(
     log: Logger,
     exemptions: Exemptions = NO_EXEMPTIONS,
     clock: Callable[[], float] = time.monotonic,
+    *,
+    binds: bool = True,
 ) -> PolicyReloader:
     """The reloader of these policy files; `open_view` opens the view for what they read."""
     policies = PolicyReader(paths, schema, log, PROCESSES[0], clock)
@@ -33,4 +35,4 @@ def reloader_of(
     objects = view.policies()
     enforced = policies.read(objects)
     engine = Engine(enforced.registry, view, ObjectCodec(schema), observer)
-    return PolicyReloader(policies, enforced, objects, view, engine, log, exemptions)
+    return PolicyReloader(policies, enforced, objects, view, engine, log, exemptions, binds=binds)

@@ -29,6 +29,13 @@ OTHER: Json = {
     "nodeCacheCapable": True,
     "httpTimeout": "1s",
 }
+# Our other entry, where bindings wait.
+BIND_APART: Json = {
+    "urlPrefix": OURS["urlPrefix"],
+    "bindVerb": "bind",
+    "httpTimeout": "2m5s",
+    "ignorable": False,
+}
 HTTPS: Json = {"urlPrefix": "https://127.0.0.1:12345/api/scheduler", "enableHTTPS": True}
 PEM = base64.b64encode(b"-----BEGIN CERTIFICATE-----\n").decode()
 NO_PEM = base64.b64encode(b"no PEM").decode()
@@ -135,6 +142,10 @@ def expression(place: str, **fields: Any) -> Wrong:
     return arguments("NodeAffinity", path, addedAffinity=required)
 
 
+def _without_timeout(entry: Json) -> Json:
+    return {name: value for name, value in entry.items() if name != "httpTimeout"}
+
+
 _REPEATED = json.dumps(configuration()).replace('"weight": 10', '"weight": 10, "weight": 9')
 _SECOND = {"schedulerName": "second"}
 _FILTERS = OTHER | {"filterVerb": "filter"}
@@ -175,6 +186,13 @@ _REFUSED = [
         ours(**resource("a.b/c")),
         OTHER | resource("a.b/c"),
     ),
+    whole(
+        "resource-name",
+        "extenders[1].managedResources[0].name",
+        ours(**resource("a.b/c")),
+        BIND_APART | resource("a.b/c"),
+    ),
+    whole("two-binders", "extenders[1].bindVerb", ours(bindVerb="bind"), BIND_APART),
     entry("tls-conflict", "tlsConfig.insecure", **tls(insecure=True, caFile="/ca")),
     entry("no-certificate", "tlsConfig.caData", **tls(caData=NO_PEM)),
     entry(
@@ -317,6 +335,7 @@ _BROKEN = [
     entry("url", "urlPrefix", urlPrefix="http://127.0.0.1:12345/api/scheduler#a"),
     entry("url", "urlPrefix", urlPrefix="http://127.0.0.1:12345 /api/scheduler"),
     entry("no-ca", "tlsConfig", **HTTPS),
+    whole("verb", "extenders[1].bindVerb", OURS, BIND_APART | {"bindVerb": "/bind"}),
     entry("no-encryption", "urlPrefix", enableHTTPS=True),
     entry("no-encryption", "urlPrefix", tlsConfig={"serverName": "placet"}),
     entry("timeout", "httpTimeout", httpTimeout="4999ms"),
@@ -336,6 +355,20 @@ _WEAK = [
     whole("later-filter", "extenders[1]", OURS, _FILTERS),
     whole("later-filter", "extenders[0]", _FILTERS | {"ignorable": True}, OURS),
     whole("asked-twice", "extenders[2].urlPrefix", OTHER, _SILENT, _SILENT),
+    whole("ignorable", "extenders[1].ignorable", OURS, BIND_APART | {"ignorable": True}),
+    whole("timeout", "extenders[1].httpTimeout", OURS, _without_timeout(BIND_APART)),
+    whole(
+        "managed-resources",
+        "extenders[1].managedResources",
+        OURS,
+        BIND_APART | resource("a.b/c"),
+    ),
+    whole(
+        "managed-resources",
+        "extenders[1].managedResources",
+        OURS | resource("a.b/c"),
+        BIND_APART,
+    ),
     whole("sampled-nodes", "percentageOfNodesToScore", percentageOfNodesToScore=50),
     whole("sampled-nodes", "percentageOfNodesToScore", percentageOfNodesToScore=None),
     whole(
@@ -386,6 +419,8 @@ ACCEPTED = [*(replace(wrong, severity="error") for wrong in _BROKEN), *_WEAK]
 SOUND = [
     configuration(),
     configuration(OTHER, OURS),
+    configuration(OURS, BIND_APART),
+    configuration(BIND_APART, OTHER, OURS),
     configuration(OTHER | {"filterVerb": "f"}, OURS),
     configuration(OURS, profiles=[{"schedulerName": "default-scheduler"}, {"schedulerName": "b"}]),
     configuration(profiles=[_SECOND], leaderElection={"resourceName": "second"}),

@@ -2,6 +2,9 @@
 
 {{- define "placet.configuration" -}}
 {{- $mode := .Values.mode -}}
+{{- if and .Values.bind.httpTimeout (not .Values.bind.enabled) -}}
+{{- fail "bind.httpTimeout has no effect without bind.enabled" -}}
+{{- end -}}
 {{- $healthHost := ternary .Values.controlPlane.healthHost "" (eq $mode "control-plane") -}}
 {{- $own := dict
   "apiVersion" "placet.dev/v1alpha1"
@@ -65,7 +68,15 @@
   "nodeCacheCapable" true
   "ignorable" .Values.scheduler.ignorable
 -}}
-{{- if .Values.bind.enabled -}}
+{{- $extenders := list $extender -}}
+{{- if .Values.bind.httpTimeout -}}
+{{- $extenders = append $extenders (dict
+  "urlPrefix" $extender.urlPrefix
+  "bindVerb" "bind"
+  "httpTimeout" .Values.bind.httpTimeout
+  "ignorable" false
+) -}}
+{{- else if .Values.bind.enabled -}}
 {{- $_ := set $extender "bindVerb" "bind" -}}
 {{- end -}}
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -83,5 +94,7 @@ percentageOfNodesToScore: 100
 profiles:
   - {{- merge (dict "schedulerName" .Values.scheduler.name) .Values.scheduler.profile | toYaml | nindent 4 }}
 extenders:
-  - {{- toYaml $extender | nindent 4 }}
+{{- range $extenders }}
+  - {{- toYaml . | nindent 4 }}
+{{- end }}
 {{- end }}

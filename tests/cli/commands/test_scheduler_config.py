@@ -14,6 +14,10 @@ import yaml
 from tests.cli.conftest import Placet
 
 ROOT = Path(__file__).parents[3]
+GANG = """policy ml {
+  for pods where true
+  gang "jobs" { of pods by peer.labels["job"] at least 3 for at most 2m }
+}"""
 
 
 def entry(placet: Placet, *arguments: str) -> dict[str, Any]:
@@ -178,12 +182,19 @@ def test_reasons_are_a_line_each_above_their_field(placet: Placet) -> None:
         (("--url", "https://10.0.0.1", "--ca", "no.crt"), "has no certificate in PEM"),
         (("--section", "--scheduler-name", "x"), "`--section` does not work with"),
         (("--section", "--legacy"), "not allowed with argument"),
+        (("--bind-http-timeout", "0s"), "`0s` must be greater than 0"),
+        (("--policies", "none.policy"), "none.policy"),
+        (
+            ("--policies", "gang.policy", "--bind-http-timeout", "2m"),
+            "a binding take up to 125 s, longer than `--bind-http-timeout 120s`",
+        ),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
 def test_what_cannot_work_is_refused(
     placet: Placet, folder: Path, arguments: tuple[str, ...], error: str
 ) -> None:
+    (folder / "gang.policy").write_text(GANG, encoding="utf-8")
     (folder / "no.crt").write_text("no certificate", encoding="utf-8")
     done = placet("scheduler-config", *arguments)
     assert (done.code, done.out) == (2, "")
@@ -202,13 +213,18 @@ def test_what_cannot_work_is_refused(
         ("--legacy", "--url", "https://10.96.0.50", "--ca", "ca.crt", "--server-name", "x"),
         ("--scheduler-name", "second"),
         ("--scheduler-name", "placet"),
+        ("--bind-http-timeout", "10m"),
+        ("--policies", "gang.policy"),
+        ("--policies", "gang.policy", "--url", "https://10.96.0.50", "--ca", "ca.crt"),
     ],
     ids=" ".join,
 )
 def test_doctor_finds_nothing_in_it(placet: Placet, tls: Path, arguments: tuple[str, ...]) -> None:
+    (tls / "gang.policy").write_text(GANG, encoding="utf-8")
     text = placet("scheduler-config", *arguments).out
     served = arguments[1] if arguments[:1] == ("--http-timeout",) else "5s"
-    binds = ["--bind"] if "--verbs" in arguments else []
+    waits = {"--bind-http-timeout", "--policies"} & {*arguments}
+    binds = ["--bind"] if "--verbs" in arguments or waits else []
     done = placet("doctor", "--strict", "--http-timeout", served, *binds, "-", stdin=text)
     assert done.err == ""
     if "--legacy" in arguments:
@@ -239,6 +255,81 @@ def test_placets_side_of_a_bind_verb_is_told(placet: Placet, form: str) -> None:
             "start Placet with: placet serve --scheduler-name second"
             " --scheduler-lease kube-system/second\n"
         )
+
+
+APART = {
+    "urlPrefix": "http://127.0.0.1:12345/api/scheduler",
+    "bindVerb": "bind",
+    "httpTimeout": "125s",
+    "ignorable": False,
+}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (("--policies", "gang.policy"), APART),
+        (("--policies", "gang.policy", "--http-timeout", "2s"), APART | {"httpTimeout": "122s"}),
+        (
+            ("--policies", "gang.policy", "--bind-http-timeout", "10m"),
+            APART | {"httpTimeout": "600s"},
+        ),
+        (("--bind-http-timeout", "125s"), APART),
+        (("--bind-http-timeout", "125s", "--verbs", "filter,prioritize,preempt,bind"), APART),
+        (("--bind-http-timeout", "125s", "--ignorable", "--gate"), APART),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_bindings_that_wait_have_an_entry_of_their_own(
+    placet: Placet, folder: Path, arguments: tuple[str, ...], expected: dict[str, Any]
+) -> None:
+    (folder / "gang.policy").write_text(GANG, encoding="utf-8")
+    done = placet("scheduler-config", *arguments)
+    main, apart = yaml.safe_load(done.out)["extenders"]
+    assert apart == expected
+    assert "bindVerb" not in main
+    assert {"filterVerb", "prioritizeVerb", "preemptVerb"} < main.keys()
+    assert done.err.startswith("start Placet with: placet serve --bind")
+
+
+def test_the_entry_of_bind_has_the_connection_of_the_other(placet: Placet, tls: Path) -> None:
+    done = placet(
+        *("scheduler-config", "--legacy", "--url", "https://10.96.0.50", "--ca", "ca.crt"),
+        *("--bind-http-timeout", "1m"),
+    )
+    main, apart = json.loads(done.out)["extenders"]
+    assert apart == {
+        "urlPrefix": "https://10.96.0.50",
+        "bindVerb": "bind",
+        "enableHttps": True,
+        "tlsConfig": main["tlsConfig"],
+        "httpTimeout": 60_000_000_000,
+        "ignorable": False,
+    }
+    alone = placet("scheduler-config", "--verbs", "bind", "--bind-http-timeout", "1m")
+    assert len(yaml.safe_load(alone.out)["extenders"]) == 1
+
+
+def test_policies_that_wait_for_nothing_change_nothing(placet: Placet, folder: Path) -> None:
+    (folder / "a.policy").write_text(
+        'policy a { for pods where true filter "x" { require node.ready } }', encoding="utf-8"
+    )
+    done = placet("scheduler-config", "--policies", "a.policy")
+    assert done.out == placet("scheduler-config").out
+
+
+def test_a_conversion_adds_the_entry_of_bind(placet: Placet, folder: Path) -> None:
+    (folder / "gang.policy").write_text(GANG, encoding="utf-8")
+    text = placet("scheduler-config", "--verbs", "filter,preempt,bind").out
+    done = placet("scheduler-config", "--from", "-", "--policies", "gang.policy", stdin=text)
+    _, apart = yaml.safe_load(done.out)["extenders"]
+    assert apart == APART
+    assert "is in an entry of its own, with an `httpTimeout` of 125s" in done.err
+    done = placet(
+        *("scheduler-config", "--from", "-", "--policies", "gang.policy"),
+        stdin='{"predicates": []}',
+    )
+    assert len(yaml.safe_load(done.out)["extenders"]) == 2
 
 
 def test_page_shows_what_is_written(placet: Placet) -> None:

@@ -1,6 +1,7 @@
 """Checks: each finds its problem at its place, and a sound configuration has no findings."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from cli.command import CommandError
 from cli.doctor.configuration_text import configurations
 from cli.doctor.context import ConfigurationContext, choose
-from cli.doctor.findings import OF_ALL, OF_OURS, examine
+from cli.doctor.findings import OF_ALL, OF_ENTRIES, OF_OURS, examine
 from cli.doctor.requirements import SchedulerRequirements, read_requirements
 from cli.render import FieldFinding
 from tests.support.books import section
@@ -39,7 +40,7 @@ SUM = """policy sum in namespace "web" {{
 UNSCORED = ours("prioritizeVerb")
 BIND = {"bindVerb": "bind"}
 # Checks that no configuration fails without policies.
-ONLY_WITH_POLICIES = {"no-binder", "unused-verb"}
+ONLY_WITH_POLICIES = {"no-binder", "unused-verb", "waiting-bind", "two-gangs"}
 # Checks of what the flags of `placet serve` need; in all other tests they are right.
 OF_FLAGS = {"bind", "bind-timeout", "gate"}
 # A check of the manifest, which no configuration fails alone.
@@ -48,9 +49,8 @@ OF_MANIFESTS = {"flag"}
 
 def examined(text: str, requirements: SchedulerRequirements | None = None) -> list[FieldFinding]:
     (read,) = configurations([("s.yaml", text)], lambda _path: None)
-    chosen, because = choose(read.extenders)
-    binds = chosen is not None and bool(chosen.verbs["bind"])
-    return examine(ConfigurationContext(read, chosen, because, 5.0, requirements, binds))
+    context = ConfigurationContext(read, *choose(read.extenders), 5.0, requirements)
+    return examine(replace(context, binds=context.entry_of("bind") is not None))
 
 
 def found(
@@ -91,7 +91,7 @@ def test_sound_configuration_has_no_findings(sound: Json) -> None:
 
 def test_every_check_has_a_case() -> None:
     tried = {wrong.code for wrong in (*REFUSED, *ACCEPTED)}
-    assert tried | ONLY_WITH_POLICIES | OF_FLAGS | OF_MANIFESTS == {*OF_ALL, *OF_OURS}
+    assert tried | ONLY_WITH_POLICIES | OF_FLAGS | OF_MANIFESTS == {*OF_ALL, *OF_OURS, *OF_ENTRIES}
 
 
 @pytest.mark.parametrize("binds", [True, False])
@@ -384,4 +384,6 @@ def test_nonsense_is_told_as_findings(text: str) -> None:
 
 def test_every_finding_is_documented() -> None:
     page = section("operations", "placet doctor")
-    assert [code for code in (*OF_ALL, *OF_OURS, "probe") if f"`{code}`" not in page] == []
+    assert [
+        code for code in (*OF_ALL, *OF_OURS, *OF_ENTRIES, "probe") if f"`{code}`" not in page
+    ] == []

@@ -17,7 +17,7 @@ from cli.doctor.probe import probe
 from engine.decision.journal import Journal
 from tests.cli.conftest import Placet
 from tests.support.certificates import Keyring
-from tests.support.scheduler_configs import configuration, ours
+from tests.support.scheduler_configs import BIND_APART, configuration, ours
 from tests.support.secured import secured
 from tests.support.served import Parts, serving
 from tests.support.view_server import Parts as ViewParts
@@ -29,7 +29,7 @@ RUNNING = "1.2.3"
 def probed(url: str, version: str = RUNNING, **fields: Any) -> list[tuple[str, str, str]]:
     """Return severity, field and message of each finding."""
     given = ours(urlPrefix=url, **fields)
-    found: list[Found] = list(probe(entry(given, "extenders[0]", legacy=False), version))
+    found: list[Found] = list(probe([entry(given, "extenders[0]", legacy=False)], version))
     return [(d.severity, path.removeprefix("extenders[0]."), d.message) for path, d in found]
 
 
@@ -91,6 +91,25 @@ async def test_tls_is_that_of_the_configuration(tmp_path: Path) -> None:
             (found,) = await ask(url, tlsConfig=wrong)
             assert found[:2] == ("error", "tlsConfig")
             assert "there is no TLS connection" in found[2]
+
+
+async def test_of_bind_alone_the_connection_is_tried(tmp_path: Path) -> None:
+    """Not the verb, and with no more patience than for others."""
+    keyring = Keyring(tmp_path)
+    keyring.write_pair()
+    ca = base64.b64encode(keyring.server_ca.cert_pem.bytes()).decode()
+    other = base64.b64encode(keyring.client_ca.cert_pem.bytes()).decode()
+    async with secured(keyring.files) as served:
+        url = f"https://127.0.0.1:{served.port}/api/scheduler"
+        main = ours(urlPrefix=url, tlsConfig={"caData": ca})
+        for name, expected in ((ca, []), (other, ["extenders[1].tlsConfig"])):
+            apart = BIND_APART | {"urlPrefix": url, "tlsConfig": {"caData": name}}
+            entries = [
+                entry(each, f"extenders[{place}]", legacy=False)
+                for place, each in enumerate((main, apart))
+            ]
+            found = await asyncio.to_thread(lambda given: list(probe(given, "2.0.0")), entries)
+            assert [path for path, _ in found] == ["extenders[0].urlPrefix", *expected]
 
 
 def test_the_command_asks_only_when_it_is_told(placet: Placet) -> None:

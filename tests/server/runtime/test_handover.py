@@ -26,7 +26,7 @@ from server.runtime.observers import LogObserver
 from server.runtime.reloader import PolicyReloader
 from server.runtime.status_reporting import Statuses
 from tests.support.builders import node, pod
-from tests.support.engines import cache_of
+from tests.support.engines import cache_of, programs_of
 from tests.support.reloading import reloader_of
 
 SCHEMA = load_schema()
@@ -152,6 +152,56 @@ def test_a_policy_of_an_exempt_namespace_is_logged_once(
     assert [line for line in caplog.messages if "concerns no pod" in line] == [
         "policy shop/p2 concerns no pod: namespace `shop` is exempt"
     ]
+
+
+GANG = 'gang "g" { of pods by peer.labels["job"] at least 2 }'
+WAIT = 'bind "b" { wait until pod.annotations["ready"] == "true" for at most 9s }'
+WORK = {
+    GANG: "holds gangs",
+    WAIT: "waits for conditions",
+    f"{WAIT} {GANG}": "holds gangs and waits for conditions",
+}
+TO_BIND = "serve with `--bind`, and set the extender's `bindVerb`"
+
+
+@pytest.mark.parametrize(("rules", "work"), WORK.items(), ids=WORK.values())
+@pytest.mark.parametrize("binds", [True, False], ids=["binds", "without bind"])
+def test_a_policy_with_work_at_bind_is_told_where_nothing_is_bound(
+    view: Edited, caplog: pytest.LogCaptureFixture, rules: str, work: str, binds: bool
+) -> None:
+    """In the log once, also after an edit of another policy; and in the status of that policy."""
+    view.edit(1, rules, GOOD)
+    observer = LogObserver(LOG, Metrics(CollectorRegistry(), "0"))
+    reloader = reloader_of(
+        [], lambda _: view, SCHEMA, observer, LOG, clock=lambda: 0.0, binds=binds
+    )
+    told = [] if binds else [f"policy shop/p0 {work} at bind: {TO_BIND}"]
+    assert [line for line in caplog.messages if "at bind" in line] == told
+    caplog.clear()
+    view.edit(2, rules, OTHER)
+    asyncio.run(reloader.catch_up())
+    assert [line for line in caplog.messages if "at bind" in line] == []
+    statuses = Statuses(CACHE, reloader.engine.portion, binds=binds)
+    found = statuses.reports(reloader.enforced, view.objects, {}, (), CACHE.snapshot())
+    (mine, other) = ({each.type: each for each in r.wanted.conditions} for r in found)
+    assert "NoBinder" not in other
+    assert (mine["NoBinder"].status, mine["NoBinder"].message) == (
+        ("False", "") if binds else ("True", f"it {work} at bind: {TO_BIND}")
+    )
+    view.edit(3, GOOD, GOOD)
+    asyncio.run(reloader.catch_up())
+    view.edit(4, rules, GOOD)
+    asyncio.run(reloader.catch_up())
+    assert [line for line in caplog.messages if "at bind" in line] == told
+
+
+def test_work_at_bind_is_that_of_enforced_policies() -> None:
+    cards = 'cards "c" { on node 2 of {"milli": 1000} take {"milli": 500} }'
+    rules = (cards, f"mode audit {GANG}", GOOD)
+    programs = programs_of(
+        " ".join(f"policy p{n} {{ for pods where true {each} }}" for n, each in enumerate(rules))
+    )
+    assert [each.binding_work for each in programs] == ["gives cards", "", ""]
 
 
 def test_a_reload_that_fails_is_due_again(reloader: PolicyReloader, view: Edited) -> None:

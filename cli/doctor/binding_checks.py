@@ -1,0 +1,136 @@
+"""Checks of `placet doctor` about bind: which entry has the verb, and how long it may take.
+
+A binding may be held for its gang or for a condition. kube-scheduler has one `httpTimeout` for all
+verbs of an entry, so bind then has an entry of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cli.doctor.connection_checks import DEFAULT_TIMEOUT
+from cli.doctor.context import ConfigurationContext
+from cli.doctor.extender import ExtenderEntry
+from cli.doctor.found import Found, error, some, warning
+from cli.doctor.profile_checks import is_off, places_of
+from engine.objects.api_types import mapping, mappings
+
+_GANGS = "GangScheduling"
+
+
+def no_binder(ours: ExtenderEntry, context: ConfigurationContext) -> Iterator[Found]:
+    """Clauses that are checked again before the binding, which kube-scheduler makes itself."""
+    needs = context.requirements
+    if needs is None or context.entry_of("bind") is not None:
+        return
+    at, hint = ours.at("bindVerb"), "write `bindVerb: bind`"
+    serve = "" if context.binds else ", and serve with `--bind`"
+    hint += serve
+    if needs.cards:
+        message = f"without a `bindVerb` no pod gets the cards of {some(needs.cards)}"
+        yield error(at, message, hint)
+    if needs.waiting:
+        message = f"without a `bindVerb` no pod waits for {some(needs.waiting)}"
+        seconds = _written(needs.bind_timeout(context.http_timeout), ours)
+        of_its_own = f"an entry with the same `urlPrefix`, `bindVerb: bind` and {seconds}"
+        yield error(at, message, f"add {of_its_own}{serve}")
+    if at_bind := [name for name in needs.at_bind if name not in needs.waiting]:
+        message = f"without a `bindVerb` {some(at_bind)} are not checked at binding"
+        yield warning(at, message, hint)
+    if needs.amounts:
+        message = (
+            f"without a `bindVerb` the sums of {some(needs.amounts)} do not have the pods that "
+            "are still on their way, so their bounds can be passed"
+        )
+        yield warning(at, message, f"write each as a `limit` with a `sum`; or {hint}")
+    if strict := [name for name in needs.strict if name not in needs.waiting]:
+        message = (
+            f"without a `bindVerb` the bounds of {some(strict)} are not checked "
+            "against the newest state before the binding"
+        )
+        yield warning(at, message, hint)
+
+
+def bind(ours: ExtenderEntry, context: ConfigurationContext) -> Iterator[Found]:
+    """A `bindVerb` for a Placet that does not bind, and the reverse."""
+    binder = context.entry_of("bind")
+    if binder is not None and not context.binds:
+        message = "`placet serve` has no verb bind without `--bind`: no pod can be bound"
+        hint = "serve with `--bind` and give it to this command too, or remove `bindVerb`"
+        yield error(binder.at("bindVerb"), message, hint)
+    elif context.binds and binder is None:
+        message = "`placet serve --bind` may bind pods, and kube-scheduler never asks it to"
+        yield warning(
+            ours.at("bindVerb"), message, "write `bindVerb: bind`, or serve without `--bind`"
+        )
+
+
+def waiting_bind(_ours: ExtenderEntry, context: ConfigurationContext) -> Iterator[Found]:
+    """A timeout of bind that ends before policies let the binding go."""
+    needs, binder = context.requirements, context.entry_of("bind")
+    if needs is None or not needs.waiting or binder is None:
+        return
+    has = DEFAULT_TIMEOUT if binder.timeout is None else binder.timeout
+    needed = needs.bind_timeout(context.http_timeout)
+    if has >= needed:
+        return
+    waits = f"for {some(needs.waiting)} a binding may take {needed:g} s"
+    if binder.only_binds:
+        message = f"kube-scheduler gives a binding up after {has:g} s, and {waits}"
+        hint = f"write {_written(needed, binder)}"
+    else:
+        message = f"bind has the `httpTimeout` of the other verbs, {has:g} s, and {waits}"
+        hint = (
+            f"move `bindVerb` to an entry of its own with the same `urlPrefix` and "
+            f"{_written(needed, binder)}, as `placet doctor --fix --bind --policies` does"
+        )
+    yield error(binder.at("httpTimeout"), message, hint)
+
+
+def two_gangs(context: ConfigurationContext) -> Iterator[Found]:
+    """Gangs of kube-scheduler beside those of policies."""
+    needs = context.requirements
+    if needs is None or not needs.gangs:
+        return
+    message = (
+        f"`{_GANGS}` of kube-scheduler and {some(needs.gangs)} must not gather the same pods: "
+        "Placet does not see the nodes that kube-scheduler has chosen for the others"
+    )
+    for path in places_of(_GANGS, context):
+        yield error(path, message, "remove the plugin, or the `gang` clauses")
+    gates = context.configuration.manifest_flags.get("feature-gates", "")
+    if _has_gate(gates) and not is_off(_GANGS, context):
+        hint = f"remove `{_GANGS}=true` from `--feature-gates`, or the `gang` clauses"
+        yield error("", message, hint)
+
+
+def bind_timeout(context: ConfigurationContext) -> Iterator[Found]:
+    """A longer wait for volumes than Placet knows of, which matters where it does not bind."""
+    if context.ours is None or context.entry_of("bind") is not None:
+        return
+    for index, profile in enumerate(mappings(context.configuration.value, "profiles")):
+        for place, plugin in enumerate(mappings(profile, "pluginConfig")):
+            given = mapping(plugin, "args").get("bindTimeoutSeconds")
+            if plugin.get("name") != "VolumeBinding" or not isinstance(given, int):
+                continue
+            if given > context.bind_timeout:
+                path = f"profiles[{index}].pluginConfig[{place}].args.bindTimeoutSeconds"
+                message = (
+                    f"a pod can wait {given} s for its volumes, and after a start Placet counts it "
+                    f"for {context.bind_timeout:g} s"
+                )
+                hint = f"serve with `--bind-timeout {given}s`, and give it to this command too"
+                yield warning(path, message, hint)
+
+
+def _written(seconds: float, entry: ExtenderEntry) -> str:
+    """The field with a timeout, as such an entry has it."""
+    value = round(seconds * 10**9) if entry.legacy else f"{seconds:g}s"
+    return f"`httpTimeout: {value}`"
+
+
+def _has_gate(gates: str) -> bool:
+    """Whether feature gates, as a flag has them, turn kube-scheduler's own gangs on."""
+    given = dict(each.strip().partition("=")[::2] for each in gates.split(","))
+    on = given.get(_GANGS, given.get("AllAlpha", "false"))
+    return on.strip().lower() in ("true", "t", "1")
