@@ -31,6 +31,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Literal
 from weakref import ref
 
@@ -39,6 +40,7 @@ import numpy as np
 from engine.cache.node_table import NodeRows, Snapshot
 from engine.decision.placement import Placement
 from engine.decision.plugin_filters import PluginFilters
+from engine.decision.registry import Registry
 from engine.decision.verb_call import CallOpener, GangChange, Observer, VerbCall
 from engine.decision.verdict import Decision, Rejected
 from engine.errors import RefusedError
@@ -90,6 +92,7 @@ class Gangs:
         self._observer = observer
         self._attempts = Attempts(calls, placement, plugins, pods, suits)
         self._members = Members(lambda: calls.registry.slots)
+        self._clauses = _clauses(calls.registry)
         self._known: dict[GangName, Gang] = {}
         # The gang of each member that has a place.
         self._by_uid: dict[str, Gang] = {}
@@ -284,13 +287,20 @@ class Gangs:
             self.give_up(gang, "member left", f"member {old.name} has left it")
 
     def adopted(self) -> None:
-        """Other policies are in force from now on."""
-        programs = frozenset(g for p in self._calls.registry.programs for g in p.gangs)
+        """Other policies are in force from now on. A clause that means the same keeps its gangs."""
+        before, self._clauses = self._clauses, _clauses(self._calls.registry)
+        programs = frozenset(self._clauses)
+        same = {what: program for program, what in self._clauses.items()}
         for gang in list(self._known.values()):
-            if gang.clause not in programs:
-                if gang.gathers:
-                    self.give_up(gang, "policy", f"policy {gang.clause.policy} was changed")
-                self._known.pop(gang.name, None)
+            program = same.get(before[gang.clause])
+            if program is gang.clause:
+                continue
+            del self._known[gang.name]
+            if program is not None:
+                gang.name = replace(gang.name, program=program)
+                self._known[gang.name] = gang
+            elif gang.gathers:
+                self.give_up(gang, "policy", f"policy {gang.clause.policy} was changed")
         self._members.retain(programs)
         self._attempts.retain(programs)
 
@@ -523,6 +533,15 @@ class Gangs:
         self._woken.update(dict.fromkeys(uids))
         if len(self._woken) > before:
             self.wake()
+
+
+def _clauses(registry: Registry) -> Mapping[GangProgram, tuple[str, int, str]]:
+    """The clauses in force, each with what stays the same while it means the same."""
+    return {
+        clause: (program.address, number, program.digest)
+        for program in registry.programs
+        for number, clause in enumerate(program.gangs)
+    }
 
 
 def _gone(gang: Gang, snapshot: Snapshot) -> str:
