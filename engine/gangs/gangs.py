@@ -59,8 +59,10 @@ MOST_MEMBERS = 1000
 # A gang that did not fit is tried again after so many times of what the attempt has taken, and
 # after this pause at least.
 _COST_FACTOR, _LEAST_PAUSE_SECONDS = 4.0, 0.1
-# The pause after a gang was given up, which doubles, and the longest one.
+# The pause after a gang was given up, and the longest one. It doubles each time that the gang is the
+# reason: it would be held in vain again.
 _FIRST_PAUSE_SECONDS, _MOST_PAUSE_SECONDS = 1.0, 300.0
+_OWN_REASONS = frozenset({"late", "no node", "too many held", "preempted"})
 # The waiting gangs that are tried before a gang behind them, at each attempt.
 _MOST_RIVALS = 4
 # The gangs that are known at the same time; the oldest waiting one is forgotten first.
@@ -236,8 +238,10 @@ class Gangs:
         gang.places, gang.keys, gang.holds = {}, {}, {}
         gang.until, gang.why_given_up = math.inf, text
         gang.text = f"given up: {text}"
-        gang.pause = min(2 * gang.pause, _MOST_PAUSE_SECONDS) or _FIRST_PAUSE_SECONDS
-        gang.not_before = now + gang.pause
+        gang.not_before = now + _FIRST_PAUSE_SECONDS
+        if reason in _OWN_REASONS:
+            gang.pause = min(2 * gang.pause, _MOST_PAUSE_SECONDS) or _FIRST_PAUSE_SECONDS
+            gang.not_before = now + gang.pause
         gang.order = (gang.order[0], now, gang.order[2])
         self._freed += 1
         self._tell(gang, "given up", holds, reason, text)
@@ -324,8 +328,11 @@ class Gangs:
             elif snapshot is not None and (gone := _gone(gang, snapshot)):
                 self.give_up(gang, "node gone", f"node {gone} is gone")
         for gang in [g for g in self._known.values() if not g.gathers]:
-            if now - gang.asked_at > _FORGOTTEN_SECONDS:
-                self._known.pop(gang.name, None)
+            # Held members wait again a moment after their gang was given up.
+            is_settled = snapshot is not None and now - gang.order[1] > _FIRST_PAUSE_SECONDS
+            is_gone = is_settled and not self._waiting(gang)
+            if is_gone or now - gang.asked_at > _FORGOTTEN_SECONDS:
+                del self._known[gang.name]
 
     def make_way(self, victims: Mapping[str, Iterable[str]]) -> Collection[str]:
         """Gives up the gang of lowest priority among those that have held members as victims.

@@ -119,8 +119,9 @@ class GangServer:
         labels = {"reason": reason} if reason else {}
         return int(self.value("placet_gangs_total", state="given_up", **labels))
 
-    def held_seconds(self, state: str) -> float:
-        return self.value("placet_gang_held_seconds_total", state=state)
+    def held_seconds(self, **labels: str) -> float:
+        """How long calls were held, of gangs of one `state` or of all."""
+        return self.value("placet_gang_held_seconds_total", **labels)
 
 
 def wait_whole(
