@@ -59,8 +59,8 @@ MOST_MEMBERS = 1000
 # A gang that did not fit is tried again after so many times of what the attempt has taken, and
 # after this pause at least.
 _COST_FACTOR, _LEAST_PAUSE_SECONDS = 4.0, 0.1
-# The pause after a gang was given up, and the longest one. It doubles each time that the gang is the
-# reason: it would be held in vain again.
+# The pause after a gang was given up, and the longest one. It doubles where the gang is the reason
+# itself, because it would be held in vain again.
 _FIRST_PAUSE_SECONDS, _MOST_PAUSE_SECONDS = 1.0, 300.0
 _OWN_REASONS = frozenset({"late", "no node", "too many held", "preempted"})
 # The waiting gangs that are tried before a gang behind them, at each attempt.
