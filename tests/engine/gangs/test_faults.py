@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.engine.gangs.test_gangs import HeldWorld, hold_all, names
+from engine.errors import BriefWaitError
+from engine.gangs.gang import MOST_HELD_OF_NAMESPACE
+from tests.engine.gangs.test_gangs import HeldWorld, World, hold_all, names
 
 
 def hold_again(world: HeldWorld) -> None:
@@ -57,3 +59,67 @@ def test_a_gang_whose_members_are_all_gone_begins_anew() -> None:
     assert world.engine.gangs.statuses() == []
     world.create(*names("a", 3))
     hold_again(world)
+
+
+def released(count: int = 3) -> World:
+    """A gang whose Bindings are on their way: nobody knows yet whether there are any."""
+    world = World({"n1": "8"})
+    world.create(*names("a", count + 1), members=count)
+    for name in names("a", count):
+        world.place(name)
+    assert len(world.on()) == count
+    return world
+
+
+def test_nobody_comes_alone_while_it_is_not_known_whether_anybody_is_bound() -> None:
+    world = released()
+    with pytest.raises(BriefWaitError, match="its members are being bound"):
+        world.ask("a3")
+
+
+def test_a_gang_whose_bindings_have_all_failed_gathers_anew() -> None:
+    world = released()
+    for number, name in enumerate(names("a", 3)):
+        if number:
+            # The first one was told already that it is not bound.
+            with pytest.raises(BriefWaitError):
+                world.ask("a0")
+        world.cache.forget(f"shop/{name}")
+    world.ended.clear()
+    assert world.place("a0")
+    assert set(world.on()) == {"a0"}
+
+
+def test_the_rest_comes_as_soon_as_one_member_is_bound_for_certain() -> None:
+    world = released()
+    world.cache.confirm("shop/a1", world.pods["a1"]["metadata"]["uid"])
+    assert world.place("a3") is False
+
+
+def test_a_quorum_stays_while_the_gang_gathers() -> None:
+    """A workload may be scaled meanwhile: the others come as they come."""
+    world = HeldWorld()
+    world.create("a3", members=4)
+    assert world.ask("a3") == "policy p: together: enough members have a place"
+    assert world.place("a2") is False
+    assert world.ended == {"a0": "", "a1": "", "a2": ""}
+
+
+def test_a_gang_gathers_only_where_all_of_its_calls_may_be_held() -> None:
+    world = World({"n1": "20"})
+    world.engine.gangs.held.add("shop", MOST_HELD_OF_NAMESPACE - 5)
+    world.create(*names("a", 3))
+    world.create(*names("b", 3), job="b")
+    hold_all(world, ["a0"])
+    assert world.ask("b0") == "policy p: together: too many binds are held"
+    assert world.told == [("gathering", "")]
+    world.place("a1")
+    world.place("a2")
+    world.now += 1
+    hold_all(world, ["b0"])
+
+
+def test_a_gang_of_which_not_all_may_be_held_never_gathers() -> None:
+    world = World({"n1": "20"})
+    world.create("a0", members=MOST_HELD_OF_NAMESPACE + 1)
+    assert world.ask("a0") == "policy p: together: more than 500 members"
