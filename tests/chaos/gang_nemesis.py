@@ -140,14 +140,19 @@ class GangNemesis:
         self._start()
         self._wait_ready()
 
-    def play(self, rounds: int) -> None:
-        for _ in range(rounds):
-            self.report.rounds += 1
-            fault = self._dice.choice(PROCESS_FAULTS)
-            others = self._dice.sample(OBJECT_FAULTS, self._dice.randint(0, 2))
-            self._disturb(fault, others)
-            self._rest(fault, others)
-            self._clear()
+    def play(self) -> str:
+        """Plays a round; returns what it was."""
+        report = self.report
+        report.rounds += 1
+        fault = self._dice.choice(PROCESS_FAULTS)
+        others = self._dice.sample(OBJECT_FAULTS, self._dice.randint(0, 2))
+        self._disturb(fault, others)
+        self._rest(fault, others)
+        self._clear()
+        done = f"round {report.rounds}: {', '.join([fault, *others])}"
+        return (
+            f"{done}; quiet after {report.quiet[-1]:.1f} s, {len(report.findings)} findings so far"
+        )
 
     # ---- faults
 

@@ -21,7 +21,8 @@ ROUNDS, SEED = int(os.environ.get("GANGS") or 5), int(os.environ.get("SEED") or 
 def test_gangs_are_whole_or_not_bound(stored: ControlPlane, tmp_path: Path) -> None:
     with gang_nemesis(stored, Cluster(stored, "chaos-gangs"), tmp_path, SEED) as nemesis:
         try:
-            nemesis.play(ROUNDS)
+            for _ in range(ROUNDS):
+                sys.stdout.write(f"{nemesis.play()}\n")
         finally:
             sys.stdout.write(f"seed {SEED}: {nemesis.report}\n")
     assert nemesis.report.findings == []
