@@ -21,6 +21,7 @@ SECONDS = 60.0
 SIZE = 8
 MEMBERS = "example.com/members"
 RACK = "rack"
+NO_CLAIM = [{"name": "data", "persistentVolumeClaim": {"claimName": "missing"}}]
 # For how long members of the kind `short` are held.
 SHORT_SECONDS = 4
 
@@ -122,6 +123,14 @@ class GangServer:
     def held_seconds(self, **labels: str) -> float:
         """How long calls were held, of gangs of one `state` or of all."""
         return self.value("placet_gang_held_seconds_total", **labels)
+
+
+def hold(cluster: Cluster, gangs: GangServer, name: str = "g", kind: str = "job") -> None:
+    """Creates a gang whose last member kube-scheduler never asks about; the others are held."""
+    members = group(cluster, name, 4, kind)
+    members[-1]["spec"]["volumes"] = NO_CLAIM
+    cluster.create_pods(members)
+    gangs.wait_held(3)
 
 
 def wait_whole(
