@@ -54,7 +54,8 @@ class Gang:
 
     `quorum` is the number of members that are bound together; it stays while the gang gathers.
     `places` are the nodes of its members by uid, `keys` their names, `holds` the bind calls that
-    wait; `reserved` is for how many there is room. It `began` to gather at a time, and is given up
+    wait; `reserved` is for how many there is room. `bars` are the cordons and taints of its nodes
+    when it was placed. It `began` to gather at a time, and is given up
     at `until`. The first in `order` goes first. `text` says what it waits
     for. It is not tried before the time `not_before`; `tried` is what was known at the last try
     that failed: the nodes, how often places became free since the start, and the members.
@@ -70,6 +71,7 @@ class Gang:
     keys: dict[str, str] = field(default_factory=dict)
     holds: dict[str, Hold] = field(default_factory=dict)
     reserved: int = 0
+    bars: dict[str, frozenset[tuple[str, str]]] = field(default_factory=dict)
     began: float = 0.0
     until: float = math.inf
     text: str = ""

@@ -22,9 +22,9 @@ What holds:
 - No two half gangs: a gang is placed beside the places of the gangs that gather. Where only one of
   two fits, the one of higher priority goes first, then the older one.
 
-A gang is given up when its time is over, a member is deleted or changed, a node of it goes, its
-policy is not in force any more, this replica decides no longer, or a pod of higher priority takes
-its place. Then it goes behind the others of its priority, and waits a while.
+A gang is given up when its time is over, a member is deleted or changed, a node of it goes or is
+cordoned, its policy is not in force any more, this replica decides no longer, or a pod or a gang of
+higher priority takes its place. Then it goes behind the others of its priority, and waits a while.
 
 Gangs belong to the engine and live as long as it does. Everything happens on one event loop.
 """
@@ -51,6 +51,7 @@ from engine.gangs.gang import MOST_HELD_OF_NAMESPACE, EndOfHold, Gang, GangStatu
 from engine.gangs.members import GangName, Members
 from engine.gangs.node_room import Mask
 from engine.gangs.paper import Suits
+from engine.objects.eligibility import bars
 from engine.objects.peer import Peer
 from engine.objects.request_pod import RequestPodReader
 from engine.program.program import GangProgram
@@ -233,7 +234,7 @@ class Gangs:
             self._by_uid.pop(uid, None)
             self._placement.in_flight.refuse(uid)
         self.held.add(gang.name.namespace, -gang.reserved)
-        gang.places, gang.keys, gang.holds, gang.reserved = {}, {}, {}, 0
+        gang.places, gang.keys, gang.holds, gang.bars, gang.reserved = {}, {}, {}, {}, 0
         gang.until, gang.why_given_up = math.inf, text
         gang.text = f"given up: {text}"
         gang.not_before = now + _FIRST_PAUSE_SECONDS
@@ -328,8 +329,8 @@ class Gangs:
                 self.give_up(gang, "not leader", gate)
             elif now >= gang.until:
                 self._give_up_late(gang)
-            elif snapshot is not None and (gone := _gone(gang, snapshot)):
-                self.give_up(gang, "node gone", f"node {gone} is gone")
+            elif snapshot is not None and (what := _lost(gang, snapshot)):
+                self.give_up(gang, "node lost", what)
         lately = now - _FORGOTTEN_SECONDS
         self._released = {n: each for n, each in self._released.items() if each[0] > lately}
         for gang in [g for g in self._known.values() if not g.gathers]:
@@ -503,9 +504,34 @@ class Gangs:
         if gang.gathers:
             self.give_up(gang, "no node", f"no node is left for {call.pod.name}")
             return None
+        if self._take_places(gang, call, members):
+            # kube-scheduler has to hear of it first.
+            gang.not_before = now + _LEAST_PAUSE_SECONDS
+            return None
         gang.tried = state
         gang.not_before = now + max(_LEAST_PAUSE_SECONDS, _COST_FACTOR * took)
         return None
+
+    def _take_places(self, gang: Gang, call: VerbCall, waiting: Mapping[str, Peer]) -> bool:
+        """Gives up as few gangs of lower priority as it takes for this one to fit, if it does."""
+        gathering = [other for other in self._known.values() if other.gathers]
+        lower = [other for other in gathering if other.priority < gang.priority]
+        lower.sort(key=lambda other: (other.priority, -other.began))
+        higher = [other for other in gathering if other.priority >= gang.priority]
+        for number in range(1, min(len(lower), _MOST_RIVALS) + 1):
+            freed, others = lower[:number], higher + lower[number:]
+            try:
+                places = self._attempts.place(gang, call, waiting, None, others, freed)
+            finally:
+                call.evaluation.time.rest()
+            if isinstance(places, str):
+                continue
+            for uid in places:
+                self._placement.in_flight.refuse(uid)
+            for other in freed:
+                self.give_up(other, "preempted", "a gang of higher priority needs its place")
+            return True
+        return False
 
     def _try_rivals(self, gang: Gang, call: VerbCall) -> None:
         """Tries the gangs that go before this one and have not been tried since then."""
@@ -553,6 +579,8 @@ class Gangs:
         for uid, node in places.items():
             pod = waiting.get(uid)
             name = pod.name if pod is not None else call.pod.name
+            if node not in gang.bars and (view := call.snapshot.node(node)) is not None:
+                gang.bars[node] = bars(view)
             gang.places[uid], gang.keys[uid] = node, f"{gang.name.namespace}/{name}"
             self._by_uid[uid] = gang
         self._awaken(uid for uid in places if uid != call.pod.uid)
@@ -574,9 +602,15 @@ def _clauses(registry: Registry) -> Mapping[GangProgram, tuple[str, int, str]]:
     }
 
 
-def _gone(gang: Gang, snapshot: Snapshot) -> str:
-    """A node with a place that is not there any more; empty if all are."""
-    return next((node for node in gang.places.values() if node not in snapshot.table.rows), "")
+def _lost(gang: Gang, snapshot: Snapshot) -> str:
+    """The change of a node that its members can go to no more; empty if there is none."""
+    for node, before in gang.bars.items():
+        view = snapshot.node(node)
+        if view is None:
+            return f"node {node} is gone"
+        if bars(view) - before:
+            return f"node {node} was cordoned or tainted"
+    return ""
 
 
 def _text(call: VerbCall, name: GangName, what: str) -> str:

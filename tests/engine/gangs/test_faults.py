@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from engine.errors import BriefWaitError
 from engine.gangs.gang import MOST_HELD_OF_NAMESPACE
 from tests.engine.gangs.test_gangs import HeldWorld, World, hold_all, names
+from tests.support import builders
+from tests.support.engines import node_of
 
 
 def hold_again(world: HeldWorld) -> None:
@@ -123,3 +127,42 @@ def test_a_gang_of_which_not_all_may_be_held_never_gathers() -> None:
     world = World({"n1": "20"})
     world.create("a0", members=MOST_HELD_OF_NAMESPACE + 1)
     assert world.ask("a0") == "policy p: together: more than 500 members"
+
+
+def test_a_gang_of_higher_priority_takes_the_places_of_a_held_one() -> None:
+    world = World({"n1": "4"})
+    world.create(*names("a", 4), members=4)
+    hold_all(world, ["a0", "a1", "a2"])
+    world.create(*names("b", 4), job="b", members=4, priority=10)
+    assert "0 of 4 members fit" in world.ask("b0")
+    assert world.ended["a0"] == (
+        "policy shop/p: together: given up: a gang of higher priority needs its place"
+    )
+    world.now += 0.2
+    hold_all(world, ["b0", "b1", "b2"])
+
+
+@pytest.mark.parametrize(("priority", "size"), [(0, 4), (10, 5)])
+def test_a_held_gang_stays_where_that_would_not_help(priority: int, size: int) -> None:
+    """The other one is not of higher priority, or it has not enough room without it either."""
+    world = World({"n1": "4"})
+    world.create(*names("a", 4), members=4)
+    hold_all(world, ["a0", "a1", "a2"])
+    world.create(*names("b", size), job="b", members=size, priority=priority)
+    assert f"0 of {size} members fit" in world.ask("b0")
+    assert world.ended == {}
+    assert len(world.engine.in_flight) == 1
+
+
+CORDON = {"unschedulable": True}
+TAINT = {"taints": [{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]}
+LIKED = {"taints": [{"key": "example.com/old", "effect": "PreferNoSchedule"}]}
+
+
+@pytest.mark.parametrize(("spec", "stays"), [(CORDON, False), (TAINT, False), (LIKED, True)])
+def test_a_node_that_is_closed_while_members_are_held(spec: dict[str, Any], stays: bool) -> None:
+    world = HeldWorld()
+    world.cache.put_node(node_of(builders.node("n1", cpu="4") | {"spec": spec}))
+    world.engine.gangs.review()
+    text = "policy shop/p: together: given up: node n1 was cordoned or tainted"
+    assert world.ended == ({} if stays else {"a0": text, "a1": text})
