@@ -498,7 +498,6 @@ class Gangs:
             fits = self._place(gang, call, members, only)
         finally:
             call.evaluation.time.rest()
-            took = self._clock() - began
         if fits:
             return snapshot.table.rows[gang.places[call.pod.uid]]
         if gang.gathers:
@@ -508,7 +507,7 @@ class Gangs:
             # kube-scheduler has to hear of it first.
             gang.not_before = now + _LEAST_PAUSE_SECONDS
             return None
-        gang.tried = state
+        gang.tried, took = state, self._clock() - began
         gang.not_before = now + max(_LEAST_PAUSE_SECONDS, _COST_FACTOR * took)
         return None
 

@@ -75,23 +75,23 @@ def test_as_many_whole_groups_as_there_is_room_for(cluster: Cluster, gangs: Gang
     assert gangs.held() == 0
 
 
-def test_two_gangs_where_one_fits(cluster: Cluster, gangs: GangServer) -> None:
-    """One is whole at once, the other when that is gone; nobody is held in vain."""
+def test_gangs_of_which_one_fits_at_a_time(cluster: Cluster, gangs: GangServer) -> None:
+    """One is whole at once, the next when that is gone; nobody is held in vain."""
     before = gangs.given_up(), gangs.held_seconds(state="given_up")
     cluster.create_nodes(node(f"n{number}", cpu="5") for number in range(2))
-    both = [group(cluster, name, 6) for name in ("a", "b")]
+    every = [group(cluster, name, 6) for name in "abcd"]
     # One of each in turn: two half gangs would take all the places.
-    cluster.create_pods(member for pair in zip(*both, strict=True) for member in pair)
-    until(lambda: len(cluster.placements()) >= 6, 20.0, gangs.server.process.tail)
-    time.sleep(2)
-    [(first, nodes)] = by_group(cluster.placements()).items()
-    assert sum(nodes.values()) == 6
-    assert gangs.held() == 0
-
-    for number in range(6):
-        cluster.delete_pod(f"{first}-{number}")
-    other = "b" if first == "a" else "a"
-    assert wait_whole(cluster, gangs, other, size=6) < 15
+    cluster.create_pods(member for turn in zip(*every, strict=True) for member in turn)
+    left = set("abcd")
+    while left:
+        until(lambda: len(cluster.placements()) >= 6, 30.0, gangs.server.process.tail)
+        time.sleep(1)
+        [(name, nodes)] = by_group(cluster.placements()).items()
+        assert nodes.total() == 6
+        assert gangs.held() == 0
+        left.remove(name)
+        for number in range(6):
+            cluster.delete_pod(f"{name}-{number}")
     assert (gangs.given_up(), gangs.held_seconds(state="given_up")) == before
 
 
@@ -150,7 +150,16 @@ def test_a_pod_of_higher_priority_takes_the_places(cluster: Cluster, gangs: Gang
     cluster.delete_pod("high")
 
 
-@pytest.mark.parametrize("change", ["deleted", "relabelled", "node"])
+def test_a_gang_of_higher_priority_takes_the_places(cluster: Cluster, gangs: GangServer) -> None:
+    """It does not wait until the time of the other one is over."""
+    cluster.apply(priority_class("gang-high", 1000))
+    cluster.create_nodes([node("n0", cpu="4")])
+    hold(cluster, gangs)
+    cluster.create_pods(group(cluster, "high", 4, priorityClassName="gang-high"))
+    assert wait_whole(cluster, gangs, "high", size=4) < 20
+
+
+@pytest.mark.parametrize("change", ["deleted", "relabelled", "cordoned", "node"])
 def test_a_change_while_members_are_held(
     plane: ControlPlane, cluster: Cluster, gangs: GangServer, change: str
 ) -> None:
@@ -163,10 +172,14 @@ def test_a_change_while_members_are_held(
             cluster.delete_pod("g-0")
         case "relabelled":
             patch(plane, cluster, "g-0", {"metadata": {"labels": {"job": "other"}}})
+        case "cordoned":
+            cluster.kubectl("cordon", "n0")
         case _:
             cluster.delete_node("n0")
     until(lambda: gangs.held() == 0, FREE_SECONDS + 1, gangs.server.process.tail, 0.05)
     assert gangs.given_up() == given_up + 1
+    if change == "cordoned":
+        cluster.kubectl("uncordon", "n0")
     if change == "node":
         cluster.create_nodes([node("n0", cpu="4")])
     assert waits_free(cluster, gangs, cpu="4") < 5
