@@ -55,10 +55,10 @@ class Gang:
     `quorum` is the number of members that are bound together; it stays while the gang gathers.
     `places` are the nodes of its members by uid, `keys` their names, `holds` the bind calls that
     wait; `reserved` is for how many there is room. `bars` are the cordons and taints of its nodes
-    when it was placed. It `began` to gather at a time, and is given up
-    at `until`. The first in `order` goes first. `text` says what it waits
-    for. It is not tried before the time `not_before`; `tried` is what was known at the last try
-    that failed: the nodes, how often places became free since the start, and the members.
+    when it was placed. It `began` to gather at a time, and is given up at `until`; its members are
+    woken again at `remind_at`. The first in `order` goes first. `text` says what it waits for. It
+    is not tried before the time `not_before`; `tried` is what was known at the last try that
+    failed: the nodes, how often places became free since the start, and the members.
     """
 
     name: GangName
@@ -74,6 +74,7 @@ class Gang:
     bars: dict[str, frozenset[tuple[str, str]]] = field(default_factory=dict)
     began: float = 0.0
     until: float = math.inf
+    remind_at: float = math.inf
     text: str = ""
     not_before: float = 0.0
     pause: float = 0.0

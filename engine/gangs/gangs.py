@@ -64,6 +64,9 @@ _COST_FACTOR, _LEAST_PAUSE_SECONDS = 4.0, 0.1
 # itself, because it would be held in vain again.
 _FIRST_PAUSE_SECONDS, _MOST_PAUSE_SECONDS = 1.0, 300.0
 _OWN_REASONS = frozenset({"late", "no node", "preempted"})
+# Members that are not held are woken again after so long, and later less often: what has woken them
+# may have got lost.
+_REMIND_SECONDS = 2.0
 # The waiting gangs that are tried before a gang behind them, at each attempt.
 _MOST_RIVALS = 4
 # The gangs that are known at the same time; the oldest waiting one is forgotten first.
@@ -331,6 +334,9 @@ class Gangs:
                 self._give_up_late(gang)
             elif snapshot is not None and (what := _lost(gang, snapshot)):
                 self.give_up(gang, "node lost", what)
+            elif now >= gang.remind_at:
+                gang.remind_at = now + 2 * (now - gang.began)
+                self._awaken(uid for uid in gang.places if uid not in gang.holds)
         lately = now - _FORGOTTEN_SECONDS
         self._released = {n: each for n, each in self._released.items() if each[0] > lately}
         for gang in [g for g in self._known.values() if not g.gathers]:
@@ -574,6 +580,7 @@ class Gangs:
         if not gang.gathers:
             gang.began = self._clock()
             gang.until = gang.began + gang.clause.seconds
+            gang.remind_at = gang.began + _REMIND_SECONDS
             self._tell(gang, "gathering", ())
         for uid, node in places.items():
             pod = waiting.get(uid)

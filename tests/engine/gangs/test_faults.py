@@ -166,3 +166,16 @@ def test_a_node_that_is_closed_while_members_are_held(spec: dict[str, Any], stay
     world.engine.gangs.review()
     text = "policy shop/p: together: given up: node n1 was cordoned or tainted"
     assert world.ended == ({} if stays else {"a0": text, "a1": text})
+
+
+def test_members_that_do_not_come_are_woken_again() -> None:
+    """The first wake-up may have got lost on its way; those that are held need none."""
+    world = HeldWorld()
+    assert world.woken() == {"a1", "a2"}
+    found = []
+    for _ in range(20):
+        world.later(1)
+        found.append(world.woken())
+    woken = [second for second, names in enumerate(found, start=1) if names]
+    assert woken == [2, 6, 18]
+    assert all(found[second - 1] == {"a2"} for second in woken)
