@@ -13,6 +13,7 @@ export SCHEDULE ?=
 export TIES ?=
 export RUNS ?=
 export SEEDS ?=
+export GANGS ?=
 export OPENB ?=
 export PYTHONS ?=
 PIP = .venv/bin/python -m pip --quiet --disable-pip-version-check
@@ -93,9 +94,9 @@ portable: .venv/stamp  ## compare portable policies with kube-scheduler and Karp
 rollouts: .venv/stamp  ## roll out Deployments of all strategies and sizes on a real control plane
 	.venv/bin/python -m pytest -m rollouts -o faulthandler_timeout=7200 tests/e2e/test_rollouts.py
 
-chaos: .venv/stamp  ## disturb a real control plane: make chaos SEED=1 MINUTES=2, or POLICIES=200, or CARDS=20
+chaos: .venv/stamp  ## disturb a real control plane: make chaos SEED=1 MINUTES=2, or POLICIES=200, CARDS=20 or GANGS=20
 	RUNS=$(CARDS) .venv/bin/python -m pytest -m $(if $(CARDS),e2e,chaos) -rP -o faulthandler_timeout=7200 \
-	  $(if $(CARDS),tests/e2e/test_cards.py,tests/chaos/$(if $(POLICIES),test_attacker.py,test_nemesis.py))
+	  $(if $(CARDS),tests/e2e/test_cards.py,tests/chaos/test_$(if $(GANGS),gangs,$(if $(POLICIES),attacker,nemesis)).py)
 
 chaos-mutants: .venv/stamp  ## plant faults in copies of the tree, which a simulated nemesis must find: make chaos-mutants SEEDS=1,2,3
 	.venv/bin/python -m tests.chaos.mutants

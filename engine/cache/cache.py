@@ -687,6 +687,9 @@ class PodsExcluding:
     def workload(self, uid: str) -> Workload | None:
         return self._pods.workload(uid)
 
+    def assumption(self, key: str, uid: str) -> tuple[str, Mapping[str, str]] | None:
+        return None if key in self._gone else self._pods.assumption(key, uid)
+
     def assumed(self) -> Sequence[Peer]:
         return [pod for pod in self._pods.assumed() if key_of(pod) not in self._gone]
 

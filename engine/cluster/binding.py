@@ -28,7 +28,7 @@ from engine.cards.node_cards import TAKEN
 from engine.cluster.client import CORE, Api, path_of
 from engine.cluster.condition_waits import ConditionWaits
 from engine.counting.in_flight_pods import Schedulers
-from engine.decision.recent_answers import LastAnswers
+from engine.decision.recent_answers import LastAnswers, OlderAnswer, RecentAnswer
 from engine.decision.verdict import Feasible
 from engine.engine import Admission, Engine
 from engine.errors import (
@@ -159,14 +159,14 @@ class Binder:
             assumed = any(each.uid == known.uid for each in self._cache.assumed())
             if _is_bound(binding, known, placed=not assumed):
                 return
-        answer = self._answers.find(binding.uid)
+        answer = self._answer(binding)
         if answer is None:
             body = await self._fetch(binding, deadline - self._clock())
             pod = self._decoded(body)
             if _is_bound(binding, pod):
                 return
             # Filter may have been asked meanwhile.
-            answer = self._answers.find(binding.uid)
+            answer = self._answer(binding)
         # There is no await from here until the pod counts on the node.
         held = self._held(binding)
         if answer is not None and not answer.offers(binding.node):
@@ -267,6 +267,16 @@ class Binder:
             raise WaitingError(reason)
 
     # ---- a pod whose last answer is not known
+
+    def _answer(self, binding: Binding) -> RecentAnswer | OlderAnswer | None:
+        """The last answer of filter about the pod; None if another replica may have answered since.
+
+        One that offers the node may be the last: strict counts and gangs have the next word.
+        """
+        answer = self._answers.find(binding.uid)
+        if answer is None or answer.offers(binding.node):
+            return answer
+        return answer if self._clock() < self._leads_until() else None
 
     def _check_scheduler(self, pod: Peer) -> None:
         """Raises RefusedError for a pod of a scheduler that does not call Placet."""

@@ -87,13 +87,14 @@ class Attempts:
         waiting: Mapping[str, Peer],
         only: NodeRows | None,
         others: Iterable[Gang],
+        freed: Iterable[Gang] = (),
     ) -> Mapping[str, str] | str:
         """The nodes of the members that are still needed, by uid, the asked pod among them.
 
         They stay in flight there. If they do not fit beside the places of the others, the text says
-        how many do. `waiting` are the members without a node, and `only` the rows that
-        kube-scheduler asks about for the pod of the call, None for all. Raises EngineError, and
-        then nothing has changed.
+        how many do. What is held of `freed` gangs counts as free. `waiting` are the members without
+        a node, and `only` the rows that kube-scheduler asks about for the pod of the call, None for
+        all. Raises EngineError, and then nothing has changed.
         """
         call.evaluation.time.charge(gang.clause.policy)
         table, held = call.snapshot.table, len(gang.holds)
@@ -104,6 +105,10 @@ class Attempts:
         if len(members) + held < gang.quorum:
             return f"{len(members) + held} of {gang.quorum} members are known"
         paper = self._paper(members, table, call, others)
+        for other in freed:
+            for uid in other.holds:
+                if (row := table.rows.get(other.places[uid])) is not None:
+                    paper.leave(call.cluster.pods.pod(other.keys[uid]), row)
         best, where = 0, ""
         try:
             for value, rows in self._sets_of_rows(gang, members, paper, table):

@@ -33,14 +33,14 @@ MOST_HELD, MOST_HELD_OF_NAMESPACE = 1000, 500
 
 
 class HeldCalls:
-    """The number of held bind calls, by namespace."""
+    """The number of bind calls that are held or will be, by namespace."""
 
     def __init__(self) -> None:
         self._held: Counter[str] = Counter()
 
-    def has_room(self, namespace: str) -> bool:
-        own = self._held[namespace]
-        return self._held.total() < MOST_HELD and own < MOST_HELD_OF_NAMESPACE
+    def has_room(self, namespace: str, number: int = 1) -> bool:
+        own = self._held[namespace] + number
+        return self._held.total() + number <= MOST_HELD and own <= MOST_HELD_OF_NAMESPACE
 
     def add(self, namespace: str, by: int) -> None:
         self._held[namespace] += by
@@ -52,11 +52,13 @@ class HeldCalls:
 class Gang:
     """A gang that waits or gathers; it gathers while it has places.
 
-    `quorum` is the number of members that are bound together. `places` are the nodes of its
-    members by uid, `keys` their names, `holds` the bind calls that wait. It `began` to gather at a
-    time, and is given up at `until`. The first in `order` goes first. `text` says what it waits
-    for. It is not tried before the time `not_before`; `tried` is what was known at the last try
-    that failed: the nodes, how often places became free since the start, and the members.
+    `quorum` is the number of members that are bound together; it stays while the gang gathers.
+    `places` are the nodes of its members by uid, `keys` their names, `holds` the bind calls that
+    wait; `reserved` is for how many there is room. `bars` are the cordons and taints of its nodes
+    when it was placed. It `began` to gather at a time, and is given up at `until`; its members are
+    woken again at `remind_at`. The first in `order` goes first. `text` says what it waits for. It
+    is not tried before the time `not_before`; `tried` is what was known at the last try that
+    failed: the nodes, how often places became free since the start, and the members.
     """
 
     name: GangName
@@ -68,8 +70,11 @@ class Gang:
     places: dict[str, str] = field(default_factory=dict)
     keys: dict[str, str] = field(default_factory=dict)
     holds: dict[str, Hold] = field(default_factory=dict)
+    reserved: int = 0
+    bars: dict[str, frozenset[tuple[str, str]]] = field(default_factory=dict)
     began: float = 0.0
     until: float = math.inf
+    remind_at: float = math.inf
     text: str = ""
     not_before: float = 0.0
     pause: float = 0.0

@@ -13,16 +13,18 @@ State machine of a gang:
 
 What holds:
 
-- Nothing is held in vain: a member is offered a node only while the whole gang has places.
+- Nothing is held in vain: a member is offered a node only while the whole gang has places, and all
+  of its bind calls may be held.
 - All or none: a held member is released with all others, or is told why the gang was given up.
 - Once a member is on a node, the others are placed as they come, and within the same value. So
-  what an API server that fails in the middle of a release has left behind heals by itself.
+  what an API server that fails in the middle of a release has left behind heals by itself. Until
+  it is known of one, nobody is placed: if all Bindings have failed, the gang gathers anew.
 - No two half gangs: a gang is placed beside the places of the gangs that gather. Where only one of
   two fits, the one of higher priority goes first, then the older one.
 
-A gang is given up when its time is over, a member is deleted or changed, a node of it goes, its
-policy is not in force any more, this replica decides no longer, or a pod of higher priority takes
-its place. Then it goes behind the others of its priority, and waits a while.
+A gang is given up when its time is over, a member is deleted or changed, a node of it goes or is
+cordoned, its policy is not in force any more, this replica decides no longer, or a pod or a gang of
+higher priority takes its place. Then it goes behind the others of its priority, and waits a while.
 
 Gangs belong to the engine and live as long as it does. Everything happens on one event loop.
 """
@@ -31,6 +33,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Literal
 from weakref import ref
 
@@ -39,31 +42,36 @@ import numpy as np
 from engine.cache.node_table import NodeRows, Snapshot
 from engine.decision.placement import Placement
 from engine.decision.plugin_filters import PluginFilters
+from engine.decision.registry import Registry
 from engine.decision.verb_call import CallOpener, GangChange, Observer, VerbCall
 from engine.decision.verdict import Decision, Rejected
-from engine.errors import RefusedError
+from engine.errors import BriefWaitError, RefusedError
 from engine.gangs.attempts import Attempts
-from engine.gangs.gang import EndOfHold, Gang, GangStatus, HeldCalls, Hold
+from engine.gangs.gang import MOST_HELD_OF_NAMESPACE, EndOfHold, Gang, GangStatus, HeldCalls, Hold
 from engine.gangs.members import GangName, Members
 from engine.gangs.node_room import Mask
 from engine.gangs.paper import Suits
+from engine.objects.eligibility import bars
 from engine.objects.peer import Peer
 from engine.objects.request_pod import RequestPodReader
 from engine.program.program import GangProgram
 from grammar.values.errors import EvaluationError
 
-# The most members that a gang can be told to have.
-MOST_MEMBERS = 1000
 # A gang that did not fit is tried again after so many times of what the attempt has taken, and
 # after this pause at least.
 _COST_FACTOR, _LEAST_PAUSE_SECONDS = 4.0, 0.1
-# The pause after a gang was given up, which doubles, and the longest one.
+# The pause after a gang was given up, and the longest one. It doubles where the gang is the reason
+# itself, because it would be held in vain again.
 _FIRST_PAUSE_SECONDS, _MOST_PAUSE_SECONDS = 1.0, 300.0
+_OWN_REASONS = frozenset({"late", "no node", "preempted"})
+# Members that are not held are woken again after so long, and later less often: what has woken them
+# may have got lost.
+_REMIND_SECONDS = 2.0
 # The waiting gangs that are tried before a gang behind them, at each attempt.
 _MOST_RIVALS = 4
 # The gangs that are known at the same time; the oldest waiting one is forgotten first.
 _MOST_KNOWN = 10_000
-# A waiting gang that nobody has asked about for so long is forgotten.
+# A waiting gang that nobody has asked about for so long is forgotten, and so is a released one.
 _FORGOTTEN_SECONDS = 900.0
 
 
@@ -90,9 +98,12 @@ class Gangs:
         self._observer = observer
         self._attempts = Attempts(calls, placement, plugins, pods, suits)
         self._members = Members(lambda: calls.registry.slots)
+        self._clauses = _clauses(calls.registry)
         self._known: dict[GangName, Gang] = {}
         # The gang of each member that has a place.
         self._by_uid: dict[str, Gang] = {}
+        # When gangs were released, and the names of their held members by uid.
+        self._released: dict[GangName, tuple[float, Mapping[str, str]]] = {}
         # Rises when places become free that are in no snapshot.
         self._freed = 0
         self.held = HeldCalls()
@@ -171,9 +182,6 @@ class Gangs:
         if gang is None or gang.places.get(call.pod.uid) != node:
             why = gang.why_given_up if gang is not None else ""
             raise RefusedError(_text(call, name, f"given up{f': {why}' if why else ''}"))
-        if call.pod.uid not in gang.holds and not self.held.has_room(name.namespace):
-            self.give_up(gang, "too many held", "too many binds are held")
-            raise RefusedError(_text(call, name, "given up: too many binds are held"))
         return True
 
     # ---- bind calls that wait
@@ -187,8 +195,6 @@ class Gangs:
         if gang is None:
             end("its gang was given up")
             return
-        if uid not in gang.holds:
-            self.held.add(gang.name.namespace, 1)
         gang.holds[uid] = Hold(self._clock(), end)
         if len(gang.holds) >= gang.quorum:
             self._release(gang)
@@ -214,6 +220,7 @@ class Gangs:
 
     def _release(self, gang: Gang) -> None:
         holds, rest = list(gang.holds.values()), self._waiting(gang)
+        self._released[gang.name] = self._clock(), {uid: gang.keys[uid] for uid in gang.holds}
         self._forget(gang)
         self._tell(gang, "released", holds)
         for hold in holds:
@@ -229,12 +236,14 @@ class Gangs:
         for uid in gang.places:
             self._by_uid.pop(uid, None)
             self._placement.in_flight.refuse(uid)
-        self.held.add(gang.name.namespace, -len(gang.holds))
-        gang.places, gang.keys, gang.holds = {}, {}, {}
+        self.held.add(gang.name.namespace, -gang.reserved)
+        gang.places, gang.keys, gang.holds, gang.bars, gang.reserved = {}, {}, {}, {}, 0
         gang.until, gang.why_given_up = math.inf, text
         gang.text = f"given up: {text}"
-        gang.pause = min(2 * gang.pause, _MOST_PAUSE_SECONDS) or _FIRST_PAUSE_SECONDS
-        gang.not_before = now + gang.pause
+        gang.not_before = now + _FIRST_PAUSE_SECONDS
+        if reason in _OWN_REASONS:
+            gang.pause = min(2 * gang.pause, _MOST_PAUSE_SECONDS) or _FIRST_PAUSE_SECONDS
+            gang.not_before = now + gang.pause
         gang.order = (gang.order[0], now, gang.order[2])
         self._freed += 1
         self._tell(gang, "given up", holds, reason, text)
@@ -268,7 +277,7 @@ class Gangs:
     def _forget(self, gang: Gang) -> None:
         for uid in gang.places:
             self._by_uid.pop(uid, None)
-        self.held.add(gang.name.namespace, -len(gang.holds))
+        self.held.add(gang.name.namespace, -gang.reserved)
         self._known.pop(gang.name, None)
 
     # ---- events
@@ -284,13 +293,25 @@ class Gangs:
             self.give_up(gang, "member left", f"member {old.name} has left it")
 
     def adopted(self) -> None:
-        """Other policies are in force from now on."""
-        programs = frozenset(g for p in self._calls.registry.programs for g in p.gangs)
+        """Other policies are in force from now on. A clause that means the same keeps its gangs."""
+        before, self._clauses = self._clauses, _clauses(self._calls.registry)
+        programs = frozenset(self._clauses)
+        same = {what: program for program, what in self._clauses.items()}
         for gang in list(self._known.values()):
-            if gang.clause not in programs:
-                if gang.gathers:
-                    self.give_up(gang, "policy", f"policy {gang.clause.policy} was changed")
-                self._known.pop(gang.name, None)
+            program = same.get(before[gang.clause])
+            if program is gang.clause:
+                continue
+            del self._known[gang.name]
+            if program is not None:
+                gang.name = replace(gang.name, program=program)
+                self._known[gang.name] = gang
+            elif gang.gathers:
+                self.give_up(gang, "policy", f"policy {gang.clause.policy} was changed")
+        self._released = {
+            replace(name, program=program): each
+            for name, each in self._released.items()
+            if (program := same.get(before[name.program])) is not None
+        }
         self._members.retain(programs)
         self._attempts.retain(programs)
 
@@ -311,11 +332,19 @@ class Gangs:
                 self.give_up(gang, "not leader", gate)
             elif now >= gang.until:
                 self._give_up_late(gang)
-            elif snapshot is not None and (gone := _gone(gang, snapshot)):
-                self.give_up(gang, "node gone", f"node {gone} is gone")
+            elif snapshot is not None and (what := _lost(gang, snapshot)):
+                self.give_up(gang, "node lost", what)
+            elif now >= gang.remind_at:
+                gang.remind_at = now + 2 * (now - gang.began)
+                self._awaken(uid for uid in gang.places if uid not in gang.holds)
+        lately = now - _FORGOTTEN_SECONDS
+        self._released = {n: each for n, each in self._released.items() if each[0] > lately}
         for gang in [g for g in self._known.values() if not g.gathers]:
-            if now - gang.asked_at > _FORGOTTEN_SECONDS:
-                self._known.pop(gang.name, None)
+            # Held members wait again a moment after their gang was given up.
+            is_settled = snapshot is not None and now - gang.order[1] > _FIRST_PAUSE_SECONDS
+            is_gone = is_settled and not self._waiting(gang)
+            if is_gone or gang.asked_at < lately:
+                del self._known[gang.name]
 
     def make_way(self, victims: Mapping[str, Iterable[str]]) -> Collection[str]:
         """Gives up the gang of lowest priority among those that have held members as victims.
@@ -370,16 +399,25 @@ class Gangs:
         return self._members.name_of(call.plan.gangs[0], call.context(call.snapshot).peer())
 
     def _on_nodes(self, call: VerbCall, name: GangName) -> Mapping[str, int]:
-        """The numbers of members on nodes that are not held, by node."""
-        placed = self._members.placed(name, call.cluster.pods, call)
+        """The numbers of members on nodes that are not held, by node.
+
+        Raises BriefWaitError while it is not known of any whether it is bound.
+        """
+        pods = call.cluster.pods
+        left = dict(self._members.placed(name, pods, call))
         gang = self._known.get(name)
-        if gang is None or not gang.holds:
-            return placed
-        left = dict(placed)
-        for uid in gang.holds:
-            node = gang.places[uid]
+        held = [gang.places[uid] for uid in gang.holds] if gang is not None else []
+        for node in held:
             left[node] = left.get(node, 0) - 1
-        return {node: number for node, number in left.items() if number > 0}
+        left = {node: number for node, number in left.items() if number > 0}
+        if left and name in self._released:
+            _, keys = self._released[name]
+            unknown = sum(pods.assumption(key, uid) is not None for uid, key in keys.items())
+            if not unknown:
+                del self._released[name]
+            elif sum(left.values()) <= unknown:
+                raise BriefWaitError(_text(call, name, "its members are being bound"))
+        return left
 
     def _gang(self, call: VerbCall, name: GangName) -> Gang | str:
         """The gang with its newest quorum, or why it cannot be placed."""
@@ -395,10 +433,12 @@ class Gangs:
             gang = self._known[name] = Gang(name, quorum, order, now, sample)
             self._drop_oldest()
         gang.asked_at, gang.priority = now, max(gang.priority, pod.peer.priority)
+        if gang.gathers:
+            return gang
         gang.quorum = quorum
         members = self._waiting(gang)
-        number = len(members) + len(gang.holds) + (pod.uid not in members | gang.holds.keys())
-        if number < quorum and not gang.gathers:
+        number = len(members) + (pod.uid not in members)
+        if number < quorum:
             gang.text = f"{number} of {quorum} members exist"
             return gang.text
         return gang
@@ -438,7 +478,8 @@ class Gangs:
             assert replicas is not None, "a percentage is of the replicas"
             number = math.ceil(float(number) * replicas / 100)  # type: ignore[arg-type]
         found = max(1, int(number))  # type: ignore[call-overload]
-        return found if found <= MOST_MEMBERS else f"more than {MOST_MEMBERS:,} members"
+        most = MOST_HELD_OF_NAMESPACE
+        return found if found <= most else f"more than {most:,} members"
 
     # ---- attempts
 
@@ -463,15 +504,39 @@ class Gangs:
             fits = self._place(gang, call, members, only)
         finally:
             call.evaluation.time.rest()
-            took = self._clock() - began
         if fits:
             return snapshot.table.rows[gang.places[call.pod.uid]]
         if gang.gathers:
             self.give_up(gang, "no node", f"no node is left for {call.pod.name}")
             return None
-        gang.tried = state
+        if self._take_places(gang, call, members):
+            # kube-scheduler has to hear of it first.
+            gang.not_before = now + _LEAST_PAUSE_SECONDS
+            return None
+        gang.tried, took = state, self._clock() - began
         gang.not_before = now + max(_LEAST_PAUSE_SECONDS, _COST_FACTOR * took)
         return None
+
+    def _take_places(self, gang: Gang, call: VerbCall, waiting: Mapping[str, Peer]) -> bool:
+        """Gives up as few gangs of lower priority as it takes for this one to fit, if it does."""
+        gathering = [other for other in self._known.values() if other.gathers]
+        lower = [other for other in gathering if other.priority < gang.priority]
+        lower.sort(key=lambda other: (other.priority, -other.began))
+        higher = [other for other in gathering if other.priority >= gang.priority]
+        for number in range(1, min(len(lower), _MOST_RIVALS) + 1):
+            freed, others = lower[:number], higher + lower[number:]
+            try:
+                places = self._attempts.place(gang, call, waiting, None, others, freed)
+            finally:
+                call.evaluation.time.rest()
+            if isinstance(places, str):
+                continue
+            for uid in places:
+                self._placement.in_flight.refuse(uid)
+            for other in freed:
+                self.give_up(other, "preempted", "a gang of higher priority needs its place")
+            return True
+        return False
 
     def _try_rivals(self, gang: Gang, call: VerbCall) -> None:
         """Tries the gangs that go before this one and have not been tried since then."""
@@ -501,18 +566,27 @@ class Gangs:
         self, gang: Gang, call: VerbCall, waiting: Mapping[str, Peer], only: NodeRows | None
     ) -> bool:
         """Has a gang gather if it fits; else its text says why not."""
+        namespace, more = gang.name.namespace, gang.quorum - gang.reserved
+        if not self.held.has_room(namespace, more):
+            gang.text = "too many binds are held"
+            return False
         others = [other for other in self._known.values() if other is not gang]
         places = self._attempts.place(gang, call, waiting, only, others)
         if isinstance(places, str):
             gang.text = places
             return False
+        self.held.add(namespace, more)
+        gang.reserved = gang.quorum
         if not gang.gathers:
             gang.began = self._clock()
             gang.until = gang.began + gang.clause.seconds
+            gang.remind_at = gang.began + _REMIND_SECONDS
             self._tell(gang, "gathering", ())
         for uid, node in places.items():
             pod = waiting.get(uid)
             name = pod.name if pod is not None else call.pod.name
+            if node not in gang.bars and (view := call.snapshot.node(node)) is not None:
+                gang.bars[node] = bars(view)
             gang.places[uid], gang.keys[uid] = node, f"{gang.name.namespace}/{name}"
             self._by_uid[uid] = gang
         self._awaken(uid for uid in places if uid != call.pod.uid)
@@ -525,9 +599,24 @@ class Gangs:
             self.wake()
 
 
-def _gone(gang: Gang, snapshot: Snapshot) -> str:
-    """A node with a place that is not there any more; empty if all are."""
-    return next((node for node in gang.places.values() if node not in snapshot.table.rows), "")
+def _clauses(registry: Registry) -> Mapping[GangProgram, tuple[str, int, str]]:
+    """The clauses in force, each with what stays the same while it means the same."""
+    return {
+        clause: (program.address, number, program.digest)
+        for program in registry.programs
+        for number, clause in enumerate(program.gangs)
+    }
+
+
+def _lost(gang: Gang, snapshot: Snapshot) -> str:
+    """The change of a node that its members can go to no more; empty if there is none."""
+    for node, before in gang.bars.items():
+        view = snapshot.node(node)
+        if view is None:
+            return f"node {node} is gone"
+        if bars(view) - before:
+            return f"node {node} was cordoned or tainted"
+    return ""
 
 
 def _text(call: VerbCall, name: GangName, what: str) -> str:

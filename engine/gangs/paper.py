@@ -65,6 +65,11 @@ class Paper:
             if pod.hostPorts:
                 self.ports.add(row)
 
+    def leave(self, pod: Peer | None, row: int) -> None:
+        """Gives back what a pod takes there, which is held and would be given up."""
+        if pod is not None:
+            self.free.give_back(row, needs_of(pod))
+
     def capacity(self, members: Sequence[Member], rows: NodeRows) -> Ints:
         """How many of these members each row has room for at most."""
         names = set[str]().union(*(member.needs for member in members))

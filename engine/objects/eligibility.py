@@ -105,6 +105,15 @@ def _lacking(pod: Record, node: Record) -> Iterator[str]:
             yield resource
 
 
+def bars(node: Record) -> frozenset[tuple[str, str]]:
+    """What keeps pods from a node that do not tolerate it: a cordon, and taints."""
+    spec = node.spec
+    if spec is None:
+        return frozenset()
+    found = {(t.key, t.value or "") for t in spec.taints or () if t.effect in _FORBIDDING}
+    return frozenset(found | {(_CORDON.key, "")} if spec.unschedulable else found)
+
+
 # ---- whether the domain of a node counts
 
 

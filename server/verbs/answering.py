@@ -18,7 +18,7 @@ from aiohttp import web
 
 from engine.decision.preemption import Victims
 from engine.decision.verdict import Decision, Scores
-from engine.errors import BriefWaitError, DeadlineExceededError
+from engine.errors import BriefWaitError, DeadlineExceededError, HandoverError
 from server.call import Aside, CallRecord
 from server.errors import CallFailure, Outcome, RequestError
 from server.http.bodies import BodyReader, refuse_encoded
@@ -129,7 +129,11 @@ class VerbAnswerer:
                     self._queue.end()
                 return json_response(answer if isinstance(answer, bytes) else await answer)
         except Exception as error:  # noqa: BLE001  # whatever it is, kube-scheduler gets its answer
-            return verb.refuse(call.fail(error))
+            response = verb.refuse(call.fail(error))
+            if isinstance(error, HandoverError):
+                # A balancer has the client connect to the replica that decides.
+                response.force_close()
+            return response
 
     def at_once(self, name: str, verb: PromptVerb) -> AnswerAtOnce:
         """What answers the whole requests of a verb that need not wait. It never raises.
@@ -152,7 +156,7 @@ class VerbAnswerer:
             in_flight.value += 1
             try:
                 found = verb.decide_at_once(body, call)
-            except BriefWaitError:
+            except (BriefWaitError, HandoverError):
                 return None
             except Exception as error:  # noqa: BLE001  # as in `VerbAnswerer.answer`
                 found = verb.refusal(call.fail(error))

@@ -4,99 +4,256 @@ kube-scheduler asks Placet to bind by an entry of its own, whose timeout is abov
 """
 
 import time
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-from pathlib import Path
-from typing import Any
+from collections import Counter
+from collections.abc import Iterator
 
 import pytest
 
+from tests.e2e.api import Api
 from tests.e2e.cluster import Cluster
 from tests.e2e.control_plane import ControlPlane
-from tests.e2e.kube_scheduler import extender, kube_scheduler
-from tests.e2e.manifests import node, pod
-from tests.e2e.placet import Placet, placet
+from tests.e2e.gangs import (
+    POLICIES,
+    RACK,
+    SECONDS,
+    SHORT_SECONDS,
+    SIZE,
+    GangServer,
+    by_group,
+    gang_server,
+    group,
+    hold,
+    policy,
+    wait_whole,
+)
+from tests.e2e.manifests import controller, node, owned_by, pod, priority_class
 from tests.e2e.waiting import until
 
 pytestmark = pytest.mark.e2e
 
-SECONDS = 120.0
-SIZE = 8
-MEMBERS = "example.com/members"
-IN_ONE_NODE = "within node.name"
-IN_ONE_RACK = 'within node.labels["rack"]'
+# How late places may be free after what ends a gang.
+FREE_SECONDS = 1.0
+# A policy file is read again every half second.
+IN_FORCE_SECONDS = 1.5
 
 
-def policy(namespace: str, parts: str = "") -> str:
-    return f"""policy gangs in namespace "{namespace}" {{
-  for pods where "job" in pod.labels
-  gang "together" {{
-    of pods by peer.labels["job"]
-    at least int(pod.annotations["{MEMBERS}"])
-    {parts}
-  }}
-}}
-"""
+@pytest.fixture(scope="module")
+def gangs(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GangServer]:
+    """One Placet and one kube-scheduler for most tests here."""
+    with gang_server(plane, tmp_path_factory.mktemp("gangs")) as running:
+        yield running
 
 
-def group(cluster: Cluster, name: str, size: int = SIZE, **more: Any) -> list[dict[str, Any]]:
-    """The pods of a gang, each of which takes one of eight parts of a node."""
-    made = []
-    for number in range(size):
-        member = pod(f"{name}-{number}", cluster.namespace, {"job": name}, cpu="1", **more)
-        member["metadata"]["annotations"] = {MEMBERS: str(size)}
-        made.append(member)
-    return made
+def patch(plane: ControlPlane, cluster: Cluster, name: str, body: dict[str, object]) -> None:
+    Api(plane).request("PATCH", f"/api/v1/namespaces/{cluster.namespace}/pods/{name}", body)
 
 
-@contextmanager
-def scheduled(
-    plane: ControlPlane, cluster: Cluster, folder: Path, parts: str = ""
-) -> Iterator[Placet]:
-    """Placet and kube-scheduler, with an entry for bind alone."""
-    file = folder / "gangs.policy"
-    file.write_text(policy(cluster.namespace, parts))
-    with ExitStack() as programs:
-        flags = f"--kubeconfig={plane.placet_kubeconfig}", "--bind", "--lease=none"
-        server = programs.enter_context(placet(folder, file, *flags))
-        server.wait_ready()
-        address = f"http://127.0.0.1:{server.port}"
-        decides = extender(address, node_cache_capable=True)
-        binds = {
-            "urlPrefix": f"{address}/api/scheduler",
-            "bindVerb": "bind",
-            "nodeCacheCapable": True,
-            "httpTimeout": "10m",
-        }
-        programs.enter_context(kube_scheduler(plane, folder, [decides, binds]))
-        yield server
+def waits_free(cluster: Cluster, gangs: GangServer, cpu: str) -> float:
+    """How long a pod waits that takes the whole node where members are held."""
+    began = time.monotonic()
+    cluster.create_pods([pod("next", cluster.namespace, cpu=cpu)])
+    cluster.wait_placed(["next"])
+    return time.monotonic() - began
 
 
-def by_group(placed: Mapping[str, str]) -> Mapping[str, Counter[str]]:
-    """The nodes of each gang, with the number of its members there."""
-    found: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    for name, on in placed.items():
-        found[name.rpartition("-")[0]][on] += 1
-    return found
-
-
-def test_as_many_whole_groups_as_there_is_room_for(
-    plane: ControlPlane, cluster: Cluster, tmp_path: Path
-) -> None:
+def test_as_many_whole_groups_as_there_is_room_for(cluster: Cluster, gangs: GangServer) -> None:
     """Of ten groups that each need a node of their own, six are bound whole, and four wait."""
     cluster.create_nodes(node(f"n{number}") for number in range(6))
-    with scheduled(plane, cluster, tmp_path, IN_ONE_NODE) as server:
-        cluster.create_pods(
-            member for number in range(10) for member in group(cluster, f"g{number}")
-        )
-        until(
-            lambda: len(cluster.placements()) == 6 * SIZE,
-            SECONDS,
-            lambda: f"{by_group(cluster.placements())}; {server.process.tail()}",
-        )
-        groups = by_group(cluster.placements())
-        assert sorted(sum(each.values()) for each in groups.values()) == [SIZE] * 6
-        assert all(len(each) == 1 for each in groups.values()), groups
-        time.sleep(3)
-        assert len(cluster.placements()) == 6 * SIZE
+    cluster.create_pods(
+        member for number in range(10) for member in group(cluster, f"g{number}", kind="in-node")
+    )
+    until(
+        lambda: len(cluster.placements()) == 6 * SIZE,
+        SECONDS,
+        lambda: f"{by_group(cluster.placements())}; {gangs.server.process.tail()}",
+    )
+    groups = by_group(cluster.placements())
+    assert sorted(sum(each.values()) for each in groups.values()) == [SIZE] * 6
+    assert all(len(each) == 1 for each in groups.values()), groups
+    time.sleep(2)
+    assert len(cluster.placements()) == 6 * SIZE
+    assert gangs.held() == 0
+
+
+def test_gangs_of_which_one_fits_at_a_time(cluster: Cluster, gangs: GangServer) -> None:
+    """One is whole at once, the next when that is gone; nobody is held in vain."""
+    before = gangs.given_up(), gangs.held_seconds(state="given_up")
+    cluster.create_nodes(node(f"n{number}", cpu="5") for number in range(2))
+    every = [group(cluster, name, 6) for name in "abcd"]
+    # One of each in turn: two half gangs would take all the places.
+    cluster.create_pods(member for turn in zip(*every, strict=True) for member in turn)
+    left = set("abcd")
+    while left:
+        until(lambda: len(cluster.placements()) >= 6, 30.0, gangs.server.process.tail)
+        time.sleep(1)
+        [(name, nodes)] = by_group(cluster.placements()).items()
+        assert nodes.total() == 6
+        assert gangs.held() == 0
+        left.remove(name)
+        for number in range(6):
+            cluster.delete_pod(f"{name}-{number}")
+    assert (gangs.given_up(), gangs.held_seconds(state="given_up")) == before
+
+
+def test_each_gang_in_one_rack(cluster: Cluster, gangs: GangServer) -> None:
+    """Six gangs of 8 in six racks of 12 places, on nodes of different sizes."""
+    cluster.create_nodes(
+        node(f"r{rack}-{number}", {RACK: f"r{rack}"}, cpu=cpu)
+        for rack in range(6)
+        for number, cpu in enumerate(("6", "4", "2"))
+    )
+    names = [f"g{number}" for number in range(6)]
+    cluster.create_pods(member for name in names for member in group(cluster, name, kind="in-rack"))
+    wait_whole(cluster, gangs, *names)
+    racks = [
+        {on.partition("-")[0] for on in nodes} for nodes in by_group(cluster.placements()).values()
+    ]
+    assert all(len(each) == 1 for each in racks), racks
+    assert len(set[str]().union(*racks)) == 6
+
+
+def test_a_member_that_does_not_exist(cluster: Cluster, gangs: GangServer) -> None:
+    """Seven of eight exist: nobody is offered a node. With the eighth, all are bound."""
+    gathering = gangs.value("placet_gangs_total", state="gathering")
+    cluster.create_nodes([node("n0")])
+    members = group(cluster, "g")
+    cluster.create_pods(members[:-1])
+    assert "of 8 members exist" in cluster.wait_refused("g-0")["message"]
+    time.sleep(1)
+    assert gangs.value("placet_gangs_total", state="gathering") == gathering
+    cluster.create_pods(members[-1:])
+    assert wait_whole(cluster, gangs, "g") < 15
+
+
+def test_a_member_that_nobody_asks_about(cluster: Cluster, gangs: GangServer) -> None:
+    """The others are held for as long as the policy says, and then their room is free."""
+    cluster.create_nodes([node("n0", cpu="4")])
+    hold(cluster, gangs, kind="short")
+    seconds = waits_free(cluster, gangs, cpu="4")
+    assert seconds < SHORT_SECONDS + FREE_SECONDS
+    assert set(cluster.placements()) == {"next"}
+    assert gangs.given_up("late") >= 1
+
+
+def test_a_pod_of_higher_priority_takes_the_places(cluster: Cluster, gangs: GangServer) -> None:
+    """kube-scheduler deletes no held pod: their places are free as soon as the gang is given up."""
+    cluster.apply(priority_class("gang-high", 1000))
+    cluster.create_nodes([node("n0", cpu="4")])
+    hold(cluster, gangs)
+    cluster.create_pods([pod("high", cluster.namespace, cpu="4", priorityClassName="gang-high")])
+    began = time.monotonic()
+    cluster.wait_placed(["high"])
+    assert time.monotonic() - began < 5
+    assert gangs.given_up("preempted") == 1
+    for number in range(4):
+        assert "deletionTimestamp" not in cluster.pod(f"g-{number}")["metadata"]
+    cluster.delete_pod("high")
+
+
+def test_a_gang_of_higher_priority_takes_the_places(cluster: Cluster, gangs: GangServer) -> None:
+    """It does not wait until the time of the other one is over."""
+    cluster.apply(priority_class("gang-high", 1000))
+    cluster.create_nodes([node("n0", cpu="4")])
+    hold(cluster, gangs)
+    cluster.create_pods(group(cluster, "high", 4, priorityClassName="gang-high"))
+    assert wait_whole(cluster, gangs, "high", size=4) < 20
+
+
+@pytest.mark.parametrize("change", ["deleted", "relabelled", "cordoned", "node"])
+def test_a_change_while_members_are_held(
+    plane: ControlPlane, cluster: Cluster, gangs: GangServer, change: str
+) -> None:
+    """The gang is given up at once, and the room of the other members is free."""
+    cluster.create_nodes([node("n0", cpu="4")])
+    hold(cluster, gangs)
+    given_up = gangs.given_up()
+    match change:
+        case "deleted":
+            cluster.delete_pod("g-0")
+        case "relabelled":
+            patch(plane, cluster, "g-0", {"metadata": {"labels": {"job": "other"}}})
+        case "cordoned":
+            cluster.kubectl("cordon", "n0")
+        case _:
+            cluster.delete_node("n0")
+    until(lambda: gangs.held() == 0, FREE_SECONDS + 1, gangs.server.process.tail, 0.05)
+    assert gangs.given_up() == given_up + 1
+    if change == "cordoned":
+        cluster.kubectl("uncordon", "n0")
+    if change == "node":
+        cluster.create_nodes([node("n0", cpu="4")])
+    assert waits_free(cluster, gangs, cpu="4") < 5
+
+
+def test_an_edit_of_the_policies_while_members_are_held(
+    cluster: Cluster, gangs: GangServer
+) -> None:
+    """Another policy may change; an edit of the gang's own, or its end, gives the gang up."""
+    cluster.create_nodes([node("n0", cpu="4")])
+    hold(cluster, gangs)
+    try:
+        gangs.file.write_text(POLICIES + policy("other"))
+        time.sleep(IN_FORCE_SECONDS)
+        assert gangs.held() == 3
+        gangs.file.write_text(policy("job", "for at most 30s"))
+        gangs.wait_held(0, IN_FORCE_SECONDS)
+        # It gathers anew by the new policy, which is then deleted.
+        gangs.wait_held(3)
+        gangs.file.write_text(policy("other"))
+        # Nobody knows of a gang any more, so members are pods like others.
+        until(lambda: len(cluster.placements()) == 3, 20.0, lambda: str(cluster.placements()))
+    finally:
+        gangs.file.write_text(POLICIES)
+        time.sleep(IN_FORCE_SECONDS)
+
+
+def test_others_beside_a_gang_that_waits(cluster: Cluster, gangs: GangServer) -> None:
+    """A held gang, and one for which there is no room: other pods are bound as they come."""
+    cluster.create_nodes([node("n0", cpu="4"), node("n1", cpu="64")])
+    hold(cluster, gangs)
+    cluster.create_pods(group(cluster, "large", 80))
+    names = [f"other-{number}" for number in range(100)]
+    cluster.create_pods(pod(name, cluster.namespace, cpu="10m") for name in names)
+    # The members are held for a minute.
+    cluster.wait_placed(names, 40)
+    assert gangs.held() == 3
+
+
+@pytest.mark.parametrize("kind", ["StatefulSet", "Job"])
+def test_a_workload_is_a_gang(
+    plane: ControlPlane, cluster: Cluster, gangs: GangServer, kind: str
+) -> None:
+    """By default all wanted replicas of a workload are placed together."""
+    cluster.create_nodes([node("n0", cpu="4")])
+    if kind == "Job":
+        job = controller(kind, "whole", cluster.namespace)
+        job["apiVersion"] = "batch/v1"
+        del job["spec"]["selector"]
+        job["spec"]["template"]["spec"]["restartPolicy"] = "Never"
+        job["spec"] |= {"parallelism": 4, "completions": 4}
+        path = f"/apis/batch/v1/namespaces/{cluster.namespace}/jobs"
+        owner = Api(plane).request("POST", path, job)
+    else:
+        workload = controller(kind, "whole", cluster.namespace)
+        workload["spec"] |= {"replicas": 4, "podManagementPolicy": "Parallel", "serviceName": "w"}
+        owner = cluster.create(workload)
+    members = [
+        owned_by(owner, pod(f"w-{number}", cluster.namespace, {"app": "whole"}, cpu="1"))
+        for number in range(4)
+    ]
+    cluster.create_pods(members[:3])
+    assert "of 4 members exist" in cluster.wait_refused("w-0")["message"]
+    cluster.create_pods(members[3:])
+    wait_whole(cluster, gangs, "w", size=4, seconds=15)
+
+
+def test_a_strict_limit_of_a_gang(cluster: Cluster, gangs: GangServer) -> None:
+    """Two of a gang on a node: eight do not fit on three large nodes, and do on four."""
+    cluster.create_nodes(node(f"n{number}") for number in range(3))
+    cluster.create_pods(group(cluster, "g", kind="strict"))
+    assert "6 of 8 members fit" in cluster.wait_refused("g-0")["message"]
+    time.sleep(1)
+    assert cluster.placements() == {}
+    cluster.create_nodes([node("n3")])
+    wait_whole(cluster, gangs, "g", seconds=20)
+    assert set(Counter(cluster.placements().values()).values()) == {2}

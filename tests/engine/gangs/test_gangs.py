@@ -265,7 +265,7 @@ def test_a_pod_without_the_value_is_in_no_gang() -> None:
     [
         (lambda w: w.delete("a1"), "member a1 was deleted"),
         (lambda w: w.cache.remove_node("n1") or w.engine.gangs.review(), "node n1 is gone"),
-        (lambda w: w.engine.adopt(registry_of(w.text)), "policy shop/p was changed"),
+        (lambda w: w.adopt(w.text.replace("members", "number")), "policy shop/p was changed"),
         (lambda w: w.engine.take_over(w.cache.snapshot()), "this replica began to decide anew"),
         (lambda w: w.later(61), "2 of 3 members came in time"),
         (lambda w: w.relabel("a1"), "member a1 has left it"),
@@ -289,6 +289,9 @@ class HeldWorld(World):
         self.create(*names("a", 3))
         hold_all(self, ["a0", "a1"])
         assert set(self.on()) == {"a0", "a1"}
+
+    def adopt(self, text: str) -> None:
+        self.engine.adopt(registry_of(text))
 
     def later(self, seconds: float) -> None:
         self.now += seconds

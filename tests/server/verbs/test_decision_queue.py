@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from engine.decision.preemption import Victims
 from engine.decision.verdict import Decision
-from engine.errors import HandoverError
+from engine.errors import HandoverError, WaitingError
 from server.app import ADOPTERS
 from server.errors import RequestError
 from server.http.sockets import CONNECTIONS
@@ -349,6 +349,17 @@ async def test_preempt_waits_for_the_lease(serve: Serve) -> None:
     served = await serve(decider=HandoverDecider(attempts=4))
     answer = await served.post("/preempt", PREEMPTION)
     assert (answer.status, answer.json) == (200, {"NodeNameToMetaVictims": {}})
+
+
+@pytest.mark.parametrize("error", [HandoverError, WaitingError])
+async def test_who_asks_a_replica_that_does_not_decide_connects_anew(
+    serve: Serve, error: type[WaitingError]
+) -> None:
+    """A balancer brings the next call to the one that does; a kept connection would not."""
+    served = await serve(decider=TableDecider(error=error("another one decides")))
+    answer = await served.post("/filter", names_request("a"))
+    assert (answer.status, answer.json["Error"]) == (200, "another one decides")
+    assert (answer.headers.get("Connection") == "close") == (error is HandoverError)
 
 
 async def test_preempt_waits_no_longer_than_its_deadline(serve: Serve) -> None:

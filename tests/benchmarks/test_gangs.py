@@ -1,0 +1,181 @@
+"""Gangs on a real kube-scheduler: what whole groups cost, and what others lose beside them."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable, Iterator
+from statistics import median
+from typing import Any
+
+import pytest
+
+from tests.benchmarks.results import AtLeast, AtMost, Record
+from tests.benchmarks.test_throughput import own_plane
+from tests.e2e.bound_pods import watched_bindings
+from tests.e2e.cluster import Cluster
+from tests.e2e.control_plane import ControlPlane
+from tests.e2e.gangs import SIZE, GangServer, by_group, gang_server, group
+from tests.e2e.manifests import node, pod
+from tests.e2e.waiting import until
+
+NODES, GROUPS = 30, 50
+ROUNDS = 6
+SECONDS = 120.0
+
+pytestmark = pytest.mark.bench
+
+
+@pytest.fixture(scope="module")
+def plane(
+    pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ControlPlane]:
+    """Return a control plane of the benchmark's own."""
+    with own_plane(pytestconfig, tmp_path_factory) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def gangs(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GangServer]:
+    """One Placet and one kube-scheduler."""
+    with gang_server(plane, tmp_path_factory.mktemp("gangs")) as running:
+        yield running
+
+
+class Moments:
+    """When each pod was first seen on a node."""
+
+    def __init__(self) -> None:
+        self.of: dict[str, float] = {}
+
+    def event(self, line: bytes) -> None:
+        if line.startswith(b'{"type":"ADDED"'):
+            found = re.search(rb'"name":"([^"]+)"', line)
+            assert found is not None
+            self.of[found[1].decode()] = time.monotonic()
+
+
+def seconds_until(
+    plane: ControlPlane, cluster: Cluster, pods: Iterable[dict[str, Any]], bound: int
+) -> float:
+    """How long it takes from the first creation until so many are bound."""
+    made = list(pods)
+    seen = Moments()
+    with watched_bindings(plane, cluster.namespace, seen.event):
+        began = time.monotonic()
+        cluster.create_pods(made)
+        until(lambda: len(seen.of) >= bound, SECONDS, lambda: f"{len(seen.of)} bound", 0.01)
+    return sorted(seen.of.values())[bound - 1] - began
+
+
+def emptied(cluster: Cluster) -> None:
+    cluster.delete_pods()
+    # What kube-scheduler and Placet have of them goes, too.
+    time.sleep(1)
+
+
+def test_whole_groups(plane: ControlPlane, gangs: GangServer, record: Record) -> None:
+    """50 groups of 8, each under one node, and room for 30, against 240 single pods."""
+    cluster = Cluster(plane, "whole")
+    cluster.create_nodes(node(f"n{number}") for number in range(NODES))
+    rounds, held = [], {"given_up": 0.0, "released": 0.0}
+    for number in range(ROUNDS):
+        seconds = {}
+        for together in sorted((False, True), reverse=bool(number % 2)):
+            pods = whole(cluster) if together else singles(cluster, NODES * SIZE, "1")
+            before = {state: gangs.held_seconds(state=state) for state in held}
+            seconds[together] = seconds_until(plane, cluster, pods, NODES * SIZE)
+            time.sleep(2)
+            for state in held:
+                held[state] += gangs.held_seconds(state=state) - before[state]
+            if together:
+                placed = by_group(cluster.placements())
+                assert sorted(sum(each.values()) for each in placed.values()) == [SIZE] * NODES
+                assert all(len(each) == 1 for each in placed.values())
+            emptied(cluster)
+        rounds.append(seconds)
+    cluster.clear()
+    times = "; ".join(f"{each[True]:.2f} and {each[False]:.2f} s" for each in rounds)
+    ratios = [each[True] / each[False] for each in rounds]
+    what = "240 pods bound, of 50 groups of 8 with room for 30 / single pods"
+    record(what, median(ratios), AtMost(1.5), f"median of {ROUNDS} pairs: {times}")
+    what = "held pod-seconds of gangs that were given up / of all"
+    lost, every = held["given_up"], sum(held.values())
+    record(what, lost / every, AtMost(0.01), f"{lost:.1f} of {every:.1f} s")
+
+
+def singles(cluster: Cluster, count: int, cpu: str) -> Iterator[dict[str, Any]]:
+    """Pods of no gang."""
+    return (pod(f"s-{number}", cluster.namespace, cpu=cpu) for number in range(count))
+
+
+def whole(cluster: Cluster) -> Iterator[dict[str, Any]]:
+    """All members of the groups, each of which takes a node."""
+    for number in range(GROUPS):
+        yield from group(cluster, f"g{number}", kind="in-node")
+
+
+def test_others_beside_a_waiting_gang(
+    plane: ControlPlane, gangs: GangServer, record: Record
+) -> None:
+    """The throughput of other pods with a held gang and one that does not fit, and without."""
+    cluster = Cluster(plane, "beside")
+    cluster.create_nodes(node(f"n{number}", cpu="32") for number in range(NODES))
+    count, ratios, texts = 300, [], []
+    for number in range(2 * ROUNDS):
+        rates = {}
+        for with_gang in sorted((False, True), reverse=bool(number % 2)):
+            if with_gang:
+                held = group(cluster, f"held-{number}", 4)
+                held[-1]["spec"]["volumes"] = [
+                    {"name": "data", "persistentVolumeClaim": {"claimName": "missing"}}
+                ]
+                cluster.create_pods([*held, *group(cluster, f"large-{number}", 8, cpu="33")])
+                gangs.wait_held(3)
+            pods = singles(cluster, count, "10m")
+            rates[with_gang] = count / seconds_until(plane, cluster, pods, count)
+            emptied(cluster)
+        ratios.append(rates[True] / rates[False])
+        texts.append(f"{rates[True]:.0f} and {rates[False]:.0f}")
+    cluster.clear()
+    what = "throughput of other pods, beside a waiting gang / without"
+    record(
+        what, median(ratios), AtLeast(0.95), f"median of {len(ratios)} pairs: {'; '.join(texts)}"
+    )
+
+
+def test_a_tenant_with_gangs_that_can_never_fit(
+    plane: ControlPlane, gangs: GangServer, record: Record
+) -> None:
+    """500 gangs of two pods that are larger than any node; other pods come one by one."""
+    cluster, tenant = Cluster(plane, "others"), Cluster(plane, "tenant")
+    cluster.create_nodes(node(f"n{number}", cpu="8") for number in range(NODES))
+    found = {}
+    for what in ("without", "beside"):
+        if what == "beside":
+            tenant.create_pods(
+                m for number in range(500) for m in group(tenant, f"g{number}", 2, cpu="9")
+            )
+            time.sleep(15)
+        seen, created = Moments(), {}
+        with watched_bindings(plane, cluster.namespace, seen.event):
+            for number in range(100):
+                name = f"{what}-{number}"
+                created[name] = time.monotonic()
+                cluster.create_pods([pod(name, cluster.namespace, cpu="10m")])
+                time.sleep(0.1)
+            cluster.wait_placed(list(created), SECONDS)
+            time.sleep(1)
+        found[what] = sorted(seen.of[name] - at for name, at in created.items())
+        emptied(cluster)
+    assert gangs.held() == 0
+    tenant.clear()
+    more = median(found["beside"]) - median(found["without"])
+    worst = found["beside"][-2] - found["without"][-2]
+    texts = "; ".join(
+        f"{what}: median {1000 * median(each):.0f} ms, of hundred the second longest"
+        f" {1000 * each[-2]:.0f} ms"
+        for what, each in found.items()
+    )
+    record("seconds later, beside 500 gangs that never fit: median", more, AtMost(0.25), texts)
+    record("the same: second longest of 100", worst, AtMost(0.25), texts)

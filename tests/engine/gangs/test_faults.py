@@ -1,0 +1,181 @@
+"""Gangs under faults: what stays after one, and how soon a gang is tried again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from engine.errors import BriefWaitError
+from engine.gangs.gang import MOST_HELD_OF_NAMESPACE
+from tests.engine.gangs.test_gangs import HeldWorld, World, hold_all, names
+from tests.support import builders
+from tests.support.engines import node_of
+
+
+def hold_again(world: HeldWorld) -> None:
+    world.ended.clear()
+    hold_all(world, ["a0", "a1"])
+
+
+def test_an_edit_of_another_policy_gives_no_gang_up() -> None:
+    """A file is compiled anew as a whole; the clause means the same."""
+    world = HeldWorld()
+    other = 'policy q in namespace "shop" { filter "any" { require node.name != "" } }'
+    world.adopt(f"{other}\n{world.text}")
+    assert world.ended == {}
+    assert world.place("a2") is False
+    assert world.ended == {"a0": "", "a1": "", "a2": ""}
+
+
+@pytest.mark.parametrize("times", [1, 5])
+def test_the_pause_after_a_fault_of_others_does_not_grow(times: int) -> None:
+    world = HeldWorld()
+    for _ in range(times):
+        world.engine.gangs.end("this replica ends")
+        assert isinstance(world.ask("a0"), str)
+        world.now += 1.01
+        hold_again(world)
+    assert set(world.on()) == {"a0", "a1"}
+
+
+def test_the_pause_after_a_hold_in_vain_doubles() -> None:
+    world = HeldWorld()
+    for seconds in (1.0, 2.0, 4.0):
+        world.later(61)
+        world.now += seconds - 0.01
+        assert isinstance(world.ask("a0"), str)
+        world.now += 0.02
+        hold_again(world)
+
+
+def test_a_gang_whose_members_are_all_gone_begins_anew() -> None:
+    """Pods with the name of an earlier gang have not been held in vain."""
+    world = HeldWorld()
+    for _ in range(4):
+        world.later(61)
+        world.now += 20
+        hold_again(world)
+    world.later(61)
+    for name in names("a", 3):
+        world.delete(name)
+    world.later(2)
+    assert world.engine.gangs.statuses() == []
+    world.create(*names("a", 3))
+    hold_again(world)
+
+
+def released(count: int = 3) -> World:
+    """A gang whose Bindings are on their way: nobody knows yet whether there are any."""
+    world = World({"n1": "8"})
+    world.create(*names("a", count + 1), members=count)
+    for name in names("a", count):
+        world.place(name)
+    assert len(world.on()) == count
+    return world
+
+
+def test_nobody_comes_alone_while_it_is_not_known_whether_anybody_is_bound() -> None:
+    world = released()
+    with pytest.raises(BriefWaitError, match="its members are being bound"):
+        world.ask("a3")
+
+
+def test_a_gang_whose_bindings_have_all_failed_gathers_anew() -> None:
+    world = released()
+    for number, name in enumerate(names("a", 3)):
+        if number:
+            # The first one was told already that it is not bound.
+            with pytest.raises(BriefWaitError):
+                world.ask("a0")
+        world.cache.forget(f"shop/{name}")
+    world.ended.clear()
+    assert world.place("a0")
+    assert set(world.on()) == {"a0"}
+
+
+def test_the_rest_comes_as_soon_as_one_member_is_bound_for_certain() -> None:
+    world = released()
+    world.cache.confirm("shop/a1", world.pods["a1"]["metadata"]["uid"])
+    assert world.place("a3") is False
+
+
+def test_a_quorum_stays_while_the_gang_gathers() -> None:
+    """A workload may be scaled meanwhile: the others come as they come."""
+    world = HeldWorld()
+    world.create("a3", members=4)
+    assert world.ask("a3") == "policy p: together: enough members have a place"
+    assert world.place("a2") is False
+    assert world.ended == {"a0": "", "a1": "", "a2": ""}
+
+
+def test_a_gang_gathers_only_where_all_of_its_calls_may_be_held() -> None:
+    world = World({"n1": "20"})
+    world.engine.gangs.held.add("shop", MOST_HELD_OF_NAMESPACE - 5)
+    world.create(*names("a", 3))
+    world.create(*names("b", 3), job="b")
+    hold_all(world, ["a0"])
+    assert world.ask("b0") == "policy p: together: too many binds are held"
+    assert world.told == [("gathering", "")]
+    world.place("a1")
+    world.place("a2")
+    world.now += 1
+    hold_all(world, ["b0"])
+
+
+def test_a_gang_of_which_not_all_may_be_held_never_gathers() -> None:
+    world = World({"n1": "20"})
+    world.create("a0", members=MOST_HELD_OF_NAMESPACE + 1)
+    assert world.ask("a0") == "policy p: together: more than 500 members"
+
+
+def test_a_gang_of_higher_priority_takes_the_places_of_a_held_one() -> None:
+    world = World({"n1": "4"})
+    world.create(*names("a", 4), members=4)
+    hold_all(world, ["a0", "a1", "a2"])
+    world.create(*names("b", 4), job="b", members=4, priority=10)
+    assert "0 of 4 members fit" in world.ask("b0")
+    assert world.ended["a0"] == (
+        "policy shop/p: together: given up: a gang of higher priority needs its place"
+    )
+    world.now += 0.2
+    hold_all(world, ["b0", "b1", "b2"])
+
+
+@pytest.mark.parametrize(("priority", "size"), [(0, 4), (10, 5)])
+def test_a_held_gang_stays_where_that_would_not_help(priority: int, size: int) -> None:
+    """The other one is not of higher priority, or it has not enough room without it either."""
+    world = World({"n1": "4"})
+    world.create(*names("a", 4), members=4)
+    hold_all(world, ["a0", "a1", "a2"])
+    world.create(*names("b", size), job="b", members=size, priority=priority)
+    assert f"0 of {size} members fit" in world.ask("b0")
+    assert world.ended == {}
+    assert len(world.engine.in_flight) == 1
+
+
+CORDON = {"unschedulable": True}
+TAINT = {"taints": [{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]}
+LIKED = {"taints": [{"key": "example.com/old", "effect": "PreferNoSchedule"}]}
+
+
+@pytest.mark.parametrize(("spec", "stays"), [(CORDON, False), (TAINT, False), (LIKED, True)])
+def test_a_node_that_is_closed_while_members_are_held(spec: dict[str, Any], stays: bool) -> None:
+    world = HeldWorld()
+    world.cache.put_node(node_of(builders.node("n1", cpu="4") | {"spec": spec}))
+    world.engine.gangs.review()
+    text = "policy shop/p: together: given up: node n1 was cordoned or tainted"
+    assert world.ended == ({} if stays else {"a0": text, "a1": text})
+
+
+def test_members_that_do_not_come_are_woken_again() -> None:
+    """The first wake-up may have got lost on its way; those that are held need none."""
+    world = HeldWorld()
+    assert world.woken() == {"a1", "a2"}
+    found = []
+    for _ in range(20):
+        world.later(1)
+        found.append(world.woken())
+    woken = [second for second, names in enumerate(found, start=1) if names]
+    assert woken == [2, 6, 18]
+    assert all(found[second - 1] == {"a2"} for second in woken)
