@@ -152,7 +152,7 @@ def counted_on(
         case ShareProgram() | SpreadProgram() | LimitProgram() as counting:
             return _count_evidence(counting, objection, found, name)
         case GangProgram() as gang:
-            return _gang_evidence(gang, objection, written, found)
+            return _gang_evidence(gang, written, found)
         case _:
             assert_never(objection.program)
 
@@ -160,10 +160,8 @@ def counted_on(
 # ---- the gang of the pod
 
 
-def _gang_evidence(
-    gang: GangProgram, objection: Objection, written: Written, found: ClauseResults
-) -> CountEvidence:
-    """Which pods are the gang of the pod, how many of them it needs, and why it is rejected."""
+def _gang_evidence(gang: GangProgram, written: Written, found: ClauseResults) -> CountEvidence:
+    """Which pods are the gang of the pod, and how many of them it needs."""
     frame = found.inspection.frame.anew()
     frame.peer = found.inspection.peer
     number = gang.number
@@ -171,12 +169,12 @@ def _gang_evidence(
         members = "the pods of its workload"
         if gang.by is not None:
             by = next(value.expr for value in written.clause.values)
-            members = f"the pods with {show(gang.by(frame))} as `{written.text(by)}`"
+            members = f"the pods with `{show(gang.by(frame))}` as `{written.text(by)}`"
         amount = number if number is None or isinstance(number, int | float) else number(frame)
     except EvaluationError as error:
         return CountEvidence(str(error))
     needed = "all" if amount is None else f"at least {show(amount)}{'%' if gang.percent else ''}"
-    return CountEvidence(f"its gang are {members}, {needed} of them: {objection.message}")
+    return CountEvidence(f"its gang are {members}, {needed} of them")
 
 
 # ---- the cards of a node

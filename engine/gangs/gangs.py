@@ -31,6 +31,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Literal
 from weakref import ref
 
@@ -44,6 +45,7 @@ from engine.decision.verdict import Decision, Rejected
 from engine.errors import RefusedError
 from engine.gangs.attempts import Attempts
 from engine.gangs.gang import EndOfHold, Gang, GangStatus, HeldCalls, Hold
+from engine.gangs.gang_of_pod import ELSEWHERE, ENOUGH, GangOfPod, gang_of_pod
 from engine.gangs.members import GangName, Members
 from engine.gangs.node_room import Mask
 from engine.gangs.paper import Suits
@@ -112,7 +114,7 @@ class Gangs:
             return decided
         self._placement.check_binds(call)
         allowed = self._allowed(call, name, rows, decided.codes == 0)
-        text = allowed if isinstance(allowed, str) else "another node was chosen"
+        text = allowed if isinstance(allowed, str) else ELSEWHERE
         kept = np.zeros(len(rows), np.bool_) if isinstance(allowed, str) else allowed
         return _rejected(decided, kept, _text(call, name, text), name.program)
 
@@ -128,7 +130,7 @@ class Gangs:
             return gang
         if gang.gathers:
             if uid not in gang.places:
-                return "enough members have a place"
+                return ENOUGH
             row = snapshot.table.rows.get(gang.places[uid])
             there = feasible & (rows == row)
             if there.any() and self._placement.open(call, rows[there]).all():
@@ -360,6 +362,27 @@ class Gangs:
             )
             for gang in self._known.values()
         ]
+
+    def of_pod(self, call: VerbCall) -> GangOfPod | None:
+        """The gang of a pod; None if it is in none. Nothing changes.
+
+        Raises what the time of the call does.
+        """
+        name = self._name_of(call)
+        if name is None:
+            return None
+        snapshot, pod = call.snapshot, call.context(call.snapshot).peer()
+        quorum, placed = self._quorum(call, name), self._on_nodes(call, name)
+        bound = self._members.on_nodes(name, placed, snapshot)
+        waiting = self._members.waiting(name, snapshot).values()
+        gang = self._known.get(name)
+        found = gang_of_pod(name, gang, quorum, pod, bound, waiting, self._clock())
+        if not placed:
+            return found
+        rows = np.fromiter(snapshot.table.rows.values(), np.intp, len(snapshot.table.rows))
+        open_ = self._attempts.within(name, snapshot.table, rows, placed).tolist()
+        nodes = zip(snapshot.table.rows, open_, strict=True)
+        return replace(found, allowed={node for node, is_open in nodes if is_open})
 
     # ---- one gang
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -117,6 +117,12 @@ class NodeResources:
             self._totals[resource] += needed
         for resource, needed in demanded.scored.items():
             self._scored[resource][node] += needed
+
+    def give_back(self, node: int, demanded: ResourceDemand) -> None:
+        """Undoes `take`."""
+        negative = {name: -needed for name, needed in demanded.amounts.items()}
+        scored = {name: -needed for name, needed in demanded.scored.items()}
+        self.take(node, replace(demanded, amounts=negative, scored=scored))
 
     def allocatable(self, resource: str) -> int:
         """The allocatable amount of all nodes together."""
