@@ -116,10 +116,12 @@ def _explain(args: argparse.Namespace, world: World, live: LiveCluster | None) -
     is_data = args.output in ("json", "yaml")
     every = is_data or args.output == "wide"
     found = explained(world, pod, node=args.node, every_node=every, asker=asker)
+    if args.decision and args.output != "name":
+        found = _with_last_decision(args, found)
     if args.output == "name":
         put(f"node/{row.node}" for row in found.rows or () if row.offered)
     elif is_data:
-        put_document(document(_with_last_decision(args, found)), args.output)
+        put_document(document(found), args.output)
     else:
         if found.cause is not None:
             put(cause_lines(found.cause))
@@ -129,20 +131,22 @@ def _explain(args: argparse.Namespace, world: World, live: LiveCluster | None) -
             put(head(decided(found)))
             put(one_node(found) if args.node is not None else every_node(found))
         if args.decision:
-            put(["", *then_and_now(_with_last_decision(args, found))])
+            put(["", *then_and_now(found)])
     # A file with errors is a finding; what a cluster has is what was asked about.
     return Exit.FINDINGS if live is None and world.policies.broken else Exit.OK
 
 
 def _with_last_decision(args: argparse.Namespace, found: PodExplanation) -> PodExplanation:
-    """The explanation with what the running Placet decided last, if that is asked for.
+    """The explanation with what the running Placet decided last, and how far its gang is there.
 
     Raises CommandError.
     """
-    if not args.decision:
+    then, known = asyncio.run(_running(args, found))
+    found = msgspec.structs.replace(found, then=then, changes=changes(then, found))
+    if known is None:
         return found
-    then = asyncio.run(_last_decision(args, found.pod))
-    return msgspec.structs.replace(found, then=then, changes=changes(then, found))
+    cause = known.cause if known.cause is not None and known.cause.kind == "gang" else found.cause
+    return msgspec.structs.replace(found, gang=known.gang, cause=cause)
 
 
 def _whole(pod: NamedPod) -> Json:
@@ -218,14 +222,19 @@ def _missing_rights(found: Found) -> Iterator[str]:
     yield from (f"  you may not {right}" for right in found.lacks)
 
 
-async def _last_decision(args: argparse.Namespace, pod: str) -> DecisionDetail:
-    """What the running Placet decided last about a pod. Raises CommandError.
+async def _running(
+    args: argparse.Namespace, found: PodExplanation
+) -> tuple[DecisionDetail, PodExplanation | None]:
+    """What the running Placet decided last about a pod, and its explanation of a pod in a gang.
 
-    It is found by the same kubeconfig as the cluster.
+    It is found by the same kubeconfig as the cluster. Raises CommandError.
     """
     url = replicas.checked(args.url) if args.url is not None else None
     target = replicas.ReplicaTarget(url, args.kubeconfig, args.context)
-    async with replicas.replicas(target) as found:
-        details, errors = await replicas.last_decisions(found, pod)
+    async with replicas.replicas(target) as asked:
+        details, errors = await replicas.last_decisions(asked, found.pod)
+        known = None
+        if found.gang is not None:
+            known = await replicas.explanation_with_gang(asked, found.pod)
     replicas.end(errors)
-    return details[0]
+    return details[0], known

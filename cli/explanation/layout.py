@@ -70,20 +70,20 @@ def head(found: PodExplanation) -> Iterator[Part]:
     yield from found.toldToOthers
     yield ""
     if found.gang is not None:
-        yield from gang_of_pod(found.gang, is_asked=found.replica is not None)
+        yield from gang_of_pod(found.gang)
         yield ""
     if found.problem:
         yield f"kube-scheduler would get an error and retry: {found.problem}"
         yield ""
 
 
-def gang_of_pod(gang: GangExplanation, *, is_asked: bool) -> Iterator[Part]:
-    """The gang of a pod, and a row for each member; `is_asked` says that a replica tells it."""
+def gang_of_pod(gang: GangExplanation) -> Iterator[Part]:
+    """The gang of a pod, and a row for each member."""
     needed = "some" if gang.quorum is None else str(gang.quorum)
     numbers = [f"{gang.exist} exist", f"{gang.placed} have a place"]
     numbers += [f"{number} {what}" for number, what in _held_or_bound(gang) if number]
     yield f"gang {gang.name} ({gang.policy}: {gang.clause}): {needed} needed, {', '.join(numbers)}"
-    yield f"  {_gang_state(gang, is_asked=is_asked)}"
+    yield f"  {_gang_state(gang)}"
     rows = table("member", "is", "node")
     for each in gang.members[:_MEMBERS]:
         since = "" if each.seconds is None else f" since {each.seconds:.0f} s"
@@ -97,10 +97,8 @@ def _held_or_bound(gang: GangExplanation) -> Sequence[tuple[int, str]]:
     return (gang.held, "held"), (gang.bound, "on nodes")
 
 
-def _gang_state(gang: GangExplanation, *, is_asked: bool) -> str:
+def _gang_state(gang: GangExplanation) -> str:
     match gang.state:
-        case "gathering" if not is_asked:
-            return "it fits now, as shown"
         case "gathering":
             return f"it gathers since {gang.seconds or 0:.0f} s: {gang.text}"
         case "given up":
@@ -108,7 +106,7 @@ def _gang_state(gang: GangExplanation, *, is_asked: bool) -> str:
             return f"it was {gang.text}{again}"
         case "waiting":
             return f"it waits: {gang.text}"
-        case "begun" | "not tried":
+        case "begun" | "fits" | "not tried":
             return gang.text
         case _:
             assert_never(gang.state)

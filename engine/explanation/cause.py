@@ -226,14 +226,11 @@ def _of_gang(explained: PodExplanation, *, is_told: bool) -> Cause | None:
     if gang is None or explained.problem or explained.on:
         return None
     clause = f"{gang.policy}: {gang.clause}"
+    own = next((each for each in gang.members if each.pod == explained.pod), None)
+    if gang.state == "fits" and is_told:
+        where = f", with this pod on `{own.node}`" if own is not None and own.node else ""
+        return Cause("gang", f"its gang fits now{where} ({clause})", _GANG_FITS)
     if gang.state == "gathering":
-        own = next((each for each in gang.members if each.pod == explained.pod), None)
-        if explained.replica is None and not is_told:
-            return None
-        if explained.replica is None:
-            # A command places the gang itself.
-            where = f", with this pod on `{own.node}`" if own is not None and own.node else ""
-            return Cause("gang", f"its gang fits now{where}", _GANG_FITS)
         rest = f"{gang.text} ({clause})"
         if own is not None and own.seconds is not None:
             text = f"held on `{own.node}` since {own.seconds:.0f} s: {rest}"

@@ -48,7 +48,7 @@ from engine.explanation.document import (
     UnfitNodes,
 )
 from engine.explanation.evidence import ClauseEvidence, CountEvidence, ScoreEvidence, Traced
-from engine.explanation.inspection import Inspection, Objection
+from engine.explanation.inspection import Objection
 from engine.explanation.written import ClauseResults, Values
 from engine.gangs.gang_of_pod import GangOfPod
 from grammar.messages.texts import named
@@ -127,7 +127,7 @@ def explain(found: Analysis, values: Values, asker: Asker) -> PodExplanation:
         counts=[clause_counts(each) for each in found.counts],
         then=asker.then,
         node=None if found.question.node is None else _node(found, found.question.node, values),
-        gang=None if found.gang is None else _gang(found.gang, results.inspection),
+        gang=None if found.gang is None else _gang(found, found.gang),
     )
     cause, said = _cause(pod, asker, explained)
     return msgspec.structs.replace(
@@ -313,17 +313,19 @@ def count_lines(counts: NodeCounts) -> Iterator[str]:
 _MOST_MEMBERS = 1000
 
 
-def _gang(gang: GangOfPod, inspection: Inspection) -> GangExplanation:
+def _gang(found: Analysis, gang: GangOfPod) -> GangExplanation:
+    # Who was asked as kube-scheduler asks has placed the gang only now.
+    fits = gang.state == "gathering" and found.question.offers
     number = Counter(member.presence for member in gang.members)
     return GangExplanation(
         gang.program.policy,
         gang.program.name,
         gang.name,
-        inspection.gang_message(gang),
+        found.results.inspection.gang_message(gang),
         gang.quorum,
-        gang.state,
-        gang.text,
-        round(gang.seconds, 1) if gang.state == "gathering" else None,
+        "fits" if fits else gang.state,
+        "it fits now" if fits else gang.text,
+        round(gang.seconds, 1) if gang.state == "gathering" and not fits else None,
         round(gang.again, 1) if gang.state == "given up" else None,
         len(gang.members),
         number["placed"] + number["held"],

@@ -123,7 +123,7 @@ def _members(
             named.add(key_of(each))
             yield GangMember(key_of(each), "bound", node)
     if gang is not None:
-        for uid, node in places.items():
+        for uid, node in sorted(places.items(), key=lambda each: gang.keys[each[0]]):
             named.add(gang.keys[uid])
             if (hold := gang.holds.get(uid)) is None:
                 yield GangMember(gang.keys[uid], "placed", node)
