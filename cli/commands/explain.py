@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from cli.command import CommandError, Exit
-from cli.console import add_output_argument, document, put, put_document, show, table
+from cli.console import Part, add_output_argument, document, put, put_document, show, table
 from cli.explanation.layout import (
     cause_lines,
     every_node,
+    gang_of_pod,
     head,
     not_in_force,
     one_node,
@@ -116,12 +117,10 @@ def _explain(args: argparse.Namespace, world: World, live: LiveCluster | None) -
     is_data = args.output in ("json", "yaml")
     every = is_data or args.output == "wide"
     found = explained(world, pod, node=args.node, every_node=every, asker=asker)
-    if args.decision and args.output != "name":
-        found = _with_last_decision(args, found)
     if args.output == "name":
         put(f"node/{row.node}" for row in found.rows or () if row.offered)
     elif is_data:
-        put_document(document(found), args.output)
+        put_document(document(_with_last_decision(args, found)), args.output)
     else:
         if found.cause is not None:
             put(cause_lines(found.cause))
@@ -131,9 +130,19 @@ def _explain(args: argparse.Namespace, world: World, live: LiveCluster | None) -
             put(head(decided(found)))
             put(one_node(found) if args.node is not None else every_node(found))
         if args.decision:
-            put(["", *then_and_now(found)])
+            put(["", *_running_placet(found, _with_last_decision(args, found))])
     # A file with errors is a finding; what a cluster has is what was asked about.
     return Exit.FINDINGS if live is None and world.policies.broken else Exit.OK
+
+
+def _running_placet(found: PodExplanation, known: PodExplanation) -> Iterator[Part]:
+    """What the running Placet decided last, and what it holds of the gang."""
+    yield from then_and_now(known)
+    if known.gang is not None and known.gang != found.gang:
+        yield ""
+        if known.cause is not None:
+            yield from cause_lines(known.cause)
+        yield from gang_of_pod(known.gang)
 
 
 def _with_last_decision(args: argparse.Namespace, found: PodExplanation) -> PodExplanation:

@@ -53,10 +53,11 @@ class Gang:
     """A gang that waits or gathers; it gathers while it has places.
 
     `quorum` is the number of members that are bound together. `places` are the nodes of its
-    members by uid, `keys` their names, `holds` the bind calls that wait. It `began` to gather at a
-    time, and is given up at `until`. The first in `order` goes first. `text` says what it waits
-    for. It is not tried before the time `not_before`; `tried` is what was known at the last try
-    that failed: the nodes, how often places became free since the start, and the members.
+    members by uid, `keys` their names, `holds` the bind calls that wait. It is known `since` a
+    time; it `began` to gather at another one, and is given up at `until`. The first in `order` goes
+    first. `text` says what it waits for. It is not tried before the time `not_before`; `tried` is
+    what was known at the last try that failed: the nodes, how often places became free since the
+    start, and the members.
     """
 
     name: GangName
@@ -64,6 +65,7 @@ class Gang:
     order: tuple[int, float, int]
     asked_at: float
     sample: str
+    since: float = 0.0
     priority: int = 0
     places: dict[str, str] = field(default_factory=dict)
     keys: dict[str, str] = field(default_factory=dict)
@@ -81,6 +83,11 @@ class Gang:
         return bool(self.places)
 
     @property
+    def is_given_up(self) -> bool:
+        """Whether it was given up, and not tried again since then."""
+        return bool(self.why_given_up) and self.text == given_up(self.why_given_up)
+
+    @property
     def clause(self) -> GangProgram:
         return self.name.program
 
@@ -91,19 +98,24 @@ class Gang:
         return f"{self.name.namespace}/{value[1]}" if isinstance(value, tuple) else self.sample
 
 
+def given_up(why: str) -> str:
+    """What a gang says that was given up."""
+    return f"given up: {why}"
+
+
 @dataclass(frozen=True, slots=True)
 class GangStatus:
     """A gang for people: of its `quorum`, so many are `held`, and so many wait without a node.
 
-    `seconds` is how long it has gathered. `text` says what it waits for. `nodes` are the places of
-    its members, by `namespace/name`.
+    `seconds` is how long it has gathered, or else waited since it was asked about first. `text`
+    says what it waits for. `nodes` are the places of its members, by `namespace/name`.
     """
 
     policy: str
     clause: str
     namespace: str
     name: str
-    state: Literal["waiting", "gathering"]
+    state: Literal["waiting", "gathering", "given up"]
     quorum: int
     held: int
     waiting: int

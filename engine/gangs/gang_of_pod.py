@@ -103,9 +103,8 @@ def gang_of_pod(
         return found("waiting", f"{len(members)} of {quorum} members exist")
     if gang is None or not gang.text:
         return found("not tried", "whether it fits was not tried yet", allowed=None)
-    is_given_up = gang.text == f"given up: {gang.why_given_up}"
     again = max(0.0, gang.not_before - now)
-    return found("given up" if is_given_up else "waiting", gang.text, again=again)
+    return found("given up" if gang.is_given_up else "waiting", gang.text, again=again)
 
 
 def _members(

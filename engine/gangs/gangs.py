@@ -44,7 +44,7 @@ from engine.decision.verb_call import CallOpener, GangChange, Observer, VerbCall
 from engine.decision.verdict import Decision, Rejected
 from engine.errors import RefusedError
 from engine.gangs.attempts import Attempts
-from engine.gangs.gang import EndOfHold, Gang, GangStatus, HeldCalls, Hold
+from engine.gangs.gang import EndOfHold, Gang, GangStatus, HeldCalls, Hold, given_up
 from engine.gangs.gang_of_pod import ELSEWHERE, ENOUGH, GangOfPod, gang_of_pod
 from engine.gangs.members import GangName, Members
 from engine.gangs.node_room import Mask
@@ -234,7 +234,7 @@ class Gangs:
         self.held.add(gang.name.namespace, -len(gang.holds))
         gang.places, gang.keys, gang.holds = {}, {}, {}
         gang.until, gang.why_given_up = math.inf, text
-        gang.text = f"given up: {text}"
+        gang.text = given_up(text)
         gang.pause = min(2 * gang.pause, _MOST_PAUSE_SECONDS) or _FIRST_PAUSE_SECONDS
         gang.not_before = now + gang.pause
         gang.order = (gang.order[0], now, gang.order[2])
@@ -352,11 +352,11 @@ class Gangs:
                 clause=gang.clause.name,
                 namespace=gang.name.namespace,
                 name=gang.shown,
-                state="gathering" if gang.gathers else "waiting",
+                state=_state(gang),
                 quorum=gang.quorum,
                 held=len(gang.holds),
                 waiting=len(self._waiting(gang)),
-                seconds=now - gang.began if gang.gathers else 0.0,
+                seconds=now - (gang.began if gang.gathers else gang.since),
                 text="" if gang.gathers else gang.text,
                 nodes={gang.keys[uid]: node for uid, node in gang.places.items()},
             )
@@ -415,7 +415,7 @@ class Gangs:
             created = pod.created
             order = -pod.peer.priority, 0.0, created.nanos if created is not None else 0
             sample = f"{pod.namespace}/{pod.name}"
-            gang = self._known[name] = Gang(name, quorum, order, now, sample)
+            gang = self._known[name] = Gang(name, quorum, order, now, sample, now)
             self._drop_oldest()
         gang.asked_at, gang.priority = now, max(gang.priority, pod.peer.priority)
         gang.quorum = quorum
@@ -546,6 +546,12 @@ class Gangs:
         self._woken.update(dict.fromkeys(uids))
         if len(self._woken) > before:
             self.wake()
+
+
+def _state(gang: Gang) -> Literal["waiting", "gathering", "given up"]:
+    if gang.gathers:
+        return "gathering"
+    return "given up" if gang.is_given_up else "waiting"
 
 
 def _gone(gang: Gang, snapshot: Snapshot) -> str:

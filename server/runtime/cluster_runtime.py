@@ -299,7 +299,13 @@ class ClusterRuntime:
             PolicyOutcomes(
                 lambda: deciding.reloader.enforced, observer.lost, lambda: engine.expensive
             ),
-            Statuses(cache, engine.portion, ungated, deciding.portable.portability),
+            Statuses(
+                cache,
+                engine.portion,
+                ungated,
+                deciding.portable.portability,
+                engine.gangs.statuses,
+            ),
             ungated,
             Events(client, self._identity),
             requeuer,

@@ -161,8 +161,8 @@ def waiting(name: str) -> dict[str, Any]:
         (
             "a-1",
             (
-                "its gang gathers since 14 s, and it has a place on `node-4`: 1 of 2 members are here"
-                " (gangs: together)"
+                "its gang gathers since 14 s, and it has a place on `node-4`: 1 of 2 members"
+                " are here (gangs: together)"
             ),
         ),
         (
