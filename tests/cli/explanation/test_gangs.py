@@ -122,7 +122,8 @@ def test_data_and_the_repl_have_the_same_account(
 
 def test_one_node_says_who_the_gang_is(placet: Placet) -> None:
     done = placet("explain", "shop/a-0", "n3", *WORLD)
-    assert 'its gang are the pods with `a` as `peer.labels["job"]`, at least 4 of them' in done.out
+    text = 'its gang has the pods with a as `peer.labels["job"]`, and needs at least 4 of them: '
+    assert f"{text}another node was chosen\n" in done.out
     assert "gangs: together fails: another node was chosen" in done.out
 
 
