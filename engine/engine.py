@@ -31,6 +31,7 @@ from engine.decision.registry import Registry
 from engine.decision.verb_call import CallOpener, ClusterState, Observer, OfferedNodes, VerbCall
 from engine.decision.verdict import FURTHER, Decision, Scores, attributed, feasible
 from engine.errors import EngineError, RefusedError
+from engine.gangs.gang_of_pod import GangOfPod
 from engine.gangs.gangs import Gangs
 from engine.objects.codec import ObjectCodec
 from engine.objects.peer import Peer, rooted
@@ -304,6 +305,17 @@ class Engine:
         call = self._open(pod, (), math.inf)
         snapshot = call.snapshot
         return call, self._placement.counter(snapshot.table, call.context(snapshot))
+
+    def gang_of(self, pod: bytes, *, places: bool = False) -> GangOfPod | None:
+        """The gang of a pod for people; None if it is in none. Nothing is offered or recorded.
+
+        With `places` it is placed on paper first, if it fits; only for an engine that serves nobody
+        else. Raises EngineError where there would be no decision.
+        """
+        call = self._open(pod, (), math.inf)
+        if places:
+            self.gangs.would_pass(call)
+        return self.gangs.of_pod(call)
 
     # ---- changes
 

@@ -234,6 +234,19 @@ class PolicyStatus(Base, frozen=True):
             " policy when they were created."
         ),
     ] = None
+    waitingGangs: Annotated[
+        _Count | None, Meta(description="The gangs of its pods that wait without a place.")
+    ] = None
+    gatheringGangs: Annotated[
+        _Count | None,
+        Meta(
+            description="The gangs that have their places, whose members are held until all come."
+        ),
+    ] = None
+    givenUpGangs: Annotated[
+        _Count | None,
+        Meta(description="The gangs that were given up last, and that are tried again."),
+    ] = None
     diagnostics: Annotated[
         tuple[Annotated[str, Meta(max_length=1024)], ...],
         Meta(

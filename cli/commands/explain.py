@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from cli.command import CommandError, Exit
-from cli.console import add_output_argument, document, put, put_document, show, table
+from cli.console import Part, add_output_argument, document, put, put_document, show, table
 from cli.explanation.layout import (
     cause_lines,
     every_node,
+    gang_of_pod,
     head,
     not_in_force,
     one_node,
@@ -129,20 +130,32 @@ def _explain(args: argparse.Namespace, world: World, live: LiveCluster | None) -
             put(head(decided(found)))
             put(one_node(found) if args.node is not None else every_node(found))
         if args.decision:
-            put(["", *then_and_now(_with_last_decision(args, found))])
+            put(["", *_running_placet(found, _with_last_decision(args, found))])
     # A file with errors is a finding; what a cluster has is what was asked about.
     return Exit.FINDINGS if live is None and world.policies.broken else Exit.OK
 
 
+def _running_placet(found: PodExplanation, known: PodExplanation) -> Iterator[Part]:
+    """What the running Placet decided last, and what it holds of the gang."""
+    yield from then_and_now(known)
+    if known.gang is not None and known.gang != found.gang:
+        yield ""
+        if known.cause is not None:
+            yield from cause_lines(known.cause)
+        yield from gang_of_pod(known.gang)
+
+
 def _with_last_decision(args: argparse.Namespace, found: PodExplanation) -> PodExplanation:
-    """The explanation with what the running Placet decided last, if that is asked for.
+    """The explanation with what the running Placet decided last, and how far its gang is there.
 
     Raises CommandError.
     """
-    if not args.decision:
+    then, known = asyncio.run(_running(args, found))
+    found = msgspec.structs.replace(found, then=then, changes=changes(then, found))
+    if known is None:
         return found
-    then = asyncio.run(_last_decision(args, found.pod))
-    return msgspec.structs.replace(found, then=then, changes=changes(then, found))
+    cause = known.cause if known.cause is not None and known.cause.kind == "gang" else found.cause
+    return msgspec.structs.replace(found, gang=known.gang, cause=cause)
 
 
 def _whole(pod: NamedPod) -> Json:
@@ -218,14 +231,19 @@ def _missing_rights(found: Found) -> Iterator[str]:
     yield from (f"  you may not {right}" for right in found.lacks)
 
 
-async def _last_decision(args: argparse.Namespace, pod: str) -> DecisionDetail:
-    """What the running Placet decided last about a pod. Raises CommandError.
+async def _running(
+    args: argparse.Namespace, found: PodExplanation
+) -> tuple[DecisionDetail, PodExplanation | None]:
+    """What the running Placet decided last about a pod, and its explanation of a pod in a gang.
 
-    It is found by the same kubeconfig as the cluster.
+    It is found by the same kubeconfig as the cluster. Raises CommandError.
     """
     url = replicas.checked(args.url) if args.url is not None else None
     target = replicas.ReplicaTarget(url, args.kubeconfig, args.context)
-    async with replicas.replicas(target) as found:
-        details, errors = await replicas.last_decisions(found, pod)
+    async with replicas.replicas(target) as asked:
+        details, errors = await replicas.last_decisions(asked, found.pod)
+        known = None
+        if found.gang is not None:
+            known = await replicas.explanation_with_gang(asked, found.pod)
     replicas.end(errors)
-    return details[0]
+    return details[0], known

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, assert_never
 
 import msgspec
 from rich.table import Table
@@ -14,6 +14,7 @@ from engine.explanation.cause import event_time, pod_scheduled
 from engine.explanation.decision_document import DecisionDetail
 from engine.explanation.document import (
     Cause,
+    GangExplanation,
     NodeExplanation,
     PodExplanation,
     PolicyNotInForce,
@@ -27,6 +28,8 @@ from grammar.messages.texts import counted, cut, excerpt, named
 
 # The most names in a row.
 NAMED = 4
+# The most members of a gang in a table.
+_MEMBERS = 20
 # The most rows of a trace: a loop over the pods of a node has steps for each pod.
 _STEPS = 40
 # The longest value in a trace.
@@ -67,9 +70,47 @@ def head(found: PodExplanation) -> Iterator[Part]:
         yield f"and {counted(found.otherPolicies, 'policy', 'policies')} of other namespaces"
     yield from found.toldToOthers
     yield ""
+    if found.gang is not None:
+        yield from gang_of_pod(found.gang)
+        yield ""
     if found.problem:
         yield f"kube-scheduler would get an error and retry: {found.problem}"
         yield ""
+
+
+def gang_of_pod(gang: GangExplanation) -> Iterator[Part]:
+    """The gang of a pod, and a row for each member."""
+    needed = "some" if gang.quorum is None else str(gang.quorum)
+    numbers = [f"{gang.exist} exist", f"{gang.placed} have a place"]
+    numbers += [f"{number} {what}" for number, what in _held_or_bound(gang) if number]
+    yield f"gang {gang.name} ({gang.policy}: {gang.clause}): {needed} needed, {', '.join(numbers)}"
+    yield f"  {_gang_state(gang)}"
+    rows = table("member", "is", "node")
+    for each in gang.members[:_MEMBERS]:
+        since = "" if each.seconds is None else f" since {each.seconds:.0f} s"
+        rows.add_row(each.pod, f"{each.presence}{since}", each.node or "")
+    yield rows
+    if gang.exist > _MEMBERS:
+        yield f"and {gang.exist - _MEMBERS} more"
+
+
+def _held_or_bound(gang: GangExplanation) -> Sequence[tuple[int, str]]:
+    return (gang.held, "held"), (gang.bound, "on nodes")
+
+
+def _gang_state(gang: GangExplanation) -> str:
+    match gang.state:
+        case "gathering":
+            return f"it gathers since {gang.seconds or 0:.0f} s: {gang.text}"
+        case "given up":
+            again = f"; it is tried again in {gang.againIn:.0f} s" if gang.againIn else ""
+            return f"it was {gang.text}{again}"
+        case "waiting":
+            return f"it waits: {gang.text}"
+        case "begun" | "fits" | "not tried":
+            return gang.text
+        case _:
+            assert_never(gang.state)
 
 
 def every_node(found: PodExplanation) -> Iterator[Part]:

@@ -1,8 +1,8 @@
 """Coverage: the branches of policies, and the branches that the tests have taken.
 
 A condition has two branches, true and false. The value of a score has one. The bound of a share,
-spread or limit has two: it accepts a node, or rejects one. Clauses that another policy uses count
-where they are written.
+spread or limit has two, and so has a gang: it accepts a node, or rejects one. Clauses that another
+policy uses count where they are written.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import assert_never
 
+from engine.decision.verdict import Feasible, Rejected, Verdict
 from engine.explanation.inspection import Inspection
 from engine.program.frame import Evaluate, Frame
-from engine.program.program import Condition, Program
+from engine.program.program import Condition, GangProgram, Program
 from grammar.checker.policy_checker import Checked
 from grammar.messages.texts import excerpt
 from grammar.tree.ast import Expr, Literal
-from grammar.tree.clauses import Clause, Policy
+from grammar.tree.clauses import Clause, Gang, Policy
 from grammar.tree.source import Source, Span
 from grammar.values.errors import MissingError
 from policies.loader import is_test_file
@@ -137,7 +138,9 @@ class Coverage:
             for clause in part.policy.clauses
         }
         for name, (owner, clause) in written.items():
-            if any(part.kind == "bound" for part in clause.tested_parts):
+            if any(part.kind == "bound" for part in clause.tested_parts) or isinstance(
+                clause, Gang
+            ):
                 self._bounds[program.address, name] = _point(owner, clause)
         return program.recorded(_BranchRecorder(checked.policy, written, self._take))
 
@@ -164,6 +167,14 @@ class Coverage:
             points = contribution.points
             accepts, rejects = bool((points > 0).any()), bool((points < _MAX_POINTS).any())
             self._bound(contribution.policy, contribution.name, accepts=accepts, rejects=rejects)
+
+    def record_gang(self, clause: GangProgram, verdicts: Iterable[Verdict]) -> None:
+        """Records whether the gang of a pod accepts or rejects one of the nodes."""
+        found = list(verdicts)
+        rejected = [each for each in found if isinstance(each, Rejected)]
+        rejects = any((e.policy, e.clause) == (clause.policy, clause.name) for e in rejected)
+        accepts = any(isinstance(each, Feasible) for each in found)
+        self._bound(clause.policy, clause.name, accepts=accepts, rejects=rejects)
 
     def _bound(self, policy: str, clause: str, *, accepts: bool, rejects: bool) -> None:
         point = self._bounds.get((policy, clause))

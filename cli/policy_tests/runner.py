@@ -24,13 +24,14 @@ from engine.cache.cluster_copy import ClusterDocuments
 from engine.decision.registry import Registry
 from engine.decision.verdict import Failed, Feasible, Rejected, Verdict, message_of
 from engine.enforced import needs_of
+from engine.engine import Engine
 from engine.errors import EngineError
 from engine.explanation.inspection import Inspection
 from engine.objects.codec import ObjectCodec
 from engine.objects.request_pod import NO_EXEMPTIONS
 from engine.offline import offline_engine
 from engine.program.policy_compiler import compile_policy
-from engine.program.program import Program
+from engine.program.program import GangProgram, Program
 from grammar.checker.policy_checker import Checked
 from grammar.meaning.schema import Schema
 from grammar.messages.diagnostics import Diagnostic, nearest
@@ -152,6 +153,8 @@ class Runner:
             engine = FixtureEngine(registry, fixture, self._codec)
             found = [f for e in expectations if (f := _failure(e, engine)) is not None]
             self.coverage.record_bounds(engine.inspection, fixture.nodes)
+            if engine.gang is not None:
+                self.coverage.record_gang(engine.gang, map(engine.verdict, fixture.nodes))
         except BadTestError as error:
             return "error", [error.diagnostic]
         except EngineError as error:
@@ -169,32 +172,45 @@ class FixtureEngine:
     """An engine for one fixture. It answers each question once and keeps the answer.
 
     Each node is filtered in a call of its own. Of several feasible nodes an engine may offer only
-    one, to keep a bound exact; a test is about the rules.
+    one, to keep a bound exact; a test is about the rules. A gang has its places once it fits, so
+    then each call also has an engine of its own: a node passes if the gang fits with the pod there.
     """
 
     def __init__(self, registry: Registry, fixture: Fixture, codec: ObjectCodec) -> None:
-        clock = count(step=_HOUR_SECONDS)
         self._fixture = fixture
-        self._engine = offline_engine(
-            registry,
-            fixture.cluster,
-            codec,
-            # A test is about the rules, also for pods about which a server would not ask them.
-            exemptions=NO_EXEMPTIONS,
-            clock=lambda: next(clock),
-        )
+        self._registry = registry
+        self._codec = codec
+        self._engine = self._made()
+        self._has_gangs = any(program.gangs for program in registry.programs)
         pod = fixture.cluster.pods.pod(fixture.pod.key)
         self._uid = pod.uid if pod is not None else ""
         self._verdicts: dict[str, Verdict] = {}
 
+    def _made(self) -> Engine:
+        clock = count(step=_HOUR_SECONDS)
+        return offline_engine(
+            self._registry,
+            self._fixture.cluster,
+            self._codec,
+            # A test is about the rules, also for pods about which a server would not ask them.
+            exemptions=NO_EXEMPTIONS,
+            clock=lambda: next(clock),
+        )
+
     def verdict(self, node: str) -> Verdict:
         """Raises EngineError."""
         if node not in self._verdicts:
-            body = self._fixture.pod.body
-            (self._verdicts[node],) = self._engine.filter(body, [node], None, math.inf)
+            body, engine = self._fixture.pod.body, self._made() if self._has_gangs else self._engine
+            (self._verdicts[node],) = engine.filter(body, [node], None, math.inf)
             # Nobody received the offer, so the pod is not in flight.
             self._engine.in_flight.forget(self._uid)
         return self._verdicts[node]
+
+    @property
+    def gang(self) -> GangProgram | None:
+        """The clause by which the pod is in a gang. Raises EngineError."""
+        found = self._engine.gang_of(self._fixture.pod.body) if self._has_gangs else None
+        return found.program if found is not None else None
 
     @cached_property
     def feasible(self) -> list[str]:
@@ -241,6 +257,7 @@ def _expectations(test: Test, fixture: Fixture, programs: Sequence[Program]) -> 
         raise bad_test("the test has no policy", test.name_span, hint)
     clauses = {f.name for p in programs for f in p.filters}
     clauses |= {c.count.name for p in programs for c in p.counts} | {"for"}
+    clauses |= {gang.name for p in programs for gang in p.gangs}
     found = [item for item in test.items if isinstance(item, Expectation)]
     if not found:
         hint = 'add one, as in `expect pass "node-1"`'

@@ -153,6 +153,7 @@ def status(found: ReplicaStatus) -> Iterator[Part]:
     yield from _policies_in_force(found)
     yield from _informers(found)
     yield from _cards(found)
+    yield from _gangs(found)
     yield from _in_flight(found)
     yield from _latency(found)
 
@@ -225,6 +226,26 @@ def _cards(found: ReplicaStatus) -> Iterator[Part]:
                 wrong.append(f"cards `{name}`: {text}: {', '.join(map(str, pods))}{more}")
     yield rows
     yield from wrong
+    yield ""
+
+
+def _gangs(found: ReplicaStatus) -> Iterator[Part]:
+    """A row for the gangs of each policy, and one for each of the first gangs."""
+    if not found.gangs:
+        return
+    columns = ("waiting", "gathering", "given up", "longest wait")
+    rows = table("gangs of", *columns, right=columns)
+    for each in found.gangs:
+        wait = f"{each.longestWait:.0f} s" if each.longestWait else ""
+        rows.add_row(each.policy, *map(str, (each.waiting, each.gathering, each.givenUp)), wait)
+    yield rows
+    if found.someGangs:
+        gangs = table("gang", "state", "for", "needed", "held", right=("for", "needed", "held"))
+        for one in found.someGangs:
+            state = f"{one.state}: {one.text}" if one.state == "waiting" else one.text or one.state
+            gangs.add_row(one.name, state, f"{one.seconds:.0f} s", str(one.quorum), str(one.held))
+        yield ""
+        yield gangs
     yield ""
 
 

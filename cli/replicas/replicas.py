@@ -26,6 +26,7 @@ from engine.cluster.client import CORE, ApiClient, connect, path_of
 from engine.cluster.port_forward import PortForward, local_socket
 from engine.errors import ApiError, ClusterConfigurationError, EngineError
 from engine.explanation.decision_document import DecisionDetail, Listing
+from engine.explanation.document import PodExplanation
 from grammar.messages.texts import os_reason
 from server.answers.view_answers import ReplicaStatus
 from server.view.api_description import API
@@ -160,6 +161,11 @@ class Replica:
         """Its last decision about a pod, or None. Raises CommandError."""
         path = f"/decisions/{quote(namespace, '')}/{quote(name, '')}"
         return await self._get(path, DecisionDetail)
+
+    async def explanation(self, namespace: str, name: str) -> PodExplanation | None:
+        """What it would decide about a pod now, or None. Raises CommandError."""
+        path = f"/explain/{quote(namespace, '')}/{quote(name, '')}"
+        return await self._get(path, PodExplanation)
 
     async def status(self) -> ReplicaStatus:
         """Raises CommandError."""
@@ -366,6 +372,17 @@ async def last_decisions(
         hint = "list the recorded decisions with: placet decisions"
         raise CommandError(f"no replica has a decision about `{pod}`", hint)
     return sorted(details, key=lambda each: each.at, reverse=True), errors
+
+
+async def explanation_with_gang(found: Sequence[Replica], pod: str) -> PodExplanation | None:
+    """The explanation of the replica that knows how far the gang of a pod is, or None.
+
+    Only the leader does. Raises CommandError.
+    """
+    namespace, _, name = pod.partition("/")
+    answers, _ = await ask_all(found, lambda replica: replica.explanation(namespace, name))
+    known = (answer for _, answer in answers if answer is not None and answer.gang is not None)
+    return next((each for each in known if each.gang and each.gang.state != "not tried"), None)
 
 
 def _key(pod: str, listings: Sequence[Listing]) -> str:

@@ -28,7 +28,7 @@ from engine.objects.api_types import mapping, mappings
 from engine.objects.codec import ObjectCodec
 from engine.objects.resources import CPU
 from engine.offline import offline_engine
-from engine.simulation.cycle import Simulation, Waiting, grown, shuffled, waiting
+from engine.simulation.cycle import SimulatedClock, Simulation, Waiting, grown, shuffled, waiting
 from engine.simulation.node_resources import NodeResources
 from grammar.meaning.schema import Schema
 from grammar.messages.texts import counted, os_reason
@@ -122,7 +122,8 @@ def prepare(
     order = Random(f"{seed}/order")  # noqa: S311 (a simulation, not a secret)
     if conditions.shuffle:
         pods = shuffled(pods, order)
-    made = offline_engine(read.registry, cluster, codec)
+    clock = SimulatedClock()
+    made = offline_engine(read.registry, cluster, codec, clock=clock)
     if read.registry.cards:
         pods = [replace(each, cards=made.cards.demand(each.body)) for each in pods]
     resource = conditions.resource
@@ -149,6 +150,7 @@ def prepare(
         order=nodes_order,
         ignored=conditions.ignored,
         preempts=conditions.preempts,
+        clock=clock,
     )
 
 

@@ -166,7 +166,8 @@ def full_reason(policy: str, clause: str, reason: str) -> str:
     """Policy, clause and reason in one text; the default reason is left out."""
     named = f"{policy}: {clause}"
     reason = reason.removeprefix(_prefix(policy))
-    return named if reason == clause else f"{named}: {reason}"
+    # That of a gang goes on with what it waits for.
+    return named if reason == clause else f"{named}: {reason.removeprefix(f'{clause}: ')}"
 
 
 def feasible(count: int) -> Decision:

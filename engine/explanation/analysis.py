@@ -40,6 +40,7 @@ from engine.explanation.inspection import (
 )
 from engine.explanation.portions import PodResults, Work, finished
 from engine.explanation.written import ClauseResults, Values, Written, WrittenClauses
+from engine.gangs.gang_of_pod import GangOfPod
 from engine.objects.codec import Pod
 from engine.objects.eligibility import unfit
 from engine.objects.peer import key_of
@@ -89,7 +90,8 @@ class Analysis:
     pods show them. `parts` has the texts of the `require`s of a filter and on how many nodes each
     does not hold, by the index of its objection. `audits` is by policy how many nodes it would
     reject. `rows` has by node what is said of it beside its rejections, None if there are too many
-    nodes. `problem` is an error in the place of an answer.
+    nodes. `gang` is None for a pod that is in none. `problem` is an error in the place of an
+    answer.
     """
 
     question: PodQuestion
@@ -107,6 +109,7 @@ class Analysis:
     clauses: Sequence[ClauseEvidence] = ()
     terms: Sequence[ScoreEvidence] = ()
     verdicts: Mapping[str, Verdict] | None = None
+    gang: GangOfPod | None = None
     problem: str = ""
 
 
@@ -147,6 +150,9 @@ class Analyst:
             raise UnknownNodeError(f"there is no node `{shown(question.node)}`")
         work = PodResults(inspection, names, self._clock)
         objections = yield from work.objections()
+        gang = self._engine.gang_of(question.pod.body, places=question.offers)
+        if gang is not None:
+            objections.append(inspection.gang_objection(gang, names))
         verdicts, problem = self._offered(question, names) if question.offers else (None, "")
         if verdicts is None:
             scored = work.passing(objections)
@@ -197,6 +203,7 @@ class Analyst:
             clauses=clauses,
             terms=terms,
             verdicts=verdicts,
+            gang=gang,
             problem=problem,
         )
 

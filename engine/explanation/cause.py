@@ -14,12 +14,20 @@ from typing import Any
 
 from engine.decision.placement import NOT_BOUND
 from engine.decision.verdict import FURTHER, attributed, full_reason
-from engine.explanation.document import Cause, CauseKind, PodExplanation, PolicyNotInForce
+from engine.explanation.document import (
+    Cause,
+    CauseKind,
+    GangExplanation,
+    PodExplanation,
+    PolicyNotInForce,
+)
 from engine.objects.api_types import mapping, mappings
 from engine.objects.peer import DEFAULT_SCHEDULER
 from grammar.messages.texts import counted, excerpt, named
 
 Json = dict[str, Any]
+# The end of a text of ours that goes on with more.
+_GOES_ON = ": "
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +70,12 @@ def _decided(found: PodExplanation) -> _Decided:
         for rejected in found.unfit:
             if number := len(set(group.names) & set(rejected.names)):
                 unfit[rejected.text] += number
-    texts, counting = set[str](), set[str]()
+    texts, counting, gang = set[str](), set[str](), found.gang
+    if gang is not None:
+        # Such a text goes on with what the gang waits for.
+        texts |= {
+            f"{text}{_GOES_ON}" for text in (gang.message, attributed(gang.policy, gang.message))
+        }
     for each in found.clauses:
         forms = {
             each.message,
@@ -70,7 +83,7 @@ def _decided(found: PodExplanation) -> _Decided:
             attributed(each.policy, each.message),
         }
         texts |= forms
-        if each.counts:
+        if each.counts and not (gang and (each.policy, each.clause) == (gang.policy, gang.clause)):
             counting |= forms
     return _Decided(
         found.nodes,
@@ -96,14 +109,17 @@ def cause_of(
     """The cause, from the JSON of a pod with its node, and its events.
 
     `explained` is None if the caller may not read what a decision needs. Without `is_live`, as in
-    a file, a pod about which no scheduler has said anything has a cause only where kube-scheduler's
-    own plugins reject nodes that pass the policies, and no node is left.
+    a file, a pod about which no scheduler has said anything has a cause only where it waits for its
+    gang, or where kube-scheduler's own plugins reject nodes that pass the policies, and no node is
+    left.
     """
     spec, metadata = mapping(pod, "spec"), mapping(pod, "metadata")
     said = last_words(pod, events)
     found = None if explained is None else _decided(explained)
     is_kept_out = found is not None and bool(found.unfit) and found.is_hopeless
-    if not is_live and not said and (spec.get("nodeName") or not is_kept_out):
+    is_told = is_live or bool(said)
+    of_gang = _of_gang(explained, is_told=is_told) if explained is not None else None
+    if not is_told and (spec.get("nodeName") or not (is_kept_out or of_gang)):
         return None
     if node := spec.get("nodeName"):
         return Cause("placed", f"it is not pending: it has the node `{node}`")
@@ -116,6 +132,8 @@ def cause_of(
     scheduler = str(spec.get("schedulerName") or DEFAULT_SCHEDULER)
     if (waits := _of_policies(said, broken, found)) is not None:
         return waits
+    if of_gang is not None:
+        return of_gang
     if is_live and not said and (scheduler != DEFAULT_SCHEDULER or found is None or found.passing):
         return _silence(scheduler)
     return _of_rights(said) or _of_extender(said) or _of_waiting(said) or _of_reasons(said, found)
@@ -197,6 +215,58 @@ def _of_rights(said: str) -> Cause | None:
         return Cause("missing rights", text, "`kubectl apply -f deploy/rbac/placet.yaml` gives it")
     text = f"Placet does not know the cluster yet: {why}"
     return Cause("missing rights", text, "see the log of Placet, and its /readyz")
+
+
+def _of_gang(explained: PodExplanation, *, is_told: bool) -> Cause | None:
+    """The cause if nothing but its gang keeps the pod from a node.
+
+    `is_told` says that a scheduler has said something of the pod, or was asked.
+    """
+    gang = explained.gang
+    if gang is None or explained.problem or explained.on:
+        return None
+    clause = f"{gang.policy}: {gang.clause}"
+    own = next((each for each in gang.members if each.pod == explained.pod), None)
+    if gang.state == "fits" and is_told:
+        where = f", with this pod on `{own.node}`" if own is not None and own.node else ""
+        return Cause("gang", f"its gang fits now{where} ({clause})", _GANG_FITS)
+    if gang.state == "gathering":
+        rest = f"{gang.text} ({clause})"
+        if own is not None and own.seconds is not None:
+            text = f"held on `{own.node}` since {own.seconds:.0f} s: {rest}"
+        elif own is not None and own.node is not None:
+            since = f"its gang gathers since {gang.seconds:.0f} s"
+            text = f"{since}, and it has a place on `{own.node}`: {rest}"
+        else:
+            text = f"the other members of its gang have their places: {rest}"
+        return Cause("gang", text, _GANG_GATHERS)
+    if gang.state not in ("waiting", "given up") or not _rejects_alone(gang, explained):
+        return None
+    if gang.state == "given up":
+        after = f" in {gang.againIn:.0f} s" if gang.againIn else ""
+        return Cause(
+            "gang", f"its gang was {gang.text} ({clause})", f"nothing: it is tried again{after}"
+        )
+    return Cause("gang", f"its gang waits: {gang.text} ({clause})", _gang_hint(gang))
+
+
+_GANG_FITS = "`placet explain --decision` asks the running Placet whether it gathers"
+_GANG_GATHERS = "nothing: all members are bound together, or the gang is given up and tried again"
+
+
+def _gang_hint(gang: GangExplanation) -> str:
+    if gang.quorum is not None and gang.exist < gang.quorum:
+        return "create the other members, or ask for fewer with `at least`"
+    if gang.text.endswith(" fit") or " fit, in " in gang.text:
+        return "make room for all members at the same time, or ask for fewer with `at least`"
+    return ""
+
+
+def _rejects_alone(gang: GangExplanation, explained: PodExplanation) -> bool:
+    """Whether some node is rejected by the gang, and by no other clause."""
+    name = gang.policy, gang.clause
+    against = (group.rejectedBy for group in explained.groups)
+    return any([(each.policy, each.clause) for each in clauses] == [name] for clauses in against)
 
 
 # What Placet answers in place of nodes where only pods in flight keep a pod out.
@@ -319,6 +389,8 @@ def _passed_since(found: _Decided, ours: Mapping[str, int]) -> Cause:
 def _is_one_of(text: str, texts: Collection[str]) -> bool:
     """Whether a reason is one of some texts, or several of them, which may follow a name in it."""
     if text in texts or text == FURTHER:
+        return True
+    if any(each.endswith(_GOES_ON) and text.startswith(each) for each in texts):
         return True
     parts = text.split("; ")
     return any(p in texts or any(e and p.endswith(f": {e}") for e in texts) for p in parts)

@@ -12,6 +12,7 @@ from typing import Literal as OneOf
 import msgspec
 
 from engine.explanation.decision_document import ClauseCounts, DecisionDetail
+from engine.gangs.gang_of_pod import Presence
 
 VERSION = 1
 CAVEAT = (
@@ -22,6 +23,7 @@ CAVEAT = (
 Applies = OneOf["governs", "as a guardrail", "in audit", "gives way", "rejects all", "no"]
 TracedPart = OneOf["when", "require", "value"]
 What = OneOf["policies", "nodes", "counts", "time"]
+GangProgress = OneOf["waiting", "fits", "gathering", "given up", "begun", "not tried"]
 CauseKind = OneOf[
     "placed",
     "deleted",
@@ -34,6 +36,7 @@ CauseKind = OneOf[
     "not asked yet",
     "policy",
     "count",
+    "gang",
     "held back",
     "kube-scheduler",
     "other extender",
@@ -253,6 +256,45 @@ class NodeExplanation(msgspec.Struct, frozen=True):
     unfit: Sequence[str] = ()
 
 
+class MemberOfGang(msgspec.Struct, frozen=True):
+    """A member as `namespace/name`, how it is there, and its node; null for one that waits.
+
+    It is `bound` to its node, `held` there by its bind call for some seconds, `placed` there on
+    paper, or `waiting`.
+    """
+
+    pod: str
+    presence: Presence
+    node: str | None
+    seconds: float | None
+
+
+class GangExplanation(NamedClause, frozen=True):
+    """The gang of the pod, as the clause that decides about it sees it.
+
+    `name` is what its members have in common, after the namespace. `message` is what its texts in
+    the pod's events begin with. `quorum` members are placed together; it is null where it cannot be
+    told. `state` is `waiting`, `gathering` for so many `seconds`, `given up`, `begun` once a member
+    is on a node, or `not tried`; a command, which knows of nobody who gathers, says `fits`. `text`
+    says what it waits for, or how far it is. After `againIn` seconds it is tried again. `exist`,
+    `held`, `placed` and `bound` are numbers of members; the held ones have a place, too. `members`
+    are the first thousand.
+    """
+
+    name: str
+    message: str
+    quorum: int | None
+    state: GangProgress
+    text: str
+    seconds: float | None
+    againIn: float | None
+    exist: int
+    placed: int
+    held: int
+    bound: int
+    members: Sequence[MemberOfGang]
+
+
 class Change(msgspec.Struct, frozen=True):
     """One of the four things that a decision follows from, and how it differs now."""
 
@@ -279,7 +321,8 @@ class PodExplanation(msgspec.Struct, frozen=True, kw_only=True):
     there are more than 20 and not all are wanted. `scores` has the best node first; null if no
     score applies. `counts` is what strict clauses count. `then` is the last decision, null if it is
     not kept or not asked for; `changes` says what is other now. `node` is null unless the question
-    names a node. `caveat` says what an extender cannot see.
+    names a node. `gang` is null for a pod that is in none. `caveat` says what an extender cannot
+    see.
     """
 
     version: int = VERSION
@@ -310,6 +353,7 @@ class PodExplanation(msgspec.Struct, frozen=True, kw_only=True):
     then: DecisionDetail | None = None
     changes: Sequence[Change] = ()
     node: NodeExplanation | None = None
+    gang: GangExplanation | None = None
     caveat: str = CAVEAT
 
     @property

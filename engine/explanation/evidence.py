@@ -152,7 +152,10 @@ def counted_on(
         case ShareProgram() | SpreadProgram() | LimitProgram() as counting:
             return _count_evidence(counting, objection, found, name)
         case GangProgram() as gang:
-            return _gang_evidence(gang, objection, written, found)
+            text = _gang_evidence(gang, written, found)
+            if objection not in found.against(name):
+                return CountEvidence(text)
+            return CountEvidence(f"{text}: {objection.message.removeprefix(f'{objection.name}: ')}")
         case _:
             assert_never(objection.program)
 
@@ -160,10 +163,8 @@ def counted_on(
 # ---- the gang of the pod
 
 
-def _gang_evidence(
-    gang: GangProgram, objection: Objection, written: Written, found: ClauseResults
-) -> CountEvidence:
-    """Which pods are the gang of the pod, how many of them it needs, and why it is rejected."""
+def _gang_evidence(gang: GangProgram, written: Written, found: ClauseResults) -> str:
+    """Which pods are the gang of the pod, and how many of them it needs."""
     frame = found.inspection.frame.anew()
     frame.peer = found.inspection.peer
     number = gang.number
@@ -174,9 +175,9 @@ def _gang_evidence(
             members = f"the pods with {show(gang.by(frame))} as `{written.text(by)}`"
         amount = number if number is None or isinstance(number, int | float) else number(frame)
     except EvaluationError as error:
-        return CountEvidence(str(error))
+        return str(error)
     needed = "all" if amount is None else f"at least {show(amount)}{'%' if gang.percent else ''}"
-    return CountEvidence(f"its gang has {members}, and needs {needed} of them: {objection.message}")
+    return f"its gang has {members}, and needs {needed} of them"
 
 
 # ---- the cards of a node

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +25,8 @@ from engine.explanation.document import (
     ClauseSummary,
     ConcernedPolicy,
     CountedPod,
+    GangExplanation,
+    MemberOfGang,
     NamedClause,
     NearestMiss,
     NodeCounts,
@@ -47,6 +50,7 @@ from engine.explanation.document import (
 from engine.explanation.evidence import ClauseEvidence, CountEvidence, ScoreEvidence, Traced
 from engine.explanation.inspection import Objection
 from engine.explanation.written import ClauseResults, Values
+from engine.gangs.gang_of_pod import GangOfPod
 from grammar.messages.texts import named
 from grammar.values.errors import EvaluationError
 from grammar.values.time import SECOND, Timestamp
@@ -123,6 +127,7 @@ def explain(found: Analysis, values: Values, asker: Asker) -> PodExplanation:
         counts=[clause_counts(each) for each in found.counts],
         then=asker.then,
         node=None if found.question.node is None else _node(found, found.question.node, values),
+        gang=None if found.gang is None else _gang(found, found.gang),
     )
     cause, said = _cause(pod, asker, explained)
     return msgspec.structs.replace(
@@ -301,6 +306,41 @@ def count_lines(counts: NodeCounts) -> Iterator[str]:
         for presence in PRESENCES:
             if names := [each.name for each in pods if each.presence == presence]:
                 yield f"  {presence}{where}: {named(names, _PODS)}"
+
+
+# ---- the gang of the pod
+
+_MOST_MEMBERS = 1000
+
+
+def _gang(found: Analysis, gang: GangOfPod) -> GangExplanation:
+    # Who was asked as kube-scheduler asks has placed the gang only now.
+    fits = gang.state == "gathering" and found.question.offers
+    number = Counter(member.presence for member in gang.members)
+    return GangExplanation(
+        gang.program.policy,
+        gang.program.name,
+        gang.name,
+        found.results.inspection.gang_message(gang),
+        gang.quorum,
+        "fits" if fits else gang.state,
+        "it fits now" if fits else gang.text,
+        round(gang.seconds, 1) if gang.state == "gathering" and not fits else None,
+        round(gang.again, 1) if gang.state == "given up" else None,
+        len(gang.members),
+        number["placed"] + number["held"],
+        number["held"],
+        number["bound"],
+        [
+            MemberOfGang(
+                each.pod,
+                each.presence,
+                each.node or None,
+                round(each.seconds, 1) if each.presence == "held" else None,
+            )
+            for each in gang.members[:_MOST_MEMBERS]
+        ],
+    )
 
 
 # ---- one node

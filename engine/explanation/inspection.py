@@ -23,6 +23,7 @@ from engine.decision.filtering import Rejection
 from engine.decision.registry import Selection
 from engine.decision.verdict import full_reason
 from engine.engine import Engine
+from engine.gangs.gang_of_pod import GangOfPod
 from engine.objects.peer import Peer
 from engine.program.frame import Evaluation, Floats, Frame, Term, unhurried
 from engine.program.program import (
@@ -250,6 +251,17 @@ class Inspection:
         clause, count = limit.clause, limit.clause.count
         text = count.message(self._evaluation)
         return [Objection(count.policy, count.name, clause, refused, {}, text, is_mutual=True)]
+
+    def gang_objection(self, gang: GangOfPod, names: Sequence[str]) -> Objection:
+        """The objection of a gang to the nodes that it does not leave to the pod."""
+        allowed = names if gang.allowed is None else gang.allowed
+        refused = np.array([name not in allowed for name in names], np.bool_)
+        program, message = gang.program, f"{self.gang_message(gang)}: {gang.refusal}"
+        return Objection(program.policy, program.name, program, refused, {}, message)
+
+    def gang_message(self, gang: GangOfPod) -> str:
+        """What the texts of a gang begin with."""
+        return gang.program.message(self._evaluation)
 
     def _clauses_of(self, clause: CountClause) -> CountClauses:
         if (found := self._counts.get(clause)) is None:

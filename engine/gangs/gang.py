@@ -55,10 +55,11 @@ class Gang:
     `quorum` is the number of members that are bound together; it stays while the gang gathers.
     `places` are the nodes of its members by uid, `keys` their names, `holds` the bind calls that
     wait; `reserved` is for how many there is room. `bars` are the cordons and taints of its nodes
-    when it was placed. It `began` to gather at a time, and is given up at `until`; its members are
-    woken again at `remind_at`. The first in `order` goes first. `text` says what it waits for. It
-    is not tried before the time `not_before`; `tried` is what was known at the last try that
-    failed: the nodes, how often places became free since the start, and the members.
+    when it was placed. It is known `since` a time; it `began` to gather at another one, and is
+    given up at `until`; its members are woken again at `remind_at`. The first in `order` goes
+    first. `text` says what it waits for. It is not tried before the time `not_before`; `tried` is
+    what was known at the last try that failed: the nodes, how often places became free since the
+    start, and the members.
     """
 
     name: GangName
@@ -66,6 +67,7 @@ class Gang:
     order: tuple[int, float, int]
     asked_at: float
     sample: str
+    since: float = 0.0
     priority: int = 0
     places: dict[str, str] = field(default_factory=dict)
     keys: dict[str, str] = field(default_factory=dict)
@@ -86,6 +88,11 @@ class Gang:
         return bool(self.places)
 
     @property
+    def is_given_up(self) -> bool:
+        """Whether it was given up, and not tried again since then."""
+        return bool(self.why_given_up) and self.text == given_up(self.why_given_up)
+
+    @property
     def clause(self) -> GangProgram:
         return self.name.program
 
@@ -96,19 +103,24 @@ class Gang:
         return f"{self.name.namespace}/{value[1]}" if isinstance(value, tuple) else self.sample
 
 
+def given_up(why: str) -> str:
+    """What a gang says that was given up."""
+    return f"given up: {why}"
+
+
 @dataclass(frozen=True, slots=True)
 class GangStatus:
     """A gang for people: of its `quorum`, so many are `held`, and so many wait without a node.
 
-    `seconds` is how long it has gathered. `text` says what it waits for. `nodes` are the places of
-    its members, by `namespace/name`.
+    `seconds` is how long it has gathered, or else waited since it was asked about first. `text`
+    says what it waits for. `nodes` are the places of its members, by `namespace/name`.
     """
 
     policy: str
     clause: str
     namespace: str
     name: str
-    state: Literal["waiting", "gathering"]
+    state: Literal["waiting", "gathering", "given up"]
     quorum: int
     held: int
     waiting: int

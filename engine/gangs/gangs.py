@@ -47,7 +47,16 @@ from engine.decision.verb_call import CallOpener, GangChange, Observer, VerbCall
 from engine.decision.verdict import Decision, Rejected
 from engine.errors import BriefWaitError, RefusedError
 from engine.gangs.attempts import Attempts
-from engine.gangs.gang import MOST_HELD_OF_NAMESPACE, EndOfHold, Gang, GangStatus, HeldCalls, Hold
+from engine.gangs.gang import (
+    MOST_HELD_OF_NAMESPACE,
+    EndOfHold,
+    Gang,
+    GangStatus,
+    HeldCalls,
+    Hold,
+    given_up,
+)
+from engine.gangs.gang_of_pod import ELSEWHERE, ENOUGH, GangOfPod, gang_of_pod
 from engine.gangs.members import GangName, Members
 from engine.gangs.node_room import Mask
 from engine.gangs.paper import Suits
@@ -123,7 +132,7 @@ class Gangs:
             return decided
         self._placement.check_binds(call)
         allowed = self._allowed(call, name, rows, decided.codes == 0)
-        text = allowed if isinstance(allowed, str) else "another node was chosen"
+        text = allowed if isinstance(allowed, str) else ELSEWHERE
         kept = np.zeros(len(rows), np.bool_) if isinstance(allowed, str) else allowed
         return _rejected(decided, kept, _text(call, name, text), name.program)
 
@@ -139,7 +148,7 @@ class Gangs:
             return gang
         if gang.gathers:
             if uid not in gang.places:
-                return "enough members have a place"
+                return ENOUGH
             row = snapshot.table.rows.get(gang.places[uid])
             there = feasible & (rows == row)
             if there.any() and self._placement.open(call, rows[there]).all():
@@ -239,7 +248,7 @@ class Gangs:
         self.held.add(gang.name.namespace, -gang.reserved)
         gang.places, gang.keys, gang.holds, gang.bars, gang.reserved = {}, {}, {}, {}, 0
         gang.until, gang.why_given_up = math.inf, text
-        gang.text = f"given up: {text}"
+        gang.text = given_up(text)
         gang.not_before = now + _FIRST_PAUSE_SECONDS
         if reason in _OWN_REASONS:
             gang.pause = min(2 * gang.pause, _MOST_PAUSE_SECONDS) or _FIRST_PAUSE_SECONDS
@@ -379,16 +388,37 @@ class Gangs:
                 clause=gang.clause.name,
                 namespace=gang.name.namespace,
                 name=gang.shown,
-                state="gathering" if gang.gathers else "waiting",
+                state=_state(gang),
                 quorum=gang.quorum,
                 held=len(gang.holds),
                 waiting=len(self._waiting(gang)),
-                seconds=now - gang.began if gang.gathers else 0.0,
+                seconds=now - (gang.began if gang.gathers else gang.since),
                 text="" if gang.gathers else gang.text,
                 nodes={gang.keys[uid]: node for uid, node in gang.places.items()},
             )
             for gang in self._known.values()
         ]
+
+    def of_pod(self, call: VerbCall) -> GangOfPod | None:
+        """The gang of a pod; None if it is in none. Nothing changes.
+
+        Raises what the time of the call does.
+        """
+        name = self._name_of(call)
+        if name is None:
+            return None
+        snapshot, pod = call.snapshot, call.context(call.snapshot).peer()
+        quorum, placed = self._quorum(call, name), self._on_nodes(call, name)
+        bound = self._members.on_nodes(name, placed, snapshot)
+        waiting = self._members.waiting(name, snapshot).values()
+        gang = self._known.get(name)
+        found = gang_of_pod(name, gang, quorum, pod, bound, waiting, self._clock())
+        if not placed:
+            return found
+        rows = np.fromiter(snapshot.table.rows.values(), np.intp, len(snapshot.table.rows))
+        open_ = self._attempts.within(name, snapshot.table, rows, placed).tolist()
+        nodes = zip(snapshot.table.rows, open_, strict=True)
+        return replace(found, allowed={node for node, is_open in nodes if is_open})
 
     # ---- one gang
 
@@ -430,7 +460,7 @@ class Gangs:
             created = pod.created
             order = -pod.peer.priority, 0.0, created.nanos if created is not None else 0
             sample = f"{pod.namespace}/{pod.name}"
-            gang = self._known[name] = Gang(name, quorum, order, now, sample)
+            gang = self._known[name] = Gang(name, quorum, order, now, sample, now)
             self._drop_oldest()
         gang.asked_at, gang.priority = now, max(gang.priority, pod.peer.priority)
         if gang.gathers:
@@ -617,6 +647,12 @@ def _lost(gang: Gang, snapshot: Snapshot) -> str:
         if bars(view) - before:
             return f"node {node} was cordoned or tainted"
     return ""
+
+
+def _state(gang: Gang) -> Literal["waiting", "gathering", "given up"]:
+    if gang.gathers:
+        return "gathering"
+    return "given up" if gang.is_given_up else "waiting"
 
 
 def _text(call: VerbCall, name: GangName, what: str) -> str:

@@ -7,7 +7,7 @@ force any more is forgotten.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from engine.cache.cache import KnownPods
@@ -102,6 +102,16 @@ class Members:
         census = pods.census(("gang", name.program), scope, values.of, call.evaluation.time.check)
         group = census.groups.get(name.value)
         return group.nodes if group is not None else {}
+
+    def on_nodes(
+        self, name: GangName, nodes: Iterable[str], snapshot: Snapshot
+    ) -> Iterator[tuple[str, Peer]]:
+        """The members on these nodes, also the held ones, each with its node."""
+        for node in sorted(nodes):
+            view = snapshot.node(node)
+            for pod in (view.pods if view is not None else None) or ():
+                if self.name_of(name.program, pod) == name:
+                    yield node, pod
 
     def pod_changed(self, old: Peer | None, new: Peer | None) -> None:
         """Takes a new state of a pod from the cache."""

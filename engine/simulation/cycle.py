@@ -151,17 +151,45 @@ def waiting(body: bytes, codec: ObjectCodec) -> Waiting:
     return Waiting(body, codec.pod(body), codec.peer(body))
 
 
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """A member of a gang at bind: it counts on its node already."""
+
+    pod: Waiting
+    needed: ResourceDemand
+    policy: str
+    row: int
+    bound: Peer
+
+
+class SimulatedClock:
+    """Seconds that pass only between two pods, so that a run is the same each time."""
+
+    def __init__(self) -> None:
+        self._seconds = 0.0
+
+    def __call__(self) -> float:
+        return self._seconds
+
+    def pass_on(self) -> None:
+        self._seconds += 1.0
+
+
 class Simulation:
     """A cache with nodes and pods, an engine with policies over it, and waiting pods.
 
     The waiting pods are in the cache from the start, so that counts of a workload include them. A
     waiting pod that the cache has on a node leaves that node.
 
-    `weight` is that of the extender. `plugins` says whether the score of kube-scheduler's plugin
-    counts. Of nodes with equal scores `ties` draws one; without it the first by name is taken, or
-    with `order` the first in an order that it draws for all pods. Nodes need not have room for
-    `ignored` resources, which kube-scheduler leaves to the extender. With `preempts` pods of lower
-    priority are evicted for a pod without a feasible node, and are gone.
+    The members of a gang that has its places come at once, as kube-scheduler is told to ask about
+    them. If one of them is not bound, none is.
+
+    `clock` is that of the engine. `weight` is that of the extender. `plugins` says whether the
+    score of kube-scheduler's plugin counts. Of nodes with equal scores `ties` draws one; without it
+    the first by name is taken, or with `order` the first in an order that it draws for all pods.
+    Nodes need not have room for `ignored` resources, which kube-scheduler leaves to the extender.
+    With `preempts` pods of lower priority are evicted for a pod without a feasible node, and are
+    gone.
     """
 
     def __init__(
@@ -176,8 +204,15 @@ class Simulation:
         order: Random | None = None,
         ignored: Collection[str] = (),
         preempts: bool = False,
+        clock: SimulatedClock | None = None,
     ) -> None:
         self._engine = engine
+        self._clock = clock or SimulatedClock()
+        # The pods whose turn comes, the outcomes of those that came before their turn, and those
+        # that are held, all by uid.
+        self._coming = {each.peer.uid: each for each in pods}
+        self._outcomes: dict[str, Outcome] = {}
+        self._held: dict[str, _Held] = {}
         self._cache = cache
         self._pods = pods
         self._weight = weight
@@ -207,9 +242,32 @@ class Simulation:
     def run(self) -> Iterator[Outcome]:
         """The outcome of each pod in order. Later pods see the earlier ones placed."""
         for each in self._pods:
-            yield self._schedule(each)
+            self._clock.pass_on()
+            uid = each.peer.uid
+            if uid not in self._outcomes and (outcome := self._schedule(each)) is not None:
+                self._outcomes[uid] = outcome
+            self._gather()
+            self._coming.pop(uid, None)
+            yield self._outcomes.pop(uid)
 
-    def _schedule(self, pod: Waiting) -> Outcome:
+    def _gather(self) -> None:
+        """The cycles of the pods that gangs wake, until no pod is held."""
+        gangs = self._engine.gangs
+        while (woken := gangs.take_woken()) or self._held:
+            for uid in woken:
+                if (member := self._coming.get(uid)) is None:
+                    # Its turn is over.
+                    gangs.late(uid)
+                elif uid not in self._held and uid not in self._outcomes:
+                    outcome = self._schedule(member)
+                    if isinstance(outcome, Placed):
+                        # One that is rejected has its own turn.
+                        self._outcomes[uid] = outcome
+            if not woken:
+                gangs.late(next(iter(self._held)))
+
+    def _schedule(self, pod: Waiting) -> Outcome | None:
+        """The outcome of one cycle; None for a member of a gang that is held."""
         call, _ = self._engine.opened(pod.body)
         governing = call.plan.selection.governing
         policy = governing.address if governing is not None else ""
@@ -222,8 +280,12 @@ class Simulation:
             # Like kube-scheduler, skip the extender if no node is left.
             decided = self._filter(pod, fitting) if len(fitting) else None
             if decided is not None and len(feasible := fitting[decided.codes == 0]):
-                return self._bind(pod, needed, policy, self._choose(pod, needed, feasible))
-            if self._preempts and (found := self._preempt(pod, needed, policy, eligibility)):
+                row = self._choose(pod, needed, feasible)
+                is_admitted = bool(call.plan.gangs) or self._engine.cards.are_used
+                return self._bind(pod, needed, policy, row, is_admitted=is_admitted)
+            # The members of gangs evict nobody.
+            preempts = self._preempts and not call.plan.gangs
+            if preempts and (found := self._preempt(pod, needed, policy, eligibility)):
                 return found
         except EngineError as error:
             return Pending(pod.key, policy, {f"Placet's error: {error}": len(fitting)})
@@ -288,7 +350,10 @@ class Simulation:
         for victim in sorted(there[name], key=importance):
             because = added[victim.uid].because if victim.uid in added else ClauseName("", "")
             evictions.append(Eviction(key_of(victim), because.policy, because.clause))
-        return replace(self._bind(pod, needed, policy, row), evictions=tuple(evictions))
+        is_admitted = self._engine.cards.are_used
+        placed = self._bind(pod, needed, policy, row, is_admitted=is_admitted)
+        assert placed is not None, "it is in no gang"
+        return replace(placed, evictions=tuple(evictions))
 
     def _evict(self, row: int, victim: Peer) -> None:
         self._cache.remove_pod(key_of(victim))
@@ -298,15 +363,37 @@ class Simulation:
             assert node is not None, "the nodes stay as they are"
             self.resources.recount_cards(row, self._engine.cards.sums([node])[0])
 
-    def _bind(self, pod: Waiting, needed: ResourceDemand, policy: str, row: int) -> Placed:
-        node, placed = self.names[row], pod.peer
-        if self._engine.cards.are_used:
-            given = self._engine.admit(pod.body, node, math.inf).annotations
-            placed = msgspec.structs.replace(placed, annotations={**placed.annotations, **given})
+    def _bind(
+        self, pod: Waiting, needed: ResourceDemand, policy: str, row: int, *, is_admitted: bool
+    ) -> Placed | None:
+        """The pod on its node; None if it is held there. Raises EngineError."""
+        node, placed, waits = self.names[row], pod.peer, False
+        if is_admitted:
+            admission = self._engine.admit(pod.body, node, math.inf)
+            annotations = {**placed.annotations, **admission.annotations}
+            placed = msgspec.structs.replace(placed, annotations=annotations)
+            waits = admission.waits
         placed = msgspec.structs.replace(placed, nodeName=node, phase="Running")
-        self._cache.put_pod(placed)
         self.resources.take(row, needed)
+        if waits:
+            uid = pod.peer.uid
+            self._held[uid] = _Held(pod, needed, policy, row, placed)
+            self._cache.assume(pod.peer, node, math.inf, placed.annotations)
+            self._engine.gangs.hold(uid, partial(self._end, uid))
+            return None
+        self._cache.put_pod(placed)
         return Placed(pod.key, policy, node)
+
+    def _end(self, uid: str, reason: str) -> None:
+        """Ends the hold of a member, which is bound if there is no reason against it."""
+        held = self._held.pop(uid)
+        if reason:
+            self._cache.forget(held.pod.key)
+            self.resources.give_back(held.row, held.needed)
+            self._outcomes[uid] = Pending(held.pod.key, held.policy, {reason: 0})
+        else:
+            self._cache.put_pod(held.bound)
+            self._outcomes[uid] = Placed(held.pod.key, held.policy, self.names[held.row])
 
     def _reasons(
         self, needed: ResourceDemand, eligibility: Eligibility, decided: Decision | None

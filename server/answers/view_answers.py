@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated
 from typing import Literal as OneOf
@@ -10,6 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from engine.decision.registry import Registry
+from engine.gangs.gang import GangStatus
 from engine.program.program import Program
 from grammar.messages.diagnostics import Diagnostic
 from grammar.tree.source import Source
@@ -64,12 +66,44 @@ class InFlight(msgspec.Struct, frozen=True):
     nodes: int | None
 
 
+class GangsOfPolicy(msgspec.Struct, frozen=True):
+    """The gangs of a policy that has the clause, by state; the rest are bound, or have no pods.
+
+    `longestWait` is for how many seconds the first of those waits that have no place.
+    """
+
+    policy: str
+    waiting: int
+    gathering: int
+    givenUp: int
+    longestWait: float
+
+
+class GangInShort(msgspec.Struct, frozen=True):
+    """A gang that waits or gathers, for so many seconds; `quorum` members are placed together.
+
+    `held` are at bind, `placed` have a node on paper, and `waiting` have none.
+    """
+
+    policy: str
+    clause: str
+    name: str
+    state: OneOf["waiting", "gathering", "given up"]
+    quorum: int
+    held: int
+    placed: int
+    waiting: int
+    seconds: float
+    text: str
+
+
 class ReplicaStatus(msgspec.Struct, frozen=True, kw_only=True):
     """What a replica is and knows at this time.
 
     `notInForce` are strict policies without a valid version. `cluster` is the state of what is
     watched, null without a watched cluster. `inFlight` has the first of `podsInFlight`, and
-    `rejections` the clauses that have rejected most.
+    `rejections` the clauses that have rejected most. `gangs` has those of each policy in numbers,
+    and `someGangs` the first of them: those that gather, then those that wait longest.
     """
 
     replica: str
@@ -83,10 +117,55 @@ class ReplicaStatus(msgspec.Struct, frozen=True, kw_only=True):
     cluster: Mapping[str, object] | None
     podsInFlight: int
     inFlight: Sequence[InFlight]
+    gangs: Sequence[GangsOfPolicy]
+    someGangs: Sequence[GangInShort]
     latency: Sequence[Latency]
     rejections: Sequence[ClauseRejections]
     decisions: int
     recorded: int
+
+
+# The gangs in a status.
+_MOST_GANGS = 20
+
+
+def gangs_of_policies(registry: Registry, known: Sequence[GangStatus]) -> Sequence[GangsOfPolicy]:
+    """The numbers of each policy that has gangs, by its address."""
+    number = Counter((gang.policy, gang.state) for gang in known)
+    longest: dict[str, float] = {}
+    for gang in known:
+        if gang.state != "gathering":
+            longest[gang.policy] = max(longest.get(gang.policy, 0.0), gang.seconds)
+    return [
+        GangsOfPolicy(
+            address,
+            number[address, "waiting"],
+            number[address, "gathering"],
+            number[address, "given up"],
+            round(longest.get(address, 0.0), 1),
+        )
+        for address in sorted(each.address for each in registry.programs if each.gangs)
+    ]
+
+
+def some_gangs(known: Sequence[GangStatus]) -> Sequence[GangInShort]:
+    """Those that gather first, then those that wait longest."""
+    order = sorted(known, key=lambda each: (each.state != "gathering", -each.seconds, each.name))
+    return [
+        GangInShort(
+            each.policy,
+            each.clause,
+            each.name,
+            each.state,
+            each.quorum,
+            each.held,
+            len(each.nodes),
+            each.waiting,
+            round(each.seconds, 1),
+            each.text,
+        )
+        for each in order[:_MOST_GANGS]
+    ]
 
 
 # The clauses in a status.

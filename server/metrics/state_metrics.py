@@ -9,7 +9,7 @@ from typing import Any
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from server.answers.view_answers import ReplicaStatus
+from server.answers.view_answers import GangsOfPolicy, ReplicaStatus
 
 LOOK_SECONDS = 1.0
 _KIND = "resource"
@@ -48,6 +48,7 @@ class StateMetrics(Collector):
             "[BETA] Seconds for which one of them has been on its way, 0 without any.",
             max((pod.seconds for pod in status.inFlight), default=0.0),
         )
+        yield from _gangs(status.gangs)
         if status.cluster is not None:
             yield from _cluster(status.cluster)
 
@@ -63,6 +64,25 @@ def _policies(status: ReplicaStatus) -> Metric:
     for state, number in states.items():
         family.add_metric([state], number)
     return family
+
+
+def _gangs(gangs: Iterable[GangsOfPolicy]) -> Iterator[Metric]:
+    known = GaugeMetricFamily(
+        "placet_known_gangs",
+        "[ALPHA] Gangs that wait, gather, or were given up last.",
+        labels=["policy", "state"],
+    )
+    longest = GaugeMetricFamily(
+        "placet_gang_longest_wait_seconds",
+        "[ALPHA] Seconds for which the first gang without places has waited, 0 without any.",
+        labels=["policy"],
+    )
+    for each in gangs:
+        states = {"waiting": each.waiting, "gathering": each.gathering, "given_up": each.givenUp}
+        for state, number in states.items():
+            known.add_metric([each.policy, state], number)
+        longest.add_metric([each.policy], each.longestWait)
+    yield from (known, longest)
 
 
 def _cluster(cluster: Mapping[str, Any]) -> Iterator[Metric]:

@@ -304,6 +304,7 @@ class ClusterRuntime:
                 engine.portion,
                 ungated,
                 deciding.portable.portability,
+                engine.gangs.statuses,
                 binds=schedulers.call_bind,
             ),
             ungated,

@@ -7,7 +7,7 @@ which writes once a second what has changed. Statuses works out the status of ea
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import (
     Awaitable,
     Callable,
@@ -45,6 +45,7 @@ from engine.errors import (
     NotSyncedError,
     why,
 )
+from engine.gangs.gang import GangStatus
 from engine.objects.gate import ENABLED, GATE, OPT_IN
 from engine.objects.peer import Peer
 from engine.objects.request_pod import Exemptions, form_versions
@@ -149,14 +150,17 @@ class Statuses:
         portion: Callable[[Frame], Evaluation],
         ungated: UngatedPods | None = None,
         portability: PortabilityOf | None = None,
+        gangs: Callable[[], Iterable[GangStatus]] = tuple,
         *,
         binds: bool = True,
     ) -> None:
         """`portion` gives the context of evaluations for which nobody waits.
 
         `ungated` are counted where kube-scheduler asks only about marked pods. `portability` says
-        what of a portable policy others are told. `binds` says that this server has the verb bind.
+        what of a portable policy others are told. `gangs` gives those that wait or gather. `binds`
+        says that this server has the verb bind.
         """
+        self._gangs = gangs
         self._binds = binds
         self._portability = portability
         self._cache = cache
@@ -182,6 +186,7 @@ class Statuses:
         for gone in self._kept.keys() - enforced.objects.keys():
             del self._kept[gone]
         files = {file.source.name: file for file in enforced.validation.files}
+        gangs = Counter((gang.policy, gang.state) for gang in self._gangs())
         for name, checked in enforced.objects.items():
             if name not in objects:
                 continue
@@ -212,6 +217,13 @@ class Statuses:
                     placedPods=counts.placed,
                     targetPods=counts.target,
                     violations=counts.violations,
+                )
+            if program is not None and program.gangs:
+                wanted = msgspec.structs.replace(
+                    wanted,
+                    waitingGangs=gangs[program.address, "waiting"],
+                    gatheringGangs=gangs[program.address, "gathering"],
+                    givenUpGangs=gangs[program.address, "given up"],
                 )
             if manifest is not None and self._ungated is not None:
                 wanted = _with_ungated(wanted, self._passed_by(name, manifest, self._ungated))

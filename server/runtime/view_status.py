@@ -15,9 +15,11 @@ from server.answers.view_answers import (
     FailedCheck,
     InFlight,
     ReplicaStatus,
+    gangs_of_policies,
     latency,
     policies_in_force,
     rejections,
+    some_gangs,
 )
 from server.http.health import Readiness
 from server.metrics.metrics import Metrics
@@ -46,7 +48,7 @@ def status_reader(
             for check in readiness()
             if check.failure
         ]
-        registry = engine.registry
+        registry, gangs = engine.registry, engine.gangs.statuses()
         return ReplicaStatus(
             replica=replica,
             version=version,
@@ -59,6 +61,8 @@ def status_reader(
             cluster=None if cluster is None else cluster.status(),
             podsInFlight=len(engine.in_flight),
             inFlight=_named(engine.in_flight.first(_MOST_NAMED)),
+            gangs=gangs_of_policies(registry, gangs),
+            someGangs=some_gangs(gangs),
             latency=[latency(*each) for each in sorted(metrics.calls.durations().items())],
             rejections=rejections(metrics.rejections()),
             decisions=journal.number,

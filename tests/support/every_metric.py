@@ -13,7 +13,14 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric
 
 from engine.decision.journal import Journal
-from server.answers.view_answers import InFlight, PolicyInForce, ReplicaStatus
+from engine.decision.verb_call import GangChange
+from server.answers.view_answers import (
+    GangInShort,
+    GangsOfPolicy,
+    InFlight,
+    PolicyInForce,
+    ReplicaStatus,
+)
 from server.call import CallRecord, ReviewedObject
 from server.metrics.metrics import Metrics
 from server.metrics.state_metrics import StateMetrics
@@ -61,6 +68,22 @@ def full_status(replica: str = "placet-0") -> ReplicaStatus:
         podsInFlight=2,
         inFlight=[InFlight("shop/a", 7.5, 3), InFlight("shop/b", 1.0, None)],
         cluster=cluster,
+        gangs=[GangsOfPolicy("ml/gangs", 3, 1, 2, 4000.0)],
+        someGangs=[
+            GangInShort("ml/gangs", "together", "ml/a", "gathering", 8, 5, 8, 0, 12.4, ""),
+            GangInShort(
+                "ml/gangs",
+                "together",
+                "ml/b",
+                "waiting",
+                8,
+                0,
+                0,
+                6,
+                4000.0,
+                "6 of 8 members exist",
+            ),
+        ],
     )
 
 
@@ -90,6 +113,7 @@ def count_everything(metrics: Metrics) -> None:
     metrics.expensive("shop/web")
     metrics.charged("shop/web", 0.02)
     metrics.gave_up("audit", "shop/web")
+    metrics.gang(GangChange("shop/web", "g", "shop/a", "given up", 3, 60.0, 90.0, "late", "late"))
     metrics.reviewed("validate", ReviewedObject("CREATE", "shop/web", allowed=True))
     metrics.connection_refused("too_many")
     metrics.certificate_expires("tls.crt", 1e9)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from random import Random
 
 from engine.program.policy_time import DecisionTime
-from engine.simulation.cycle import Outcome, Pending, Simulation, waiting
+from engine.simulation.cycle import Outcome, Pending, SimulatedClock, Simulation, waiting
 from tests.support.builders import Object, raw
 from tests.support.engines import CODEC, NOW, cache_of, engine_over
 
@@ -26,7 +26,8 @@ def simulation(
 ) -> Simulation:
     """`pods` wait, whatever node they name; those that are `there` are left alone."""
     cache = cache_of(nodes, there)
-    engine = engine_over(policies, cache, time=DecisionTime(now=lambda: NOW))
+    clock = SimulatedClock()
+    engine = engine_over(policies, cache, time=DecisionTime(clock, lambda: NOW))
     queue = [waiting(raw(_unplaced(pod)), CODEC) for pod in pods]
     return Simulation(
         engine,
@@ -37,6 +38,7 @@ def simulation(
         ties=ties,
         order=order,
         preempts=preempts,
+        clock=clock,
     )
 
 

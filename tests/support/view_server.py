@@ -68,6 +68,8 @@ def status_of(replica: str, journal: Journal) -> ReplicaStatus:
         },
         podsInFlight=0,
         inFlight=(),
+        gangs=(),
+        someGangs=(),
         latency=[Latency("filter", 2, 0.001, 0.002, None)],
         rejections=[ClauseRejections("shop/web", "zone", 7)],
         decisions=journal.number,

@@ -22,6 +22,7 @@ export function Health({ status: { data, error, status } }) {
     <${Latency} latency=${data.latency} timeout=${timeout(configuration.data)} />
     <${Rejections} rejections=${data.rejections} />
     <${Informers} cluster=${data.cluster} />
+    <${Gangs} gangs=${data.gangs} some=${data.someGangs} />
     ${data.inFlight.length > 0 && html`<section><h2>In flight</h2><ul class="lines">${data.inFlight.map((each) => html`
       <li>${each.pod.includes("/") ? html`<a href=${podAddress(each.pod)}>${each.pod}</a>` : each.pod}
         <span class="quiet">for ${Math.round(each.seconds)} s</span></li>`)}</ul></section>`}`;
@@ -68,6 +69,19 @@ function Rejections({ rejections }) {
       <td><a href=${policyAddress(each.policy)}>${each.policy}</a></td><td>${each.clause}</td>
       <td class="nodes"><span class="number">${each.nodes.toLocaleString("en")}</span>
         <${Bar} part=${each.nodes} whole=${most} /></td></tr>`)}</tbody></table></div></section>`;
+}
+
+function Gangs({ gangs, some }) {
+  if (!gangs.length) return null;
+  return html`<section><h2>Gangs</h2>
+    <p class="quiet">${gangs.map((each, index) => html`${index ? "; " : ""}<a href=${policyAddress(each.policy)}>${each.policy}</a>:
+      ${" "}${each.waiting} waiting, ${each.gathering} gathering, ${each.givenUp} given up`)}.</p>
+    ${some.length > 0 && html`<div class="scroll" tabindex="0" role="region" aria-label="Gangs"><table><thead><tr><th scope="col">Gang</th>
+      <th scope="col">State</th><th scope="col" class="right">For</th><th scope="col" class="right">Needed</th>
+      <th scope="col" class="right">Held</th></tr></thead>
+    <tbody>${some.map((each) => html`<tr key=${`${each.policy} ${each.clause} ${each.name}`}><td>${each.name}</td>
+      <td>${each.text || each.state}</td><td class="right">${Math.round(each.seconds)} s</td>
+      <td class="right">${each.quorum}</td><td class="right">${each.held}</td></tr>`)}</tbody></table></div>`}</section>`;
 }
 
 const time = (seconds) => seconds === null ? "beyond 16 s" : duration(seconds);

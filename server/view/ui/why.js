@@ -37,6 +37,7 @@ function Now({ pod, found, chosen, one }) {
     <p class="quiet">${found.on ? html`The pod runs on <a href=${link(found.on)}>${found.on}</a>. ` : "The pod has no node. "}
       Asked at ${clock(found.at)} of replica ${found.replica}.</p>
     <${Concerned} found=${found} />
+    ${found.gang && html`<${Gang} gang=${found.gang} link=${link} />`}
     ${found.notInForce.length > 0 && html`<${NotInForce} policies=${found.notInForce} />`}
     ${chosen && html`<section class="node" aria-label=${`Node ${chosen}`}>
       <h2>Node ${chosen} <a class="close" href=${podAddress(pod)}>close</a></h2>
@@ -93,6 +94,25 @@ const Concerned = ({ found }) => html`<section><h2>Policies</h2>
     <a href=${policyAddress(address)}>${address}</a>
     <${Badge} kind=${APPLIES[applies] || "plain"}>${applies === "no" ? "does not apply" : applies}<//>
     <span>${because}</span></li>`)}</ul></section>`;
+
+const GANG = { gathering: "part", waiting: "bad", "given up": "bad", begun: "good" };
+
+function Gang({ gang, link }) {
+  const numbers = [[gang.exist, "exist"], [gang.placed, "have a place"], [gang.held, "held"], [gang.bound, "on nodes"]];
+  const since = gang.seconds === null ? "" : ` It gathers since ${Math.round(gang.seconds)} s.`;
+  const again = gang.againIn ? ` It is tried again in ${Math.ceil(gang.againIn)} s.` : "";
+  const shown = gang.members.slice(0, 50);
+  return html`<section><h2>Gang ${gang.name}</h2>
+    <p><${Badge} kind=${GANG[gang.state] || "plain"}>${gang.state}<//> ${sentence(gang.text)}${since}${again}</p>
+    <p class="quiet">${gang.policy}: ${gang.clause}. ${gang.quorum === null ? "Some" : gang.quorum} are placed together:
+      ${" "}${numbers.map(([number, what]) => `${number} ${what}`).join(", ")}.</p>
+    <div class="scroll" tabindex="0" role="region" aria-label="Members"><table><thead><tr><th scope="col">Member</th>
+      <th scope="col">Is</th><th scope="col">Node</th></tr></thead>
+    <tbody>${shown.map((each) => html`<tr key=${each.pod}><td><a href=${podAddress(each.pod)}>${each.pod}</a></td>
+      <td>${each.presence}${each.seconds === null ? "" : ` since ${Math.round(each.seconds)} s`}</td>
+      <td>${each.node && html`<a href=${link(each.node)}>${each.node}</a>`}</td></tr>`)}</tbody></table></div>
+    ${gang.exist > shown.length && html`<p class="quiet">and ${gang.exist - shown.length} more</p>`}</section>`;
+}
 
 const NotInForce = ({ policies }) => html`<section><h2>Not in force as written</h2>
   <ul class="lines">${policies.map((each) => html`<li key=${each.policy}><a href=${policyAddress(each.policy)}>${each.policy}</a>

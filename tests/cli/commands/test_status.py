@@ -84,6 +84,23 @@ def test_cards_in_use_and_pods_that_are_not_on_theirs(placet: Placet) -> None:
     assert CARDS_IN_USE in shown
 
 
+def test_gangs_that_wait_and_gather(placet: Placet) -> None:
+    with running(replace(Parts(Journal()), status=lambda *_: full_status())) as found:
+        shown = placet("status", "--url", found.urls[0]).out
+    assert GANGS in shown
+
+
+GANGS = """
+gangs of  waiting  gathering  given up  longest wait
+ml/gangs        3          1         2        4000 s
+
+gang  state                             for  needed  held
+ml/a  gathering                        12 s       8     5
+ml/b  waiting: 6 of 8 members exist  4000 s       8     0
+
+"""
+
+
 CARDS_IN_USE = """
 cards  idle  split  full  used
 gpu       3      2     1  2500 of 6000 milli

@@ -108,8 +108,8 @@ def test_the_golden_document_is_what_is_found_out() -> None:
     encoded = (GOLDEN / "document.json").read_bytes()
     assert msgspec.json.decode(msgspec.json.encode(found())) == msgspec.json.decode(encoded)
     empty = {name for name, value in document(golden()).items() if value in (None, [], "")}
-    # Nobody but a replica has a name; the pod has no node, no problem, no exemption and no form.
-    assert empty == {"replica", "on", "problem", "exempt", "toldToOthers"}
+    # Nobody but a replica has a name; the pod has no node, problem, exemption, form or gang.
+    assert empty == {"replica", "on", "problem", "exempt", "toldToOthers", "gang"}
 
 
 @pytest.mark.parametrize(

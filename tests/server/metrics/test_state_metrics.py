@@ -59,6 +59,14 @@ async def test_cards() -> None:
     assert (value("placet_card_capacity", milli), value("placet_card_used", milli)) == (6000, 2500)
 
 
+async def test_gangs() -> None:
+    value = await seen(full_status)
+    gangs = {"policy": "ml/gangs"}
+    states = ("waiting", "gathering", "given_up")
+    assert [value("placet_known_gangs", {**gangs, "state": s}) for s in states] == [3, 1, 2]
+    assert value("placet_gang_longest_wait_seconds", gangs) == 4000
+
+
 async def test_a_replica_that_waits_does_not_lead() -> None:
     value = await seen(lambda: full_status("placet-1"))
     assert value("placet_leader") == 0

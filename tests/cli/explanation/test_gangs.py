@@ -1,0 +1,200 @@
+"""Gangs in explanations: one account in the terminal, as data, in the REPL, and of a replica."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from cli.console import put
+from cli.explanation.layout import gang_of_pod
+from cli.repl.conversation import answer, print_replies
+from cli.repl.session import ReplSession
+from engine.explanation.cause import cause_of
+from engine.explanation.document import GangExplanation, MemberOfGang, PodExplanation
+from tests.cli.conftest import Placet
+from tests.support.builders import kubectl_list, node, pod, raw
+
+MEMBERS = "example.com/members"
+POLICY = f"""
+policy gangs {{
+  for pods where "job" in pod.labels
+  gang "together" {{
+    of pods by peer.labels["job"]
+    at least int(pod.annotations["{MEMBERS}"])
+    within node.labels["rack"]
+  }}
+}}
+"""
+WORLD = ("--cluster", "cluster.json", "--policies", "gangs.policy")
+
+
+def gang(job: str, size: int, exist: int) -> list[dict[str, Any]]:
+    made = [pod(f"{job}-{n}", "shop", cpu="1", labels={"job": job}) for n in range(exist)]
+    for each in made:
+        each["metadata"]["annotations"] = {MEMBERS: str(size)}
+    return made
+
+
+@pytest.fixture(autouse=True)
+def files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    nodes = [node(f"n{i}", cpu="2", labels={"rack": f"r{i // 2}"}) for i in range(4)]
+    pods = [*gang("a", 4, 4), *gang("b", 3, 2), *gang("c", 5, 5)]
+    (folder / "cluster.json").write_bytes(raw(kubectl_list([*nodes, *pods])))
+    (folder / "gangs.policy").write_text(POLICY)
+
+
+def test_a_gang_that_fits_is_shown_with_its_places(placet: Placet) -> None:
+    done = placet("explain", "shop/a-1", *WORLD)
+    assert "cause:" not in done.out
+    assert (
+        """
+gang shop/a (gangs: together): 4 needed, 4 exist, 4 have a place
+  it fits now
+member    is      node
+shop/a-0  placed  n0
+shop/a-1  placed  n0
+shop/a-2  placed  n1
+shop/a-3  placed  n1
+"""
+        in done.out
+    )
+    assert "\n1 of 4 nodes passes\n" in done.out
+
+
+@pytest.mark.parametrize(
+    ("name", "cause", "state"),
+    [
+        (
+            "b-0",
+            (
+                "cause: its gang waits: 2 of 3 members exist (gangs: together)\n"
+                "  = help: create the other members, or ask for fewer with `at least`\n"
+            ),
+            (
+                "gang shop/b (gangs: together): 3 needed, 2 exist, 0 have a place\n"
+                "  it waits: 2 of 3 members exist\n"
+            ),
+        ),
+        (
+            "c-4",
+            (
+                "cause: its gang waits: 4 of 5 members fit, in r1 (gangs: together)\n"
+                "  = help: make room for all members at the same time, or ask for fewer with"
+                " `at least`\n"
+            ),
+            (
+                "gang shop/c (gangs: together): 5 needed, 5 exist, 0 have a place\n"
+                "  it waits: 4 of 5 members fit, in r1\n"
+            ),
+        ),
+    ],
+)
+def test_a_gang_that_waits_says_what_for(placet: Placet, name: str, cause: str, state: str) -> None:
+    done = placet("explain", f"shop/{name}", *WORLD)
+    assert done.out.startswith(cause)
+    assert state in done.out
+    analysed = placet("analyze", f"shop/{name}", *WORLD)
+    assert cause in analysed.out
+    assert state in analysed.out
+    assert "without gangs: together: 4 more nodes would pass" in analysed.out
+
+
+def test_data_and_the_repl_have_the_same_account(
+    placet: Placet, capsys: pytest.CaptureFixture[str]
+) -> None:
+    done = placet("explain", "shop/b-1", *WORLD, "-o", "json")
+    found = msgspec.json.decode(done.out, type=PodExplanation).gang
+    assert found is not None
+    assert (found.policy, found.clause, found.name) == ("gangs", "together", "shop/b")
+    assert (found.quorum, found.exist, found.placed, found.state) == (3, 2, 0, "waiting")
+    session = ReplSession()
+    for line in (":load gangs.policy", ":cluster cluster.json", ":pod shop/b-1"):
+        answer(session, line)
+    print_replies(answer(session, ":why").replies)
+    shown = capsys.readouterr().out
+    assert "gang shop/b (gangs: together): 3 needed, 2 exist" in shown
+    assert "shop/b-0  waiting" in shown
+
+
+def test_one_node_says_who_the_gang_is(placet: Placet) -> None:
+    done = placet("explain", "shop/a-0", "n3", *WORLD)
+    text = 'its gang has the pods with a as `peer.labels["job"]`, and needs at least 4 of them: '
+    assert f"{text}another node was chosen\n" in done.out
+    assert "gangs: together fails: another node was chosen" in done.out
+
+
+# ---- what a replica tells
+
+
+def told(state: Any, text: str, **more: Any) -> PodExplanation:
+    members = [
+        MemberOfGang("shop/a-0", "held", "node-3", 12.0),
+        MemberOfGang("shop/a-1", "placed", "node-4", None),
+        MemberOfGang("shop/a-2", "waiting", None, None),
+    ]
+    fields = {"seconds": None, "againIn": None, "exist": 3, "placed": 2, "held": 1, "bound": 0}
+    found = GangExplanation(
+        policy="gangs",
+        clause="together",
+        name="shop/a",
+        message="together",
+        quorum=2,
+        state=state,
+        text=text,
+        members=members,
+        **{**fields, **more},
+    )
+    return PodExplanation(replica="placet-0", pod="shop/a-0", at="", on=None, gang=found)
+
+
+def waiting(name: str) -> dict[str, Any]:
+    return pod(name, "shop")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a-0", "held on `node-3` since 12 s: 1 of 2 members are here (gangs: together)"),
+        (
+            "a-1",
+            (
+                "its gang gathers since 14 s, and it has a place on `node-4`: 1 of 2 members"
+                " are here (gangs: together)"
+            ),
+        ),
+        (
+            "a-2",
+            (
+                "the other members of its gang have their places: 1 of 2 members are here"
+                " (gangs: together)"
+            ),
+        ),
+    ],
+)
+def test_a_member_of_a_gang_that_gathers_says_how_far_it_is(name: str, text: str) -> None:
+    found = told("gathering", "1 of 2 members are here", seconds=14.0)
+    found = msgspec.structs.replace(found, pod=f"shop/{name}")
+    cause = cause_of(waiting(name), (), found, ())
+    assert cause is not None
+    assert (cause.kind, cause.text) == ("gang", text)
+
+
+def test_the_members_of_a_gang_that_gathers_have_rows(capsys: pytest.CaptureFixture[str]) -> None:
+    found = told("gathering", "1 of 2 members are here", seconds=14.0).gang
+    assert found is not None
+    put(gang_of_pod(found))
+    assert (
+        capsys.readouterr().out
+        == """\
+gang shop/a (gangs: together): 2 needed, 3 exist, 2 have a place, 1 held
+  it gathers since 14 s: 1 of 2 members are here
+member    is               node
+shop/a-0  held since 12 s  node-3
+shop/a-1  placed           node-4
+shop/a-2  waiting
+"""
+    )
