@@ -7,10 +7,9 @@ Decisions are synchronous: nothing else happens on the event loop while one is m
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
@@ -25,20 +24,21 @@ from engine.decision.audit import Audits
 from engine.decision.card_questions import CardQuestions
 from engine.decision.card_room import choose
 from engine.decision.placement import ONLY_REPLICA, Placement, ReplicaRole
-from engine.decision.plugin_filters import AskedNodes, PluginFilters
+from engine.decision.plugin_filters import PluginFilters
 from engine.decision.preemption import Preemption, Preemptor, RecentVictims, Victims
 from engine.decision.registry import Registry
 from engine.decision.verb_call import CallOpener, ClusterState, Observer, OfferedNodes, VerbCall
-from engine.decision.verdict import FURTHER, Decision, Scores, attributed, feasible
+from engine.decision.verdict import Decision, Scores, feasible
 from engine.errors import EngineError, RefusedError
 from engine.gangs.gang_of_pod import GangOfPod
 from engine.gangs.gangs import Gangs
+from engine.gangs.second_looks import SecondLooks
 from engine.objects.codec import ObjectCodec
 from engine.objects.peer import Peer, rooted
-from engine.objects.request_pod import NO_EXEMPTIONS, Exemptions, RequestPod, RequestPodReader
+from engine.objects.request_pod import NO_EXEMPTIONS, Exemptions, RequestPodReader
 from engine.program.frame import Evaluation, Floats, Frame, Points
 from engine.program.policy_time import SYSTEM_TIME, DecisionTime
-from engine.program.program import CountProgram, FilterProgram, GangProgram
+from engine.program.program import FilterProgram
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +64,8 @@ class Engine:
 
     `role` says what this replica decides, `time` how time is measured, and `after` takes what
     decisions leave behind. `schedulers` are those that ask. `in_flight` has the pods that may end
-    on nodes that they were offered, `cards` answers questions about cards, and `gangs` has the
-    gangs that wait or gather.
+    on nodes that they were offered, `cards` answers questions about cards, `gangs` has the gangs
+    that wait or gather, and `looks` looks again at pods that were rejected.
     """
 
     def __init__(
@@ -89,20 +89,21 @@ class Engine:
         self._offered = OfferedNodes(codec)
         self._placement = Placement(cluster, self.in_flight, role, time.now)
         self._audits = Audits(self._calls, self._placement, observer, after.later)
-        self._plugins = PluginFilters()
         self._recent_victims = RecentVictims(time.clock)
         self._pods = RequestPodReader(codec)
         self._time = time
         self.cards = CardQuestions(self._calls, self._pods, time.now)
+        plugins = PluginFilters()
         self.gangs = Gangs(
             self._calls,
             self._placement,
-            self._plugins,
+            plugins,
             self._pods,
             time.clock,
             lambda call, table, rows: self._scored(call, table, rows, rows).astype(float),
             observer,
         )
+        self.looks = SecondLooks(self._calls, self._placement, plugins, self.gangs, self._pods)
 
     @property
     def registry(self) -> Registry:
@@ -233,65 +234,11 @@ class Engine:
         Raises EngineError where there is no decision.
         """
         call = self._calls.look(self._pods.other(pod))
-        programs = call.plan.selection.enforced
-        clauses = [
-            replace(
-                clause,
-                requires=(clause.wait.until.evaluate,),
-                reads_node=clause.wait.until.per_node,
-            )
-            for program in programs
-            for clause in program.filters
-            if clause.wait is not None
-        ]
+        clauses = filtering.waits(c for p in call.plan.selection.enforced for c in p.filters)
         (rejection,) = filtering.rejections(clauses, call.evaluation, [call.snapshot.node(node)])
         return rejection.text(call.evaluation) if rejection is not None else ""
 
     # ---- questions that answer no request
-
-    def read(self, pod: bytes) -> RequestPod:
-        """A pod to ask about. Raises BadObjectError."""
-        return self._pods.read(pod)
-
-    def has_refused(self, pod: RequestPod, reasons: str) -> bool:
-        """Whether kube-scheduler's `reasons` have one that the policies give for this pod.
-
-        Raises EngineError as `would_pass`.
-        """
-        call = self._calls.look(pod)
-        texts = [FURTHER]
-        for program in call.plan.selection.enforced:
-            counts = (clause.count for clause in program.counts)
-            strict = [count for count in counts if count.weight is None]
-            texts += _event_texts((*program.filters, *strict), call.evaluation)
-        mutual = (limit.clause.count for limit in call.plan.counts.mutual)
-        texts += _event_texts(mutual, call.evaluation)
-        # As in `2 Insufficient cpu, 1 policy web: zone.`; a damped text joins several by `; `.
-        ours = "|".join(re.escape(text) for text in texts if text)
-        # The text of a gang goes on with what it waits for.
-        for text in _event_texts(call.plan.gangs, call.evaluation):
-            ours += f"|{re.escape(text)}: [^.;]*"
-        return re.search(rf"(?:\d|;) (?:{ours})(?:[,.;]|$)", reasons) is not None
-
-    def would_pass(self, pod: RequestPod, asked: AskedNodes | None = None) -> bool:
-        """Whether filter would offer a node that kube-scheduler would ask about.
-
-        `asked` are the nodes of its last call about the pod, None if not known. Nothing is offered
-        or recorded. Nobody waits for the answer, so a call is a portion of a few milliseconds.
-        Raises DeadlineExceededError at its end: the next call continues. Raises other EngineErrors
-        where there would be no decision.
-        """
-        call = self._calls.look(pod)
-        counts, table = call.plan.counts, call.snapshot.table
-        rows = np.fromiter(table.rows.values(), np.intp, len(table.rows))
-        decided = call.plan.filters.decide(table, rows, call.evaluation)
-        passing = rows[decided.codes == 0]
-        if len(passing) and (counts.strict or call.plan.gangs):
-            self._placement.check(call, asked=False)
-            passing = passing[self._placement.open(call, passing)]
-        if not len(passing) or not self.gangs.would_pass(call):
-            return False
-        return self._plugins.offer_any(pod, table, passing, asked, call.evaluation.time.check)
 
     def portion(self, frame: Frame) -> Evaluation:
         """The context of evaluations for which nobody waits; it lasts for one portion."""
@@ -457,12 +404,3 @@ class Engine:
 
 def _longest_wait(clauses: Iterable[FilterProgram]) -> float:
     return max((clause.wait.seconds for clause in clauses if clause.wait is not None), default=0.0)
-
-
-def _event_texts(
-    clauses: Iterable[FilterProgram | CountProgram | GangProgram], evaluation: Evaluation
-) -> Iterator[str]:
-    """The texts of clauses as events have them, or had them without the names of policies."""
-    for clause in clauses:
-        text = clause.message(evaluation)
-        yield from (text, attributed(clause.policy, text))

@@ -41,7 +41,9 @@ STARTS = {
     "server/admission/checking_process.py: Thread in _serve": "ends the process for checks "
     "when its server has ended",
     "engine/cluster/binding.py: create_task in Binder.bind": "one call awaits it",
-    "engine/cluster/binding.py: create_task in Binder._bind": "one pod whose binding is unknown; "
+    "engine/cluster/condition_waits.py: ensure_future in ConditionWaits._change": "one call awaits "
+    "it, and it cannot fail",
+    "engine/cluster/binding.py: create_task in Binder._send": "one pod whose binding is unknown; "
     "the pod counts on its node until a time, whatever happens here",
 }
 

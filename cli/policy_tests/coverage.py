@@ -18,7 +18,7 @@ from engine.program.program import Condition, GangProgram, Program
 from grammar.checker.policy_checker import Checked
 from grammar.messages.texts import excerpt
 from grammar.tree.ast import Expr, Literal
-from grammar.tree.clauses import Clause, Gang, Policy
+from grammar.tree.clauses import Clause, Policy
 from grammar.tree.source import Source, Span
 from grammar.values.errors import MissingError
 from policies.loader import is_test_file
@@ -138,9 +138,7 @@ class Coverage:
             for clause in part.policy.clauses
         }
         for name, (owner, clause) in written.items():
-            if any(part.kind == "bound" for part in clause.tested_parts) or isinstance(
-                clause, Gang
-            ):
+            if any(part.kind == "bound" for part in clause.tested_parts):
                 self._bounds[program.address, name] = _point(owner, clause)
         return program.recorded(_BranchRecorder(checked.policy, written, self._take))
 

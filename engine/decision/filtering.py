@@ -7,7 +7,8 @@ out of time continues at the next call where it ended.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import msgspec
 import numpy as np
@@ -164,6 +165,15 @@ class FilterMemo:
         self._fresh.forget()
         self._begun.clear()
         self.rejections, self._known = [None], {None: 0}
+
+
+def waits(clauses: Iterable[FilterProgram]) -> list[FilterProgram]:
+    """What these clauses wait for at bind, as filters that require it."""
+    return [
+        replace(c, requires=(c.wait.until.evaluate,), reads_node=c.wait.until.per_node)
+        for c in clauses
+        if c.wait is not None
+    ]
 
 
 def rejections(

@@ -17,7 +17,7 @@ from engine.decision.placement import Placement
 from engine.decision.plugin_filters import PluginFilters
 from engine.decision.verb_call import CallOpener, VerbCall
 from engine.errors import BadObjectError, EngineError
-from engine.gangs.gang import Gang
+from engine.gangs.gang import GangState
 from engine.gangs.members import GangName, shared_value
 from engine.gangs.node_room import Mask, NodeRoom
 from engine.gangs.paper import Member, Paper, Suits
@@ -82,12 +82,12 @@ class Attempts:
 
     def place(
         self,
-        gang: Gang,
+        gang: GangState,
         call: VerbCall,
         waiting: Mapping[str, Peer],
         only: NodeRows | None,
-        others: Iterable[Gang],
-        freed: Iterable[Gang] = (),
+        others: Iterable[GangState],
+        freed: Iterable[GangState] = (),
     ) -> Mapping[str, str] | str:
         """The nodes of the members that are still needed, by uid, the asked pod among them.
 
@@ -126,7 +126,7 @@ class Attempts:
         return f"{best + held} of {gang.quorum} members fit{in_one}"
 
     def _to_place(
-        self, gang: Gang, call: VerbCall, waiting: Mapping[str, Peer], only: NodeRows | None
+        self, gang: GangState, call: VerbCall, waiting: Mapping[str, Peer], only: NodeRows | None
     ) -> list[Member]:
         """As many members as are still needed, the asked pod among them; the largest first."""
         needed = gang.quorum - len(gang.holds)
@@ -143,7 +143,11 @@ class Attempts:
         return sorted(found, key=lambda each: sorted(each.needs.items()), reverse=True)
 
     def _paper(
-        self, members: Sequence[Member], table: NodeTable, call: VerbCall, others: Iterable[Gang]
+        self,
+        members: Sequence[Member],
+        table: NodeTable,
+        call: VerbCall,
+        others: Iterable[GangState],
     ) -> Paper:
         """What is left beside the places of all others."""
         check, pods = call.evaluation.time.check, call.cluster.pods
@@ -159,7 +163,7 @@ class Attempts:
         return paper
 
     def _sets_of_rows(
-        self, gang: Gang, members: Sequence[Member], paper: Paper, table: NodeTable
+        self, gang: GangState, members: Sequence[Member], paper: Paper, table: NodeTable
     ) -> Iterable[tuple[str, NodeRows]]:
         """The sets of rows to try, each with the value that its nodes share.
 

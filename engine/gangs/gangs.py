@@ -50,7 +50,7 @@ from engine.gangs.attempts import Attempts
 from engine.gangs.gang import (
     MOST_HELD_OF_NAMESPACE,
     EndOfHold,
-    Gang,
+    GangState,
     GangStatus,
     HeldCalls,
     Hold,
@@ -108,9 +108,9 @@ class Gangs:
         self._attempts = Attempts(calls, placement, plugins, pods, suits)
         self._members = Members(lambda: calls.registry.slots)
         self._clauses = _clauses(calls.registry)
-        self._known: dict[GangName, Gang] = {}
+        self._known: dict[GangName, GangState] = {}
         # The gang of each member that has a place.
-        self._by_uid: dict[str, Gang] = {}
+        self._by_uid: dict[str, GangState] = {}
         # When gangs were released, and the names of their held members by uid.
         self._released: dict[GangName, tuple[float, Mapping[str, str]]] = {}
         # Rises when places become free that are in no snapshot.
@@ -223,11 +223,11 @@ class Gangs:
         if (gang := self._by_uid.get(uid)) is not None:
             self.give_up(gang, "client gone", "kube-scheduler has ended a call of bind")
 
-    def _give_up_late(self, gang: Gang) -> None:
+    def _give_up_late(self, gang: GangState) -> None:
         held = len(gang.holds)
         self.give_up(gang, "late", f"{held} of {gang.quorum} members came in time")
 
-    def _release(self, gang: Gang) -> None:
+    def _release(self, gang: GangState) -> None:
         holds, rest = list(gang.holds.values()), self._waiting(gang)
         self._released[gang.name] = self._clock(), {uid: gang.keys[uid] for uid in gang.holds}
         self._forget(gang)
@@ -236,7 +236,7 @@ class Gangs:
             hold.end("")
         self._awaken(uid for uid in rest if uid not in gang.places)
 
-    def give_up(self, gang: Gang, reason: str, text: str) -> None:
+    def give_up(self, gang: GangState, reason: str, text: str) -> None:
         """Ends the gathering of a gang: nobody is held any more, and its places are free.
 
         `reason` is one of few words, for metrics.
@@ -261,7 +261,7 @@ class Gangs:
 
     def _tell(
         self,
-        gang: Gang,
+        gang: GangState,
         state: Literal["gathering", "released", "given up"],
         holds: Sequence[Hold],
         reason: str = "",
@@ -283,7 +283,7 @@ class Gangs:
             )
         )
 
-    def _forget(self, gang: Gang) -> None:
+    def _forget(self, gang: GangState) -> None:
         for uid in gang.places:
             self._by_uid.pop(uid, None)
         self.held.add(gang.name.namespace, -gang.reserved)
@@ -449,7 +449,7 @@ class Gangs:
                 raise BriefWaitError(_text(call, name, "its members are being bound"))
         return left
 
-    def _gang(self, call: VerbCall, name: GangName) -> Gang | str:
+    def _gang(self, call: VerbCall, name: GangName) -> GangState | str:
         """The gang with its newest quorum, or why it cannot be placed."""
         now, pod = self._clock(), call.pod
         quorum = self._quorum(call, name)
@@ -460,7 +460,7 @@ class Gangs:
             created = pod.created
             order = -pod.peer.priority, 0.0, created.nanos if created is not None else 0
             sample = f"{pod.namespace}/{pod.name}"
-            gang = self._known[name] = Gang(name, quorum, order, now, sample, now)
+            gang = self._known[name] = GangState(name, quorum, order, now, sample, now)
             self._drop_oldest()
         gang.asked_at, gang.priority = now, max(gang.priority, pod.peer.priority)
         if gang.gathers:
@@ -479,7 +479,7 @@ class Gangs:
             if oldest is not None:
                 del self._known[oldest.name]
 
-    def _waiting(self, gang: Gang) -> Mapping[str, Peer]:
+    def _waiting(self, gang: GangState) -> Mapping[str, Peer]:
         snapshot = self._calls.snapshot()
         return self._members.waiting(gang.name, snapshot) if snapshot is not None else {}
 
@@ -513,7 +513,7 @@ class Gangs:
 
     # ---- attempts
 
-    def _gather(self, gang: Gang, call: VerbCall, only: NodeRows | None) -> int | None:
+    def _gather(self, gang: GangState, call: VerbCall, only: NodeRows | None) -> int | None:
         """Places the gang on paper, if it fits; the row of the asked pod, None if it does not.
 
         `only` are the rows that kube-scheduler asks about.
@@ -547,7 +547,7 @@ class Gangs:
         gang.not_before = now + max(_LEAST_PAUSE_SECONDS, _COST_FACTOR * took)
         return None
 
-    def _take_places(self, gang: Gang, call: VerbCall, waiting: Mapping[str, Peer]) -> bool:
+    def _take_places(self, gang: GangState, call: VerbCall, waiting: Mapping[str, Peer]) -> bool:
         """Gives up as few gangs of lower priority as it takes for this one to fit, if it does."""
         gathering = [other for other in self._known.values() if other.gathers]
         lower = [other for other in gathering if other.priority < gang.priority]
@@ -568,7 +568,7 @@ class Gangs:
             return True
         return False
 
-    def _try_rivals(self, gang: Gang, call: VerbCall) -> None:
+    def _try_rivals(self, gang: GangState, call: VerbCall) -> None:
         """Tries the gangs that go before this one and have not been tried since then."""
         now, table = self._clock(), call.snapshot.table
         before = [
@@ -593,7 +593,7 @@ class Gangs:
                 self._place(other, asked, members, None)
 
     def _place(
-        self, gang: Gang, call: VerbCall, waiting: Mapping[str, Peer], only: NodeRows | None
+        self, gang: GangState, call: VerbCall, waiting: Mapping[str, Peer], only: NodeRows | None
     ) -> bool:
         """Has a gang gather if it fits; else its text says why not."""
         namespace, more = gang.name.namespace, gang.quorum - gang.reserved
@@ -638,7 +638,7 @@ def _clauses(registry: Registry) -> Mapping[GangProgram, tuple[str, int, str]]:
     }
 
 
-def _lost(gang: Gang, snapshot: Snapshot) -> str:
+def _lost(gang: GangState, snapshot: Snapshot) -> str:
     """The change of a node that its members can go to no more; empty if there is none."""
     for node, before in gang.bars.items():
         view = snapshot.node(node)
@@ -649,7 +649,7 @@ def _lost(gang: Gang, snapshot: Snapshot) -> str:
     return ""
 
 
-def _state(gang: Gang) -> Literal["waiting", "gathering", "given up"]:
+def _state(gang: GangState) -> Literal["waiting", "gathering", "given up"]:
     if gang.gathers:
         return "gathering"
     return "given up" if gang.is_given_up else "waiting"

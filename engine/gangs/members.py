@@ -64,7 +64,8 @@ class _Values:
             value = self._program.by(frame)
         except EvaluationError:
             return None
-        return shared_value(value)
+        # Lists and maps name no gang.
+        return shared_value(value) if isinstance(value, Hashable) else None
 
 
 class Members:

@@ -152,7 +152,7 @@ def waiting(body: bytes, codec: ObjectCodec) -> Waiting:
 
 
 @dataclass(frozen=True, slots=True)
-class _Held:
+class _HeldMember:
     """A member of a gang at bind: it counts on its node already."""
 
     pod: Waiting
@@ -212,7 +212,7 @@ class Simulation:
         # that are held, all by uid.
         self._coming = {each.peer.uid: each for each in pods}
         self._outcomes: dict[str, Outcome] = {}
-        self._held: dict[str, _Held] = {}
+        self._held: dict[str, _HeldMember] = {}
         self._cache = cache
         self._pods = pods
         self._weight = weight
@@ -377,7 +377,7 @@ class Simulation:
         self.resources.take(row, needed)
         if waits:
             uid = pod.peer.uid
-            self._held[uid] = _Held(pod, needed, policy, row, placed)
+            self._held[uid] = _HeldMember(pod, needed, policy, row, placed)
             self._cache.assume(pod.peer, node, math.inf, placed.annotations)
             self._engine.gangs.hold(uid, partial(self._end, uid))
             return None

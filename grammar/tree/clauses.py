@@ -537,7 +537,7 @@ class Gang(_RejectingClause):
 
     @property
     def tested_parts(self) -> tuple[TestedPart, ...]:
-        return (TestedPart("verdict"),)
+        return (TestedPart("bound"),)
 
 
 # ---- all kinds

@@ -255,7 +255,7 @@ class ClusterRuntime:
             # What is being bound was allowed under the Lease, and is finished under it.
             stack.push_async_callback(binder.idle)
         requeuer = Requeuer(
-            self._client, engine, deciding.rejected, deciding.observer.gave_up, schedulers
+            self._client, engine.looks, deciding.rejected, deciding.observer.gave_up, schedulers
         )
         for name, duty in self._reporter(deciding, requeuer).duties.items():
             stack.push_async_callback(end, start(name, duty))

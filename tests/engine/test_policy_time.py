@@ -386,11 +386,11 @@ def test_a_look_at_a_rejected_pod_takes_a_portion_of_time() -> None:
     engine, _ = served(
         FILTER.replace('policy p in namespace "a"', "cluster policy p"), cluster(), made
     )
-    asked = engine.read(raw(pod("asked", "a")))
+    asked = engine.looks.read(raw(pod("asked", "a")))
     for portions in range(2000):
         began = made.clock()
         try:
-            assert engine.would_pass(asked)
+            assert engine.looks.would_pass(asked)
         except DeadlineExceededError:
             assert made.clock() - began < PORTION_SECONDS + 2 * GRACE
         else:

@@ -137,16 +137,18 @@ def test_a_node_that_passes_is_offered_at_once() -> None:
 )
 def test_our_reasons_are_recognized(reasons: str, is_ours: bool) -> None:
     engine = Asked().engine
-    assert engine.has_refused(engine.read(ASKED), reasons) is is_ours
+    assert engine.looks.has_refused(engine.looks.read(ASKED), reasons) is is_ours
 
 
 def test_reasons_of_policies_that_do_not_concern_the_pod_are_not_ours() -> None:
     other = THREE.replace("{", '{ for pods where pod.name == "other" ', 1)
     engine = Asked(other).engine
-    assert not engine.has_refused(engine.read(ASKED), "1 a is closed.")
+    assert not engine.looks.has_refused(engine.looks.read(ASKED), "1 a is closed.")
 
 
 def test_the_reasons_of_strict_counts_are_ours() -> None:
     rules = 'cluster policy one { limit "one" { per node at most 1 strict message "one each" } }'
     engine = Asked(rules).engine
-    assert engine.has_refused(engine.read(ASKED), "0/3 nodes are available: 3 one each.")
+    assert engine.looks.has_refused(
+        engine.looks.read(ASKED), "0/3 nodes are available: 3 one each."
+    )

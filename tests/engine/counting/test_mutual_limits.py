@@ -131,11 +131,13 @@ def test_it_is_asked_again_before_the_binding() -> None:
 def test_its_text_is_known_and_the_pod_is_tried_again_when_it_would_pass() -> None:
     cache = cache_of(NODES[:1], [db("db-0", on="n1")])
     engine = engine_over(APART, cache)
-    asked = engine.read(raw(web("web-1")))
-    assert engine.has_refused(asked, "0/1 nodes are available: 1 a database wants to be alone.")
-    assert not engine.would_pass(asked)
+    asked = engine.looks.read(raw(web("web-1")))
+    assert engine.looks.has_refused(
+        asked, "0/1 nodes are available: 1 a database wants to be alone."
+    )
+    assert not engine.looks.would_pass(asked)
     cache.remove_pod("default/db-0")
-    assert engine.would_pass(asked)
+    assert engine.looks.would_pass(asked)
 
 
 def test_an_inspection_says_whose_limit_it_is() -> None:

@@ -50,7 +50,7 @@ class Scene:
 
     @property
     def would_pass(self) -> bool:
-        return self.engine.would_pass(self.engine.read(raw(self.asked)), self.call)
+        return self.engine.looks.would_pass(self.engine.looks.read(raw(self.asked)), self.call)
 
 
 PORTS = asking()
@@ -178,10 +178,10 @@ def test_a_look_ends_with_its_portion_and_continues() -> None:
         cache_of([*nodes, node("w")]),
         time=DecisionTime(clock, policies=times),
     )
-    asked, portions = engine.read(raw(asking(nodeSelector={"a": "b"}))), 0
+    asked, portions = engine.looks.read(raw(asking(nodeSelector={"a": "b"}))), 0
     for portions in range(100):  # noqa: B007
         try:
-            assert not engine.would_pass(asked)
+            assert not engine.looks.would_pass(asked)
         except DeadlineExceededError:
             continue
         break

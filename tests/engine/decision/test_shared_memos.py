@@ -21,7 +21,7 @@ NAMES = ["n0", "n1"]
 def plans(policies: str, pods: Sequence[Object]) -> list[Plan]:
     engine = engine_of(policies, NODES)
     opener: CallOpener = engine._calls  # noqa: SLF001 - a plan has no other face
-    return [opener.open(engine.read(raw(each)), NAMES, math.inf).plan for each in pods]
+    return [opener.open(engine.looks.read(raw(each)), NAMES, math.inf).plan for each in pods]
 
 
 def offered(engine: Engine, asked: Object) -> list[str]:

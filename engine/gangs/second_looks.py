@@ -1,0 +1,92 @@
+"""SecondLooks: whether a rejected pod would pass now, for who may have kube-scheduler ask again.
+
+They belong to the engine and live as long as it does. Nobody waits for them, so they take small
+portions of time; they offer nothing, but a gang that fits may begin to gather.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from engine.decision.placement import Placement
+from engine.decision.plugin_filters import AskedNodes, PluginFilters
+from engine.decision.verb_call import CallOpener
+from engine.decision.verdict import FURTHER, attributed
+from engine.gangs.gangs import Gangs
+from engine.objects.request_pod import RequestPod, RequestPodReader
+from engine.program.frame import Evaluation
+from engine.program.program import CountProgram, FilterProgram, GangProgram
+
+
+class SecondLooks:
+    """The looks of one engine, made of its parts."""
+
+    def __init__(
+        self,
+        calls: CallOpener,
+        placement: Placement,
+        plugins: PluginFilters,
+        gangs: Gangs,
+        pods: RequestPodReader,
+    ) -> None:
+        self._calls = calls
+        self._placement = placement
+        self._plugins = plugins
+        self._gangs = gangs
+        self._pods = pods
+
+    def read(self, pod: bytes) -> RequestPod:
+        """A pod to ask about. Raises BadObjectError."""
+        return self._pods.read(pod)
+
+    def has_refused(self, pod: RequestPod, reasons: str) -> bool:
+        """Whether kube-scheduler's `reasons` have one that the policies give for this pod.
+
+        Raises EngineError as `would_pass`.
+        """
+        call = self._calls.look(pod)
+        texts = [FURTHER]
+        for program in call.plan.selection.enforced:
+            counts = (clause.count for clause in program.counts)
+            strict = [count for count in counts if count.weight is None]
+            texts += _event_texts((*program.filters, *strict), call.evaluation)
+        mutual = (limit.clause.count for limit in call.plan.counts.mutual)
+        texts += _event_texts(mutual, call.evaluation)
+        # As in `2 Insufficient cpu, 1 policy web: zone.`; a damped text joins several by `; `.
+        ours = "|".join(re.escape(text) for text in texts if text)
+        # The text of a gang goes on with what it waits for.
+        for text in _event_texts(call.plan.gangs, call.evaluation):
+            ours += f"|{re.escape(text)}: [^.;]*"
+        return re.search(rf"(?:\d|;) (?:{ours})(?:[,.;]|$)", reasons) is not None
+
+    def would_pass(self, pod: RequestPod, asked: AskedNodes | None = None) -> bool:
+        """Whether filter would offer a node that kube-scheduler would ask about.
+
+        `asked` are the nodes of its last call about the pod, None if not known. Nobody waits for
+        the answer, so a call is a portion of a few milliseconds. Raises DeadlineExceededError at
+        its end: the next call continues. Raises other EngineErrors where there would be no
+        decision.
+        """
+        call = self._calls.look(pod)
+        counts, table = call.plan.counts, call.snapshot.table
+        rows = np.fromiter(table.rows.values(), np.intp, len(table.rows))
+        decided = call.plan.filters.decide(table, rows, call.evaluation)
+        passing = rows[decided.codes == 0]
+        if len(passing) and (counts.strict or call.plan.gangs):
+            self._placement.check(call, asked=False)
+            passing = passing[self._placement.open(call, passing)]
+        if not len(passing) or not self._gangs.would_pass(call):
+            return False
+        return self._plugins.offer_any(pod, table, passing, asked, call.evaluation.time.check)
+
+
+def _event_texts(
+    clauses: Iterable[FilterProgram | CountProgram | GangProgram], evaluation: Evaluation
+) -> Iterator[str]:
+    """The texts of clauses as events have them, or had them without the names of policies."""
+    for clause in clauses:
+        text = clause.message(evaluation)
+        yield from (text, attributed(clause.policy, text))
