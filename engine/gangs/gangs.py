@@ -142,7 +142,7 @@ class Gangs:
         """The nodes that the gang allows, or what it waits for."""
         snapshot, uid = call.snapshot, call.pod.uid
         if placed := self._on_nodes(call, name):
-            return feasible & self._attempts.within(name, snapshot.table, rows, placed)
+            return feasible & self._attempts.within(name, call, rows, placed)
         gang = self._gang(call, name)
         if isinstance(gang, str):
             return gang
@@ -182,9 +182,8 @@ class Gangs:
             return False
         self._placement.check_binds(call)
         if placed := self._on_nodes(call, name):
-            table = call.snapshot.table
-            rows = table.find([node])
-            if not self._attempts.within(name, table, rows, placed).all():
+            rows = call.snapshot.table.find([node])
+            if not self._attempts.within(name, call, rows, placed).all():
                 raise RefusedError(_text(call, name, "its members are elsewhere"))
             return False
         gang = self._known.get(name)
