@@ -66,9 +66,9 @@ from engine.objects.request_pod import RequestPodReader
 from engine.program.program import GangProgram
 from grammar.values.errors import EvaluationError
 
-# A gang that did not fit is tried again after so many times of what the attempt has taken, and
-# after this pause at least.
-_COST_FACTOR, _LEAST_PAUSE_SECONDS = 4.0, 0.1
+# A gang that did not fit is tried again after so many times of what the attempt has taken, and after
+# this pause at least: it costs a twentieth of the time at most.
+_COST_FACTOR, _LEAST_PAUSE_SECONDS = 19.0, 0.1
 # The pause after a gang was given up, and the longest one. It doubles where the gang is the reason
 # itself, because it would be held in vain again.
 _FIRST_PAUSE_SECONDS, _MOST_PAUSE_SECONDS = 1.0, 300.0
