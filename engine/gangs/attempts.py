@@ -6,9 +6,7 @@ those that it has placed count where they would go.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from contextlib import suppress
-from weakref import ReferenceType, ref
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -17,18 +15,18 @@ from engine.decision.placement import Placement
 from engine.decision.plugin_filters import PluginFilters
 from engine.decision.verb_call import CallOpener, VerbCall
 from engine.errors import BadObjectError, EngineError
-from engine.gangs.gang import GangState
-from engine.gangs.members import GangName, shared_value
+from engine.gangs.domains import Domains, shared
+from engine.gangs.gang import KnownGang
+from engine.gangs.members import GangName
 from engine.gangs.node_room import Mask, NodeRoom
 from engine.gangs.paper import Member, Paper, Suits
 from engine.objects.peer import Peer
 from engine.objects.request_pod import RequestPodReader
 from engine.program.frame import Frame
 from engine.program.program import GangProgram
-from grammar.values.errors import EvaluationError
 
-# The rows of the nodes with each value of `within`, as `shared_value` gives it.
-RowsByValue = Mapping[tuple[str, Hashable], NodeRows]
+# More than this does not matter of the room of a node.
+_ENOUGH = 1 << 20
 
 
 class Attempts:
@@ -48,11 +46,11 @@ class Attempts:
         self._pods = pods
         self._suits = suits
         self._room = NodeRoom()
-        self._by_value: dict[GangProgram, tuple[ReferenceType[NodeTable], RowsByValue]] = {}
+        self._domains: dict[GangProgram, Domains] = {}
 
     def retain(self, programs: frozenset[GangProgram]) -> None:
         """Forgets all other clauses."""
-        self._by_value = {p: each for p, each in self._by_value.items() if p in programs}
+        self._domains = {p: each for p, each in self._domains.items() if p in programs}
 
     def beside(self, uid: str, call: VerbCall) -> VerbCall | None:
         """A call about another pod in the time of this one; None if its JSON is not known.
@@ -67,27 +65,22 @@ class Attempts:
         except BadObjectError:
             return None
 
-    def within(
-        self, name: GangName, table: NodeTable, rows: NodeRows, placed: Iterable[str]
-    ) -> Mask:
+    def within(self, name: GangName, call: VerbCall, rows: NodeRows, placed: Iterable[str]) -> Mask:
         """Which of the rows have a value that one of these nodes has, too."""
         if name.program.domain is None:
             return np.ones(len(rows), np.bool_)
-        there = table.find(list(placed))
-        found = np.zeros(len(rows), np.bool_)
-        for each in self._rows_by_value(name.program, table).values():
-            if np.isin(there, each).any():
-                found |= np.isin(rows, each)
-        return found
+        table, check = call.snapshot.table, call.evaluation.time.check
+        numbers = self._domains_of(name.program).of(table, check)
+        return shared(numbers, rows, table.find(list(placed)))
 
     def place(
         self,
-        gang: GangState,
+        gang: KnownGang,
         call: VerbCall,
         waiting: Mapping[str, Peer],
         only: NodeRows | None,
-        others: Iterable[GangState],
-        freed: Iterable[GangState] = (),
+        others: Iterable[KnownGang],
+        freed: Iterable[KnownGang] = (),
     ) -> Mapping[str, str] | str:
         """The nodes of the members that are still needed, by uid, the asked pod among them.
 
@@ -126,7 +119,7 @@ class Attempts:
         return f"{best + held} of {gang.quorum} members fit{in_one}"
 
     def _to_place(
-        self, gang: GangState, call: VerbCall, waiting: Mapping[str, Peer], only: NodeRows | None
+        self, gang: KnownGang, call: VerbCall, waiting: Mapping[str, Peer], only: NodeRows | None
     ) -> list[Member]:
         """As many members as are still needed, the asked pod among them; the largest first."""
         needed = gang.quorum - len(gang.holds)
@@ -147,7 +140,7 @@ class Attempts:
         members: Sequence[Member],
         table: NodeTable,
         call: VerbCall,
-        others: Iterable[GangState],
+        others: Iterable[KnownGang],
     ) -> Paper:
         """What is left beside the places of all others."""
         check, pods = call.evaluation.time.check, call.cluster.pods
@@ -163,7 +156,7 @@ class Attempts:
         return paper
 
     def _sets_of_rows(
-        self, gang: GangState, members: Sequence[Member], paper: Paper, table: NodeTable
+        self, gang: KnownGang, members: Sequence[Member], paper: Paper, table: NodeTable
     ) -> Iterable[tuple[str, NodeRows]]:
         """The sets of rows to try, each with the value that its nodes share.
 
@@ -172,32 +165,24 @@ class Attempts:
         rows = np.fromiter(table.rows.values(), np.intp, len(table.rows))
         if gang.clause.domain is None:
             return [("", rows)]
-        by_value = self._rows_by_value(gang.clause, table)
+        domains = self._domains_of(gang.clause)
+        numbers = domains.of(table, paper.check)
+        rows = rows[numbers[rows] >= 0]
         if gang.holds:
             held = table.find([gang.places[uid] for uid in gang.holds])
-            by_value = {v: each for v, each in by_value.items() if np.isin(held, each).all()}
-        found = [
-            (int(paper.capacity(members, each).sum()), str(value), each)
-            for (_, value), each in by_value.items()
-        ]
-        found.sort(key=lambda each: each[:2])
-        enough = [each for each in found if each[0] >= len(members)]
-        return [(value, each) for _, value, each in enough or found[-1:]]
+            # A node of theirs may have got another value since.
+            is_one = len(np.unique(numbers[held])) == 1
+            rows = rows[shared(numbers, rows, held) & is_one]
+        room = np.minimum(paper.capacity(members, rows), _ENOUGH)
+        sums = np.bincount(numbers[rows], room, len(domains.texts))
+        there = np.unique(numbers[rows]).tolist()
+        there.sort(key=lambda number: (sums[number], domains.texts[number]))
+        tried = [number for number in there if sums[number] >= len(members)] or there[-1:]
+        return ((domains.texts[number], rows[numbers[rows] == number]) for number in tried)
 
-    def _rows_by_value(self, program: GangProgram, table: NodeTable) -> RowsByValue:
-        """The rows with each value of `within`, kept for the last table."""
-        known = self._by_value.get(program)
-        if known is not None and known[0]() is table:
-            return known[1]
-        assert program.domain is not None, "the clause has a `within`"
-        frame = Frame(None, self._calls.now(), slots=self._calls.registry.slots)
-        found: dict[tuple[str, Hashable], list[int]] = {}
-        for row in table.rows.values():
-            frame.node = table.nodes[row]
-            frame.refill()
-            # A node without a value is in no set.
-            with suppress(EvaluationError):
-                found.setdefault(shared_value(program.domain(frame)), []).append(row)
-        by_value = {value: np.array(each, np.intp) for value, each in found.items()}
-        self._by_value[program] = ref(table), by_value
-        return by_value
+    def _domains_of(self, program: GangProgram) -> Domains:
+        if program not in self._domains:
+            assert program.domain is not None, "the clause has a `within`"
+            frame = Frame(None, self._calls.now(), slots=self._calls.registry.slots)
+            self._domains[program] = Domains(program.domain, frame)
+        return self._domains[program]

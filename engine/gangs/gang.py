@@ -1,4 +1,4 @@
-"""GangState: a group of pods that waits or gathers, and what people see of it.
+"""KnownGang: a group of pods that waits or gathers, and what people see of it.
 
 Gangs own it; it is forgotten when it is released, or when nobody asks about its members any more.
 """
@@ -49,7 +49,7 @@ class HeldCalls:
 
 
 @dataclass(slots=True)
-class GangState:
+class KnownGang:
     """A gang that waits or gathers; it gathers while it has places.
 
     `quorum` is the number of members that are bound together; it stays while the gang gathers.

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from engine.gangs.gang import GangState
+from engine.gangs.gang import KnownGang
 from engine.gangs.members import GangName
 from engine.objects.peer import Peer, key_of
 from engine.program.program import GangProgram
@@ -60,7 +60,7 @@ class GangOfPod:
 
 def gang_of_pod(
     name: GangName,
-    gang: GangState | None,
+    gang: KnownGang | None,
     quorum: int | str,
     pod: Peer,
     bound: Iterable[tuple[str, Peer]],
@@ -108,7 +108,7 @@ def gang_of_pod(
 
 
 def _members(
-    gang: GangState | None,
+    gang: KnownGang | None,
     pod: Peer,
     bound: Iterable[tuple[str, Peer]],
     waiting: Iterable[Peer],

@@ -50,10 +50,10 @@ from engine.gangs.attempts import Attempts
 from engine.gangs.gang import (
     MOST_HELD_OF_NAMESPACE,
     EndOfHold,
-    GangState,
     GangStatus,
     HeldCalls,
     Hold,
+    KnownGang,
     given_up,
 )
 from engine.gangs.gang_of_pod import ELSEWHERE, ENOUGH, GangOfPod, gang_of_pod
@@ -66,9 +66,9 @@ from engine.objects.request_pod import RequestPodReader
 from engine.program.program import GangProgram
 from grammar.values.errors import EvaluationError
 
-# A gang that did not fit is tried again after so many times of what the attempt has taken, and
-# after this pause at least.
-_COST_FACTOR, _LEAST_PAUSE_SECONDS = 4.0, 0.1
+# A gang that did not fit is tried again after so many times of what the attempt has taken, and after
+# this pause at least: it costs a twentieth of the time at most.
+_COST_FACTOR, _LEAST_PAUSE_SECONDS = 19.0, 0.1
 # The pause after a gang was given up, and the longest one. It doubles where the gang is the reason
 # itself, because it would be held in vain again.
 _FIRST_PAUSE_SECONDS, _MOST_PAUSE_SECONDS = 1.0, 300.0
@@ -108,9 +108,9 @@ class Gangs:
         self._attempts = Attempts(calls, placement, plugins, pods, suits)
         self._members = Members(lambda: calls.registry.slots)
         self._clauses = _clauses(calls.registry)
-        self._known: dict[GangName, GangState] = {}
+        self._known: dict[GangName, KnownGang] = {}
         # The gang of each member that has a place.
-        self._by_uid: dict[str, GangState] = {}
+        self._by_uid: dict[str, KnownGang] = {}
         # When gangs were released, and the names of their held members by uid.
         self._released: dict[GangName, tuple[float, Mapping[str, str]]] = {}
         # Rises when places become free that are in no snapshot.
@@ -142,7 +142,7 @@ class Gangs:
         """The nodes that the gang allows, or what it waits for."""
         snapshot, uid = call.snapshot, call.pod.uid
         if placed := self._on_nodes(call, name):
-            return feasible & self._attempts.within(name, snapshot.table, rows, placed)
+            return feasible & self._attempts.within(name, call, rows, placed)
         gang = self._gang(call, name)
         if isinstance(gang, str):
             return gang
@@ -182,9 +182,8 @@ class Gangs:
             return False
         self._placement.check_binds(call)
         if placed := self._on_nodes(call, name):
-            table = call.snapshot.table
-            rows = table.find([node])
-            if not self._attempts.within(name, table, rows, placed).all():
+            rows = call.snapshot.table.find([node])
+            if not self._attempts.within(name, call, rows, placed).all():
                 raise RefusedError(_text(call, name, "its members are elsewhere"))
             return False
         gang = self._known.get(name)
@@ -223,11 +222,11 @@ class Gangs:
         if (gang := self._by_uid.get(uid)) is not None:
             self.give_up(gang, "client gone", "kube-scheduler has ended a call of bind")
 
-    def _give_up_late(self, gang: GangState) -> None:
+    def _give_up_late(self, gang: KnownGang) -> None:
         held = len(gang.holds)
         self.give_up(gang, "late", f"{held} of {gang.quorum} members came in time")
 
-    def _release(self, gang: GangState) -> None:
+    def _release(self, gang: KnownGang) -> None:
         holds, rest = list(gang.holds.values()), self._waiting(gang)
         self._released[gang.name] = self._clock(), {uid: gang.keys[uid] for uid in gang.holds}
         self._forget(gang)
@@ -236,7 +235,7 @@ class Gangs:
             hold.end("")
         self._awaken(uid for uid in rest if uid not in gang.places)
 
-    def give_up(self, gang: GangState, reason: str, text: str) -> None:
+    def give_up(self, gang: KnownGang, reason: str, text: str) -> None:
         """Ends the gathering of a gang: nobody is held any more, and its places are free.
 
         `reason` is one of few words, for metrics.
@@ -261,7 +260,7 @@ class Gangs:
 
     def _tell(
         self,
-        gang: GangState,
+        gang: KnownGang,
         state: Literal["gathering", "released", "given up"],
         holds: Sequence[Hold],
         reason: str = "",
@@ -283,7 +282,7 @@ class Gangs:
             )
         )
 
-    def _forget(self, gang: GangState) -> None:
+    def _forget(self, gang: KnownGang) -> None:
         for uid in gang.places:
             self._by_uid.pop(uid, None)
         self.held.add(gang.name.namespace, -gang.reserved)
@@ -449,7 +448,7 @@ class Gangs:
                 raise BriefWaitError(_text(call, name, "its members are being bound"))
         return left
 
-    def _gang(self, call: VerbCall, name: GangName) -> GangState | str:
+    def _gang(self, call: VerbCall, name: GangName) -> KnownGang | str:
         """The gang with its newest quorum, or why it cannot be placed."""
         now, pod = self._clock(), call.pod
         quorum = self._quorum(call, name)
@@ -460,7 +459,7 @@ class Gangs:
             created = pod.created
             order = -pod.peer.priority, 0.0, created.nanos if created is not None else 0
             sample = f"{pod.namespace}/{pod.name}"
-            gang = self._known[name] = GangState(name, quorum, order, now, sample, now)
+            gang = self._known[name] = KnownGang(name, quorum, order, now, sample, now)
             self._drop_oldest()
         gang.asked_at, gang.priority = now, max(gang.priority, pod.peer.priority)
         if gang.gathers:
@@ -479,7 +478,7 @@ class Gangs:
             if oldest is not None:
                 del self._known[oldest.name]
 
-    def _waiting(self, gang: GangState) -> Mapping[str, Peer]:
+    def _waiting(self, gang: KnownGang) -> Mapping[str, Peer]:
         snapshot = self._calls.snapshot()
         return self._members.waiting(gang.name, snapshot) if snapshot is not None else {}
 
@@ -513,7 +512,7 @@ class Gangs:
 
     # ---- attempts
 
-    def _gather(self, gang: GangState, call: VerbCall, only: NodeRows | None) -> int | None:
+    def _gather(self, gang: KnownGang, call: VerbCall, only: NodeRows | None) -> int | None:
         """Places the gang on paper, if it fits; the row of the asked pod, None if it does not.
 
         `only` are the rows that kube-scheduler asks about.
@@ -547,7 +546,7 @@ class Gangs:
         gang.not_before = now + max(_LEAST_PAUSE_SECONDS, _COST_FACTOR * took)
         return None
 
-    def _take_places(self, gang: GangState, call: VerbCall, waiting: Mapping[str, Peer]) -> bool:
+    def _take_places(self, gang: KnownGang, call: VerbCall, waiting: Mapping[str, Peer]) -> bool:
         """Gives up as few gangs of lower priority as it takes for this one to fit, if it does."""
         gathering = [other for other in self._known.values() if other.gathers]
         lower = [other for other in gathering if other.priority < gang.priority]
@@ -568,7 +567,7 @@ class Gangs:
             return True
         return False
 
-    def _try_rivals(self, gang: GangState, call: VerbCall) -> None:
+    def _try_rivals(self, gang: KnownGang, call: VerbCall) -> None:
         """Tries the gangs that go before this one and have not been tried since then."""
         now, table = self._clock(), call.snapshot.table
         before = [
@@ -593,7 +592,7 @@ class Gangs:
                 self._place(other, asked, members, None)
 
     def _place(
-        self, gang: GangState, call: VerbCall, waiting: Mapping[str, Peer], only: NodeRows | None
+        self, gang: KnownGang, call: VerbCall, waiting: Mapping[str, Peer], only: NodeRows | None
     ) -> bool:
         """Has a gang gather if it fits; else its text says why not."""
         namespace, more = gang.name.namespace, gang.quorum - gang.reserved
@@ -638,7 +637,7 @@ def _clauses(registry: Registry) -> Mapping[GangProgram, tuple[str, int, str]]:
     }
 
 
-def _lost(gang: GangState, snapshot: Snapshot) -> str:
+def _lost(gang: KnownGang, snapshot: Snapshot) -> str:
     """The change of a node that its members can go to no more; empty if there is none."""
     for node, before in gang.bars.items():
         view = snapshot.node(node)
@@ -649,7 +648,7 @@ def _lost(gang: GangState, snapshot: Snapshot) -> str:
     return ""
 
 
-def _state(gang: GangState) -> Literal["waiting", "gathering", "given up"]:
+def _state(gang: KnownGang) -> Literal["waiting", "gathering", "given up"]:
     if gang.gathers:
         return "gathering"
     return "given up" if gang.is_given_up else "waiting"

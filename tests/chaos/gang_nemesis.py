@@ -124,7 +124,9 @@ class GangNemesis:
         self.report = GangReport()
         self.observer = GangObserver(NODES, PLACES, time.monotonic)
         self._replicas = [
-            Replica(plane, folder / f"placet-{name}", stack, binds=True) for name in "ab"
+            # Behind one address, as behind a Service.
+            Replica(plane, folder / f"placet-{name}", stack, binds=True, flags=["--standby"])
+            for name in "ab"
         ]
         self._switch: TcpSwitch = stack.enter_context(tcp_switch([1]))
         address = f"http://127.0.0.1:{self._switch.port}"

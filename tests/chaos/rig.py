@@ -118,7 +118,15 @@ class Program:
 class Replica(Program):
     """A Placet behind its two proxies."""
 
-    def __init__(self, plane: ControlPlane, folder: Path, stack: ExitStack, *, binds: bool) -> None:
+    def __init__(
+        self,
+        plane: ControlPlane,
+        folder: Path,
+        stack: ExitStack,
+        *,
+        binds: bool,
+        flags: Sequence[str] = (),
+    ) -> None:
         super().__init__()
         folder.mkdir()
         self._folder = folder
@@ -128,7 +136,7 @@ class Replica(Program):
         )
         user = {"token": plane.placet_token}
         file = kubeconfig(folder / "placet.kubeconfig", self.proxy.url, certificate, user)
-        self._flags = [f"--kubeconfig={file}", *(["--bind"] if binds else [])]
+        self._flags = [f"--kubeconfig={file}", *(["--bind"] if binds else []), *flags]
         self.calls: Recorder = stack.enter_context(recorder(_NOBODY))
         self.server: Placet | None = None
         stack.callback(self.end)

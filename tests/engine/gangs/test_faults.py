@@ -8,7 +8,7 @@ import pytest
 
 from engine.errors import BriefWaitError
 from engine.gangs.gang import MOST_HELD_OF_NAMESPACE
-from tests.engine.gangs.test_gangs import HeldWorld, World, hold_all, names
+from tests.engine.gangs.test_gangs import HeldWorld, World, hold_all, in_racks, names
 from tests.support import builders
 from tests.support.engines import node_of
 
@@ -179,3 +179,15 @@ def test_members_that_do_not_come_are_woken_again() -> None:
     woken = [second for second, names in enumerate(found, start=1) if names]
     assert woken == [2, 6, 18]
     assert all(found[second - 1] == {"a2"} for second in woken)
+
+
+def test_a_node_that_moves_to_another_rack() -> None:
+    world = in_racks(("x1", "x2", "y1"), "1")
+    world.create(*names("a", 3))
+    assert world.ask("a0") == "policy p: together: 2 of 3 members fit, in x"
+    world.now += 1
+    world.cache.put_node(node_of(builders.node("y1", cpu="1", labels={"rack": "x"})))
+    world.offered("a0")
+    world.cache.put_node(node_of(builders.node("y1", cpu="1")))
+    world.create(*names("b", 1), job="b", members=1)
+    assert world.ask("b0") == "policy p: together: 0 of 1 members fit"

@@ -1,0 +1,68 @@
+"""Domains: the value of `within` that each node has, as a column of numbers by row.
+
+They belong to Attempts, one for each clause. A node is evaluated again only after it has changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from contextlib import suppress
+
+import numpy as np
+
+from engine.cache.node_table import NodeRows, NodeTable
+from engine.gangs.members import shared_value
+from engine.gangs.node_room import Ints, Mask
+from engine.program.columns import Freshness, grown
+from engine.program.frame import Evaluate, Frame
+from grammar.values.errors import EvaluationError
+
+_NONE = -1
+
+
+class Domains:
+    """The numbers of the values of one expression over nodes."""
+
+    def __init__(self, value: Evaluate, frame: Frame) -> None:
+        """`frame` is for evaluations of `value`."""
+        self._value = value
+        self._frame = frame
+        self._fresh = Freshness()
+        self._numbers: dict[tuple[str, Hashable], int] = {}
+        self._of: Ints = np.empty(0, np.int64)
+        self.texts: list[str] = []
+
+    def of(self, table: NodeTable, check: Callable[[], None]) -> Ints:
+        """The number of each row's value, below 0 where it has none; `texts` has the values.
+
+        `check` raises an EngineError when the time is over; the next call continues.
+        """
+        self._of = grown(self._of, len(table.nodes), _NONE)
+        for portion in self._fresh.stale(table, lambda: 0):
+            for row in portion.tolist():
+                self._of[row] = self._number(table, row)
+            self._fresh.worked_out(table, portion)
+            check()
+        return self._of
+
+    def _number(self, table: NodeTable, row: int) -> int:
+        frame = self._frame
+        frame.node = table.nodes[row]
+        if frame.node is None:
+            return _NONE
+        frame.refill()
+        # A node without a value is in no domain.
+        with suppress(EvaluationError):
+            value = shared_value(self._value(frame))
+            if value not in self._numbers:
+                self._numbers[value] = len(self.texts)
+                self.texts.append(str(value[1]))
+            return self._numbers[value]
+        return _NONE
+
+
+def shared(numbers: Ints, rows: NodeRows, others: NodeRows) -> Mask:
+    """Which of the rows have a value that one of the others has, too."""
+    found = numbers[others]
+    mask: Mask = np.isin(numbers[rows], found[found >= 0])
+    return mask
