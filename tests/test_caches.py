@@ -44,6 +44,7 @@ DICTIONARIES = {
         "cli/doctor/conversion.py: _Profile.arguments",
         "cli/doctor/conversion.py: _Profile.points",
         "engine/decision/registry.py: Registry._namespaced",
+        "engine/gangs/paper.py: Paper._masks",
         "engine/decision/card_room.py: CardClaims._programs",
         "engine/explanation/inspection.py: Inspection._counted",
         "engine/explanation/inspection.py: Inspection._counts",
@@ -81,8 +82,13 @@ DICTIONARIES = {
         "engine/cache/tallies.py: Tallies._alike",
         "engine/cluster/binding.py: Binder._running",
         "engine/counting/groups.py: CountGroups._domains",
+        "engine/gangs/domains.py: Domains._numbers",
+        "engine/gangs/members.py: Members._waiting",
+        "engine/gangs/node_room.py: NodeRoom._free",
     ),
     POLICIES: (
+        "engine/gangs/attempts.py: Attempts._domains",
+        "engine/gangs/members.py: Members._values",
         "engine/cache/tallies.py: Tallies._within",
         "engine/program/policy_time.py: _Budgets.used",
         "server/runtime/card_report.py: CardReport._told",
@@ -110,6 +116,7 @@ DICTIONARIES = {
         "engine/decision/plugin_filters.py: _Memo._known",
         "engine/decision/recent_answers.py: LastAnswers._nodes",
         "engine/decision/verb_call.py: OfferedNodes._rows",
+        "engine/gangs/gangs.py: Gangs._known",
         "engine/program/item_kinds.py: ItemKinds._column",
     ),
     TERMINAL: (
@@ -122,6 +129,7 @@ DICTIONARIES = {
 }
 # The other memories of cachetools: their keys are short, and each says how many it has.
 TIMED = {
+    "engine/decision/preemption.py": "uids of pods",
     "engine/program/policy_time.py": "addresses of policies",
     "server/http/tls.py": "addresses of clients, and OpenSSL's constants",
     "server/runtime/observers.py": "hashes",

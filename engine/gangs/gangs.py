@@ -66,8 +66,8 @@ from engine.objects.request_pod import RequestPodReader
 from engine.program.program import GangProgram
 from grammar.values.errors import EvaluationError
 
-# A gang that did not fit is tried again after so many times of what the attempt has taken, and after
-# this pause at least: it costs a twentieth of the time at most.
+# A gang that did not fit is tried again after so many times of what the attempt has taken, and
+# after this pause at least: it costs a twentieth of the time at most.
 _COST_FACTOR, _LEAST_PAUSE_SECONDS = 19.0, 0.1
 # The pause after a gang was given up, and the longest one. It doubles where the gang is the reason
 # itself, because it would be held in vain again.
@@ -415,7 +415,7 @@ class Gangs:
         if not placed:
             return found
         rows = np.fromiter(snapshot.table.rows.values(), np.intp, len(snapshot.table.rows))
-        open_ = self._attempts.within(name, snapshot.table, rows, placed).tolist()
+        open_ = self._attempts.within(name, call, rows, placed).tolist()
         nodes = zip(snapshot.table.rows, open_, strict=True)
         return replace(found, allowed={node for node, is_open in nodes if is_open})
 

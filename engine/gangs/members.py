@@ -61,11 +61,12 @@ class _Values:
         frame.peer = pod
         frame.refill()
         try:
-            value = self._program.by(frame)
-        except EvaluationError:
+            found = shared_value(self._program.by(frame))
+            hash(found)
+        except (EvaluationError, TypeError):
+            # Lists and maps name no gang.
             return None
-        # Lists and maps name no gang.
-        return shared_value(value) if isinstance(value, Hashable) else None
+        return found
 
 
 class Members:
