@@ -45,6 +45,7 @@ DICTIONARIES = {
         "cli/doctor/conversion.py: _Profile.points",
         "engine/decision/registry.py: Registry._namespaced",
         "engine/gangs/paper.py: Paper._masks",
+        "engine/simulation/cycle.py: Simulation._outcomes",
         "engine/decision/card_room.py: CardClaims._programs",
         "engine/explanation/inspection.py: Inspection._counted",
         "engine/explanation/inspection.py: Inspection._counts",

@@ -18,6 +18,8 @@ from engine.program.frame import Evaluate, Frame
 from grammar.values.errors import EvaluationError
 
 _NONE = -1
+# So many values of earlier nodes are kept.
+_MOST_GONE = 1000
 
 
 class Domains:
@@ -37,6 +39,10 @@ class Domains:
 
         `check` raises an EngineError when the time is over; the next call continues.
         """
+        if len(self.texts) > _MOST_GONE + 2 * len(table.nodes):
+            # Most of the values are gone.
+            self._numbers, self.texts = {}, []
+            self._fresh.forget()
         self._of = grown(self._of, len(table.nodes), _NONE)
         for portion in self._fresh.stale(table, lambda: 0):
             for row in portion.tolist():
@@ -51,8 +57,8 @@ class Domains:
         if frame.node is None:
             return _NONE
         frame.refill()
-        # A node without a value is in no domain.
-        with suppress(EvaluationError):
+        # A node without a value is in no domain, nor is one with a list or a map.
+        with suppress(EvaluationError, TypeError):
             value = shared_value(self._value(frame))
             if value not in self._numbers:
                 self._numbers[value] = len(self.texts)
