@@ -254,7 +254,7 @@ def _clash(one: Bound, other: Bound, environment: Environment) -> bool:
 
 
 def sampled_ranges(checked: Checked) -> Iterator[Diagnostic]:
-    """A warning (P0314) for `range minmax` and `range rank`: they compare nodes of one request.
+    """A warning (P0314) for `range minmax` and the like, which compare nodes of one request.
 
     By default kube-scheduler sends only a part of a large cluster's nodes (C12).
     """

@@ -270,7 +270,7 @@ class Builder(ExpressionBuilder):
         low, *more = nodes(c)
         if more:
             return _Part("range", Bounds(low, *more), span_of(c))
-        allowed = ("minmax", "rank")
+        allowed = ("minmax", "greatest", "rank")
         if not isinstance(low, Ident) or low.name not in allowed:
             word, known = print_expression(low), (*allowed, "a .. b")
             raise ParseError(catalogue.bad_word(word, "range", known, low.span))

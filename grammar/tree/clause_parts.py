@@ -13,7 +13,7 @@ from grammar.tree.source import Span
 
 MissingRule = OneOf["fail", "pass"] | float
 # The ranges that compare the nodes of a request.
-Order = OneOf["minmax", "rank"]
+Order = OneOf["minmax", "greatest", "rank"]
 # The nodes that a spread counts.
 NodeSet = OneOf["eligible", "selected", "all"]
 # The verbs of kube-scheduler for which clauses are evaluated.

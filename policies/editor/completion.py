@@ -118,7 +118,7 @@ _CHOICES = {
     "failure": ("fail", "ignore"),
     "missing": ("fail", "pass"),
     "nodes": ("eligible", "selected", "all"),
-    "range": ("minmax", "rank"),
+    "range": ("minmax", "greatest", "rank"),
 }
 Start = OneOf["expression", "rules", "file"]
 
