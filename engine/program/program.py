@@ -148,12 +148,19 @@ class Peers:
 class BoundProgram:
     """A compiled bound: so many pods, or so many percent of them.
 
-    `amount` is None where the clause computes it for each group.
+    `amount` is None where the clause computes it for each group. A percentage is rounded as
+    `rounding` says; without it to the safe side: down for `at most` and `exactly`, up for `at
+    least`.
     """
 
     kind: OneOf["at most", "at least", "exactly"]
     amount: float | None
     percent: bool = False
+    rounding: OneOf["up", "down"] | None = None
+
+    @property
+    def rounds_up(self) -> bool:
+        return self.rounding == "up" or (self.rounding is None and self.kind == "at least")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

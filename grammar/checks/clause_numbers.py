@@ -131,9 +131,12 @@ def _vanishing_shares(checked: Checked) -> Iterator[Share]:
 def _vanishes(clause: Share, replicas: int, environment: Environment) -> bool:
     """Whether the percentage of a share is 0 of so many pods: 40% of 2 pods is 0.
 
-    `at most` and `exactly` round down. No percentage of no pods is meant, and 0% is.
+    `at most` and `exactly` round down. No percentage of no pods is meant, and 0% is, as is what
+    `rounding` says.
     """
     bound = clause.bound
+    if bound.rounding is not None:
+        return False
     amount = constant(bound.amount, environment)
     if amount is None or not bound.percent or bound.kind == "at least" or not 0 < amount < 100:
         return False
@@ -147,7 +150,9 @@ def _counted(pods: int) -> str:
 def _vanishing(clause: Share, whole: str, environment: Environment) -> Diagnostic:
     amount = constant(clause.bound.amount, environment)
     message = f"{amount}% of {whole} is 0"
-    hint = f"write `{clause.bound.kind} 1` if such a workload may have a pod on these nodes"
+    hint = (
+        f"write `{clause.bound.kind} {amount}% rounding up` if such a workload may have a pod there"
+    )
     return Diagnostic("P0313", "warning", message, clause.bound.span, hint=hint)
 
 

@@ -322,9 +322,13 @@ class Builder(ExpressionBuilder):
         )
         if not (percents := _tokens(c, "PERCENT")):
             amount = _whole(_expr(c), "number of pods", 0)
-            return _Part("bound", Bound(kind, amount, False, span_of(c)), span_of(c))
+            return _Part("bound", Bound(kind, amount, span=span_of(c)), span_of(c))
         (token,) = percents
-        return _Part("bound", Bound(kind, _percentage(token), True, span_of(c)), span_of(c))
+        rounding: OneOf["up", "down"] | None = None
+        if _has(c, "ROUNDING"):
+            rounding = "up" if _choice(c, "rounding", ("up", "down")) == "up" else "down"
+        made = Bound(kind, _percentage(token), True, rounding, span_of(c))
+        return _Part("bound", made, span_of(c))
 
     def strength(self, c: list[Child]) -> _Part:
         if named := _tokens(c, "IDENT"):

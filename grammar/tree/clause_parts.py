@@ -62,11 +62,16 @@ class PodSet:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """`at most|at least|exactly N` or `N%`. The amount is a number, or an expression for it."""
+    """`at most|at least|exactly N` or `N%`. The amount is a number, or an expression for it.
+
+    A percentage that is no whole number of pods is rounded: `rounding` says whether up or down; if
+    it does not, up for `at least`, and down otherwise.
+    """
 
     kind: OneOf["at most", "at least", "exactly"]
     amount: float | Expr
     percent: bool = False
+    rounding: OneOf["up", "down"] | None = None
     span: Span = field(default=NO_SPAN, compare=False)
 
 

@@ -119,6 +119,7 @@ _CHOICES = {
     "missing": ("fail", "pass"),
     "nodes": ("eligible", "selected", "all"),
     "range": ("minmax", "greatest", "rank"),
+    "rounding": ("up", "down"),
 }
 Start = OneOf["expression", "rules", "file"]
 
