@@ -198,6 +198,11 @@ class _CountingProgram:
     counts_pods: ClassVar[bool] = True
 
     @property
+    def has_floor(self) -> bool:
+        """Whether pods wait for some of the nodes until these have so many."""
+        return False
+
+    @property
     def deletion_bound(self) -> BoundProgram | None:
         """The bound that orders how pods are deleted; None if the clause orders none."""
         return None
@@ -221,6 +226,10 @@ class ShareProgram(_CountingProgram):
     @property
     def groups_are(self) -> GroupKind:
         return "sides"
+
+    @property
+    def has_floor(self) -> bool:
+        return self.bound.kind != "at most"
 
     @property
     def deletion_bound(self) -> BoundProgram | None:
