@@ -114,6 +114,11 @@ class Engine:
         """The addresses of the policies that had no time for a call of the last minute."""
         return self._time.expensive
 
+    @property
+    def unmet(self) -> Mapping[str, str]:
+        """By the address of a policy, its share with a lower bound for which pods wait lately."""
+        return self._after.unmet.by_policy
+
     # ---- the verbs
 
     def filter(
@@ -346,7 +351,9 @@ class Engine:
         if plan.audits or plan.audited_counts:
             self._audits.follow(call, names, table, rows)
         is_hopeless = np.count_nonzero(decided.codes) == len(decided.codes)
-        return self._after.refused(call.pod, decided) if is_hopeless else decided
+        if not is_hopeless:
+            return decided
+        return self._after.refused(call.pod, decided, plan.counts.floors)
 
     def _counted(
         self, call: VerbCall, names: Sequence[str], cached: NodeRows | None, decided: Decision

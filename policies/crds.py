@@ -62,6 +62,9 @@ _NUMBER = _rule(
     " && self.values[0].matches('^[+-]?[0-9]{1,18}$') : true",
     "Gt and Lt need one whole number",
 )
+_ROUNDED = _rule(
+    "!has(self.rounding) || type(self.targetSize) == string", "only a percentage is rounded"
+)
 _SPEC = (
     _rule(
         "!(has(self.placementPolicy) && has(self.policy))",
@@ -81,6 +84,7 @@ _RULES: Mapping[type, tuple[Schema, ...]] = {
     resource.LabelRequirement: (_VALUES,),
     resource.NodeRequirement: (_VALUES, _NUMBER),
     resource.NodeSelector: (_SELECTIVE,),
+    resource.BoundedTarget: (_ROUNDED,),
     resource.Spec: _SPEC,
     resource.ClusterSpec: _SPEC,
 }

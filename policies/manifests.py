@@ -268,6 +268,9 @@ def _target(target: BoundedTarget, field: str, page: ManifestText) -> Iterator[D
         hint = "write a number such as `3`, or a percentage such as `40%`"
         message = f"`{size}` is not a percentage from 0% to 100%"
         yield page.error(f"{field}.targetSize", message, hint)
+    if target.rounding is not None and isinstance(size, int):
+        message = f"`{size}` pods are not rounded"
+        yield page.error(f"{field}.rounding", message, "remove it: only a percentage is rounded")
 
 
 def _selector(

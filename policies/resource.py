@@ -89,6 +89,13 @@ class BoundedTarget(Base, frozen=True):
             description="Whether the number of pods on the nodes is exact, a maximum or a minimum."
         ),
     ] = "Exactly"
+    rounding: Annotated[
+        Literal["Up", "Down"] | None,
+        Meta(
+            description="How a percentage that is no whole number of pods on the nodes is rounded;"
+            " by default Up for AtLeast, else Down."
+        ),
+    ] = None
 
 
 class Spec(Base, frozen=True):

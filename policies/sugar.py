@@ -207,6 +207,8 @@ def _share(manifest: Manifest, target: BoundedTarget) -> str:
     elif target.action == "MustNot":
         # N - ceil(p * N) is the rest of the percentage, rounded down.
         said = size = f"{100 - int(size.removesuffix('%'))}%"
+    if target.rounding is not None and size.endswith("%"):
+        size += f" rounding {target.rounding.lower()}"
     strength = "best effort weight 100" if spec.enforcementMode == "BestEffort" else "strict"
     reason = f"{_BOUNDS[target.bound]} {said} of its pods on the selected nodes"
     message = print_string(f"policy {manifest.metadata.name}: {reason}")

@@ -131,6 +131,7 @@ DICTIONARIES = {
 # The other memories of cachetools: their keys are short, and each says how many it has.
 TIMED = {
     "engine/decision/preemption.py": "uids of pods",
+    "engine/decision/unmet_shares.py": "uids of pods",
     "engine/program/policy_time.py": "addresses of policies",
     "server/http/tls.py": "addresses of clients, and OpenSSL's constants",
     "server/runtime/observers.py": "hashes",
@@ -169,7 +170,7 @@ KEPT: dict[str, tuple[Callable[..., object], int, tuple[Any, ...]] | None] = {
     ),
     "grammar.values.ip.parse_ip": (parse_ip, 256, ("1" * 300, "0:" * 200 + "1")),
     "grammar.values.ip.parse_cidr": (parse_cidr, 256, ("10.0.0.0/" + "8" * 300,)),
-    "engine.objects.eligibility._is_label": None,
+    "grammar.values.node_terms._is_label": None,
     "engine.cards.node_cards._taken_short": (
         taken,
         512,

@@ -178,6 +178,7 @@ def _policies_in_force(found: ReplicaStatus) -> Iterator[Part]:
         for each in found.policies:
             kind = "guardrail" if each.guardrail else "policy"
             mode = f"{each.mode}, expensive" if each.expensive else each.mode
+            mode += f", unmet: {each.unmet}" if each.unmet else ""
             rows.add_row(each.address, kind, mode, str(each.weight), each.digest)
         yield rows
     if found.notInForce:

@@ -42,7 +42,8 @@ class CountClauses:
 
     `need_workloads`: a strict one needs the workloads of pods. `mutual` are the limits of pods that
     are there already, which may keep the pod out. `own` is the number of strict clauses; their
-    headrooms come first.
+    headrooms come first. `floors` are the policies and names of the strict shares with a lower
+    bound.
     """
 
     def __init__(
@@ -65,6 +66,11 @@ class CountClauses:
         self._floors = [Floors(shares) for shares in judged_together(self._strict)]
         self._together = {share for floors in self._floors for share in floors.shares}
         self.own = len(self._strict)
+        self.floors = frozenset(
+            (each.clause.count.policy, each.clause.count.name)
+            for each in self._strict
+            if each.clause.has_floor
+        )
         self.need_workloads = any(each.clause.count.needs_workloads for each in self._strict)
         self.soft = bool(self._soft)
 

@@ -133,16 +133,13 @@ class GroupCounts(msgspec.Struct, frozen=True, eq=False):
 
 @lru_cache(4096)
 def target(bound: BoundProgram, total: int) -> int:
-    """The number of pods that a bound with its number means, of `total`; never more than `total`.
-
-    A percentage is rounded to the safe side: down for `at most` and `exactly`, up for `at least`.
-    """
+    """The number of pods that a bound with its number means, of `total`: at most all of them."""
     assert bound.amount is not None, "the caller has asked for the bound of a group"
     if not bound.percent:
         return min(int(bound.amount), total)
     # percent * total / 100, exactly: as binary fractions, 7 % of 100 is more than 7.
     part = Fraction(str(bound.amount)) * total / 100
-    return min(total, math.ceil(part) if bound.kind == "at least" else math.floor(part))
+    return min(total, math.ceil(part) if bound.rounds_up else math.floor(part))
 
 
 def wanted_on(bound: BoundProgram, total: int, pods: int) -> int:

@@ -8,7 +8,7 @@ the engine, and lives as long as that.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -16,6 +16,7 @@ import numpy as np
 from engine.decision.journal import Journal
 from engine.decision.preemption import Victims
 from engine.decision.recent_answers import Damper, LastAnswers, RejectedPods
+from engine.decision.unmet_shares import Clause, UnmetShares
 from engine.decision.verb_call import Observer, VerbCall
 from engine.decision.verdict import (
     FEASIBLE,
@@ -63,9 +64,11 @@ class AfterDecision:
         self._rejected = rejected
         self._answers = answers
         self._damper = Damper(clock)
+        self.unmet = UnmetShares(clock)
 
     def adopted(self) -> None:
         """Other policies are enforced from now on."""
+        self.unmet.forget()
         if self._journal is not None:
             self._journal.adopted()
 
@@ -78,6 +81,8 @@ class AfterDecision:
         """
         codes = decided.codes if decided is not None else ()
         offered = bool(np.count_nonzero(codes) < len(codes))
+        if offered:
+            self.unmet.offered(pod.uid)
         if offered and self._damper.known:
             self._damper.passed(pod.uid)
         if self._rejected is not None:
@@ -86,15 +91,19 @@ class AfterDecision:
             self._answers.answered(pod, names, decided)
         return offered
 
-    def refused(self, pod: RequestPod, decided: Decision) -> Decision:
+    def refused(
+        self, pod: RequestPod, decided: Decision, floors: Collection[Clause] = ()
+    ) -> Decision:
         """The answer about a pod without a node, in the form that kube-scheduler settles with.
 
-        Raises EngineError if kube-scheduler should retry the pod itself.
+        `floors` are the strict shares with a lower bound that apply to the pod. Raises EngineError
+        if kube-scheduler should retry the pod itself.
         """
         counts = decided.counts()
         for verdict, count in zip(decided.verdicts, counts, strict=True):
             if count and isinstance(verdict, Rejected) and verdict.waits:
                 raise WaitingError(verdict.reason)
+        self.unmet.refused(pod.uid, decided, floors)
         verdicts, rows, headrooms = _attributed(decided), decided.known_rows, decided.headrooms
         decided = Decision(decided.codes, verdicts, rows, headrooms)
         pairs = zip(verdicts, counts, strict=True)

@@ -203,6 +203,10 @@ def _compared(clause: ScoreProgram, values: Floats) -> Floats:
     """The values on the scale 0..100 of all values; NaN stays."""
     known = values[~np.isnan(values)]
     match clause.range:
+        case "greatest":
+            greatest = known.max(initial=0)
+            shares: Floats = 100 * np.clip(values, 0, None) / (greatest or 1)
+            return shares
         case _ if not len(known) or known.min() == known.max():
             return np.full_like(values, 50)
         case "minmax":

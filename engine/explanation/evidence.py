@@ -285,7 +285,8 @@ def count_text(clause: CountClause, counts: GroupCounts, group: int) -> str:
             side = "one" if group == ON else "not one"
             wanted = wanted_on(bound, counts.total, counts.pods)
             every = counts.pods if bound.amount == 100 else counts.total
-            share = f" ({_amount(bound)} of {every})" if bound.percent else ""
+            rounded = f" rounded {bound.rounding}" if bound.rounding else ""
+            share = f" ({_amount(bound)} of {every}{rounded})" if bound.percent else ""
             there, off = int(counts.high[ON]), int(counts.high[OFF])
             elsewhere = f" and {off} elsewhere" if bound.kind != "at most" else ""
             text = f"{there} on these nodes{elsewhere}, {bound.kind} {wanted}{share}"

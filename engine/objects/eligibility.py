@@ -7,23 +7,18 @@ Pods and nodes are records of the schema, or any objects with the same attribute
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 
 from engine.objects.peer import EVERY_ADDRESS, HostPort
 from engine.objects.resources import PODS, amount
+from grammar.values.node_terms import matches_selector
 
 Record = Any
 # Taints with another effect are preferences.
 _FORBIDDING = frozenset({"NoSchedule", "NoExecute"})
-_CHOOSING = frozenset({"In", "NotIn"})
-# A value that a label can have, and a number. A node's label has at most 63 characters.
-_LABEL = re.compile(r"(?:(?:[A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
-_LONGEST = 63
-_INTEGER = re.compile(r"[+-]?[0-9]{1,63}")
 
 # ---- the reasons of kube-scheduler's own plugins
 
@@ -159,7 +154,7 @@ def matches_affinity(pod: Record, node: Record) -> bool:
     required = affinity and affinity.requiredDuringSchedulingIgnoredDuringExecution
     if not required:
         return True
-    return any(_matches_term(term, node) for term in required.nodeSelectorTerms or ())
+    return matches_selector(node, required)
 
 
 def tolerates(pod: Record, node: Record) -> bool:
@@ -190,76 +185,3 @@ def _tolerates(toleration: Record, taint: Record) -> bool:
     if operator != "Equal":
         return False
     return bool(toleration.key) and (toleration.value or "") == (taint.value or "")
-
-
-def _matches_term(term: Record, node: Record) -> bool:
-    """Whether the node matches a term.
-
-    A term without requirements matches no node, and neither does one with a requirement that is
-    not valid: kube-scheduler drops the term and says nothing.
-    """
-    expressions = term.matchExpressions or ()
-    fields = term.matchFields or ()
-    if not expressions and not fields:
-        return False
-    if not all(_is_valid(each.operator, tuple(each.values or ())) for each in expressions):
-        return False
-    if not all(each.operator in _CHOOSING and len(each.values or ()) == 1 for each in fields):
-        return False
-    return _match_all(expressions, node.labels) and _match_all(fields, {"metadata.name": node.name})
-
-
-def _match_all(requirements: Iterable[Record], values: Mapping[str, str]) -> bool:
-    return all(_matches(requirement, values.get(requirement.key)) for requirement in requirements)
-
-
-def _matches(requirement: Record, value: str | None) -> bool:
-    wanted = requirement.values or ()
-    match requirement.operator:
-        case "In":
-            return value is not None and value in wanted
-        case "NotIn":
-            return value is None or value not in wanted
-        case "Exists":
-            return value is not None
-        case "DoesNotExist":
-            return value is None
-        case "Gt" | "Lt":
-            return _compares(requirement.operator, value, wanted)
-        case _:
-            return False
-
-
-def _is_valid(operator: str, values: tuple[str, ...]) -> bool:
-    """Whether a requirement about labels can be (labels.NewRequirement).
-
-    Every value must be one that a label can have, so `Gt` takes no negative number.
-    """
-    if operator in _CHOOSING:
-        counts = bool(values)
-    elif operator in ("Gt", "Lt"):
-        counts = len(values) == 1 and _whole(values[0]) is not None
-    else:
-        counts = not values
-    return counts and all(len(v) <= _LONGEST and _is_label(v) for v in values)
-
-
-@lru_cache(4096)
-def _is_label(value: str) -> bool:
-    return _LABEL.fullmatch(value) is not None
-
-
-def _compares(operator: str, value: str | None, wanted: Iterable[str]) -> bool:
-    (bound,) = map(_whole, wanted)
-    here = _whole(value or "")
-    if here is None or bound is None:
-        return False
-    return here > bound if operator == "Gt" else here < bound
-
-
-def _whole(text: str) -> int | None:
-    """The int64 of a text as strconv.ParseInt reads it: no spaces, and no `_`."""
-    if _INTEGER.fullmatch(text) is None:
-        return None
-    found = int(text)
-    return found if -(2**63) <= found < 2**63 else None

@@ -314,7 +314,7 @@ class _PolicyCompiler:
         amount = constant(bound.amount, self._environment)
         if is_sum and amount is not None:
             amount = operations.sum_bound(amount, up=bound.kind == "at least")
-        return BoundProgram(bound.kind, amount, bound.percent)
+        return BoundProgram(bound.kind, amount, bound.percent, bound.rounding)
 
     def _number(self, number: float | Expr) -> float | Evaluate:
         """A constant, or a closure."""

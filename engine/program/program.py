@@ -158,12 +158,19 @@ class Peers:
 class BoundProgram:
     """A compiled bound: so many pods, or so many percent of them.
 
-    `amount` is None where the clause computes it for each group.
+    `amount` is None where the clause computes it for each group. A percentage is rounded as
+    `rounding` says; without it to the safe side: down for `at most` and `exactly`, up for `at
+    least`.
     """
 
     kind: OneOf["at most", "at least", "exactly"]
     amount: float | None
     percent: bool = False
+    rounding: OneOf["up", "down"] | None = None
+
+    @property
+    def rounds_up(self) -> bool:
+        return self.rounding == "up" or (self.rounding is None and self.kind == "at least")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -201,6 +208,11 @@ class _CountingProgram:
     counts_pods: ClassVar[bool] = True
 
     @property
+    def has_floor(self) -> bool:
+        """Whether pods wait for some of the nodes until these have so many."""
+        return False
+
+    @property
     def deletion_bound(self) -> BoundProgram | None:
         """The bound that orders how pods are deleted; None if the clause orders none."""
         return None
@@ -224,6 +236,10 @@ class ShareProgram(_CountingProgram):
     @property
     def groups_are(self) -> GroupKind:
         return "sides"
+
+    @property
+    def has_floor(self) -> bool:
+        return self.bound.kind != "at most"
 
     @property
     def deletion_bound(self) -> BoundProgram | None:

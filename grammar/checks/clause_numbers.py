@@ -136,9 +136,12 @@ def _vanishing_shares(checked: Checked) -> Iterator[Share]:
 def _vanishes(clause: Share, replicas: int, environment: Environment) -> bool:
     """Whether the percentage of a share is 0 of so many pods: 40% of 2 pods is 0.
 
-    `at most` and `exactly` round down. No percentage of no pods is meant, and 0% is.
+    `at most` and `exactly` round down. No percentage of no pods is meant, and 0% is, as is what
+    `rounding` says.
     """
     bound = clause.bound
+    if bound.rounding is not None:
+        return False
     amount = constant(bound.amount, environment)
     if amount is None or not bound.percent or bound.kind == "at least" or not 0 < amount < 100:
         return False
@@ -152,7 +155,9 @@ def _counted(pods: int) -> str:
 def _vanishing(clause: Share, whole: str, environment: Environment) -> Diagnostic:
     amount = constant(clause.bound.amount, environment)
     message = f"{amount}% of {whole} is 0"
-    hint = f"write `{clause.bound.kind} 1` if such a workload may have a pod on these nodes"
+    hint = (
+        f"write `{clause.bound.kind} {amount}% rounding up` if such a workload may have a pod there"
+    )
     return Diagnostic("P0313", "warning", message, clause.bound.span, hint=hint)
 
 
@@ -259,7 +264,7 @@ def _clash(one: Bound, other: Bound, environment: Environment) -> bool:
 
 
 def sampled_ranges(checked: Checked) -> Iterator[Diagnostic]:
-    """A warning (P0314) for `range minmax` and `range rank`: they compare nodes of one request.
+    """A warning (P0314) for `range minmax` and the like, which compare nodes of one request.
 
     By default kube-scheduler sends only a part of a large cluster's nodes (C12).
     """

@@ -160,6 +160,9 @@ class _Finder:
                 return True
             case Call(function) if function in _COUNTING:
                 return True
+            case Call("matches", target) if part is target:
+                # It reads the labels and the name of a node.
+                return True
             case Call(function) if function not in _PASSING:
                 return False
             case DefCall(name, args):

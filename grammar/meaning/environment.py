@@ -19,6 +19,7 @@ from grammar.values import (
     lists,
     maps,
     named_formats,
+    node_terms,
     numbers,
     optional,
     quantity,
@@ -37,7 +38,7 @@ Functions = Mapping[str, tuple[Overload, ...]]
 
 _TOPICS = (
     *(numbers, time, quantity, semver, strings, format_, lists, sets, maps, optional, ip, url),
-    *(named_formats, kinds),
+    *(named_formats, node_terms, kinds),
 )
 
 
@@ -56,13 +57,13 @@ FUNCTIONS_OF_CARDS: Functions = MappingProxyType({**FUNCTIONS, **table(card_form
 
 def select(overloads: Sequence[Overload], args: Sequence[object], *, member: bool) -> Overload:
     """The first overload that accepts the values; raises EvaluationError if there is none."""
-    names = [kind(a) for a in args]
     for overload in overloads:
         params = overload.params
         fits = overload.member is member and len(params) == len(args)
-        if fits and all(map(_admits, params, names)):
+        if fits and all(map(_admits, params, args)):
             return overload
-    raise EvaluationError(f"no such overload for {', '.join(names) or 'no arguments'}")
+    names = ", ".join(map(kind, args))
+    raise EvaluationError(f"no such overload for {names or 'no arguments'}")
 
 
 def _by_values(overloads: Sequence[Overload], kinds: Sequence[Type], *, member: bool) -> Overload:
@@ -82,7 +83,10 @@ def _by_values(overloads: Sequence[Overload], kinds: Sequence[Type], *, member: 
     return Overload("", tuple(kinds), DYN, call, member, charged)
 
 
-def _admits(parameter: Type, name: str) -> bool:
+def _admits(parameter: Type, value: object) -> bool:
+    if parameter.is_record:
+        return parameter.name in record_names(value)
+    name = kind(value)
     if parameter.is_parameter or parameter.name in (name, "dyn"):
         return True
     return parameter.name == "number" and name in ("int", "double")

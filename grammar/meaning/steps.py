@@ -50,7 +50,7 @@ _MAPS = frozenset({*_VALUES, "annotations", "requests", "limits", "allocatable",
 _MAPS |= {"free", "requested", "usage"}
 
 # The greatest length of lists and maps in the objects of a cluster, by field name: limits of the
-# kubelet and of the API.
+# kubelet and of the API, or more than objects have.
 _LENGTHS: Mapping[str, int] = {
     "pods": 250,
     "images": 100,
@@ -64,6 +64,10 @@ _LENGTHS: Mapping[str, int] = {
     "initContainers": 20,
     "hostPorts": 8,
     "tolerations": 30,
+    "preferredDuringSchedulingIgnoredDuringExecution": 20,
+    "nodeSelectorTerms": 20,
+    "matchExpressions": 20,
+    "matchFields": 20,
     "victims": 250,
     "labels": 60,
     "namespaceLabels": 60,
@@ -81,12 +85,13 @@ class Assumptions:
     """The sizes of what an object of the cluster holds.
 
     `lengths` has the lengths of lists and maps by field name. Any other list or map has the length
-    `items`, and any other text has `characters`.
+    `items`, and any other text has `characters`. What is inside a record counts as `record`.
     """
 
     lengths: Mapping[str, int]
     items: int
     characters: int
+    record: Size = RECORD
 
     def field(self, name: str, kind: Type) -> Size:
         """The size of a field, or of any value of a type if the name is empty."""
@@ -109,12 +114,12 @@ class Assumptions:
             case _ if kind.is_parameter:
                 return self.field(name, DYN)
             case _:
-                return RECORD if kind.is_record else ATOM
+                return self.record if kind.is_record else ATOM
 
 
 # The usual sizes, for the cost of a policy; and the greatest that may be, for what runs.
 USUAL = Assumptions(_LENGTHS, 100, 256)
-GREATEST = Assumptions({}, ITEMS, CHARACTERS)
+GREATEST = Assumptions({}, ITEMS, CHARACTERS, Size(ITEMS, ATOM))
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +282,9 @@ class Estimator:
         """The size of the value of a call."""
         first = sizes[0] if sizes else ATOM
         match function:
-            case "lowerAscii" | "upperAscii" | "trim" | "substring" | "reverse" | "slice" | "find":
+            case "substring" | "slice":
+                return replace(first, length=_between(first, expr.args, sizes), constant=None)
+            case "lowerAscii" | "upperAscii" | "trim" | "reverse" | "find":
                 return replace(first, constant=None)
             case "sort" | "distinct" | "dyn" | "value" | "of" | "ofNonZeroValue":
                 return first
@@ -303,7 +310,11 @@ class Estimator:
             case "replace":
                 return Size(replaced_length(first, sizes[1], sizes[2]))
             case "split" | "findAll":
-                return Size(min(ITEMS, first.length + 1), Size(first.length))
+                most = sizes[2].greatest if len(sizes) > 2 else None
+                found = min(ITEMS, first.length + 1)
+                return Size(
+                    found if most is None or most < 0 else min(found, most), Size(first.length)
+                )
             case "flatten" if first.item is not None and len(sizes) == 1:
                 inner = first.item.item or self.assumptions.field("", DYN)
                 return Size(min(ITEMS, first.length * max(1, first.item.length)), inner)
@@ -360,6 +371,14 @@ def _sum(left: Size, right: Size) -> Size:
     if left.item is None or right.item is None:
         return Size(min(CHARACTERS, left.length + right.length))
     return Size(min(ITEMS, left.length + right.length), either(left.item, right.item))
+
+
+def _between(whole: Size, ends: Sequence[ast.Expr], sizes: Sequence[Size]) -> int:
+    """The length of a part of a text or list from one index to another, or to the end."""
+    start = ends[0].value if isinstance(ends[0], ast.Literal) else 0
+    end = sizes[2].greatest if len(sizes) > 2 else None
+    last = whole.length if end is None else min(whole.length, end)
+    return max(0, last - start) if isinstance(start, int) else last
 
 
 def _any(sizes: Sequence[Size]) -> Size:

@@ -415,6 +415,9 @@ PARTS = (
     _row("scale normalize between bounds", "programming languages", "range"),
     _row("spare exclude never", "kube-scheduler", "protect victim where"),
     _row("order_by orderBy sort", "SQL", "keep 1 by"),
+    _row("round rounded rounds", "plain English", "rounding"),
+    _row("roundUp round_up ceil ceiling", "programming languages", "rounding up"),
+    _row("roundDown round_down floor", "programming languages", "rounding down"),
 )
 
 # ---- words where the language has few: of `mode`, `failure` and `missing`

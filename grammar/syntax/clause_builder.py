@@ -302,7 +302,7 @@ class Builder(ExpressionBuilder):
         low, *more = nodes(c)
         if more:
             return _Part("range", Bounds(low, *more), span_of(c))
-        allowed = ("minmax", "rank")
+        allowed = ("minmax", "greatest", "rank")
         if not isinstance(low, Ident) or low.name not in allowed:
             word, known = print_expression(low), (*allowed, "a .. b")
             raise ParseError(catalogue.bad_word(word, "range", known, low.span))
@@ -353,7 +353,11 @@ class Builder(ExpressionBuilder):
             "at most" if _has(c, "MOST") else "at least" if _has(c, "LEAST") else "exactly"
         )
         amount, percent = self._amount(c, "number of pods", 0)
-        return _Part("bound", Bound(kind, amount, percent, span_of(c)), span_of(c))
+        rounding: OneOf["up", "down"] | None = None
+        if _has(c, "ROUNDING"):
+            rounding = "up" if _choice(c, "rounding", ("up", "down")) == "up" else "down"
+        made = Bound(kind, amount, percent, rounding, span_of(c))
+        return _Part("bound", made, span_of(c))
 
     def _amount(self, c: list[Child], what: str, least: int) -> tuple[float | Expr, bool]:
         """The number of a bound, and whether it is a percentage."""

@@ -25,7 +25,7 @@ ITEMS = frozenset(
 )
 PARTS = frozenset(
     "require message detail missing value range strict best at exactly on over skew per protect "
-    "allow keep when of mutual pods nodes min take index pick write within wait".split()
+    "allow keep when of rounding mutual pods nodes min take index pick write within wait".split()
 )
 WORDS = ITEMS | PARTS
 # What ends an expression that a remedy repeats.
@@ -191,9 +191,13 @@ class ClauseRemedies(Misplaced):
         return None
 
     def _bound(self) -> Diagnostic | None:
-        """`max 3`, `<= 3`, `3` alone, `skew 1`, `per zone`."""
+        """`max 3`, `<= 3`, `3` alone, `skew 1`, `per zone`, `at most 3 rounding up`."""
         lexemes, at, accepted, word = self.lexemes, self.at, self.accepted, self.item.text
         found = self.unexpected(at, at)
+        if word == "rounding" and self.previous.kind == "number":
+            last = at + (lexemes[at + 1].text in ("up", "down"))
+            hint = "remove it: only a percentage is rounded"
+            return with_edit(found, Fix(lexemes.span(at, last), ""), hint)
         number = at if self.item.kind == "number" else at + 1
         number += lexemes[number].text in (":", "=")
         is_percent = lexemes[number + 1].text == "%" and lexemes.touches(number + 1)

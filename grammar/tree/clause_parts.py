@@ -13,7 +13,7 @@ from grammar.tree.source import Span
 
 MissingRule = OneOf["fail", "pass"] | float
 # The ranges that compare the nodes of a request.
-Order = OneOf["minmax", "rank"]
+Order = OneOf["minmax", "greatest", "rank"]
 # The nodes that a spread counts.
 NodeSet = OneOf["eligible", "selected", "all"]
 # The verbs of kube-scheduler for which clauses are evaluated.
@@ -66,11 +66,16 @@ class PodSet:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """`at most|at least|exactly N` or `N%`. The amount is a number, or an expression for it."""
+    """`at most|at least|exactly N` or `N%`. The amount is a number, or an expression for it.
+
+    A percentage that is no whole number of pods is rounded: `rounding` says whether up or down; if
+    it does not, up for `at least`, and down otherwise.
+    """
 
     kind: OneOf["at most", "at least", "exactly"]
     amount: float | Expr
     percent: bool = False
+    rounding: OneOf["up", "down"] | None = None
     span: Span = field(default=NO_SPAN, compare=False)
 
 

@@ -477,9 +477,11 @@ def _per(per: Per) -> _Part:
 
 
 def _bound(bound: Bound) -> _Part:
+    rounding = f" rounding {bound.rounding}" if bound.rounding else ""
     if bound.percent and isinstance(bound.amount, ast.Expr):
-        return f"{bound.kind} {print_expression(bound.amount)}%", None, bound.span
-    return _number(bound.kind, bound.amount, bound.span, "%" if bound.percent else "")
+        return f"{bound.kind} {print_expression(bound.amount)}%{rounding}", None, bound.span
+    unit = f"%{rounding}" if bound.percent else ""
+    return _number(bound.kind, bound.amount, bound.span, unit)
 
 
 def _number(head: str, number: float | ast.Expr, span: Span | None, unit: str = "") -> _Part:

@@ -116,6 +116,14 @@ def reads(
             for index in indexes:
                 yield from reads(index, definitions, hidden)
             return
+        case ast.Call("matches", target) if target is not None and target.type.is_record:
+            # A node matches a term by its labels and its name.
+            metadata = ast.Select(target, "metadata", span=expr.span)
+            for name in ("labels", "name"):
+                yield from reads(ast.Select(metadata, name, span=expr.span), definitions, hidden)
+            for argument in expr.args:
+                yield from reads(argument, definitions, hidden)
+            return
         case ast.Comprehension(_, target, variables, bodies):
             yield from reads(target, definitions, hidden)
             for part in bodies:

@@ -118,7 +118,8 @@ _CHOICES = {
     "failure": ("fail", "ignore"),
     "missing": ("fail", "pass"),
     "nodes": ("eligible", "selected", "all"),
-    "range": ("minmax", "rank"),
+    "range": ("minmax", "greatest", "rank"),
+    "rounding": ("up", "down"),
 }
 Start = OneOf["expression", "rules", "file"]
 

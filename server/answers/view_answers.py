@@ -40,7 +40,10 @@ class ClauseRejections(msgspec.Struct, frozen=True):
 
 
 class PolicyInForce(msgspec.Struct, frozen=True):
-    """A policy that decides; `expensive` says that it had no time for a call of the last minute."""
+    """A policy that decides; `expensive` says that it had no time for a call of the last minute.
+
+    `unmet` is a share with a lower bound for which pods wait, because no offered node keeps to it.
+    """
 
     address: str
     guardrail: bool
@@ -48,6 +51,7 @@ class PolicyInForce(msgspec.Struct, frozen=True):
     weight: int
     digest: str
     expensive: bool
+    unmet: str
 
 
 class FailedCheck(msgspec.Struct, frozen=True):
@@ -178,11 +182,15 @@ def rejections(found: Mapping[tuple[str, str], int]) -> Sequence[ClauseRejection
     return [ClauseRejections(*names, nodes) for names, nodes in ranked[:_MOST_CLAUSES]]
 
 
-def policies_in_force(registry: Registry, expensive: frozenset[str]) -> Sequence[PolicyInForce]:
-    return [_in_force(program, expensive) for program in registry.programs]
+def policies_in_force(
+    registry: Registry, expensive: frozenset[str], unmet: Mapping[str, str]
+) -> Sequence[PolicyInForce]:
+    return [_in_force(program, expensive, unmet) for program in registry.programs]
 
 
-def _in_force(program: Program, expensive: frozenset[str]) -> PolicyInForce:
+def _in_force(
+    program: Program, expensive: frozenset[str], unmet: Mapping[str, str]
+) -> PolicyInForce:
     return PolicyInForce(
         program.address,
         program.cluster,
@@ -190,6 +198,7 @@ def _in_force(program: Program, expensive: frozenset[str]) -> PolicyInForce:
         program.weight,
         program.digest,
         program.address in expensive,
+        unmet.get(program.address, ""),
     )
 
 

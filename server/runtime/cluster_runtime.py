@@ -297,7 +297,10 @@ class ClusterRuntime:
                 self._failures.report,
             ),
             PolicyOutcomes(
-                lambda: deciding.reloader.enforced, observer.lost, lambda: engine.expensive
+                lambda: deciding.reloader.enforced,
+                observer.lost,
+                lambda: engine.expensive,
+                lambda: engine.unmet,
             ),
             Statuses(
                 cache,

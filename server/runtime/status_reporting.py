@@ -19,6 +19,7 @@ from collections.abc import (
 )
 from contextlib import suppress
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Literal
 
 import msgspec
@@ -71,6 +72,10 @@ GROUP_PATH = "/apis/placement-policy.scheduling.x-k8s.io/v1"
 _MOST_LINES, _MOST_TEXT = 64, 1024
 
 EXPENSIVE = "it takes too much time to evaluate: its pods wait while it does"
+
+UNMET = (
+    "share `{}` cannot be met now: pods wait, and no node that kube-scheduler offers keeps to it"
+)
 
 UNGATED = (
     f"pods that it selects were created without `{GATE}`, so kube-scheduler did not ask about "
@@ -176,10 +181,12 @@ class Statuses:
         conflicts: Mapping[str, str],
         expensive: Collection[str],
         snapshot: Snapshot,
+        unmet: Mapping[str, str] = MappingProxyType({}),
     ) -> Iterator[Reported]:
         """The report of each object; `conflicts` are by the names of the objects.
 
-        `expensive` has the addresses of policies that had no time lately.
+        `expensive` has the addresses of policies that had no time lately, and `unmet`, by the
+        address of a policy, its share for whose nodes pods wait.
 
         An object that has changed since it was read is left out.
         """
@@ -197,6 +204,7 @@ class Statuses:
             program, file = enforced.programs.get(name), files.get(name, checked.file)
             conflict = conflicts.get(name, "")
             is_expensive = program is not None and program.address in expensive
+            share = unmet.get(program.address, "") if program is not None else ""
             wanted = _status(
                 checked,
                 file,
@@ -205,6 +213,7 @@ class Statuses:
                 program,
                 conflict,
                 enforced.instead_of(name),
+                share,
                 is_expensive=is_expensive,
             )
             counts = (
@@ -330,10 +339,14 @@ def _status(
     program: Program | None,
     conflict: str,
     instead: str,
+    unmet: str,
     *,
     is_expensive: bool,
 ) -> PolicyStatus:
-    """The status of an object without its counts; `instead` holds where it has errors."""
+    """The status of an object without its counts; `instead` holds where it has errors.
+
+    `unmet` is the share for whose nodes pods wait.
+    """
     errors = lines(file, "error")
     good = checked.holds and not errors
     in_force = written.inForce
@@ -353,6 +366,7 @@ def _status(
         "Ready": ready,
         "Compiled": ("True", "Compiled", "") if good else ("False", "Errors", first),
         "Conflicting": ("True", "Overruled", conflict) if conflict else ("False", "None", ""),
+        "Unmet": ("True", "NoNode", UNMET.format(unmet)) if unmet else ("False", "None", ""),
         "Expensive": ("True", "TooMuchTime", EXPENSIVE) if is_expensive else ("False", "None", ""),
     }
     texts = tuple(line[:_MOST_TEXT] for line in (*errors, *lines(file, "warning")))
@@ -425,10 +439,11 @@ class LedCluster:
 
 
 class PolicyOutcomes:
-    """What decisions have shown of the enforced policies: which are overruled, and which expensive.
+    """What decisions have shown of policies: which are overruled, expensive, or cannot be met.
 
     `lost` has, by the address of a policy, which one governs its pods instead. `expensive` gives
-    the addresses of the policies that had no time lately.
+    the addresses of the policies that had no time lately, and `unmet`, by the address of a policy,
+    its share for whose nodes pods wait.
     """
 
     def __init__(
@@ -436,9 +451,11 @@ class PolicyOutcomes:
         enforced: Callable[[], EnforcedPolicies],
         lost: dict[str, str],
         expensive: Callable[[], Collection[str]],
+        unmet: Callable[[], Mapping[str, str]],
     ) -> None:
         self.enforced = enforced
         self.expensive = expensive
+        self.unmet = unmet
         self._lost = lost
         self._lost_under: EnforcedPolicies | None = None
 
@@ -510,7 +527,10 @@ class StatusReporter:
         conflicts, expensive = self._outcomes.conflicts(objects), self._outcomes.expensive()
         names = {_path(name): name for name in objects}
         reports = []
-        for report in self._statuses.reports(enforced, objects, conflicts, expensive, snapshot):
+        unmet = self._outcomes.unmet()
+        for report in self._statuses.reports(
+            enforced, objects, conflicts, expensive, snapshot, unmet
+        ):
             reports.append(report)
             if (changed := readiness_news(report)) is not None:
                 kind, reason, note = changed
@@ -530,6 +550,8 @@ class StatusReporter:
         for name, program in self._outcomes.enforced().programs.items():
             if name in objects and program.address in expensive:
                 self._events.add(_event(objects[name], "Expensive", EXPENSIVE))
+            if name in objects and (share := self._outcomes.unmet().get(program.address)):
+                self._events.add(_event(objects[name], "Unmet", UNMET.format(share)))
         for pod in ungated:
             if note := self._why_ungated(pod):
                 about = Regarding("v1", "Pod", pod.namespace, pod.name, pod.uid)

@@ -56,7 +56,7 @@ def status_reader(
             started=started,
             ready=all(check.warning for check in failing),
             failing=failing,
-            policies=policies_in_force(registry, engine.expensive),
+            policies=policies_in_force(registry, engine.expensive, engine.unmet),
             notInForce=sorted(program.address for program in registry.refusing),
             cluster=None if cluster is None else cluster.status(),
             podsInFlight=len(engine.in_flight),

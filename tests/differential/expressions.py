@@ -212,7 +212,8 @@ class Generator:
             replace(o, result=BOOL) if o.name == "validate" else o
             for its in FUNCTIONS.values()
             for o in its
-            if accepts(o)
+            # There are no constants of records.
+            if accepts(o) and not any(p.is_record for p in o.params)
         ]
         self._least = 0
         self._scope: list[tuple[str, Type]] = list(TYPES.items())

@@ -1,8 +1,8 @@
 """Placet and kube-scheduler's own plugins agree on every node, where docs/coming-from.md says so.
 
-Two things are compared with the plugins: the policies that the page prints, and what Placet itself
-does for them (eligibility, and the model of `placet simulate`). `make differential WORLDS=2000
-SEED=1` plays more worlds; SEED and WORLDS=1 play one again.
+Compared with the plugins are the policies that the page prints, `library/preferred-nodes`, and what
+Placet itself does for them (eligibility, and the model of `placet simulate`). `make differential
+WORLDS=2000 SEED=1` plays more worlds; SEED and WORLDS=1 play one again.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
 
 import pytest
 
@@ -35,6 +36,7 @@ from tests.support.engines import CODEC, Known, Silent, cache_of, checked, engin
 
 # Rare parts of worlds, such as two pods with a port of every address, need so many.
 FEW = 1000
+_LIBRARY = Path(__file__).parents[2] / "policies" / "library"
 # Enough to see what they have in common.
 MOST_DIFFERENCES = 10
 Verdicts = Mapping[str, Mapping[str, bool]]
@@ -153,6 +155,15 @@ def test_plugins_and_policies_agree(
     assert not found, "\n".join([*found, comparison.last])
 
 
+# For all pods, and in a policy of the cluster, which reads the pods of every namespace.
+PREFERRED_NODES = (
+    (_LIBRARY / "preferred-nodes.policy")
+    .read_text(encoding="utf-8")
+    .replace("policy preferred-nodes", "cluster policy preferred-nodes")
+    .replace("for pods where false", "")
+)
+
+
 class Comparison:
     """Compares worlds. It counts nodes by plugin, and those that it rejects.
 
@@ -161,7 +172,8 @@ class Comparison:
 
     def __init__(self, documented: Documented) -> None:
         self._documented = documented
-        self._fixed = [compile_policy(policy) for policy in checked(documented.plugins)]
+        texts = (documented.plugins, PREFERRED_NODES)
+        self._fixed = [compile_policy(policy) for text in texts for policy in checked(text)]
         self._compared: Counter[str] = Counter()
         self._rejected: Counter[str] = Counter()
         self.last = ""
@@ -237,6 +249,13 @@ class Comparison:
             if policy == "preferred NodeAffinity":
                 for name in names:
                     preferred[name] += given.weight * points[name]
+                continue
+            if policy == "preferred-nodes":
+                self._compared["score of preferred-nodes"] += len(names)
+                ours = {name: math.floor(points[name]) for name in names}
+                theirs = judged.scores["NodeAffinity"] or dict.fromkeys(names, 0)
+                if ours != theirs:
+                    yield f"SEED={made.seed}: NodeAffinity gives {theirs}, not {ours}"
                 continue
             if policy in excepted:
                 continue

@@ -175,6 +175,13 @@ def test_bad_target_size_is_named_by_the_name_it_has(
     assert said(placement_policy(spec)) == [f"error spec.{field}.targetSize: {problem}"]
 
 
+def test_only_a_percentage_is_rounded() -> None:
+    spec = without(GOOD, "placementPolicy")
+    target = {"targetSize": 3, "rounding": "Up"}
+    problem = "error spec.placementPolicy.rounding: `3` pods are not rounded"
+    assert said(placement_policy(spec | {"placementPolicy": target})) == [problem]
+
+
 @pytest.mark.parametrize("field", ["podSelector", "nodeSelector", "annotationSelector"])
 @pytest.mark.parametrize(
     ("requirement", "problem"),

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from engine.counting.groups import target
 from engine.objects.codec import ObjectCodec
 from engine.program.frame import Frame
 from engine.program.policy_compiler import compile_policy
@@ -14,6 +17,7 @@ from grammar.tree.clauses import Policy, Share
 from grammar.values.time import Timestamp
 from policies.admission import CheckedObject, check_object, lines
 from policies.sugar import CLAUSE, parts
+from tests.support.books import DOCS
 from tests.support.builders import Object, node, pod, raw
 from tests.support.manifests import cluster_placement_policy, on_wanted, placement_policy, without
 
@@ -117,7 +121,7 @@ def test_values_are_texts_whatever_is_in_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("size", "target", "bound", "is_turned"),
+    ("size", "more", "bound", "is_turned"),
     [
         ("40%", {}, Bound("exactly", 40, percent=True), False),
         ("40%", {"bound": "AtMost"}, Bound("at most", 40, percent=True), False),
@@ -129,6 +133,18 @@ def test_values_are_texts_whatever_is_in_them() -> None:
             Bound("at most", 60, percent=True),
             False,
         ),
+        (
+            "40%",
+            {"action": "MustNot", "rounding": "Up"},
+            Bound("exactly", 60, percent=True, rounding="up"),
+            False,
+        ),
+        (
+            "40%",
+            {"bound": "AtLeast", "rounding": "Down"},
+            Bound("at least", 40, percent=True, rounding="down"),
+            False,
+        ),
         (3, {"action": "MustNot"}, Bound("exactly", 3), True),
         (3, {"action": "MustNot", "bound": "AtMost"}, Bound("at least", 3), True),
         (3, {"action": "MustNot", "bound": "AtLeast"}, Bound("at most", 3), True),
@@ -136,13 +152,31 @@ def test_values_are_texts_whatever_is_in_them() -> None:
     ids=str,
 )
 def test_target_is_a_bound(
-    size: int | str, target: dict[str, str], bound: Bound, is_turned: bool
+    size: int | str, more: dict[str, str], bound: Bound, is_turned: bool
 ) -> None:
     """A bound is about the pods on the selected nodes, `MustNot` or not."""
-    value = placement_policy(on_wanted(size, **target))
+    value = placement_policy(on_wanted(size, **more))
     assert share(value).bound == bound
     on = program(value).shares[0].on
     assert on(frame({"node": "want"})) is not is_turned
+
+
+def test_rounding_up_gives_the_numbers_of_the_plugins() -> None:
+    """The table of the page; with `MustNot` the plugins take what `Must` leaves."""
+    page = (DOCS / "coming-from-extenders.md").read_text(encoding="utf-8")
+    section = page.partition("### Percentages of small workloads")[2].partition("\n#")[0]
+    rows = [[*map(int, row)] for row in re.findall(r"(?m)^\|" + r" (\d+) \|" * 4 + "$", section)]
+    assert [row[0] for row in rows] == [*range(1, 11)]
+    for pods, must, there, here in rows:
+        turned = {"action": "MustNot"}
+        assert pods_on(on_wanted("40%"), pods) == must
+        assert pods_on(on_wanted("40%", **turned), pods) == here
+        assert pods_on(on_wanted("40%", **turned, rounding="Up"), pods) == there
+
+
+def pods_on(spec: Object, pods: int) -> int:
+    """How many of so many pods go on the selected nodes."""
+    return target(program(placement_policy(spec)).shares[0].bound, pods)
 
 
 @pytest.mark.parametrize(

@@ -246,7 +246,15 @@ def filters(draw: st.DrawFn, name: str) -> str:
 @st.composite
 def scores(draw: st.DrawFn, name: str) -> str:
     weight = draw(st.sampled_from((-20, 1, 2.5, 40)))
-    shapes = ("", " range 0 .. 10", " range 1 .. 0", " range minmax", " range rank", "computed")
+    shapes = (
+        "",
+        " range 0 .. 10",
+        " range 1 .. 0",
+        " range minmax",
+        " range greatest",
+        " range rank",
+        "computed",
+    )
     shape = draw(st.sampled_from(shapes))
     if shape == "computed":
         shape = f" range {draw(ends)} .. {draw(ends)}"

@@ -78,7 +78,7 @@ def clauses(draw: st.DrawFn) -> str:
         amount = draw(of_pod)
         if made == "part":
             head += f"let part = {amount} "
-            amount = "part%"
+            amount = "part%" + draw(st.sampled_from(("", " rounding up", " rounding down")))
         on = 'node.labels["pool"] == "spot"'
         body = f'share "c" {{ of {where} on nodes where {on} {bound} {amount} strict{missing} }}'
     elif made == "spread":
@@ -234,7 +234,9 @@ class Plain:
         wanted = min(number, total)
         if clause.bound.percent:
             part = Fraction(number) * total / 100
-            rounded = math.ceil(part) if clause.bound.kind == "at least" else math.floor(part)
+            up = clause.bound.rounding == "up"
+            up |= clause.bound.rounding is None and clause.bound.kind == "at least"
+            rounded = math.ceil(part) if up else math.floor(part)
             wanted = min(rounded, total)
         placed = {
             side: self.there([n for n in self.nodes if self.group(n) == (bool, side)])

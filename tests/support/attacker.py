@@ -176,7 +176,7 @@ def _domains(random: Random) -> str:
 
 def _scores(random: Random) -> str:
     test = _loops(random, _of_node(random))
-    kind = random.choice(["", " range minmax", " range rank"])
+    kind = random.choice(["", " range minmax", " range greatest", " range rank"])
     return f'score "s" weight 5 {{ value ({test}) ? size(node.name) : 0{kind} }}'
 
 

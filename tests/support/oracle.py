@@ -134,6 +134,8 @@ def _score(
 
 def _placed(clause: Score, number: float, known: list[float]) -> float:
     if isinstance(clause.range, str):
+        if clause.range == "greatest":
+            return 100 * max(0.0, number) / known[-1] if known[-1] > 0 else 0
         if len(known) == 1:
             return 50
         if clause.range == "minmax":

@@ -124,7 +124,7 @@ def test_words_are_those_that_the_grammar_accepts(
 
 def test_a_range_begins_with_a_word_or_an_expression(session: ReplSession) -> None:
     found = [c.text for c in complete(session, 'score "s" weight 1 { value 1 range ')]
-    assert found[:2] == ["minmax", "rank"]
+    assert found[:3] == ["minmax", "greatest", "rank"]
     assert {"node", "pod", "size("} <= set(found)
 
 

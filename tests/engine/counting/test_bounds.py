@@ -33,7 +33,12 @@ from tests.support.tables import integers, optional, table
 
 @table(
     """
-    case                                            | bound          | total | wanted
+    case                                            | bound                    | total | wanted
+    at most 40% of 2 pods, rounded up, is 1         | at most 40% rounding up  | 2   | 1
+    exactly 60% of 3 pods, rounded up, is 2         | exactly 60% rounding up  | 3   | 2
+    at least 40% of 2 pods, rounded down, is 0      | at least 40% rounding down | 2 | 0
+    a whole number of pods is not rounded           | exactly 40% rounding up  | 5     | 2
+    all pods are at most all                        | at most 99% rounding up  | 1     | 1
     at most 40% of 5 pods is 2                      | at most 40%    | 5     | 2
     at most 40% of 4 pods is 1.6, rounded down to 1 | at most 40%    | 4     | 1
     at most 40% of 2 pods is 0.8, rounded down to 0 | at most 40%    | 2     | 0
@@ -68,7 +73,8 @@ from tests.support.tables import integers, optional, table
 def test_target(bound: str, total: int, wanted: int) -> None:
     """'target' = 'percentage' * 'total' / 100, rounded to the safe side, or 'number'; <= 'total'.
 
-    The safe side is down for `at most` and `exactly`, and up for `at least`.
+    The safe side is down for `at most` and `exactly`, and up for `at least`; `rounding` says
+    otherwise.
     """
     assert target(bound_of(bound), total) == wanted
 

@@ -207,6 +207,21 @@ class Scores:
             id="minmax compares the nodes of the request",
         ),
         pytest.param(
+            'score "a" weight 1 { value int(node.labels["n"]) + 1 range greatest }',
+            [3, 5, 8, 10],
+            id="greatest compares with the greatest value",
+        ),
+        pytest.param(
+            'score "a" weight 1 { value 0 - int(node.labels["n"]) range greatest }',
+            [0, 0, 0, 0],
+            id="nothing is above 0",
+        ),
+        pytest.param(
+            'score "a" weight -1 { value int(node.labels["n"]) - 1 range greatest missing 7 }',
+            [10, 10, 5, 0],
+            id="negative values are 0, and a negative weight turns it round",
+        ),
+        pytest.param(
             'score "a" weight 1 { value int(node.labels["n"]) range 0 .. 3 }'
             ' score "b" weight 3 { value node.name == "n0" }',
             [8, 1, 2, 3],

@@ -74,6 +74,34 @@ TRIPLES = f"node.pods.all(c, {PAIRS})"
             f'limit "l" {{ per node at most {TRIPLES} ? 1 : 2 strict }}', 1, id="in a bound"
         ),
         pytest.param(
+            f'filter "f" {{ require {TRIPLES.replace("node.pods", "node.pods.slice(0, 50)")} }}',
+            0,
+            id="a part of a list",
+        ),
+        pytest.param(
+            f'filter "f" {{ require {TRIPLES.replace("node.pods", "node.pods.slice(9, 250)")} }}',
+            1,
+            id="a large part of a list",
+        ),
+        pytest.param(
+            'filter "f" { require pod.annotations["a"].split(",", 9).all(x, x in node.labels'
+            " && node.pods.all(p, x in p.labels && x in p.annotations && p.name < x)) }",
+            0,
+            id="the first parts of a text",
+        ),
+        pytest.param(
+            'filter "f" { require pod.annotations["a"].split(",").all(x, x in node.labels'
+            " && node.pods.all(p, x in p.labels && x in p.annotations && p.name < x)) }",
+            1,
+            id="all parts of a text",
+        ),
+        pytest.param(
+            'let part = pod.annotations["a"].substring(0, 8)'
+            ' filter "f" { require lists.range(4000).all(x, part + part + part != node.name) }',
+            0,
+            id="a part of a text",
+        ),
+        pytest.param(
             f'score "s" weight 1 {{ value 1 range ({TRIPLES} ? 1 : 2) .. ({TRIPLES} ? 3 : 4) }}',
             2,
             id="in the ends of a range",

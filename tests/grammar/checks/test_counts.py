@@ -258,6 +258,8 @@ FEW = "when pod.workload.replicas <= 2"
         ),
         # near misses
         pytest.param(share("at most 40%"), [], id="not where no size is known"),
+        pytest.param(share("at most 40% rounding up", head=FEW), [], id="not if it rounds up"),
+        pytest.param(share("at most 40% rounding down", head=FEW), [], id="not if that is said"),
         pytest.param(share("at most 50%", head=FEW), [], id="not if the size allows one"),
         pytest.param(
             share("at most 40%", head="when pod.workload.replicas >= 2"),

@@ -87,11 +87,11 @@ def test_every_clause_parses() -> None:
             filter "f" when true { require true require false message "m {pod.name} {{}}" detail "d"
             missing pass } score "s" weight -10 when true { value 1 range "0Gi" .. "64Gi" missing 3
             } share "h" { of replicas on nodes where true exactly 3 strict } share "i" { of placed
-            pods where true on nodes where true at least 12.5% best effort weight 3 } spread "p" {
-            all pods where true over node.zone skew at most 2 min domains 3 strict } limit "l" {
-            pods where true per domain node.zone at most 1 strict missing fail } preempt "e" {
-            protect victim where true allow when true keep 1 by size(victims) } bind "b" { require
-            true }
+            pods where true on nodes where true at least 12.5% rounding down best effort weight 3 }
+            spread "p" { all pods where true over node.zone skew at most 2 min domains 3 strict }
+            limit "l" { pods where true per domain node.zone at most 1 strict missing fail }
+            preempt "e" { protect victim where true allow when true keep 1 by size(victims) }
+            bind "b" { require true }
             """,
         ),
     )
@@ -100,7 +100,7 @@ def test_every_clause_parses() -> None:
     assert kinds[:6] == [Filter, Score, Share, Share, Spread, Limit]
     share = items[-5]
     assert isinstance(share, Share)
-    assert share.bound == Bound("at least", 12.5, percent=True)
+    assert share.bound == Bound("at least", 12.5, percent=True, rounding="down")
 
 
 def test_one_run_reports_every_item() -> None:

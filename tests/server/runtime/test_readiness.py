@@ -10,7 +10,7 @@ from engine.cluster.status_writer import Reported, with_times
 from engine.errors import DeadlineExceededError
 from engine.program.frame import Evaluation, Frame
 from policies.resource import PolicyStatus, StatusCondition
-from server.runtime.status_reporting import Statuses, readiness_news
+from server.runtime.status_reporting import UNMET, Statuses, readiness_news
 from tests.server.runtime.test_objects import READY, Read, stored
 
 NOW = "2026-11-21T10:00:00Z"
@@ -87,3 +87,26 @@ def test_the_message_is_bounded() -> None:
     rules = "".join(f'filter "f{i}" {{ require node.{"x" * 200} }}\n' for i in range(50))
     report = Server().edit(rules, 1)
     assert len(ready(report).message) <= 1024
+
+
+def test_a_share_for_which_pods_wait_is_a_condition() -> None:
+    read, statuses = Read(), Statuses(CACHE, no_time)
+    objects = stored(READY)
+    read.read(objects)
+    assert read.last is not None
+    (address,) = (program.address for program in read.last.programs.values())
+
+    def unmet(shares: dict[str, str]) -> tuple[str, str, str]:
+        assert read.last is not None
+        snapshot = CACHE.snapshot()
+        (report,) = statuses.reports(read.last, objects, {}, (), snapshot, shares)
+        (found,) = (each for each in report.wanted.conditions if each.type == "Unmet")
+        return found.status, found.reason, found.message
+
+    assert unmet({}) == ("False", "None", "")
+    assert unmet({"shop/other": "zone b"}) == ("False", "None", "")
+    assert unmet({address: "zone b"}) == (
+        "True",
+        "NoNode",
+        UNMET.format("zone b"),
+    )
