@@ -110,6 +110,11 @@ def read(lines: str) -> Schedule:
     return phases
 
 
+def length(phase: Sequence[Action]) -> float:
+    """The seconds for which a phase acts."""
+    return min(PHASE_SECONDS, max((each.at for each in phase), default=0.0) + 1.0)
+
+
 def schedule(seed: int, minutes: float, *, binds: bool) -> Schedule:
     """The same phases for the same seed; more minutes only add phases. `binds`: a bindVerb."""
     phases = max(1, round(minutes * PHASES_A_MINUTE))
