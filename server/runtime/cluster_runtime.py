@@ -250,6 +250,7 @@ class ClusterRuntime:
         if binder is not None:
             # What is being bound was allowed under the Lease, and is finished under it.
             stack.push_async_callback(binder.idle)
+            stack.push_async_callback(end, start("bound-pods", binder.follow))
         for name, duty in self._reporter(deciding).duties.items():
             stack.push_async_callback(end, start(name, duty))
         if not schedulers.call_bind:
