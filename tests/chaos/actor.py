@@ -129,7 +129,8 @@ class Actor(ABC, Generic[R]):
         name = action.values["scheduler"]
         match action.kind:
             case "route":
-                mend = self._route(name, int(action.values["seed"]))
+                among = [self.replicas[each] for each in action.values["among"]]
+                mend = self._route(name, among, int(action.values["seed"]))
                 self._later(action.seconds("for"), mend)
             case "scheduler-kill":
                 self._kill_scheduler(name)
@@ -161,7 +162,7 @@ class Actor(ABC, Generic[R]):
                 mend = partition(replica.door, values["fault"], values["of"])
                 self._later(action.seconds("for"), mend)
             case "bind":
-                ends = self._trouble_bindings(replica, values["fault"], int(values["seed"]))
+                ends = self._trouble_bindings(replica, action)
                 self._later(action.seconds("for"), ends)
             case kind:
                 raise ValueError(kind)
@@ -239,8 +240,8 @@ class Actor(ABC, Generic[R]):
         """End the API server, and start it again after so many seconds."""
 
     @abstractmethod
-    def _route(self, scheduler: str, seed: int) -> Callable[[], object]:
-        """Have it ask one Placet or another; what is returned ends it, as below."""
+    def _route(self, scheduler: str, among: Sequence[R], seed: int) -> Callable[[], object]:
+        """Have it ask one Placet of these or another; what is returned ends it, as below."""
 
     @abstractmethod
     def _kill_scheduler(self, name: str) -> None: ...
@@ -260,7 +261,7 @@ class Actor(ABC, Generic[R]):
         """As a rollout does, with a clock that is off by so many seconds."""
 
     @abstractmethod
-    def _trouble_bindings(self, replica: R, fault: str, seed: int) -> Callable[[], object]: ...
+    def _trouble_bindings(self, replica: R, action: Action) -> Callable[[], object]: ...
 
 
 # ---- faults of the way to the API server, each with what ends it
@@ -325,10 +326,15 @@ def partition(door: ApiDoor, fault: str, of: str) -> Callable[[], None]:
     return mend
 
 
-def lost_answers(door: ApiDoor, hits: Callable[[Request], bool]) -> Callable[[], None]:
-    """Lose the answers to some requests."""
-    door.loses.append(hits)
-    return partial(door.loses.remove, hits)
+def unanswered(door: ApiDoor, hits: Callable[[], bool]) -> Callable[[], None]:
+    """Lose the answers to some Bindings, and to looks at a pod."""
+
+    def loses(request: Request) -> bool:
+        of_pod = "/pods/" in request.path and request.method == "GET"
+        return (of_pod or request.path.endswith("/binding")) and hits()
+
+    door.loses.append(loses)
+    return partial(door.loses.remove, loses)
 
 
 def repeated() -> Edit:

@@ -168,8 +168,8 @@ class Nemesis(Actor[Replica]):
             self._end_api_restart()
             self._api_restart = self._aside.submit(self._restart_api_server, down)
 
-    def _route(self, scheduler: str, seed: int) -> Callable[[], None]:
-        return self._rig.schedulers[scheduler].ask(list(self.replicas.values()), seed)
+    def _route(self, scheduler: str, among: Sequence[Replica], seed: int) -> Callable[[], None]:
+        return self._rig.schedulers[scheduler].ask(among, seed)
 
     def _kill_scheduler(self, name: str) -> None:
         self._rig.schedulers[name].kill()
@@ -206,9 +206,10 @@ class Nemesis(Actor[Replica]):
             self._api_restart.result(_READY_SECONDS)
             self._api_restart = None
 
-    def _trouble_bindings(self, replica: Replica, fault: str, seed: int) -> Callable[[], None]:
+    def _trouble_bindings(self, replica: Replica, action: Action) -> Callable[[], None]:
+        fault, seed = action.values["fault"], int(action.values["seed"])
         if fault != "delayed":
-            return replica.trouble_bindings(fault, seed)
+            return replica.trouble_bindings(fault, seed, action.seconds("share"))
         asking = [each for each in self._rig.schedulers.values() if each.asks(replica)]
         mends = [each.delay_bindings(seed) for each in asking]
 

@@ -15,7 +15,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from random import Random
 
-from tests.chaos.actor import lost_answers
+from tests.chaos.actor import unanswered
 from tests.chaos.observer import Offer
 from tests.chaos.schedule import REPLICAS, SCHEDULERS
 from tests.e2e.api import Api
@@ -40,7 +40,6 @@ ELECTION = {
     "resourceName": "kube-scheduler",
     "resourceNamespace": "kube-system",
 }
-_LOST = 0.2
 # Below the time after which Placet may take it that a pod is not being placed any more.
 _MOST_DELAY_SECONDS = 20.0
 _NOBODY = 1  # a port on which nobody listens
@@ -149,12 +148,12 @@ class Replica(Program):
         """Its way to the API server."""
         return self._proxy
 
-    def trouble_bindings(self, fault: str, seed: int) -> Callable[[], None]:
-        """Begin a fault of bind; what is returned ends it."""
+    def trouble_bindings(self, fault: str, seed: int, share: float) -> Callable[[], None]:
+        """Begin a fault of so many calls of bind; what is returned ends it."""
         dice = Random(seed)
 
         def hits(verb: str) -> bool:
-            return verb == "bind" and dice.random() < _LOST
+            return verb == "bind" and dice.random() < share
 
         match fault:
             case "lost":
@@ -162,9 +161,7 @@ class Replica(Program):
             case "doubled":
                 self.calls.doubles = hits
             case "unanswered":
-                return lost_answers(
-                    self._proxy, lambda r: r.path.endswith("/binding") and dice.random() < _LOST
-                )
+                return unanswered(self._proxy, lambda: dice.random() < share)
             case _:
                 raise ValueError(fault)
 

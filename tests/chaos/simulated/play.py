@@ -20,7 +20,7 @@ from random import Random
 from typing import Any
 
 from tests.chaos import workload
-from tests.chaos.actor import Actor, lost_answers
+from tests.chaos.actor import Actor, unanswered
 from tests.chaos.observer import NODES as NODE_PREFIX
 from tests.chaos.observer import PODS as POD_PREFIX
 from tests.chaos.observer import Observer, Offer, Report
@@ -51,7 +51,6 @@ _NAMESPACE = "chaos"
 _OWN_LEASE = "/apis/coordination.k8s.io/v1/namespaces/{}/leases/{}".format(*OWN_LEASE)
 _READY_SECONDS, _QUIET_SECONDS, _STILL_SECONDS = 90.0, 120.0, 20.0
 _ELECTION_SECONDS = 8.0
-_LOST = 0.2
 
 
 class _Calls:
@@ -259,9 +258,9 @@ class Play(Actor[Replica]):
         self._api.stop_running()
         self._later(down, partial(setattr, self._api, "down", False))
 
-    def _route(self, scheduler: str, seed: int) -> Callable[[], None]:
+    def _route(self, scheduler: str, among: Sequence[Replica], seed: int) -> Callable[[], None]:
         asking, dice = self.schedulers[scheduler], Random(seed)
-        asking.route = partial(dice.choice, list(self.replicas.values()))
+        asking.route = partial(dice.choice, among)
         return partial(setattr, asking, "route", None)
 
     def _kill_scheduler(self, name: str) -> None:
@@ -295,16 +294,15 @@ class Play(Actor[Replica]):
             replica.thaw()
             self._later(0.0, lambda: self._loop.create_task(restart()))
 
-    def _trouble_bindings(self, replica: Replica, fault: str, seed: int) -> Callable[[], None]:
-        dice = Random(seed)
+    def _trouble_bindings(self, replica: Replica, action: Action) -> Callable[[], None]:
+        fault, share = action.values["fault"], action.seconds("share")
+        dice = Random(int(action.values["seed"]))
         if fault == "unanswered":
-            return lost_answers(
-                replica.door, lambda r: r.path.endswith("/binding") and dice.random() < _LOST
-            )
+            return unanswered(replica.door, lambda: dice.random() < share)
         schedulers = [each for each in self.schedulers.values() if each.asks(replica)]
 
         def hits(verb: str) -> bool:
-            return verb == "bind" and dice.random() < _LOST
+            return verb == "bind" and dice.random() < share
 
         for each in schedulers:
             match fault:
