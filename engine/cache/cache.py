@@ -432,7 +432,9 @@ class Cache:
         """
         key = key_of(pod)
         known = self.pod(key)
-        assumed = _Assumption(pod.uid, node, until, annotations or {}, seen=known is not None)
+        before = self._assumed.get(key)
+        seen = known is not None and (before is None or before.seen)
+        assumed = _Assumption(pod.uid, node, until, annotations or {}, seen=seen)
         self._assumed[key] = assumed
         self._replace(key, self._completed(assumed.placed(known or pod)))
 
@@ -456,6 +458,11 @@ class Cache:
         assumed = self._assumed.pop(key, None)
         if assumed is not None:
             self._replace(key, assumed.waiting(self._known(key)) if assumed.seen else None)
+
+    def unseen(self, until: float) -> Sequence[Peer]:
+        """The assumed pods that no watch has shown at all, and that end by a time at the latest."""
+        found = self._assumed.items()
+        return [self._known(key) for key, a in found if not a.seen and a.until <= until]
 
     def expire(self, now: float) -> list[str]:
         """Forget the pods whose assumption has run out. Returns their keys."""

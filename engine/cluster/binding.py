@@ -50,8 +50,9 @@ DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 HOLD_SECONDS = 900.0
 _NOT_FOUND, _CONFLICT, _TOO_MANY = 404, 409, 429
 _PAUSE_SECONDS = 0.1
-# The pause between two GETs of a pod whose Binding has an unknown outcome.
-_CHECK_SECONDS = 1.0
+# The pause between two GETs of a pod whose Binding has an unknown outcome, and of one that no watch
+# has shown since it was bound.
+_CHECK_SECONDS, _UNSEEN_SECONDS = 1.0, 10.0
 _WORK = "bind pods"
 
 
@@ -134,6 +135,36 @@ class Binder:
             task.add_done_callback(lambda _: self._running.pop(binding.uid, None))
         # A cancelled call does not stop the work, because the Binding may have been sent.
         await asyncio.shield(running[1])
+
+    async def follow(self) -> None:
+        """Forget bound pods that are gone and that no watch has shown, until cancelled.
+
+        A watch that missed both the pod and its deletion never tells of either.
+        """
+        while True:
+            await asyncio.sleep(_UNSEEN_SECONDS)
+            for pod in self._cache.unseen(self._clock() + self._hold - _UNSEEN_SECONDS):
+                binding = Binding(pod.namespace, pod.name, pod.uid, pod.nodeName)
+                if pod.uid not in self._running:
+                    with suppress(ApiError, ApiUnreachableError):
+                        await self._look(binding)
+
+    async def _look(self, binding: Binding) -> None:
+        """Forget a pod if it is gone. Raises ApiError and ApiUnreachableError."""
+        try:
+            pod = self._decoded(await self._fetch(binding, _UNSEEN_SECONDS))
+            is_gone = pod.uid != binding.uid
+        except RefusedError:
+            is_gone = True
+        if is_gone:
+            self._forget(binding)
+
+    def _forget(self, binding: Binding) -> None:
+        """Forget a pod that is gone. Meanwhile, another one may have been bound under its name."""
+        key = f"{binding.namespace}/{binding.name}"
+        known = self._cache.pod(key)
+        if known is not None and known.uid == binding.uid:
+            self._cache.forget(key)
 
     async def idle(self) -> None:
         """Return when no pod is being bound. What waits is given up."""
@@ -364,8 +395,12 @@ class Binder:
         until = self._clock() + self._hold
         while self._clock() < until:
             await asyncio.sleep(_CHECK_SECONDS)
-            with suppress(ApiError, ApiUnreachableError, RefusedError):
-                pod = self._decoded(await self._fetch(binding, _CHECK_SECONDS))
+            with suppress(ApiError, ApiUnreachableError):
+                try:
+                    pod = self._decoded(await self._fetch(binding, _CHECK_SECONDS))
+                except RefusedError:
+                    self._forget(binding)
+                    return
                 if pod.uid == binding.uid and pod.nodeName == binding.node:
                     self._learn(binding, pod)
                     self._cache.confirm(key, binding.uid)

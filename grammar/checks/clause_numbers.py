@@ -54,7 +54,8 @@ def bounds(checked: Checked) -> Iterator[Diagnostic]:
             yield from _no_count(spread.min_domains, "number of domains", 1, environment)
     for gang in of_kind(items, Gang):
         if gang.percent and gang.at_least is not None:
-            yield from _no_part(Bound("at least", gang.at_least, True, gang.name_span), environment)
+            part = Bound("at least", gang.at_least, percent=True, span=gang.name_span)
+            yield from _no_part(part, environment)
         elif gang.at_least is not None:
             yield from _no_count(gang.at_least, "number of members", 1, environment)
     for clause in checked.policy.clauses:

@@ -254,6 +254,7 @@ class ClusterRuntime:
         if binder is not None:
             # What is being bound was allowed under the Lease, and is finished under it.
             stack.push_async_callback(binder.idle)
+            stack.push_async_callback(end, start("bound-pods", binder.follow))
         requeuer = Requeuer(
             self._client, engine.looks, deciding.rejected, deciding.observer.gave_up, schedulers
         )

@@ -1,7 +1,8 @@
 """Mutants: planted faults of one line, each of which a nemesis has to find.
 
 `make chaos-mutants` applies each to a copy of the tree, and has a simulated cluster play schedules
-of three seeds there, for two minutes each. What finds a fault is written shortened. `MUTANTS=text`
+of three seeds there, for two minutes each; the time in which the machine runs something else in
+place of the simulation does not count. What finds a fault is written shortened. `MUTANTS=text`
 tries those alone whose name has the text, and `SEEDS=4,5,6` takes other seeds.
 """
 
@@ -20,6 +21,8 @@ from pathlib import Path
 TREE = Path(__file__).parents[2]
 FOLDERS = ("cli", "deploy", "engine", "grammar", "policies", "server", "tests")
 _SECONDS, _SHORTEN_SECONDS, _MINUTES = 120.0, 60.0, 60
+# Those are seconds in which a run has a processor, and there may be few on a busy machine.
+_MOST_SECONDS = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +100,7 @@ MUTANTS: Sequence[Mutant] = (
         "engine/cluster/lease.py",
         "self._held_until = began + self._times.renew_deadline\n",
         "self._held_until = began + 4 * self._times.renew_deadline\n",
+        binds=True,
     ),
     Mutant(
         "the Lease of a silent leader is taken at once",
@@ -136,7 +140,6 @@ def run(tree: Path, seed: int, *, binds: bool, minutes: int = _MINUTES) -> Found
     command += ["--bind"] if binds else []
     began = time.monotonic()
     environment = {**os.environ, "PYTHONHASHSEED": "0", "PYTHONPATH": f"{tree}"}
-    most = _SECONDS + 2 * _SHORTEN_SECONDS + 60.0
     try:
         done = subprocess.run(
             command,
@@ -144,7 +147,7 @@ def run(tree: Path, seed: int, *, binds: bool, minutes: int = _MINUTES) -> Found
             env=environment,
             capture_output=True,
             text=True,
-            timeout=most,
+            timeout=_MOST_SECONDS,
             check=False,
         )
     except subprocess.TimeoutExpired:
@@ -179,7 +182,9 @@ def main() -> int:
             for seed in seeds:
                 found = run(tree, seed, binds=mutant.binds)
                 if found.anything:
-                    _say(f"  found by seed {seed}, {found.seconds:.0f} s with the shortening:")
+                    _say(
+                        f"  found by seed {seed}, {found.seconds:.0f} s in all with the shortening:"
+                    )
                     _say("".join(f"    {line}\n" for line in found.text.splitlines()))
                     break
                 _say(f"  not found by seed {seed} in {found.seconds:.0f} s")

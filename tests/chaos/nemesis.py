@@ -7,25 +7,24 @@ nothing else. What must never be, such as a count above its bound, the observer 
 
 from __future__ import annotations
 
-import heapq
 import http.client
-import itertools
+import math
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from engine.cluster.connection_configuration import own_namespace
 from tests.chaos import workload
+from tests.chaos.actor import Actor
 from tests.chaos.measuring import Memory, lost, waited
-from tests.chaos.observer import NODES, PODS, Finding, Observer, Report
+from tests.chaos.observer import NODES, PODS, Observer, Report
 from tests.chaos.rig import Replica, Rig, failed, rig
-from tests.chaos.schedule import CARDS, PHASE_SECONDS, POLICIES, POOLS, Action, Schedule
+from tests.chaos.schedule import CARDS, POLICIES, Action, Schedule, length
 from tests.chaos.schedule import NODES as NODE_NAMES
 from tests.e2e.api import Api, ApiError
 from tests.e2e.cluster import AT_ONCE, Cluster
@@ -45,13 +44,12 @@ _LEASE_SECONDS, _WINDOW_SECONDS, _PLACED_SECONDS = 25.0, 30.0, 15.0
 _STILL_SECONDS = 8.0
 # The longest pause of kube-scheduler before it asks again after an event, and what is on its way.
 _BACKOFF_SECONDS = 12.0
-_MOST_OF_A_KIND = 5
 _PROBE_SECONDS, _MOST_LIVE_SECONDS = 0.25, 1.0
 _MEBIBYTE = 1 << 20
 _MORE_MEMORY, _MORE_OPEN, _MORE_TASKS = 64 * _MEBIBYTE, 12, 8
 
 
-class Nemesis:
+class Nemesis(Actor[Replica]):
     """Plays phases on a rig, in one thread but for restarts of the API server and for probes."""
 
     def __init__(
@@ -63,21 +61,16 @@ class Nemesis:
         *,
         binds: bool,
     ) -> None:
+        super().__init__(running.replicas, cluster.namespace, time.monotonic, binds=binds)
         self._plane = plane
         self._cluster = cluster
         self._api = Api(plane)
         self._rig = running
         self._observer = observer
-        self._binds = binds
-        self._report = Report()
-        self._due: list[tuple[float, int, Callable[[], None]]] = []
-        self._numbers = itertools.count()
         self._aside = ThreadPoolExecutor(1)
         self._api_restart: Future[None] | None = None
-        self._edits = 0
-        self._pool = POOLS[0]
         # The namespaces of each burst.
-        self._namespaces: dict[str, list[str]] = {}
+        self._bursts: dict[str, list[str]] = {}
         # What each Placet had open, since its process has been at rest for the first time.
         self._opened: dict[str, tuple[int, int, int, int]] = {}
 
@@ -88,12 +81,12 @@ class Nemesis:
         self._start()
         with self._probed():
             for phase in schedule:
-                self._report.phases += 1
+                self.report.phases += 1
                 self._act(phase)
                 self._rest()
-                if self._report.findings or self._observer.findings:
+                if self.report.findings or self._observer.findings:
                     break
-        report = self._report
+        report = self.report
         report.findings[:0] = self._observer.findings
         report.exceptions = self._observer.exceptions
         report.bindings = self._observer.bindings
@@ -103,10 +96,10 @@ class Nemesis:
     def _start(self) -> None:
         for name in NODE_NAMES:
             self._create_node(name)
-        for replica in self._rig.replicas.values():
+        for replica in self.replicas.values():
             replica.start()
         for name in workload.policies(binds=self._binds):
-            self._cluster.apply(workload.policy(name, self._cluster.namespace))
+            self._cluster.apply(workload.policy(name, self._namespace))
         self._wait_ready()
         for name in POLICIES:
             wait_ready(self._cluster, name, "True", _READY_SECONDS)
@@ -117,136 +110,82 @@ class Nemesis:
             scheduler.started.wait_ready()
 
     def _act(self, phase: Sequence[Action]) -> None:
-        began = time.monotonic()
-        for action in phase:
-            self._at(began + action.at, partial(self._do, action))
-        ends = began + min(PHASE_SECONDS, max((a.at for a in phase), default=0.0) + 1.0)
-        while time.monotonic() < ends:
+        self._begin(phase)
+        ends = time.monotonic() + length(phase)
+        while (now := time.monotonic()) < ends:
             self._tend()
-            due = min(ends, self._due[0][0] if self._due else ends)
-            time.sleep(min(0.5, max(0.0, due - time.monotonic())))
-            while self._due and self._due[0][0] <= time.monotonic():
-                heapq.heappop(self._due)[2]()
+            time.sleep(min(0.5, max(0.0, self._next_due(ends) - now)))
+            self._run_due()
         # The rest ends faults.
-        while self._due:
-            heapq.heappop(self._due)[2]()
-
-    def _at(self, when: float, act: Callable[[], None]) -> None:
-        heapq.heappush(self._due, (when, next(self._numbers), act))
-
-    def _later(self, seconds: float, act: Callable[[], None]) -> None:
-        self._at(time.monotonic() + seconds, act)
+        self._run_due(math.inf)
 
     def _tend(self) -> None:
         """Start what has ended by itself, as a kubelet does."""
         for scheduler in self._rig.schedulers.values():
             if scheduler.has_ended:
-                self._report.schedulers_ended += 1
+                self.report.schedulers_ended += 1
                 scheduler.end()
                 self._later(1.0, scheduler.start)
-        for name, replica in self._rig.replicas.items():
+        for name, replica in self.replicas.items():
             if replica.has_ended and not replica.ends and replica.process is not None:
                 status, tail = replica.process.child.returncode, replica.process.tail()
                 self._find("ended", f"Placet {name} ended with {status}; {tail}")
                 replica.end()
                 self._later(1.0, replica.start)
 
-    def _find(self, kind: str, text: str) -> None:
-        """Add a finding, if there are only a few of its kind."""
-        findings = self._report.findings
-        if sum(each.kind == kind for each in findings) < _MOST_OF_A_KIND:
-            findings.append(Finding(kind, text))
+    # ---- means
 
-    # ---- actions
+    def _create_pods(self, pods: Iterable[dict[str, Any]]) -> None:
+        self._send_all(self._path(), pods)
 
-    def _do(self, action: Action) -> None:
-        values = action.values
-        match action.kind:
-            case "create":
-                self._send_all(self._path(), workload.pods_of(action, self._cluster.namespace))
-            case "negative":
-                self._send_all(self._path(), workload.pods_of(action, self._cluster.namespace))
-                self._later(action.seconds("for"), partial(self._delete, action))
-            case "delete":
-                self._delete(action)
-            case "relabel":
-                for name in action.pods():
-                    labels = {"metadata": {"labels": {"app": values["app"]}}}
-                    self._send("PATCH", self._path(name), labels)
-            case "open":
-                for name in action.pods():
-                    self._send("PATCH", self._path(name), {"spec": {"schedulingGates": []}})
-            case "policy":
-                self._edit(values["name"], values["state"])
-            case "node":
-                self._delete_node(values["name"])
-                self._later(action.seconds("down"), partial(self._create_node, values["name"]))
-            case "zone":
-                self._zone(workload.nodes_of(values["name"]), values["state"])
-            case "state":
-                self._patch_node(values["name"], workload.state_of_node(values["state"]))
-            case "label":
-                self._set_label(values["name"], values["label"], values["value"])
-            case "namespaces":
-                self._create_namespaces(values["name"], int(values["count"]))
-            case "namespaces-gone":
-                self._delete_namespaces(values["name"])
-            case "lease":
-                self._send("DELETE", _OWN_LEASE)
-            case "api":
-                if self._api_restart is None or self._api_restart.done():
-                    self._end_api_restart()
-                    down = action.seconds("down")
-                    self._api_restart = self._aside.submit(self._restart_api_server, down)
-            case _ if "scheduler" in values:
-                self._trouble_scheduler(action)
-            case _:
-                self._trouble_replica(action)
+    def _delete_pods(self, names: Iterable[str]) -> None:
+        for name in names:
+            self._send("DELETE", self._path(name), AT_ONCE)
 
-    def _trouble_scheduler(self, action: Action) -> None:
-        scheduler = self._rig.schedulers[action.values["scheduler"]]
-        match action.kind:
-            case "route":
-                replicas = list(self._rig.replicas.values())
-                mend = scheduler.ask(replicas, int(action.values["seed"]))
-                self._later(action.seconds("for"), mend)
-            case "scheduler-kill":
-                scheduler.kill()
-                self._later(action.seconds("down"), scheduler.start)
-            case "scheduler-stop":
-                scheduler.freeze()
-                self._later(action.seconds("for"), scheduler.thaw)
-            case "scheduler-restart":
-                scheduler.terminate()
-                # `_tend` starts it again.
-            case kind:
-                raise ValueError(kind)
+    def _relabel_pods(self, names: Iterable[str], app: str) -> None:
+        for name in names:
+            self._send("PATCH", self._path(name), {"metadata": {"labels": {"app": app}}})
 
-    def _trouble_replica(self, action: Action) -> None:
-        values = action.values
-        replica = self._rig.replicas[values["replica"]]
-        match action.kind:
-            case "kill":
-                replica.kill()
-                self._later(action.seconds("down"), replica.start)
-            case "stop":
-                replica.freeze()
-                self._later(action.seconds("for"), replica.thaw)
-            case "restart":
-                self._restart(replica, 0.0)
-            case "clock":
-                self._restart(replica, action.seconds("off"))
-            case "watch":
-                mend = replica.trouble_watches(values["fault"], action.seconds("late"))
-                self._later(action.seconds("for"), mend)
-            case "bind":
-                mend = self._trouble_bindings(replica, values["fault"], int(values["seed"]))
-                self._later(action.seconds("for"), mend)
-            case kind:
-                raise ValueError(kind)
+    def _open_pods(self, names: Iterable[str]) -> None:
+        for name in names:
+            self._send("PATCH", self._path(name), {"spec": {"schedulingGates": []}})
+
+    def _wording(self) -> str:
+        return f", edit {self._edits}"
+
+    def _put_rules(self, policy: str, rules: str) -> None:
+        if policy == CARDS:
+            path = f"{_GROUP}/clusterplacementpolicies/{policy}"
+        else:
+            path = f"{_GROUP}/namespaces/{self._namespace}/placementpolicies/{policy}"
+        self._send("PATCH", path, {"spec": {"rules": rules}})
+
+    def _delete_lease(self) -> None:
+        self._send("DELETE", _OWN_LEASE)
+
+    def _stop_api(self, down: float) -> None:
+        if self._api_restart is None or self._api_restart.done():
+            self._end_api_restart()
+            self._api_restart = self._aside.submit(self._restart_api_server, down)
+
+    def _route(self, scheduler: str, among: Sequence[Replica], seed: int) -> Callable[[], None]:
+        return self._rig.schedulers[scheduler].ask(among, seed)
+
+    def _kill_scheduler(self, name: str) -> None:
+        self._rig.schedulers[name].kill()
+
+    def _start_scheduler(self, name: str) -> None:
+        self._rig.schedulers[name].start()
+
+    def _freeze_scheduler(self, name: str) -> Callable[[], None]:
+        self._rig.schedulers[name].freeze()
+        return self._rig.schedulers[name].thaw
+
+    def _restart_scheduler(self, name: str) -> None:
+        # `_tend` starts it again.
+        self._rig.schedulers[name].terminate()
 
     def _restart(self, replica: Replica, off: float) -> None:
-        """As a rollout does: it is asked to end, and another one starts when it has."""
         old = replica.process
         replica.terminate()
 
@@ -267,9 +206,10 @@ class Nemesis:
             self._api_restart.result(_READY_SECONDS)
             self._api_restart = None
 
-    def _trouble_bindings(self, replica: Replica, fault: str, seed: int) -> Callable[[], None]:
+    def _trouble_bindings(self, replica: Replica, action: Action) -> Callable[[], None]:
+        fault, seed = action.values["fault"], int(action.values["seed"])
         if fault != "delayed":
-            return replica.trouble_bindings(fault, seed)
+            return replica.trouble_bindings(fault, seed, action.seconds("share"))
         asking = [each for each in self._rig.schedulers.values() if each.asks(replica)]
         mends = [each.delay_bindings(seed) for each in asking]
 
@@ -279,54 +219,27 @@ class Nemesis:
 
         return mend
 
-    def _delete(self, action: Action) -> None:
-        for name in action.pods():
-            self._send("DELETE", self._path(name), AT_ONCE)
-
-    def _edit(self, name: str, state: str) -> None:
-        """Change a policy: its message, its pool, or so that it cannot be read."""
-        self._edits += 1
-        if state == "moved":
-            self._pool = POOLS[1 - POOLS.index(self._pool)]
-        broken = state == "broken"
-        wording = f", edit {self._edits}"
-        rules = "nonsense {" if broken else workload.rules(name, self._edits, self._pool, wording)
-        if name == CARDS:
-            path = f"{_GROUP}/clusterplacementpolicies/{name}"
-        else:
-            path = f"{_GROUP}/namespaces/{self._cluster.namespace}/placementpolicies/{name}"
-        self._send("PATCH", path, {"spec": {"rules": rules}})
-
     def _create_node(self, name: str) -> None:
         self._send("POST", "/api/v1/nodes", workload.node_named(name))
 
     def _patch_node(self, name: str, patch: dict[str, Any]) -> None:
         self._send("PATCH", f"/api/v1/nodes/{name}", patch)
 
-    def _set_label(self, name: str, label: str, value: str) -> None:
-        """A label of a node, or the one that it had in the beginning."""
-        wanted = value or workload.node_named(name)["metadata"]["labels"][label]
-        self._patch_node(name, {"metadata": {"labels": {label: wanted}}})
+    def _set_state(self, name: str, state: str) -> None:
+        self._patch_node(name, workload.state_of_node(state))
 
-    def _zone(self, names: Sequence[str], state: str) -> None:
-        for name in names:
-            match state:
-                case "gone":
-                    self._delete_node(name)
-                case "back":
-                    self._create_node(name)
-                case _:
-                    self._patch_node(name, workload.state_of_node(state))
+    def _label_node(self, name: str, label: str, value: str) -> None:
+        self._patch_node(name, {"metadata": {"labels": {label: value}}})
 
     def _create_namespaces(self, name: str, count: int) -> None:
         for each in workload.namespaces(name, count):
             self._send("POST", "/api/v1/namespaces", {"metadata": {"name": each}})
             self._send_all(f"/api/v1/namespaces/{each}/pods", workload.pods_of_namespace(each))
-            self._namespaces[name] = [*self._namespaces.get(name, ()), each]
+            self._bursts[name] = [*self._bursts.get(name, ()), each]
 
     def _delete_namespaces(self, name: str) -> None:
         """Remove them with their pods, as a control plane does; nobody else finalizes them here."""
-        for each in self._namespaces.pop(name, ()):
+        for each in self._bursts.pop(name, ()):
             path = f"/api/v1/namespaces/{each}"
             self._send("DELETE", path)
             self._send("DELETE", f"{path}/pods", AT_ONCE)
@@ -334,15 +247,14 @@ class Nemesis:
             self._send("PUT", f"{path}/finalize", final)
 
     def _delete_node(self, name: str) -> None:
-        """Remove a node and, as a control plane does, its pods."""
         self._send("DELETE", f"/api/v1/nodes/{name}", AT_ONCE)
         for each in self._observer.pods():
             if each.node == name:
-                self._send("DELETE", self._path(each.name), AT_ONCE)
+                self._delete_pods([each.name])
 
     def _path(self, name: str = "") -> str:
         """The path of a pod, or of all."""
-        pods = f"/api/v1/namespaces/{self._cluster.namespace}/pods"
+        pods = f"/api/v1/namespaces/{self._namespace}/pods"
         return f"{pods}/{name}" if name else pods
 
     def _send_all(self, path: str, objects: Iterable[dict[str, Any]]) -> None:
@@ -382,25 +294,24 @@ class Nemesis:
             self._create_node(name)
             whole = {"metadata": {"labels": workload.node_named(name)["metadata"]["labels"]}}
             self._patch_node(name, workload.state_of_node("free") | whole)
-        for name in list(self._namespaces):
+        for name in list(self._bursts):
             self._delete_namespaces(name)
         for program in self._rig.programs():
             program.thaw()
         self._tend()
-        while self._due:
-            heapq.heappop(self._due)[2]()
+        self._run_due(math.inf)
         self._wait_ready()
         began = since = time.monotonic()
         most = _LEASE_SECONDS + _PLACED_SECONDS + (0.0 if self._binds else _WINDOW_SECONDS)
         while (left := self._observer.unplaced()) and time.monotonic() < min(
             since + most, began + 3 * most
         ):
-            ended = self._report.schedulers_ended
+            ended = self.report.schedulers_ended
             self._act(())
-            if self._report.schedulers_ended > ended:
+            if self.report.schedulers_ended > ended:
                 # The other one takes over: that is a fault, after which quiet begins again.
                 since = time.monotonic()
-        self._report.placed.append(time.monotonic() - began)
+        self.report.placed.append(time.monotonic() - began)
         for each in left:
             self._find("stuck", f"{each.name} of {each.app} after {most:g} s: {each.refusal}")
         if not left:
@@ -408,7 +319,7 @@ class Nemesis:
         self._check_replicas()
 
     def _wait_ready(self) -> None:
-        for name, replica in self._rig.replicas.items():
+        for name, replica in self.replicas.items():
             server = replica.server
             assert server is not None
             assert replica.process is not None, name
@@ -442,7 +353,7 @@ class Nemesis:
                 )
 
     def _check_replicas(self) -> None:
-        for name, replica in self._rig.replicas.items():
+        for name, replica in self.replicas.items():
             server, process = replica.server, replica.process
             if server is None or process is None:
                 continue
@@ -471,7 +382,7 @@ class Nemesis:
         over = threading.Event()
         threads = [
             threading.Thread(target=self._probe, args=[name, replica, over], daemon=True)
-            for name, replica in self._rig.replicas.items()
+            for name, replica in self.replicas.items()
         ]
         for thread in threads:
             thread.start()
@@ -500,7 +411,7 @@ class Nemesis:
                 if lives and not excused:
                     answered = changes
                 if answered == changes and not excused and late < _PROBE_SECONDS:
-                    self._report.live.append(seconds)
+                    self.report.live.append(seconds)
                     if seconds > _MOST_LIVE_SECONDS or not lives:
                         text = f"Placet {name}: {said} after {seconds:.1f} s, at {time.ctime()}"
                         self._find("not live", text)

@@ -15,6 +15,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from random import Random
 
+from tests.chaos.actor import unanswered
 from tests.chaos.observer import Offer
 from tests.chaos.schedule import REPLICAS, SCHEDULERS
 from tests.e2e.api import Api
@@ -25,7 +26,7 @@ from tests.e2e.permissions import create_role
 from tests.e2e.placet import Placet, placet
 from tests.e2e.process import Process, termination_as_interrupt
 from tests.e2e.recorder import Call, Recorder, recorder
-from tests.support.api_proxy import ApiProxy, Edit, api_proxy, unchanged
+from tests.support.api_proxy import ApiProxy, api_proxy
 from tests.support.fake_api_server import Request
 
 CLOCK = Path(__file__).parent / "clock"
@@ -39,7 +40,6 @@ ELECTION = {
     "resourceName": "kube-scheduler",
     "resourceNamespace": "kube-system",
 }
-_LOST, _REPEATED_LATE = 0.2, 5
 # Below the time after which Placet may take it that a pod is not being placed any more.
 _MOST_DELAY_SECONDS = 20.0
 _NOBODY = 1  # a port on which nobody listens
@@ -151,43 +151,17 @@ class Replica(Program):
             self.calls.upstream = self.server.port
             self._start(self.server.process)
 
-    def trouble_watches(self, fault: str, late: float) -> Callable[[], None]:
-        """Begin a fault of the watches; what is returned ends it."""
-        proxy = self.proxy
-        match fault:
-            case "late":
-                proxy.delay = late
-            case "cut":
-                proxy.cut()
-            case "frozen":
-                proxy.freeze()
-            case "repeated":
-                proxy.edit = repeated()
-            case "expired":
-                proxy.expire()
-            case "missed":
-                proxy.swallowing += 1
-            case _:
-                raise ValueError(fault)
+    @property
+    def door(self) -> ApiProxy:
+        """Its way to the API server."""
+        return self.proxy
 
-        def mend() -> None:
-            proxy.delay, proxy.edit = 0.0, unchanged
-            proxy.thaw()
-            if fault == "missed":
-                proxy.swallowing -= 1
-                proxy.expire()
-
-        return mend
-
-    def trouble_bindings(self, fault: str, seed: int) -> Callable[[], None]:
-        """Begin a fault of bind, likewise."""
+    def trouble_bindings(self, fault: str, seed: int, share: float) -> Callable[[], None]:
+        """Begin a fault of so many calls of bind; what is returned ends it."""
         dice = Random(seed)
 
         def hits(verb: str) -> bool:
-            return verb == "bind" and dice.random() < _LOST
-
-        def unanswered(request: Request) -> bool:
-            return request.path.endswith("/binding") and dice.random() < _LOST
+            return verb == "bind" and dice.random() < share
 
         match fault:
             case "lost":
@@ -195,13 +169,12 @@ class Replica(Program):
             case "doubled":
                 self.calls.doubles = hits
             case "unanswered":
-                self.proxy.loses = unanswered
+                return unanswered(self.proxy, lambda: dice.random() < share)
             case _:
                 raise ValueError(fault)
 
         def mend() -> None:
             self.calls.loses = self.calls.doubles = lambda _: False
-            self.proxy.loses = lambda _: False
 
         return mend
 
@@ -331,18 +304,6 @@ def offered(call: Call) -> bool:
 def failed(call: Call) -> bool:
     """Whether kube-scheduler takes the answer for an error, which it retries by itself."""
     return not call.answer or bool(call.answer.get("Error"))
-
-
-def repeated() -> Edit:
-    """Each line again at once, and once more after the next ones."""
-    kept: dict[str, list[bytes]] = {}
-
-    def repeat(path: str, line: bytes) -> list[bytes]:
-        late = kept.setdefault(path, [])
-        late.append(line)
-        return [line, line, *([late.pop(0)] if len(late) > _REPEATED_LATE else [])]
-
-    return repeat
 
 
 @contextmanager

@@ -26,11 +26,14 @@ NODES = tuple(f"n{number}" for number in range(12))
 ZONES = ("a", "b", "c")
 POOLS = ("x", "y")
 _HEADING = "phase"
-# Each fault: its kind and what is fixed of its values. A kube-scheduler with a `route` asks one or
-# the other Placet, as by a Service of both. Of `watch`, `expired` says that the server has lost
+_NO_TIMES: Mapping[str, str] = {}
+# Each fault: its kind and what is fixed of its values. A kube-scheduler with a `route` asks one
+# `among` some Placets, as by a Service of them. Of `watch`, `expired` says that the server has lost
 # the version (410), and `missed` shows no change before it says so. Of `bind`, `lost` and `doubled`
-# are calls of the verb, `unanswered` is a Binding of which the answer of the API server gets lost,
-# and `delayed` is one of kube-scheduler that arrives late.
+# are a `share` of the calls of the verb, and `unanswered` one of the Bindings and of the looks at
+# pods, to which the API server's answer gets lost; `delayed` is a Binding of kube-scheduler that
+# arrives late. By a `partition`, requests of a Placet do not reach the API server, or answers do
+# not come back: to all requests, or to those about its Lease.
 FAULTS = (
     "kill",
     "kill",
@@ -53,7 +56,34 @@ FAULTS = (
     "bind fault=doubled",
     "bind fault=unanswered",
     "lease",
+    "partition fault=requests of=all",
+    "partition fault=answers of=all",
+    "partition fault=requests of=lease",
+    "partition fault=answers of=lease",
 )
+# What puts the lead of a Placet in doubt, and by what somebody sees or binds late in that time.
+_DOUBTS = (
+    "kill",
+    "stop",
+    "restart",
+    "lease",
+    "partition fault=requests of=all",
+    "partition fault=answers of=all",
+    "partition fault=requests of=lease",
+    "partition fault=answers of=lease",
+)
+_SIGHTS = (
+    *(3 * ("watch fault=frozen",)),
+    *(2 * ("watch fault=missed",)),
+    "watch fault=late",
+    "watch fault=cut",
+)
+_LAGS = ("bind fault=lost", "bind fault=doubled", "bind fault=unanswered", "bind fault=unanswered")
+# How often the last leader sees late as the next one does, and binds late; for how long that is at
+# most. One phase of so many has single faults.
+_LATE_TOO, _BINDS_LATE, _MOST_LATE_SECONDS, _TURNS = 0.3, 0.7, 18.0, 3
+# As many pods as fill their bound nearly: 24 are `limited` or have a card. Others go, mostly.
+_FULL, _GO = 20, 0.8
 # Faults of kube-scheduler's Bindings, without a bindVerb, and of pods with cards, with one.
 _OF_KUBE_SCHEDULER = ("bind fault=delayed", "bind fault=delayed")
 _OF_CARDS = ("negative",)
@@ -110,6 +140,11 @@ def read(lines: str) -> Schedule:
     return phases
 
 
+def length(phase: Sequence[Action]) -> float:
+    """The seconds for which a phase acts."""
+    return min(PHASE_SECONDS, max((each.at for each in phase), default=0.0) + 1.0)
+
+
 def schedule(seed: int, minutes: float, *, binds: bool) -> Schedule:
     """The same phases for the same seed; more minutes only add phases. `binds`: a bindVerb."""
     phases = max(1, round(minutes * PHASES_A_MINUTE))
@@ -128,9 +163,14 @@ class _Maker:
         # The sets of pods that there are, with their app and size.
         self._sets: dict[str, tuple[str, int]] = {}
         self._faults: list[str] = []
+        self._lags = _LAGS if binds else _OF_KUBE_SCHEDULER
+        self._doubts: list[str] = []
+        self._phases = 0
 
     def phase(self) -> list[Action]:
-        actions = [*self._tidy(), *self._work(), *self._trouble()]
+        self._phases += 1
+        trouble = self._trouble if self._phases % _TURNS == 1 else self._handover
+        actions = [*self._tidy(), *self._work(), *trouble()]
         return sorted(actions, key=lambda action: action.at)
 
     def _tidy(self) -> Iterator[Action]:
@@ -169,16 +209,62 @@ class _Maker:
         while (at := at + self._random.uniform(1.5, 4.5)) < PHASE_SECONDS - 3.0:
             if not self._faults:
                 self._faults = self._random.sample(self._kinds, len(self._kinds))
-            kind, *values = self._faults.pop().split()
-            found = dict(value.split("=") for value in values)
-            yield Action(at, kind, self._target(kind) | found | self._times(kind))
+            yield self._fault(at, self._faults.pop())
 
-    def _target(self, kind: str) -> dict[str, str]:
+    def _handover(self) -> Iterator[Action]:
+        """One Placet leads, then its lead is in doubt, while both are asked about a crowd.
+
+        Each doubt comes once before any comes again.
+        """
+        if not self._doubts:
+            self._doubts = self._random.sample(_DOUBTS, len(_DOUBTS))
+        doubt = self._doubts.pop()
+        uniform, choice = self._random.uniform, self._random.choice
+        leader, other = self._random.sample(REPLICAS, 2)
+        begins = uniform(7.0, 9.0)
+        for scheduler in SCHEDULERS:
+            for at, among in ((1.0, leader), (begins, "".join(REPLICAS))):
+                lasts = f"{(PHASE_SECONDS if at == begins else begins - 0.2) - at:.1f}"
+                values = {"scheduler": scheduler, "among": among, "for": lasts}
+                yield Action(at, "route", values | {"seed": f"{self._random.randrange(99)}"})
+        long = {"for": f"{uniform(12.0, PHASE_SECONDS - begins):.1f}"}
+        yield self._fault(begins, doubt, leader, long if doubt.startswith("partition") else {})
+        # Who sees late misses the last pods of the leader, and still does when the other one leads.
+        since = begins + (-uniform(1.0, 6.0) if doubt == "restart" else uniform(2.0, 9.0))
+        late = {"for": f"{uniform(8.0, _MOST_LATE_SECONDS):.1f}"}
+        yield self._fault(since, choice(_SIGHTS), other, late)
+        if self._random.random() < _LATE_TOO:
+            yield self._fault(since, choice(_SIGHTS), leader, late)
+        if self._random.random() < _BINDS_LATE:
+            yield self._fault(since, choice(self._lags), leader)
+        yield from self._crowd(2.0)
+
+    def _crowd(self, at: float) -> Iterator[Action]:
+        """Pods of the bounds that are full soon, all the time; as many go as come."""
+        apps = [*MOVED, "limited", *(2 * [CARDS] if CARDS in self._apps else [])]
+        full = [self._burst(at, app, _FULL // 4) for app in ("limited", apps[-1]) for _ in range(4)]
+        yield from full
+        crowd = [each.values["name"] for each in full]
+        while (at := at + self._random.uniform(0.6, 1.6)) < PHASE_SECONDS - 3.0:
+            joins = self._burst(at, self._random.choice(apps), self._random.randint(2, 6))
+            crowd.append(joins.values["name"])
+            yield joins
+            if self._random.random() < _GO:
+                yield self._deleted(at, crowd.pop(self._random.randrange(len(crowd))))
+
+    def _fault(
+        self, at: float, text: str, replica: str = "", times: Mapping[str, str] = _NO_TIMES
+    ) -> Action:
+        """A fault of `FAULTS`, with a target, which may be given, and its times."""
+        kind, *values = text.split()
+        found = dict(value.split("=") for value in values)
+        target = self._target(kind, replica or self._random.choice(REPLICAS))
+        return Action(at, kind, {**target, **found, **self._times(kind), **times})
+
+    def _target(self, kind: str, replica: str) -> dict[str, str]:
         if kind.startswith("scheduler") or kind == "route":
             return {"scheduler": self._random.choice(SCHEDULERS)}
-        if kind in ("api", "lease", "negative"):
-            return {}
-        return {"replica": self._random.choice(REPLICAS)}
+        return {} if kind in ("api", "lease", "negative") else {"replica": replica}
 
     def _times(self, kind: str) -> dict[str, str]:
         """How long it lasts, and what else is chosen at random."""
@@ -186,10 +272,15 @@ class _Maker:
         match kind:
             case "kill" | "scheduler-kill":
                 return {"down": f"{uniform(0.2, 6.0):.1f}"}
-            case "stop":
+            case "stop" | "partition":
                 return {"for": f"{uniform(5.0, 30.0):.1f}"}
             case "route":
-                return {"for": f"{uniform(5.0, 30.0):.1f}", "seed": f"{self._random.randrange(99)}"}
+                among = {"among": "".join(REPLICAS)}
+                return {
+                    **among,
+                    "for": f"{uniform(5.0, 30.0):.1f}",
+                    "seed": f"{self._random.randrange(99)}",
+                }
             case "scheduler-stop":
                 return {"for": f"{uniform(5.0, 15.0):.1f}"}
             case "api":
@@ -197,7 +288,11 @@ class _Maker:
             case "watch":
                 return {"for": f"{uniform(4.0, 12.0):.1f}", "late": f"{uniform(0.5, 2.0):.1f}"}
             case "bind":
-                return {"for": f"{uniform(5.0, 15.0):.1f}", "seed": f"{self._random.randrange(99)}"}
+                return {
+                    "for": f"{uniform(5.0, 15.0):.1f}",
+                    "seed": f"{self._random.randrange(99)}",
+                    "share": self._random.choice(["0.2", "0.9"]),
+                }
             case "negative":
                 self._made += 1
                 return {

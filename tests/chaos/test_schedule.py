@@ -23,8 +23,20 @@ def test_text_gives_the_schedule_back(seed: int) -> None:
 
 
 def test_every_fault_comes_before_any_comes_again() -> None:
-    kinds = [each.kind for phase in schedule(1, 6, binds=True) for each in phase]
+    kinds = [each.kind for phase in schedule(1, 12, binds=True) for each in phase]
     assert {fault.split()[0] for fault in FAULTS} <= set(kinds)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_handover_begins_with_one_leader_and_has_somebody_who_sees_late(seed: int) -> None:
+    """Both kube-schedulers ask the leader alone, and then each Placet."""
+    phase = schedule(seed, 2, binds=True)[1]
+    routes = [each.values for each in phase if each.kind == "route"]
+    (leader,) = {each["among"] for each in routes[:2]}
+    assert [each["scheduler"] for each in routes] == ["1", "2", "1", "2"]
+    assert [each["among"] for each in routes[2:]] == ["ab", "ab"]
+    late = [each.values["replica"] for each in phase if each.kind == "watch"]
+    assert set(late) - {leader}, "the one that leads next"
 
 
 def test_actions_are_in_order_and_in_time() -> None:

@@ -153,7 +153,7 @@ def test_every_pod_is_bound_once_though_answers_get_lost(
         )
         server = served.watch(READY, file, "--bind")
         server.wait_ready()
-        proxy.loses = loses
+        proxy.loses.append(loses)
         calls = served.schedule(server, binds=True)
         names = [f"web-{number}" for number in range(PODS)]
         cluster.create_pods(pod(name, cluster.namespace, GOVERNED) for name in names)

@@ -110,7 +110,7 @@ def test_no_card_is_above_its_capacity(
         file = tmp_path / "placet.kubeconfig"
         reach = kubeconfig(file, proxy.url, authority, {"token": plane.placet_token})
         replicas = Replicas(plane, tmp_path, running, POLICY, "--bind", kubeconfig=reach)
-        proxy.loses = loses
+        proxy.loses.append(loses)
         address = f"http://127.0.0.1:{replicas.switch.port}"
         entry = extender(address, node_cache_capable=True, binds=True)
         running.enter_context(kube_scheduler(plane, tmp_path, [entry]))

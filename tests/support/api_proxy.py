@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -46,24 +47,51 @@ class _Watch:
         self.flowing.set()
 
 
-class ApiProxy:
-    """Passes on everything, with switches that a test may set from another thread.
+class ApiDoor(ABC):
+    """The way of one client to an API server, with switches that make it faulty.
 
     `edit` is what is done to the lines of watches, `delay` how many seconds late they are, and
-    `swallowing` how many want that none is passed on,
-    `answer` what every new request gets in place of an answer of the server. `delays` says how late
-    a request is passed on, and `loses` whether the answer to one that is no watch gets lost.
+    `swallowing` how many want that none is passed on. What any of `refuses` takes does not reach
+    the server. The answer to what any of `loses` takes gets lost, unless it is a watch.
     """
 
-    def __init__(self, upstream: str, authority: Path, loop: asyncio.AbstractEventLoop) -> None:
-        self.url = ""
-        self.requests: list[Request] = []
+    def __init__(self) -> None:
         self.edit: Edit = unchanged
         self.delay = 0.0
         self.swallowing = 0
+        self.refuses: list[Callable[[Request], bool]] = []
+        self.loses: list[Callable[[Request], bool]] = []
+
+    @abstractmethod
+    def freeze(self) -> None:
+        """Show nothing to the watches."""
+
+    @abstractmethod
+    def thaw(self) -> None:
+        """Show them what has come meanwhile, and go on."""
+
+    @abstractmethod
+    def cut(self) -> None:
+        """Break off every watch."""
+
+    @abstractmethod
+    def expire(self) -> None:
+        """Tell every watch that the server has forgotten its version."""
+
+
+class ApiProxy(ApiDoor):
+    """Passes on everything, with switches that a test may set from another thread.
+
+    `answer` is what every new request gets in place of an answer of the server, and `delays` says
+    how late a request is passed on.
+    """
+
+    def __init__(self, upstream: str, authority: Path, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__()
+        self.url = ""
+        self.requests: list[Request] = []
         self.answer: Answer | None = None
         self.delays: Callable[[Request], float] = lambda _: 0.0
-        self.loses: Callable[[Request], bool] = lambda _: False
         self._upstream = upstream
         self._trust = ssl.create_default_context(cafile=str(authority))
         self._loop = loop
@@ -86,7 +114,6 @@ class ApiProxy:
         self._call(lambda watch: watch.transport.abort(), path)
 
     def expire(self) -> None:
-        """Tells every watch that the server has forgotten its version."""
         self._call(lambda watch: watch.lines.put_nowait((0.0, EXPIRED)))
 
     def watches(self) -> int:
@@ -105,6 +132,9 @@ class ApiProxy:
         await asyncio.sleep(self.delays(asked))
         assert self._session is not None
         assert request.transport is not None
+        if any(refuses(asked) for refuses in tuple(self.refuses)):
+            request.transport.abort()
+            return web.Response(status=502)
         try:
             async with self._session.request(
                 request.method,
@@ -116,7 +146,7 @@ class ApiProxy:
                 if asked.kind in ("stream", "watch") and response.status == 200:
                     return await self._watch(request, response)
                 body = await response.read()
-                if self.loses(asked):
+                if any(loses(asked) for loses in tuple(self.loses)):
                     request.transport.abort()
                 return web.Response(
                     status=response.status, body=body, headers=_passed_on(response.headers)

@@ -44,10 +44,15 @@ def main() -> int:
     plan = schedules.schedule(args.seed, args.minutes, binds=args.bind)
     if args.schedule is not None:
         plan = schedules.read(args.schedule.read_text())
-    # Only now: what it imports takes the time of the process as it is.
+    # Only now: what these import takes the time of the process as it is.
     play = import_module("tests.chaos.simulated.play").play
+    waited = import_module("tests.chaos.measuring").waited
 
-    began = real()
+    def spent() -> float:
+        """The seconds so far, without those in which others had the processors."""
+        return real() - float(waited("self"))
+
+    began = spent()
 
     def run(tried: schedules.Schedule, seconds: float = math.inf) -> Report:
         with tempfile.TemporaryDirectory() as folder:
@@ -56,20 +61,20 @@ def main() -> int:
                 Path(folder),
                 args.seed,
                 binds=args.bind,
-                is_over=lambda: real() - began > seconds,
+                is_over=lambda: spent() - began > seconds,
             )
             report: Report = loop.run_until_complete(playing)
         return report
 
     report = run(plan, args.seconds)
-    sys.stdout.write(f"{report}\n")
+    sys.stdout.write(f"{report}\nafter {spent() - began:.0f} s with a processor\n")
     if not report.findings:
         return 0
-    found, kind, ends = plan[: report.phases], report.findings[0].kind, real() + args.shorten
+    found, kind, ends = plan[: report.phases], report.findings[0].kind, spent() + args.shorten
     if args.shorten:
 
         def fails(tried: schedules.Schedule) -> bool:
-            return real() < ends and kind in {each.kind for each in run(tried).findings}
+            return spent() < ends and kind in {each.kind for each in run(tried).findings}
 
         found = shortened(found, fails, tries=_MOST_TRIES)
     sys.stdout.write(schedules.text(found))

@@ -10,7 +10,6 @@ import asyncio
 import json
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
@@ -20,7 +19,7 @@ from engine.cache.informers import CONTROLLERS
 from engine.errors import ApiError
 from tests.chaos.observer import NODES, PODS
 from tests.e2e.etcd import Change
-from tests.support.api_proxy import Edit, unchanged
+from tests.support.api_proxy import ApiDoor
 from tests.support.fake_api_server import EXPIRED, FakeApiServer, Request, refusal
 from tests.support.lease_api import LeaseApi
 
@@ -34,38 +33,34 @@ _LEASES = "/apis/coordination.k8s.io/"
 _PREFIXES = {PODS_PATH: PODS, NODES_PATH: NODES}
 
 
-@dataclass(eq=False)
-class Door:
-    """The way of one client to the API server.
+class Door(ApiDoor):
+    """The way of one client to the simulated server.
 
-    While it is `shut`, nothing passes. While it does not `flow`, everything waits. Lines of watches
-    are `late` by so many seconds, and are edited; `swallowing` says how many want that none passes,
-    and `is_slow` that answers take long. `loses` says whether the answer to a request gets lost.
+    While it is `shut`, nothing passes. While it does not `flow`, everything waits. With a `delay`,
+    answers take long too.
     """
 
-    shut: bool = False
-    flow: asyncio.Event = field(default_factory=asyncio.Event)
-    watches_flow: asyncio.Event = field(default_factory=asyncio.Event)
-    late: float = 0.0
-    is_slow: bool = False
-    edit: Edit = unchanged
-    swallowing: int = 0
-    loses: Callable[[Request], bool] = lambda _: False
-    watches: list[_Lines] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
+    def __init__(self) -> None:
+        super().__init__()
+        self.shut = False
+        self.flow, self.watches_flow = asyncio.Event(), asyncio.Event()
+        self.watches: list[_Lines] = []
         self.flow.set()
         self.watches_flow.set()
 
     def cut(self) -> None:
-        """Break off every watch."""
         for each in self.watches:
             each.transport.abort()
 
     def expire(self) -> None:
-        """Tell every watch that its version is forgotten."""
         for each in self.watches:
             each.put_nowait(EXPIRED + b"\n")
+
+    def freeze(self) -> None:
+        self.watches_flow.clear()
+
+    def thaw(self) -> None:
+        self.watches_flow.set()
 
     def close(self) -> None:
         """Shut it for ever: its client has ended."""
@@ -187,9 +182,9 @@ class ClusterApi(FakeApiServer):
         door = self._door(request)
         body = await request.read()
         asked = Request(request.method, request.path, dict(request.query), request.headers, body)
-        await asyncio.sleep(self._random.uniform(*(_SLOW if door.is_slow else _FAST)))
+        await asyncio.sleep(self._random.uniform(*(_SLOW if door.delay else _FAST)))
         await door.flow.wait()
-        if self._is_cut(door):
+        if self._is_cut(door) or any(refuses(asked) for refuses in door.refuses):
             return _broken_off(request)
         try:
             found = await self._act(asked)
@@ -202,7 +197,7 @@ class ClusterApi(FakeApiServer):
                 response = await super().handle(request)
         await door.flow.wait()
         is_watch = asked.kind in ("watch", "stream")
-        if not is_watch and (self._is_cut(door) or door.loses(asked)):
+        if not is_watch and (self._is_cut(door) or any(loses(asked) for loses in door.loses)):
             return _broken_off(request)
         return response
 
@@ -276,7 +271,7 @@ class ClusterApi(FakeApiServer):
     ) -> None:
         assert isinstance(lines, _Lines)
         door = lines.door
-        due = lines.came.popleft() + _WATCH_SECONDS + door.late
+        due = lines.came.popleft() + _WATCH_SECONDS + door.delay
         await asyncio.sleep(max(0.0, due - asyncio.get_running_loop().time()))
         await door.flow.wait()
         await door.watches_flow.wait()

@@ -27,7 +27,6 @@ from tests.e2e.recorder import Call
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler"
 _FIRST_PAUSE, _MOST_PAUSE = 1.0, 10.0
 _HTTP_SECONDS = 5.0
-_LOST = 0.2
 # How long a cycle takes beside its calls, and a Binding on its way.
 _CYCLE_SECONDS, _BINDING_SECONDS = 0.002, (0.005, 0.05)
 

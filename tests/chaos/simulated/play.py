@@ -8,12 +8,11 @@ each time.
 from __future__ import annotations
 
 import asyncio
-import heapq
-import itertools
 import json
 import logging
+import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -21,19 +20,19 @@ from random import Random
 from typing import Any
 
 from tests.chaos import workload
+from tests.chaos.actor import Actor, unanswered
 from tests.chaos.observer import NODES as NODE_PREFIX
 from tests.chaos.observer import PODS as POD_PREFIX
-from tests.chaos.observer import Finding, Observer, Offer, Report
-from tests.chaos.rig import failed, repeated
+from tests.chaos.observer import Observer, Offer, Report
+from tests.chaos.rig import failed
 from tests.chaos.schedule import (
     CARDS,
     NODES,
-    PHASE_SECONDS,
-    POOLS,
     REPLICAS,
     SCHEDULERS,
     Action,
     Schedule,
+    length,
 )
 from tests.chaos.simulated.api import (
     CLUSTER_POLICIES,
@@ -52,8 +51,6 @@ _NAMESPACE = "chaos"
 _OWN_LEASE = "/apis/coordination.k8s.io/v1/namespaces/{}/leases/{}".format(*OWN_LEASE)
 _READY_SECONDS, _QUIET_SECONDS, _STILL_SECONDS = 90.0, 120.0, 20.0
 _ELECTION_SECONDS = 8.0
-_LOST = 0.2
-_MOST_OF_A_KIND = 5
 
 
 class _Calls:
@@ -90,28 +87,22 @@ class _Faults(logging.Handler):
             self._found("fault", f"{record.getMessage()}: {record.exc_info[1]!r}")
 
 
-class Play:
+class Play(Actor[Replica]):
     """A run: the cluster with its programs, and the actions of a schedule."""
 
     def __init__(self, api: ClusterApi, folder: Path, seed: int, *, binds: bool) -> None:
         self._loop = asyncio.get_running_loop()
-        self._binds = binds
+        replicas = {
+            name: Replica(name, api, folder, partial(self._find, "ended"), binds=binds)
+            for name in REPLICAS
+        }
+        super().__init__(replicas, _NAMESPACE, self._loop.time, binds=binds)
         self._calls = _Calls()
         self.observer = Observer(self._calls, self._loop.time, binds=binds)
         self._api = api
         self._random = Random(seed)
-        self._report = Report()
-        self._due: list[tuple[float, int, Callable[[], object]]] = []
-        self._numbers = itertools.count()
-        self._edits = 0
-        self._pool = POOLS[0]
         self._states: dict[str, str] = {}
-        self._labels: dict[tuple[str, str], str] = {}
         self._known: dict[str, Any] = {}
-        self.replicas = {
-            name: Replica(name, api, folder, partial(self._find, "ended"), binds=binds)
-            for name in REPLICAS
-        }
         pairs = zip(SCHEDULERS, self.replicas.values(), strict=True)
         self.schedulers = {
             name: KubeScheduler(name, api, replica, Random(f"{seed}-{name}"), binds=binds)
@@ -149,7 +140,7 @@ class Play:
     async def play(self, schedule: Schedule, is_over: Callable[[], bool]) -> Report:
         """Play all phases, or those up to the first finding; none is begun when it is over."""
         await self._start()
-        report = self._report
+        report = self.report
         for phase in schedule:
             if is_over():
                 break
@@ -177,37 +168,21 @@ class Play:
         await self._wait_ready()
 
     async def _act(self, phase: Sequence[Action]) -> None:
-        began = self._loop.time()
-        for action in phase:
-            self._at(began + action.at, partial(self._do, action))
-        most = max((a.at for a in phase), default=0.0) + 1.0
-        await self._run_until(began + min(PHASE_SECONDS, most))
+        self._begin(phase)
+        await self._run_until(self._loop.time() + length(phase))
         await self._finish()
 
     async def _run_until(self, ends: float) -> None:
         while (now := self._loop.time()) < ends and not self.observer.findings:
             self._elect()
-            due = min(ends, now + 0.5, self._due[0][0] if self._due else ends)
-            await asyncio.sleep(max(0.0, due - now))
-            while self._due and self._due[0][0] <= self._loop.time():
-                heapq.heappop(self._due)[2]()
+            await asyncio.sleep(max(0.0, self._next_due(min(ends, now + 0.5)) - now))
+            self._run_due()
 
     async def _finish(self) -> None:
         """The rest ends faults."""
         while self._due:
-            heapq.heappop(self._due)[2]()
+            self._run_due(self._next_due(math.inf))
             await asyncio.sleep(0)
-
-    def _at(self, when: float, act: Callable[[], object]) -> None:
-        heapq.heappush(self._due, (when, next(self._numbers), act))
-
-    def _later(self, seconds: float, act: Callable[[], object]) -> None:
-        self._at(self._loop.time() + seconds, act)
-
-    def _find(self, kind: str, text: str) -> None:
-        findings = self._report.findings
-        if sum(each.kind == kind for each in findings) < _MOST_OF_A_KIND:
-            findings.append(Finding(kind, text))
 
     # ---- the leader among the kube-schedulers
 
@@ -240,11 +215,6 @@ class Play:
             }
             self.schedulers[self._leader].lead()
 
-    def _kill_scheduler(self, name: str) -> None:
-        self.schedulers[name].end()
-        self.schedulers[name].flow.set()
-        self._alive.discard(name)
-
     def _thaw_scheduler(self, name: str, began: float) -> None:
         scheduler = self.schedulers[name]
         if scheduler.flow.is_set():
@@ -253,104 +223,69 @@ class Play:
         self._calls.frozen_since.setdefault(name, []).append((began, self._loop.time()))
         if scheduler.leads and self._leader != name:
             # It has lost its Lease: it ends once it sees that, and another one begins.
-            self._report.schedulers_ended += 1
+            self.report.schedulers_ended += 1
             self._later(0.1, scheduler.end)
 
-    # ---- actions
+    # ---- means
 
-    def _do(self, action: Action) -> None:
-        values = action.values
-        match action.kind:
-            case "create" | "negative":
-                if not self._api.down:
-                    for pod in workload.pods_of(action, _NAMESPACE):
-                        if pod["spec"].get("nodeName", NODES[0]) in self._api.nodes() or (
-                            "nodeName" not in pod["spec"]
-                        ):
-                            self._create_pod(pod)
-                if "for" in values:
-                    self._later(action.seconds("for"), partial(self._delete, action))
-            case "delete":
-                self._delete(action)
-            case "relabel":
-                for pod in self._pods(action):
-                    self._merge(pod, labels={"app": values["app"]})
-            case "open":
-                for pod in self._pods(action):
-                    spec = {k: v for k, v in pod["spec"].items() if k != "schedulingGates"}
-                    self._api.change(PODS_PATH, pod | {"spec": spec})
-            case "policy":
-                self._edit(values["name"], values["state"])
-            case "node":
-                self._delete_node(values["name"])
-                self._later(action.seconds("down"), partial(self._create_node, values["name"]))
-            case "zone":
-                self._zone(workload.nodes_of(values["name"]), values["state"])
-            case "state":
-                self._set_state(values["name"], values["state"])
-            case "label":
-                self._set_label(values["name"], values["label"], values["value"])
-            case "namespaces":
-                self._create_namespaces(values["name"], int(values["count"]))
-            case "namespaces-gone":
-                for key in [k for k in self._api.pods() if k.startswith(f"{values['name']}-")]:
-                    self._api.remove(PODS_PATH, key)
-            case "lease":
-                self._api.lease(_OWN_LEASE).delete()
-            case "api":
-                self._api.stop_running()
-                self._later(action.seconds("down"), partial(setattr, self._api, "down", False))
-            case _ if "scheduler" in values:
-                self._trouble_scheduler(action)
-            case _:
-                self._trouble_replica(action)
+    def _create_pods(self, pods: Iterable[dict[str, Any]]) -> None:
+        for pod in pods:
+            if not self._api.down and pod["spec"].get("nodeName", NODES[0]) in {
+                NODES[0],
+                *self._api.nodes(),
+            }:
+                self._create_pod(pod)
 
-    def _trouble_scheduler(self, action: Action) -> None:
-        name = action.values["scheduler"]
-        match action.kind:
-            case "route":
-                scheduler, dice = self.schedulers[name], Random(int(action.values["seed"]))
-                replicas = list(self.replicas.values())
-                scheduler.route = partial(dice.choice, replicas)
-                self._later(action.seconds("for"), partial(setattr, scheduler, "route", None))
-            case "scheduler-kill":
-                self._kill_scheduler(name)
-                self._later(action.seconds("down"), partial(self._alive.add, name))
-            case "scheduler-stop":
-                self.schedulers[name].flow.clear()
-                thaw = partial(self._thaw_scheduler, name, self._loop.time())
-                self._later(action.seconds("for"), thaw)
-            case "scheduler-restart":
-                # It releases its Lease.
-                if self._leader == name:
-                    self._leader = ""
-                self._kill_scheduler(name)
-                self._later(1.0, partial(self._alive.add, name))
-            case kind:
-                raise ValueError(kind)
+    def _delete_pods(self, names: Iterable[str]) -> None:
+        for name in names:
+            self._api.remove(PODS_PATH, f"{_NAMESPACE}/{name}")
 
-    def _trouble_replica(self, action: Action) -> None:
-        values = action.values
-        replica = self.replicas[values["replica"]]
-        match action.kind:
-            case "kill":
-                replica.kill()
-                self._later(action.seconds("down"), replica.start)
-            case "stop":
-                replica.freeze()
-                self._later(action.seconds("for"), replica.thaw)
-            case "restart" | "clock":
-                self._restart(replica)
-            case "watch":
-                mend = self._trouble_watches(replica, values["fault"], action.seconds("late"))
-                self._later(action.seconds("for"), mend)
-            case "bind":
-                mend = self._trouble_bindings(replica, values["fault"], int(values["seed"]))
-                self._later(action.seconds("for"), mend)
-            case kind:
-                raise ValueError(kind)
+    def _relabel_pods(self, names: Iterable[str], app: str) -> None:
+        for pod in self._pods(names):
+            metadata = pod["metadata"]
+            merged = metadata | {"labels": metadata.get("labels", {}) | {"app": app}}
+            self._api.change(PODS_PATH, pod | {"metadata": merged})
 
-    def _restart(self, replica: Replica) -> None:
+    def _open_pods(self, names: Iterable[str]) -> None:
+        for pod in self._pods(names):
+            spec = {k: v for k, v in pod["spec"].items() if k != "schedulingGates"}
+            self._api.change(PODS_PATH, pod | {"spec": spec})
+
+    def _delete_lease(self) -> None:
+        self._api.lease(_OWN_LEASE).delete()
+
+    def _stop_api(self, down: float) -> None:
+        self._api.stop_running()
+        self._later(down, partial(setattr, self._api, "down", False))
+
+    def _route(self, scheduler: str, among: Sequence[Replica], seed: int) -> Callable[[], None]:
+        asking, dice = self.schedulers[scheduler], Random(seed)
+        asking.route = partial(dice.choice, among)
+        return partial(setattr, asking, "route", None)
+
+    def _kill_scheduler(self, name: str) -> None:
+        self.schedulers[name].end()
+        self.schedulers[name].flow.set()
+        self._alive.discard(name)
+
+    def _start_scheduler(self, name: str) -> None:
+        self._alive.add(name)
+
+    def _freeze_scheduler(self, name: str) -> Callable[[], None]:
+        self.schedulers[name].flow.clear()
+        return partial(self._thaw_scheduler, name, self._loop.time())
+
+    def _restart_scheduler(self, name: str) -> None:
+        # It releases its Lease.
+        if self._leader == name:
+            self._leader = ""
+        self._kill_scheduler(name)
+        self._later(1.0, partial(self._start_scheduler, name))
+
+    def _restart(self, replica: Replica, off: float) -> None:
+        # All clocks of the process are one.
+        del off
+
         async def restart() -> None:
             await replica.stop()
             replica.start()
@@ -359,39 +294,15 @@ class Play:
             replica.thaw()
             self._later(0.0, lambda: self._loop.create_task(restart()))
 
-    def _trouble_watches(self, replica: Replica, fault: str, late: float) -> Callable[[], None]:
-        door = replica.door
-        match fault:
-            case "late":
-                door.late, door.is_slow = late, True
-            case "cut":
-                door.cut()
-            case "frozen":
-                door.watches_flow.clear()
-            case "repeated":
-                door.edit = repeated()
-            case "expired":
-                door.expire()
-            case "missed":
-                door.swallowing += 1
-            case _:
-                raise ValueError(fault)
-
-        def mend() -> None:
-            door.late, door.is_slow, door.edit = 0.0, False, lambda _, line: [line]
-            door.watches_flow.set()
-            if fault == "missed":
-                door.swallowing -= 1
-                door.expire()
-
-        return mend
-
-    def _trouble_bindings(self, replica: Replica, fault: str, seed: int) -> Callable[[], None]:
-        dice, door = Random(seed), replica.door
+    def _trouble_bindings(self, replica: Replica, action: Action) -> Callable[[], None]:
+        fault, share = action.values["fault"], action.seconds("share")
+        dice = Random(int(action.values["seed"]))
+        if fault == "unanswered":
+            return unanswered(replica.door, lambda: dice.random() < share)
         schedulers = [each for each in self.schedulers.values() if each.asks(replica)]
 
         def hits(verb: str) -> bool:
-            return verb == "bind" and dice.random() < _LOST
+            return verb == "bind" and dice.random() < share
 
         for each in schedulers:
             match fault:
@@ -402,12 +313,9 @@ class Play:
                 case "delayed":
                     each.delay = lambda: dice.uniform(1.0, 20.0)
                 case _:
-                    pass
-        if fault == "unanswered":
-            door.loses = lambda asked: asked.path.endswith("/binding") and dice.random() < _LOST
+                    raise ValueError(fault)
 
         def mend() -> None:
-            door.loses = lambda _: False
             for each in schedulers:
                 each.loses = each.doubles = lambda _: False
                 each.delay = lambda: 0.0
@@ -421,33 +329,22 @@ class Play:
         pod["status"] = {"phase": "Pending"}
         self._api.create(PODS_PATH, pod)
 
-    def _pods(self, action: Action) -> Iterator[dict[str, Any]]:
-        for name in action.pods():
+    def _pods(self, names: Iterable[str]) -> Iterator[dict[str, Any]]:
+        for name in names:
             if (found := self._api.pods().get(f"{_NAMESPACE}/{name}")) is not None:
                 yield found
-
-    def _delete(self, action: Action) -> None:
-        for name in action.pods():
-            self._api.remove(PODS_PATH, f"{_NAMESPACE}/{name}")
-
-    def _merge(self, pod: dict[str, Any], labels: dict[str, str]) -> None:
-        metadata = pod["metadata"]
-        merged = metadata | {"labels": metadata.get("labels", {}) | labels}
-        self._api.change(PODS_PATH, pod | {"metadata": merged})
 
     def _create_namespaces(self, name: str, count: int) -> None:
         for each in workload.namespaces(name, count):
             for pod in workload.pods_of_namespace(each):
                 self._create_pod(pod)
 
-    def _edit(self, name: str, state: str) -> None:
-        """Change a policy: its message, its pool, or so that it cannot be read."""
-        self._edits += 1
-        if state == "moved":
-            self._pool = POOLS[1 - POOLS.index(self._pool)]
-        broken = state == "broken"
-        rules = "nonsense {" if broken else workload.rules(name, self._edits, self._pool)
-        path, key = _path(name), name if name == CARDS else f"{_NAMESPACE}/{name}"
+    def _delete_namespaces(self, name: str) -> None:
+        for key in [each for each in self._api.pods() if each.startswith(f"{name}-")]:
+            self._api.remove(PODS_PATH, key)
+
+    def _put_rules(self, policy: str, rules: str) -> None:
+        path, key = _path(policy), policy if policy == CARDS else f"{_NAMESPACE}/{policy}"
         known = self._api.objects(path)[key]
         metadata = known["metadata"]
         newer = metadata | {"generation": metadata["generation"] + 1}
@@ -461,24 +358,12 @@ class Play:
             self._set_state(name, self._states.get(name, "free"))
 
     def _delete_node(self, name: str) -> None:
-        """Remove a node and, as a control plane does, its pods."""
         self._api.remove(NODES_PATH, name)
         there = [k for k, p in self._api.pods().items() if p["spec"].get("nodeName") == name]
         for key in there:
             self._api.remove(PODS_PATH, key)
 
-    def _zone(self, names: Sequence[str], state: str) -> None:
-        for name in names:
-            match state:
-                case "gone":
-                    self._delete_node(name)
-                case "back":
-                    self._create_node(name)
-                case _:
-                    self._set_state(name, state)
-
     def _set_state(self, name: str, state: str) -> None:
-        """A node is free, cordoned or tainted."""
         self._states[name] = state
         if (known := self._api.nodes().get(name)) is not None:
             patch = workload.state_of_node(state)["spec"]
@@ -486,13 +371,11 @@ class Play:
             if spec != known["spec"]:
                 self._api.change(NODES_PATH, known | {"spec": spec})
 
-    def _set_label(self, name: str, label: str, value: str) -> None:
-        """A label of a node, or the one that it had in the beginning."""
+    def _label_node(self, name: str, label: str, value: str) -> None:
         if (known := self._api.nodes().get(name)) is not None:
-            wanted = value or workload.node_named(name)["metadata"]["labels"][label]
             metadata = known["metadata"]
-            if metadata["labels"].get(label) != wanted:
-                changed = metadata | {"labels": metadata["labels"] | {label: wanted}}
+            if metadata["labels"].get(label) != value:
+                changed = metadata | {"labels": metadata["labels"] | {label: value}}
                 self._api.change(NODES_PATH, known | {"metadata": changed})
 
     # ---- quiet
@@ -519,7 +402,7 @@ class Play:
             await self._run_until(self._loop.time() + 1.0)
             if self.observer.findings:
                 return
-        self._report.placed.append(self._loop.time() - began)
+        self.report.placed.append(self._loop.time() - began)
         for each in left:
             refusal = each.refusal or "nothing is said of it"
             self._find("stuck", f"{each.name} of {each.app} after {_QUIET_SECONDS:g} s: {refusal}")

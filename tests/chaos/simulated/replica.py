@@ -26,6 +26,7 @@ from server.runtime.server_runtime import Options, serve
 from server.settings import Settings
 from tests.chaos.simulated.api import ClusterApi, Door
 from tests.e2e.waiting import free_port
+from tests.support.fake_api_server import Request
 from tests.support.kubeconfig import kubeconfig
 
 T = TypeVar("T")
@@ -73,6 +74,8 @@ class Replica:
         self._binds = binds
         self.starts: list[float] = []
         self._process: _Process | None = None
+        self._refuses: list[Callable[[Request], bool]] = []
+        self._loses: list[Callable[[Request], bool]] = []
         self._flow = asyncio.Event()
         self._flow.set()
         self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=None))
@@ -80,8 +83,14 @@ class Replica:
 
     @property
     def door(self) -> Door:
-        """Its way to the API server; a door of its own if it does not run."""
-        return self._process.door if self._process is not None else Door()
+        """Its way to the API server; one that leads nowhere if it does not run."""
+        return self._process.door if self._process is not None else self._new_door()
+
+    def _new_door(self) -> Door:
+        """The door of a process; what is refused and lost stays the same after a start."""
+        door = Door()
+        door.refuses, door.loses = self._refuses, self._loses
+        return door
 
     @property
     def runs(self) -> bool:
@@ -93,7 +102,7 @@ class Replica:
         if self._process is not None:
             return
         self.starts.append(asyncio.get_running_loop().time())
-        token, door = f"{self.name}-{len(self.starts)}", Door()
+        token, door = f"{self.name}-{len(self.starts)}", self._new_door()
         self._api.doors[token] = door
         file = self._folder / f"{token}.kubeconfig"
         access = Access(

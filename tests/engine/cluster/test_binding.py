@@ -495,6 +495,62 @@ async def test_a_pod_counts_while_its_outcome_is_unknown(acted: bool) -> None:
     await world.binder.idle()
 
 
+async def test_a_pod_that_is_gone_with_its_outcome_unknown_is_forgotten() -> None:
+    world = World()
+    world.create("a")
+    world.hear("a")
+    world.api.faults.extend(["broken"] * 9)
+    with pytest.raises(ApiUnreachableError):
+        await world.bind("a", seconds=0.05)
+    world.api.faults.clear()
+    del world.api.pods["shop/a"]
+    await asyncio.sleep(1.2)
+    assert world.on("n1") == set()
+    asked = len(world.api.requests)
+    await asyncio.sleep(10.0)
+    assert len(world.api.requests) == asked, "nobody looks for it any more"
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["once", "bound again"])
+@pytest.mark.parametrize("seen", [False, True], ids=["missed", "seen"])
+async def test_a_bound_pod_that_no_watch_shows_counts_until_it_is_gone(
+    seen: bool, again: bool
+) -> None:
+    """A watch that missed a pod cannot tell that it was deleted."""
+    world = World()
+    world.create("a")
+    if not seen:
+        world.cache.remove_pod("shop/a")
+    world.hear("a")
+    await world.bind("a")
+    if again:
+        await world.bind("a")
+    following = asyncio.create_task(world.binder.follow())
+    await asyncio.sleep(25.0)
+    assert world.on("n1") == {"a"}, "it is there"
+
+    del world.api.pods["shop/a"]
+    world.api.faults.append("deaf")
+    await asyncio.sleep(25.0)
+
+    assert world.on("n1") == ({"a"} if seen else set())
+    following.cancel()
+
+
+async def test_another_pod_under_the_name_of_one_that_is_gone_counts() -> None:
+    world = World()
+    world.create("a")
+    world.cache.remove_pod("shop/a")
+    world.hear("a")
+    await world.bind("a")
+    following = asyncio.create_task(world.binder.follow())
+    world.api.pods["shop/a"]["metadata"]["uid"] = "uid-later"
+    world.watch("a")
+    await asyncio.sleep(25.0)
+    assert world.on("n1") == {"a"}
+    following.cancel()
+
+
 async def test_a_refusal_gives_the_slot_back() -> None:
     world = World()
     world.create("a")

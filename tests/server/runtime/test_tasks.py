@@ -20,6 +20,7 @@ from prometheus_client import CollectorRegistry
 
 from engine.cache.informers import NODES, POLICIES
 from engine.cache.informers import PODS as POD_RESOURCE
+from engine.counting.in_flight_pods import DEFAULT_SCHEDULERS, Schedulers
 from engine.objects.request_pod import Exemptions
 from grammar.meaning.schema import load_schema
 from server.http.tls import Credentials
@@ -95,6 +96,7 @@ async def running(
     authorization: str | None = None,
     self_signed: SelfSigned | None = None,
     followed: ConfigurationFile | None = None,
+    schedulers: Schedulers = DEFAULT_SCHEDULERS,
 ) -> AsyncIterator[Server]:
     """A server, with the URL of another API server and a token that this one wants.
 
@@ -119,6 +121,7 @@ async def running(
             watched,
             Exemptions(frozenset()),
             "0",
+            schedulers,
             view_port=view_port,
             self_signed=self_signed,
             file=followed,
@@ -151,8 +154,11 @@ def unread() -> ServerConfiguration:
     raise AssertionError("the file does not change")
 
 
+@pytest.mark.parametrize(
+    ("binds", "absent"), [(False, "bound-pods"), (True, "in-flight")], ids=["without", "bindVerb"]
+)
 async def test_every_task_has_a_supervisor_or_serves_a_connection(
-    tmp_path: Path, keyring: Keyring
+    tmp_path: Path, keyring: Keyring, *, binds: bool, absent: str
 ) -> None:
     """And the documentation lists it."""
     mine = asyncio.current_task()
@@ -167,6 +173,7 @@ async def test_every_task_has_a_supervisor_or_serves_a_connection(
         keyring=keyring,
         self_signed=kept,
         followed=followed,
+        schedulers=Schedulers(call_bind=binds),
     ) as server:
         # A task that ends at once, such as `sync`, is seen too.
         seen = {task for task in asyncio.all_tasks() if task is not mine}
@@ -177,7 +184,7 @@ async def test_every_task_has_a_supervisor_or_serves_a_connection(
     supervised = {task.get_name() for task, kind in kinds.items() if kind == "Supervisor._run"}
     assert set(kinds.values()) - OF_CONNECTIONS == {"Supervisor._run", "serve"}
     assert names <= supervised
-    assert {re.sub("/.*", "/RESOURCE", name) for name in supervised} == documented()
+    assert {re.sub("/.*", "/RESOURCE", name) for name in supervised} == documented() - {absent}
 
 
 async def test_the_lag_of_pods_that_are_new_is_measured(tmp_path: Path) -> None:
