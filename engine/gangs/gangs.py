@@ -54,6 +54,7 @@ from engine.gangs.gang import (
     HeldCalls,
     Hold,
     KnownGang,
+    Numbers,
     given_up,
 )
 from engine.gangs.gang_of_pod import ELSEWHERE, ENOUGH, GangOfPod, gang_of_pod
@@ -66,8 +67,8 @@ from engine.objects.request_pod import RequestPodReader
 from engine.program.program import GangProgram
 from grammar.values.errors import EvaluationError
 
-# A gang that did not fit is tried again after so many times of what the attempt has taken, and
-# after this pause at least: it costs a twentieth of the time at most.
+# A gang that did not fit is tried again after so many times of what the attempt has taken, so that
+# it costs a twentieth of the time at most, and after this pause at least.
 _COST_FACTOR, _LEAST_PAUSE_SECONDS = 19.0, 0.1
 # The pause after a gang was given up, and the longest one. It doubles where the gang is the reason
 # itself, because it would be held in vain again.
@@ -407,7 +408,7 @@ class Gangs:
         if name is None:
             return None
         snapshot, pod = call.snapshot, call.context(call.snapshot).peer()
-        quorum, placed = self._quorum(call, name), self._on_nodes(call, name)
+        quorum, placed = self._quorum(call, name), self._placed(call, name)
         bound = self._members.on_nodes(name, placed, snapshot)
         waiting = self._members.waiting(name, snapshot).values()
         gang = self._known.get(name)
@@ -427,26 +428,26 @@ class Gangs:
             return None
         return self._members.name_of(call.plan.gangs[0], call.context(call.snapshot).peer())
 
-    def _on_nodes(self, call: VerbCall, name: GangName) -> Mapping[str, int]:
-        """The numbers of members on nodes that are not held, by node.
-
-        Raises BriefWaitError while it is not known of any whether it is bound.
-        """
-        pods = call.cluster.pods
-        left = dict(self._members.placed(name, pods, call))
+    def _placed(self, call: VerbCall, name: GangName) -> Mapping[str, int]:
+        """The numbers of members on nodes that are not held, by node."""
+        left = dict(self._members.placed(name, call.cluster.pods, call))
         gang = self._known.get(name)
         held = [gang.places[uid] for uid in gang.holds] if gang is not None else []
         for node in held:
             left[node] = left.get(node, 0) - 1
-        left = {node: number for node, number in left.items() if number > 0}
-        if left and name in self._released:
-            _, keys = self._released[name]
+        return {node: number for node, number in left.items() if number > 0}
+
+    def _on_nodes(self, call: VerbCall, name: GangName) -> Mapping[str, int]:
+        """The same. Raises BriefWaitError while it is not known of any whether it is bound."""
+        placed = self._placed(call, name)
+        if placed and name in self._released:
+            (_, keys), pods = self._released[name], call.cluster.pods
             unknown = sum(pods.assumption(key, uid) is not None for uid, key in keys.items())
             if not unknown:
                 del self._released[name]
-            elif sum(left.values()) <= unknown:
+            elif sum(placed.values()) <= unknown:
                 raise BriefWaitError(_text(call, name, "its members are being bound"))
-        return left
+        return placed
 
     def _gang(self, call: VerbCall, name: GangName) -> KnownGang | str:
         """The gang with its newest quorum, or why it cannot be placed."""
@@ -464,13 +465,34 @@ class Gangs:
         gang.asked_at, gang.priority = now, max(gang.priority, pod.peer.priority)
         if gang.gathers:
             return gang
-        gang.quorum = quorum
-        members = self._waiting(gang)
-        number = len(members) + (pod.uid not in members)
-        if number < quorum:
-            gang.text = f"{number} of {quorum} members exist"
+        gang.numbers = self._numbers(gang, call, quorum)
+        numbers = {uid: number for uid, (_, number) in gang.numbers.items()} | {pod.uid: quorum}
+        gang.quorum = quorum = max(number for number in numbers.values() if number is not None)
+        found = sum(number is not None for number in numbers.values())
+        if found < quorum:
+            gang.text = f"{found} of {quorum} members exist"
             return gang.text
         return gang
+
+    def _numbers(self, gang: KnownGang, call: VerbCall, quorum: int) -> Numbers:
+        """What each waiting member says of their number, read again only after it has changed."""
+        waiting, read = self._waiting(gang), dict[str, tuple[bytes | None, int | None]]()
+        if not callable(gang.clause.number):
+            return dict.fromkeys(waiting, (None, quorum))
+        for uid in waiting:
+            body, known = call.cluster.pods.body(uid), gang.numbers.get(uid)
+            if known is None or known[0] is not body:
+                other = self._attempts.beside(uid, call)
+                is_member = other is not None and gang.clause in other.plan.gangs
+                number = self._quorum(other, gang.name) if other is not None and is_member else ""
+                known = body, number if isinstance(number, int) else None
+            read[uid] = known
+        return read
+
+    def _placeable(self, gang: KnownGang) -> Mapping[str, Peer]:
+        """The waiting members of which it is known how many they want to be."""
+        waiting, numbers = self._waiting(gang), gang.numbers
+        return {uid: p for uid, p in waiting.items() if numbers.get(uid, (None, None))[1]}
 
     def _drop_oldest(self) -> None:
         if len(self._known) > _MOST_KNOWN:
@@ -520,7 +542,7 @@ class Gangs:
         now, snapshot = self._clock(), call.snapshot
         if now < gang.not_before:
             return None
-        members = self._waiting(gang)
+        members = self._placeable(gang)
         state = ref(snapshot.table), self._freed, frozenset(members)
         if not gang.gathers and gang.tried is not None and only is None:
             same_table = gang.tried[0]() is snapshot.table
@@ -580,7 +602,7 @@ class Gangs:
             and (other.tried[0]() is not table or other.tried[1] != self._freed)
         ]
         for other in sorted(before, key=lambda each: each.order)[:_MOST_RIVALS]:
-            members = self._waiting(other)
+            members = self._placeable(other)
             other.tried = ref(table), self._freed, frozenset(members)
             other.not_before = now + _LEAST_PAUSE_SECONDS
             asked = next(
