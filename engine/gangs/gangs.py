@@ -415,7 +415,7 @@ class Gangs:
         if not placed:
             return found
         rows = np.fromiter(snapshot.table.rows.values(), np.intp, len(snapshot.table.rows))
-        open_ = self._attempts.within(name, snapshot.table, rows, placed).tolist()
+        open_ = self._attempts.within(name, call, rows, placed).tolist()
         nodes = zip(snapshot.table.rows, open_, strict=True)
         return replace(found, allowed={node for node, is_open in nodes if is_open})
 
