@@ -146,10 +146,12 @@ def _running_placet(found: PodExplanation, known: PodExplanation) -> Iterator[Pa
 
 
 def _with_last_decision(args: argparse.Namespace, found: PodExplanation) -> PodExplanation:
-    """The explanation with what the running Placet decided last, and how far its gang is there.
+    """The explanation with what the running Placet knows of the pod, if that is asked for.
 
-    Raises CommandError.
+    That is what it decided last, and how far its gang is there. Raises CommandError.
     """
+    if not args.decision:
+        return found
     then, known = asyncio.run(_running(args, found))
     found = msgspec.structs.replace(found, then=then, changes=changes(then, found))
     if known is None:

@@ -155,7 +155,8 @@ def counted_on(
             text = _gang_evidence(gang, written, found)
             if objection not in found.against(name):
                 return CountEvidence(text)
-            return CountEvidence(f"{text}: {objection.message.removeprefix(f'{objection.name}: ')}")
+            begin = found.inspection.gang_message(gang)
+            return CountEvidence(f"{text}: {objection.message.removeprefix(f'{begin}: ')}")
         case _:
             assert_never(objection.program)
 

@@ -321,7 +321,7 @@ def _gang(found: Analysis, gang: GangOfPod) -> GangExplanation:
         gang.program.policy,
         gang.program.name,
         gang.name,
-        found.results.inspection.gang_message(gang),
+        found.results.inspection.gang_message(gang.program),
         gang.quorum,
         "fits" if fits else gang.state,
         "it fits now" if fits else gang.text,

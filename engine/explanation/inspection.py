@@ -29,6 +29,7 @@ from engine.program.frame import Evaluation, Floats, Frame, Term, unhurried
 from engine.program.program import (
     CountClause,
     FilterProgram,
+    GangProgram,
     Program,
     RejectingProgram,
     ScoreProgram,
@@ -256,12 +257,13 @@ class Inspection:
         """The objection of a gang to the nodes that it does not leave to the pod."""
         allowed = names if gang.allowed is None else gang.allowed
         refused = np.array([name not in allowed for name in names], np.bool_)
-        program, message = gang.program, f"{self.gang_message(gang)}: {gang.refusal}"
+        program = gang.program
+        message = f"{self.gang_message(program)}: {gang.refusal}"
         return Objection(program.policy, program.name, program, refused, {}, message)
 
-    def gang_message(self, gang: GangOfPod) -> str:
+    def gang_message(self, gang: GangProgram) -> str:
         """What the texts of a gang begin with."""
-        return gang.program.message(self._evaluation)
+        return gang.message(self._evaluation)
 
     def _clauses_of(self, clause: CountClause) -> CountClauses:
         if (found := self._counts.get(clause)) is None:
