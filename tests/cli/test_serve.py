@@ -27,7 +27,7 @@ from tests.support.default_ports import default_ports_taken
 ROOT = Path(__file__).parents[2]
 SECONDS = 60.0
 NO_VIEW = ("--view-port", "none")
-# A server without policies, in the folder of a test: it starts in two thirds of the demo's time.
+# A server without policies, in the folder of a test: it starts sooner than the demo.
 BARE = ("--no-cluster", "--policies", ".")
 
 
