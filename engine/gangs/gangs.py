@@ -407,7 +407,7 @@ class Gangs:
         if name is None:
             return None
         snapshot, pod = call.snapshot, call.context(call.snapshot).peer()
-        quorum, placed = self._quorum(call, name), self._on_nodes(call, name)
+        quorum, placed = self._quorum(call, name), self._placed(call, name)
         bound = self._members.on_nodes(name, placed, snapshot)
         waiting = self._members.waiting(name, snapshot).values()
         gang = self._known.get(name)
@@ -427,26 +427,26 @@ class Gangs:
             return None
         return self._members.name_of(call.plan.gangs[0], call.context(call.snapshot).peer())
 
-    def _on_nodes(self, call: VerbCall, name: GangName) -> Mapping[str, int]:
-        """The numbers of members on nodes that are not held, by node.
-
-        Raises BriefWaitError while it is not known of any whether it is bound.
-        """
-        pods = call.cluster.pods
-        left = dict(self._members.placed(name, pods, call))
+    def _placed(self, call: VerbCall, name: GangName) -> Mapping[str, int]:
+        """The numbers of members on nodes that are not held, by node."""
+        left = dict(self._members.placed(name, call.cluster.pods, call))
         gang = self._known.get(name)
         held = [gang.places[uid] for uid in gang.holds] if gang is not None else []
         for node in held:
             left[node] = left.get(node, 0) - 1
-        left = {node: number for node, number in left.items() if number > 0}
-        if left and name in self._released:
-            _, keys = self._released[name]
+        return {node: number for node, number in left.items() if number > 0}
+
+    def _on_nodes(self, call: VerbCall, name: GangName) -> Mapping[str, int]:
+        """The same. Raises BriefWaitError while it is not known of any whether it is bound."""
+        placed = self._placed(call, name)
+        if placed and name in self._released:
+            (_, keys), pods = self._released[name], call.cluster.pods
             unknown = sum(pods.assumption(key, uid) is not None for uid, key in keys.items())
             if not unknown:
                 del self._released[name]
-            elif sum(left.values()) <= unknown:
+            elif sum(placed.values()) <= unknown:
                 raise BriefWaitError(_text(call, name, "its members are being bound"))
-        return left
+        return placed
 
     def _gang(self, call: VerbCall, name: GangName) -> KnownGang | str:
         """The gang with its newest quorum, or why it cannot be placed."""
