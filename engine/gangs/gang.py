@@ -20,6 +20,10 @@ from engine.program.program import GangProgram
 EndOfHold = Callable[[str], None]
 
 
+# What members say of their number, by uid, with the JSON that says it; None if one is not told.
+Numbers = Mapping[str, tuple[bytes | None, int | None]]
+
+
 @dataclass(frozen=True, slots=True)
 class Hold:
     """A bind call that waits, since a time."""
@@ -52,7 +56,8 @@ class HeldCalls:
 class KnownGang:
     """A gang that waits or gathers; it gathers while it has places.
 
-    `quorum` is the number of members that are bound together; it stays while the gang gathers.
+    `quorum` is the number of members that are bound together, the largest one of the `numbers` that
+    they say; it stays while the gang gathers.
     `places` are the nodes of its members by uid, `keys` their names, `holds` the bind calls that
     wait; `reserved` is for how many there is room. `bars` are the cordons and taints of its nodes
     when it was placed. It is known `since` a time; it `began` to gather at another one, and is
@@ -71,6 +76,7 @@ class KnownGang:
     priority: int = 0
     places: dict[str, str] = field(default_factory=dict)
     keys: dict[str, str] = field(default_factory=dict)
+    numbers: Numbers = field(default_factory=dict)
     holds: dict[str, Hold] = field(default_factory=dict)
     reserved: int = 0
     bars: dict[str, frozenset[tuple[str, str]]] = field(default_factory=dict)

@@ -54,6 +54,7 @@ from engine.gangs.gang import (
     HeldCalls,
     Hold,
     KnownGang,
+    Numbers,
     given_up,
 )
 from engine.gangs.gang_of_pod import ELSEWHERE, ENOUGH, GangOfPod, gang_of_pod
@@ -464,13 +465,34 @@ class Gangs:
         gang.asked_at, gang.priority = now, max(gang.priority, pod.peer.priority)
         if gang.gathers:
             return gang
-        gang.quorum = quorum
-        members = self._waiting(gang)
-        number = len(members) + (pod.uid not in members)
-        if number < quorum:
-            gang.text = f"{number} of {quorum} members exist"
+        gang.numbers = self._numbers(gang, call, quorum)
+        numbers = {uid: number for uid, (_, number) in gang.numbers.items()} | {pod.uid: quorum}
+        gang.quorum = quorum = max(number for number in numbers.values() if number is not None)
+        found = sum(number is not None for number in numbers.values())
+        if found < quorum:
+            gang.text = f"{found} of {quorum} members exist"
             return gang.text
         return gang
+
+    def _numbers(self, gang: Gang, call: VerbCall, quorum: int) -> Numbers:
+        """What each waiting member says of their number, read again only after it has changed."""
+        waiting, read = self._waiting(gang), dict[str, tuple[bytes | None, int | None]]()
+        if not callable(gang.clause.number):
+            return dict.fromkeys(waiting, (None, quorum))
+        for uid in waiting:
+            body, known = call.cluster.pods.body(uid), gang.numbers.get(uid)
+            if known is None or known[0] is not body:
+                other = self._attempts.beside(uid, call)
+                is_member = other is not None and gang.clause in other.plan.gangs
+                number = self._quorum(other, gang.name) if other is not None and is_member else ""
+                known = body, number if isinstance(number, int) else None
+            read[uid] = known
+        return read
+
+    def _placeable(self, gang: Gang) -> Mapping[str, Peer]:
+        """The waiting members of which it is known how many they want to be."""
+        waiting, numbers = self._waiting(gang), gang.numbers
+        return {uid: p for uid, p in waiting.items() if numbers.get(uid, (None, None))[1]}
 
     def _drop_oldest(self) -> None:
         if len(self._known) > _MOST_KNOWN:
@@ -520,7 +542,7 @@ class Gangs:
         now, snapshot = self._clock(), call.snapshot
         if now < gang.not_before:
             return None
-        members = self._waiting(gang)
+        members = self._placeable(gang)
         state = ref(snapshot.table), self._freed, frozenset(members)
         if not gang.gathers and gang.tried is not None and only is None:
             same_table = gang.tried[0]() is snapshot.table
@@ -580,7 +602,7 @@ class Gangs:
             and (other.tried[0]() is not table or other.tried[1] != self._freed)
         ]
         for other in sorted(before, key=lambda each: each.order)[:_MOST_RIVALS]:
-            members = self._waiting(other)
+            members = self._placeable(other)
             other.tried = ref(table), self._freed, frozenset(members)
             other.not_before = now + _LEAST_PAUSE_SECONDS
             asked = next(

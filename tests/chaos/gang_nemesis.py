@@ -144,7 +144,7 @@ class GangNemesis:
 
     def play(self) -> str:
         """Plays a round; returns what it was."""
-        report = self.report
+        report, before = self.report, len(self.report.findings)
         report.rounds += 1
         fault = self._dice.choice(PROCESS_FAULTS)
         others = self._dice.sample(OBJECT_FAULTS, self._dice.randint(0, 2))
@@ -152,9 +152,8 @@ class GangNemesis:
         self._rest(fault, others)
         self._clear()
         done = f"round {report.rounds}: {', '.join([fault, *others])}"
-        return (
-            f"{done}; quiet after {report.quiet[-1]:.1f} s, {len(report.findings)} findings so far"
-        )
+        news = "".join(f"\n  {found}" for found in report.findings[before:])
+        return f"{done}; quiet after {report.quiet[-1]:.1f} s{news}"
 
     # ---- faults
 

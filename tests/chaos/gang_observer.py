@@ -100,7 +100,7 @@ class GangObserver:
             if new is None or not new.gang:
                 return
             seen = self._gangs[new.gang]
-            seen.quorum, seen.in_rack = new.quorum, new.in_rack
+            seen.quorum, seen.in_rack = max(seen.quorum, new.quorum), new.in_rack
             was_bound = old is not None and old.uid == new.uid and old.node
             if new.node and not was_bound:
                 seen.bound[new.uid] = now, new.node
@@ -147,7 +147,7 @@ class GangObserver:
             members = [p for p in pods if p.gang == name]
             there = [p for p in members if p.node]
             waiting = [p for p in members if not p.node and not p.gated]
-            needed = 1 if there else members[0].quorum
+            needed = 1 if there else max(each.quorum for each in members)
             if not waiting or len(waiting) < needed:
                 continue
             racks = {self._racks[p.node] for p in there} or set(in_rack)

@@ -48,6 +48,10 @@ POLICIES = "\n".join(
         policy("short", f"for at most {SHORT_SECONDS}s"),
         policy("strict", more=STRICT),
         policy("whole", for_pods='pod.labels["app"] == "whole"'),
+        """policy never {
+  for pods where "never" in pod.labels
+  filter "never" { require node.name == "" message "waits" }
+}""",
     ]
 )
 

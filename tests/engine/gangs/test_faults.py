@@ -191,3 +191,27 @@ def test_a_node_that_moves_to_another_rack() -> None:
     world.cache.put_node(node_of(builders.node("y1", cpu="1")))
     world.create(*names("b", 1), job="b", members=1)
     assert world.ask("b0") == "policy p: together: 0 of 1 members fit"
+
+
+def test_the_largest_number_that_a_member_says_counts() -> None:
+    """A pod with another number came from another gang; three of five must not go alone."""
+    world = World({"n1": "8"})
+    world.create(*names("a", 4), members=5)
+    world.create("b0", members=3)
+    world.create("c0", members=3, job="c")
+    world.pods["c0"]["metadata"]["labels"] = {"job": "a"}
+    world.watch("c0")
+    world.delete("b0")
+    world.delete("a3")
+    assert world.ask("c0") == "policy p: together: 4 of 5 members exist"
+    world.create("a3", members=5)
+    assert world.place("c0")
+
+
+def test_a_member_that_says_no_number_is_none() -> None:
+    """It is rejected itself, so that the others would be held in vain."""
+    world = World({"n1": "8"})
+    world.create(*names("a", 3))
+    del world.pods["a2"]["metadata"]["annotations"]
+    world.watch("a2")
+    assert world.ask("a0") == "policy p: together: 2 of 3 members exist"
