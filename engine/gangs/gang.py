@@ -52,19 +52,23 @@ class HeldCalls:
             del self._held[namespace]
 
 
+# What a text has that says how many members fit, and for how long rejections keep one.
+_FIT, _TOLD_SECONDS = " members fit", 60.0
+
+
 @dataclass(slots=True)
 class KnownGang:
     """A gang that waits or gathers; it gathers while it has places.
 
     `quorum` is the number of members that are bound together, the largest one of the `numbers` that
-    they say; it stays while the gang gathers.
-    `places` are the nodes of its members by uid, `keys` their names, `holds` the bind calls that
-    wait; `reserved` is for how many there is room. `bars` are the cordons and taints of its nodes
-    when it was placed. It is known `since` a time; it `began` to gather at another one, and is
-    given up at `until`; its members are woken again at `remind_at`. The first in `order` goes
-    first. `text` says what it waits for. It is not tried before the time `not_before`; `tried` is
-    what was known at the last try that failed: the nodes, how often places became free since the
-    start, and the members.
+        they say; it stays while the gang gathers. `places` are the nodes of its members by uid, `keys`
+    their names, `holds` the bind calls that wait; `reserved` is for how many there is room. `bars`
+    are the cordons and taints of its nodes when it was placed. It is known `since` a time; it
+    `began` to gather at another one, and is given up at `until`; its members are woken again at
+    `remind_at`. The first in `order` goes first. `text` says what it waits for, and `told` is what
+    kube-scheduler knows of that. It is not tried before the time `not_before`; `tried` is what was
+    known at the last try that failed: the nodes, how often places became free since the start, and
+    the members.
     """
 
     name: GangName
@@ -84,10 +88,22 @@ class KnownGang:
     until: float = math.inf
     remind_at: float = math.inf
     text: str = ""
+    told: str = ""
+    told_at: float = 0.0
     not_before: float = 0.0
     pause: float = 0.0
     why_given_up: str = ""
     tried: tuple[ReferenceType[NodeTable], int, Collection[str]] | None = None
+
+    def say(self, text: str, now: float) -> None:
+        """Takes what it waits for. How many members fit is told to kube-scheduler once a minute.
+
+        It asks about a pod again whenever the text of its rejection changes.
+        """
+        self.text = text
+        counts = _FIT in text and _FIT in self.told
+        if not counts or now - self.told_at >= _TOLD_SECONDS:
+            self.told, self.told_at = text, now
 
     @property
     def gathers(self) -> bool:

@@ -159,7 +159,7 @@ class Gangs:
                 self.give_up(gang, "no node", f"no node is left for {call.pod.name}")
             return np.zeros(len(rows), np.bool_)
         row = self._gather(gang, call, rows[feasible])
-        return gang.text if row is None else np.asarray(feasible & (rows == row))
+        return gang.told if row is None else np.asarray(feasible & (rows == row))
 
     def would_pass(self, call: VerbCall) -> bool:
         """Whether the gang of a pod lets it pass now: it may begin to gather for that."""
@@ -248,7 +248,7 @@ class Gangs:
         self.held.add(gang.name.namespace, -gang.reserved)
         gang.places, gang.keys, gang.holds, gang.bars, gang.reserved = {}, {}, {}, {}, 0
         gang.until, gang.why_given_up = math.inf, text
-        gang.text = given_up(text)
+        gang.say(given_up(text), now)
         gang.not_before = now + _FIRST_PAUSE_SECONDS
         if reason in _OWN_REASONS:
             gang.pause = min(2 * gang.pause, _MOST_PAUSE_SECONDS) or _FIRST_PAUSE_SECONDS
@@ -470,8 +470,8 @@ class Gangs:
         gang.quorum = quorum = max(number for number in numbers.values() if number is not None)
         found = sum(number is not None for number in numbers.values())
         if found < quorum:
-            gang.text = f"{found} of {quorum} members exist"
-            return gang.text
+            gang.say(f"{found} of {quorum} members exist", now)
+            return gang.told
         return gang
 
     def _numbers(self, gang: KnownGang, call: VerbCall, quorum: int) -> Numbers:
@@ -619,12 +619,12 @@ class Gangs:
         """Has a gang gather if it fits; else its text says why not."""
         namespace, more = gang.name.namespace, gang.quorum - gang.reserved
         if not self.held.has_room(namespace, more):
-            gang.text = "too many binds are held"
+            gang.say("too many binds are held", self._clock())
             return False
         others = [other for other in self._known.values() if other is not gang]
         places = self._attempts.place(gang, call, waiting, only, others)
         if isinstance(places, str):
-            gang.text = places
+            gang.say(places, self._clock())
             return False
         self.held.add(namespace, more)
         gang.reserved = gang.quorum

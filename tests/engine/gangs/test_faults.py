@@ -215,3 +215,17 @@ def test_a_member_that_says_no_number_is_none() -> None:
     del world.pods["a2"]["metadata"]["annotations"]
     world.watch("a2")
     assert world.ask("a0") == "policy p: together: 2 of 3 members exist"
+
+
+def test_the_text_of_a_rejection_stays_while_a_number_changes() -> None:
+    """kube-scheduler asks again whenever it changes; what people see elsewhere is the newest."""
+    world = World({"n1": "2"})
+    world.create(*names("a", 3))
+    text = world.ask("a0")
+    assert text == "policy p: together: 2 of 3 members fit"
+    world.create("other", job="", on="n1")
+    world.now += 10
+    assert world.ask("a0") == text
+    assert [status.text for status in world.engine.gangs.statuses()] == ["1 of 3 members fit"]
+    world.now += 60
+    assert world.ask("a0") == "policy p: together: 1 of 3 members fit"
