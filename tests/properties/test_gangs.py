@@ -120,7 +120,8 @@ class Random(World):
             self.now += 400
             self.engine.gangs.review()
             told = len(self.told)
-            for _ in range(2):
+            # The last of all may have been the first of its gang to get a place.
+            for _ in range(3):
                 for name in self.draw.sample(sorted(self.pods), len(self.pods)):
                     if name not in self.on():
                         self.schedule(name)
