@@ -39,7 +39,7 @@ def pytest_sessionfinish() -> None:
 
 def pytest_xdist_auto_num_workers() -> int:
     """More processes than processors: many tests wait for a server that they have started."""
-    return (os.cpu_count() or 1) * 2
+    return (os.cpu_count() or 1) * 3 // 2
 
 
 def pytest_asyncio_loop_factories(
