@@ -474,7 +474,7 @@ class Gangs:
             return gang.told
         return gang
 
-    def _numbers(self, gang: Gang, call: VerbCall, quorum: int) -> Numbers:
+    def _numbers(self, gang: KnownGang, call: VerbCall, quorum: int) -> Numbers:
         """What each waiting member says of their number, read again only after it has changed."""
         waiting, read = self._waiting(gang), dict[str, tuple[bytes | None, int | None]]()
         if not callable(gang.clause.number):
@@ -489,7 +489,7 @@ class Gangs:
             read[uid] = known
         return read
 
-    def _placeable(self, gang: Gang) -> Mapping[str, Peer]:
+    def _placeable(self, gang: KnownGang) -> Mapping[str, Peer]:
         """The waiting members of which it is known how many they want to be."""
         waiting, numbers = self._waiting(gang), gang.numbers
         return {uid: p for uid, p in waiting.items() if numbers.get(uid, (None, None))[1]}

@@ -227,12 +227,8 @@ class GangNemesis:
                 def loses(request: Request) -> bool:
                     return request.path.endswith("/binding") and losing.random() < _LOST
 
-                leader.proxy.loses = loses
-
-                def mend_bindings() -> None:
-                    leader.proxy.loses = lambda _: False
-
-                self._mends.append(mend_bindings)
+                leader.proxy.loses.append(loses)
+                self._mends.append(leader.proxy.loses.clear)
             case kind:
                 assert kind == "none"
 
