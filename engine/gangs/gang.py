@@ -61,7 +61,7 @@ class KnownGang:
     """A gang that waits or gathers; it gathers while it has places.
 
     `quorum` is the number of members that are bound together, the largest one of the `numbers` that
-        they say; it stays while the gang gathers. `places` are the nodes of its members by uid, `keys`
+    they say; it stays while the gang gathers. `places` are the nodes of its members by uid, `keys`
     their names, `holds` the bind calls that wait; `reserved` is for how many there is room. `bars`
     are the cordons and taints of its nodes when it was placed. It is known `since` a time; it
     `began` to gather at another one, and is given up at `until`; its members are woken again at
