@@ -28,6 +28,10 @@ class BriefWaitError(WaitingError):
     """
 
 
+class WaitedInVainError(WaitingError):
+    """What a binding has waited for did not come: its gang was given up, or a condition stayed."""
+
+
 class HandoverError(WaitingError):
     """Another replica is or was the leader; the handover takes seconds."""
 

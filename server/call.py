@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 
 from engine.program.frame import Points
@@ -59,10 +60,21 @@ class CallRecord:
     fault: Exception | None = None
     # Seconds of the monotonic clock, when the decision must be made.
     deadline: float = math.inf
-    # Of a call that may be held: done when its connection has ended; and a context for the time in
-    # which it is held, and does not count as one in flight.
+    # Of a call that may be held: done when its connection has ended; a context for the time in
+    # which it is held, and does not count as one in flight; and for how long that was.
     ended: asyncio.Future[None] | None = None
     aside: Aside = nullcontext
+    held_seconds: float = 0.0
+
+    @contextmanager
+    def held_aside(self) -> Iterator[None]:
+        """A context for the time in which it is held."""
+        began = time.monotonic()
+        with self.aside():
+            try:
+                yield
+            finally:
+                self.held_seconds += time.monotonic() - began
 
     def fail(self, error: Exception) -> CallFailure:
         """Records that the call failed."""
@@ -118,6 +130,8 @@ def log_entry(call: CallRecord, code: int, seconds: float, left_out: int = 0) ->
     fields["code"] = code
     fields["outcome"] = str(call.outcome)
     fields["seconds"] = round(seconds, 6)
+    if call.held_seconds:
+        fields["heldSeconds"] = round(call.held_seconds, 6)
     if call.error:
         fields["err"] = call.error
     if left_out:

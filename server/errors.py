@@ -12,6 +12,7 @@ from engine.errors import (
     ExpensivePolicyError,
     NotSyncedError,
     RefusedError,
+    WaitedInVainError,
 )
 from grammar.messages.texts import MOST_ERROR, shown
 
@@ -39,6 +40,7 @@ class Outcome(StrEnum):
     EXPENSIVE_POLICY = "expensive_policy"
     BAD_OBJECT = "bad_object"
     REFUSED = "refused"
+    WAITED_IN_VAIN = "waited_in_vain"
     UNDECIDED = "undecided"
     INTERNAL = "internal"
 
@@ -74,6 +76,8 @@ def failure_of(error: Exception) -> CallFailure:
             outcome = Outcome.BAD_OBJECT
         case RefusedError():
             outcome = Outcome.REFUSED
+        case WaitedInVainError():
+            outcome = Outcome.WAITED_IN_VAIN
         case EngineError():
             outcome = Outcome.UNDECIDED
         case _:

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import (
     Callable,
-    Collection,
     Hashable,
     Iterable,
     Iterator,
@@ -24,7 +23,6 @@ from collections.abc import (
     Sequence,
 )
 from dataclasses import dataclass, replace
-from typing import TypeAlias
 from weakref import WeakSet
 
 import msgspec
@@ -634,73 +632,3 @@ class Cache:
     def _beside(self, pod: Peer) -> dict[str, Peer]:
         """The pods on the same node, or the pending ones, by key."""
         return self.nodes.pods(pod.nodeName) if pod.nodeName else self._pending
-
-
-# ---- the cache without some pods
-
-# The pods of the cluster, as far as they are known.
-KnownPods: TypeAlias = "Cache | PodsExcluding"
-
-
-class PodsExcluding:
-    """The pods of the cluster without some of them, as a PodCounter needs them."""
-
-    def __init__(self, pods: KnownPods, gone: Collection[Peer]) -> None:
-        self._pods = pods
-        self._gone = {key_of(pod): pod for pod in gone}
-
-    def tally(
-        self,
-        name: Hashable,
-        scope: Scope,
-        counts: Adds,
-        may_count: MayCount | None = None,
-        check: Check = endless,
-    ) -> Tally:
-        whole = self._pods.tally(name, scope, counts, may_count, check)
-        return whole.without(self._gone_of(scope), counts)
-
-    def timed_tally(
-        self, name: Hashable, scope: Scope, adds: AddsUntil, now: int, check: Check = endless
-    ) -> Tally:
-        whole = self._pods.timed_tally(name, scope, adds, now, check)
-        return whole.without(self._gone_of(scope), lambda pod: adds(pod)[0])
-
-    def _gone_of(self, scope: Scope) -> Iterator[tuple[str, Peer]]:
-        return ((key, pod) for key, pod in self._gone.items() if scope.holds(pod))
-
-    def census(
-        self,
-        name: Hashable,
-        scope: Scope,
-        key_of: Callable[[Peer], Hashable],
-        check: Check = endless,
-    ) -> Census:
-        whole = self._pods.census(name, scope, key_of, check)
-        return whole.without(pod for pod in self._gone.values() if scope.holds(pod))
-
-    def within(self, scope: Scope) -> Iterator[tuple[str, Peer]]:
-        return ((key, pod) for key, pod in self._pods.within(scope) if key not in self._gone)
-
-    def pod(self, key: str) -> Peer | None:
-        return None if key in self._gone else self._pods.pod(key)
-
-    def body(self, uid: str) -> bytes | None:
-        return self._pods.body(uid)
-
-    def namespaces(self) -> Iterable[Namespace]:
-        return self._pods.namespaces()
-
-    def workload(self, uid: str) -> Workload | None:
-        return self._pods.workload(uid)
-
-    def assumption(self, key: str, uid: str) -> tuple[str, Mapping[str, str]] | None:
-        return None if key in self._gone else self._pods.assumption(key, uid)
-
-    def assumed(self) -> Sequence[Peer]:
-        return [pod for pod in self._pods.assumed() if key_of(pod) not in self._gone]
-
-    @property
-    def nominated(self) -> Mapping[str, Peer]:
-        every = self._pods.nominated
-        return {key: pod for key, pod in every.items() if key not in self._gone}

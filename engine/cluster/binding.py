@@ -39,6 +39,7 @@ from engine.errors import (
     EngineError,
     NotSentError,
     RefusedError,
+    WaitedInVainError,
     WaitingError,
     why,
 )
@@ -260,7 +261,7 @@ class Binder:
     ) -> float:
         """Waits for conditions and for the gang of a pod. Returns the seconds that took.
 
-        Raises WaitingError where that is in vain.
+        Raises WaitedInVainError where that is in vain.
         """
         began = self._clock()
         with client.waiting():
@@ -272,7 +273,7 @@ class Binder:
         return self._clock() - began
 
     async def _held_for_gang(self, binding: Binding, client: BindClient) -> None:
-        """Waits until the gang of a pod is released. Raises WaitingError if it is given up."""
+        """Waits until the gang of a pod is released. Raises WaitedInVainError if it is given up."""
         gangs = self._engine.gangs
         ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
@@ -295,7 +296,7 @@ class Binder:
         assert ended.done(), "who gives up a gang tells all who wait"
         if reason := ended.result():
             self._engine.in_flight.refuse(binding.uid)
-            raise WaitingError(reason)
+            raise WaitedInVainError(reason)
 
     # ---- a pod whose last answer is not known
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from engine.cache.cache import Cache
-from engine.errors import WaitingError
+from engine.errors import WaitedInVainError
 from engine.gangs.gang import HeldCalls
 from engine.objects.peer import Peer
 
@@ -55,15 +55,16 @@ class ConditionWaits:
     ) -> None:
         """Returns when nothing is waited for any more.
 
-        `body` is the pod as filter has seen it. Raises WaitingError after so many seconds, when the
-        call has `ended`, or if too many wait; other EngineErrors where there is no decision.
+        `body` is the pod as filter has seen it. Raises WaitedInVainError after so many seconds,
+        when the call has `ended`, or if too many wait; other EngineErrors where there is no
+        decision.
         """
         wait, namespace = _Wait(uid, key, node, asyncio.Event()), key.partition("/")[0]
         wait.text = self._waits_for(body, node)
         if not wait.text:
             return
         if not self._held.has_room(namespace):
-            raise WaitingError(f"{wait.text}: too many binds are held")
+            raise WaitedInVainError(f"{wait.text}: too many binds are held")
         self._waits.add(wait)
         self._held.add(namespace, 1)
         try:
@@ -72,7 +73,7 @@ class ConditionWaits:
                     await self._change(wait, ended)
                     wait.text = self._waits_for(self._cache.body(uid) or body, node)
         except TimeoutError:
-            raise WaitingError(f"{wait.text}: not true after {seconds:g} s") from None
+            raise WaitedInVainError(f"{wait.text}: not true after {seconds:g} s") from None
         finally:
             self._held.add(namespace, -1)
             self._waits.discard(wait)
@@ -100,7 +101,7 @@ class ConditionWaits:
             wait.changed.set()
 
     async def _change(self, wait: _Wait, ended: asyncio.Future[None] | None) -> None:
-        """Returns when a condition may have changed. Raises WaitingError."""
+        """Returns when a condition may have changed. Raises WaitedInVainError."""
         changed = asyncio.ensure_future(wait.changed.wait())
         try:
             others = () if ended is None else (ended,)
@@ -109,14 +110,14 @@ class ConditionWaits:
             changed.cancel()
         wait.changed.clear()
         if self._why_ended:
-            raise WaitingError(f"{wait.text}: {self._why_ended}")
+            raise WaitedInVainError(f"{wait.text}: {self._why_ended}")
         if ended is not None and ended.done():
-            raise WaitingError(f"{wait.text}: kube-scheduler has ended the call of bind")
+            raise WaitedInVainError(f"{wait.text}: kube-scheduler has ended the call of bind")
         pod = self._cache.pod(wait.key)
         if pod is None or pod.uid != wait.uid:
-            raise WaitingError(f"{wait.text}: the pod is gone")
+            raise WaitedInVainError(f"{wait.text}: the pod is gone")
         if self._cache.nodes.get(wait.node) is None:
-            raise WaitingError(f"{wait.text}: node {wait.node} is gone")
+            raise WaitedInVainError(f"{wait.text}: node {wait.node} is gone")
 
     def _body_changed(self, uid: str) -> None:
         for wait in self._waits:

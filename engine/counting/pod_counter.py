@@ -21,8 +21,8 @@ from typing import Literal, NamedTuple
 import msgspec
 import numpy as np
 
-from engine.cache.cache import KnownPods
 from engine.cache.node_table import UNKNOWN_ROW, NodeTable
+from engine.cache.pods_excluding import KnownPods
 from engine.cache.tallies import (
     FULL,
     Adds,

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from engine.cache.cache import KnownPods
 from engine.cache.node_table import Snapshot
+from engine.cache.pods_excluding import KnownPods
 from engine.cache.tallies import Scope
 from engine.counting.groups import ON, CountGroups, wanted_on
 from engine.counting.pod_counter import by_workload, surplus

@@ -14,8 +14,8 @@ from typing import Protocol
 import msgspec
 import numpy as np
 
-from engine.cache.cache import PodsExcluding
 from engine.cache.node_table import NodeRows, NodeTable, NodeWithPods, Snapshot
+from engine.cache.pods_excluding import PodsExcluding
 from engine.counting.count_clauses import CountClauses, narrowed
 from engine.counting.groups import CountHeadroom, Headroom, Mask
 from engine.counting.in_flight_pods import InFlightPods

@@ -14,8 +14,8 @@ from typing import Literal, Protocol
 import msgspec
 import numpy as np
 
-from engine.cache.cache import KnownPods
 from engine.cache.node_table import NodeRows, NodeTable, NodeWithPods, Snapshot, as_offered
+from engine.cache.pods_excluding import KnownPods
 from engine.cards.card_functions import CardFacts
 from engine.cards.fragmentation import Mix
 from engine.counting.pod_counter import CountContext

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from engine.cache.cache import KnownPods
 from engine.cache.node_table import Snapshot
+from engine.cache.pods_excluding import KnownPods
 from engine.cache.tallies import Scope
 from engine.decision.verb_call import VerbCall
 from engine.objects.peer import Peer

@@ -170,7 +170,8 @@ class CallRecorder:
 
         After the answer is sent, so that the client does not wait for it.
         """
-        seconds = ended - call.arrived
+        # A held call says nothing of how fast Placet is.
+        seconds = ended - call.arrived - call.held_seconds
         self._warnings.look(call)
         if call.scores is not None:
             self._metrics.scored(call.scores)

@@ -56,7 +56,7 @@ class BindVerb:
         return self._bound(binding, call)
 
     async def _bound(self, binding: Binding, call: CallRecord) -> bytes:
-        await self._binder.bind(binding, call.deadline, BindClient(call.ended, call.aside))
+        await self._binder.bind(binding, call.deadline, BindClient(call.ended, call.held_aside))
         return encode_binding("")
 
     def refuse(self, failure: CallFailure) -> web.Response:

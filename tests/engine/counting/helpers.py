@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from engine.cache.cache import Cache, KnownPods
+from engine.cache.cache import Cache
 from engine.cache.node_table import NodeTable, NodeWithPods
+from engine.cache.pods_excluding import KnownPods
 from engine.counting.count_clauses import CountClauses
 from engine.counting.groups import CountGroups, CountHeadroom, GroupCounts
 from engine.counting.in_flight_pods import InFlightPods

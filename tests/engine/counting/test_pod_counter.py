@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from engine.cache.cache import PodsExcluding
+from engine.cache.pods_excluding import PodsExcluding
 from engine.counting.groups import CountGroups
 from engine.counting.pod_counter import TEMPLATE_HASH
 from engine.errors import DeadlineExceededError

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from engine.cache.cache import PodsExcluding
+from engine.cache.pods_excluding import PodsExcluding
 from engine.cache.tallies import FULL
 from engine.program.operations import added, sum_bound
 from grammar.values.errors import EvaluationError
