@@ -67,8 +67,9 @@ from engine.objects.request_pod import RequestPodReader
 from engine.program.program import GangProgram
 from grammar.values.errors import EvaluationError
 
-# A gang that did not fit is tried again after so many times of what the attempt has taken, so that
-# it costs a twentieth of the time at most, and after this pause at least.
+# A gang that did not fit is tried again after so many times of what the attempt has taken, and
+# after this pause at least. The same holds for all gangs of a namespace together: they cost a
+# twentieth of the time at most.
 _COST_FACTOR, _LEAST_PAUSE_SECONDS = 19.0, 0.1
 # The pause after a gang was given up, and the longest one. It doubles where the gang is the reason
 # itself, because it would be held in vain again.
@@ -114,6 +115,8 @@ class Gangs:
         self._by_uid: dict[str, KnownGang] = {}
         # When gangs were released, and the names of their held members by uid.
         self._released: dict[GangName, tuple[float, Mapping[str, str]]] = {}
+        # By namespace: until when none of its waiting gangs is tried again.
+        self._tried_until: dict[str, float] = {}
         # Rises when places become free that are in no snapshot.
         self._freed = 0
         self.held = HeldCalls()
@@ -346,6 +349,7 @@ class Gangs:
             elif now >= gang.remind_at:
                 gang.remind_at = now + 2 * (now - gang.began)
                 self._awaken(uid for uid in gang.places if uid not in gang.holds)
+        self._tried_until = {n: until for n, until in self._tried_until.items() if until > now}
         lately = now - _FORGOTTEN_SECONDS
         self._released = {n: each for n, each in self._released.items() if each[0] > lately}
         for gang in [g for g in self._known.values() if not g.gathers]:
@@ -540,7 +544,9 @@ class Gangs:
         `only` are the rows that kube-scheduler asks about.
         """
         now, snapshot = self._clock(), call.snapshot
-        if now < gang.not_before:
+        namespace = gang.name.namespace
+        is_tried = gang.tried is not None and not gang.gathers
+        if now < gang.not_before or (is_tried and now < self._tried_until.get(namespace, 0.0)):
             return None
         members = self._placeable(gang)
         state = ref(snapshot.table), self._freed, frozenset(members)
@@ -564,8 +570,10 @@ class Gangs:
             # kube-scheduler has to hear of it first.
             gang.not_before = now + _LEAST_PAUSE_SECONDS
             return None
-        gang.tried, took = state, self._clock() - began
-        gang.not_before = now + max(_LEAST_PAUSE_SECONDS, _COST_FACTOR * took)
+        gang.tried, ended = state, self._clock()
+        pause = _COST_FACTOR * (ended - began)
+        gang.not_before = now + max(_LEAST_PAUSE_SECONDS, pause)
+        self._tried_until[namespace] = ended + pause
         return None
 
     def _take_places(self, gang: KnownGang, call: VerbCall, waiting: Mapping[str, Peer]) -> bool:
