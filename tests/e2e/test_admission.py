@@ -122,6 +122,10 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
         {"placementPolicy": {"targetSize": -1}, "nodeSelector": SELECTED},
         "spec.placementPolicy.targetSize: Invalid value",
     ),
+    "a number that is rounded": (
+        {"placementPolicy": TARGET | {"rounding": "Up"}, "nodeSelector": SELECTED},
+        "only a percentage is rounded",
+    ),
     "no mode": ({"enforcementMode": "Strickt", "size": "40%"}, "spec.enforcementMode: Unsupported"),
     "no action": (
         {"placementPolicy": TARGET | {"action": "Should"}, "nodeSelector": SELECTED},
