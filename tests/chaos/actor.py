@@ -48,6 +48,8 @@ class Actor(ABC, Generic[R]):
         self, replicas: Mapping[str, R], namespace: str, clock: Callable[[], float], *, binds: bool
     ) -> None:
         self.replicas = replicas
+        # When a Placet began to see late.
+        self.lapses: list[float] = []
         self.report = Report()
         self._namespace = namespace
         self._clock = clock
@@ -144,6 +146,8 @@ class Actor(ABC, Generic[R]):
 
     def _trouble_replica(self, action: Action, replica: R) -> None:
         values = action.values
+        if action.kind in ("stop", "watch", "partition"):
+            self.lapses.append(self._clock())
         match action.kind:
             case "kill":
                 replica.kill()

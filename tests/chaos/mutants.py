@@ -1,9 +1,8 @@
 """Mutants: planted faults of one line, each of which a nemesis has to find.
 
 `make chaos-mutants` applies each to a copy of the tree, and has a simulated cluster play schedules
-of three seeds there, for two minutes each; the time in which the machine runs something else in
-place of the simulation does not count. What finds a fault is written shortened. `MUTANTS=text`
-tries those alone whose name has the text, and `SEEDS=4,5,6` takes other seeds.
+of three seeds there, for two minutes of a processor each. What finds a fault is written shortened.
+`MUTANTS=text` tries those alone whose name has the text, and `SEEDS=4,5,6` takes other seeds.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from pathlib import Path
 TREE = Path(__file__).parents[2]
 FOLDERS = ("cli", "deploy", "engine", "grammar", "policies", "server", "tests")
 _SECONDS, _SHORTEN_SECONDS, _MINUTES = 120.0, 60.0, 60
-# Those are seconds in which a run has a processor, and there may be few on a busy machine.
+# On a busy machine, a second of a processor may take long.
 _MOST_SECONDS = 3600.0
 
 

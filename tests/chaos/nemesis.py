@@ -66,6 +66,7 @@ class Nemesis(Actor[Replica]):
         self._cluster = cluster
         self._api = Api(plane)
         self._rig = running
+        running.lapses = self.lapses
         self._observer = observer
         self._aside = ThreadPoolExecutor(1)
         self._api_restart: Future[None] | None = None

@@ -137,7 +137,7 @@ class Calls(Protocol):
         """Whether a kube-scheduler was frozen at any time since then."""
 
     def starts(self, since: float) -> int:
-        """How many Placets have started since then."""
+        """How often a Placet has started since then, or has begun to see late."""
 
 
 class Observer:
@@ -285,7 +285,7 @@ class Observer:
         times.append(now)
         while times[0] < now - MINUTE:
             times.popleft()
-        # A Placet that starts knows of the last wake-up alone.
+        # A Placet that starts, or sees late, knows of the last wake-up alone.
         most = MOST_WAKE_UPS * (1 + self._calls.starts(now - MINUTE))
         if len(times) > most:
             self._find("woken too often", pod.name, f"{pod.name}, {len(times)} times in a minute")

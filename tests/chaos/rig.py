@@ -268,6 +268,8 @@ class Rig:
         self.replicas = {
             name: Replica(plane, folder / f"placet-{name}", stack, binds=binds) for name in REPLICAS
         }
+        # When a nemesis had one of them see late.
+        self.lapses: list[float] = []
         asked = zip(SCHEDULERS, self.replicas.values(), strict=True)
         self.schedulers = {
             name: Scheduler(plane, folder / f"scheduler-{name}", r.calls, stack, binds=binds)
@@ -290,7 +292,8 @@ class Rig:
         return any(not offered(call) for _, call in self.calls("filter", pod))
 
     def starts(self, since: float) -> int:
-        return sum(at >= since for each in self.replicas.values() for at in each.starts)
+        times = [*self.lapses, *(at for each in self.replicas.values() for at in each.starts)]
+        return sum(at >= since for at in times)
 
     def frozen(self, scheduler: str, since: float) -> bool:
         return self.schedulers[scheduler].was_frozen(since)

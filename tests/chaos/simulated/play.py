@@ -59,6 +59,7 @@ class _Calls:
     def __init__(self) -> None:
         self.schedulers: list[KubeScheduler] = []
         self.replicas: list[Replica] = []
+        self.lapses: list[float] = []
         self.frozen_since: dict[str, list[tuple[float, float]]] = {}
 
     def offer(self, pod: str) -> Offer | None:
@@ -69,7 +70,8 @@ class _Calls:
         return any(pod in each.refused for each in self.schedulers)
 
     def starts(self, since: float) -> int:
-        return sum(at >= since for each in self.replicas for at in each.starts)
+        times = [*self.lapses, *(at for each in self.replicas for at in each.starts)]
+        return sum(at >= since for at in times)
 
     def frozen(self, scheduler: str, since: float) -> bool:
         return any(ended >= since for _, ended in self.frozen_since.get(scheduler, ()))
@@ -110,6 +112,7 @@ class Play(Actor[Replica]):
         }
         self._calls.schedulers = list(self.schedulers.values())
         self._calls.replicas = list(self.replicas.values())
+        self._calls.lapses = self.lapses
         # The kube-schedulers that run, and when the leader was last there.
         self._alive = set(SCHEDULERS)
         self._leader = ""
