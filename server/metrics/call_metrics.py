@@ -89,7 +89,7 @@ class CallMetrics(Collector):
         )
         seconds = HistogramMetricFamily(
             "placet_request_duration_seconds",
-            "[STABLE] Seconds from the headers of a request to its answer, without those of a held bind.",
+            "[STABLE] Seconds from the headers of a request to its answer; a held bind rests.",
             labels=["verb"],
         )
         last = GaugeMetricFamily(
