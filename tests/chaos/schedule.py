@@ -62,14 +62,13 @@ FAULTS = (
     "partition fault=answers of=lease",
 )
 # What puts the lead of a Placet in doubt, and by what somebody sees or binds late in that time.
+# Those come twice by which the old leader may still bind when the next one decides.
 _DOUBTS = (
-    "kill",
     "stop",
-    "restart",
-    "lease",
+    *(2 * ("restart",)),
     "partition fault=requests of=all",
-    "partition fault=answers of=all",
-    "partition fault=requests of=lease",
+    *(2 * ("partition fault=answers of=all",)),
+    *(2 * ("partition fault=requests of=lease",)),
     "partition fault=answers of=lease",
 )
 _SIGHTS = (
@@ -80,8 +79,8 @@ _SIGHTS = (
 )
 _LAGS = ("bind fault=lost", "bind fault=doubled", "bind fault=unanswered", "bind fault=unanswered")
 # How often the last leader sees late as the next one does, and binds late; for how long that is at
-# most. One phase of so many has single faults.
-_LATE_TOO, _BINDS_LATE, _MOST_LATE_SECONDS, _TURNS = 0.3, 0.7, 18.0, 3
+# most.
+_LATE_TOO, _BINDS_LATE, _MOST_LATE_SECONDS = 0.3, 0.7, 18.0
 # As many pods as fill their bound nearly: 24 are `limited` or have a card. Others go, mostly.
 _FULL, _GO = 20, 0.8
 # Faults of kube-scheduler's Bindings, without a bindVerb, and of pods with cards, with one.
@@ -169,8 +168,11 @@ class _Maker:
 
     def phase(self) -> list[Action]:
         self._phases += 1
-        trouble = self._trouble if self._phases % _TURNS == 1 else self._handover
-        actions = [*self._tidy(), *self._work(), *trouble()]
+        actions = list(self._tidy())
+        if self._phases % 2 == 1:
+            actions += [*self._work(), *self._trouble()]
+        else:
+            actions += self._handover()
         return sorted(actions, key=lambda action: action.at)
 
     def _tidy(self) -> Iterator[Action]:
