@@ -6,7 +6,7 @@ import resource
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.gangs.gang import MOST_HELD
+from engine.gangs.held_calls import MOST_HELD
 
 MEBIBYTE = 1024 * 1024
 # kube-scheduler keeps an idle connection for 90 seconds. A server that closes it earlier can do so

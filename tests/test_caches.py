@@ -84,6 +84,7 @@ DICTIONARIES = {
         "engine/cluster/binding.py: Binder._running",
         "engine/counting/groups.py: CountGroups._domains",
         "engine/gangs/domains.py: Domains._numbers",
+        "engine/gangs/gangs.py: Gangs._tried_until",
         "engine/gangs/members.py: Members._waiting",
         "engine/gangs/node_room.py: NodeRoom._free",
     ),

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from engine.cache.cache import Cache
 from engine.errors import WaitedInVainError
-from engine.gangs.gang import HeldCalls
+from engine.gangs.held_calls import HeldCalls
 from engine.objects.peer import Peer
 
 # What the binding of a pod (its JSON) to a node waits for, or empty. Raises EngineError.

@@ -81,7 +81,7 @@ class AfterDecision:
         """
         codes = decided.codes if decided is not None else ()
         offered = bool(np.count_nonzero(codes) < len(codes))
-        if offered:
+        if offered and self.unmet.known:
             self.unmet.offered(pod.uid)
         if offered and self._damper.known:
             self._damper.passed(pod.uid)

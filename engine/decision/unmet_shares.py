@@ -25,32 +25,31 @@ Clause = tuple[str, str]
 
 
 class UnmetShares:
-    """The pods that wait for the nodes of a share, with the policy and the share."""
+    """The pods that wait for the nodes of a share; `known` has the policy and the share by uid."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        self._waiting: TTLCache[str, Clause] = TTLCache(_MOST_PODS, _SECONDS, clock)
+        self.known: TTLCache[str, Clause] = TTLCache(_MOST_PODS, _SECONDS, clock)
 
     def refused(self, uid: str, decided: Decision, floors: Collection[Clause]) -> None:
         """Takes a pod that no node takes; `floors` are the strict shares with a lower bound."""
-        self._waiting.pop(uid, None)
+        self.known.pop(uid, None)
         for verdict, count in zip(decided.verdicts, decided.counts(), strict=True):
             if not count or not isinstance(verdict, Rejected):
                 continue
             clause = verdict.policy, verdict.clause
             if clause in floors and len(uid) <= _LONGEST_UID:
-                self._waiting[uid] = clause
+                self.known[uid] = clause
                 return
 
     def offered(self, uid: str) -> None:
         """Takes a pod that has a node, or is answered without the clauses."""
-        if self._waiting:
-            self._waiting.pop(uid, None)
+        self.known.pop(uid, None)
 
     def forget(self) -> None:
         """Forgets all: other policies are enforced."""
-        self._waiting.clear()
+        self.known.clear()
 
     @property
     def by_policy(self) -> Mapping[str, str]:
         """The first of the shares of each policy, by the address of the policy."""
-        return dict(sorted(set(self._waiting.values()), key=itemgetter(1), reverse=True))
+        return dict(sorted(set(self.known.values()), key=itemgetter(1), reverse=True))

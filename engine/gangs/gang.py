@@ -6,7 +6,6 @@ Gangs own it; it is forgotten when it is released, or when nobody asks about its
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -30,26 +29,6 @@ class Hold:
 
     since: float
     end: EndOfHold
-
-
-# The most bind calls that are held, and the share of one namespace.
-MOST_HELD, MOST_HELD_OF_NAMESPACE = 1000, 500
-
-
-class HeldCalls:
-    """The number of bind calls that are held or will be, by namespace."""
-
-    def __init__(self) -> None:
-        self._held: Counter[str] = Counter()
-
-    def has_room(self, namespace: str, number: int = 1) -> bool:
-        own = self._held[namespace] + number
-        return self._held.total() + number <= MOST_HELD and own <= MOST_HELD_OF_NAMESPACE
-
-    def add(self, namespace: str, by: int) -> None:
-        self._held[namespace] += by
-        if not self._held[namespace]:
-            del self._held[namespace]
 
 
 # What a text has that says how many members fit, and for how long rejections keep one.

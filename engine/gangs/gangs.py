@@ -48,16 +48,15 @@ from engine.decision.verdict import Decision, Rejected
 from engine.errors import BriefWaitError, RefusedError
 from engine.gangs.attempts import Attempts
 from engine.gangs.gang import (
-    MOST_HELD_OF_NAMESPACE,
     EndOfHold,
     GangStatus,
-    HeldCalls,
     Hold,
     KnownGang,
     Numbers,
     given_up,
 )
 from engine.gangs.gang_of_pod import ELSEWHERE, ENOUGH, GangOfPod, gang_of_pod
+from engine.gangs.held_calls import MOST_HELD_OF_NAMESPACE, HeldCalls
 from engine.gangs.members import GangName, Members
 from engine.gangs.node_room import Mask
 from engine.gangs.paper import Suits

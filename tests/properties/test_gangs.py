@@ -121,7 +121,7 @@ class Random(World):
             self.engine.gangs.review()
             told = len(self.told)
             # The last of all may have been the first of its gang to get a place.
-            for _ in range(3):
+            for _ in range(6):
                 for name in self.draw.sample(sorted(self.pods), len(self.pods)):
                     if name not in self.on():
                         self.schedule(name)

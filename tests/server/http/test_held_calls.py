@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 import msgspec
+import pytest
 
 from engine.cluster.binding import BindClient, Binding
 from engine.errors import WaitingError
 from server.settings import Settings
 from tests.server.conftest import Serve
 from tests.server.http.conftest import Connect, request
+from tests.support.fake_clock import until
 
+pytestmark = pytest.mark.fake_clock
 BINDING = msgspec.json.encode({"PodName": "p", "PodNamespace": "d", "PodUID": "u", "Node": "n"})
 BIND = request("/bind", b"Content-Length: %d\r\n" % len(BINDING), BINDING)
 
@@ -22,6 +26,9 @@ class HoldingBinder:
     def __init__(self) -> None:
         self.may_go_on = asyncio.Event()
         self.held = self.ended = 0
+
+    def holds(self, number: int) -> bool:
+        return self.held == number
 
     async def bind(self, _binding: Binding, _deadline: float, client: BindClient) -> None:
         assert client.ended is not None
@@ -36,19 +43,13 @@ class HoldingBinder:
             raise WaitingError("the client has gone")
 
 
-async def until(count: int, binder: HoldingBinder) -> None:
-    async with asyncio.timeout(10):
-        while binder.held != count:  # noqa: ASYNC110 - the binder has no event for it
-            await asyncio.sleep(0.01)
-
-
 async def test_held_calls_do_not_count_as_calls_in_flight(listen: Serve, connect: Connect) -> None:
     binder = HoldingBinder()
     served = await listen(settings=Settings(port=0, max_in_flight=2, binds=True), binder=binder)
     peers = [await connect(served) for _ in range(10)]
     for number, peer in enumerate(peers, 1):
         peer.writer.write(BIND)
-        await until(number, binder)
+        await until(partial(binder.holds, number))
     status, _, _ = await (await connect(served)).ask(request("/filter"))
     assert status == b"HTTP/1.1 200 OK"
     binder.may_go_on.set()
@@ -63,9 +64,9 @@ async def test_a_held_call_ends_with_its_connection(listen: Serve, connect: Conn
     served = await listen(settings=Settings(port=0, binds=True), binder=binder)
     peer = await connect(served)
     peer.writer.write(BIND)
-    await until(1, binder)
+    await until(partial(binder.holds, 1))
     peer.writer.close()
-    await until(0, binder)
+    await until(partial(binder.holds, 0))
     assert binder.ended == 1
 
 
