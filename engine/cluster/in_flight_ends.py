@@ -2,14 +2,15 @@
 
 SchedulerLease follows the Lease of kube-scheduler: a process that loses it ends, and what it had in
 hand ends with it; the next one asks about all pending pods again. OverduePods looks at pods whose
-time is over: they may have been bound in their time, and a late watch not show it yet. Both live as
-long as the engine.
+time is over: they may have been bound in their time, and a late watch not show it yet. UnseenPods
+looks at those that no watch has shown: they may be gone. All live as long as the engine.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable
+from itertools import islice
 
 import msgspec
 
@@ -21,11 +22,13 @@ from engine.errors import ApiError, ApiUnreachableError, BadObjectError, why
 from engine.objects.peer import Peer, PeerDecoder
 
 _REQUEST_SECONDS = 5.0
-# With more pods, all pods are listed instead.
-_MOST_REQUESTS = 100
+# With more pods whose time is over, all pods are listed instead. Of unseen ones, so many are looked
+# at in one turn, and no turn comes earlier than so many seconds after the last one.
+_MOST_REQUESTS, _UNSEEN_SECONDS = 100, 10.0
 _NOT_FOUND = 404
 _LEASE_WORK = "read the Lease of kube-scheduler"
 _POD_WORK = "see whether pods on their way are bound"
+_UNSEEN_WORK = "see whether pods on their way are still there"
 
 
 class _SchedulerLeaseObject(msgspec.Struct):
@@ -118,12 +121,62 @@ class OverduePods:
             self._report(_POD_WORK, "")
 
     async def _has_no_node(self, pod: Peer) -> bool:
-        path = path_of(CORE, "pods", pod.namespace, pod.name)
-        try:
-            body = await self._api.request("GET", path, timeout_seconds=_REQUEST_SECONDS)
-        except ApiError as error:
-            if error.status == _NOT_FOUND:
-                return True
-            raise
-        now = self._decoder.decode(body)
-        return now.uid != pod.uid or not now.nodeName
+        now = await _now(self._api, self._decoder, pod)
+        return now is None or not now.nodeName
+
+
+class UnseenPods:
+    """The in-flight pods that no watch has shown, as far as `is_seen` knows. On one event loop.
+
+    A watch that missed a pod and its deletion never tells of either. A pod that the API server does
+    not have is ended.
+    """
+
+    def __init__(
+        self,
+        api: Api,
+        in_flight: InFlightPods,
+        is_seen: Callable[[Peer], bool],
+        report: Report,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._api = api
+        self._in_flight = in_flight
+        self._is_seen = is_seen
+        self._report = report
+        self._clock = clock
+        self._decoder = PeerDecoder()
+        self._looked_at = clock()
+
+    async def look(self) -> None:
+        """Look at each of them once, if that is due, until the API server gives no answer."""
+        now = self._clock()
+        if now - self._looked_at < _UNSEEN_SECONDS:
+            return
+        self._looked_at = now
+        offered = self._in_flight.offered_before(now - _UNSEEN_SECONDS)
+        unseen = ((each, pod) for each in offered if (pod := each.pod) and not self._is_seen(pod))
+        for known, pod in islice(unseen, _MOST_REQUESTS):
+            try:
+                if await _now(self._api, self._decoder, pod) is None:
+                    self._in_flight.end(known)
+            except (ApiError, ApiUnreachableError, BadObjectError) as error:
+                self._report(_UNSEEN_WORK, why(_UNSEEN_WORK, error))
+                return
+            self._report(_UNSEEN_WORK, "")
+
+
+async def _now(api: Api, decoder: PeerDecoder, pod: Peer) -> Peer | None:
+    """The pod as the API server has it now; None if it is gone.
+
+    Raises ApiError, ApiUnreachableError and BadObjectError.
+    """
+    path = path_of(CORE, "pods", pod.namespace, pod.name)
+    try:
+        body = await api.request("GET", path, timeout_seconds=_REQUEST_SECONDS)
+    except ApiError as error:
+        if error.status == _NOT_FOUND:
+            return None
+        raise
+    now = decoder.decode(body)
+    return now if now.uid == pod.uid else None

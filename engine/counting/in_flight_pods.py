@@ -30,9 +30,10 @@ Transitions:
   does.
 - bound: a watch shows the pod on a node, or Placet's own verb bind puts it there.
 - ended: the pod is deleted, after which it is Initial for ever, or its time is over. That is the
-  time of `Schedulers`, or the moment when another process acquires kube-scheduler's own Lease. The
-  pod may have been bound in its time, and a watch be late: so without a bindVerb the API server is
-  asked first, see `OverduePods`.
+  time of `Schedulers`, or the moment when another process acquires kube-scheduler's own Lease. A
+  watch that has not shown the pod does not show its deletion either: see `UnseenPods`. The pod may
+  have been bound in its time, and a watch be late: so without a bindVerb the API server is asked
+  first, see `OverduePods`.
   News of the condition PodScheduled says that the pod was given up, but not when: kube-scheduler
   may have asked again since then. So it shortens the time to the window of the pod, and ends it at
   once only with a bindVerb.
@@ -606,8 +607,12 @@ class InFlightPods:
         now = self._clock()
         return [known for known in self._pods.values() if known.until <= now]
 
+    def offered_before(self, moment: float) -> Sequence[InFlightPod]:
+        """The in-flight pods that nobody has asked about since a time."""
+        return [known for known in self._pods.values() if known.since <= moment]
+
     def end(self, known: InFlightPod) -> None:
-        """Ends a pod whose time is over, and that has no node; not if there is a later offer."""
+        """Ends a pod that is gone, or has no node at the end of its time; not a later offer."""
         if self._pods.get(known.uid) is known:
             del self._pods[known.uid]
 

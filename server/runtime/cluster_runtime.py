@@ -31,7 +31,7 @@ from engine.cluster.binding import Binder
 from engine.cluster.client import CORE, ApiClient, Limits, connect, path_of
 from engine.cluster.events import Events
 from engine.cluster.gang_reviewer import GangReviewer
-from engine.cluster.in_flight_ends import OverduePods, SchedulerLease
+from engine.cluster.in_flight_ends import OverduePods, SchedulerLease, UnseenPods
 from engine.cluster.lease import LeaderGate, Lease, TakeOver
 from engine.cluster.requeue import Requeuer
 from engine.counting.in_flight_pods import PLACING_SECONDS, Schedulers
@@ -41,7 +41,7 @@ from engine.decision.recent_answers import LastAnswers, RejectedPods
 from engine.engine import Engine
 from engine.errors import ApiError, ExpensivePolicyError, NotSyncedError
 from engine.objects.codec import ObjectCodec
-from engine.objects.peer import Peer
+from engine.objects.peer import Peer, key_of
 from engine.objects.request_pod import RequestPodReader
 from engine.portable.label_conditions import Frozen
 from engine.portable.portable_clauses import ClauseVerdict, portability
@@ -373,15 +373,22 @@ class ClusterRuntime:
         in_flight, report = engine.in_flight, self._failures.report
         lease = SchedulerLease(self._client, lease_name, in_flight.scheduler_replaced, report)
         overdue = OverduePods(self._client, in_flight, self.informers.list_pods_anew, report)
+        unseen = UnseenPods(self._client, in_flight, self._has, report)
 
         async def follow() -> None:
             while True:
                 if needed():
                     await lease.look()
                     await overdue.look()
+                    await unseen.look()
                 await asyncio.sleep(_LOOK_SECONDS)
 
         return follow
+
+    def _has(self, pod: Peer) -> bool:
+        """Whether the cache has this pod, and no other one of its name."""
+        known = self.informers.cache.pod(key_of(pod))
+        return known is not None and known.uid == pod.uid
 
     def adopt(self, needs: Needs) -> None:
         """Watches what the policies read now; from any thread."""

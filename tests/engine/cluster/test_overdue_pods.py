@@ -1,4 +1,4 @@
-"""Overdue pods: the API server is asked before a pod that was on its way counts no longer."""
+"""Overdue and unseen pods: the API server is asked before a pod on its way counts no longer."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from engine.cache.reflector import unreported
-from engine.cluster.in_flight_ends import OverduePods
+from engine.cluster.in_flight_ends import OverduePods, UnseenPods
 from engine.counting.in_flight_pods import InFlightPods, Schedulers
 from engine.errors import ApiError, ApiUnreachableError
 from tests.support.builders import Object, pod
@@ -100,3 +100,48 @@ async def test_many_pods_are_listed_once() -> None:
     await OverduePods(api, pods, list_anew, unreported).look()
     assert (lists, api.asked) == ([200], [])
     assert [each.uid for each in pods.others("", TABLE)] == [peers[1].uid]
+
+
+# ---- pods that no watch has shown
+
+
+@pytest.mark.parametrize("seen", [False, True], ids=["missed", "seen"])
+@pytest.mark.parametrize(
+    ("answer", "counts"),
+    [
+        pytest.param(MADE, True, id="it waits"),
+        pytest.param(BOUND, True, id="it is bound"),
+        pytest.param(OTHER, False, id="another pod has its name"),
+        pytest.param(ApiError(404, "NotFound", "no such pod"), False, id="it is gone"),
+        pytest.param(ApiUnreachableError("nobody there"), True, id="no answer"),
+    ],
+)
+async def test_a_pod_that_no_watch_has_shown(
+    answer: Object | Exception, *, counts: bool, seen: bool
+) -> None:
+    seconds, api = 0.0, OneAnswerApi(answer)
+    pods = InFlightPods(lambda: seconds, SCHEDULERS)
+    unseen = UnseenPods(api, pods, lambda _: seen, unreported, lambda: seconds)
+    peer = peer_of(MADE)
+    pods.offer(peer.uid, lambda: peer, 1, TABLE, np.array([1]), 1, is_narrow=False)
+    seconds = 9.0
+    await unseen.look()
+    assert api.asked == [], "a watch may show it soon"
+    seconds = 20.0
+    await unseen.look()
+    await unseen.look()
+    assert api.asked == ([] if seen else ["/api/v1/namespaces/default/pods/a"])
+    assert bool(pods.others("", TABLE)) is (counts or seen)
+
+
+async def test_a_pod_that_is_asked_about_meanwhile_counts() -> None:
+    seconds, api = 20.0, OneAnswerApi(ApiError(404, "NotFound", "no such pod"))
+    pods = InFlightPods(lambda: seconds, SCHEDULERS)
+    unseen = UnseenPods(api, pods, lambda _: False, unreported, lambda: seconds)
+    peer = peer_of(MADE)
+    pods.offer(peer.uid, lambda: peer, 1, TABLE, np.array([1]), 1, is_narrow=False)
+    seconds = 30.5
+    pods.offer(peer.uid, lambda: peer, 1, TABLE, np.array([1]), 1, is_narrow=False)
+    await unseen.look()
+    assert api.asked == []
+    assert len(pods.others("", TABLE)) == 1
