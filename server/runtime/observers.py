@@ -103,10 +103,9 @@ class _LineWriter(logging.Handler):
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._lines or self._is_closed)
-                if not self._lines:
-                    break
                 lines, self._lines = self._lines, []
                 left_out, self._left_out = self._left_out, 0
+            is_end = not lines
             if left_out:
                 text = "%d lines of the log were left out: nobody has read them"
                 where = ("placet", logging.WARNING, "", 0, text, (left_out,), None)
@@ -116,6 +115,8 @@ class _LineWriter(logging.Handler):
                 self._waiting = sum(map(len, self._lines))
                 self._left_out += 0 if is_written else len(lines) - bool(left_out) + left_out
                 self._changed.notify_all()
+            if is_end:
+                break
         os.close(self._file)
 
 
