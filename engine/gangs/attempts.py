@@ -18,7 +18,7 @@ from engine.errors import BadObjectError, EngineError
 from engine.gangs.domains import Domains, shared
 from engine.gangs.gang import KnownGang
 from engine.gangs.members import GangName
-from engine.gangs.node_room import Mask, NodeRoom
+from engine.gangs.node_room import Mask, NodeRoom, needs_of
 from engine.gangs.paper import Member, Paper, Suits
 from engine.objects.peer import Peer
 from engine.objects.request_pod import RequestPodReader
@@ -117,6 +117,15 @@ class Attempts:
             raise
         in_one = f", in {where}" if where else ""
         return f"{best + held} of {gang.quorum} members fit{in_one}"
+
+    def without_room(self, pods: Iterable[Peer], table: NodeTable) -> Peer | None:
+        """The first of the pods for which no node has room, whatever is on paper."""
+        rows = np.fromiter(table.rows.values(), np.intp, len(table.rows))
+        for needs, pod in {frozenset(needs_of(pod).items()): pod for pod in pods}.items():
+            free = self._room.columns(table, (name for name, _ in needs), lambda: None)
+            if not free.capacity(dict(needs), rows).any():
+                return pod
+        return None
 
     def _to_place(
         self, gang: KnownGang, call: VerbCall, waiting: Mapping[str, Peer], only: NodeRows | None

@@ -345,6 +345,8 @@ class Gangs:
                 self._give_up_late(gang)
             elif snapshot is not None and (what := _lost(gang, snapshot)):
                 self.give_up(gang, "node lost", what)
+            elif snapshot is not None and (who := self._without_room(gang, snapshot)):
+                self.give_up(gang, "no node", f"other pods have taken the room of {who.name}")
             elif now >= gang.remind_at:
                 gang.remind_at = now + 2 * (now - gang.began)
                 self._awaken(uid for uid in gang.places if uid not in gang.holds)
@@ -357,6 +359,12 @@ class Gangs:
             is_gone = is_settled and not self._waiting(gang)
             if is_gone or gang.asked_at < lately:
                 del self._known[gang.name]
+
+    def _without_room(self, gang: KnownGang, snapshot: Snapshot) -> Peer | None:
+        """A member that no node has room for: kube-scheduler does not ask about it any more."""
+        waiting = self._waiting(gang)
+        pods = [pod for uid in gang.places if (pod := waiting.get(uid)) is not None]
+        return self._attempts.without_room(pods, snapshot.table)
 
     def make_way(self, victims: Mapping[str, Iterable[str]]) -> Collection[str]:
         """Gives up the gang of lowest priority among those that have held members as victims.
