@@ -270,20 +270,11 @@ class Gangs:
         text: str = "",
     ) -> None:
         now, clause = self._clock(), gang.clause
-        seconds, held = now - gang.began, sum(now - hold.since for hold in holds)
-        self._observer.gang(
-            GangChange(
-                clause.policy,
-                clause.name,
-                gang.shown,
-                state,
-                len(holds) if state != "gathering" else gang.quorum,
-                seconds,
-                held,
-                reason,
-                text,
-            )
-        )
+        number = len(holds) if state != "gathering" else gang.quorum
+        held = sum(now - hold.since for hold in holds)
+        which = clause.policy, clause.name, gang.shown
+        seconds = now - gang.began
+        self._observer.gang(GangChange(*which, state, number, seconds, held, reason, text))
 
     def _forget(self, gang: KnownGang) -> None:
         for uid in gang.places:
