@@ -17,6 +17,8 @@ def main() -> int:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     from pathlib import Path  # noqa: PLC0415 - its own imports take longer than the interpreter's
 
+    # numpy starts a thread for each processor, for a linear algebra that nothing here uses.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     bundle = Path(__file__).with_name("bundle")
     if bundle.is_dir():
         sys.path.insert(0, str(bundle))

@@ -17,11 +17,11 @@ register_profiles()
 
 
 def pytest_configure() -> None:
-    """Use no proxy for loopback, and let Ctrl-C reach what tests start.
+    """Use no proxy for loopback, start no threads of numpy, and let Ctrl-C reach what tests start.
 
     A background process of a shell ignores SIGINT, and its child processes do too.
     """
-    os.environ |= {"NO_PROXY": "*", "no_proxy": "*"}
+    os.environ |= {"NO_PROXY": "*", "no_proxy": "*", "OPENBLAS_NUM_THREADS": "1"}
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
