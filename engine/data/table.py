@@ -1,0 +1,139 @@
+"""Tables: typed rows by key, with their time, as expressions read them.
+
+A Table is immutable: a source that has something new makes another one. The engine keeps the last
+one of each TableSpec; whoever reads `data.NAME` gets LiveRows, which leaves out what is stale.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import msgspec
+
+from engine.program.frame import Evaluate, Frame
+from grammar.tree.data import Column, DataSource
+from grammar.values.errors import MissingError
+from grammar.values.time import NEVER, SECOND, Timestamp
+
+# The most rows of a table, and the most bytes of a text that rows are read from.
+MOST_ROWS, MOST_BYTES = 20_000, 8 << 20
+# The most bytes of a text in a row, and of a key.
+MOST_TEXT, MOST_KEY = 1024, 253
+
+
+@dataclass(frozen=True, eq=False)
+class TableSpec:
+    """A compiled `data` block: what to read, and what its rows look like.
+
+    `digest` is equal for blocks of equal meaning, in whichever policy they stand. `by` and
+    `values` are of a table from objects: the key of an object, and the values of its columns; they
+    read `object` of the frame.
+    """
+
+    name: str
+    digest: str
+    source: DataSource
+    columns: tuple[Column, ...]
+    every: float
+    stale: float
+    by: Evaluate | None = None
+    values: tuple[Evaluate, ...] = ()
+    slots: int = 0
+
+    @cached_property
+    def row(self) -> type[msgspec.Struct]:
+        """The class of its rows: an attribute for each column, None where it is missing."""
+        fields: list[Any] = [(column.name, Any, None) for column in self.columns]
+        return msgspec.defstruct(
+            f"Row of {self.name}", [("time", Timestamp), *fields], frozen=True, kw_only=True
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Table:
+    """The rows of a source at one time, by key; none is read at the moment `until`, or later.
+
+    `at` is when the source said so, in nanoseconds.
+    """
+
+    spec: TableSpec
+    rows: Mapping[str, Any]
+    at: int
+    until: int = NEVER
+
+    def row_until(self, row: Any) -> int:
+        """The moment from which on a row is stale, in nanoseconds."""
+        if self.spec.source.is_watched:
+            return self.until
+        return min(self.until, int(row.time.nanos) + int(self.spec.stale * SECOND))
+
+
+# The last table of each specification, by its digest. Another one is another object.
+Tables = Mapping[str, Table]
+NO_TABLES: Tables = {}
+
+
+class LiveRows(Mapping[str, Any]):
+    """The rows of a table that are not stale at the time of a frame, which learns how long."""
+
+    __slots__ = ("_frame", "_table")
+
+    def __init__(self, table: Table, frame: Frame) -> None:
+        self._table = table
+        self._frame = frame
+
+    def __getitem__(self, key: object) -> Any:
+        row = self._table.rows[key]  # type: ignore[index]
+        if not self._holds(row):
+            raise KeyError(key)
+        return row
+
+    def __iter__(self) -> Iterator[str]:
+        return (key for key, row in self._table.rows.items() if self._holds(row))
+
+    def __len__(self) -> int:
+        return sum(map(self._holds, self._table.rows.values()))
+
+    def __contains__(self, key: object) -> bool:
+        row = self._table.rows.get(key)  # type: ignore[call-overload]
+        return row is not None and self._holds(row)
+
+    def _holds(self, row: Any) -> bool:
+        until, frame = self._table.row_until(row), self._frame
+        if until <= frame.now.nanos:
+            return False
+        frame.holds_until(until)
+        return True
+
+
+def read_table(digest: str, name: str) -> Evaluate:
+    """The closure of `data.NAME`."""
+
+    def run(frame: Frame) -> object:
+        table = frame.tables.get(digest)
+        if table is None:
+            raise MissingError(f"there are no rows of `data.{name}` yet")
+        return LiveRows(table, frame)
+
+    return run
+
+
+@dataclass(frozen=True, slots=True)
+class SourceStatus:
+    """How a source does, for people: its rows, their age in seconds, and what went wrong last.
+
+    `policies` are the addresses of those that declare it. `is_stale` says that no row is read.
+    """
+
+    name: str
+    digest: str
+    kind: str
+    policies: tuple[str, ...]
+    rows: int = 0
+    age: float | None = None
+    error: str = ""
+    is_stale: bool = False
+    since: float = field(default=0.0)

@@ -1,0 +1,118 @@
+"""Data: the tables beside pods and nodes that a policy declares, with their sources and columns.
+
+The same rules as in `grammar.tree.ast` hold.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from grammar.tree.ast import NO_SPAN, Expr
+from grammar.tree.source import Span
+from grammar.tree.types import DOUBLE, QUANTITY, Type
+
+# How often a source is asked, and after how many times of that a row is stale.
+EVERY_SECONDS, STALE_TIMES = 30.0, 3
+# How long the last rows of a source that is watched hold after it has failed.
+STALE_SECONDS = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column: its type as declared, or the expression of its value in `from objects`."""
+
+    name: str
+    type: Type
+    value: Expr | None = None
+    span: Span = field(default=NO_SPAN, compare=False)
+    type_span: Span = field(default=NO_SPAN, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class FromMetrics:
+    """`from metrics`: what nodes use, from metrics.k8s.io; a row for each node."""
+
+    word: ClassVar[str] = "metrics"
+    columns: ClassVar[tuple[Column, ...]] = (Column("cpu", QUANTITY), Column("memory", QUANTITY))
+    is_watched: ClassVar[bool] = False
+
+
+@dataclass(frozen=True, slots=True)
+class FromPrometheus:
+    """`from prometheus URL query TEXT key LABEL`: a row for each value of the label."""
+
+    url: str
+    query: str
+    key: str
+    url_span: Span = field(default=NO_SPAN, compare=False)
+    word: ClassVar[str] = "prometheus"
+    columns: ClassVar[tuple[Column, ...]] = (Column("value", DOUBLE),)
+    is_watched: ClassVar[bool] = False
+
+
+@dataclass(frozen=True, slots=True)
+class FromConfigMap:
+    """`from configmap "NAMESPACE/NAME" key ENTRY by COLUMN`: a row for each row of a text in it."""
+
+    name: str
+    entry: str
+    by: str
+    name_span: Span = field(default=NO_SPAN, compare=False)
+    word: ClassVar[str] = "configmap"
+    columns: ClassVar[tuple[Column, ...]] = ()
+    is_watched: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, slots=True)
+class FromFile:
+    """`from file PATH by COLUMN`: a row for each row of a file: CSV, JSON or YAML by its name."""
+
+    path: str
+    by: str
+    path_span: Span = field(default=NO_SPAN, compare=False)
+    word: ClassVar[str] = "file"
+    columns: ClassVar[tuple[Column, ...]] = ()
+    is_watched: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, slots=True)
+class FromObjects:
+    """`from objects "GROUP/VERSION/KIND" by EXPR`: a row for each object; `object` is the object."""
+
+    kind: str
+    by: Expr
+    kind_span: Span = field(default=NO_SPAN, compare=False)
+    word: ClassVar[str] = "objects"
+    columns: ClassVar[tuple[Column, ...]] = ()
+    is_watched: ClassVar[bool] = True
+
+
+DataSource = FromMetrics | FromPrometheus | FromConfigMap | FromFile | FromObjects
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """`data "NAME" {…}`: a table, which expressions read as `data.NAME[KEY].COLUMN`.
+
+    A source that is not watched is asked `every` so many seconds. A row is stale, and so missing,
+    so many seconds after its time, or after a source that is watched has failed.
+    """
+
+    name: str
+    source: DataSource
+    columns: tuple[Column, ...]
+    every: float = EVERY_SECONDS
+    stale: float = STALE_SECONDS
+    span: Span = field(default=NO_SPAN, compare=False)
+    name_span: Span = field(default=NO_SPAN, compare=False)
+
+    @property
+    def variable(self) -> str:
+        """The name by which expressions read the table."""
+        return f"data.{self.name}"
+
+    @property
+    def row(self) -> Type:
+        """The type of its rows."""
+        return Type(f"Row of {self.name}")
