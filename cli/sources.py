@@ -13,13 +13,13 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cli.command import CommandError, add_context_arguments
 from cli.streams import put_line
-from cli.world import World, in_force, named_pod, policy_files
+from cli.world import World, in_force, named_pod, policy_files, read_data
 from cli.world import read_world as read_files
 from engine.cache.cluster_copy import ClusterCopy, NamedPod
 from engine.enforced import EnforcedPolicies
@@ -127,7 +127,8 @@ def live_world(live: LiveCluster, args: argparse.Namespace, namespace: str) -> W
         raise ForbiddenError(found)
     policies, lacks = live_policies(found, getattr(args, "policies", None), schema)
     codec = ObjectCodec(schema, policies.needs.annotations)
-    return WorldReading(World(schema, codec, found.documents.cluster(codec), policies), lacks)
+    documents = replace(found.documents, data=read_data(args))
+    return WorldReading(World(schema, codec, documents.cluster(codec), policies), lacks)
 
 
 def live_policies(

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -17,6 +18,7 @@ from cli.render import print_findings
 from engine.cache.cluster_copy import (
     ClusterCopy,
     ClusterDocuments,
+    DataText,
     NamedPod,
     read_documents,
     read_pod,
@@ -32,12 +34,20 @@ from engine.objects.codec import ObjectCodec
 from engine.offline import offline_engine
 from grammar.checks.costs import UNKNOWN_SIZE
 from grammar.meaning.schema import Schema, load_schema
+from grammar.messages.catalogue import listed
 from grammar.messages.texts import counted
 from grammar.tree.source import Source
 from policies.admission import check_stored
 from policies.loader import load
 from policies.manifest_names import is_manifest
 from policies.validation import Identity, Validator
+
+_FORMS: Mapping[str, Literal["csv", "json", "yaml"]] = {
+    ".csv": "csv",
+    ".json": "json",
+    ".yaml": "yaml",
+    ".yml": "yaml",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +72,36 @@ def add_cluster_argument(parser: argparse.ArgumentParser, *, required: bool = Fa
     )
 
 
+def add_data_argument(parser: argparse.ArgumentParser) -> None:
+    """The flag for tables of data, which files stand for."""
+    parser.add_argument(
+        "--data",
+        metavar="NAME=FILE",
+        action="append",
+        help='the rows of `data "NAME"`, in CSV, JSON or YAML; may be given again',
+    )
+
+
+def read_data(args: argparse.Namespace) -> Mapping[str, DataText]:
+    """The tables that the flag names. Raises CommandError."""
+    found: dict[str, DataText] = {}
+    for given in args.data or ():
+        name, equals, file = given.partition("=")
+        if not equals or not name or not file:
+            hint = "write a name and a file, as in `--data load=load.csv`"
+            raise CommandError(f"`{given}` names no table", hint)
+        form = _FORMS.get(Path(file).suffix)
+        if form is None:
+            hint = f"the name of the file ends with {listed(_FORMS)}"
+            raise CommandError(f"`{file}` has no form that is known", hint)
+        try:
+            found[name] = DataText(file, Path(file).read_bytes(), form)
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise CommandError(f"cannot read `{file}`: {reason}", "check the path") from None
+    return found
+
+
 def add_arguments(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
     """The flags that name a world, each with one path."""
     add_cluster_argument(parser, required=required)
@@ -73,6 +113,7 @@ def add_arguments(parser: argparse.ArgumentParser, *, required: bool = True) -> 
         type=Path,
         help="a policy file or a folder of them; may be given again",
     )
+    add_data_argument(parser)
 
 
 def add_pod_arguments(parser: argparse.ArgumentParser) -> None:
@@ -90,7 +131,7 @@ def read_world(args: argparse.Namespace) -> World:
     Policies are those of `--policies`, and those in the snapshot. Prints the errors of the others.
     Raises UserError.
     """
-    schema, read = load_schema(), read_documents(args.cluster)
+    schema, read = load_schema(), replace(read_documents(args.cluster), data=read_data(args))
     sources, objects = policy_files(args.policies or ())
     objects = {**read.policies(), **objects}
     if not args.policies and not objects:

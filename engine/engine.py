@@ -39,6 +39,7 @@ from engine.objects.request_pod import NO_EXEMPTIONS, Exemptions, RequestPodRead
 from engine.program.frame import Evaluation, Floats, Frame, Points
 from engine.program.policy_time import SYSTEM_TIME, DecisionTime
 from engine.program.program import FilterProgram
+from engine.program.tables import Tables
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,6 +297,15 @@ class Engine:
         """Exempts other pods from now on. What was counted with the old ones is forgotten."""
         self._calls.exemptions = exemptions
         self.adopt(self.registry.anew())
+
+    @property
+    def tables(self) -> Tables:
+        """The tables of data, by their digests."""
+        return self._calls.tables
+
+    def take_tables(self, tables: Tables) -> None:
+        """Takes other tables of data; decisions read these from now on."""
+        self._calls.take_tables(tables)
 
     def take_over(self, snapshot: Snapshot, term_began: float = -math.inf) -> int:
         """Begins a term: another replica may have offered any node to any pending pod.

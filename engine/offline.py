@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 
 from engine.cache.cluster_copy import ClusterCopy, NamedPod
+from engine.data.reading import DataError, rows_of_text
 from engine.decision.after import AfterDecision
 from engine.decision.journal import Journal
 from engine.decision.registry import Registry
@@ -18,6 +19,7 @@ from engine.objects.codec import ObjectCodec
 from engine.objects.request_pod import SYSTEM_NAMESPACES, Exemptions
 from engine.program.frame import Frame
 from engine.program.policy_time import DecisionTime
+from engine.program.tables import Table, Tables
 from grammar.messages.diagnostics import UserError
 from grammar.values.time import Timestamp
 
@@ -44,8 +46,11 @@ def offline_engine(
     exemptions: Exemptions = USUAL_EXEMPTIONS,
     clock: Callable[[], float] = time.monotonic,
 ) -> Engine:
-    """A new engine, without in-flight pods, that decides at the time of the copy."""
-    return Engine(
+    """A new engine, without in-flight pods, that decides at the time of the copy.
+
+    Raises UserError for a table of data that cannot be read.
+    """
+    made = Engine(
         registry,
         cluster,
         codec,
@@ -54,6 +59,24 @@ def offline_engine(
         time=DecisionTime(clock, lambda: cluster.now),
         after=AfterDecision(clock, journal=journal),
     )
+    if registry.tables and cluster.data:
+        made.take_tables(_tables(registry, cluster))
+    return made
+
+
+def _tables(registry: Registry, cluster: ClusterCopy) -> Tables:
+    """The tables that policies declare and that the copy has, each as old as the copy."""
+    found: dict[str, Table] = {}
+    at = cluster.now.nanos
+    for digest, spec in registry.tables.items():
+        if (given := cluster.data.get(spec.name)) is not None:
+            try:
+                rows = rows_of_text(spec, given.text, given.form, at)
+            except DataError as error:
+                hint = f"fix the rows of `{spec.name}`"
+                raise UserError(f"{given.file}: {error}", hint) from None
+            found[digest] = Table(spec, rows, at)
+    return found
 
 
 def question_frame(

@@ -15,7 +15,7 @@ from typing import Any, assert_never
 
 import msgspec
 
-from engine.cache.cluster_copy import ClusterCopy, ClusterDocuments, NamedPod
+from engine.cache.cluster_copy import ClusterCopy, ClusterDocuments, DataText, NamedPod
 from engine.cache.cluster_file import ClusterFileError, ClusterFileReader, bodies, documents
 from engine.errors import BadObjectError
 from engine.objects.codec import ObjectCodec, decode_namespace
@@ -29,7 +29,15 @@ from grammar.messages.diagnostics import Diagnostic
 from grammar.tree.ast import Expr, ListLiteral, MapEntry, MapLiteral
 from grammar.tree.source import Span
 from grammar.tree.types import DYN, STRING, Type, map_of
-from grammar.tree.written_tests import At, ClusterFile, Test, TestNamespace, TestNode, TestPod
+from grammar.tree.written_tests import (
+    At,
+    ClusterFile,
+    Test,
+    TestData,
+    TestNamespace,
+    TestNode,
+    TestPod,
+)
 from grammar.values.errors import EvaluationError
 from grammar.values.maps import key_values
 from grammar.values.quantity import Quantity
@@ -124,7 +132,19 @@ class FixtureBuilder:
         except ClusterFileError as error:
             spans = (item.span for item in test.items if isinstance(item, ClusterFile))
             raise bad_test(error.message, next(spans, test.name_span), error.hint) from None
-        return ClusterCopy(reading.cache, [document for _, document in contents], files, now)
+        bodies = [document for _, document in contents]
+        return ClusterCopy(reading.cache, bodies, files, now, self._data(test, now))
+
+    def _data(self, test: Test, now: Timestamp | None) -> Mapping[str, DataText]:
+        """The tables of the test, by their names. Raises BadTestError."""
+        reader, found = FieldReader(self._schema, now or NOW), dict[str, DataText]()
+        for item in test.items:
+            if isinstance(item, TestData):
+                if item.name in found:
+                    raise bad_test(f"`{item.name}` is given twice", item.span)
+                rows = msgspec.json.encode(reader.json(item.body))
+                found[item.name] = DataText(f"data {item.name}", rows, "json")
+        return found
 
     def _object(self, objects: ObjectBuilder, item: TestObject) -> Object:
         try:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from cli.render import Finding
 from grammar.messages.diagnostics import Diagnostic
 from grammar.tree.clauses import Def, ForPods, Item, Let, Policy, Setting, Use
+from grammar.tree.data import Data
 from grammar.tree.source import Source, Span
 from policies.validation import Identity, identity
 
@@ -129,6 +130,8 @@ def item_title(item: Item) -> str:
             return "for"
         case Let(name) | Def(name):
             return name
+        case Data(name):
+            return f'data "{name}"'
         case Use(name):
             return f'use "{name}"'
         case _:

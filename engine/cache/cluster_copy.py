@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -46,18 +46,31 @@ def read_documents(
 
 
 @dataclass(frozen=True, slots=True)
+class DataText:
+    """The rows of a table of data as a text of a file."""
+
+    file: str
+    text: bytes
+    form: Literal["csv", "json", "yaml"]
+
+
+_NO_DATA: Mapping[str, DataText] = {}
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterDocuments:
     """The JSON documents of a snapshot, each with its file.
 
     `read_at` is the time of a running cluster. The time of files is the newest timestamp in them.
     `objects` are the policy objects of a running cluster. The policy objects of files are in the
-    documents.
+    documents. `data` are tables beside the cluster, by their names.
     """
 
     files: Sequence[Path]
     contents: Sequence[tuple[Path, bytes]]
     read_at: Timestamp | None = None
     objects: Mapping[str, bytes] | None = None
+    data: Mapping[str, DataText] = field(default_factory=dict)
 
     def policies(self) -> Mapping[str, bytes]:
         """The JSON of the policy objects, by `resource/key`."""
@@ -77,7 +90,7 @@ class ClusterDocuments:
         # Of a running cluster they are not read.
         reading.cache.trust_budgets(known=self.read_at is None)
         bodies = [document for _, document in self.contents]
-        return ClusterCopy(reading.cache, bodies, self.files, self.read_at)
+        return ClusterCopy(reading.cache, bodies, self.files, self.read_at, self.data)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +124,7 @@ class ClusterCopy:
 
     `now` is the newest timestamp in it, so that ages do not depend on the time of the command, or
     the time when it was read from a running cluster. `documents` are the JSON of the `files`;
-    without them the copy does not give the JSON of its objects.
+    without them the copy does not give the JSON of its objects. `data` are tables beside it.
     """
 
     def __init__(
@@ -120,7 +133,9 @@ class ClusterCopy:
         documents: Sequence[bytes] = (),
         files: Sequence[Path] = (),
         read_at: Timestamp | None = None,
+        data: Mapping[str, DataText] = _NO_DATA,
     ) -> None:
+        self.data = data
         self._cache = cache
         self._documents = documents
         self._read_at = read_at

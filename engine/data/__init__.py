@@ -1,4 +1,4 @@
-"""Tables of the world beyond pods and nodes: what they are, and how texts become their rows.
+"""What texts, answers and objects of sources say, as the rows of tables of data.
 
-What asks sources for them is in `engine.cluster`. Nothing here waits.
+What asks the sources is in `engine.cluster`. Nothing here waits.
 """

@@ -24,10 +24,10 @@ from typing import Any, Final, Literal
 import msgspec
 import yaml
 
-from engine.data.table import MOST_BYTES, MOST_KEY, MOST_ROWS, MOST_TEXT, TableSpec
 from engine.program.frame import Frame
+from engine.program.tables import MOST_BYTES, MOST_KEY, MOST_ROWS, MOST_TEXT, TableSpec
 from grammar.messages.texts import shown
-from grammar.tree.data import Column
+from grammar.tree.data import Column, FromConfigMap, FromFile, FromPrometheus
 from grammar.values.errors import EvaluationError
 from grammar.values.quantity import Quantity
 from grammar.values.time import SECOND, Duration, Timestamp
@@ -44,6 +44,8 @@ FORMS: Final[Mapping[str, Form]] = {
 }
 # The most objects that a table from objects has rows of: they come one by one, and not as a text.
 MOST_OBJECTS = 100_000
+# The column of the keys in a text that stands for a source which names no column.
+_KEY = "key"
 _MOST_SHOWN = 80
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,4})?\Z", re.ASCII)
 _WHOLE = re.compile(r"[+-]?\d{1,20}\Z", re.ASCII)
@@ -72,12 +74,13 @@ def form_of_name(name: str) -> Form:
 
 
 def rows_of_text(spec: TableSpec, data: bytes, form: Form, at: int) -> Mapping[str, Row]:
-    """The rows of a ConfigMap or file, all of the time `at`, in nanoseconds.
+    """The rows of a ConfigMap or file, or of a text in place of a source, all of the time `at`.
 
-    CSV has a header. JSON and YAML are a list of objects, or a mapping from keys to objects, whose
-    keys are the column `by`. Columns that are not declared are left alone. Raises DataError.
+    The time is in nanoseconds. CSV has a header. JSON and YAML are a list of objects, or a mapping
+    from keys to objects, whose keys are the column `by`. Columns that are not declared are left
+    alone. Raises DataError.
     """
-    by: str = spec.source.by  # type: ignore[union-attr, assignment]
+    by = spec.source.by if isinstance(spec.source, FromConfigMap | FromFile) else _KEY
     text = _text(data)
     match form:
         case "csv":
@@ -533,7 +536,8 @@ def rows_of_prometheus(spec: TableSpec, data: bytes, now: int) -> Sample:
     infinite, is left out; two series with one key are none of the query's business, and refuse
     the whole. Raises DataError.
     """
-    label: str = spec.source.key  # type: ignore[union-attr]
+    assert isinstance(spec.source, FromPrometheus)
+    label = spec.source.key
     try:
         answer = msgspec.json.decode(_bounded(data), type=_Answer)
         if answer.status != "success":

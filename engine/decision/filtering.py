@@ -76,6 +76,12 @@ class FilterMemo:
         # and the number of clauses that it passed.
         self._begun: dict[int, tuple[object, int, int]] = {}
 
+    def forget_data(self) -> None:
+        """Forgets what was evaluated, if that has read tables: there are other ones now."""
+        if any(clause.reads_data for clause in self._clauses):
+            self._fresh.forget()
+            self._begun.clear()
+
     def decide(
         self,
         table: NodeTable,

@@ -170,6 +170,12 @@ class Plan:
         # Few frames keep as much as they may.
         self.bytes = 4096 + MEMO_BYTES // 2 + pod + nodes * per_node
 
+    def forget_data(self) -> None:
+        """Forgets what was evaluated from tables: there are other ones now."""
+        self.scorer.forget_data()
+        for memo in (self.filters, *(memo for _, memo in self.audits)):
+            memo.forget_data()
+
     def lasts(self, now: int) -> bool:
         """Whether the clauses that apply are certain to be the same at a moment."""
         return self._made <= now < self.until

@@ -58,6 +58,7 @@ class Registry:
     `shapes` tells pods apart by what the policies read of them. `counts`: some policy counts pods;
     `soft_counts`: some policy does so as a preference; `reads_peers`: some policy reads more than
     labels of the pods that it counts. `mutual` are the limits that hold for the pods there, too.
+    `tables` are what policies read beside pods and nodes, by their digests.
     """
 
     def __init__(
@@ -78,6 +79,7 @@ class Registry:
         self.slots = max((p.slots for p in every), default=0)
         self.counts = any(p.counts for p in self.programs)
         self.cards = any(p.cards for p in self.programs)
+        self.tables = {table.digest: table for p in self.programs for table in p.tables}
         self.soft_counts = any(c.count.weight is not None for p in self.programs for c in p.counts)
         self.shapes = Shapes(path for p in every for path in p.reads)
         self._everywhere = tuple(p for p in self.programs if p.namespace is None)

@@ -34,6 +34,11 @@ class ScoreMemo:
         self._fresh = Freshness(time_dependent=clause.time_dependent)
         self._values: Floats = np.empty(0)
 
+    def forget_data(self) -> None:
+        """Forgets what was evaluated, if that has read tables."""
+        if self.clause.reads_data:
+            self._fresh.forget()
+
     def values(self, table: NodeTable, rows: NodeRows, evaluation: Evaluation) -> Floats:
         """In the order of `rows`, NaN where there is none.
 
@@ -58,6 +63,11 @@ class MeanMemo:
         self._scale = Scale(clauses)
         self._fresh = Freshness(time_dependent=any(clause.time_dependent for clause in clauses))
         self._points: Points = np.empty(0, np.int64)
+
+    def forget_data(self) -> None:
+        """Forgets what was evaluated, if that has read tables."""
+        if any(clause.reads_data for clause in self._clauses):
+            self._fresh.forget()
 
     def points(self, table: NodeTable, rows: NodeRows, evaluation: Evaluation) -> Points:
         """In the order of `rows`. Raises as `ScoreMemo.values`."""
@@ -85,6 +95,12 @@ class Scorer:
 
     def __len__(self) -> int:
         return len(self._memos)
+
+    def forget_data(self) -> None:
+        """Forgets what was evaluated from tables: there are other ones now."""
+        for memo in (*self._memos, self._mean):
+            if memo is not None:
+                memo.forget_data()
 
     def scores(
         self, table: NodeTable, rows: NodeRows, evaluation: Evaluation, soft: Sequence[Term] = ()

@@ -29,6 +29,7 @@ from engine.objects.remembered import Remembered
 from engine.objects.request_pod import Exemptions, RequestPod
 from engine.program.frame import Evaluation, Frame
 from engine.program.policy_time import SYSTEM_TIME, CallTime, DecisionTime
+from engine.program.tables import NO_TABLES, Tables
 from grammar.messages.texts import shown
 from grammar.values.errors import EvaluationError
 from grammar.values.time import NEVER, Timestamp
@@ -120,7 +121,7 @@ class VerbCall(msgspec.Struct, frozen=True, eq=False):
 class CallOpener:
     """Opens calls. `registry` has the policies that are enforced; it is replaced as a whole.
 
-    `facts` are what is known of cards beside the nodes.
+    `facts` are what is known of cards beside the nodes, and `tables` the tables of data.
     """
 
     def __init__(
@@ -134,6 +135,7 @@ class CallOpener:
         self.exemptions = exemptions
         self.registry = registry
         self.facts = self._facts({})
+        self.tables: Tables = NO_TABLES
         self.cluster = cluster
         self._observer = observer
         self._time = time
@@ -151,6 +153,12 @@ class CallOpener:
         """Takes other usual pods of each clause, for the fragmentation of cards."""
         self.facts = CardFacts(mixes)
         self.adopt(self.registry)
+
+    def take_tables(self, tables: Tables) -> None:
+        """Takes other tables; what was evaluated from the old ones is forgotten."""
+        self.tables = tables
+        for plan in self._plans.values():
+            plan.forget_data()
 
     def _facts(self, mixes: Mapping[str, Mix]) -> CardFacts:
         return CardFacts(mixes, CardClaims(self.registry.with_cards, self.exemptions.exempts).of)
@@ -204,7 +212,7 @@ class CallOpener:
                 made.append(
                     Frame(whole, at, slots=slots, namespace=namespace, check=time.check_within)
                 )
-                made[0].cardFacts = self.facts
+                made[0].cardFacts, made[0].tables = self.facts, self.tables
             return made[0]
 
         evaluation = Evaluation(frame, now, time, self.clause_failed, self._observer.shortened)

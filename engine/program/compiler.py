@@ -20,6 +20,7 @@ from engine.program import macros, operations
 from engine.program.columns import ColumnRoom, once_per_node, once_per_pod
 from engine.program.frame import Evaluate, Frame
 from engine.program.item_kinds import ItemKinds, value_key
+from engine.program.tables import read_table
 from grammar.checker.expression_checker import Checker
 from grammar.meaning.card_forms import FACTS
 from grammar.meaning.environment import Environment
@@ -438,6 +439,8 @@ class Compiler:
             return lambda frame: frame.locals[slot]
         if (constant := self.environment.constant(expr.name)) is not None:
             return lambda _: constant
+        if (table := self.environment.tables.get(expr.name)) is not None:
+            return read_table(table)
         read = self._read(expr.name)
         return amounts.brief(read) if expr.name == "now" and not self._is_timed else read
 

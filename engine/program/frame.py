@@ -6,8 +6,9 @@ closures keep their locals in it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from copy import copy
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -42,6 +43,7 @@ def unlimited() -> None:
     """The deadline check of a frame without a deadline."""
 
 
+_NO_TABLES: Mapping[str, Any] = {}
 # The values that a frame keeps: a plan keeps its frame.
 MEMO_BYTES = 32 << 10
 
@@ -50,7 +52,8 @@ class Frame:
     """The state of one request.
 
     `domain` is the value of the domain whose bound is computed. `cardFacts` are what is known
-    of cards beside the nodes. `locals` has a slot for every macro
+    of cards beside the nodes, and `tables` has the tables of data by their digests. `object` is
+    what a row of a table is made of. `locals` has a slot for every macro
     variable and parameter of every program. `memo` keeps the values that are computed once per pod,
     `room` is the bytes that they may still take, and `spent` the steps of the last of them. `fuel`
     falls by the steps of macros and of functions that go through their arguments, before these
@@ -71,11 +74,13 @@ class Frame:
         "namespaceObject",
         "node",
         "now",
+        "object",
         "peer",
         "pod",
         "reserve",
         "room",
         "spent",
+        "tables",
         "until",
         "victim",
         "victims",
@@ -96,6 +101,8 @@ class Frame:
         self.namespaceObject = namespace
         self.peer: object = None
         self.cardFacts: object = NO_FACTS
+        self.tables: Mapping[str, Any] = _NO_TABLES
+        self.object: object = None
         self.domain: object = None
         self.victim: object = None
         self.victims: object = None

@@ -38,6 +38,9 @@ from engine.program.program import (
     WaitProgram,
     of_kind,
 )
+from engine.program.tables import TableSpec
+from engine.program.tables import digest_of as digest_of_table
+from grammar.checker.data_checker import OBJECT
 from grammar.checker.expression_checker import Checker
 from grammar.checker.policy_checker import Checked
 from grammar.checks.clause_numbers import constant, literal
@@ -59,7 +62,9 @@ from grammar.tree.clauses import (
     Share,
     Spread,
 )
+from grammar.tree.data import Data, FromObjects
 from grammar.tree.printer import print_expression
+from grammar.tree.types import DYN
 from grammar.tree.walk import children, reads
 
 DEFAULT_WEIGHT = 101
@@ -99,6 +104,7 @@ def compile_policy(checked: Checked) -> Program:
         reads=frozenset().union(*(part.pod_reads() for part in parts)),
         digest=digest_of(checked),
         selects_by=parts[0].selects_by(),
+        tables=tuple(table for part in parts for table in part.tables()),
         source=checked,
     )
 
@@ -438,6 +444,7 @@ class _PolicyCompiler:
             at_bind=clause.at_bind,
             wait=self._wait(clause.wait) if clause.wait is not None else None,
             time_dependent=timed,
+            reads_data=any(map(self._reads_data, deciders)),
             nodes_per_look=self._nodes_per_look(clause),
             of_pod=self._pod_parts.compiled(deciders),
             labels=None if timed else self._labels(deciders),
@@ -461,6 +468,7 @@ class _PolicyCompiler:
             range=scale,
             missing=float(clause.missing or 0),
             time_dependent=self._reads_time(clause.value),
+            reads_data=self._reads_data(clause.value),
             nodes_per_look=self._nodes_per_look(clause),
             of_pod=self._pod_parts.compiled(children((clause.value, clause.range))),
         )
@@ -488,7 +496,38 @@ class _PolicyCompiler:
         )
 
     def _reads_time(self, expr: Expr) -> bool:
-        return any(path[0] == "now" for path in self._paths(expr))
+        """Whether its value may change with the time alone; rows become stale."""
+        roots = {path[0] for path in self._paths(expr)}
+        return "now" in roots or self._reads_data(expr)
+
+    def _reads_data(self, expr: Expr) -> bool:
+        return any(path[0] in self._environment.tables for path in self._paths(expr))
+
+    def tables(self) -> Iterator[TableSpec]:
+        """What the `data` blocks declare."""
+        for data in self._environment.tables.values():
+            yield self._table(data)
+
+    def _table(self, data: Data) -> TableSpec:
+        by, values, slots = None, tuple[Evaluate, ...](), 0
+        if isinstance(data.source, FromObjects):
+            environment = replace(self._environment, variables={OBJECT: DYN}, lets={}, defs={})
+            compiler = Compiler(environment)
+            by = compiler.compile(data.source.by)
+            columns = [column.value for column in data.columns]
+            values = tuple(compiler.compile(value) for value in columns if value is not None)
+            slots = compiler.slots
+        return TableSpec(
+            name=data.name,
+            digest=digest_of_table(data),
+            source=data.source,
+            columns=data.columns,
+            every=data.every,
+            stale=data.stale,
+            by=by,
+            values=values,
+            slots=slots,
+        )
 
     def _paths(self, expr: Expr) -> set[tuple[str, ...]]:
         return {r.path for r in reads(expr, self._definitions)}

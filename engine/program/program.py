@@ -13,6 +13,7 @@ from typing import Literal as OneOf
 from engine.objects.peer import Peer
 from engine.program.frame import Evaluate, Evaluation, Message
 from engine.program.pod_shape import Path
+from engine.program.tables import TableSpec
 from grammar.checker.policy_checker import Checked
 from grammar.messages.catalogue import listed
 from grammar.tree.clause_parts import MissingRule, NodeSet, Order
@@ -64,7 +65,8 @@ class FilterProgram:
 
     A node passes if every one of `requires` is true. `passes_missing` is `missing pass`.
     `resolvable` says that preemption may help. `time_dependent` says that the outcome may change
-    with the time alone. The time is looked at after `nodes_per_look` nodes. `of_pod` are the parts
+    with the time alone, `reads_data` that it may change with a table. The time is looked at after
+    `nodes_per_look` nodes. `of_pod` are the parts
     that read only the pod; see `pod_values`. Nodes with equal `labels` are alike to the clause; it
     is None if more of a node is read, or the time.
     """
@@ -81,6 +83,7 @@ class FilterProgram:
     at_bind: bool
     wait: WaitProgram | None
     time_dependent: bool
+    reads_data: bool
     nodes_per_look: int
     of_pod: tuple[Evaluate, ...]
     labels: tuple[str, ...] | None
@@ -116,6 +119,7 @@ class ScoreProgram:
     range: Range
     missing: float
     time_dependent: bool
+    reads_data: bool
     nodes_per_look: int
     of_pod: tuple[Evaluate, ...]
 
@@ -420,7 +424,8 @@ class Program:
     An `only_used` policy governs no pod itself. A `strict` one can reject, which decides between
     policies of equal weight. `reads` are the paths of the pod that its selector and clauses read,
     messages aside. `digest` is the result of `digest_of`. `selects_by` is what the selector reads
-    of a pod that is there, None if it reads more than is known of a pod that is there.
+    of a pod that is there, None if it reads more than is known of a pod that is there. `tables` are
+    what its `data` blocks declare.
     """
 
     address: str
@@ -445,6 +450,7 @@ class Program:
     reads: frozenset[Path]
     digest: str
     selects_by: Reads | None
+    tables: tuple[TableSpec, ...]
     source: Checked
 
     @property

@@ -55,6 +55,8 @@ from grammar.values.time import Duration, Timestamp
 # The macros whose last argument is a condition.
 TESTS = frozenset({"all", "exists", "exists_one", "existsOne", "filter"})
 _OPTIONAL = frozenset({"optMap", "optFlatMap"})
+# What stands before the name of a table.
+DATA = "data."
 
 
 def inside(found: Type) -> Type:
@@ -345,6 +347,12 @@ class Checker:
             return None
         return self._variable(name, expr.span, absolute=root.absolute)
 
+    def _is_data(self, expr: ast.Expr) -> bool:
+        """Whether it is the `data` of `data.NAME`, and no name that the policy has given."""
+        environment = self.environment
+        known = {*self._locals, *environment.lets, *environment.variables}
+        return isinstance(expr, ast.Ident) and expr.name == "data" and "data" not in known
+
     def _variable(self, name: str, span: Span, *, absolute: bool) -> ast.Ident | None:
         """A declared name in full, with its type; None if it is unknown."""
         if (found := self.environment.variable(name, absolute=absolute)) is None:
@@ -354,6 +362,10 @@ class Checker:
     def _select(self, expr: ast.Select) -> ast.Expr:
         if (whole := self._qualified(expr)) is not None:
             return whole
+        if self._is_data(expr.operand):
+            known = (name.removeprefix(DATA) for name in self.environment.tables)
+            self._report(catalogue.unknown_table(expr.name, known, expr.name_span))
+            return replace(expr, type=POISON)
         operand = self._check(expr.operand)
         inner = inside(operand.type)
         wrapped = expr.optional or operand.type.name == "optional"

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar, assert_never
 
-from grammar.checker import parameters
-from grammar.checker.expression_checker import Checker, coerce
+from grammar.checker import data_checker, parameters
+from grammar.checker.expression_checker import DATA, Checker, coerce
 from grammar.meaning import access
 from grammar.meaning import card_forms as cards
 from grammar.meaning.environment import FUNCTIONS_OF_CARDS, Environment
@@ -39,6 +39,7 @@ from grammar.tree.clauses import (
     Use,
     of_kind,
 )
+from grammar.tree.data import Data
 from grammar.tree.source import Span
 from grammar.tree.types import (
     BOOL,
@@ -134,6 +135,8 @@ VARIABLES = {
 _NAMESPACE = frozenset({"namespaceObject"})
 _POD = frozenset({"pod", "namespaceObject", "now"})
 _PLACE = _POD | {"node"}
+# Where tables can be read: what is evaluated there is forgotten when they change.
+_WITH_DATA = frozenset({DATA})
 _PEER = _POD | {"peer"}
 # What a pod adds to a sum is the same whichever pod is asked about, and so is its gang.
 _PEER_ALONE = frozenset({"peer"})
@@ -142,8 +145,8 @@ _BOUND = _POD - {"now"}
 _NODE_BOUND = _BOUND | {"node"}
 _DOMAIN_BOUND = _BOUND | {"domain"}
 _NODE = frozenset({"node"})
-_VICTIM = _PLACE | {"victim"}
-_VICTIMS = _PLACE | {"victims"}
+_VICTIM = _PLACE | {"victim"} | _WITH_DATA
+_VICTIMS = _PLACE | {"victims"} | _WITH_DATA
 # A message may read only what stays equal between two calls for one pod (C47).
 _CONSTANT = (
     ("pod", "metadata", "name"),
@@ -202,15 +205,12 @@ def check_policy(
 def environment_of(policy: Policy, schema: Schema) -> Environment:
     """The environment of a policy's expressions, without its definitions."""
     found = {c.name: c for c in of_kind(policy.items, Cards)}
-    if not found:
-        return Environment(variables=VARIABLES, schema=schema, uniform_literals=True)
-    return Environment(
-        variables={**VARIABLES, cards.FACTS: cards.FACTS_TYPE},
-        schema=schema,
-        functions=FUNCTIONS_OF_CARDS,
-        uniform_literals=True,
-        cards=found,
-    )
+    environment = Environment(variables=VARIABLES, schema=schema, uniform_literals=True)
+    if found:
+        variables = {**VARIABLES, cards.FACTS: cards.FACTS_TYPE}
+        functions = FUNCTIONS_OF_CARDS
+        environment = replace(environment, variables=variables, functions=functions, cards=found)
+    return data_checker.with_tables(environment, data_checker.tables(policy, environment))
 
 
 class _PolicyChecker:
@@ -269,6 +269,7 @@ class _PolicyChecker:
                 continue
             is_definition, is_clause = isinstance(item, Let | Def), isinstance(item, Clause)
             kind = "name" if is_definition else "clause" if is_clause else "setting"
+            kind = "data" if isinstance(item, Data) else kind
             name = "for" if isinstance(item, ForPods) else item.name
             is_known = (kind, name) in seen or (is_definition and name in VARIABLES)
             seen.add((kind, name))
@@ -340,6 +341,10 @@ class _PolicyChecker:
         match item:
             case Setting() | Use():
                 return item
+            case Data():
+                data, found = data_checker.checked(item, self._policy, self._environment)
+                self._found.extend(found)
+                return data
             case ForPods(where):
                 where = self._bool(where, _POD, "`for`, which reads only the pod")
                 return replace(item, where=where)
@@ -358,7 +363,8 @@ class _PolicyChecker:
             item = replace(item, pods=self._pods(item.pods, item))
         match item:
             case Filter():
-                requires = tuple(self._bool(r, _PLACE, "`require`") for r in item.requires)
+                place = _PLACE | _WITH_DATA
+                requires = tuple(self._bool(r, place, "`require`") for r in item.requires)
                 wait = self._wait(item.wait) if item.wait is not None else None
                 return replace(item, requires=requires, wait=wait)
             case Score():
@@ -386,7 +392,7 @@ class _PolicyChecker:
                 assert_never(item)
 
     def _score(self, item: Score) -> Score:
-        value = self._check(item.value, None, _PLACE, "`value`")
+        value = self._check(item.value, None, _PLACE | _WITH_DATA, "`value`")
         kind, bounds = value.type, item.range
         if isinstance(bounds, Bounds):
             bounds = self._bounds(bounds, value)
@@ -497,7 +503,8 @@ class _PolicyChecker:
 
     def _wait(self, wait: WaitUntil) -> WaitUntil:
         where = "`wait until`, which reads `pod` and `node`"
-        return replace(wait, condition=self._bool(wait.condition, _NODE_BOUND, where))
+        allowed = _NODE_BOUND | _WITH_DATA
+        return replace(wait, condition=self._bool(wait.condition, allowed, where))
 
     def _pick(self, pick: Pick) -> Pick:
         checker = Checker(self._environment)
@@ -561,7 +568,7 @@ class _PolicyChecker:
         if item.when is None:
             return None
         if item.when_reads_node:
-            return self._bool(item.when, _PLACE, "`when`")
+            return self._bool(item.when, _PLACE | _WITH_DATA, "`when`")
         where = f"the `when` of a {item.keyword}, which reads only the pod"
         return self._bool(item.when, _POD, where)
 
@@ -628,7 +635,7 @@ class _PolicyChecker:
                 if isinstance(hole, Expr):
                     self._constant(hole)
         if detail is not None:
-            detail = self._template(detail, _PLACE, "a detail")
+            detail = self._template(detail, _PLACE | _WITH_DATA, "a detail")
         return replace(item, message=message, detail=detail)
 
     def _template(self, template: Template, allowed: frozenset[str], where: str) -> Template:
@@ -640,7 +647,12 @@ class _PolicyChecker:
 
     def _constant(self, hole: Expr) -> None:
         for read in reads(hole, self._definitions):
-            if read.path[0] in VARIABLES and not any(read.path[: len(c)] == c for c in _CONSTANT):
+            root = read.path[0]
+            if root.startswith(DATA):
+                found = catalogue.message_varies(f"`{root}`", hole.span)
+                self._found.append(found)
+                return
+            if root in VARIABLES and not any(read.path[: len(c)] == c for c in _CONSTANT):
                 shown = print_as_written(hole, self._schema)
                 self._found.append(catalogue.message_varies(shown, hole.span))
                 return
@@ -657,7 +669,10 @@ class _PolicyChecker:
     def _only(self, checked: Expr, allowed: frozenset[str], where: str) -> Expr:
         """A checked expression, which may read only the allowed names."""
         for read in reads(checked, self._definitions):
-            if read.path[0] in VARIABLES and read.path[0] not in allowed:
-                self._found.append(catalogue.unavailable(read.path[0], where, read.span))
+            name = root = read.path[0]
+            if name.startswith(DATA):
+                root = DATA
+            if (root == DATA or root in VARIABLES) and root not in allowed:
+                self._found.append(catalogue.unavailable(name, where, read.span))
                 return replace(checked, type=POISON)
         return checked

@@ -18,6 +18,7 @@ from grammar.messages.diagnostics import Diagnostic
 from grammar.tree.ast import Call, Comprehension, DefCall, Expr, Has, Ident, Index, Select
 from grammar.tree.clause_parts import PodSet
 from grammar.tree.clauses import Def, ForPods, Let, Policy, Setting, Use
+from grammar.tree.data import Data
 from grammar.tree.source import Span
 from grammar.tree.types import Type
 from grammar.tree.walk import Definitions, children, reads
@@ -63,7 +64,7 @@ def beyond(policy: Policy, schema: Schema, definitions: Definitions) -> list[Bey
     found: dict[Beyond, None] = {}
     for item in policy.items:
         match item:
-            case Setting() | Use():
+            case Setting() | Use() | Data():
                 continue
             case Let(value=value):
                 # The name keeps the type of its value.

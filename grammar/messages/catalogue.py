@@ -561,6 +561,25 @@ def bad_annotation(key: str, why: str, span: Span) -> Diagnostic:
     return _error("P0134", f"`{key}` {why}", span, hint)
 
 
+def bad_data(message: str, span: Span, hint: str) -> Diagnostic:
+    """A part of a data block that is wrong, or that it lacks."""
+    return _error("P0135", message, span, hint)
+
+
+def data_of_namespace(message: str, span: Span, hint: str) -> Diagnostic:
+    """Data that a policy of a namespace may not declare."""
+    return _error("P0136", message, span, hint)
+
+
+def unknown_table(name: str, tables: Iterable[str], span: Span) -> Diagnostic:
+    """`data.NAME` of which the policy has no block."""
+    names = tuple(tables)
+    more = _similar(name, names, span)
+    if not more:
+        more = {"hint": f'declare it with `data "{name}" {{ from … }}`'}
+    return _error("P0137", f"there is no data `{name}`", span, **more)
+
+
 def not_mutual(reason: str, span: Span, hint: str) -> Diagnostic:
     """A limit that cannot work both ways."""
     return _error("P0130", f"a mutual limit {reason}", span, hint)

@@ -54,14 +54,27 @@ from grammar.tree.clauses import (
     Spread,
     Use,
 )
+from grammar.tree.data import (
+    EVERY_SECONDS,
+    Column,
+    Data,
+    FromConfigMap,
+    FromFile,
+    FromMetrics,
+    FromObjects,
+    FromPrometheus,
+    usual_stale,
+)
 from grammar.tree.printer import print_expression
 from grammar.tree.source import Span
-from grammar.tree.types import INT, Type
+from grammar.tree.types import DYN, INT, Type
 from grammar.tree.written_tests import (
     At,
     ClusterFile,
     Expectation,
     Test,
+    TestData,
+    TestItem,
     TestNamespace,
     TestNode,
     TestPod,
@@ -228,6 +241,52 @@ class Builder(ExpressionBuilder):
         (token,) = _tokens(c, "IDENT")
         args = tuple(p.value for p in c if isinstance(p, _Part))
         return _Part("type", Type(str(token), args), span_of(c))
+
+    # ---- data
+
+    def data(self, c: list[Child]) -> Data:
+        parts = _collect(c, "the data block", ("from",))
+        source, columns = parts.pop("from"), parts.pop("columns", ())
+        parts.setdefault("stale", usual_stale(source, parts.get("every", EVERY_SECONDS)))
+        return Data(**self._head(c), source=source, columns=(*source.columns, *columns), **parts)
+
+    def from_metrics(self, c: list[Child]) -> _Part:
+        return _Part("from", FromMetrics(), span_of(c))
+
+    def from_prometheus(self, c: list[Child]) -> _Part:
+        url, query, key = _tokens(c, "STRING")
+        source = FromPrometheus(text_of(url), text_of(query), text_of(key), token_span(url))
+        return _Part("from", source, span_of(c))
+
+    def from_configmap(self, c: list[Child]) -> _Part:
+        name, entry, by = _tokens(c, "STRING")
+        source = FromConfigMap(text_of(name), text_of(entry), text_of(by), token_span(name))
+        return _Part("from", source, span_of(c))
+
+    def from_file(self, c: list[Child]) -> _Part:
+        path, by = _tokens(c, "STRING")
+        return _Part("from", FromFile(text_of(path), text_of(by), token_span(path)), span_of(c))
+
+    def from_objects(self, c: list[Child]) -> _Part:
+        kind = _string(c)
+        return _Part("from", FromObjects(text_of(kind), _expr(c), token_span(kind)), span_of(c))
+
+    def every(self, c: list[Child]) -> _Part:
+        return _Part("every", _seconds(_tokens(c, "LENGTH")[0]), span_of(c))
+
+    def stale(self, c: list[Child]) -> _Part:
+        return _Part("stale", _seconds(_tokens(c, "LENGTH")[0]), span_of(c))
+
+    def columns(self, c: list[Child]) -> _Part:
+        return _Part("columns", tuple(p for p in c if isinstance(p, Column)), span_of(c))
+
+    def column(self, c: list[Child]) -> Column:
+        (name,) = _tokens(c, "IDENT")
+        if declared := [p for p in c if isinstance(p, _Part)]:
+            (kind,) = declared
+            return Column(str(name), kind.value, None, token_span(name), kind.span)
+        value = _expr(c)
+        return Column(str(name), DYN, value, token_span(name), value.span)
 
     # ---- clauses
 
@@ -423,11 +482,7 @@ class Builder(ExpressionBuilder):
 
     def test(self, c: list[Child]) -> Test:
         name = _string(c)
-        items = tuple(
-            i
-            for i in c
-            if isinstance(i, TestNamespace | TestNode | TestPod | Expectation | ClusterFile | At)
-        )
+        items = tuple(i for i in c if isinstance(i, TestItem))
         return Test(text_of(name), items, span_of(c), token_span(name))
 
     def cluster(self, c: list[Child]) -> ClusterFile:
@@ -435,6 +490,10 @@ class Builder(ExpressionBuilder):
 
     def at(self, c: list[Child]) -> At:
         return At(text_of(_string(c)), span_of(c))
+
+    def test_data(self, c: list[Child]) -> TestData:
+        (body,) = (b for b in c if isinstance(b, MapLiteral))
+        return TestData(text_of(_string(c)), body, span_of(c))
 
     def test_namespace(self, c: list[Child]) -> TestNamespace:
         body = next((b for b in c if isinstance(b, MapLiteral)), None)

@@ -33,6 +33,7 @@ from grammar.tree.clause_parts import (
     WrittenCondition,
     WrittenValue,
 )
+from grammar.tree.data import Data
 from grammar.tree.source import Span
 from grammar.tree.types import Type
 from grammar.tree.written_tests import Test
@@ -42,8 +43,7 @@ from grammar.tree.written_tests import Test
 class _NamedClause:
     """The parts of every clause; `missing` says what a missing value means for it.
 
-    The properties below are what a clause says of itself. A kind overrides each property for which
-    its answer differs.
+    The properties are what a clause says of itself; a kind overrides those that differ.
     """
 
     name: str
@@ -629,7 +629,7 @@ class ForPods:
     span: Span = field(default=NO_SPAN, compare=False)
 
 
-Item = Setting | ForPods | Let | Def | Use | Clause
+Item = Setting | ForPods | Let | Def | Use | Data | Clause
 
 
 def of_kind(items: Iterable[Item], kind: type[K]) -> tuple[K, ...]:

@@ -78,7 +78,7 @@ class FromFile:
 
 @dataclass(frozen=True, slots=True)
 class FromObjects:
-    """`from objects "GROUP/VERSION/KIND" by EXPR`: a row for each object; `object` is the object."""
+    """`from objects "GROUP/VERSION/KIND" by EXPR`: a row for each object, which is `object`."""
 
     kind: str
     by: Expr
@@ -89,6 +89,11 @@ class FromObjects:
 
 
 DataSource = FromMetrics | FromPrometheus | FromConfigMap | FromFile | FromObjects
+
+
+def usual_stale(source: DataSource, every: float) -> float:
+    """After how many seconds a row is stale where the block does not say it."""
+    return STALE_SECONDS if source.is_watched else STALE_TIMES * every
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,12 +31,24 @@ from grammar.tree.clauses import (
     Spread,
     Use,
 )
+from grammar.tree.data import (
+    EVERY_SECONDS,
+    Column,
+    Data,
+    FromConfigMap,
+    FromFile,
+    FromMetrics,
+    FromObjects,
+    FromPrometheus,
+    usual_stale,
+)
 from grammar.tree.source import ESCAPED, Source, Span
 from grammar.tree.written_tests import (
     At,
     ClusterFile,
     Expectation,
     Test,
+    TestData,
     TestItem,
     TestNamespace,
     TestNode,
@@ -303,8 +315,57 @@ def _item(item: Item, source: Source, *, wide: bool) -> Iterator[_Row]:
             parameters = ", ".join(map(print_parameter, item.parameters))
             head = f"def {item.name}({parameters}): {item.result} = "
             yield from _wrapped(1, head, item.body, item.span)
+        case Data():
+            yield from _data(item, wide=wide)
         case _:
             yield from _clause(item, source, wide=wide)
+
+
+def print_data(data: Data) -> str:
+    """A data block on one line."""
+    return " ".join((f"data {print_string(data.name)} {{", *_data_lines(data), "}"))
+
+
+def _data(data: Data, *, wide: bool) -> Iterator[_Row]:
+    line = print_data(data)
+    if wide and len(_INDENT) + len(line) <= WIDTH:
+        yield _Row(1, line, data.span)
+        return
+    start = data.span.start
+    yield _Row(1, f"data {print_string(data.name)} {{", Span(start, start))
+    for text in _data_lines(data):
+        yield _Row(2, text, Span(start, start))
+    yield _Row(1, "}", Span(data.span.end - 1, data.span.end))
+
+
+def _data_lines(data: Data) -> Iterator[str]:
+    source = data.source
+    match source:
+        case FromMetrics():
+            yield "from metrics"
+        case FromPrometheus(url, query, key):
+            texts = map(print_string, (url, query, key))
+            yield "from prometheus {} query {} key {}".format(*texts)
+        case FromConfigMap(name, entry, by):
+            yield "from configmap {} key {} by {}".format(*map(print_string, (name, entry, by)))
+        case FromFile(path, by):
+            yield f"from file {print_string(path)} by {print_string(by)}"
+        case FromObjects(kind, by):
+            yield f"from objects {print_string(kind)} by {print_expression(by)}"
+        case _:
+            assert_never(source)
+    if data.every != EVERY_SECONDS:
+        yield f"every {print_length(data.every)}"
+    if data.stale != usual_stale(data.source, data.every):
+        yield f"stale after {print_length(data.stale)}"
+    if own := data.columns[len(source.columns) :]:
+        yield f"columns {{ {', '.join(map(_column, own))} }}"
+
+
+def _column(column: Column) -> str:
+    if column.value is None:
+        return f"{column.name}: {column.type}"
+    return f"{column.name} = {print_expression(column.value)}"
 
 
 def print_parameter(parameter: Parameter) -> str:
@@ -500,6 +561,8 @@ def _test_item(item: TestItem) -> str:
         case TestPod(name, body, on):
             text = f"pod {print_string(name)}{' ' + print_expression(body) if body else ''}"
             return f"{text} on {print_string(on)}" if on is not None else text
+        case TestData(name, body):
+            return f"data {print_string(name)} {print_expression(body)}"
         case ClusterFile(path):
             return f"cluster {print_string(path)}"
         case At(time):

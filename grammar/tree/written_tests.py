@@ -68,7 +68,16 @@ class At:
     span: Span = field(default=NO_SPAN, compare=False)
 
 
-TestItem = TestNamespace | TestNode | TestPod | Expectation | ClusterFile | At
+@dataclass(frozen=True, slots=True)
+class TestData:
+    """`data "NAME" {KEY: {COLUMN: VALUE}}` in a test: the rows of a table."""
+
+    name: str
+    body: MapLiteral
+    span: Span = field(default=NO_SPAN, compare=False)
+
+
+TestItem = TestNamespace | TestNode | TestPod | Expectation | ClusterFile | At | TestData
 
 
 @dataclass(frozen=True, slots=True)

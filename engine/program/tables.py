@@ -6,6 +6,7 @@ one of each TableSpec; whoever reads `data.NAME` gets LiveRows, which leaves out
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,12 +15,14 @@ from typing import Any
 import msgspec
 
 from engine.program.frame import Evaluate, Frame
-from grammar.tree.data import Column, DataSource
+from grammar.tree.data import Column, Data, DataSource
+from grammar.tree.printer import print_data
 from grammar.values.errors import MissingError
 from grammar.values.time import NEVER, SECOND, Timestamp
 
 # The most rows of a table, and the most bytes of a text that rows are read from.
 MOST_ROWS, MOST_BYTES = 20_000, 8 << 20
+_DIGEST_LENGTH = 16
 # The most bytes of a text in a row, and of a key.
 MOST_TEXT, MOST_KEY = 1024, 253
 
@@ -109,8 +112,15 @@ class LiveRows(Mapping[str, Any]):
         return True
 
 
-def read_table(digest: str, name: str) -> Evaluate:
+def digest_of(data: Data) -> str:
+    """The digest of a block: of what it says, with the types of its columns."""
+    types = ",".join(str(column.type) for column in data.columns)
+    return hashlib.sha256(f"{print_data(data)} {types}".encode()).hexdigest()[:_DIGEST_LENGTH]
+
+
+def read_table(data: Data) -> Evaluate:
     """The closure of `data.NAME`."""
+    digest, name = digest_of(data), data.name
 
     def run(frame: Frame) -> object:
         table = frame.tables.get(digest)
