@@ -27,7 +27,7 @@ class World:
 
     def __init__(self, rules: str = RULE, source: str = "from metrics stale after 60s") -> None:
         self.nanos = 1_000 * SECOND
-        cache = Cache()
+        self.cache = cache = Cache()
         self.text = f'cluster policy p {{ for pods where true data "load" {{ {source} }} {rules} }}'
         self.engine = Engine(
             registry_of(self.text),
@@ -135,3 +135,24 @@ def test_the_same_block_in_two_policies_is_one_table() -> None:
     first = f"cluster policy p {{ for pods where true {block} {RULE} }}"
     registry = registry_of(f"{first} {more} {other}")
     assert len(registry.tables) == 2
+
+
+BURST = """score "s" weight 1 {
+  value (data.load[node.name].cpu + node.since(data.load[node.name].time)["cpu"]) / quantity("8")
+  range 1 .. 0
+}"""
+
+
+def test_pods_that_came_after_the_sample_are_counted_beside_it() -> None:
+    """Pods that the kubelet took before the sample are in it; the others are not."""
+    world = World(BURST)
+    world.take({"n1": 0, "n2": 4}, old=30)
+    assert world.scores() == [10, 5]
+    at = Timestamp(world.nanos - 40 * SECOND), Timestamp(world.nanos - 20 * SECOND)
+    for number, started in enumerate((*at, None)):
+        made = builders.pod(f"p{number}", cpu="2", on="n1")
+        made["status"]["startTime"] = None if started is None else str(started)
+        world.cache.put_pod(CODEC.peer(builders.raw(made)))
+    assert world.scores() == [5, 5]
+    world.take({"n1": 6, "n2": 4})
+    assert world.scores() == [0, 5]
