@@ -298,11 +298,6 @@ class Engine:
         self._calls.exemptions = exemptions
         self.adopt(self.registry.anew())
 
-    @property
-    def tables(self) -> Tables:
-        """The tables of data, by their digests."""
-        return self._calls.tables
-
     def take_tables(self, tables: Tables) -> None:
         """Takes other tables of data; decisions read these from now on."""
         self._calls.take_tables(tables)

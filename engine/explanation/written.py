@@ -14,6 +14,7 @@ from engine.explanation.inspection import Inspection, Objection
 from engine.program.compiler import Compiler
 from engine.program.fast_paths import FAST_PATHS
 from engine.program.frame import MEMO_BYTES, Frame
+from engine.program.tables import is_row
 from engine.program.trace import Step, Tracer
 from grammar.checker.expression_checker import Checker
 from grammar.checker.policy_checker import Checked
@@ -169,7 +170,7 @@ def rows(written: Written, steps: list[Step]) -> Iterator[tuple[int, str, Step]]
 def _on_the_way(step: Step) -> bool:
     if not isinstance(step.expr, Ident | Select | Index):
         return False
-    if isinstance(step.outcome, EvaluationError):
+    if isinstance(step.outcome, EvaluationError) or is_row(step.outcome):
         return False
     return kind(step.outcome) in ("list", "map", "record")
 
@@ -238,6 +239,10 @@ class Values:
 
     def _fields(self, value: object, type_: Type) -> list[_Part]:
         """The fields that a record has, without short forms."""
+        if is_row(value):
+            names = [*value.__struct_fields__[1:], "time"]  # type: ignore[attr-defined]
+            parts = ((name, getattr(value, name)) for name in names)
+            return [(f"{name}: ", part, DYN) for name, part in parts if part is not None]
         record = self._schema.records.get(type_.name) or self._schema.records.get(
             type(value).__name__
         )

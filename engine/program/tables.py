@@ -15,10 +15,10 @@ from typing import Any
 import msgspec
 
 from engine.program.frame import Evaluate, Frame
-from grammar.tree.data import Column, Data, DataSource
+from grammar.tree.data import ROW, Column, Data, DataSource
 from grammar.tree.printer import print_data
 from grammar.values.errors import MissingError
-from grammar.values.time import NEVER, SECOND, Timestamp
+from grammar.values.time import NEVER, SECOND, Duration, Timestamp
 
 # The most rows of a table, and the most bytes of a text that rows are read from.
 MOST_ROWS, MOST_BYTES = 20_000, 8 << 20
@@ -51,7 +51,7 @@ class TableSpec:
         """The class of its rows: an attribute for each column, None where it is missing."""
         fields: list[Any] = [(column.name, Any, None) for column in self.columns]
         return msgspec.defstruct(
-            f"Row of {self.name}", [("time", Timestamp), *fields], frozen=True, kw_only=True
+            f"{ROW}{self.name}", [("time", Timestamp), *fields], frozen=True, kw_only=True
         )
 
 
@@ -79,6 +79,11 @@ Tables = Mapping[str, Table]
 NO_TABLES: Tables = {}
 
 
+def is_row(value: object) -> bool:
+    """Whether a value is a row of a table."""
+    return type(value).__name__.startswith(ROW)
+
+
 class LiveRows(Mapping[str, Any]):
     """The rows of a table that are not stale at the time of a frame, which learns how long."""
 
@@ -89,9 +94,12 @@ class LiveRows(Mapping[str, Any]):
         self._frame = frame
 
     def __getitem__(self, key: object) -> Any:
-        row = self._table.rows[key]  # type: ignore[index]
+        table = self._table
+        row = table.rows[key]  # type: ignore[index]
         if not self._holds(row):
-            raise KeyError(key)
+            age = Duration(self._frame.now.nanos - row.time.nanos)
+            name = f"`{key}` of `data.{table.spec.name}`"
+            raise MissingError(f"the row {name} is stale: it is {age} old")
         return row
 
     def __iter__(self) -> Iterator[str]:

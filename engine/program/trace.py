@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from engine.program.compiler import Compiler
 from engine.program.frame import Evaluate, Frame
+from engine.program.tables import is_row
 from grammar.meaning.environment import Environment
 from grammar.tree.ast import Expr, Literal
 from grammar.values.errors import EvaluationError
@@ -31,9 +32,11 @@ class Step:
 
     @property
     def text(self) -> str:
-        """The outcome as text; for an object only its type."""
+        """The outcome as text; for an object only its type, with its time for a row of a table."""
         if isinstance(self.outcome, EvaluationError):
             return f"error: {self.outcome}"
+        if is_row(self.outcome):
+            return f"{self.expr.type}, of {self.outcome.time}"  # type: ignore[attr-defined]
         try:
             return show(self.outcome)
         except EvaluationError:

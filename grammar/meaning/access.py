@@ -164,6 +164,9 @@ class _Finder:
             case Call("matches", target) if part is target:
                 # It reads the labels and the name of a node.
                 return True
+            case Call("since", target) if part is target:
+                # It reads what the pods of a node request.
+                return True
             case Call(function) if function not in _PASSING:
                 return False
             case DefCall(name, args):

@@ -24,6 +24,7 @@ from grammar.values import (
     numbers,
     optional,
     quantity,
+    recent_pods,
     semver,
     sets,
     strings,
@@ -39,7 +40,7 @@ Functions = Mapping[str, tuple[Overload, ...]]
 
 _TOPICS = (
     *(numbers, time, quantity, semver, strings, format_, lists, sets, maps, optional, ip, url),
-    *(named_formats, node_terms, kinds),
+    *(named_formats, node_terms, recent_pods, kinds),
 )
 
 

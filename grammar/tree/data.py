@@ -12,6 +12,8 @@ from grammar.tree.ast import NO_SPAN, Expr
 from grammar.tree.source import Span
 from grammar.tree.types import DOUBLE, QUANTITY, Type
 
+# What the name of the type of rows begins with.
+ROW = "Row of "
 # How often a source is asked, and after how many times of that a row is stale.
 EVERY_SECONDS, STALE_TIMES = 30.0, 3
 # How long the last rows of a source that is watched hold after it has failed.
@@ -120,4 +122,4 @@ class Data:
     @property
     def row(self) -> Type:
         """The type of its rows."""
-        return Type(f"Row of {self.name}")
+        return Type(f"{ROW}{self.name}")

@@ -124,6 +124,11 @@ def reads(
             for argument in expr.args:
                 yield from reads(argument, definitions, hidden)
             return
+        case ast.Call("since", target) if target is not None and target.type.is_record:
+            yield from reads(ast.Select(target, "pods", span=expr.span), definitions, hidden)
+            for argument in expr.args:
+                yield from reads(argument, definitions, hidden)
+            return
         case ast.Comprehension(_, target, variables, bodies):
             yield from reads(target, definitions, hidden)
             for part in bodies:

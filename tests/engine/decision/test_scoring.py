@@ -130,6 +130,7 @@ def clauses(draw: st.DrawFn) -> ScoreProgram:
         range=draw(ranges),
         missing=float(draw(st.integers(0, 100))),
         time_dependent=False,
+        reads_data=False,
         of_pod=(),
         nodes_per_look=100,
     )
