@@ -1,0 +1,1 @@
+"""Tests of the rows that texts, answers and objects of sources have."""
