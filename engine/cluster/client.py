@@ -338,10 +338,12 @@ class ApiClient:
         body: bytes | None = None,
         content_type: str = "application/json",
         timeout_seconds: float = 30.0,
+        most_bytes: int | None = None,
     ) -> bytes:
         """The body of the answer. `path` is quoted already, `params` are not.
 
-        `timeout_seconds` includes the wait for our own limits.
+        `timeout_seconds` includes the wait for our own limits. An answer of more than `most_bytes`
+        is not received: what an extension of the API server sends may be of any size.
         Raises ApiError and ApiUnreachableError, NotSentError among them.
         """
         headers = self._headers
@@ -353,7 +355,9 @@ class ApiClient:
                 waiting = False
                 response = await self._send(_Request(method, path, params, headers, body))
                 async with response:
-                    return await response.read()
+                    if most_bytes is None:
+                        return await response.read()
+                    return await self._read_most(response, most_bytes)
         except _TRANSPORT as error:
             if waiting:
                 waited = f"a request waited {timeout_seconds:g} s for its turn"
@@ -405,6 +409,17 @@ class ApiClient:
             async with response:
                 raise error_of(response.status, response.headers, await response.read())
         return response
+
+    async def _read_most(self, response: aiohttp.ClientResponse, most: int) -> bytes:
+        parts: list[bytes] = []
+        size = 0
+        async for part in response.content.iter_any():
+            size += len(part)
+            if size > most:
+                response.close()
+                raise ApiUnreachableError(f"`{self.host}` sent more than {most >> 20} MiB")
+            parts.append(part)
+        return b"".join(parts)
 
     async def _lines(
         self, response: aiohttp.ClientResponse, idle_seconds: float

@@ -1,47 +1,637 @@
-"""Temporary."""
+"""Reading: the rows of a table, from what its source has sent.
+
+Pure functions from bytes to rows, without state; a keeper of `engine.cluster` calls them in a
+thread. What they read may be hostile. So all of it is bounded, and goes in steps of a row, between
+which other threads run.
+
+A sample is refused as a whole if it is not what the policy declares: a text that is no value of its
+column, two rows with one key, a column that is gone. Half of such a table would be a guess. One row
+is left out, and counted, if the source itself says that there is no value: a NaN of Prometheus, a
+series without the label, an object without a key. An empty cell is a missing column of its row.
+"""
+
+from __future__ import annotations
 
 import csv
 import io
+import json
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
 
 import msgspec
 import yaml
 
+from engine.program.frame import Frame
+from engine.program.tables import MOST_BYTES, MOST_KEY, MOST_ROWS, MOST_TEXT, TableSpec
+from grammar.messages.texts import shown
+from grammar.tree.data import Column, FromConfigMap, FromFile, FromPrometheus
+from grammar.values.errors import EvaluationError
 from grammar.values.quantity import Quantity
-from grammar.values.time import Duration, Timestamp
+from grammar.values.time import SECOND, Duration, Timestamp
+
+# A row is of the class `TableSpec.row`.
+Row = Any
+Form = Literal["csv", "json", "yaml"]
+# The forms of texts, by the end of the name of a file or of an entry of a ConfigMap.
+FORMS: Final[Mapping[str, Form]] = {
+    ".csv": "csv",
+    ".json": "json",
+    ".yaml": "yaml",
+    ".yml": "yaml",
+}
+# The most objects that a table from objects has rows of: they come one by one, and not as a text.
+MOST_OBJECTS = 100_000
+# The column of the keys in a text that stands for a source which names no column.
+_KEY = "key"
+_MOST_SHOWN = 80
+_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,4})?\Z", re.ASCII)
+_WHOLE = re.compile(r"[+-]?\d{1,20}\Z", re.ASCII)
+_LEAST_INT, _MOST_INT = -(2**63), 2**63 - 1
 
 
 class DataError(Exception):
-    pass
+    """What a source has sent is no table; the text is one sentence for people."""
 
 
-P = {
-    "double": float,
-    "int": int,
-    "string": str,
-    "bool": lambda v: v in (True, "true"),
-    "quantity": lambda v: Quantity.parse(str(v)),
-    "duration": lambda v: Duration.parse(v),
-    "timestamp": lambda v: Timestamp.parse(v),
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The rows of one answer of a source, and how many were left out because of `cause`."""
+
+    rows: Mapping[str, Row]
+    left_out: int = 0
+    cause: str = ""
+
+
+def form_of_name(name: str) -> Form:
+    """The form of a text by its name; CSV for a name that does not say."""
+    return next((form for end, form in FORMS.items() if name.lower().endswith(end)), "csv")
+
+
+# ---- texts
+
+
+def rows_of_text(spec: TableSpec, data: bytes, form: Form, at: int) -> Mapping[str, Row]:
+    """The rows of a ConfigMap or file, or of a text in place of a source, all of the time `at`.
+
+    The time is in nanoseconds. CSV has a header. JSON and YAML are a list of objects, or a mapping
+    from keys to objects, whose keys are the column `by`. Columns that are not declared are left
+    alone. Raises DataError.
+    """
+    by = spec.source.by if isinstance(spec.source, FromConfigMap | FromFile) else _KEY
+    text = _text(data)
+    match form:
+        case "csv":
+            records = _records_of_csv(text, by, [column.name for column in spec.columns])
+        case "json":
+            records = _records_of_json(text, by)
+        case "yaml":
+            records = _records_of_yaml(text, by)
+    time, parsers = Timestamp(at), _parsers(spec.columns)
+    rows: dict[str, Row] = {}
+    known: set[str] = set()
+    for place, record in records:
+        key = _key(record.get(by), by, place)
+        _add(rows, key, _row(spec, time, parsers, record, place), place)
+        known.update(record)
+    if form != "csv" and rows:
+        _check_columns(known | {by}, by, [column.name for column in spec.columns])
+    return rows
+
+
+def _text(data: bytes) -> str:
+    if len(data) > MOST_BYTES:
+        raise DataError(f"it has more than {MOST_BYTES >> 20} MiB")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise DataError(f"line {line} is not UTF-8") from None
+
+
+# A row as its source writes it, and where it stands.
+_Record = tuple[str, Mapping[str, object]]
+
+
+def _records_of_csv(text: str, by: str, columns: Sequence[str]) -> Iterator[_Record]:
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True, skipinitialspace=True)
+    try:
+        header = [name.strip() for name in next(reader, [])]
+        if not header:
+            raise DataError("it is empty: the first line names the columns")
+        if double := next((name for name in header if name and header.count(name) > 1), ""):
+            raise DataError(f"the first line has the column {_quoted(double)} twice")
+        _check_columns(header, by, columns)
+        for cells in reader:
+            if not cells:
+                continue
+            place = f"line {reader.line_num}"
+            if len(cells) != len(header):
+                number = f"{len(cells)} cell{'s' * (len(cells) != 1)}"
+                raise DataError(f"{place} has {number}, and the first line has {len(header)}")
+            yield place, dict(zip(header, (cell.strip() for cell in cells), strict=True))
+    except csv.Error as error:
+        raise DataError(f"line {reader.line_num} is not CSV: {error}") from None
+
+
+def _check_columns(known: Iterable[str], by: str, columns: Sequence[str]) -> None:
+    found = {*known}
+    if lost := next((name for name in (by, *columns) if name not in found), ""):
+        names = ", ".join(map(_quoted, sorted(found - {"", by} if lost != by else found - {""})))
+        raise DataError(f"there is no column {_quoted(lost)}, only {shown(names) or 'none'}")
+
+
+def _records_of_json(text: str, by: str) -> Iterator[_Record]:
+    start = _after_space(text, 0)
+    is_list = text.startswith("[", start)
+    if not is_list and not text.startswith("{", start):
+        raise DataError("it is neither a list of objects nor a mapping from keys to objects")
+    for number, (key, value) in enumerate(_items(text), 1):
+        place = f"row {number}" if is_list else f"row {_quoted(key)}"
+        if not isinstance(value, dict):
+            raise DataError(f"{place} is not an object")
+        yield place, value if is_list else {**value, by: key}
+
+
+def _items(text: str) -> Iterator[tuple[str, object]]:
+    """The items of a JSON list, or those of an object with their keys, one after the other.
+
+    Raises DataError for anything else, and for more of them than a table has rows.
+    """
+    at = _after_space(text, 0)
+    ends = {"[": "]", "{": "}"}.get(text[at : at + 1])
+    if ends is None:
+        raise DataError("it is neither a list nor an object")
+    number, at = 0, _after_space(text, at + 1)
+    try:
+        while not (number == 0 and text.startswith(ends, at)):
+            if (number := number + 1) > MOST_ROWS:
+                raise _too_many()
+            key = ""
+            if ends == "}":
+                key, at = _decode(text, at, str)
+                at = _after(text, at, ":")
+            value, at = _decode(text, at, object)
+            yield key, value
+            if text.startswith(ends, at):
+                break
+            at = _after(text, at, ",")
+        if _after_space(text, at + 1) != len(text):
+            raise DataError(f"line {_line(text, at)} has something after the end of the JSON")
+    except json.JSONDecodeError as error:
+        raise DataError(f"line {error.lineno} is not JSON: {error.msg.lower()}") from None
+    except RecursionError:
+        raise DataError(f"line {_line(text, at)} is nested too deep") from None
+
+
+def _decode(text: str, at: int, kind: type) -> tuple[Any, int]:
+    value, at = _DECODER.raw_decode(text, at)
+    if not isinstance(value, kind):
+        raise json.JSONDecodeError("a key is a text in quotes", text, at)
+    return value, _after_space(text, at)
+
+
+def _after(text: str, at: int, sign: str) -> int:
+    if not text.startswith(sign, at):
+        raise json.JSONDecodeError(f"`{sign}` is missing", text, at)
+    return _after_space(text, at + 1)
+
+
+_SPACE = re.compile(r"[ \t\n\r]*")
+
+
+def _after_space(text: str, at: int) -> int:
+    found = _SPACE.match(text, at)
+    return found.end() if found is not None else at
+
+
+def _line(text: str, at: int) -> int:
+    return text.count("\n", 0, at) + 1
+
+
+def _distinct(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        double = next(key for key in keys if keys.count(key) > 1)
+        raise DataError(f"an object has {_quoted(double)} twice")
+    return found
+
+
+def _no_number(name: str) -> object:
+    raise DataError(f"`{name}` is not a number")
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_distinct, parse_constant=_no_number)
+
+
+def _records_of_yaml(text: str, by: str) -> Iterator[_Record]:
+    """The rows by the events of libyaml: nothing is built that is not needed.
+
+    Texts are read by the types of their columns, whether they are in quotes or not.
+    """
+    try:
+        yield from _YamlRows(text, by).records()
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        place = f"line {mark.line + 1}" if mark is not None else "it"
+        problem = getattr(error, "problem", None) or "it cannot be read"
+        raise DataError(f"{place} is not YAML: {problem}") from None
+
+
+class _YamlRows:
+    """One pass through a YAML text."""
+
+    def __init__(self, text: str, by: str) -> None:
+        self._loader = yaml.CSafeLoader(text)
+        self._by = by
+
+    def records(self) -> Iterator[_Record]:
+        """Raises DataError and YAMLError."""
+        try:
+            yield from self._records()
+        finally:
+            self._loader.dispose()
+
+    def _records(self) -> Iterator[_Record]:
+        self._next(), self._next()
+        match self._next():
+            case yaml.SequenceStartEvent():
+                while isinstance(event := self._next(), yaml.MappingStartEvent):
+                    yield self._place(event), self._mapping()
+                if not isinstance(event, yaml.SequenceEndEvent):
+                    raise DataError(f"{self._place(event)} is not an object")
+            case yaml.MappingStartEvent():
+                yield from self._keyed()
+            case _:
+                text = "it is neither a list of objects nor a mapping from keys to objects"
+                raise DataError(text)
+        self._next()
+        if not isinstance(event := self._next(), yaml.StreamEndEvent):
+            raise DataError(f"{self._place(event)} begins a second document")
+
+    def _keyed(self) -> Iterator[_Record]:
+        while not isinstance(event := self._next(), yaml.MappingEndEvent):
+            key, place = self._scalar(event), self._place(event)
+            if not isinstance(self._next(), yaml.MappingStartEvent):
+                raise DataError(f"{place} is not an object")
+            yield place, {**self._mapping(), self._by: key}
+
+    def _mapping(self) -> dict[str, object]:
+        found: dict[str, object] = {}
+        while not isinstance(event := self._next(), yaml.MappingEndEvent):
+            key = str(self._scalar(event))
+            if key in found:
+                raise DataError(f"{self._place(event)} has {_quoted(key)} twice")
+            found[key] = self._value(self._next())
+        return found
+
+    def _value(self, event: Any) -> object:
+        """A text, None for null, or what is no cell: a list or an object, which is skipped."""
+        if isinstance(event, yaml.ScalarEvent):
+            is_plain = event.style is None or event.style == ""
+            return None if is_plain and event.value in ("", "~", "null") else event.value
+        depth = 1
+        while depth:
+            inner = self._next()
+            depth += isinstance(inner, yaml.CollectionStartEvent)
+            depth -= isinstance(inner, yaml.CollectionEndEvent)
+        return []
+
+    def _scalar(self, event: Any) -> str:
+        if not isinstance(event, yaml.ScalarEvent):
+            raise DataError(f"{self._place(event)} has a key that is not a text")
+        return str(event.value)
+
+    def _next(self) -> Any:
+        event = self._loader.get_event()
+        # The texts of others are not multiplied.
+        if isinstance(event, yaml.AliasEvent):
+            raise DataError(f"{self._place(event)} has an alias, which a table may not have")
+        return event
+
+    @staticmethod
+    def _place(event: Any) -> str:
+        return f"line {event.start_mark.line + 1}"
+
+
+# ---- rows
+
+
+def _add(rows: dict[str, Row], key: str, row: Row, place: str) -> None:
+    if key in rows:
+        raise DataError(f"{place} has the key {_quoted(key)} again")
+    if len(rows) == MOST_ROWS:
+        raise _too_many()
+    rows[key] = row
+
+
+def _too_many() -> DataError:
+    return DataError(f"it has more than {MOST_ROWS:,} rows")
+
+
+def _key(value: object, by: str, place: str) -> str:
+    """A key of a table, which is a text."""
+    key = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+    if key is None or key == "":
+        raise DataError(f"{place} has no {_quoted(by)}, which is the key")
+    if not isinstance(key, str):
+        raise DataError(f"{place} has a {_quoted(by)} that is not a text")
+    if len(key.encode("utf-8", "replace")) > MOST_KEY:
+        raise DataError(f"{place} has a key of more than {MOST_KEY} bytes")
+    return key
+
+
+def _row(
+    spec: TableSpec,
+    time: Timestamp,
+    parsers: Mapping[str, Parser],
+    record: Mapping[str, object],
+    place: str,
+) -> Row:
+    values: dict[str, object] = {}
+    for name, parse in parsers.items():
+        cell = record.get(name)
+        if cell is None or cell == "":
+            continue
+        try:
+            values[name] = parse(cell)
+        except EvaluationError as error:
+            raise DataError(f"{place}, column {_quoted(name)}: {error}") from None
+    return spec.row(time=time, **values)
+
+
+# The value of a cell. Raises EvaluationError, whose text says why there is none.
+Parser = Callable[[object], object]
+
+
+def _double(cell: object) -> float:
+    if isinstance(cell, str) and _NUMBER.match(cell):
+        cell = float(cell)
+    if isinstance(cell, bool) or not isinstance(cell, int | float):
+        raise _no_value(cell, "a number")
+    try:
+        value = float(cell)
+    except OverflowError:
+        value = math.inf
+    if not math.isfinite(value):
+        raise EvaluationError("the number is out of range")
+    return value
+
+
+def _int(cell: object) -> int:
+    if isinstance(cell, str) and _WHOLE.match(cell):
+        cell = int(cell)
+    if isinstance(cell, bool) or not isinstance(cell, int):
+        raise _no_value(cell, "a whole number")
+    if not _LEAST_INT <= cell <= _MOST_INT:
+        raise EvaluationError("the number is out of range")
+    return cell
+
+
+def _bool(cell: object) -> bool:
+    if isinstance(cell, bool):
+        return cell
+    if cell not in ("true", "false"):
+        raise _no_value(cell, "`true` or `false`")
+    return cell == "true"
+
+
+def _string(cell: object) -> str:
+    if not isinstance(cell, str):
+        raise _no_value(cell, "a text")
+    if len(cell.encode("utf-8", "replace")) > MOST_TEXT:
+        raise EvaluationError(f"the text has more than {MOST_TEXT:,} bytes")
+    return cell
+
+
+def _quantity(cell: object) -> object:
+    if isinstance(cell, int) and not isinstance(cell, bool):
+        cell = str(_int(cell))
+    if isinstance(cell, float):
+        cell = repr(_double(cell))
+    return _parsed(cell, "a quantity", Quantity.parse)
+
+
+def _parsed(cell: object, kind: str, parse: Callable[[str], object]) -> object:
+    if not isinstance(cell, str):
+        raise _no_value(cell, kind)
+    try:
+        return parse(cell)
+    except EvaluationError as error:
+        raise EvaluationError(f"{_quoted(cell)} is not {kind}: {error}") from None
+
+
+_PARSERS: Mapping[str, Parser] = {
+    "double": _double,
+    "int": _int,
+    "bool": _bool,
+    "string": _string,
+    "quantity": _quantity,
+    "duration": lambda cell: _parsed(cell, "a duration", Duration.parse),
+    "timestamp": lambda cell: _parsed(cell, "a timestamp", Timestamp.parse),
 }
 
 
-def rows_of_text(spec, data, form, at):
-    key = getattr(spec.source, "by", "key")
-    key = key if isinstance(key, str) else "key"
-    raw = (
-        list(csv.DictReader(io.StringIO(data.decode())))
-        if form == "csv"
-        else (msgspec.json.decode(data) if form == "json" else yaml.safe_load(data))
-    )
-    items = raw.items() if isinstance(raw, dict) else [(r[key], r) for r in raw]
-    return {
-        k: spec.row(
-            time=Timestamp(at),
-            **{
-                c.name: P[c.type.name](v[c.name])
-                for c in spec.columns
-                if v.get(c.name) not in (None, "")
-            },
-        )
-        for k, v in items
-    }
+def _parsers(columns: Iterable[Column]) -> Mapping[str, Parser]:
+    return {column.name: _PARSERS[column.type.name] for column in columns}
+
+
+def _no_value(cell: object, kind: str) -> EvaluationError:
+    match cell:
+        case dict():
+            text = "an object"
+        case list():
+            text = "a list"
+        case bool():
+            text = f"`{'true' if cell else 'false'}`"
+        case _:
+            text = _quoted(cell)
+    return EvaluationError(f"{text} is not {kind}")
+
+
+def _quoted(value: object) -> str:
+    return f"`{shown(str(value)[: 4 * _MOST_SHOWN], _MOST_SHOWN)}`"
+
+
+# ---- metrics.k8s.io
+
+
+class _NodeMetricsList(msgspec.Struct, frozen=True):
+    kind: str
+    items: msgspec.Raw
+
+
+class _Name(msgspec.Struct, frozen=True):
+    name: str
+
+
+class _NodeMetrics(msgspec.Struct, frozen=True):
+    metadata: _Name
+    timestamp: str
+    usage: dict[str, Any]
+
+
+def rows_of_metrics(spec: TableSpec, data: bytes, now: int) -> Sample:
+    """What nodes use, by a NodeMetricsList of metrics.k8s.io/v1beta1.
+
+    A time after `now` counts as now: otherwise a wrong clock would keep a row for ever. A node with
+    an amount below 0 is left out. Raises DataError.
+    """
+    try:
+        found = msgspec.json.decode(_bounded(data), type=_NodeMetricsList)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise DataError("the answer is not a NodeMetricsList") from None
+    if found.kind != "NodeMetricsList":
+        raise DataError(f"the answer is a {_quoted(found.kind)}, and not a NodeMetricsList")
+    rows: dict[str, Row] = {}
+    negative, parsers = "", _parsers(spec.columns)
+    left_out = 0
+    for _, item in _items(_text(bytes(found.items))) if found.items != b"null" else ():
+        try:
+            node = msgspec.convert(item, _NodeMetrics)
+            time = Timestamp(min(Timestamp.parse(node.timestamp).nanos, now))
+        except (msgspec.ValidationError, EvaluationError) as error:
+            raise DataError(f"item {len(rows) + left_out + 1} is no NodeMetrics: {error}") from None
+        place = f"node {_quoted(node.metadata.name)}"
+        row = _row(spec, time, parsers, node.usage, place)
+        if any(amount is not None and amount < Quantity.ZERO for amount in (row.cpu, row.memory)):
+            left_out, negative = left_out + 1, f"{place} uses less than nothing"
+            continue
+        _add(rows, _key(node.metadata.name, "name", place), row, place)
+    return Sample(rows, left_out, negative)
+
+
+def _bounded(data: bytes) -> bytes:
+    if len(data) > MOST_BYTES:
+        raise DataError(f"it has more than {MOST_BYTES >> 20} MiB")
+    return data
+
+
+# ---- Prometheus
+
+
+class _Answer(msgspec.Struct, frozen=True):
+    status: str
+    data: msgspec.Raw = msgspec.Raw(b"null")
+    error: str = ""
+
+
+class _Data(msgspec.Struct, frozen=True):
+    resultType: str
+    result: msgspec.Raw
+
+
+class _Series(msgspec.Struct, frozen=True):
+    metric: dict[str, str]
+    value: tuple[float, str]
+
+
+def rows_of_prometheus(spec: TableSpec, data: bytes, now: int) -> Sample:
+    """A row for each series of an instant query, by the value of the key label.
+
+    A time after `now` counts as now. A series without the label, and one whose value is NaN or
+    infinite, is left out; two series with one key are none of the query's business, and refuse
+    the whole. Raises DataError.
+    """
+    assert isinstance(spec.source, FromPrometheus)
+    label = spec.source.key
+    try:
+        answer = msgspec.json.decode(_bounded(data), type=_Answer)
+        if answer.status != "success":
+            raise DataError(f"Prometheus answers: {shown(answer.error) or answer.status}")
+        found = msgspec.json.decode(answer.data, type=_Data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise DataError("the answer is not one of the API of Prometheus") from None
+    if found.resultType != "vector":
+        kind = _quoted(found.resultType)
+        raise DataError(f"the result of the query is a {kind}: it must be an instant vector")
+    rows: dict[str, Row] = {}
+    left_out, unlabelled, cause = 0, 0, ""
+    for number, (_, item) in enumerate(_items(_text(bytes(found.result))), 1):
+        try:
+            series = msgspec.convert(item, _Series)
+            value, time = _sample_of(series, now)
+        except (msgspec.ValidationError, EvaluationError, ValueError) as error:
+            raise DataError(f"series {number} has no sample: {error}") from None
+        key = series.metric.get(label, "")
+        if not key or value is None:
+            left_out, unlabelled = left_out + 1, unlabelled + (not key)
+            cause = f"the value of {_quoted(key)} is {series.value[1]}"
+            if not key:
+                cause = f"a series has no label {_quoted(label)}"
+            continue
+        place = f"series {number}"
+        _add(rows, _key(key, label, place), spec.row(time=time, value=value), place)
+    if unlabelled and unlabelled == left_out and not rows:
+        raise DataError(f"no series has the label {_quoted(label)}")
+    return Sample(rows, left_out, cause)
+
+
+_NO_VALUES = {"NaN", "+Inf", "-Inf", "Inf"}
+
+
+def _sample_of(series: _Series, now: int) -> tuple[float | None, Timestamp]:
+    """The value, None for one that is no number, and the time. Raises EvaluationError."""
+    seconds, text = series.value
+    if not math.isfinite(seconds) or abs(seconds) >= _MOST_INT / SECOND:
+        raise EvaluationError("its time is out of range")
+    time = Timestamp.of(min(int(seconds * SECOND), now))
+    return (None if text in _NO_VALUES else _double(text)), time
+
+
+# ---- objects
+
+
+def row_of_object(
+    spec: TableSpec, found: Mapping[str, Any], frame: Frame
+) -> tuple[str, Row] | None:
+    """The key and the row of an object, of the time of the frame; None if it has no key.
+
+    A column without a value, or with one that is no cell of a table, is missing. Raises what
+    `check` of the frame raises.
+    """
+    assert spec.by is not None
+    frame.object = found
+    try:
+        frame.refill()
+        key = spec.by(frame)
+        if not isinstance(key, str) or not key or len(key.encode("utf-8", "replace")) > MOST_KEY:
+            return None
+        values: dict[str, object] = {}
+        for column, evaluate in zip(spec.columns, spec.values, strict=True):
+            frame.refill()
+            try:
+                value = evaluate(frame)
+            except EvaluationError:
+                continue
+            if _is_cell(value):
+                values[column.name] = value
+        return key, spec.row(time=frame.now, **values)
+    except EvaluationError:
+        return None
+    finally:
+        frame.object = None
+
+
+def _is_cell(value: object) -> bool:
+    """Whether a value may stand in a row: a short text, a finite number, an amount or a time."""
+    match value:
+        case str():
+            return len(value.encode("utf-8", "replace")) <= MOST_TEXT
+        case float():
+            return math.isfinite(value)
+        case bool() | int() | Quantity() | Duration() | Timestamp():
+            return True
+        case _:
+            return False
+
+
+def equal_rows(old: Row, new: Row) -> bool:
+    """Whether two rows of a table have the same columns, whatever their times."""
+    if old is None or new is None:
+        return old is new
+    names = old.__struct_fields__
+    return all(getattr(old, n) == getattr(new, n) for n in names if n != "time")

@@ -144,6 +144,8 @@ class SourceStatus:
     """How a source does, for people: its rows, their age in seconds, and what went wrong last.
 
     `policies` are the addresses of those that declare it. `is_stale` says that no row is read.
+    `since` is when it began to fail, in seconds since 1970, 0 while it works. `left_out` are the
+    rows of the last sample that have no value, and `cause` says why of one.
     """
 
     name: str
@@ -155,3 +157,5 @@ class SourceStatus:
     error: str = ""
     is_stale: bool = False
     since: float = field(default=0.0)
+    left_out: int = 0
+    cause: str = ""

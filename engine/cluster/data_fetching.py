@@ -1,0 +1,197 @@
+"""Fetching: the answers of sources that are asked again and again, still as bytes.
+
+Prometheus is not trusted: no redirect is followed, an answer is read up to a size and never
+unpacked, and nothing but JSON is taken. A PrometheusClient belongs to a DataKeeper. Whoever asks
+bounds the time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Mapping
+from http import HTTPStatus
+from pathlib import Path
+from typing import Protocol
+from urllib.parse import quote, urlsplit
+
+import aiohttp
+import msgspec
+
+from engine.cache.list_watch import ListerWatcher, Params
+from engine.errors import ApiError, ApiUnreachableError, why
+from engine.program.tables import MOST_BYTES
+from grammar.messages.texts import shown
+
+METRICS = "/apis/metrics.k8s.io/v1beta1/nodes"
+_MOST_REASON = 160
+# The most bytes of an error answer that are looked at.
+_MOST_ERROR_BYTES = 16 << 10
+_MOST_CONNECTIONS = 16
+
+
+class SourceError(Exception):
+    """A source gave no answer that could be read; `reason` is one word of few, for metrics."""
+
+    def __init__(self, reason: str, text: str) -> None:
+        super().__init__(text)
+        self.reason = reason
+
+
+class DataApi(ListerWatcher, Protocol):
+    """The API server as sources use it; `engine.cluster.client.ApiClient` is one."""
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Params = (),
+        timeout_seconds: float = ...,
+        most_bytes: int | None = ...,
+    ) -> bytes: ...
+
+
+def refusal(work: str, error: ApiError | ApiUnreachableError) -> SourceError:
+    """What a failed request to the API server says about a source."""
+    match error:
+        case ApiError(is_denied=True):
+            reason = "denied"
+        case ApiError(status=HTTPStatus.NOT_FOUND):
+            reason = "absent"
+        case ApiError():
+            reason = "refused"
+        case _:
+            reason = "unreachable"
+    return SourceError(reason, why(work, error))
+
+
+async def metrics_of_nodes(api: DataApi, seconds: float) -> bytes:
+    """The NodeMetricsList of the cluster. Raises SourceError."""
+    try:
+        return await api.request("GET", METRICS, timeout_seconds=seconds, most_bytes=MOST_BYTES)
+    except ApiError as error:
+        if error.status in (HTTPStatus.NOT_FOUND, HTTPStatus.SERVICE_UNAVAILABLE):
+            text = f"the cluster has no metrics of nodes ({error}): is metrics-server installed?"
+            raise SourceError("absent", text) from None
+        raise refusal("read the metrics of nodes", error) from None
+    except ApiUnreachableError as error:
+        raise refusal("read the metrics of nodes", error) from None
+
+
+class _ErrorAnswer(msgspec.Struct, frozen=True):
+    error: str = ""
+
+
+class PrometheusClient:
+    """Connections to the Prometheus servers that policies name.
+
+    With `ca`, certificates are those of this authority. The `token` of the file is sent with
+    requests over https, and is read again for each.
+    """
+
+    def __init__(self, agent: str, ca: Path | None = None, token: Path | None = None) -> None:
+        self._agent = agent
+        self._ca = ca
+        self._token = token
+        self._session: aiohttp.ClientSession | None = None
+
+    async def query(self, url: str, query: str, seconds: float) -> bytes:
+        """The answer to an instant query. Raises SourceError and TimeoutError."""
+        if "@" in urlsplit(url).netloc:
+            text = "the URL has a password, which belongs into a file of the server"
+            raise SourceError("refused", text)
+        try:
+            headers = await self._headers(url)
+            async with self._open().get(
+                f"{url.rstrip('/')}/api/v1/query?query={quote(query, safe='')}",
+                headers=headers,
+                allow_redirects=False,
+                timeout=aiohttp.ClientTimeout(total=seconds),
+            ) as response:
+                return await self._body(response)
+        except aiohttp.InvalidURL:
+            raise SourceError("refused", f"{_quoted(url)} is not a URL") from None
+        except TimeoutError:
+            raise
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            reason = shown(str(error) or type(error).__name__, _MOST_REASON)
+            raise SourceError("unreachable", f"{_quoted(url)} cannot be read: {reason}") from None
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    def _open(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            trust = ssl.create_default_context(cafile=self._ca) if self._ca is not None else True
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(ssl=trust, limit=_MOST_CONNECTIONS),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                auto_decompress=False,
+                # No proxy and no password of the surroundings.
+                trust_env=False,
+            )
+        return self._session
+
+    async def _headers(self, url: str) -> Mapping[str, str]:
+        headers = {
+            "Accept": "application/json",
+            "Accept-Encoding": "identity",
+            "User-Agent": self._agent,
+        }
+        if self._token is not None and urlsplit(url).scheme == "https":
+            token = await asyncio.to_thread(self._token.read_text)
+            headers["Authorization"] = f"Bearer {token.strip()}"
+        return headers
+
+    async def _body(self, response: aiohttp.ClientResponse) -> bytes:
+        status, url = response.status, _quoted(str(response.url.origin()))
+        if 300 <= status < 400:
+            raise SourceError("redirected", f"{url} redirects, which is not followed")
+        if status != HTTPStatus.OK:
+            text = f"{url} answers {status}{_error_of(await _some(response))}"
+            raise SourceError("denied" if status in (401, 403) else "refused", text)
+        kind = response.content_type
+        if kind != "application/json":
+            raise SourceError("content", f"{url} answers with {_quoted(kind)}, and not with JSON")
+        if response.headers.get("Content-Encoding", "identity") != "identity":
+            raise SourceError("content", f"{url} answers with packed JSON, which was not asked for")
+        return await read_most(response, url)
+
+
+async def read_most(response: aiohttp.ClientResponse, url: str) -> bytes:
+    """The body of an answer. Raises SourceError if it is larger than a table may be."""
+    parts: list[bytes] = []
+    size = 0
+    async for part in response.content.iter_any():
+        size += len(part)
+        if size > MOST_BYTES:
+            response.close()
+            text = f"{url} answers with more than {MOST_BYTES >> 20} MiB"
+            raise SourceError("too_large", text)
+        parts.append(part)
+    return b"".join(parts)
+
+
+async def _some(response: aiohttp.ClientResponse) -> bytes:
+    """The beginning of an answer. The rest is not read, so the connection is not used again."""
+    found = b""
+    async for part in response.content.iter_any():
+        found += part
+        if len(found) > _MOST_ERROR_BYTES:
+            break
+    response.close()
+    return found[:_MOST_ERROR_BYTES]
+
+
+def _error_of(body: bytes) -> str:
+    try:
+        text = msgspec.json.decode(body, type=_ErrorAnswer).error
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return ""
+    return f": {shown(text, _MOST_REASON)}" if text else ""
+
+
+def _quoted(text: str) -> str:
+    return f"`{shown(text, _MOST_REASON)}`"

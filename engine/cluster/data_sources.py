@@ -1,0 +1,294 @@
+"""DataKeeper: asks and watches the sources of tables of data, each in a task of its own.
+
+A server has one for its whole life, on its event loop. Equal declarations of several policies are
+one source. Whatever a source does, it stays in its task: a table changes only when a whole sample
+of it is good, and a source that hangs or lies is stale after the time that its policy says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import assert_never
+
+from engine.cache.informers import StartTask
+from engine.cluster.data_fetching import DataApi, PrometheusClient, SourceError, metrics_of_nodes
+from engine.cluster.data_watching import (
+    FileWatch,
+    Watched,
+    watch_configmap,
+    watch_file,
+    watch_objects,
+)
+from engine.data.reading import (
+    DataError,
+    Sample,
+    rows_of_metrics,
+    rows_of_prometheus,
+)
+from engine.program.tables import SourceStatus, Table, TableSpec
+from grammar.messages.texts import shown
+from grammar.tree.data import (
+    FromConfigMap,
+    FromFile,
+    FromMetrics,
+    FromObjects,
+    FromPrometheus,
+)
+from grammar.values.time import NEVER, SECOND
+
+# The longest wait for an answer, and the longest pause after failures if `every` is shorter.
+_MOST_WAIT, _MOST_PAUSE = 10.0, 60.0
+_NO_CLUSTER = "this server has no cluster to read it from"
+_MOST_ERROR = 400
+
+# Takes all tables that there are, by their digests.
+TakeTables = Callable[[Mapping[str, Table]], None]
+# Is told of each failure: the source, as `label` has it, and the reason.
+Failed = Callable[[str, str], None]
+Now = Callable[[], int]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceParts:
+    """What sources are asked with; `api` is None without a cluster."""
+
+    api: DataApi | None
+    prometheus: PrometheusClient
+
+
+class SourceState:
+    """What is known of one source: its last table, and what is wrong with it now."""
+
+    def __init__(
+        self, spec: TableSpec, changed: Callable[[], None], failed: Failed, now: Now
+    ) -> None:
+        """`changed` is called when there is another table."""
+        self.spec = spec
+        self.table: Table | None = None
+        self.error = ""
+        # When it began to fail, in nanoseconds.
+        self.since: int | None = None
+        self._newest = 0
+        self._left_out, self._cause = 0, ""
+        self._changed = changed
+        self._failed = failed
+        self._now = now
+
+    @property
+    def label(self) -> str:
+        """The source in metrics and logs, whichever policies declare it."""
+        return f"{self.spec.name} ({self.spec.source.word})"
+
+    def take(self, sample: Sample) -> None:
+        """There are other rows, or the same at another time."""
+        at = self._now()
+        if not self.spec.source.is_watched:
+            self._newest = max((row.time.nanos for row in sample.rows.values()), default=at)
+        self._left_out, self._cause = sample.left_out, sample.cause
+        self._heal()
+        if sample.left_out:
+            self._failed(self.label, "left_out")
+        self.table = Table(self.spec, sample.rows, at)
+        self._changed()
+
+    def works(self) -> None:
+        """The rows are as they were, and the source says so."""
+        self._heal()
+        if self.table is not None and self.table.until != NEVER:
+            self.table = replace(self.table, until=NEVER)
+            self._changed()
+
+    def fail(self, reason: str, error: str) -> None:
+        """There is nothing new from now on: the last rows of what is watched hold for a while."""
+        self.error = shown(error, _MOST_ERROR)
+        self._failed(self.label, reason)
+        if self.since is not None:
+            return
+        self.since = self._now()
+        if self.table is not None and self.spec.source.is_watched:
+            until = self.since + int(self.spec.stale * SECOND)
+            self.table = replace(self.table, until=until)
+            self._changed()
+
+    def _heal(self) -> None:
+        self.error, self.since = "", None
+
+    def status(self, policies: tuple[str, ...]) -> SourceStatus:
+        now, table, spec = self._now(), self.table, self.spec
+        return SourceStatus(
+            spec.name,
+            spec.digest,
+            spec.source.word,
+            policies,
+            rows=0 if table is None else len(table.rows),
+            age=None if table is None else self._age(now),
+            error=self.error,
+            is_stale=table is None or self._until(table) <= now,
+            since=0.0 if self.since is None else self.since / SECOND,
+            left_out=self._left_out,
+            cause=self._cause,
+        )
+
+    def _age(self, now: int) -> float:
+        """The seconds since the source last said so: 0 while a watch works."""
+        if self.spec.source.is_watched:
+            return 0.0 if self.since is None else max(0, now - self.since) / SECOND
+        return max(0, now - self._newest) / SECOND
+
+    def _until(self, table: Table) -> int:
+        if self.spec.source.is_watched:
+            return table.until
+        return self._newest + int(self.spec.stale * SECOND)
+
+
+class DataKeeper:
+    """The sources that policies declare now, and the last table of each. On one event loop."""
+
+    def __init__(
+        self,
+        parts: SourceParts,
+        start_task: StartTask,
+        take: TakeTables,
+        failed: Failed,
+        now: Now = time.time_ns,
+    ) -> None:
+        self._parts = parts
+        self._start_task = start_task
+        self._take = take
+        self._failed = failed
+        self._now = now
+        self._states: dict[str, SourceState] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._policies: Mapping[str, tuple[str, ...]] = {}
+        # One text at a time: the threads are for others too.
+        self._parsing = asyncio.Lock()
+
+    def adopt(
+        self, specs: Mapping[str, TableSpec], policies: Mapping[str, tuple[str, ...]]
+    ) -> None:
+        """Asks these sources from now on; what stays goes on undisturbed.
+
+        `policies` has the addresses of those that declare each.
+        """
+        self._policies = policies
+        gone = self._tasks.keys() - specs.keys()
+        had_tables = any(self._states[digest].table is not None for digest in gone)
+        for digest in gone:
+            self._tasks.pop(digest).cancel()
+            del self._states[digest]
+        for digest, spec in specs.items():
+            if digest not in self._tasks:
+                self._begin(digest, spec)
+        if had_tables:
+            self._publish()
+
+    def statuses(self) -> Sequence[SourceStatus]:
+        """The state of each source, by name."""
+        found = [
+            state.status(self._policies.get(digest, ())) for digest, state in self._states.items()
+        ]
+        return sorted(found, key=lambda each: (each.name, each.kind, each.digest))
+
+    async def close(self) -> None:
+        """Ends all tasks, and the connections to Prometheus."""
+        tasks = [*self._tasks.values()]
+        self._tasks.clear()
+        self._states.clear()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._parts.prometheus.close()
+
+    def _begin(self, digest: str, spec: TableSpec) -> None:
+        def changed() -> None:
+            # A task that was cancelled may still come this far.
+            if self._states.get(digest) is state:
+                self._publish()
+
+        state = SourceState(spec, changed, self._failed, self._now)
+        self._states[digest] = state
+        work = partial(self._keep, state)
+        self._tasks[digest] = self._start_task(f"data/{state.label}", work)
+
+    def _publish(self) -> None:
+        states = self._states.items()
+        self._take({digest: s.table for digest, s in states if s.table is not None})
+
+    async def _keep(self, state: SourceState) -> None:
+        """The work of one source."""
+        spec, parts = state.spec, self._parts
+        watched = Watched(spec, state.take, state.works, state.fail, self._parse, self._now)
+        source = spec.source
+        match source:
+            case FromPrometheus(url, query):
+                await self._poll(
+                    state,
+                    lambda seconds: parts.prometheus.query(url, query, seconds),
+                    lambda body: rows_of_prometheus(spec, body, self._now()),
+                )
+            case FromFile(path):
+                await watch_file(watched, FileWatch(path))
+            case FromMetrics() | FromConfigMap() | FromObjects() if parts.api is None:
+                state.fail("no_cluster", _NO_CLUSTER)
+                await asyncio.Event().wait()
+            case FromMetrics():
+                await self._poll(
+                    state,
+                    lambda seconds: metrics_of_nodes(_known(parts.api), seconds),
+                    lambda body: rows_of_metrics(spec, body, self._now()),
+                )
+            case FromConfigMap(name, entry):
+                await watch_configmap(watched, _known(parts.api), name, entry)
+            case FromObjects(kind):
+                await watch_objects(watched, _known(parts.api), kind)
+            case _:
+                assert_never(source)
+
+    async def _poll(
+        self,
+        state: SourceState,
+        fetch: Callable[[float], Awaitable[bytes]],
+        parse: Callable[[bytes], Sample],
+    ) -> None:
+        """Asks every so many seconds, and less often after failures."""
+        every, failures = state.spec.every, 0
+        while True:
+            began = time.monotonic()
+            failures = 0 if await self._ask(state, fetch, parse) else failures + 1
+            pause = min(every * 2 ** min(failures, 10), max(every, _MOST_PAUSE))
+            await asyncio.sleep(max(0.0, began + pause - time.monotonic()))
+
+    async def _ask(
+        self,
+        state: SourceState,
+        fetch: Callable[[float], Awaitable[bytes]],
+        parse: Callable[[bytes], Sample],
+    ) -> bool:
+        seconds = min(state.spec.every, _MOST_WAIT)
+        try:
+            async with asyncio.timeout(seconds):
+                body = await fetch(seconds)
+            state.take(await self._parse(lambda: parse(body)))
+        except TimeoutError:
+            state.fail("late", f"there is no whole answer within {seconds:g} s")
+        except SourceError as error:
+            state.fail(error.reason, str(error))
+        except DataError as error:
+            state.fail("unusable", str(error))
+        else:
+            return True
+        return False
+
+    async def _parse(self, parse: Callable[[], Sample]) -> Sample:
+        """Rows, made in a thread. Raises DataError."""
+        async with self._parsing:
+            return await asyncio.to_thread(parse)
+
+
+def _known(api: DataApi | None) -> DataApi:
+    assert api is not None
+    return api

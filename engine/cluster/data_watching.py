@@ -1,0 +1,441 @@
+"""Watching: the sources of tables of data that say when they change.
+
+Each function is the work of one source, and runs until it is cancelled. A ConfigMap and objects
+are followed by a reflector, as nodes and pods are; of an object only its row is kept. A file is
+looked at every two seconds, in a thread, as policies are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import stat
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+from engine.cache.list_watch import Resource
+from engine.cache.reflector import Backoff, Reflector, Timing
+from engine.cache.store import ObjectStore
+from engine.cluster.client import CORE, path_of
+from engine.cluster.data_fetching import DataApi, SourceError, refusal
+from engine.data.reading import (
+    MOST_OBJECTS,
+    DataError,
+    Row,
+    Sample,
+    equal_rows,
+    form_of_name,
+    row_of_object,
+    rows_of_text,
+)
+from engine.errors import ApiError, ApiUnreachableError
+from engine.program.frame import Frame
+from engine.program.tables import MOST_BYTES, TableSpec
+from grammar.messages.texts import shown
+from grammar.values.time import Timestamp
+from policies.disk import Disk, Visit
+from policies.loader import Watcher
+
+# Changes that come within this time are one change.
+_BATCH_SECONDS = 0.1
+# The longest step between two turns of the event loop.
+_STEP_SECONDS = 0.005
+_LOOK_SECONDS = 2.0
+# After too many objects, all are listed again when there are so few: not at each one that goes.
+_FEW_AGAIN = MOST_OBJECTS * 9 // 10
+_TIMING = Timing(backoff_most=60.0, backoff_reset=120.0)
+_MOST_SHOWN = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """One source: what it declares, and who is told of its rows.
+
+    `take` gets other rows, `works` is called if they are as before, and `fail` gets a reason and a
+    text. `parse` runs a function in a thread. `now` is in nanoseconds.
+    """
+
+    spec: TableSpec
+    take: Callable[[Sample], None]
+    works: Callable[[], None]
+    fail: Callable[[str, str], None]
+    parse: Callable[[Callable[[], Sample]], Awaitable[Sample]]
+    now: Callable[[], int]
+
+
+class _TextRows:
+    """The rows of a text that may change: it is read again only when it has other bytes."""
+
+    def __init__(self, watched: Watched) -> None:
+        self._watched = watched
+        self._good: bytes | None = None
+        self._bad: tuple[bytes, str] | None = None
+
+    async def read(self, text: bytes, name: str) -> None:
+        watched = self._watched
+        if self._bad is not None and text == self._bad[0]:
+            watched.fail("unusable", self._bad[1])
+            return
+        if text == self._good:
+            self._bad = None
+            watched.works()
+            return
+        form, at = form_of_name(name), watched.now()
+        try:
+            rows = await watched.parse(lambda: Sample(rows_of_text(watched.spec, text, form, at)))
+        except DataError as error:
+            self._bad = text, str(error)
+            watched.fail("unusable", str(error))
+            return
+        self._good, self._bad = text, None
+        watched.take(rows)
+
+    def fail(self, reason: str, error: str) -> None:
+        """There is no text."""
+        self._bad = None
+        self._watched.fail(reason, error)
+
+
+# ---- files
+
+
+class FileWatch:
+    """A file, and whether it has changed since it was read."""
+
+    def __init__(self, path: str) -> None:
+        self.path = Path(path)
+        self._disk = Disk()
+        self._watcher: Watcher | None = None
+        self._is_due = True
+
+    def look(self) -> bytes | None:
+        """The text if it may have changed; in a thread. Raises OSError."""
+        if self._watcher is None:
+            self._watcher = Watcher(lambda _: [self.path], self._disk)
+        self._is_due |= self._watcher.changed()
+        if not self._is_due:
+            return None
+        text = self._disk.run(self._read)
+        self._is_due = False
+        return text
+
+    def _read(self, visit: Visit) -> bytes:
+        visit(self.path)
+        if not stat.S_ISREG(self.path.stat().st_mode):
+            raise OSError("it is not a file")
+        with self.path.open("rb") as file:
+            return file.read(MOST_BYTES + 1)
+
+
+async def watch_file(watched: Watched, file: FileWatch) -> None:
+    """Looks at a file again and again."""
+    rows, failure = _TextRows(watched), ""
+    while True:
+        try:
+            text = await asyncio.to_thread(file.look)
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            found = f"`{shown(str(file.path), _MOST_SHOWN)}` cannot be read: {reason}"
+            if found != failure:
+                rows.fail("unreadable", found)
+            failure = found
+        else:
+            if text is not None:
+                failure = ""
+                await rows.read(text, file.path.name)
+        await asyncio.sleep(_LOOK_SECONDS)
+
+
+# ---- what a reflector follows
+
+
+class _Following:
+    """A reflector, and the work that is done when something has changed."""
+
+    def __init__(
+        self,
+        watched: Watched,
+        api: DataApi,
+        resource: Resource,
+        store: ObjectStore[Any],
+        changed: asyncio.Event,
+    ) -> None:
+        self.changed = changed
+        self._watched = watched
+        self._seen: Counter[str] = Counter()
+        self.reflector = Reflector(
+            resource, api, store, timing=_TIMING, report=lambda _, failure: self._report(failure)
+        )
+
+    @property
+    def is_current(self) -> bool:
+        """Whether all objects are known as they are now."""
+        return self.reflector.synced and not self.reflector.failure
+
+    async def run(self, apply: Callable[[], Awaitable[None]]) -> None:
+        """Follows the resource; `apply` is called some time after changes."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.reflector.run())
+            group.create_task(self._apply(apply))
+
+    async def _apply(self, apply: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            await self.changed.wait()
+            await asyncio.sleep(_BATCH_SECONDS)
+            self.changed.clear()
+            await apply()
+
+    def _report(self, failure: str) -> None:
+        if not failure:
+            self.changed.set()
+            return
+        counts = self.reflector.failures
+        reason = next((kind for kind, n in counts.items() if n > self._seen[kind]), "refused")
+        self._seen = Counter(counts)
+        self._watched.fail(reason, failure)
+
+
+# ---- a ConfigMap
+
+
+class _ConfigMap(msgspec.Struct, frozen=True):
+    data: dict[str, str] | None = None
+
+
+async def watch_configmap(watched: Watched, api: DataApi, name: str, entry: str) -> None:
+    """Follows one ConfigMap, `namespace/name`, of which one entry is read."""
+    namespace, _, short = name.partition("/")
+    path, changed = path_of(CORE, "configmaps", namespace), asyncio.Event()
+    resource = Resource("configmaps", path, field_selector=f"metadata.name={short}")
+    found: dict[str, bytes] = {}
+    rows, shown_name = _TextRows(watched), f"`{shown(name, _MOST_SHOWN)}`"
+
+    def put(key: str, raw: bytes) -> None:
+        found[key] = raw
+        changed.set()
+
+    def remove(key: str) -> None:
+        found.pop(key, None)
+        changed.set()
+
+    store = ObjectStore[bytes](
+        bytes, lambda key, raw, *_: put(key, raw), remove, lambda key, raw: found.get(key) == raw
+    )
+    following = _Following(watched, api, resource, store, changed)
+
+    async def apply() -> None:
+        if not following.is_current:
+            return
+        raw = found.get(name)
+        if raw is None:
+            rows.fail("absent", f"there is no ConfigMap {shown_name}")
+            return
+        try:
+            texts = msgspec.json.decode(raw, type=_ConfigMap).data or {}
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            rows.fail("garbage", f"the ConfigMap {shown_name} cannot be read")
+            return
+        text = texts.get(entry)
+        if text is None:
+            missing = f"`{shown(entry, _MOST_SHOWN)}`"
+            rows.fail("absent", f"the ConfigMap {shown_name} has no entry {missing} in `data`")
+            return
+        await rows.read(text.encode("utf-8", "replace"), entry)
+
+    await following.run(apply)
+
+
+# ---- objects of any kind
+
+
+class _ApiResource(msgspec.Struct, frozen=True):
+    name: str
+    kind: str
+    verbs: list[str] = []
+
+
+class _ApiResourceList(msgspec.Struct, frozen=True):
+    resources: list[_ApiResource]
+
+
+async def resource_of(api: DataApi, kind: str) -> Resource:
+    """What to watch for `v1/Pod` or `apps/v1/Deployment`. Raises SourceError."""
+    version, _, name = kind.rpartition("/")
+    base = "/apis/" if "/" in version else "/api/"
+    path = base + "/".join(quote(part, safe="") for part in version.split("/"))
+    unknown = f"the cluster has no `{shown(kind, _MOST_SHOWN)}` that can be watched"
+    try:
+        body = await api.request("GET", path, timeout_seconds=10.0, most_bytes=MOST_BYTES)
+        found = msgspec.json.decode(body, type=_ApiResourceList).resources
+    except ApiError as error:
+        if error.status == HTTPStatus.NOT_FOUND:
+            raise SourceError("absent", unknown) from None
+        raise refusal(f"find `{shown(kind, _MOST_SHOWN)}`", error) from None
+    except ApiUnreachableError as error:
+        raise refusal(f"find `{shown(kind, _MOST_SHOWN)}`", error) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise SourceError("garbage", f"the API server's answer about {path} is no list") from None
+    for each in found:
+        if each.kind == name and "/" not in each.name and {"list", "watch"} <= {*each.verbs}:
+            return Resource(each.name, f"{path}/{quote(each.name, safe='')}")
+    raise SourceError("absent", unknown)
+
+
+class ObjectRows:
+    """The rows of objects, which come as JSON and are made into rows in short steps.
+
+    A key that two objects have has no row: nobody knows which of them is meant, and who may make
+    objects must not replace the row of another one.
+    """
+
+    def __init__(self, spec: TableSpec, now: Callable[[], int], changed: asyncio.Event) -> None:
+        # Whether some object has no row because there were too many.
+        self.lacks = False
+        self.left_out, self.cause = 0, ""
+        self._spec = spec
+        self._now = now
+        self._changed = changed
+        self._waiting: dict[str, bytes | msgspec.Raw | None] = {}
+        # The key of the row of each object, and the row.
+        self._known: dict[str, tuple[str, Row]] = {}
+        # The objects of each key, in any order.
+        self._owners: dict[str, tuple[str, ...]] = {}
+        self._rows: dict[str, Row] = {}
+        self.store = ObjectStore[Any](
+            lambda raw: raw, lambda key, raw, *_: self._wait(key, raw), self._gone, lambda *_: True
+        )
+
+    @property
+    def rows(self) -> Mapping[str, Row]:
+        """A copy, which never changes."""
+        return dict(self._rows)
+
+    def _wait(self, key: str, raw: bytes | msgspec.Raw) -> None:
+        self._changed.set()
+        is_full = max(len(self._known), len(self._waiting)) >= MOST_OBJECTS
+        if is_full and key not in self._known and key not in self._waiting:
+            self.lacks = True
+            return
+        self._waiting[key] = raw
+
+    def _gone(self, key: str) -> None:
+        self._waiting[key] = None
+        self._changed.set()
+
+    def list_again(self) -> None:
+        """All objects come again, also those that were too many."""
+        self.lacks = False
+        self.store.distrust()
+
+    async def apply(self) -> bool:
+        """Makes rows of what waits; whether any row has changed."""
+        has_changed, began = False, time.perf_counter()
+        while self._waiting:
+            key = next(iter(self._waiting))
+            has_changed |= self._put(key, self._row(key, self._waiting.pop(key)))
+            if time.perf_counter() - began > _STEP_SECONDS:
+                await asyncio.sleep(0)
+                began = time.perf_counter()
+        return has_changed
+
+    def _row(self, key: str, raw: bytes | msgspec.Raw | None) -> tuple[str, Row] | None:
+        if raw is None:
+            return None
+        try:
+            found = msgspec.json.decode(raw)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return None
+        # A frame keeps values, so each object has its own.
+        frame = Frame(None, Timestamp(self._now()), slots=self._spec.slots)
+        made = row_of_object(self._spec, found, frame)
+        if made is None:
+            self.left_out += 1
+            self.cause = f"`{shown(key, _MOST_SHOWN)}` has no key"
+        return made
+
+    def _put(self, name: str, made: tuple[str, Row] | None) -> bool:
+        """Takes the row of an object in place of the one it had."""
+        old = self._known.get(name)
+        if old is not None and made is not None and old[0] == made[0]:
+            if equal_rows(old[1], made[1]):
+                return False
+            self._known[name] = made
+            return self._settle(made[0])
+        has_changed = False
+        if old is not None:
+            del self._known[name]
+            owners = tuple(each for each in self._owners.pop(old[0]) if each != name)
+            if owners:
+                self._owners[old[0]] = owners
+            has_changed = self._settle(old[0])
+        if made is None:
+            return has_changed
+        if len(self._known) >= MOST_OBJECTS:
+            self.lacks = True
+            return has_changed
+        self._known[name] = made
+        self._owners[made[0]] = (*self._owners.get(made[0], ()), name)
+        return self._settle(made[0]) or has_changed
+
+    def _settle(self, key: str) -> bool:
+        """Puts the row of a key in force: that of its object, if it has one alone."""
+        owners, old = self._owners.get(key, ()), self._rows.get(key)
+        if len(owners) == 1:
+            self._rows[key] = new = self._known[owners[0]][1]
+            return new is not old
+        if len(owners) > 1:
+            self.left_out += 1
+            names = ", ".join(shown(each, _MOST_SHOWN) for each in sorted(owners[:2]))
+            self.cause = f"the key `{shown(key, _MOST_SHOWN)}` is that of two objects: {names}"
+        return self._rows.pop(key, None) is not None
+
+
+async def watch_objects(watched: Watched, api: DataApi, kind: str) -> None:
+    """Follows all objects of a kind."""
+    resource = await _discovered(watched, api, kind)
+    changed = asyncio.Event()
+    rows = ObjectRows(watched.spec, watched.now, changed)
+    following = _Following(watched, api, resource, rows.store, changed)
+    is_first, is_due, lists = True, False, -1
+
+    async def apply() -> None:
+        nonlocal is_first, is_due, lists
+        is_due |= await rows.apply()
+        if not following.is_current:
+            return
+        made = following.reflector.relists.total()
+        if rows.lacks:
+            watched.fail("too_large", f"there are more than {MOST_OBJECTS:,} objects")
+            if len(rows.store) <= _FEW_AGAIN:
+                rows.list_again()
+                following.reflector.ask_relist("too many")
+                lists = made
+        elif made == lists:
+            return
+        elif is_first or is_due:
+            is_first = is_due = False
+            watched.take(Sample(rows.rows, rows.left_out, rows.cause))
+            rows.left_out, rows.cause = 0, ""
+        else:
+            watched.works()
+
+    await following.run(apply)
+
+
+async def _discovered(watched: Watched, api: DataApi, kind: str) -> Resource:
+    """The resource of a kind, as soon as the cluster has it."""
+    backoff = Backoff(_TIMING, time.monotonic, partial(float, 0))
+    while True:
+        try:
+            return await resource_of(api, kind)
+        except SourceError as error:
+            watched.fail(error.reason, str(error))
+        await asyncio.sleep(backoff.next())
