@@ -73,17 +73,17 @@ def form_of_name(name: str) -> Form:
 # ---- texts
 
 
-def rows_of_text(spec: TableSpec, data: bytes, form: Form, at: int) -> Mapping[str, Row]:
+def rows_of_text(
+    spec: TableSpec, data: bytes, form: Form, at: int, *, complete: bool = True
+) -> Mapping[str, Row]:
     """The rows of a ConfigMap or file, or of a text in place of a source, all of the time `at`.
 
     The time is in nanoseconds. CSV has a header. JSON and YAML are a list of objects, or a mapping
     from keys to objects, whose keys are the column `by`. Columns that are not declared are left
-    alone; those that are must be there, but for a text in place of a source. Raises DataError.
+    alone; those that are must be there if the text is to be `complete`. Raises DataError.
     """
-    source = spec.source
-    is_source = isinstance(source, FromConfigMap | FromFile)
-    by = source.by if isinstance(source, FromConfigMap | FromFile) else _KEY
-    needed = [column.name for column in spec.columns] if is_source else []
+    by = spec.source.by if isinstance(spec.source, FromConfigMap | FromFile) else _KEY
+    needed = [column.name for column in spec.columns] if complete else []
     text = _text(data)
     match form:
         case "csv":
