@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from cli.command import CommandError, add_context_arguments
 from cli.streams import put_line
-from cli.world import World, in_force, named_pod, policy_files, read_data
+from cli.world import World, check_data, in_force, named_pod, policy_files, read_data
 from cli.world import read_world as read_files
 from engine.cache.cluster_copy import ClusterCopy, NamedPod
 from engine.enforced import EnforcedPolicies
@@ -128,6 +128,7 @@ def live_world(live: LiveCluster, args: argparse.Namespace, namespace: str) -> W
     policies, lacks = live_policies(found, getattr(args, "policies", None), schema)
     codec = ObjectCodec(schema, policies.needs.annotations)
     documents = replace(found.documents, data=read_data(args))
+    check_data(policies, documents.data)
     return WorldReading(World(schema, codec, documents.cluster(codec), policies), lacks)
 
 

@@ -14,7 +14,7 @@ from typing import Literal
 import msgspec
 
 from cli.command import CommandError
-from cli.render import print_findings
+from cli.render import print_findings, put_problem
 from engine.cache.cluster_copy import (
     ClusterCopy,
     ClusterDocuments,
@@ -35,7 +35,8 @@ from engine.offline import offline_engine
 from grammar.checks.costs import UNKNOWN_SIZE
 from grammar.meaning.schema import Schema, load_schema
 from grammar.messages.catalogue import listed
-from grammar.messages.texts import counted
+from grammar.messages.diagnostics import nearest
+from grammar.messages.texts import LINES, counted, escaped
 from grammar.tree.source import Source
 from policies.admission import check_stored
 from policies.loader import load
@@ -102,6 +103,20 @@ def read_data(args: argparse.Namespace) -> Mapping[str, DataText]:
     return found
 
 
+def check_data(policies: EnforcedPolicies, data: Mapping[str, DataText]) -> None:
+    """Warns of tables that are not given. Raises CommandError for one that no policy declares."""
+    declared = {table.name for table in policies.registry.tables.values()}
+    for name in data:
+        if name not in declared:
+            similar = nearest(name, sorted(declared))
+            hint = f"write `{similar}`" if similar else "leave it out"
+            raise CommandError(f'no policy has `data "{name}"`', hint)
+    for name in sorted(declared - data.keys()):
+        rows = f'warning: `data "{name}"` has no rows here: what reads it finds nothing'
+        hint = f"  = help: give its rows with `--data {name}=FILE`"
+        put_problem(escaped(f"{rows}\n{hint}", LINES), "warning")
+
+
 def add_arguments(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
     """The flags that name a world, each with one path."""
     add_cluster_argument(parser, required=required)
@@ -138,6 +153,7 @@ def read_world(args: argparse.Namespace) -> World:
         hint = "give --policies PATH, or a snapshot that has policies too"
         raise CommandError("there are no policies", hint)
     policies = in_force(sources, objects, schema)
+    check_data(policies, read.data)
     codec = ObjectCodec(schema, policies.needs.annotations)
     return World(schema, codec, read.cluster(codec), policies)
 

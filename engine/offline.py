@@ -71,7 +71,7 @@ def _tables(registry: Registry, cluster: ClusterCopy) -> Tables:
     for digest, spec in registry.tables.items():
         if (given := cluster.data.get(spec.name)) is not None:
             try:
-                rows = rows_of_text(spec, given.text, given.form, at)
+                rows = rows_of_text(spec, given.text, given.form, at, complete=False)
             except DataError as error:
                 hint = f"fix the rows of `{spec.name}`"
                 raise UserError(f"{given.file}: {error}", hint) from None

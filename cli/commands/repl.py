@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from cli.command import CommandError, Exit
@@ -20,6 +21,7 @@ from cli.sources import (
     warn_of,
 )
 from cli.version import version
+from cli.world import add_data_argument, read_data
 from engine.cache.cluster_copy import ClusterDocuments
 from grammar.messages.diagnostics import UserError
 
@@ -47,6 +49,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help="the output of `kubectl get nodes,pods -A -o json` (or yaml); may be repeated",
     )
+    add_data_argument(parser)
     add_cluster_arguments(parser, live_namespace=False)
 
 
@@ -60,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
     if args.cluster and (flag := chosen_flag(args)) is not None:
         raise CommandError(f"--cluster does not work with {flag}", "leave out one of them")
     if args.cluster:
-        session.open(ClusterOrigin.files(args.cluster))
+        session.open(ClusterOrigin.files(args.cluster, read_data(args)))
     elif is_live(args, ("files",)) and (chosen_flag(args) is not None or names_cluster()):
         open_live(session, args)
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
@@ -90,7 +93,7 @@ def open_live(session: ReplSession, args: argparse.Namespace) -> None:
         if found.documents is None:
             raise ForbiddenError(found)
         warn_of(found.lacks)
-        return found.documents
+        return replace(found.documents, data=read_data(args))
 
     try:
         session.open(ClusterOrigin((), read))

@@ -6,6 +6,7 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -40,7 +41,7 @@ from cli.sources import (
     warn_of,
 )
 from cli.streams import put_line
-from cli.world import read_policies
+from cli.world import add_data_argument, check_data, read_data, read_policies
 from engine.enforced import EnforcedPolicies
 from engine.objects.resources import CPU
 from engine.simulation.result import SimulationResult, result
@@ -153,6 +154,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--chart", metavar="FILE", type=Path, help="write an SVG of the allocation after each pod"
     )
+    add_data_argument(parser)
     add_cluster_arguments(parser)
 
 
@@ -167,6 +169,7 @@ def run(args: argparse.Namespace) -> int:
     if args.pods is None:
         raise CommandError("there are no pods to schedule", "give them with --pods FILE")
     inputs = read_inputs(args.cluster, args.pods)
+    inputs = replace(inputs, cluster=replace(inputs.cluster, data=read_data(args)))
     sets = _policy_sets(args, schema)
     if not sets:
         raise CommandError("there are no policies", "give --policies PATH, or --diff OLD NEW")
@@ -183,7 +186,7 @@ def _live(
         raise ForbiddenError(found)
     policies, lacks = live_policies(found, None, schema)
     warn_of(lacks)
-    cluster = found.documents
+    cluster = replace(found.documents, data=read_data(args))
     if args.pods is not None:
         return Inputs(cluster, read_pods(args.pods)), policies
     return Inputs(cluster, pending_pods(cluster, namespace, live.name)), policies
@@ -192,6 +195,8 @@ def _live(
 def _simulate(
     args: argparse.Namespace, inputs: Inputs, sets: Mapping[str, EnforcedPolicies], schema: Schema
 ) -> int:
+    for policies in sets.values():
+        check_data(policies, inputs.cluster.data)
     conditions = _conditions(args)
     if conditions.draws and not args.seeds:
         text = "`--ties random`, `--shuffle` and `--arrivals RESOURCE=PERCENT` draw by chance"

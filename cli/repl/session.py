@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cli.command import CommandError
@@ -19,7 +19,14 @@ from cli.expressions import Expression, check
 from cli.render import Finding
 from cli.repl.notebook import Notebook
 from cli.world import World, decided, explained, in_force
-from engine.cache.cluster_copy import ClusterCopy, ClusterDocuments, NamedPod, read_documents
+from engine.cache.cluster_copy import (
+    NO_DATA,
+    ClusterCopy,
+    ClusterDocuments,
+    DataText,
+    NamedPod,
+    read_documents,
+)
 from engine.enforced import enforced
 from engine.explanation.document import PodExplanation
 from engine.explanation.written import Values
@@ -64,8 +71,8 @@ class ClusterOrigin:
     read: Callable[[], ClusterDocuments]
 
     @classmethod
-    def files(cls, paths: Sequence[Path]) -> ClusterOrigin:
-        return cls(paths, lambda: read_documents(paths))
+    def files(cls, paths: Sequence[Path], data: Mapping[str, DataText] = NO_DATA) -> ClusterOrigin:
+        return cls(paths, lambda: replace(read_documents(paths), data=data))
 
 
 @dataclass(slots=True)

@@ -54,7 +54,7 @@ class DataText:
     form: Literal["csv", "json", "yaml"]
 
 
-_NO_DATA: Mapping[str, DataText] = {}
+NO_DATA: Mapping[str, DataText] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ class ClusterCopy:
         documents: Sequence[bytes] = (),
         files: Sequence[Path] = (),
         read_at: Timestamp | None = None,
-        data: Mapping[str, DataText] = _NO_DATA,
+        data: Mapping[str, DataText] = NO_DATA,
     ) -> None:
         self.data = data
         self._cache = cache

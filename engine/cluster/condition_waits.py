@@ -1,7 +1,7 @@
 """ConditionWaits: bindings that wait until a condition of a `bind` clause is true.
 
-The binder owns them. Nobody polls: a condition is looked at again when its pod, its node, a pod on
-that node or the policies have changed.
+The binder owns them. A condition is looked at again when its pod, its node, a pod on that node or
+the policies have changed, and once a second if policies read tables.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from engine.cache.cache import Cache
+from engine.decision.registry import Registry
 from engine.errors import WaitedInVainError
 from engine.gangs.held_calls import HeldCalls
 from engine.objects.peer import Peer
@@ -39,7 +40,7 @@ class ConditionWaits:
         self._held = held
         self._waits: set[_Wait] = set()
         self._why_ended = ""
-        self._policies: object = None
+        self._policies: Registry | None = None
         cache.add_body_handler(self._body_changed)
         cache.add_event_handler(self._pod_changed)
         cache.add_node_handler(self._node_changed)
@@ -82,12 +83,13 @@ class ConditionWaits:
         """The uid, the node and the text of each binding that waits."""
         return [(wait.uid, wait.node, wait.text) for wait in self._waits]
 
-    def review(self, policies: object) -> None:
+    def review(self, policies: Registry) -> None:
         """Has every condition be looked at if other policies are in force than at the last review.
 
-        To be called about once a second.
+        So it has if policies read tables: these change, and rows become stale. To be called about
+        once a second.
         """
-        if policies is not self._policies:
+        if policies is not self._policies or policies.tables:
             self._policies = policies
             self._look_again()
 

@@ -73,18 +73,21 @@ def form_of_name(name: str) -> Form:
 # ---- texts
 
 
-def rows_of_text(spec: TableSpec, data: bytes, form: Form, at: int) -> Mapping[str, Row]:
+def rows_of_text(
+    spec: TableSpec, data: bytes, form: Form, at: int, *, complete: bool = True
+) -> Mapping[str, Row]:
     """The rows of a ConfigMap or file, or of a text in place of a source, all of the time `at`.
 
     The time is in nanoseconds. CSV has a header. JSON and YAML are a list of objects, or a mapping
     from keys to objects, whose keys are the column `by`. Columns that are not declared are left
-    alone. Raises DataError.
+    alone; those that are must be there if the text is to be `complete`. Raises DataError.
     """
     by = spec.source.by if isinstance(spec.source, FromConfigMap | FromFile) else _KEY
+    needed = [column.name for column in spec.columns] if complete else []
     text = _text(data)
     match form:
         case "csv":
-            records = _records_of_csv(text, by, [column.name for column in spec.columns])
+            records = _records_of_csv(text, by, needed)
         case "json":
             records = _records_of_json(text, by)
         case "yaml":
@@ -97,7 +100,7 @@ def rows_of_text(spec: TableSpec, data: bytes, form: Form, at: int) -> Mapping[s
         _add(rows, key, _row(spec, time, parsers, record, place), place)
         known.update(record)
     if form != "csv" and rows:
-        _check_columns(known | {by}, by, [column.name for column in spec.columns])
+        _check_columns(known | {by}, by, needed)
     return rows
 
 

@@ -41,8 +41,8 @@ from grammar.values.sizes import CHARACTERS, PARSED, equated
 class Stage(Enum):
     """The frequency with which a kept part is evaluated.
 
-    `now` has one value per request, so it counts as the pod's. An age, which reads the node and
-    `now`, has no stage.
+    `now` and tables have one value per request, so they count as the pod's. An age, which reads the
+    node and `now`, has no stage.
     """
 
     POD = "once per request"
@@ -82,7 +82,7 @@ class Stages:
         needs = self._of(expr)
         if needs.local or not needs.roots or not needs.roots.isdisjoint(hidden):
             return None
-        if needs.roots <= _PER_REQUEST:
+        if needs.roots - self._environment.tables.keys() <= _PER_REQUEST:
             return Stage.POD
         return Stage.NODE if needs.roots in _OF_NODE else None
 
@@ -285,6 +285,8 @@ class Compiler:
                 self._cards[shared] = found, charges
             return found
         reads_time = not self._is_timed and self.stages.reads(expr, "now")
+        # Rows become stale.
+        reads_time |= not self.stages.roots(expr).isdisjoint(self.environment.tables)
         return once_per_pod(compiled, charges=charges, reads_time=reads_time)
 
     def timed_part(self, expr: ast.Expr) -> Evaluate:

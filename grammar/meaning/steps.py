@@ -77,6 +77,8 @@ _LENGTHS: Mapping[str, int] = {
     "requests": 20,
     "limits": 20,
     "env": 200,
+    # A table of data: one row for each node.
+    "data": 5000,
 }
 
 
@@ -103,7 +105,8 @@ class Assumptions:
             case "map":
                 key = self.field("", kind.args[0]) if name not in _MAPS else _KEY
                 value = _VALUES.get(name) or self.field("", kind.args[1])
-                return Size(self.lengths.get(name, self.items), value, key)
+                length = self.lengths.get(name.partition(".")[0], self.items)
+                return Size(length, value, key)
             case "optional":
                 return self.field(name, kind.args[0])
             case "url":
