@@ -12,6 +12,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import assert_never
 
 from engine.cache.informers import StartTask
@@ -43,6 +44,7 @@ from grammar.values.time import NEVER, SECOND
 # The longest wait for an answer, and the longest pause after failures if `every` is shorter.
 _MOST_WAIT, _MOST_PAUSE = 10.0, 60.0
 _NO_CLUSTER = "this server has no cluster to read it from"
+_NO_FOLDER = "this server has no `--data-folder`"
 _MOST_ERROR = 400
 
 # Takes all tables that there are, by their digests.
@@ -54,10 +56,14 @@ Now = Callable[[], int]
 
 @dataclass(frozen=True, slots=True)
 class SourceParts:
-    """What sources are asked with; `api` is None without a cluster."""
+    """What sources are asked with; `api` is None without a cluster.
+
+    `files` is the folder of the files that policies name, None if they may name none.
+    """
 
     api: DataApi | None
     prometheus: PrometheusClient
+    files: Path | None = None
 
 
 class SourceState:
@@ -231,7 +237,11 @@ class DataKeeper:
                     lambda body: rows_of_prometheus(spec, body, self._now()),
                 )
             case FromFile(path):
-                await watch_file(watched, FileWatch(path))
+                if parts.files is None:
+                    state.fail("no_folder", _NO_FOLDER)
+                    await asyncio.Event().wait()
+                else:
+                    await watch_file(watched, FileWatch(parts.files / path))
             case FromMetrics() | FromConfigMap() | FromObjects() if parts.api is None:
                 state.fail("no_cluster", _NO_CLUSTER)
                 await asyncio.Event().wait()

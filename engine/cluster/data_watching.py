@@ -110,8 +110,8 @@ class _TextRows:
 class FileWatch:
     """A file, and whether it has changed since it was read."""
 
-    def __init__(self, path: str) -> None:
-        self.path = Path(path)
+    def __init__(self, path: Path) -> None:
+        self.path = path
         self._disk = Disk()
         self._watcher: Watcher | None = None
         self._is_due = True
