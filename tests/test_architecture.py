@@ -43,6 +43,8 @@ STARTS = {
     "engine/cluster/binding.py: create_task in Binder.bind": "one call awaits it",
     "engine/cluster/condition_waits.py: ensure_future in ConditionWaits._change": "one call awaits "
     "it, and it cannot fail",
+    "engine/cluster/data_watching.py: create_task in _Reflected.run": "the task of the source "
+    "waits for both in a group, ends with them and fails with them",
     "engine/cluster/binding.py: create_task in Binder._send": "one pod whose binding is unknown; "
     "the pod counts on its node until a time, whatever happens here",
 }

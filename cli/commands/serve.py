@@ -26,6 +26,7 @@ from cli.command import (
     seconds,
     size,
 )
+from cli.data_sources import add_source_arguments, data_access
 from cli.demo.demo_cluster import Demo, announcement
 from cli.placet_configuration import add_configuration_arguments
 from cli.streams import OutputError, close_output, put_text
@@ -309,6 +310,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="send rejections that an eviction could resolve as FailedNodes; only for "
         "kube-scheduler 1.38 or newer, which asks extenders for the victims there",
     )
+    add_source_arguments(parser)
     binding = parser.add_argument_group("binding")
     binding.add_argument(
         "--bind",
@@ -491,6 +493,7 @@ def _run(args: argparse.Namespace, file: Path | None = None) -> int:
         self_signed(args) if file is not None else None,
         args.configuration.document(),
         _file(args, file),
+        data_access(args),
     )
 
     def started(url: str, reloader: PolicyReloader) -> None:

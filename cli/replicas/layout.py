@@ -154,6 +154,7 @@ def status(found: ReplicaStatus) -> Iterator[Part]:
     yield from _informers(found)
     yield from _cards(found)
     yield from _gangs(found)
+    yield from _data(found)
     yield from _in_flight(found)
     yield from _latency(found)
 
@@ -247,6 +248,21 @@ def _gangs(found: ReplicaStatus) -> Iterator[Part]:
             gangs.add_row(one.name, state, f"{one.seconds:.0f} s", str(one.quorum), str(one.held))
         yield ""
         yield gangs
+    yield ""
+
+
+def _data(found: ReplicaStatus) -> Iterator[Part]:
+    """A row for each source of data."""
+    if not found.data:
+        return
+    rows = table("data", "from", "rows", "age", "state", right=("rows", "age"))
+    for each in found.data:
+        age = "" if each.age is None else f"{each.age:.0f} s"
+        state = each.error or (f"{each.leftOut} left out: {each.cause}" if each.leftOut else "ok")
+        rows.add_row(
+            each.name, each.kind, str(each.rows), age, f"stale: {state}" if each.stale else state
+        )
+    yield rows
     yield ""
 
 

@@ -19,14 +19,14 @@ from engine.cache.informers import StartTask
 from engine.cluster.data_fetching import DataApi, PrometheusClient, SourceError, metrics_of_nodes
 from engine.cluster.data_watching import (
     FileWatch,
-    Watched,
+    WatchedSource,
     watch_configmap,
     watch_file,
     watch_objects,
 )
 from engine.data.reading import (
     DataError,
-    Sample,
+    RowSample,
     rows_of_metrics,
     rows_of_prometheus,
 )
@@ -49,8 +49,9 @@ _MOST_ERROR = 400
 
 # Takes all tables that there are, by their digests.
 TakeTables = Callable[[Mapping[str, Table]], None]
-# Is told of each failure: the source, as `label` has it, and the reason.
-Failed = Callable[[str, str], None]
+# Is told how a source does, which is named as in `label`: the reason of a failure, and its text.
+# Both are empty when it works again. The reason `left_out` has no text: other rows were read.
+Note = Callable[[str, str, str], None]
 Now = Callable[[], int]
 
 
@@ -69,9 +70,7 @@ class SourceParts:
 class SourceState:
     """What is known of one source: its last table, and what is wrong with it now."""
 
-    def __init__(
-        self, spec: TableSpec, changed: Callable[[], None], failed: Failed, now: Now
-    ) -> None:
+    def __init__(self, spec: TableSpec, changed: Callable[[], None], note: Note, now: Now) -> None:
         """`changed` is called when there is another table."""
         self.spec = spec
         self.table: Table | None = None
@@ -81,7 +80,7 @@ class SourceState:
         self._newest = 0
         self._left_out, self._cause = 0, ""
         self._changed = changed
-        self._failed = failed
+        self._note = note
         self._now = now
 
     @property
@@ -89,7 +88,7 @@ class SourceState:
         """The source in metrics and logs, whichever policies declare it."""
         return f"{self.spec.name} ({self.spec.source.word})"
 
-    def take(self, sample: Sample) -> None:
+    def take(self, sample: RowSample) -> None:
         """There are other rows, or the same at another time."""
         at = self._now()
         if not self.spec.source.is_watched:
@@ -97,7 +96,7 @@ class SourceState:
         self._left_out, self._cause = sample.left_out, sample.cause
         self._heal()
         if sample.left_out:
-            self._failed(self.label, "left_out")
+            self._note(self.label, "left_out", "")
         self.table = Table(self.spec, sample.rows, at)
         self._changed()
 
@@ -111,7 +110,7 @@ class SourceState:
     def fail(self, reason: str, error: str) -> None:
         """There is nothing new from now on: the last rows of what is watched hold for a while."""
         self.error = shown(error, _MOST_ERROR)
-        self._failed(self.label, reason)
+        self._note(self.label, reason, self.error)
         if self.since is not None:
             return
         self.since = self._now()
@@ -121,6 +120,8 @@ class SourceState:
             self._changed()
 
     def _heal(self) -> None:
+        if self.error:
+            self._note(self.label, "", "")
         self.error, self.since = "", None
 
     def status(self, policies: tuple[str, ...]) -> SourceStatus:
@@ -159,13 +160,13 @@ class DataKeeper:
         parts: SourceParts,
         start_task: StartTask,
         take: TakeTables,
-        failed: Failed,
+        note: Note,
         now: Now = time.time_ns,
     ) -> None:
         self._parts = parts
         self._start_task = start_task
         self._take = take
-        self._failed = failed
+        self._note = note
         self._now = now
         self._states: dict[str, SourceState] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -215,7 +216,7 @@ class DataKeeper:
             if self._states.get(digest) is state:
                 self._publish()
 
-        state = SourceState(spec, changed, self._failed, self._now)
+        state = SourceState(spec, changed, self._note, self._now)
         self._states[digest] = state
         work = partial(self._keep, state)
         self._tasks[digest] = self._start_task(f"data/{state.label}", work)
@@ -227,7 +228,7 @@ class DataKeeper:
     async def _keep(self, state: SourceState) -> None:
         """The work of one source."""
         spec, parts = state.spec, self._parts
-        watched = Watched(spec, state.take, state.works, state.fail, self._parse, self._now)
+        watched = WatchedSource(spec, state.take, state.works, state.fail, self._parse, self._now)
         source = spec.source
         match source:
             case FromPrometheus(url, query):
@@ -262,7 +263,7 @@ class DataKeeper:
         self,
         state: SourceState,
         fetch: Callable[[float], Awaitable[bytes]],
-        parse: Callable[[bytes], Sample],
+        parse: Callable[[bytes], RowSample],
     ) -> None:
         """Asks every so many seconds, and less often after failures."""
         every, failures = state.spec.every, 0
@@ -276,7 +277,7 @@ class DataKeeper:
         self,
         state: SourceState,
         fetch: Callable[[float], Awaitable[bytes]],
-        parse: Callable[[bytes], Sample],
+        parse: Callable[[bytes], RowSample],
     ) -> bool:
         seconds = min(state.spec.every, _MOST_WAIT)
         try:
@@ -293,7 +294,7 @@ class DataKeeper:
             return True
         return False
 
-    async def _parse(self, parse: Callable[[], Sample]) -> Sample:
+    async def _parse(self, parse: Callable[[], RowSample]) -> RowSample:
         """Rows, made in a thread. Raises DataError."""
         async with self._parsing:
             return await asyncio.to_thread(parse)

@@ -30,7 +30,7 @@ from engine.data.reading import (
     MOST_OBJECTS,
     DataError,
     Row,
-    Sample,
+    RowSample,
     equal_rows,
     form_of_name,
     row_of_object,
@@ -56,7 +56,7 @@ _MOST_SHOWN = 120
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
+class WatchedSource:
     """One source: what it declares, and who is told of its rows.
 
     `take` gets other rows, `works` is called if they are as before, and `fail` gets a reason and a
@@ -64,17 +64,17 @@ class Watched:
     """
 
     spec: TableSpec
-    take: Callable[[Sample], None]
+    take: Callable[[RowSample], None]
     works: Callable[[], None]
     fail: Callable[[str, str], None]
-    parse: Callable[[Callable[[], Sample]], Awaitable[Sample]]
+    parse: Callable[[Callable[[], RowSample]], Awaitable[RowSample]]
     now: Callable[[], int]
 
 
 class _TextRows:
     """The rows of a text that may change: it is read again only when it has other bytes."""
 
-    def __init__(self, watched: Watched) -> None:
+    def __init__(self, watched: WatchedSource) -> None:
         self._watched = watched
         self._good: bytes | None = None
         self._bad: tuple[bytes, str] | None = None
@@ -90,7 +90,9 @@ class _TextRows:
             return
         form, at = form_of_name(name), watched.now()
         try:
-            rows = await watched.parse(lambda: Sample(rows_of_text(watched.spec, text, form, at)))
+            rows = await watched.parse(
+                lambda: RowSample(rows_of_text(watched.spec, text, form, at))
+            )
         except DataError as error:
             self._bad = text, str(error)
             watched.fail("unusable", str(error))
@@ -135,7 +137,7 @@ class FileWatch:
             return file.read(MOST_BYTES + 1)
 
 
-async def watch_file(watched: Watched, file: FileWatch) -> None:
+async def watch_file(watched: WatchedSource, file: FileWatch) -> None:
     """Looks at a file again and again."""
     rows, failure = _TextRows(watched), ""
     while True:
@@ -157,12 +159,12 @@ async def watch_file(watched: Watched, file: FileWatch) -> None:
 # ---- what a reflector follows
 
 
-class _Following:
+class _Reflected:
     """A reflector, and the work that is done when something has changed."""
 
     def __init__(
         self,
-        watched: Watched,
+        watched: WatchedSource,
         api: DataApi,
         resource: Resource,
         store: ObjectStore[Any],
@@ -210,7 +212,7 @@ class _ConfigMap(msgspec.Struct, frozen=True):
     data: dict[str, str] | None = None
 
 
-async def watch_configmap(watched: Watched, api: DataApi, name: str, entry: str) -> None:
+async def watch_configmap(watched: WatchedSource, api: DataApi, name: str, entry: str) -> None:
     """Follows one ConfigMap, `namespace/name`, of which one entry is read."""
     namespace, _, short = name.partition("/")
     path, changed = path_of(CORE, "configmaps", namespace), asyncio.Event()
@@ -229,7 +231,7 @@ async def watch_configmap(watched: Watched, api: DataApi, name: str, entry: str)
     store = ObjectStore[bytes](
         bytes, lambda key, raw, *_: put(key, raw), remove, lambda key, raw: found.get(key) == raw
     )
-    following = _Following(watched, api, resource, store, changed)
+    following = _Reflected(watched, api, resource, store, changed)
 
     async def apply() -> None:
         if not following.is_current:
@@ -398,12 +400,12 @@ class ObjectRows:
         return self._rows.pop(key, None) is not None
 
 
-async def watch_objects(watched: Watched, api: DataApi, kind: str) -> None:
+async def watch_objects(watched: WatchedSource, api: DataApi, kind: str) -> None:
     """Follows all objects of a kind."""
     resource = await _discovered(watched, api, kind)
     changed = asyncio.Event()
     rows = ObjectRows(watched.spec, watched.now, changed)
-    following = _Following(watched, api, resource, rows.store, changed)
+    following = _Reflected(watched, api, resource, rows.store, changed)
     is_first, is_due, lists = True, False, -1
 
     async def apply() -> None:
@@ -422,7 +424,7 @@ async def watch_objects(watched: Watched, api: DataApi, kind: str) -> None:
             return
         elif is_first or is_due:
             is_first = is_due = False
-            watched.take(Sample(rows.rows, rows.left_out, rows.cause))
+            watched.take(RowSample(rows.rows, rows.left_out, rows.cause))
             rows.left_out, rows.cause = 0, ""
         else:
             watched.works()
@@ -430,7 +432,7 @@ async def watch_objects(watched: Watched, api: DataApi, kind: str) -> None:
     await following.run(apply)
 
 
-async def _discovered(watched: Watched, api: DataApi, kind: str) -> Resource:
+async def _discovered(watched: WatchedSource, api: DataApi, kind: str) -> Resource:
     """The resource of a kind, as soon as the cluster has it."""
     backoff = Backoff(_TIMING, time.monotonic, partial(float, 0))
     while True:

@@ -57,7 +57,7 @@ class DataError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class RowSample:
     """The rows of one answer of a source, and how many were left out because of `cause`."""
 
     rows: Mapping[str, Row]
@@ -477,7 +477,7 @@ class _NodeMetrics(msgspec.Struct, frozen=True):
     usage: dict[str, Any]
 
 
-def rows_of_metrics(spec: TableSpec, data: bytes, now: int) -> Sample:
+def rows_of_metrics(spec: TableSpec, data: bytes, now: int) -> RowSample:
     """What nodes use, by a NodeMetricsList of metrics.k8s.io/v1beta1.
 
     A time after `now` counts as now: otherwise a wrong clock would keep a row for ever. A node with
@@ -504,7 +504,7 @@ def rows_of_metrics(spec: TableSpec, data: bytes, now: int) -> Sample:
             left_out, negative = left_out + 1, f"{place} uses less than nothing"
             continue
         _add(rows, _key(node.metadata.name, "name", place), row, place)
-    return Sample(rows, left_out, negative)
+    return RowSample(rows, left_out, negative)
 
 
 def _bounded(data: bytes) -> bytes:
@@ -532,7 +532,7 @@ class _Series(msgspec.Struct, frozen=True):
     value: tuple[float, str]
 
 
-def rows_of_prometheus(spec: TableSpec, data: bytes, now: int) -> Sample:
+def rows_of_prometheus(spec: TableSpec, data: bytes, now: int) -> RowSample:
     """A row for each series of an instant query, by the value of the key label.
 
     A time after `now` counts as now. A series without the label, and one whose value is NaN or
@@ -570,7 +570,7 @@ def rows_of_prometheus(spec: TableSpec, data: bytes, now: int) -> Sample:
         _add(rows, _key(key, label, place), spec.row(time=time, value=value), place)
     if unlabelled and unlabelled == left_out and not rows:
         raise DataError(f"no series has the label {_quoted(label)}")
-    return Sample(rows, left_out, cause)
+    return RowSample(rows, left_out, cause)
 
 
 _NO_VALUES = {"NaN", "+Inf", "-Inf", "Inf"}

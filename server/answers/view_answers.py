@@ -13,6 +13,7 @@ from msgspec import Meta
 from engine.decision.registry import Registry
 from engine.gangs.gang import GangStatus
 from engine.program.program import Program
+from engine.program.tables import SourceStatus
 from grammar.messages.diagnostics import Diagnostic
 from grammar.tree.source import Source
 from policies.editor.completion import Candidate
@@ -101,13 +102,32 @@ class GangInShort(msgspec.Struct, frozen=True):
     text: str
 
 
+class DataSource(msgspec.Struct, frozen=True):
+    """A source of data that policies declare: its rows, and their age in seconds.
+
+    No row of a `stale` one is read. `error` says what is wrong with it now, or is empty. `leftOut`
+    are the rows of its last answer without a value, and `cause` says why of one.
+    """
+
+    name: str
+    kind: str
+    policies: Sequence[str]
+    rows: int
+    age: float | None
+    stale: bool
+    error: str
+    leftOut: int
+    cause: str
+
+
 class ReplicaStatus(msgspec.Struct, frozen=True, kw_only=True):
     """What a replica is and knows at this time.
 
     `notInForce` are strict policies without a valid version. `cluster` is the state of what is
     watched, null without a watched cluster. `inFlight` has the first of `podsInFlight`, and
     `rejections` the clauses that have rejected most. `gangs` has those of each policy in numbers,
-    and `someGangs` the first of them: those that gather, then those that wait longest.
+    and `someGangs` the first of them: those that gather, then those that wait longest. `data` has
+    the sources of tables.
     """
 
     replica: str
@@ -123,10 +143,29 @@ class ReplicaStatus(msgspec.Struct, frozen=True, kw_only=True):
     inFlight: Sequence[InFlight]
     gangs: Sequence[GangsOfPolicy]
     someGangs: Sequence[GangInShort]
+    data: Sequence[DataSource]
     latency: Sequence[Latency]
     rejections: Sequence[ClauseRejections]
     decisions: int
     recorded: int
+
+
+def data_sources(found: Iterable[SourceStatus]) -> Sequence[DataSource]:
+    """The sources, by name."""
+    return [
+        DataSource(
+            each.name,
+            each.kind,
+            each.policies,
+            each.rows,
+            each.age if each.age is None else round(each.age, 1),
+            each.is_stale,
+            each.error,
+            each.left_out,
+            each.cause,
+        )
+        for each in found
+    ]
 
 
 # The gangs in a status.

@@ -191,6 +191,12 @@ class Metrics:
             "[ALPHA] Victims that preempt added because of a clause, on all nodes in answers.",
             *clause,
         )
+        self._data_failures = counter(
+            "placet_data_failures_total",
+            "[ALPHA] Failures of a source of data, and answers with rows that were left out.",
+            "source",
+            "reason",
+        )
         self._scores = ScoreCounts("placet_scores", "[ALPHA] Scores of asked nodes, 0 to 10.")
         registry.register(self._scores)
         self._admissions = counter(
@@ -364,6 +370,10 @@ class Metrics:
     def task_restarted(self, task: str) -> None:
         """A background task of this name is started again after a failure."""
         self._task_restarts(task).inc()
+
+    def data_failed(self, source: str, reason: str) -> None:
+        """A source of data has failed, for one of few reasons."""
+        self._data_failures(self._one(source), reason).inc()
 
     def _one(self, policy: str) -> str:
         return self._pair(policy, "")[0]

@@ -9,7 +9,7 @@ from typing import Any
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from server.answers.view_answers import GangsOfPolicy, ReplicaStatus
+from server.answers.view_answers import DataSource, GangsOfPolicy, ReplicaStatus
 
 LOOK_SECONDS = 1.0
 _KIND = "resource"
@@ -49,6 +49,7 @@ class StateMetrics(Collector):
             max((pod.seconds for pod in status.inFlight), default=0.0),
         )
         yield from _gangs(status.gangs)
+        yield from _data(status.data)
         if status.cluster is not None:
             yield from _cluster(status.cluster)
 
@@ -83,6 +84,36 @@ def _gangs(gangs: Iterable[GangsOfPolicy]) -> Iterator[Metric]:
             known.add_metric([each.policy, state], number)
         longest.add_metric([each.policy], each.longestWait)
     yield from (known, longest)
+
+
+# Policies come and go, and the others have names too.
+_MOST_SOURCES = 1000
+
+
+def _data(sources: Iterable[DataSource]) -> Iterator[Metric]:
+    """The sources of data by name and kind; those of one name are one, as bad as the worst."""
+    rows = GaugeMetricFamily(
+        "placet_data_rows", "[ALPHA] Rows of a source of data.", labels=["source"]
+    )
+    ages = GaugeMetricFamily(
+        "placet_data_age_seconds",
+        "[ALPHA] Seconds since the source last said so; 0 while it is watched.",
+        labels=["source"],
+    )
+    stale = GaugeMetricFamily(
+        "placet_data_stale",
+        "[ALPHA] Whether no row of a source of data is read, because it failed for too long.",
+        labels=["source"],
+    )
+    by_label: dict[str, list[DataSource]] = {}
+    for each in sources:
+        by_label.setdefault(f"{each.name} ({each.kind})", []).append(each)
+    for label, found in sorted(by_label.items())[:_MOST_SOURCES]:
+        rows.add_metric([label], sum(each.rows for each in found))
+        stale.add_metric([label], float(any(each.stale for each in found)))
+        if known := [each.age for each in found if each.age is not None]:
+            ages.add_metric([label], max(known))
+    yield from (rows, ages, stale)
 
 
 def _cluster(cluster: Mapping[str, Any]) -> Iterator[Metric]:

@@ -54,6 +54,7 @@ from grammar.values.time import SECOND, Timestamp
 from server.api_failures import ApiFailures
 from server.http.health import ReadinessCheck
 from server.runtime.card_report import CardReport, UsualPods
+from server.runtime.data_tables import DataTables
 from server.runtime.file_cluster import leave_uncollected
 from server.runtime.observers import LogObserver
 from server.runtime.reloader import PolicyReloader
@@ -94,7 +95,7 @@ class Deciding:
     """What decides about a cluster: the engine, its policies, and who hears of its decisions.
 
     `rejected` are the pods to look at again, `schedulers` those that ask, and `portable` tells
-    others of policies.
+    others of policies. `data` are the tables that the engine reads.
     """
 
     engine: Engine
@@ -104,6 +105,7 @@ class Deciding:
     reloader: PolicyReloader
     portable: PortablePods
     schedulers: Schedulers
+    data: DataTables
 
 
 @asynccontextmanager

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Protocol
 
 from engine.cache.informers import Needs
+from engine.decision.registry import Registry
 from engine.decision.verb_call import ClusterState
 from engine.enforced import EnforcedPolicies
 from engine.engine import Engine
@@ -71,10 +72,12 @@ class PolicyReloader:
         exemptions: Exemptions = NO_EXEMPTIONS,
         *,
         binds: bool = True,
+        adopted: Callable[[Registry], None] = lambda _: None,
     ) -> None:
         """The engine has adopted the `enforced` policies, which were read with these objects.
 
-        `binds` says that this server has the verb bind.
+        `binds` says that this server has the verb bind. `adopted` is told of policies whenever the
+        engine has adopted others.
         """
         self.enforced = enforced
         self.view = view
@@ -88,6 +91,7 @@ class PolicyReloader:
         self._exemptions = exemptions
         self._known_exempt: frozenset[str] = frozenset()
         self._binds = binds
+        self._adopted = adopted
         self._known_unbound: frozenset[str] = frozenset()
         self._lock = asyncio.Lock()
         self._warn_of_exempt()
@@ -119,6 +123,7 @@ class PolicyReloader:
             if enforced is not None:
                 self.enforced = enforced
                 self.engine.adopt(enforced.registry)
+                self._adopted(enforced.registry)
                 self._warn_of_exempt()
                 self._warn_of_unbound()
 

@@ -54,6 +54,7 @@ from server.runtime.cluster_runtime import (
     PortablePods,
     open_cluster,
 )
+from server.runtime.data_tables import DataAccess, DataTables
 from server.runtime.file_cluster import FileCluster, NoCluster, SnapshotOrigin
 from server.runtime.observers import LogObserver, start_logging
 from server.runtime.policies import PolicyReader
@@ -106,6 +107,7 @@ class Options:
     # The configuration of the start, and its file if it is read again.
     configuration: Mapping[str, object] = field(default_factory=dict)
     file: ConfigurationFile | None = None
+    data: DataAccess = field(default_factory=DataAccess)
 
 
 class CannotListenError(Exception):
@@ -187,7 +189,8 @@ async def serve(
         if cluster is not None and options.schedulers.call_bind:
             answers = cluster.last_answers()
         deciding = _deciding(stack, common, view, answers, policies, objects, enforced)
-        common.readiness.begin(deciding.reloader.readiness)
+        begun, data = deciding.reloader.readiness, deciding.data
+        common.readiness.begin(lambda: (*begun(), *data.checks()))
         binder = None
         if cluster is not None and answers is not None:
             binder = cluster.binder(deciding.engine, answers, options.schedulers)
@@ -332,6 +335,17 @@ def _deciding(
         ),
         schedulers=options.schedulers,
     )
+    data = DataTables(
+        options.data,
+        cluster.api if cluster is not None else None,
+        engine,
+        common.supervisor.start,
+        metrics,
+        common.log,
+        options.version,
+    )
+    stack.push_async_callback(data.close)
+    data.adopt(enforced.registry)
     reloader = PolicyReloader(
         policies,
         enforced,
@@ -341,9 +355,11 @@ def _deciding(
         common.log,
         options.exemptions,
         binds=options.schedulers.call_bind,
+        adopted=data.adopt,
     )
     portable = PortablePods(engine, ObjectCodec(schema), options.frozen, times)
-    return Deciding(engine, journal, observer, rejected, reloader, portable, options.schedulers)
+    schedulers = options.schedulers
+    return Deciding(engine, journal, observer, rejected, reloader, portable, schedulers, data)
 
 
 def _application(
@@ -406,7 +422,14 @@ def _shown(common: _Common, deciding: Deciding, drafts: CheckingProcess) -> View
     view, replica = reloader.view, socket.gethostname()
     cluster = view if isinstance(view, ClusterRuntime) else None
     status = status_reader(
-        replica, common.options.version, common.readiness, engine, journal, common.metrics, cluster
+        replica,
+        common.options.version,
+        common.readiness,
+        engine,
+        journal,
+        common.metrics,
+        cluster,
+        lambda: deciding.data.statuses,
     )
     common.supervisor.start("metrics", lambda: common.metrics.state.follow(status))
     states = PolicyStates(replica, engine, journal, lambda: reloader.enforced, view.policies)

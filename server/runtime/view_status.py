@@ -10,11 +10,13 @@ from collections.abc import Callable, Sequence
 from engine.counting.in_flight_pods import InFlightPod
 from engine.decision.journal import Journal
 from engine.engine import Engine
+from engine.program.tables import SourceStatus
 from grammar.values.time import SECOND, Timestamp
 from server.answers.view_answers import (
     FailedCheck,
     InFlight,
     ReplicaStatus,
+    data_sources,
     gangs_of_policies,
     latency,
     policies_in_force,
@@ -37,9 +39,13 @@ def status_reader(
     journal: Journal,
     metrics: Metrics,
     cluster: ClusterRuntime | None,
+    data: Callable[[], Sequence[SourceStatus]],
     now: Callable[[], Timestamp] = Timestamp.now,
 ) -> Callable[[], ReplicaStatus]:
-    """A function that reads the status of a server; `cluster` is None if none is watched."""
+    """A function that reads the status of a server; `cluster` is None if none is watched.
+
+    `data` gives the sources of tables.
+    """
     started = _second(now())
 
     def read() -> ReplicaStatus:
@@ -63,6 +69,7 @@ def status_reader(
             inFlight=_named(engine.in_flight.first(_MOST_NAMED)),
             gangs=gangs_of_policies(registry, gangs),
             someGangs=some_gangs(gangs),
+            data=data_sources(data()),
             latency=[latency(*each) for each in sorted(metrics.calls.durations().items())],
             rejections=rejections(metrics.rejections()),
             decisions=journal.number,

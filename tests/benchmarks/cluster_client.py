@@ -36,6 +36,7 @@ from server.admission.checking_process import CheckingProcess
 from server.api_failures import ApiFailures
 from server.metrics.metrics import Metrics
 from server.runtime.cluster_runtime import Access, Deciding, PortablePods, open_cluster
+from server.runtime.data_tables import DataAccess, DataTables
 from server.runtime.observers import LogObserver
 from server.runtime.policies import PolicyReader
 from server.runtime.reloader import PolicyReloader
@@ -116,7 +117,14 @@ class Measured:
         )
         portable = PortablePods(self._engine, ObjectCodec(schema), NOTHING_FROZEN, times)
         deciding = Deciding(
-            self._engine, Journal(), observer, rejected, reloader, portable, DEFAULT_SCHEDULERS
+            self._engine,
+            Journal(),
+            observer,
+            rejected,
+            reloader,
+            portable,
+            DEFAULT_SCHEDULERS,
+            DataTables(DataAccess(), None, self._engine, supervisor.start, metrics, log, "0"),
         )
         await self._view.follow(stack, deciding, None, metrics.pod_seen)
 

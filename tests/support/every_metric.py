@@ -15,6 +15,7 @@ from prometheus_client.metrics_core import Metric
 from engine.decision.journal import Journal
 from engine.decision.verb_call import GangChange
 from server.answers.view_answers import (
+    DataSource,
     GangInShort,
     GangsOfPolicy,
     InFlight,
@@ -68,6 +69,10 @@ def full_status(replica: str = "placet-0") -> ReplicaStatus:
         podsInFlight=2,
         inFlight=[InFlight("shop/a", 7.5, 3), InFlight("shop/b", 1.0, None)],
         cluster=cluster,
+        data=[
+            DataSource("load", "metrics", ["shop/web"], 12, 7.5, False, "", 1, "no value"),
+            DataSource("racks", "configmap", ["shop/web"], 0, None, True, "it is gone", 0, ""),
+        ],
         gangs=[GangsOfPolicy("ml/gangs", 3, 1, 2, 4000.0)],
         someGangs=[
             GangInShort("ml/gangs", "together", "ml/a", "gathering", 8, 5, 8, 0, 12.4, ""),
@@ -112,6 +117,7 @@ def count_everything(metrics: Metrics) -> None:
     metrics.bypassed("shop/web-1", "u1", "INC-1")
     metrics.expensive("shop/web")
     metrics.charged("shop/web", 0.02)
+    metrics.data_failed("load (metrics)", "late")
     metrics.gave_up("audit", "shop/web")
     metrics.gang(GangChange("shop/web", "g", "shop/a", "given up", 3, 60.0, 90.0, "late", "late"))
     metrics.reviewed("validate", ReviewedObject("CREATE", "shop/web", allowed=True))

@@ -70,6 +70,7 @@ def status_of(replica: str, journal: Journal) -> ReplicaStatus:
         inFlight=(),
         gangs=(),
         someGangs=(),
+        data=(),
         latency=[Latency("filter", 2, 0.001, 0.002, None)],
         rejections=[ClauseRejections("shop/web", "zone", 7)],
         decisions=journal.number,

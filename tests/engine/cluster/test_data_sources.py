@@ -44,8 +44,9 @@ class Kept:
         self.tables = tables
         self.takes += 1
 
-    def failed(self, source: str, reason: str) -> None:
-        self.failures[source, reason] += 1
+    def note(self, source: str, reason: str, _error: str) -> None:
+        if reason:
+            self.failures[source, reason] += 1
 
     def adopt(self, *specs: TableSpec) -> None:
         self.keeper.adopt({s.digest: s for s in specs}, {s.digest: ("p",) for s in specs})
@@ -97,12 +98,12 @@ async def keeping(
     client = prometheus or PrometheusClient("placet/test")
     if api is None or folder is None:
         parts = SourceParts(None, client, files)
-        kept.keeper = DataKeeper(parts, supervisor.start, kept.take, kept.failed)
+        kept.keeper = DataKeeper(parts, supervisor.start, kept.take, kept.note)
         yield kept
     else:
         async with connect(_file(api, folder), None, version="1") as cluster:
             parts = SourceParts(cluster, client, files)
-            kept.keeper = DataKeeper(parts, supervisor.start, kept.take, kept.failed)
+            kept.keeper = DataKeeper(parts, supervisor.start, kept.take, kept.note)
             yield kept
             await kept.keeper.close()
     await kept.keeper.close()
@@ -244,6 +245,8 @@ async def hostile(request: web.Request, kind: str) -> web.StreamResponse:
         case "broken":
             assert request.transport is not None
             request.transport.close()
+        case _:
+            pass
     return web.Response(text="[]", **json_type)  # type: ignore[arg-type]
 
 

@@ -1,0 +1,97 @@
+"""DataTables: the tables of data of a server, which its policies declare and its engine reads.
+
+A server has one for its whole life. It begins and ends sources as policies come and go, and tells
+the log, `/readyz`, metrics and the view how they do. No source makes a server less ready: without
+rows, rules say by `missing` what holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from logging import Logger
+from pathlib import Path
+
+from engine.cache.informers import StartTask
+from engine.cluster.data_fetching import DataApi, PrometheusClient
+from engine.cluster.data_sources import DataKeeper, SourceParts
+from engine.decision.registry import Registry
+from engine.engine import Engine
+from engine.program.tables import SourceStatus
+from grammar.messages.texts import counted
+from server.api_failures import ApiFailures
+from server.http.health import ReadinessCheck
+from server.metrics.metrics import Metrics
+
+# Not a failure of a source, which has read all other rows.
+_LEFT_OUT = "left_out"
+
+
+@dataclass(frozen=True, slots=True)
+class DataAccess:
+    """What the operator gives to sources: a folder of files, and how Prometheus is asked.
+
+    `ca` is the authority of its certificate, and `token` the file of a bearer token.
+    """
+
+    files: Path | None = None
+    ca: Path | None = None
+    token: Path | None = None
+
+
+class DataTables:
+    """The sources of one engine. On one event loop."""
+
+    def __init__(
+        self,
+        access: DataAccess,
+        api: DataApi | None,
+        engine: Engine,
+        start_task: StartTask,
+        metrics: Metrics,
+        log: Logger,
+        version: str,
+    ) -> None:
+        """`api` is None without a cluster: then there are only files and Prometheus."""
+        self._metrics = metrics
+        self._failures = ApiFailures(log)
+        client = PrometheusClient(f"placet/{version}", access.ca, access.token)
+        parts = SourceParts(api, client, access.files)
+        self._keeper = DataKeeper(parts, start_task, engine.take_tables, self._noted)
+
+    def adopt(self, registry: Registry) -> None:
+        """Reads what these policies declare from now on."""
+        readers: dict[str, tuple[str, ...]] = {}
+        for program in registry.programs:
+            for table in program.tables:
+                readers[table.digest] = (*readers.get(table.digest, ()), program.address)
+        self._keeper.adopt(registry.tables, readers)
+
+    @property
+    def statuses(self) -> Sequence[SourceStatus]:
+        return self._keeper.statuses()
+
+    def checks(self) -> Sequence[ReadinessCheck]:
+        """Readiness: a line for each source, which is a warning while it fails."""
+        return [
+            ReadinessCheck(f"data/{each.name}", _failure(each), is_warning=True)
+            for each in self.statuses
+        ]
+
+    async def close(self) -> None:
+        await self._keeper.close()
+
+    def _noted(self, source: str, reason: str, error: str) -> None:
+        if reason:
+            self._metrics.data_failed(source, reason)
+        if reason != _LEFT_OUT:
+            text = f"cannot read data {source}: {error}" if error else ""
+            self._failures.report(f"read data {source}", text)
+
+
+def _failure(status: SourceStatus) -> str:
+    if not status.error:
+        return ""
+    if status.is_stale:
+        return f"{status.error}; no rows are read"
+    return f"{status.error}; the last {counted(status.rows, 'row')} are read"
