@@ -16,6 +16,8 @@ from grammar.tree.types import DOUBLE, QUANTITY, Type
 EVERY_SECONDS, STALE_TIMES = 30.0, 3
 # How long the last rows of a source that is watched hold after it has failed.
 STALE_SECONDS = 300.0
+# How the type of the rows of a table begins; its name follows.
+ROW_OF = "Row of "
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,4 +122,4 @@ class Data:
     @property
     def row(self) -> Type:
         """The type of its rows."""
-        return Type(f"Row of {self.name}")
+        return Type(f"{ROW_OF}{self.name}")
