@@ -35,6 +35,7 @@ from grammar.tree.data import (
     EVERY_SECONDS,
     Column,
     Data,
+    DataSource,
     FromConfigMap,
     FromFile,
     FromMetrics,
@@ -323,7 +324,10 @@ def _item(item: Item, source: Source, *, wide: bool) -> Iterator[_Row]:
 
 def print_data(data: Data) -> str:
     """A data block on one line."""
-    return " ".join((f"data {print_string(data.name)} {{", *_data_lines(data), "}"))
+    lines = [f"data {print_string(data.name)} {{", *_source(data.source), *_ages(data)]
+    if own := _own_columns(data):
+        lines.append(f"columns {{ {', '.join(map(_column, own))} }}")
+    return " ".join((*lines, "}"))
 
 
 def _data(data: Data, *, wide: bool) -> Iterator[_Row]:
@@ -333,33 +337,65 @@ def _data(data: Data, *, wide: bool) -> Iterator[_Row]:
         return
     start = data.span.start
     yield _Row(1, f"data {print_string(data.name)} {{", Span(start, start))
-    for text in _data_lines(data):
-        yield _Row(2, text, Span(start, start))
+    source = list(_source(data.source))
+    if len(joined := " ".join(source)) + 2 * len(_INDENT) <= WIDTH:
+        source = [joined]
+    for number, text in enumerate(source):
+        yield _Row(2 + (number > 0), text, data.from_span)
+    spans = (data.every_span, data.stale_span)
+    for text in _ages(data):
+        yield _Row(2, text, spans[text.startswith("stale")])
+    yield from _columns(data, wide=wide)
     yield _Row(1, "}", Span(data.span.end - 1, data.span.end))
 
 
-def _data_lines(data: Data) -> Iterator[str]:
-    source = data.source
+def _source(source: DataSource) -> Iterator[str]:
+    """Where the rows come from, in the one or two lines that it may take."""
     match source:
         case FromMetrics():
             yield "from metrics"
         case FromPrometheus(url, query, key):
-            texts = map(print_string, (url, query, key))
-            yield "from prometheus {} query {} key {}".format(*texts)
+            yield f"from prometheus {print_string(url)}"
+            yield f"query {print_string(query)} key {print_string(key)}"
         case FromConfigMap(name, entry, by):
-            yield "from configmap {} key {} by {}".format(*map(print_string, (name, entry, by)))
+            yield f"from configmap {print_string(name)}"
+            yield f"key {print_string(entry)} by {print_string(by)}"
         case FromFile(path, by):
-            yield f"from file {print_string(path)} by {print_string(by)}"
+            yield f"from file {print_string(path)}"
+            yield f"by {print_string(by)}"
         case FromObjects(kind, by):
-            yield f"from objects {print_string(kind)} by {print_expression(by)}"
+            yield f"from objects {print_string(kind)}"
+            yield f"by {print_expression(by)}"
         case _:
             assert_never(source)
+
+
+def _ages(data: Data) -> Iterator[str]:
     if data.every != EVERY_SECONDS:
         yield f"every {print_length(data.every)}"
     if data.stale != usual_stale(data.source, data.every):
         yield f"stale after {print_length(data.stale)}"
-    if own := data.columns[len(source.columns) :]:
-        yield f"columns {{ {', '.join(map(_column, own))} }}"
+
+
+def _own_columns(data: Data) -> tuple[Column, ...]:
+    return data.columns[len(data.source.columns) :]
+
+
+def _columns(data: Data, *, wide: bool) -> Iterator[_Row]:
+    """All of them on one line, or each on its own."""
+    own, at = _own_columns(data), data.columns_span
+    if not own:
+        return
+    line = f"columns {{ {', '.join(map(_column, own))} }}"
+    if wide and 2 * len(_INDENT) + len(line) <= WIDTH:
+        yield _Row(2, line, at)
+        return
+    yield _Row(2, "columns {", Span(at.start, at.start))
+    for number, column in enumerate(own, 1):
+        comma = "," if number < len(own) else ""
+        span = Span(column.span.start, column.type_span.end)
+        yield _Row(3, f"{_column(column)}{comma}", span)
+    yield _Row(2, "}", Span(at.end - 1, at.end))
 
 
 def _column(column: Column) -> str:
