@@ -93,7 +93,7 @@ def print_length(seconds: float) -> str:
 
 def print_number(number: float) -> str:
     """A number of a clause, which the language takes without an exponent: `0.00001`."""
-    if not isinstance(number, float):
+    if isinstance(number, int):
         return str(number)
     text = f"{Decimal(repr(number)):f}"
     return text if "." in text else f"{text}.0"
