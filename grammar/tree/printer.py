@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import assert_never
 
 from grammar.tree import ast
@@ -88,7 +89,15 @@ def print_length(seconds: float) -> str:
     for unit, size in (("h", 3600), ("m", 60)):
         if seconds >= size and seconds % size == 0:
             return f"{seconds / size:.0f}{unit}"
-    return f"{seconds:g}s"
+    return f"{print_number(int(seconds) if seconds.is_integer() else seconds)}s"
+
+
+def print_number(number: float) -> str:
+    """A number of a clause, which the language takes without an exponent: `0.00001`."""
+    if isinstance(number, int):
+        return str(number)
+    text = f"{Decimal(repr(number)):f}"
+    return text if "." in text else f"{text}.0"
 
 
 def _code(char: str) -> str:
@@ -194,9 +203,11 @@ def _double(value: float) -> str:
 WIDTH = 100
 _INDENT = "  "
 _COMMENT = re.compile(
-    r"\"\"\"(?:\\[\s\S]|(?!\"\"\")[^\\])*\"\"\"|'''(?:\\[\s\S]|(?!''')[^\\])*'''"
+    r"[rR](?:\"\"\"[\s\S]*?\"\"\"|'''[\s\S]*?'''|\"[^\"\n]*\"|'[^'\n]*')"
+    r"|\"\"\"(?:\\[\s\S]|(?!\"\"\")[^\\])*\"\"\"|'''(?:\\[\s\S]|(?!''')[^\\])*'''"
     r"|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'|(?P<comment>(?:#|//)[^\n]*)",
 )
+_COMMENT_OR_BRACKET = re.compile(r"(?:#|//)[^\n]*|(?P<bracket>[){])")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*\Z")
 
 
@@ -250,7 +261,7 @@ def _block(block: Policy | Test, comments: list[_Comment], source: Source) -> It
             if block.namespace is not None:
                 head += f" in namespace {print_string(block.namespace)}"
             if block.parameters:
-                rows, head = _parameters(head, block, comments)
+                rows, head = _parameters(head, block, comments, source)
                 yield from rows
         case Test():
             head = f"test {print_string(block.name)}"
@@ -258,7 +269,7 @@ def _block(block: Policy | Test, comments: list[_Comment], source: Source) -> It
             assert_never(block)
     start = block.span.start
     if isinstance(block, Policy) and block.parameters:
-        start = _end(block.parameters[-1])
+        start = _closing(block, source)
     if not block.items and not any(start < c.offset < block.span.end for c in comments):
         yield _Row(0, f"{head} {{ }}", Span(start, block.span.end))
         return
@@ -267,7 +278,7 @@ def _block(block: Policy | Test, comments: list[_Comment], source: Source) -> It
     for item in block.items:
         gap = source.text.rfind("\n\n", previous.span.end, item.span.start) if previous else -1
         if gap >= 0:
-            yield _Row(0, "", Span(gap, gap))
+            yield _Row(1, "", Span(gap, gap))
         wide = not any(item.span.start < c.offset < item.span.end for c in comments)
         if isinstance(item, Item):
             yield from _item(item, source, wide=wide)
@@ -277,14 +288,16 @@ def _block(block: Policy | Test, comments: list[_Comment], source: Source) -> It
     yield _Row(0, "}", Span(block.span.end - 1, block.span.end))
 
 
-def _parameters(head: str, policy: Policy, comments: list[_Comment]) -> tuple[list[_Row], str]:
+def _parameters(
+    head: str, policy: Policy, comments: list[_Comment], source: Source
+) -> tuple[list[_Row], str]:
     """The rows before the last one of a head with parameters, and the last one without its brace.
 
     All of them stand on one line, or each on its own.
     """
     parameters = policy.parameters
     line = f"{head} ({', '.join(map(print_parameter, parameters))})"
-    start, end = policy.span.start, _end(parameters[-1])
+    start, end = policy.span.start, _closing(policy, source)
     if len(f"{line} {{") <= WIDTH and not any(start < c.offset < end for c in comments):
         return [], line
     rows = [_Row(0, f"{head} (", Span(start, start))]
@@ -293,6 +306,16 @@ def _parameters(head: str, policy: Policy, comments: list[_Comment]) -> tuple[li
         span = Span(parameter.name_span.start, _end(parameter))
         rows.append(_Row(1, f"{print_parameter(parameter)}{comma}", span))
     return rows, ")"
+
+
+def _closing(policy: Policy, source: Source) -> int:
+    """The place of the bracket behind the parameters: the last one before the brace."""
+    found = start = _end(policy.parameters[-1])
+    for match in _COMMENT_OR_BRACKET.finditer(source.text, start):
+        if match["bracket"] == "{":
+            break
+        found = match.start() if match["bracket"] else found
+    return found
 
 
 def _end(parameter: Parameter) -> int:
@@ -412,7 +435,7 @@ def print_parameter(parameter: Parameter) -> str:
 
 
 def _weight(weight: float, given: ast.Expr | None) -> str:
-    return f"weight {weight if given is None else print_expression(given)}"
+    return f"weight {print_number(weight) if given is None else print_expression(given)}"
 
 
 def _wrapped(depth: int, head: str, expr: ast.Expr, span: Span) -> Iterator[_Row]:
@@ -504,7 +527,12 @@ def _parts(clause: Clause, source: Source) -> Iterator[_Part]:
             # Exactly as the user wrote it.
             yield f"{part} {source.slice(text.span)}", None, text.span
     if clause.missing is not None:
-        yield f"missing {clause.missing}", None, None
+        missing = clause.missing
+        yield (
+            f"missing {missing if isinstance(missing, str) else print_number(missing)}",
+            None,
+            None,
+        )
 
 
 def _score(clause: Score) -> Iterator[_Part]:
@@ -585,7 +613,7 @@ def _number(head: str, number: float | ast.Expr, span: Span | None, unit: str = 
     """A number behind a keyword, or the expression for it."""
     if isinstance(number, ast.Expr):
         return f"{head} ", number, span or number.span
-    return f"{head} {number}{unit}", None, span
+    return f"{head} {print_number(number)}{unit}", None, span
 
 
 def _test_item(item: TestItem) -> str:
@@ -608,7 +636,7 @@ def _test_item(item: TestItem) -> str:
         case Expectation("reject", node, clause):
             return f"expect reject {print_string(node)} by {print_string(clause or '')}"
         case Expectation(_, node, _, op, number):
-            return f"expect score {print_string(node)} {op} {number or 0}"
+            return f"expect score {print_string(node)} {op} {print_number(number or 0)}"
         case _:
             assert_never(item)
 
