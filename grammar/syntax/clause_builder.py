@@ -249,7 +249,9 @@ class Builder(ExpressionBuilder):
         source, columns = parts.pop("from"), parts.pop("columns", ())
         parts.setdefault("stale", usual_stale(source, parts.get("every", EVERY_SECONDS)))
         columns = (*source.columns, *columns)
-        spans = {f"{part.name}_span": part.span for part in c if isinstance(part, _Part)}
+        spans: dict[str, Any] = {
+            f"{part.name}_span": part.span for part in c if isinstance(part, _Part)
+        }
         return Data(**self._head(c), source=source, columns=columns, **parts, **spans)
 
     def from_metrics(self, c: list[Child]) -> _Part:
