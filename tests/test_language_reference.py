@@ -15,6 +15,7 @@ import yaml
 
 from engine.cache.cluster_file import ClusterFileReader
 from engine.cache.node_table import Snapshot
+from engine.data.reading import rows_of_text
 from engine.decision.registry import Registry
 from engine.decision.verdict import Feasible, message_of
 from engine.engine import Engine
@@ -24,6 +25,7 @@ from engine.program.fast_paths import FAST_PATHS
 from engine.program.frame import Frame
 from engine.program.policy_compiler import compile_policy
 from engine.program.policy_time import DecisionTime
+from engine.program.tables import Table
 from grammar.checker.expression_checker import Checker
 from grammar.checker.policy_checker import VARIABLES
 from grammar.meaning.environment import FUNCTIONS, Environment
@@ -65,6 +67,7 @@ _ITEMS = (
         "Let",
         "Def",
         "Use",
+        "Data",
         "Test",
     ),
     *("Filter", "bind", "Score", "Share", "Spread", "Limit", "Gang", "Preempt"),
@@ -127,6 +130,8 @@ POLICIES = tuple(
     for info, text in _FENCE.findall(page)
     if info == "placet example" or (info in ("", "placet") and _WHOLE.match(text))
 )
+# The rows of the tables of data, by their names.
+TABLES = {name: json.dumps(rows).encode() for name, rows in json.loads(*fences(BOOK, "json")).items()}
 DIFFERENCES = re.findall(r"(?m)^\| `(\w+/.+?)` \| `(.+?)` \| (.+?) \| (P\d{4}): .+\|$", BOOK)
 
 
@@ -230,6 +235,14 @@ def test_policy_does_what_is_said(scene: Scene, text: str) -> None:
         scene.codec,
         Silent(),
         time=DecisionTime(now=lambda: scene.now),
+    )
+    engine.take_tables(
+        {
+            digest: Table(spec, rows_of_text(spec, TABLES[spec.name], "json", at), at)
+            for at in (scene.now.nanos,)
+            for digest, spec in registry.tables.items()
+            if spec.name in TABLES
+        }
     )
     said = dict(_OUTCOME.findall(text))
     scored = any(fare.isdigit() for fare in said.values())

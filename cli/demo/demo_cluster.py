@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import cycle
@@ -331,26 +331,21 @@ def answer(engine: Engine) -> Iterator[str]:
         yield f"asked to prioritize instead of filter, it scores them: {best}"
 
 
-def announcement(url: str, reloader: PolicyReloader) -> Iterator[str]:
-    """The lines that `--demo` prints; the last ones are the answer to the question."""
+def announcement(
+    url: str, view: str | None, reloader: PolicyReloader, moved: Sequence[str] = ()
+) -> Iterator[str]:
+    """The lines that `--demo` prints: what runs, a link, a call with its answer, and the policies.
+
+    `view` is the address of the page, if there is one; `moved` says which ports were taken.
+    """
     snapshot = reloader.view.snapshot()
     nodes, pods = len(snapshot.table.rows), len(snapshot.pods())
-    yield f"Placet decides about a demo cluster of {nodes} nodes and {pods} pods at {url}"
-    yield "Ctrl-C stops it."
+    yield f"Placet decides about a demo cluster of {nodes} nodes and {pods} pods. Ctrl-C stops it."
+    yield from moved
     yield ""
-    in_force = reloader.enforced.in_force.active
-    applied = [active for active in in_force if not active.checked.policy.only_used]
-    used = len(in_force) - len(applied)
-    more = f"; {used} more only provide clauses that a policy can `use`" if used else ""
-    yield f"{len(applied)} of its {len(in_force)} policies apply to pods{more}."
-    yield "An edit is enforced half a second later:"
-    for active in applied:
-        policy = active.checked.policy
-        kind = "cluster policy" if policy.cluster else "policy"
-        description = policy.setting("description", "no description")
-        yield f"  {kind} {policy.address}: {description}"
-        yield f"    {active.file}"
-    yield ""
+    if view is not None:
+        yield f"Open it in your browser: {view}"
+        yield ""
     yield "Ask it, in another terminal, where a web pod may go:"
     yield ""
     # The request of kube-scheduler with nodeCacheCapable, on one line.
@@ -359,3 +354,18 @@ def announcement(url: str, reloader: PolicyReloader) -> Iterator[str]:
     yield ""
     yield "It would answer now:"
     yield from (f"  {line}" for line in answer(reloader.engine))
+    if view is not None:
+        yield "The decision then appears in the browser, with its reasons."
+    yield ""
+    in_force = reloader.enforced.in_force.active
+    applied = [active for active in in_force if not active.checked.policy.only_used]
+    used = len(in_force) - len(applied)
+    more = f"; {used} more only provide clauses that a policy can `use`" if used else ""
+    yield f"{len(applied)} of its {len(in_force)} policies apply to pods{more}."
+    yield "Edit one of these files, and the edit is enforced half a second later:"
+    for active in applied:
+        policy = active.checked.policy
+        kind = "cluster policy" if policy.cluster else "policy"
+        description = policy.setting("description", "no description")
+        yield f"  {kind} {policy.address}: {description}"
+        yield f"    {active.file}"

@@ -18,6 +18,7 @@ from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic
 from grammar.tree.clauses import Policy
 from grammar.tree.data import Column, Data, FromConfigMap, FromFile, FromObjects, FromPrometheus
+from grammar.tree.printer import print_expression
 from grammar.tree.source import Span
 from grammar.tree.types import (
     BOOL,
@@ -83,7 +84,7 @@ def checked(data: Data, policy: Policy, environment: Environment) -> tuple[Data,
 
 def _record(data: Data) -> Record:
     fields = {
-        column.name: Field(column.name, column.type, optional=True, native=True)
+        column.name: Field(column.name, _read_as(column), optional=True, native=True)
         for column in data.columns
     }
     own = {
@@ -91,6 +92,11 @@ def _record(data: Data) -> Record:
         "age": Field("age", DURATION, derived="now - self.time", doc="How long ago that was."),
     }
     return Record(data.row.name, {**fields, **own}, f"A row of the table `{data.name}`.")
+
+
+def _read_as(column: Column) -> Type:
+    """Its type for expressions: a type that no column can have is reported once, at the column."""
+    return column.type if column.type in COLUMN_TYPES else POISON
 
 
 def _typed(data: Data, environment: Environment, found: list[Diagnostic]) -> Data:
@@ -151,7 +157,7 @@ def _of_columns(data: Data) -> list[Diagnostic]:
         message = f"data `from {source.word}` has the columns {names}, and no others"
         return [catalogue.bad_data(message, own[0].span, "leave out `columns`")]
     if not data.columns:
-        example = "watts: double" if not isinstance(source, FromObjects) else "class = …"
+        example = "watts: double" if not isinstance(source, FromObjects) else "class = string(…)"
         hint = f"write `columns {{ {example} }}`"
         return [catalogue.bad_data("the data block needs `columns`", data.name_span, hint)]
     for column in own:
@@ -167,13 +173,16 @@ def _of_column(column: Column, *, is_of_object: bool) -> list[Diagnostic]:
     name = column.name
     if is_of_object and column.value is None:
         message = f"the column `{name}` has no expression"
-        hint = f"write what it is of the object, such as `{name} = object.spec.{name}`"
+        hint = f"write what it is of the object, such as `{name} = string(object.spec.{name})`"
         return [catalogue.bad_data(message, column.span, hint)]
     if not is_of_object and column.value is not None:
         hint = f"write its type, such as `{name}: double`"
         return [catalogue.bad_data(f"the column `{name}` has no type", column.span, hint)]
-    if column.type in (*COLUMN_TYPES, POISON) or (is_of_object and column.type == DYN):
+    if column.type in (*COLUMN_TYPES, POISON):
         return []
+    if column.type == DYN and column.value is not None:
+        hint = f"write its type, such as `string({print_expression(column.value)})`"
+        return [catalogue.bad_data(f"the column `{name}` has no type", column.type_span, hint)]
     types = catalogue.listed(f"`{each}`" for each in COLUMN_TYPES)
     message = f"a column cannot be `{column.type}`"
     return [catalogue.bad_data(message, column.type_span, f"write {types}")]

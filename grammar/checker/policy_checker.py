@@ -630,7 +630,7 @@ class _PolicyChecker:
         """The message and the detail of a clause."""
         message, detail = item.message, item.detail
         if message is not None:
-            message = self._template(message, _PLACE, "a message")
+            message = self._template(message, _PLACE | _WITH_DATA, "a message")
             for hole in message.parts:
                 if isinstance(hole, Expr):
                     self._constant(hole)
@@ -649,8 +649,7 @@ class _PolicyChecker:
         for read in reads(hole, self._definitions):
             root = read.path[0]
             if root.startswith(DATA):
-                found = catalogue.message_varies(f"`{root}`", hole.span)
-                self._found.append(found)
+                self._found.append(catalogue.message_varies(root, hole.span))
                 return
             if root in VARIABLES and not any(read.path[: len(c)] == c for c in _CONSTANT):
                 shown = print_as_written(hole, self._schema)

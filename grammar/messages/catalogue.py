@@ -17,6 +17,7 @@ from grammar.messages.diagnostics import Diagnostic, Fix, Severity, nearest, onl
 from grammar.messages.texts import escaped
 from grammar.tree.clause_parts import LONGEST_WAIT, SHORTEST_WAIT
 from grammar.tree.clauses import CLAUSE_WORDS
+from grammar.tree.data import ROW
 from grammar.tree.printer import print_length
 from grammar.tree.source import Span
 from grammar.tree.types import BOOL, STRING, Type, loses_record
@@ -306,8 +307,11 @@ def unknown_name(name: str, candidates: Iterable[str], span: Span) -> Diagnostic
 
 
 def unknown_field(record: Type, name: str, candidates: Iterable[str], span: Span) -> Diagnostic:
-    more = _similar(name, candidates, span)
-    if not more:
+    names = tuple(candidates)
+    more = _similar(name, names, span)
+    if not more and record.name.startswith(ROW):
+        more = {"hint": f"it has {listed((f'`{each}`' for each in names), 'and')}"}
+    elif not more:
         more = {"hint": f"`placet schema {record}` lists its fields"}
     return _error("P0102", f"{record} has no field `{name}`", span, label="unknown field", **more)
 

@@ -248,7 +248,11 @@ class Builder(ExpressionBuilder):
         parts = _collect(c, "the data block", ("from",))
         source, columns = parts.pop("from"), parts.pop("columns", ())
         parts.setdefault("stale", usual_stale(source, parts.get("every", EVERY_SECONDS)))
-        return Data(**self._head(c), source=source, columns=(*source.columns, *columns), **parts)
+        columns = (*source.columns, *columns)
+        spans: dict[str, Any] = {
+            f"{part.name}_span": part.span for part in c if isinstance(part, _Part)
+        }
+        return Data(**self._head(c), source=source, columns=columns, **parts, **spans)
 
     def from_metrics(self, c: list[Child]) -> _Part:
         return _Part("from", FromMetrics(), span_of(c))

@@ -113,6 +113,10 @@ class Data:
     stale: float = STALE_SECONDS
     span: Span = field(default=NO_SPAN, compare=False)
     name_span: Span = field(default=NO_SPAN, compare=False)
+    from_span: Span = field(default=NO_SPAN, compare=False)
+    every_span: Span = field(default=NO_SPAN, compare=False)
+    stale_span: Span = field(default=NO_SPAN, compare=False)
+    columns_span: Span = field(default=NO_SPAN, compare=False)
 
     @property
     def variable(self) -> str:

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import assert_never
 
 from grammar.tree import ast
@@ -35,6 +36,7 @@ from grammar.tree.data import (
     EVERY_SECONDS,
     Column,
     Data,
+    DataSource,
     FromConfigMap,
     FromFile,
     FromMetrics,
@@ -87,7 +89,15 @@ def print_length(seconds: float) -> str:
     for unit, size in (("h", 3600), ("m", 60)):
         if seconds >= size and seconds % size == 0:
             return f"{seconds / size:.0f}{unit}"
-    return f"{seconds:g}s"
+    return f"{print_number(int(seconds) if seconds.is_integer() else seconds)}s"
+
+
+def print_number(number: float) -> str:
+    """A number of a clause, which the language takes without an exponent: `0.00001`."""
+    if isinstance(number, int):
+        return str(number)
+    text = f"{Decimal(repr(number)):f}"
+    return text if "." in text else f"{text}.0"
 
 
 def _code(char: str) -> str:
@@ -193,9 +203,11 @@ def _double(value: float) -> str:
 WIDTH = 100
 _INDENT = "  "
 _COMMENT = re.compile(
-    r"\"\"\"(?:\\[\s\S]|(?!\"\"\")[^\\])*\"\"\"|'''(?:\\[\s\S]|(?!''')[^\\])*'''"
+    r"[rR](?:\"\"\"[\s\S]*?\"\"\"|'''[\s\S]*?'''|\"[^\"\n]*\"|'[^'\n]*')"
+    r"|\"\"\"(?:\\[\s\S]|(?!\"\"\")[^\\])*\"\"\"|'''(?:\\[\s\S]|(?!''')[^\\])*'''"
     r"|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'|(?P<comment>(?:#|//)[^\n]*)",
 )
+_COMMENT_OR_BRACKET = re.compile(r"(?:#|//)[^\n]*|(?P<bracket>[){])")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*\Z")
 
 
@@ -249,7 +261,7 @@ def _block(block: Policy | Test, comments: list[_Comment], source: Source) -> It
             if block.namespace is not None:
                 head += f" in namespace {print_string(block.namespace)}"
             if block.parameters:
-                rows, head = _parameters(head, block, comments)
+                rows, head = _parameters(head, block, comments, source)
                 yield from rows
         case Test():
             head = f"test {print_string(block.name)}"
@@ -257,7 +269,7 @@ def _block(block: Policy | Test, comments: list[_Comment], source: Source) -> It
             assert_never(block)
     start = block.span.start
     if isinstance(block, Policy) and block.parameters:
-        start = _end(block.parameters[-1])
+        start = _closing(block, source)
     if not block.items and not any(start < c.offset < block.span.end for c in comments):
         yield _Row(0, f"{head} {{ }}", Span(start, block.span.end))
         return
@@ -266,7 +278,7 @@ def _block(block: Policy | Test, comments: list[_Comment], source: Source) -> It
     for item in block.items:
         gap = source.text.rfind("\n\n", previous.span.end, item.span.start) if previous else -1
         if gap >= 0:
-            yield _Row(0, "", Span(gap, gap))
+            yield _Row(1, "", Span(gap, gap))
         wide = not any(item.span.start < c.offset < item.span.end for c in comments)
         if isinstance(item, Item):
             yield from _item(item, source, wide=wide)
@@ -276,14 +288,16 @@ def _block(block: Policy | Test, comments: list[_Comment], source: Source) -> It
     yield _Row(0, "}", Span(block.span.end - 1, block.span.end))
 
 
-def _parameters(head: str, policy: Policy, comments: list[_Comment]) -> tuple[list[_Row], str]:
+def _parameters(
+    head: str, policy: Policy, comments: list[_Comment], source: Source
+) -> tuple[list[_Row], str]:
     """The rows before the last one of a head with parameters, and the last one without its brace.
 
     All of them stand on one line, or each on its own.
     """
     parameters = policy.parameters
     line = f"{head} ({', '.join(map(print_parameter, parameters))})"
-    start, end = policy.span.start, _end(parameters[-1])
+    start, end = policy.span.start, _closing(policy, source)
     if len(f"{line} {{") <= WIDTH and not any(start < c.offset < end for c in comments):
         return [], line
     rows = [_Row(0, f"{head} (", Span(start, start))]
@@ -292,6 +306,16 @@ def _parameters(head: str, policy: Policy, comments: list[_Comment]) -> tuple[li
         span = Span(parameter.name_span.start, _end(parameter))
         rows.append(_Row(1, f"{print_parameter(parameter)}{comma}", span))
     return rows, ")"
+
+
+def _closing(policy: Policy, source: Source) -> int:
+    """The place of the bracket behind the parameters: the last one before the brace."""
+    found = start = _end(policy.parameters[-1])
+    for match in _COMMENT_OR_BRACKET.finditer(source.text, start):
+        if match["bracket"] == "{":
+            break
+        found = match.start() if match["bracket"] else found
+    return found
 
 
 def _end(parameter: Parameter) -> int:
@@ -323,7 +347,10 @@ def _item(item: Item, source: Source, *, wide: bool) -> Iterator[_Row]:
 
 def print_data(data: Data) -> str:
     """A data block on one line."""
-    return " ".join((f"data {print_string(data.name)} {{", *_data_lines(data), "}"))
+    lines = [f"data {print_string(data.name)} {{", *_source(data.source), *_ages(data)]
+    if own := _own_columns(data):
+        lines.append(f"columns {{ {', '.join(map(_column, own))} }}")
+    return " ".join((*lines, "}"))
 
 
 def _data(data: Data, *, wide: bool) -> Iterator[_Row]:
@@ -333,33 +360,65 @@ def _data(data: Data, *, wide: bool) -> Iterator[_Row]:
         return
     start = data.span.start
     yield _Row(1, f"data {print_string(data.name)} {{", Span(start, start))
-    for text in _data_lines(data):
-        yield _Row(2, text, Span(start, start))
+    source = list(_source(data.source))
+    if len(joined := " ".join(source)) + 2 * len(_INDENT) <= WIDTH:
+        source = [joined]
+    for number, text in enumerate(source):
+        yield _Row(2 + (number > 0), text, data.from_span)
+    spans = (data.every_span, data.stale_span)
+    for text in _ages(data):
+        yield _Row(2, text, spans[text.startswith("stale")])
+    yield from _columns(data, wide=wide)
     yield _Row(1, "}", Span(data.span.end - 1, data.span.end))
 
 
-def _data_lines(data: Data) -> Iterator[str]:
-    source = data.source
+def _source(source: DataSource) -> Iterator[str]:
+    """Where the rows come from, in the one or two lines that it may take."""
     match source:
         case FromMetrics():
             yield "from metrics"
         case FromPrometheus(url, query, key):
-            texts = map(print_string, (url, query, key))
-            yield "from prometheus {} query {} key {}".format(*texts)
+            yield f"from prometheus {print_string(url)}"
+            yield f"query {print_string(query)} key {print_string(key)}"
         case FromConfigMap(name, entry, by):
-            yield "from configmap {} key {} by {}".format(*map(print_string, (name, entry, by)))
+            yield f"from configmap {print_string(name)}"
+            yield f"key {print_string(entry)} by {print_string(by)}"
         case FromFile(path, by):
-            yield f"from file {print_string(path)} by {print_string(by)}"
+            yield f"from file {print_string(path)}"
+            yield f"by {print_string(by)}"
         case FromObjects(kind, by):
-            yield f"from objects {print_string(kind)} by {print_expression(by)}"
+            yield f"from objects {print_string(kind)}"
+            yield f"by {print_expression(by)}"
         case _:
             assert_never(source)
+
+
+def _ages(data: Data) -> Iterator[str]:
     if data.every != EVERY_SECONDS:
         yield f"every {print_length(data.every)}"
     if data.stale != usual_stale(data.source, data.every):
         yield f"stale after {print_length(data.stale)}"
-    if own := data.columns[len(source.columns) :]:
-        yield f"columns {{ {', '.join(map(_column, own))} }}"
+
+
+def _own_columns(data: Data) -> tuple[Column, ...]:
+    return data.columns[len(data.source.columns) :]
+
+
+def _columns(data: Data, *, wide: bool) -> Iterator[_Row]:
+    """All of them on one line, or each on its own."""
+    own, at = _own_columns(data), data.columns_span
+    if not own:
+        return
+    line = f"columns {{ {', '.join(map(_column, own))} }}"
+    if wide and 2 * len(_INDENT) + len(line) <= WIDTH:
+        yield _Row(2, line, at)
+        return
+    yield _Row(2, "columns {", Span(at.start, at.start))
+    for number, column in enumerate(own, 1):
+        comma = "," if number < len(own) else ""
+        span = Span(column.span.start, column.type_span.end)
+        yield _Row(3, f"{_column(column)}{comma}", span)
+    yield _Row(2, "}", Span(at.end - 1, at.end))
 
 
 def _column(column: Column) -> str:
@@ -376,7 +435,7 @@ def print_parameter(parameter: Parameter) -> str:
 
 
 def _weight(weight: float, given: ast.Expr | None) -> str:
-    return f"weight {weight if given is None else print_expression(given)}"
+    return f"weight {print_number(weight) if given is None else print_expression(given)}"
 
 
 def _wrapped(depth: int, head: str, expr: ast.Expr, span: Span) -> Iterator[_Row]:
@@ -468,7 +527,12 @@ def _parts(clause: Clause, source: Source) -> Iterator[_Part]:
             # Exactly as the user wrote it.
             yield f"{part} {source.slice(text.span)}", None, text.span
     if clause.missing is not None:
-        yield f"missing {clause.missing}", None, None
+        missing = clause.missing
+        yield (
+            f"missing {missing if isinstance(missing, str) else print_number(missing)}",
+            None,
+            None,
+        )
 
 
 def _score(clause: Score) -> Iterator[_Part]:
@@ -549,7 +613,7 @@ def _number(head: str, number: float | ast.Expr, span: Span | None, unit: str = 
     """A number behind a keyword, or the expression for it."""
     if isinstance(number, ast.Expr):
         return f"{head} ", number, span or number.span
-    return f"{head} {number}{unit}", None, span
+    return f"{head} {print_number(number)}{unit}", None, span
 
 
 def _test_item(item: TestItem) -> str:
@@ -572,7 +636,7 @@ def _test_item(item: TestItem) -> str:
         case Expectation("reject", node, clause):
             return f"expect reject {print_string(node)} by {print_string(clause or '')}"
         case Expectation(_, node, _, op, number):
-            return f"expect score {print_string(node)} {op} {number or 0}"
+            return f"expect score {print_string(node)} {op} {print_number(number or 0)}"
         case _:
             assert_never(item)
 

@@ -7,6 +7,7 @@ rows, rules say by `missing` what holds.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from logging import Logger
@@ -17,12 +18,14 @@ from engine.cluster.data_fetching import DataApi, PrometheusClient
 from engine.cluster.data_sources import DataKeeper, SourceParts
 from engine.decision.registry import Registry
 from engine.engine import Engine
-from engine.program.tables import SourceStatus
+from engine.program.tables import SourceStatus, TableSpec
 from grammar.messages.texts import counted
 from server.api_failures import ApiFailures
 from server.http.health import ReadinessCheck
 from server.metrics.metrics import Metrics
 
+# The sources of all policies, and those of one namespace. Those of operators come first.
+MOST_SOURCES, MOST_OF_NAMESPACE = 100, 10
 # Not a failure of a source, which has read all other rows.
 _LEFT_OUT = "left_out"
 
@@ -55,6 +58,8 @@ class DataTables:
         """`api` is None without a cluster: then there are only files and Prometheus."""
         self._metrics = metrics
         self._failures = ApiFailures(log)
+        # The sources beyond the limits.
+        self._refused: Sequence[SourceStatus] = ()
         client = PrometheusClient(f"placet/{version}", access.ca, access.token)
         parts = SourceParts(api, client, access.files)
         self._keeper = DataKeeper(parts, start_task, engine.take_tables, self._noted)
@@ -62,14 +67,36 @@ class DataTables:
     def adopt(self, registry: Registry) -> None:
         """Reads what these policies declare from now on."""
         readers: dict[str, tuple[str, ...]] = {}
-        for program in registry.programs:
+        chosen, refused = dict[str, TableSpec](), dict[str, str]()
+        of_namespace = Counter[str]()
+        programs = sorted(registry.programs, key=lambda each: (each.namespace or "", each.address))
+        for program in programs:
             for table in program.tables:
-                readers[table.digest] = (*readers.get(table.digest, ()), program.address)
-        self._keeper.adopt(registry.tables, readers)
+                digest, namespace = table.digest, program.namespace or ""
+                readers[digest] = (*readers.get(digest, ()), program.address)
+                if digest in chosen:
+                    continue
+                if namespace and of_namespace[namespace] == MOST_OF_NAMESPACE:
+                    where = f"the policies of `{namespace}`"
+                    refused[digest] = f"{where} read more than {MOST_OF_NAMESPACE} sources"
+                elif len(chosen) == MOST_SOURCES:
+                    refused[digest] = f"all policies read more than {MOST_SOURCES} sources"
+                else:
+                    chosen[digest] = table
+                    of_namespace[namespace] += 1
+        self._refused = [
+            SourceStatus(table.name, digest, table.source.word, readers[digest], error=why)
+            for digest, why in refused.items()
+            if digest not in chosen
+            for table in [registry.tables[digest]]
+        ]
+        self._keeper.adopt(chosen, readers)
+        why = "; ".join(dict.fromkeys(each.error for each in self._refused))
+        self._failures.report("read more data", f"cannot read data: {why}" if why else "")
 
     @property
     def statuses(self) -> Sequence[SourceStatus]:
-        return self._keeper.statuses()
+        return [*self._keeper.statuses(), *self._refused]
 
     def checks(self) -> Sequence[ReadinessCheck]:
         """Readiness: a line for each source, which is a warning while it fails."""

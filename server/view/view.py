@@ -358,10 +358,14 @@ class PageFiles:
         self._files = page_files()
 
     def routes(self) -> Sequence[web.RouteDef]:
-        return [web.get(ROOT, self.moved), web.get(f"{ROOT}/{{path:.*}}", self.file)]
+        return [
+            web.get("/", self.moved),
+            web.get(ROOT, self.moved),
+            web.get(f"{ROOT}/{{path:.*}}", self.file),
+        ]
 
     async def moved(self, _request: web.Request) -> web.Response:
-        """The address without a slash leads to the page."""
+        """The address of the view, and that of the page without a slash, lead to the page."""
         raise web.HTTPFound("ui/")
 
     async def file(self, request: web.Request) -> web.Response:

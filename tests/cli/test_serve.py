@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+from urllib.request import urlopen
 
 import pytest
 
@@ -137,6 +138,26 @@ def test_demo_prints_a_line_that_works_when_pasted(folder: Path) -> None:
         scores = {s["Host"]: s["Score"] for s in post(url.replace("filter", "prioritize"), body)}
         best = max(answer["NodeNames"], key=lambda name: scores[name])
         assert f"it scores them: {best} {scores[best]}" in printed
+
+
+def test_demo_says_what_runs_first_and_finds_free_ports(folder: Path) -> None:
+    """Nothing is said of its own policies before that, and the link leads to the page."""
+    flags: list[str | Path] = ["--demo", "--listen", "127.0.0.1:12345"]
+    with default_ports_taken(), serving(folder, *flags) as server:
+        until(lambda: "scores them" in server.out.read_text("utf-8"))
+        printed, log = server.out.read_text("utf-8"), server.err.read_text("utf-8")
+        assert " WARNING " not in log
+        head, moved, page, _, link, *_ = printed.splitlines()
+        assert head.startswith("Placet decides about a demo cluster of 12 nodes and 40 pods. ")
+        found = re.fullmatch(r"Port 12345 is taken, so it listens on port (\d+); name .*", moved)
+        assert found
+        assert server.url.endswith(f":{found[1]}")
+        found = re.fullmatch(r"Port 12346 is taken, so its page is on port (\d+); name .*", page)
+        assert found
+        url = f"http://127.0.0.1:{found[1]}/"
+        assert link == f"Open it in your browser: {url}ui/"
+        with urlopen(url) as answer:
+            assert answer.url == f"{url}ui/"
 
 
 def test_edits_of_policies_and_snapshot_are_taken_up(folder: Path, policies: Path) -> None:

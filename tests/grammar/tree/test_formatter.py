@@ -104,3 +104,18 @@ def test_an_empty_file_stays_empty() -> None:
     """Nothing in, nothing out; a comment alone stays."""
     assert formatted("\n\n") == ""
     assert formatted("# only this") == "# only this\n"
+
+
+def test_numbers_have_no_exponent_and_a_comment_stays_behind_the_last_parameter() -> None:
+    """The language takes an exponent only in expressions."""
+    text = """cluster policy p (
+  a: int = 1,
+  b: int = 2  # last
+) {  # head
+  # before
+  score "tiny" weight 0.00001 { value a }
+  score "large" weight 100000000000000000000.0 { value b }
+}
+"""
+    source = Source("t", text)
+    assert format_file(parse_file(source)[0], source) == text

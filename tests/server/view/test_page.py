@@ -41,9 +41,10 @@ async def test_every_file_has_the_policy_and_its_type() -> None:
                 assert response.headers["X-Content-Type-Options"] == "nosniff"
                 assert response.content_type == types[(path or "a.html").rpartition(".")[2]]
                 assert await response.read() == content
-        async with session.get("/ui") as response:
-            assert response.url.path == "/ui/"
-            assert response.status == 200
+        for shorter in ("/", "/ui"):
+            async with session.get(shorter) as response:
+                assert response.url.path == "/ui/"
+                assert response.status == 200
 
 
 async def test_nothing_else_is_served() -> None:
