@@ -1,10 +1,17 @@
-"""Flags of a server for the sources of data: where files are, and how Prometheus is asked."""
+"""Sources of data as operators set them up: the flags of a server, and the rights that it needs.
+
+Rights are exactly those for what policies declare: the kinds of objects, the ConfigMaps, and the
+metrics of nodes.
+"""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
+from grammar.tree.data import DataSource, FromConfigMap, FromMetrics, FromObjects
 from server.runtime.data_tables import DataAccess
 
 
@@ -34,3 +41,66 @@ def add_source_arguments(parser: argparse.ArgumentParser) -> None:
 def data_access(args: argparse.Namespace) -> DataAccess:
     """What the flags give to sources."""
     return DataAccess(args.data_folder, args.data_ca, args.data_token)
+
+
+# ---- rights
+
+_RBAC = "rbac.authorization.k8s.io"
+_READ, _WATCH = ["get", "list"], ["list", "watch"]
+
+
+def data_rights(
+    sources: Iterable[DataSource], account: str, namespace: str
+) -> Iterator[dict[str, Any]]:
+    """The roles and bindings that a service account needs to read these sources, as manifests."""
+    rules: dict[tuple[str, str], list[str]] = {}
+    maps: dict[str, set[str]] = {}
+    for source in sources:
+        match source:
+            case FromMetrics():
+                rules["metrics.k8s.io", "nodes"] = _READ
+            case FromObjects(kind):
+                group, _, _ = kind.rpartition("/")[0].rpartition("/")
+                rules[group, resource_name(kind.rpartition("/")[2])] = _WATCH
+            case FromConfigMap(name):
+                where, _, short = name.partition("/")
+                maps.setdefault(where, set()).add(short)
+            case _:
+                pass
+    subject = {"kind": "ServiceAccount", "name": account, "namespace": namespace}
+    if rules:
+        texts = [
+            {"apiGroups": [group], "resources": [resource], "verbs": verbs}
+            for (group, resource), verbs in sorted(rules.items())
+        ]
+        yield from _role("ClusterRole", {"name": f"{account}-data"}, texts, subject)
+    for where, names in sorted(maps.items()):
+        rule = {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": sorted(names)}
+        metadata = {"name": f"{account}-data", "namespace": where}
+        yield from _role("Role", metadata, [{**rule, "verbs": ["get", *_WATCH]}], subject)
+
+
+def _role(
+    kind: str, metadata: dict[str, str], rules: list[dict[str, Any]], subject: dict[str, str]
+) -> Iterator[dict[str, Any]]:
+    yield {"apiVersion": f"{_RBAC}/v1", "kind": kind, "metadata": metadata, "rules": rules}
+    yield {
+        "apiVersion": f"{_RBAC}/v1",
+        "kind": f"{kind}Binding",
+        "metadata": metadata,
+        "roleRef": {"apiGroup": _RBAC, "kind": kind, "name": metadata["name"]},
+        "subjects": [subject],
+    }
+
+
+def resource_name(kind: str) -> str:
+    """The resource of a kind as Kubernetes guesses it (UnsafeGuessKindToResource).
+
+    A definition may have another name for it, and then the right is to be corrected.
+    """
+    word = kind.lower()
+    if word.endswith("s"):
+        return f"{word}es"
+    if word.endswith("y"):
+        return f"{word[:-1]}ies"
+    return f"{word}s"

@@ -6,11 +6,15 @@ import argparse
 import re
 from pathlib import Path
 
+import yaml
+
 from cli.command import Exit
 
 # The same place in a checkout and in the wheel.
 FILE = Path(__file__).parents[2] / "deploy" / "kustomize" / "base" / "placet.yaml"
 _IMAGE = re.compile(r"(?m)^( +image: )placet:\S+$")
+# The service account of these manifests.
+_ACCOUNT, _NAMESPACE = "placet", "kube-system"
 EXAMPLES = """\
 examples:
   placet manifests --image registry.example/placet:0.1.0 | kubectl apply -f -
@@ -25,6 +29,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="the image of Placet in your registry, with its tag or digest (default: placet, with "
         "the version of Placet)",
     )
+    parser.add_argument(
+        "--policies",
+        metavar="PATH",
+        action="append",
+        default=[],
+        type=Path,
+        help="a policy file or a folder of them: add the rights to read the data that these "
+        "declare; may be given again",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -32,4 +45,18 @@ def run(args: argparse.Namespace) -> int:
     if args.image:
         text = _IMAGE.sub(lambda found: f"{found[1]}{args.image}", text)
     print(text, end="")
+    if args.policies:
+        print(_rights(args.policies), end="")
     return Exit.OK
+
+
+def _rights(paths: list[Path]) -> str:
+    """The manifests of the rights for data. Raises CommandError."""
+    # Most calls need neither the language nor the server.
+    from cli.data_sources import data_rights  # noqa: PLC0415
+    from cli.world import read_policies  # noqa: PLC0415
+    from grammar.meaning.schema import load_schema  # noqa: PLC0415
+
+    tables = read_policies(paths, load_schema()).registry.tables.values()
+    rights = data_rights((table.source for table in tables), _ACCOUNT, _NAMESPACE)
+    return "".join(f"---\n{yaml.safe_dump(each, sort_keys=False)}" for each in rights)

@@ -90,7 +90,7 @@ class _TextRows:
             return
         form, at = form_of_name(name), watched.now()
         try:
-            rows = await watched.parse(
+            found = await watched.parse(
                 lambda: RowSample(rows_of_text(watched.spec, text, form, at))
             )
         except DataError as error:
@@ -98,7 +98,7 @@ class _TextRows:
             watched.fail("unusable", str(error))
             return
         self._good, self._bad = text, None
-        watched.take(rows)
+        watched.take(found)
 
     def fail(self, reason: str, error: str) -> None:
         """There is no text."""

@@ -7,7 +7,7 @@ import logging
 import os
 import re
 import signal
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -20,12 +20,14 @@ from prometheus_client import CollectorRegistry
 
 from engine.cache.informers import NODES, POLICIES
 from engine.cache.informers import PODS as POD_RESOURCE
+from engine.cluster.data_fetching import METRICS
 from engine.counting.in_flight_pods import DEFAULT_SCHEDULERS, Schedulers
 from engine.objects.request_pod import Exemptions
 from grammar.meaning.schema import load_schema
 from server.http.tls import Credentials
 from server.metrics.metrics import Metrics
 from server.runtime.cluster_runtime import Access
+from server.runtime.data_tables import DataAccess
 from server.runtime.reloader import ConfigurationFile, ServerConfiguration
 from server.runtime.server_runtime import Options, serve
 from server.settings import SelfSigned, Settings, TlsFiles
@@ -97,6 +99,8 @@ async def running(
     self_signed: SelfSigned | None = None,
     followed: ConfigurationFile | None = None,
     schedulers: Schedulers = DEFAULT_SCHEDULERS,
+    policies: Sequence[Path] = (),
+    data: DataAccess | None = None,
 ) -> AsyncIterator[Server]:
     """A server, with the URL of another API server and a token that this one wants.
 
@@ -117,7 +121,7 @@ async def running(
         api.single.folders = {SECRETS}
         options = Options(
             settings,
-            [],
+            policies,
             watched,
             Exemptions(frozenset()),
             "0",
@@ -125,6 +129,7 @@ async def running(
             view_port=view_port,
             self_signed=self_signed,
             file=followed,
+            data=data or DataAccess(),
         )
         serving = asyncio.create_task(
             serve(
@@ -233,3 +238,55 @@ async def test_a_duty_that_fails_is_seen_and_stops_no_other(
         assert background["events"] == {"running": True, "restarts": 0, "lastFailure": ""}
     failures = [record for record in caplog.records if "task statuses failed" in record.message]
     assert failures[0].exc_info is not None
+
+
+DATA = """\
+cluster policy hot {
+  for pods where true
+  data "load" { from metrics every 1s stale after 30s }
+  data "prices" { from file "prices.csv" by "type" columns { hour: double } }
+  filter "not hot" {
+    require data.load[node.name].cpu < quantity("4") && size(data.prices) > 0 missing pass
+  }
+}
+"""
+
+
+async def test_tables_of_data_come_and_go_with_policies(tmp_path: Path) -> None:
+    """And each source has a task, a line of `/readyz`, metrics and a place in the status."""
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "prices.csv").write_text("type,hour\nsmall,0.5\n")
+    policy = tmp_path / "hot.policy"
+    policy.write_text(DATA)
+    access = DataAccess(files=tmp_path / "data")
+    async with running(tmp_path, policies=[policy], data=access) as server:
+        await server.until(
+            "/metrics", lambda text: 'placet_data_rows{source="prices (file)"} 1' in text
+        )
+        text = await server.until("/readyz?verbose", lambda text: "warn: data/load" in text)
+        assert "the cluster has no metrics of nodes" in text
+        assert "[+]data/prices ok" in text
+        stale = {"source": "load (metrics)"}
+        assert server.registry.get_sample_value("placet_data_stale", stale) == 1
+        failures = server.registry.get_sample_value(
+            "placet_data_failures_total", {**stale, "reason": "absent"}
+        )
+        assert failures is not None
+        assert failures >= 1
+        usage = {"cpu": "250m", "memory": "1Gi"}
+        at = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        items = [{"metadata": {"name": "n1"}, "timestamp": at, "usage": usage}]
+        server.api.single.folders.add(METRICS.rpartition("/")[0])
+        server.api.single.objects[METRICS] = {"kind": "NodeMetricsList", "items": items}
+        await server.until("/readyz?verbose", lambda text: "[+]data/load ok" in text)
+        await server.until(
+            "/metrics", lambda text: 'placet_data_stale{source="load (metrics)"} 0' in text
+        )
+        assert {"data/load (metrics)", "data/prices (file)"} <= set(await server.background())
+        async with server.session.get(f"{server.view}/api/v1/status") as response:
+            data = (await response.json())["data"]
+        found = [(each["name"], each["kind"], each["rows"], each["policies"]) for each in data]
+        assert found == [("load", "metrics", 1, ["hot"]), ("prices", "file", 1, ["hot"])]
+        policy.write_text("cluster policy hot { for pods where true }")
+        await server.until("/readyz?verbose", lambda text: "data/" not in text)
+        assert not {name for name in await server.background() if name.startswith("data/")}
