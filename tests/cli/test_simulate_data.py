@@ -52,7 +52,7 @@ def burst(folder: Path, capsys: pytest.CaptureFixture[str], value: str) -> list[
         text = json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
         (folder / f"{name}.json").write_text(text)
     (folder / "p.policy").write_text(POLICY.format(value=value))
-    rows = "".join(f"n{number},{6 if number < 3 else 8}\n" for number in range(NODES))
+    rows = "".join(f"n{number},{4 if number < 3 else 8}\n" for number in range(NODES))
     (folder / "load.csv").write_text(f"key,cpu\n{rows}")
     words = ["simulate", "--cluster", "nodes.json", "--policies", "p.policy"]
     assert (
