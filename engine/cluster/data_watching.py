@@ -341,8 +341,8 @@ class ObjectRows:
         """Makes rows of what waits; whether any row has changed."""
         has_changed, began = False, time.perf_counter()
         while self._waiting:
-            key = next(iter(self._waiting))
-            has_changed |= self._put(key, self._row(key, self._waiting.pop(key)))
+            key, raw = self._waiting.popitem()
+            has_changed |= self._put(key, self._row(key, raw))
             if time.perf_counter() - began > _STEP_SECONDS:
                 await asyncio.sleep(0)
                 began = time.perf_counter()
