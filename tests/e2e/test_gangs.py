@@ -250,9 +250,11 @@ def test_a_workload_is_a_gang(
 def test_a_strict_limit_of_a_gang(cluster: Cluster, gangs: GangServer) -> None:
     """Two of a gang on a node: eight do not fit on three large nodes, and do on four."""
     cluster.create_nodes(node(f"n{number}") for number in range(3))
-    cluster.create_pods(group(cluster, "g", kind="strict"))
-    # Before all are there, it says how many exist.
-    cluster.wait_refused("g-0", text="6 of 8 members fit")
+    members = group(cluster, "g", kind="strict")
+    cluster.create_pods(members[:-1])
+    cluster.wait_refused("g-0", text="of 8 members exist")
+    cluster.create_pods(members[-1:])
+    cluster.wait_refused("g-7", text="6 of 8 members fit")
     time.sleep(1)
     assert cluster.placements() == {}
     cluster.create_nodes([node("n3")])
