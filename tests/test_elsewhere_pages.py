@@ -20,6 +20,7 @@ __all__ = ["placet"]
 DOCS = Path(__file__).parents[1] / "docs"
 EXAMPLES = DOCS / "examples" / "elsewhere"
 PAGES = ("choosing.md", "extension-points.md", "coming-from-extenders.md", "troubleshooting.md")
+WITH_TESTS = ("coming-from-tas.md", "coming-from-trimaran.md", "coming-from-topolvm.md")
 _FENCE = re.compile(r"(?ms)^```console\n\$ (kubectl placet [^\n]+|placet [^\n]+)\n(.*?)^```$")
 SHOWN = [
     (page, *shown)
@@ -68,6 +69,21 @@ def test_every_example_is_on_a_page() -> None:
     live = {"shop.yaml", "fast.yaml"}
     names = {file.name for file in EXAMPLES.iterdir()}
     assert [name for name in names - live if name not in commands] == []
+
+
+@pytest.mark.parametrize("page", WITH_TESTS)
+async def test_policies_of_a_page_pass_their_tests(
+    placet: Placet, tmp_path: Path, page: str
+) -> None:
+    """Each fence is a file, with its tests."""
+    texts = re.findall(r"(?ms)^```placet\n(.*?)^```$", (DOCS / page).read_text(encoding="utf-8"))
+    for number, text in enumerate(texts):
+        file = tmp_path / f"{number}.policy"
+        file.write_text(text, encoding="utf-8")
+        done = await asyncio.to_thread(placet, "test", str(file))
+        assert done.code == 0, done.out
+        assert "1 passed" in done.out
+    assert texts
 
 
 def test_percentages_of_small_workloads() -> None:

@@ -326,14 +326,16 @@ class ObjectBuilder:
         spec: Object = {"containers": [{"name": "main", "image": "main", "resources": amounts}]}
         if "priority" in fields:
             spec["priority"] = self._reader.json(fields["priority"].value)
+        status = {"phase": "Pending"}
         if item.on is not None:
             spec["nodeName"] = item.on
+            status = {"phase": "Running", "startTime": metadata["creationTimestamp"]}
         built = {
             "apiVersion": "v1",
             "kind": "Pod",
             "metadata": metadata,
             "spec": spec,
-            "status": {"phase": "Pending" if item.on is None else "Running"},
+            "status": status,
         }
         return self._with_parts(built, "Pod", fields)
 

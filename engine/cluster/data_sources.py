@@ -221,9 +221,13 @@ class DataKeeper:
         work = partial(self._keep, state)
         self._tasks[digest] = self._start_task(f"data/{state.label}", work)
 
+    @property
+    def tables(self) -> Mapping[str, Table]:
+        """The last table of each source, by digest."""
+        return {digest: s.table for digest, s in self._states.items() if s.table is not None}
+
     def _publish(self) -> None:
-        states = self._states.items()
-        self._take({digest: s.table for digest, s in states if s.table is not None})
+        self._take(self.tables)
 
     async def _keep(self, state: SourceState) -> None:
         """The work of one source."""

@@ -8,18 +8,21 @@ rows, rules say by `missing` what holds.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from logging import Logger
 from pathlib import Path
 
+from engine.cache.cluster_copy import DataText
 from engine.cache.informers import StartTask
 from engine.cluster.data_fetching import DataApi, PrometheusClient
 from engine.cluster.data_sources import DataKeeper, SourceParts
+from engine.data.texts import texts_of
 from engine.decision.registry import Registry
 from engine.engine import Engine
 from engine.program.tables import SourceStatus, TableSpec
 from grammar.messages.texts import counted
+from grammar.values.time import Timestamp
 from server.api_failures import ApiFailures
 from server.http.health import ReadinessCheck
 from server.metrics.metrics import Metrics
@@ -97,6 +100,10 @@ class DataTables:
     @property
     def statuses(self) -> Sequence[SourceStatus]:
         return [*self._keeper.statuses(), *self._refused]
+
+    def texts(self) -> Mapping[str, DataText]:
+        """The rows that hold now, for a copy of the cluster."""
+        return texts_of(self._keeper.tables.values(), Timestamp.now().nanos)
 
     def checks(self) -> Sequence[ReadinessCheck]:
         """Readiness: a line for each source, which is a warning while it fails."""

@@ -441,7 +441,14 @@ def _shown(common: _Common, deciding: Deciding, drafts: CheckingProcess) -> View
         cluster,
         Explainer(replica, engine, journal, view, common.schema, lambda: reloader.enforced),
         states,
-        Drafts(replica, drafts, lambda: reloader.enforced, view.policies, view.documents),
+        Drafts(
+            replica,
+            drafts,
+            lambda: reloader.enforced,
+            view.policies,
+            view.documents,
+            deciding.data.texts,
+        ),
         lambda: common.shutdown.has_begun,
     )
 

@@ -12,11 +12,13 @@ import hmac
 import secrets
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TypeVar
 
 import msgspec
 from aiohttp import web
 
+from engine.cache.cluster_copy import DataText
 from engine.cache.informers import Needs
 from engine.enforced import EnforcedPolicies
 from engine.errors import EngineError
@@ -54,14 +56,17 @@ class Drafts:
         read: Callable[[], EnforcedPolicies],
         objects: Callable[[], Mapping[str, bytes] | None],
         cluster: Callable[[Needs], AsyncIterator[bytes]],
+        data: Callable[[], Mapping[str, DataText]] = dict,
     ) -> None:
         """`read` and `objects` are as those of PolicyStates.
 
-        `cluster` gives the objects of the cluster in parts, as JSON. It raises EngineError.
+        `cluster` gives the objects of the cluster in parts, as JSON; it raises EngineError. `data`
+        gives the tables that policies read.
         """
         self._read_policies = read
         self._cluster = cluster
         self._objects = objects
+        self._data = data
         self._process = process
         self._session = DraftSession(replica, secrets.token_urlsafe(32))
         self._busy = False
@@ -95,7 +100,10 @@ class Drafts:
         """What the draft in a request changes in a cluster. Raises HTTPException."""
         draft = await self._read(request, Trial)
         with self._turn():
-            begun = await self._run(_CHECK_SECONDS, trial.begin, self._beside(draft))
+            beside = self._beside(draft)
+            if draft.cluster is None:
+                beside = replace(beside, data=self._data())
+            begun = await self._run(_CHECK_SECONDS, trial.begin, beside)
             if isinstance(begun, TriedDraft):
                 return begun
             await self._take_cluster(draft.cluster, begun)

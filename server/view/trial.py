@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from engine.cache.cluster_copy import ClusterCopy, NamedPod
+from engine.cache.cluster_copy import ClusterCopy, DataText, NamedPod
 from engine.cache.cluster_file import (
     ClusterFileError,
     ClusterFileReader,
@@ -60,12 +60,14 @@ class Draft:
     """A text of policies, with what is in force beside it.
 
     `files` are the policy files by name and text, `objects` the policy objects by name and JSON.
+    `data` are the tables of the server, by their names.
     """
 
     name: str
     text: str
     files: Sequence[tuple[str, str]]
     objects: Mapping[str, bytes]
+    data: Mapping[str, DataText] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -76,6 +78,7 @@ class _Trial:
     policies: Sequence[EnforcedPolicies]
     codec: ObjectCodec
     reader: ClusterFileReader
+    data: Mapping[str, DataText]
     objects: ClusterObjects = field(default_factory=ClusterObjects)
     pods: dict[str, bytes] = field(default_factory=dict)
     bytes_of_placed: int = 0
@@ -119,7 +122,7 @@ def begin(draft: Draft, schema: Schema) -> TriedDraft | Needs:
     policies = enforced(before, stored), enforced(after, stored)
     read = needs_of(checked for each in policies for checked in each.policies)
     codec = ObjectCodec(schema, read.annotations)
-    _kept.trial = _Trial(told, policies, codec, ClusterFileReader(codec))
+    _kept.trial = _Trial(told, policies, codec, ClusterFileReader(codec), draft.data)
     return read
 
 
@@ -150,7 +153,7 @@ def finish(_schema: Schema) -> TriedDraft | str:
         return _LOST
     if not trial.objects.nodes:
         return "the cluster has no nodes"
-    cluster = ClusterCopy(cache_of(trial.objects))
+    cluster = ClusterCopy(cache_of(trial.objects), data=trial.data)
     engines = [offline_engine(each.registry, cluster, trial.codec) for each in trial.policies]
     return _tried(trial.told, engines, cluster, trial.pods)
 

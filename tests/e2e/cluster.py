@@ -145,12 +145,20 @@ class Cluster:
         conditions: list[dict[str, Any]] = self.pod(name)["status"].get("conditions", [])
         return next((each for each in conditions if each["type"] == "PodScheduled"), {})
 
-    def wait_refused(self, name: str, seconds: float = 30.0) -> dict[str, Any]:
-        """Return a pod's PodScheduled condition once kube-scheduler has given up on it for now."""
+    def wait_refused(self, name: str, seconds: float = 30.0, text: str = "") -> dict[str, Any]:
+        """Return a pod's PodScheduled condition once kube-scheduler has given up on it for now.
+
+        With a `text`, once it has said that.
+        """
+
+        def is_refused() -> bool:
+            condition = self.scheduled_condition(name)
+            return condition.get("status") == "False" and text in condition.get("message", "")
+
         until(
-            lambda: self.scheduled_condition(name).get("status") == "False",
+            is_refused,
             seconds,
-            lambda: f"{name} refused; condition {self.scheduled_condition(name)}",
+            lambda: f"{name} refused {text}; condition {self.scheduled_condition(name)}",
         )
         return self.scheduled_condition(name)
 

@@ -118,7 +118,7 @@ def test_a_member_that_does_not_exist(cluster: Cluster, gangs: GangServer) -> No
     cluster.create_nodes([node("n0")])
     members = group(cluster, "g")
     cluster.create_pods(members[:-1])
-    assert "of 8 members exist" in cluster.wait_refused("g-0")["message"]
+    cluster.wait_refused("g-0", text="of 8 members exist")
     time.sleep(1)
     assert gangs.value("placet_gangs_total", state="gathering") == gathering
     cluster.create_pods(members[-1:])
@@ -242,7 +242,7 @@ def test_a_workload_is_a_gang(
         for number in range(4)
     ]
     cluster.create_pods(members[:3])
-    assert "of 4 members exist" in cluster.wait_refused("w-0")["message"]
+    cluster.wait_refused("w-0", text="of 4 members exist")
     cluster.create_pods(members[3:])
     wait_whole(cluster, gangs, "w", size=4, seconds=15)
 
@@ -251,7 +251,8 @@ def test_a_strict_limit_of_a_gang(cluster: Cluster, gangs: GangServer) -> None:
     """Two of a gang on a node: eight do not fit on three large nodes, and do on four."""
     cluster.create_nodes(node(f"n{number}") for number in range(3))
     cluster.create_pods(group(cluster, "g", kind="strict"))
-    assert "6 of 8 members fit" in cluster.wait_refused("g-0")["message"]
+    # Before all are there, it says how many exist.
+    cluster.wait_refused("g-0", text="6 of 8 members fit")
     time.sleep(1)
     assert cluster.placements() == {}
     cluster.create_nodes([node("n3")])

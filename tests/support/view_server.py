@@ -15,6 +15,7 @@ from threading import Event, Thread
 from aiohttp import WSMsgType, web
 from prometheus_client import CollectorRegistry
 
+from engine.cache.cluster_copy import DataText
 from engine.cache.informers import Needs
 from engine.decision.after import AfterDecision
 from engine.decision.journal import Journal
@@ -116,6 +117,7 @@ class Parts:
     replica: str = "placet-0"
     cluster: Cluster = field(default_factory=Cluster)
     ending: bool = False
+    data: Mapping[str, DataText] = field(default_factory=dict)
     status: Callable[[str, Journal], ReplicaStatus] = status_of
     process: CheckingProcess = field(default_factory=lambda: CheckingProcess(SCHEMA))
 
@@ -180,6 +182,7 @@ def view_over(parts: Parts) -> web.Application:
             lambda: parts.cluster.enforced,
             lambda: parts.cluster.bodies,
             parts.cluster.documents,
+            lambda: parts.data,
         ),
         parts.ends,
     )

@@ -23,6 +23,7 @@ export function Health({ status: { data, error, status } }) {
     <${Rejections} rejections=${data.rejections} />
     <${Informers} cluster=${data.cluster} />
     <${Gangs} gangs=${data.gangs} some=${data.someGangs} />
+    <${Data} sources=${data.data} />
     ${data.inFlight.length > 0 && html`<section><h2>In flight</h2><ul class="lines">${data.inFlight.map((each) => html`
       <li>${each.pod.includes("/") ? html`<a href=${podAddress(each.pod)}>${each.pod}</a>` : each.pod}
         <span class="quiet">for ${Math.round(each.seconds)} s</span></li>`)}</ul></section>`}`;
@@ -82,6 +83,22 @@ function Gangs({ gangs, some }) {
     <tbody>${some.map((each) => html`<tr key=${`${each.policy} ${each.clause} ${each.name}`}><td>${each.name}</td>
       <td>${each.text || each.state}</td><td class="right">${Math.round(each.seconds)} s</td>
       <td class="right">${each.quorum}</td><td class="right">${each.held}</td></tr>`)}</tbody></table></div>`}</section>`;
+}
+
+function Data({ sources }) {
+  if (!sources.length) return null;
+  const state = (each) => each.error ? (each.stale ? "bad" : "plain") : "good";
+  const word = (each) => each.stale ? "no rows" : each.error ? "fails" : "read";
+  return html`<section><h2>Data</h2><p class="quiet">Tables that policies read beside pods and nodes.</p>
+    <div class="scroll" tabindex="0" role="region" aria-label="Data"><table><thead><tr><th scope="col">Table</th>
+      <th scope="col">Source</th><th scope="col">Policies</th><th scope="col">State</th><th scope="col" class="right">Rows</th>
+      <th scope="col" class="right">Age</th><th scope="col">Failure</th></tr></thead>
+    <tbody>${sources.map((each) => html`<tr key=${`${each.name} ${each.kind} ${each.policies.join()}`}><td>${each.name}</td>
+      <td>${each.kind}</td><td>${each.policies.slice(0, 5).map((policy, index) => html`${index ? ", " : ""}<a href=${policyAddress(policy)}>${policy}</a>`)}
+        ${each.policies.length > 5 ? ` and ${each.policies.length - 5} more` : ""}</td>
+      <td><${Badge} kind=${state(each)}>${word(each)}<//></td><td class="right">${each.rows.toLocaleString("en")}</td>
+      <td class="right">${each.age === null ? "" : `${Math.round(each.age)} s`}</td>
+      <td class="wrong">${each.error || (each.leftOut ? `${each.leftOut} left out: ${each.cause}` : "")}</td></tr>`)}</tbody></table></div></section>`;
 }
 
 const time = (seconds) => seconds === null ? "beyond 16 s" : duration(seconds);

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession
 
+from engine.cache.cluster_copy import DataText
 from engine.decision.journal import Journal
 from engine.errors import NotSyncedError
 from server.admission.checking_process import CheckFailedError, CheckStoppedError
@@ -187,6 +188,26 @@ async def test_without_a_cluster_a_draft_is_tried_on_that_of_the_server(trial: A
     status, found = await trial.post({"text": FAST})
     assert (status, found["nodes"], found["pods"], found["asked"]) == (200, 2, 3, 3)
     assert [each["pod"] for each in found["changed"]] == ["shop/web-1", "shop/web-2"]
+
+
+async def test_a_draft_reads_the_tables_of_the_server_on_its_cluster(trial: Asked) -> None:
+    items = json.loads(CLUSTER)["items"]
+    trial.parts.cluster.parts = [
+        json.dumps({"kind": "NodeList", "apiVersion": "v1", "items": items[:2]}).encode(),
+        json.dumps({"kind": "PodList", "apiVersion": "v1", "items": items[2:]}).encode(),
+    ]
+    loads = {name: {"cpu": cpu} for name, cpu in (("n1", "7"), ("n2", "1"))}
+    trial.parts.data = {"load": DataText("", json.dumps(loads).encode(), "json")}
+    rule = 'require data.load[node.name].cpu > quantity("2") missing pass'
+    text = (
+        'cluster policy web { for pods where pod.labels["app"] == "web"'
+        f' data "load" {{ from metrics }} filter "f" {{ {rule} }} }}'
+    )
+    status, found = await trial.post({"text": text})
+    assert (status, found["diagnostics"]) == (200, [])
+    assert [each["rejects"] for each in found["changed"]] == [["n2"], ["n2"]]
+    _, found = await trial.post({"text": text, "cluster": CLUSTER})
+    assert found["changed"] == [], "the tables are not those of another cluster"
 
 
 async def test_a_cluster_that_cannot_be_read_now_is_told(trial: Asked) -> None:
