@@ -1,6 +1,5 @@
-"""Tables of data from a real API server and a real Prometheus, with the rights that they need."""
+"""Tables of data from a real API server, with the rights that they need."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +11,6 @@ from tests.e2e.control_plane import ControlPlane
 from tests.e2e.manifests import node, pod
 from tests.e2e.permissions import GROUP, USER
 from tests.e2e.placet import Placet, placet
-from tests.e2e.programs import built_tool
-from tests.e2e.prometheus import prometheus
 from tests.e2e.waiting import until
 
 pytestmark = pytest.mark.e2e
@@ -34,16 +31,6 @@ cluster policy racks {{
   filter "claim" {{
     require data.claims[pod.metadata.namespace + "/data"].zone == node.labels["zone"] missing pass
   }}
-}}
-"""
-POWER = """\
-cluster policy power {{
-  for pods where true
-  data "power" {{
-    from prometheus "http://127.0.0.1:{port}" query 'label_replace(up, "node", "n1", "", "")'
-    key "node" every 1s
-  }}
-  filter "up" {{ require data.power[node.name].value > 0.5 missing fail }}
 }}
 """
 
@@ -131,22 +118,3 @@ def test_a_configmap_and_claims_as_soon_as_placet_may_read_them(
         cluster.kubectl("delete", "configmap", "racks", "-n", namespace)
         until(lambda: says("there is no ConfigMap"), SECONDS, server.process.tail)
         assert offered(server, namespace, names) == ["n1"], "the last rows hold for a while"
-
-
-def test_prometheus(
-    plane: ControlPlane, cluster: Cluster, pytestconfig: pytest.Config, tmp_path: Path
-) -> None:
-    program = built_tool(pytestconfig, "prometheus")
-    cluster.create_nodes([node("n1"), node("n2")])
-    policies, rules = tmp_path / "power.policy", tmp_path / "rules.yaml"
-    policies.write_text("cluster policy power { for pods where false }")
-    rules.write_text(json.dumps({"groups": []}))
-    with placet(tmp_path, policies, f"--kubeconfig={plane.placet_kubeconfig}") as server:
-        server.wait_ready()
-        with prometheus(program, tmp_path, server.port, rules) as scraper:
-            policies.write_text(POWER.format(port=scraper.port))
-            until(
-                lambda: offered(server, cluster.namespace, ["n1", "n2"]) == ["n1"],
-                SECONDS,
-                lambda: server.get("/readyz?verbose")[1] + server.process.tail(),
-            )
