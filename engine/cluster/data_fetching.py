@@ -63,7 +63,13 @@ def refusal(work: str, error: ApiError | ApiUnreachableError) -> SourceError:
             reason = "refused"
         case _:
             reason = "unreachable"
-    return SourceError(reason, why(work, error))
+    return SourceError(reason, with_right(why(work, error)))
+
+
+def with_right(text: str) -> str:
+    """The text about a failed request, with where the missing right comes from, if one is."""
+    cause, remedy, _ = text.partition(": run `kubectl apply")
+    return f"{cause}: `placet manifests --policies` prints the right" if remedy else text
 
 
 async def metrics_of_nodes(api: DataApi, seconds: float) -> bytes:

@@ -25,7 +25,7 @@ from engine.cache.list_watch import Resource
 from engine.cache.reflector import Backoff, Reflector, Timing
 from engine.cache.store import ObjectStore
 from engine.cluster.client import CORE, path_of
-from engine.cluster.data_fetching import DataApi, SourceError, refusal
+from engine.cluster.data_fetching import DataApi, SourceError, refusal, with_right
 from engine.data.reading import (
     MOST_OBJECTS,
     DataError,
@@ -51,7 +51,8 @@ _STEP_SECONDS = 0.005
 _LOOK_SECONDS = 2.0
 # After too many objects, all are listed again when there are so few: not at each one that goes.
 _FEW_AGAIN = MOST_OBJECTS * 9 // 10
-_TIMING = Timing(backoff_most=60.0, backoff_reset=120.0)
+# A right that is given is used within half a minute.
+_TIMING = Timing(backoff_most=15.0, backoff_reset=60.0)
 _MOST_SHOWN = 120
 
 
@@ -202,7 +203,7 @@ class _Reflected:
         counts = self.reflector.failures
         reason = next((kind for kind, n in counts.items() if n > self._seen[kind]), "refused")
         self._seen = Counter(counts)
-        self._watched.fail(reason, failure)
+        self._watched.fail(reason, with_right(failure))
 
 
 # ---- a ConfigMap
