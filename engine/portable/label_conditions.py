@@ -93,6 +93,7 @@ class LabelConditions:
 
     def of_node(self, expr: ast.Expr) -> Sides:
         """A condition about the labels of the node."""
+        self._no_tables(expr)
         return _Selecting(self, "node").sides(expr, {})
 
     def of_peer(self, expr: ast.Expr) -> Sides:
@@ -101,10 +102,16 @@ class LabelConditions:
 
     def of_pod(self, expr: ast.Expr) -> bool:
         """Whether a condition about the pod alone is true; false if it is missing."""
+        self._no_tables(expr)
         found = self.value(expr, {})
         if found is _NoValue.FAILED:
             raise UnportableError(f"`{_shown(expr)}` fails for this pod")
         return found is True
+
+    def _no_tables(self, expr: ast.Expr) -> None:
+        for read in reads(expr, self._definitions):
+            if read.path[0] in self._environment.tables:
+                raise UnportableError(f"the rows of `{read.path[0]}` change")
 
     def selects_itself(self, terms: Terms) -> bool | None:
         """Whether terms about pods select the pod; None if its labels can change."""
