@@ -9,6 +9,7 @@ from pathlib import Path
 from engine.gangs.held_calls import MOST_HELD
 
 MEBIBYTE = 1024 * 1024
+DEFAULT_LISTEN = "127.0.0.1:12345"
 # kube-scheduler keeps an idle connection for 90 seconds. A server that closes it earlier can do so
 # just as the next POST is sent, and Go does not repeat a POST (C2).
 KEEP_ALIVE_SECONDS = 120.0
