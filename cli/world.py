@@ -86,7 +86,7 @@ def add_data_argument(parser: argparse.ArgumentParser) -> None:
 def read_data(args: argparse.Namespace) -> Mapping[str, DataText]:
     """The tables that the flag names. Raises CommandError."""
     found: dict[str, DataText] = {}
-    for given in args.data or ():
+    for given in getattr(args, "data", None) or ():
         name, equals, file = given.partition("=")
         if not equals or not name or not file:
             hint = "write a name and a file, as in `--data load=load.csv`"

@@ -56,7 +56,8 @@ def test_who_passes(
         asked = ("kube-system", "shop", "default")
         assert {name for name in asked if passes(pod("p", name))} == namespaces
         assert passes(pod("b", annotations={BYPASS: "on fire\n2 lines"})) is bypasses
-        log = server.err.read_text("utf-8")
+    # All of it is written once the server has ended.
+    log = server.err.read_text("utf-8")
     told = 'pod bypasses all policies pod="default/b" reason="on fire\\n2 lines"'
     assert (told in log) is bypasses
     silent = "policy kube-system/own concerns no pod: namespace `kube-system` is exempt"
