@@ -7,7 +7,7 @@ A running server keeps one. Whoever asks the API server reports how that goes, w
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from logging import Logger
 
@@ -52,6 +52,10 @@ class ApiFailures:
     def checks(self) -> Sequence[ReadinessCheck]:
         """What fails, for `/readyz`: none of it alone makes answers wrong."""
         return [ReadinessCheck("api", text, is_warning=True) for text in self.failing.values()]
+
+    def retain(self, names: Collection[str]) -> None:
+        """Forgets all other work, which nobody does any more."""
+        self._known = {name: work for name, work in self._known.items() if name in names}
 
     def report(self, name: str, failure: str) -> None:
         """Takes how work of this name went; an empty text is a success.

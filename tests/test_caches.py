@@ -82,6 +82,10 @@ DICTIONARIES = {
         "engine/cache/tallies.py: Census.groups",
         "engine/cache/tallies.py: Tallies._alike",
         "engine/cluster/binding.py: Binder._running",
+        "engine/cluster/data_watching.py: ObjectRows._known",
+        "engine/cluster/data_watching.py: ObjectRows._owners",
+        "engine/cluster/data_watching.py: ObjectRows._rows",
+        "engine/cluster/data_watching.py: ObjectRows._waiting",
         "engine/counting/groups.py: CountGroups._domains",
         "engine/gangs/domains.py: Domains._numbers",
         "engine/gangs/gangs.py: Gangs._tried_until",
@@ -89,6 +93,7 @@ DICTIONARIES = {
         "engine/gangs/node_room.py: NodeRoom._free",
     ),
     POLICIES: (
+        "engine/cluster/data_sources.py: DataKeeper._states",
         "engine/gangs/attempts.py: Attempts._domains",
         "engine/gangs/members.py: Members._values",
         "engine/cache/tallies.py: Tallies._within",

@@ -30,6 +30,13 @@ REAL = {
     "tests/support/hostile_clients.py: _dripping": "is a program of its own",
     "tests/support/hostile_clients.py: _reading_slowly": "is a program of its own",
     "tests/support/hostile_clients.py: _attack": "is a program of its own",
+    **{
+        f"tests/engine/cluster/test_data_sources.py: {name}": "waits for a server on loopback"
+        for name in (
+            *("Kept", "hostile", "test_one_source_is_asked_once_for_all_policies"),
+            *("test_a_configmap", "test_objects"),
+        )
+    },
     "tests/support/api_proxy.py: ApiProxy": "is between real programs",
     "tests/support/tcp_switch.py: TcpSwitch": "is between real programs",
     "tests/support/mirror.py: Waits": "is used with a fake clock alone",

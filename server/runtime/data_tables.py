@@ -29,6 +29,8 @@ from server.metrics.metrics import Metrics
 
 # The sources of all policies, and those of one namespace. Those of operators come first.
 MOST_SOURCES, MOST_OF_NAMESPACE = 100, 10
+# The work of reading the sources beyond these, for the log.
+_MORE = "read more data"
 # Not a failure of a source, which has read all other rows.
 _LEFT_OUT = "left_out"
 
@@ -94,8 +96,10 @@ class DataTables:
             for table in [registry.tables[digest]]
         ]
         self._keeper.adopt(chosen, readers)
+        labels = (f"{table.name} ({table.source.word})" for table in chosen.values())
+        self._failures.retain({_MORE, *map(_reading, labels)})
         why = "; ".join(dict.fromkeys(each.error for each in self._refused))
-        self._failures.report("read more data", f"cannot read data: {why}" if why else "")
+        self._failures.report(_MORE, f"cannot read data: {why}" if why else "")
 
     @property
     def statuses(self) -> Sequence[SourceStatus]:
@@ -120,7 +124,12 @@ class DataTables:
             self._metrics.data_failed(source, reason)
         if reason != _LEFT_OUT:
             text = f"cannot read data {source}: {error}" if error else ""
-            self._failures.report(f"read data {source}", text)
+            self._failures.report(_reading(source), text)
+
+
+def _reading(source: str) -> str:
+    """The work of reading a source, for the log."""
+    return f"read data {source}"
 
 
 def _failure(status: SourceStatus) -> str:
