@@ -18,6 +18,8 @@ EVERY_SECONDS, STALE_TIMES = 30.0, 3
 STALE_SECONDS = 300.0
 # How the type of the rows of a table begins; its name follows.
 ROW_OF = "Row of "
+# How the description of a column begins.
+COLUMN_OF = "A column of "
 
 
 @dataclass(frozen=True, slots=True)
