@@ -17,7 +17,15 @@ from grammar.meaning.schema import Field, Record, Schema
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic
 from grammar.tree.clauses import Policy
-from grammar.tree.data import Column, Data, FromConfigMap, FromFile, FromObjects, FromPrometheus
+from grammar.tree.data import (
+    COLUMN_OF,
+    Column,
+    Data,
+    FromConfigMap,
+    FromFile,
+    FromObjects,
+    FromPrometheus,
+)
 from grammar.tree.printer import print_expression
 from grammar.tree.source import Span
 from grammar.tree.types import (
@@ -83,8 +91,9 @@ def checked(data: Data, policy: Policy, environment: Environment) -> tuple[Data,
 
 
 def _record(data: Data) -> Record:
+    about = f"{COLUMN_OF}`data.{data.name}`."
     fields = {
-        column.name: Field(column.name, _read_as(column), optional=True, native=True)
+        column.name: Field(column.name, _read_as(column), optional=True, native=True, doc=about)
         for column in data.columns
     }
     own = {

@@ -21,7 +21,8 @@ from grammar.meaning.schema import Field
 from grammar.syntax import limits
 from grammar.syntax.parser import accepts, keywords, parse_expression
 from grammar.tree.clauses import Def, Policy
-from grammar.tree.printer import print_parameter
+from grammar.tree.data import COLUMN_OF, Data
+from grammar.tree.printer import print_data, print_parameter
 from grammar.tree.source import Source, Span
 from grammar.tree.types import DECLARED, DYN, POISON, Overload, Type, agrees
 from policies.editor.tokens import (
@@ -215,6 +216,9 @@ def _members(around: Surroundings, before: Sequence[ColouredToken]) -> Iterator[
     """The fields, keys and functions of the operand before the dot that ends the tokens."""
     environment, _ = macro_variables(before, around.environment)
     operand = last_operand(before[:-1])
+    if operand == "data" and before[-1].text == ".":
+        for name, data in environment.tables.items():
+            yield _Offer(f"{data.name}[", "field", str(environment.variables[name]), head_of_data(data))
     type_ = type_of(operand, environment)
     if type_ is None or type_ in (DYN, POISON):
         return
@@ -318,7 +322,7 @@ def _parameters(around: Surroundings, before: Sequence[ColouredToken]) -> Iterat
 
 
 def _names(environment: Environment) -> Iterator[_Offer]:
-    own = [name for name in environment.variables if name not in VARIABLES]
+    own = [n for n in environment.variables if n not in VARIABLES and n not in environment.tables]
     yield from (_Offer(name, "name", str(environment.variables[name])) for name in own)
     yield from (_Offer(name, "name", str(v.type)) for name, v in environment.lets.items())
     yield from (
@@ -326,6 +330,8 @@ def _names(environment: Environment) -> Iterator[_Offer]:
     )
     for name, type_ in VARIABLES.items():
         yield _Offer(name, "name", str(type_), VARIABLE_MEANINGS[name][0])
+    if environment.tables:
+        yield _Offer("data", "name", "tables", "the tables of data of the policy")
     yield _Offer("has(", "function", "", "whether a field or a key exists")
     for name in sorted(environment.function_names(member=False)):
         yield _function(environment, name, member=False)
@@ -348,6 +354,8 @@ VARIABLE_MEANINGS = {
     "now": ("the time of the request", "everywhere but in domains and bounds"),
     "domain": ("the value of the domain", "bounds per domain, skews"),
 }
+# The longest text of a data block that is shown.
+_LONGEST_HEAD = 400
 _SELF = re.compile(r"\bself\b")
 
 
@@ -363,7 +371,8 @@ def about_field(field: Field, owner: str) -> list[str]:
 def _note(field: Field, owner: str) -> str:
     if field.derived is not None:
         return f"= {_SELF.sub(lambda _: owner, field.derived)}"
-    return "computed by the engine" if field.native else ""
+    is_computed = field.native and not field.doc.startswith(COLUMN_OF)
+    return "computed by the engine" if is_computed else ""
 
 
 def absent(field: Field) -> str:
@@ -399,6 +408,12 @@ def signatures(overloads: Iterable[Overload]) -> Iterator[str]:
 def _plain(type_: Type) -> str:
     """A type without the brackets of type variables: `list(A)`."""
     return str(type_).replace("<", "").replace(">", "")
+
+
+def head_of_data(data: Data) -> str:
+    """A data block on one line, cut off where it is long."""
+    text = print_data(data)
+    return text if len(text) <= _LONGEST_HEAD else f"{text[:_LONGEST_HEAD]} ..."
 
 
 def head_of_def(item: Def) -> str:

@@ -17,6 +17,7 @@ from grammar.meaning.schema import Schema
 from grammar.messages.diagnostics import Diagnostic, Fix
 from grammar.syntax.parser import OffsetContext, parse_file, parse_rules, place
 from grammar.tree.clauses import Clause, Def, Item, Let, Parameter, Policy, Use
+from grammar.tree.data import Data
 from grammar.tree.source import Source, Span
 from policies.editor import completion
 from policies.editor.completion import Candidate, Samples, Surroundings
@@ -141,7 +142,7 @@ def _without_end(text: str, next_: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A named part of a text. `kind` is policy, test, let, def, use, or the word of a clause."""
+    """A named part of a text. `kind` is policy, test, let, def, data, use, or the word of a clause."""
 
     kind: str
     name: str
@@ -169,7 +170,7 @@ def _parts(items: Sequence[Item]) -> Sequence[Entry]:
     for item in items:
         if isinstance(item, Clause):
             found.append(Entry(item.keyword, item.name, item.span, item.name_span))
-        elif isinstance(item, Let | Def):
+        elif isinstance(item, Let | Def | Data):
             kind = type(item).__name__.lower()
             found.append(Entry(kind, item.name, item.span, item.name_span))
         elif isinstance(item, Use):

@@ -16,6 +16,7 @@ from policies.editor.completion import (
     Samples,
     about_field,
     absent,
+    head_of_data,
     head_of_def,
     macro_variables,
     signatures,
@@ -83,7 +84,7 @@ def meaning(document: EditedDocument, offset: int, samples: Samples) -> Meaning 
     if cursor.token.kind == "string":
         return _of_string(document, cursor, samples)
     if cursor.previous in (".", ".?"):
-        return _of_member(cursor, samples)
+        return _of_member(document.source, cursor, samples)
     if cursor.next == ":" and (used := used_policy(cursor.before)) is not None:
         return _of_argument(document, cursor, used)
     if _is_keyword(cursor):
@@ -174,10 +175,15 @@ def _values(operand: str, type_: Type, samples: Samples) -> Sequence[str]:
 # ---- fields, functions, arguments
 
 
-def _of_member(cursor: _Cursor, samples: Samples) -> Meaning | None:
+def _of_member(source: Source, cursor: _Cursor, samples: Samples) -> Meaning | None:
     name = cursor.token.text
     environment, _ = macro_variables(cursor.before, cursor.known.environment)
     operand = last_operand(cursor.before[:-1])
+    if (data := environment.tables.get(f"{operand}.{name}")) is not None:
+        definition = Definition(source, data.name_span)
+        type_ = environment.variables[data.variable]
+        about = (f"`{head_of_data(data)}`",)
+        return Meaning(cursor.span, f"{data.variable}: {type_}", about, definition)
     if cursor.next == "(" and (its := environment.overloads(f"{operand}.{name}", member=False)):
         return Meaning(cursor.span, "\n".join(signatures(its)))
     type_ = type_of(operand, environment)

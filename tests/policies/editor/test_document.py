@@ -17,6 +17,13 @@ policy shop(slots: int = 3) {
   let wide = node.allocatable["cpu"] > "8"
   def fits(other: Node): bool = other.ready
 """
+DATA = (
+    HEAD
+    + """\
+  data "load" { from metrics }
+  data "racks" { from file "racks.csv" by "rack" columns { watts: double, owner: string } }
+"""
+)
 OTHER = """\
 policy spot(least: int) {
   description "Only spot nodes."
@@ -80,6 +87,16 @@ def said(text: str, schema: Schema) -> Meaning | None:
         (HEAD + '  filter "f" { message "on node.zo^" }', []),
         (HEAD + '  use "sp^', ['sp|spot"']),
         (HEAD + '  use "spot" (le^', ["le|least: "]),
+        (DATA + '  filter "f" { require da^', ["da|data"]),
+        (DATA + '  filter "f" { require data.^', ["|load[", "|racks["]),
+        (DATA + '  filter "f" { require data.lo^', ["lo|load["]),
+        (
+            DATA + '  filter "f" { require data.load[node.name].^',
+            ["|cpu", "|memory", "|time", "|age"],
+        ),
+        (DATA + '  filter "f" { require data.racks["r1"].wa^', ["wa|watts"]),
+        (DATA + '  filter "f" { detail "{data.racks[node.name].ow^', ["ow|owner"]),
+        (DATA + '  data "new" { fr^', ["fr|from"]),
         (HEAD + "  mode ^", ["|enforce", "|audit"]),
         (HEAD + '  gang "g" { of pods b^', ["b|by"]),
         (HEAD + '  gang "g" { wi^', ["wi|within"]),
@@ -161,6 +178,44 @@ def test_definition(text: str, line: str, schema: Schema) -> None:
     assert found.definition is not None
     source, span = found.definition.source, found.definition.span
     assert source.text[: span.end].splitlines()[-1].strip() == line.strip()
+
+
+@pytest.mark.parametrize(
+    ("text", "heading", "about"),
+    [
+        (
+            "data.lo^ad[node.name].cpu",
+            "data.load: map(string, Row of load)",
+            '`data "load" { from metrics }`',
+        ),
+        (
+            "data.load[node.name].cp^u",
+            "data.load[node.name].cpu: quantity",
+            "A column of `data.load`. If absent: missing.",
+        ),
+        (
+            "data.racks[node.name].ag^e",
+            "data.racks[node.name].age: duration",
+            "How long ago that was. `= now - data.racks[node.name].time`",
+        ),
+    ],
+)
+def test_meaning_of_data(text: str, heading: str, about: str, schema: Schema) -> None:
+    found = said(f"{DATA}  let a = {text}\n}}\n", schema)
+    assert found is not None
+    assert (found.heading, " ".join(found.about)) == (heading, about)
+
+
+def test_definition_of_data(schema: Schema) -> None:
+    found = said(f"{DATA}  let a = data.ra^cks[node.name]\n}}\n", schema)
+    assert found is not None
+    assert found.definition is not None
+    assert found.definition.source.slice(found.definition.span) == '"racks"'
+
+
+def test_outline_of_data(schema: Schema) -> None:
+    of, _ = made(f"{DATA}}}\n^", schema)
+    assert names(outline(of)[0].parts)[-2:] == [("data", "load"), ("data", "racks")]
 
 
 def names(entries: Sequence[Entry]) -> list[tuple[str, str]]:
