@@ -131,7 +131,9 @@ POLICIES = tuple(
     if info == "placet example" or (info in ("", "placet") and _WHOLE.match(text))
 )
 # The rows of the tables of data, by their names.
-TABLES = {name: json.dumps(rows).encode() for name, rows in json.loads(*fences(BOOK, "json")).items()}
+TABLES = {
+    name: json.dumps(rows).encode() for name, rows in json.loads(*fences(BOOK, "json")).items()
+}
 DIFFERENCES = re.findall(r"(?m)^\| `(\w+/.+?)` \| `(.+?)` \| (.+?) \| (P\d{4}): .+\|$", BOOK)
 
 

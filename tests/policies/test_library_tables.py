@@ -1,4 +1,4 @@
-"""The library's tables from objects: their keys and columns, of objects as the API server has them."""
+"""The library's tables from objects: their keys and columns, as the API server has these."""
 
 from __future__ import annotations
 
@@ -51,7 +51,10 @@ NUMA = {
         {
             "name": "node-0",
             "type": "Node",
-            "resources": [{"name": "memory", "available": "8Gi"}, {"name": "cpu", "available": "3"}],
+            "resources": [
+                {"name": "memory", "available": "8Gi"},
+                {"name": "cpu", "available": "3"},
+            ],
         },
         {"name": "node-1", "type": "Node", "resources": [{"name": "cpu", "available": "5500m"}]},
         {"name": "core-0", "type": "Core", "resources": [{"name": "cpu", "available": "9"}]},
