@@ -167,6 +167,7 @@ def twice(part: str, where: str, span: Span) -> Diagnostic:
 
 # What to write for a part that is missing, and how a message names a part that has no keyword.
 _LACKING = {
+    "from": "`from metrics`",
     "require": "`require` and a condition, such as `require node.ready`",
     "value": "`value` and a number or a condition, such as `value node.ready`",
     "of": "`of replicas`, or `of pods where` and a condition",

@@ -249,10 +249,8 @@ class Builder(ExpressionBuilder):
         source, columns = parts.pop("from"), parts.pop("columns", ())
         parts.setdefault("stale", usual_stale(source, parts.get("every", EVERY_SECONDS)))
         columns = (*source.columns, *columns)
-        spans: dict[str, Any] = {
-            f"{part.name}_span": part.span for part in c if isinstance(part, _Part)
-        }
-        return Data(**self._head(c), source=source, columns=columns, **parts, **spans)
+        parts.update({f"{part.name}_span": part.span for part in c if isinstance(part, _Part)})
+        return Data(**self._head(c), source=source, columns=columns, **parts)
 
     def from_metrics(self, c: list[Child]) -> _Part:
         return _Part("from", FromMetrics(), span_of(c))

@@ -218,7 +218,9 @@ def _members(around: Surroundings, before: Sequence[ColouredToken]) -> Iterator[
     operand = last_operand(before[:-1])
     if operand == "data" and before[-1].text == ".":
         for name, data in environment.tables.items():
-            yield _Offer(f"{data.name}[", "field", str(environment.variables[name]), head_of_data(data))
+            yield _Offer(
+                f"{data.name}[", "field", str(environment.variables[name]), head_of_data(data)
+            )
     type_ = type_of(operand, environment)
     if type_ is None or type_ in (DYN, POISON):
         return

@@ -142,7 +142,7 @@ def _without_end(text: str, next_: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A named part of a text. `kind` is policy, test, let, def, data, use, or the word of a clause."""
+    """A named part of a text. `kind` is policy, test, data, let, def, use, or a clause word."""
 
     kind: str
     name: str

@@ -181,9 +181,8 @@ def _of_member(source: Source, cursor: _Cursor, samples: Samples) -> Meaning | N
     operand = last_operand(cursor.before[:-1])
     if (data := environment.tables.get(f"{operand}.{name}")) is not None:
         definition = Definition(source, data.name_span)
-        type_ = environment.variables[data.variable]
-        about = (f"`{head_of_data(data)}`",)
-        return Meaning(cursor.span, f"{data.variable}: {type_}", about, definition)
+        heading = f"{data.variable}: {environment.variables[data.variable]}"
+        return Meaning(cursor.span, heading, (f"`{head_of_data(data)}`",), definition)
     if cursor.next == "(" and (its := environment.overloads(f"{operand}.{name}", member=False)):
         return Meaning(cursor.span, "\n".join(signatures(its)))
     type_ = type_of(operand, environment)

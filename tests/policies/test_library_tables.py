@@ -1,4 +1,4 @@
-"""The library's tables from objects: their keys and columns, of objects as the API server has them."""
+"""The library's tables from objects: their keys and columns, as the API server has these."""
 
 from __future__ import annotations
 
