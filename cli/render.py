@@ -14,7 +14,6 @@ from urllib.parse import quote
 from xml.etree import ElementTree as ET
 
 from cli.streams import beneath
-from cli.version import version
 from grammar.checker.policy_checker import Checked
 from grammar.checks.costs import describe
 from grammar.messages.diagnostics import Diagnostic, human, plain
@@ -204,7 +203,7 @@ def _sarif(findings: Sequence[Finding | FieldFinding]) -> dict[str, object]:
     """A log of SARIF 2.1.0 (OASIS), with columns in characters."""
     codes = sorted({diagnostic.code for diagnostic, _ in findings})
     rules = [{"id": code} for code in codes]
-    driver = {"name": "placet", "version": version(), "rules": rules}
+    driver = {"name": "placet", "rules": rules}
     results = [
         {
             "ruleId": diagnostic.code,

@@ -5,11 +5,8 @@ from __future__ import annotations
 import argparse
 import asyncio
 import errno
-import logging
 import re
-import socket
-import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from importlib.resources import files
 from ipaddress import ip_address
 from logging import Logger
@@ -30,6 +27,7 @@ from cli.command import (
     size,
 )
 from cli.demo.demo_cluster import Demo, announcement
+from cli.demo.start import DEFAULT_LISTEN, QuietStart, move_taken_ports
 from cli.placet_configuration import add_configuration_arguments
 from cli.streams import OutputError, close_output, put_text
 from cli.version import version
@@ -73,9 +71,8 @@ from server.settings import (
     raise_open_files,
     too_few_files,
 )
-from server.view.view import DEFAULT_PORT, HOST, ROOT
+from server.view.view import DEFAULT_PORT
 
-DEFAULT_LISTEN = "127.0.0.1:12345"
 _NAME = re.compile("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
@@ -472,13 +469,13 @@ def run(args: argparse.Namespace) -> int:
 
 def _run(args: argparse.Namespace, file: Path | None = None) -> int:
     """Serves; `file` is for a certificate that is kept in a Secret."""
-    moved = tuple(_move_taken_ports(args)) if args.demo else ()
+    moved = tuple(move_taken_ports(args, _view_port(args))) if args.demo else ()
     settings = _settings(args, file)
     schedulers = _schedulers(args)
     policies = _policies(args)
     cluster = _cluster(args)
     log = start_logging(args.log_format, verbose=args.verbose)
-    quiet = _QuietStart()
+    quiet = QuietStart()
     if args.demo and not args.policies and not args.verbose:
         log.addFilter(quiet)
     raise_open_files()
@@ -507,9 +504,8 @@ def _run(args: argparse.Namespace, file: Path | None = None) -> int:
             log.warning("%s", warning)
         log.removeFilter(quiet)
         if args.demo:
-            view = f"http://{HOST}:{options.view_port}{ROOT}/" if options.view_port else None
             try:
-                print(*announcement(url, view, reloader, moved), sep="\n", flush=True)
+                print(*announcement(url, options.view_port, reloader, moved), sep="\n", flush=True)
             except (BrokenPipeError, OutputError) as error:
                 close_output()
                 log.warning("the introduction to the demo is lost: %s", error)
@@ -532,59 +528,6 @@ def _run(args: argparse.Namespace, file: Path | None = None) -> int:
         return Exit.OK
     finally:
         finish_log()
-
-
-class _QuietStart(logging.Filter):
-    """A filter of the log until the introduction to the demo, which says the same in its words.
-
-    The warnings about the embedded policies are for whoever enforces them under kube-scheduler. On
-    a terminal, the reader of the log reads the introduction, too.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        on_terminal = sys.stderr.isatty()
-        self._hidden = {logging.WARNING, *((logging.INFO,) if on_terminal else ())}
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        return record.levelno not in self._hidden
-
-
-def _move_taken_ports(args: argparse.Namespace) -> Iterator[str]:
-    """Gives the demo free ports where its default ones are taken, and says so in a line each."""
-    host, port = args.listen
-    if f"{host}:{port}" == DEFAULT_LISTEN and _is_taken(host, port):
-        args.listen = host, _free_port(host)
-        yield (
-            f"Port {port} is taken, so it listens on port {args.listen[1]}; name another with "
-            "--listen HOST:PORT."
-        )
-    view = _view_port(args)
-    if view == 0:
-        args.view_port = _free_port(HOST)
-    elif view == DEFAULT_PORT and _is_taken(HOST, view):
-        args.view_port = _free_port(HOST)
-        yield (
-            f"Port {view} is taken, so its page is on port {args.view_port}; name another with "
-            "--view-port PORT."
-        )
-
-
-def _is_taken(host: str, port: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((host, port))
-        except OSError as error:
-            return error.errno == errno.EADDRINUSE
-    return False
-
-
-def _free_port(host: str) -> int:
-    with socket.socket() as probe:
-        probe.bind((host, 0))
-        port: int = probe.getsockname()[1]
-    return port
 
 
 # The flags whose changes in the configuration file need no restart.
