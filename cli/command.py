@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
+import sys
 import tempfile
 from argparse import ArgumentTypeError
+from collections.abc import Sequence
 from enum import IntEnum
 from pathlib import Path
 
 from grammar.messages.diagnostics import UserError
 from grammar.messages.texts import os_reason
+from grammar.tree.source import Source
 from grammar.values.errors import EvaluationError
 from grammar.values.quantity import NANO, Quantity
 from grammar.values.time import SECOND, Duration
@@ -55,6 +59,31 @@ def read_text(name: str, hint: str) -> str:
         return read_file(name, hint).decode("utf-8-sig")
     except UnicodeDecodeError:
         raise CommandError(f"`{name}` is not UTF-8 text", "save it as UTF-8") from None
+
+
+STANDARD_INPUT = Path("-")
+
+
+def input_source(paths: Sequence[Path]) -> Source | None:
+    """The text of standard input, if `-` is the path; its name says whether it has manifests.
+
+    Raises CommandError.
+    """
+    if STANDARD_INPUT not in paths:
+        return None
+    if len(paths) > 1:
+        raise CommandError("`-` must be the only path", "name the files alone, or pipe them in")
+    try:
+        text = sys.stdin.read().removeprefix("\ufeff")
+    except UnicodeDecodeError:
+        raise CommandError("standard input is not UTF-8 text", "save it as UTF-8") from None
+    # A policy of the language begins with one of these words.
+    has_manifests = "apiVersion" in text and _LANGUAGE.match(text) is None
+    suffix = ".json" if text.lstrip().startswith("{") else ".yaml"
+    return Source(f"stdin{suffix}" if has_manifests else "-", text)
+
+
+_LANGUAGE = re.compile(r"(?:\s|(?:#|//).*\n)*(?:cluster\s+policy|policy|test)\b(?!\s*:)")
 
 
 def make(file: Path) -> None:

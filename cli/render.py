@@ -8,7 +8,10 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TextIO
+from urllib.parse import quote
+from xml.etree import ElementTree as ET
 
 from cli.streams import beneath
 from grammar.checker.policy_checker import Checked
@@ -17,7 +20,9 @@ from grammar.messages.diagnostics import Diagnostic, human, plain
 from grammar.messages.texts import counted, escaped, escaped_json, excerpt
 from grammar.tree.source import Source, Span
 
-FORMATS = ("human", "plain", "json", "github")
+FORMATS = ("human", "plain", "json", "github", "sarif", "junit")
+# Those that are one document, beside which nothing is printed.
+DOCUMENTS = ("json", "sarif", "junit")
 
 _BOLD, _RED, _YELLOW, _BLUE, _CYAN, _RESET = (f"\x1b[{n}m" for n in (1, 31, 33, 34, 36, 0))
 _SEVERITY_COLOURS = {"error": _RED, "warning": _YELLOW}
@@ -50,9 +55,16 @@ def wants_colour(stream: TextIO) -> bool:
 
 
 def render(
-    findings: Sequence[Finding | FieldFinding], form: str, *, colour: bool = False
+    findings: Sequence[Finding | FieldFinding],
+    form: str,
+    files: Sequence[str] = (),
+    *,
+    colour: bool = False,
 ) -> Iterator[str]:
-    """The findings in one of FORMATS: plain and github a line each, human several, json one."""
+    """The findings in one of FORMATS: plain and github a line each, human several, others one.
+
+    `files` are the names of all files, of which those without findings pass in `junit`.
+    """
     match form:
         case "plain":
             yield from (_plain(*finding) for finding in findings)
@@ -63,6 +75,10 @@ def render(
                 yield ""
         case "github":
             yield from (_annotation(*finding) for finding in findings)
+        case "sarif":
+            yield escaped_json(json.dumps(_sarif(findings), ensure_ascii=False, indent=2))
+        case "junit":
+            yield _junit(findings, files)
         case _:
             found = {"diagnostics": [as_json(*f) for f in findings]}
             yield escaped_json(json.dumps(found, ensure_ascii=False))
@@ -178,6 +194,75 @@ def _json_range(span: Span, source: Source) -> dict[str, object]:
 
 def _range(span: Span, source: Source) -> tuple[int, int, int, int]:
     return *source.position(span.start), *source.position(span.end)
+
+
+# ---- documents for other programs
+
+
+def _sarif(findings: Sequence[Finding | FieldFinding]) -> dict[str, object]:
+    """A log of SARIF 2.1.0 (OASIS), with columns in characters."""
+    codes = sorted({diagnostic.code for diagnostic, _ in findings})
+    rules = [{"id": code} for code in codes]
+    driver = {"name": "placet", "rules": rules}
+    results = [
+        {
+            "ruleId": diagnostic.code,
+            "ruleIndex": codes.index(diagnostic.code),
+            "level": diagnostic.severity,
+            "message": {"text": f"{diagnostic.message}{_hint(diagnostic)}"},
+            "locations": [{"physicalLocation": _sarif_place(diagnostic, where)}],
+        }
+        for diagnostic, where in findings
+    ]
+    tool = {"driver": driver}
+    run = {"tool": tool, "columnKind": "unicodeCodePoints", "results": results}
+    schema = "https://json.schemastore.org/sarif-2.1.0.json"
+    return {"$schema": schema, "version": "2.1.0", "runs": [run]}
+
+
+def _sarif_place(diagnostic: Diagnostic, where: Source | FieldPlace) -> dict[str, object]:
+    name = where.name if isinstance(where, Source) else where.file
+    # An address beside the working directory has `/`, and no characters that mean something else.
+    place: dict[str, object] = {"artifactLocation": {"uri": quote(Path(name).as_posix())}}
+    if isinstance(where, Source):
+        names = ("startLine", "startColumn", "endLine", "endColumn")
+        place["region"] = dict(zip(names, _range(diagnostic.span, where), strict=True))
+    elif where.line:
+        place["region"] = {"startLine": where.line}
+    return place
+
+
+def _junit(findings: Sequence[Finding | FieldFinding], files: Sequence[str]) -> str:
+    """A report as JUnit writes it: a suite for each file, with a failure for each finding.
+
+    A file without findings is a suite with one test that passes.
+    """
+    by_file: dict[str, list[tuple[Diagnostic, Source | FieldPlace]]] = {f: [] for f in files}
+    for diagnostic, where in findings:
+        name = where.name if isinstance(where, Source) else where.file
+        by_file.setdefault(name, []).append((diagnostic, where))
+    root = ET.Element("testsuites", name="placet check")
+    for name, found in by_file.items():
+        tests, failures = str(max(len(found), 1)), str(len(found))
+        shown = escaped(name)
+        suite = ET.SubElement(
+            root, "testsuite", name=shown, tests=tests, failures=failures, errors="0"
+        )
+        if not found:
+            ET.SubElement(suite, "testcase", classname=shown, name="check")
+        for each, where in found:
+            text = _plain(each, where)
+            line = where.position(each.span.start)[0] if isinstance(where, Source) else where.line
+            case = ET.SubElement(
+                suite, "testcase", classname=shown, name=f"{each.code} in line {line}"
+            )
+            failure = ET.SubElement(
+                case, "failure", type=each.severity, message=escaped(each.message)
+            )
+            failure.text = text
+    ET.indent(root)
+    text = ET.tostring(root, "unicode")
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}'
 
 
 # ---- the costs of expressions

@@ -23,6 +23,7 @@ from cli.world import World, check_data, in_force, named_pod, policy_files, read
 from cli.world import read_world as read_files
 from engine.cache.cluster_copy import ClusterCopy, NamedPod
 from engine.enforced import EnforcedPolicies
+from engine.explanation.application import misspelt_annotations
 from engine.explanation.explanation import Asker
 from engine.objects.codec import ObjectCodec
 from grammar.meaning.schema import Schema, load_schema
@@ -192,8 +193,13 @@ def asked_pod(args: argparse.Namespace, cluster: ClusterCopy, live: LiveCluster 
     """The pod of a command. Raises CommandError."""
     name: str | None = args.pod
     if name is not None and args.pod_file is None:
-        return cluster.pod(name.rpartition("/")[2], question_namespace(args, live))
-    return named_pod(cluster, name, args.pod_file)
+        pod = cluster.pod(name.rpartition("/")[2], question_namespace(args, live))
+    else:
+        pod = named_pod(cluster, name, args.pod_file)
+    for given, meant in misspelt_annotations(pod.body):
+        text = f"note: the pod has the annotation `{given}`: did you mean `{meant}`?"
+        put_line(text, sys.stderr)
+    return pod
 
 
 def asker_of(

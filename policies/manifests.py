@@ -304,18 +304,23 @@ def is_selective(selector: Selector | NodeSelector | None) -> bool:
 # ---- manifest files to policies
 
 
-def parse_manifests(source: Source) -> tuple[File, list[Diagnostic]]:
+def parse_manifests(source: Source) -> tuple[File, list[Diagnostic], int]:
     """The policies of a manifest file that could be read, and the diagnostics of the rest.
 
-    The policies are not checked yet. For a text of the language, `parse_file` does the same.
+    The policies are not checked yet. For a text of the language, `parse_file` does the same. The
+    number is that of the objects of other kinds, which stand beside policies in rendered charts.
     """
     try:
         found = documents(source)
     except DocumentError as error:
-        return File(()), [Diagnostic("P0501", "error", f"this {error}", Span(0, 0))]
+        return File(()), [Diagnostic("P0501", "error", f"this {error}", Span(0, 0))], 0
+    others = 0
     policies: list[Policy] = []
     wrong: list[Diagnostic] = []
     for document in found:
+        if _is_of_others(document.value):
+            others += 1
+            continue
         page = file_page(source, document)
         wrong.extend(page.error(path, "is given twice", "keep one") for path in document.twice())
         if not is_ours(document.value):
@@ -329,7 +334,18 @@ def parse_manifests(source: Source) -> tuple[File, list[Diagnostic]]:
             policy, found_in_rules = policy_of(read.manifest, page)
             policies.append(policy)
             wrong.extend(found_in_rules)
-    return File(tuple(policies)), sorted(wrong, key=lambda d: d.span.start)
+    return File(tuple(policies)), sorted(wrong, key=lambda d: d.span.start), others
+
+
+def _is_of_others(value: object) -> bool:
+    """Whether an object has a group and a kind that are not ours, and not ours misspelt."""
+    if not isinstance(value, dict) or is_ours(value):
+        return False
+    version, kind = value.get("apiVersion"), value.get("kind")
+    if not (isinstance(version, str) and isinstance(kind, str) and version and kind):
+        return False
+    group = version.partition("/")[0]
+    return nearest(group, (GROUP,)) is None and nearest(kind, tuple(KINDS)) is None
 
 
 def mendable(source: Source) -> tuple[Span, ...]:
@@ -345,7 +361,7 @@ def _not_a_policy(value: object, page: ManifestText) -> Diagnostic:
     kind = str(value.get("kind", "")) if isinstance(value, dict) else ""
     what = f"`{kind}` of `{value.get('apiVersion', '')}`" if isinstance(value, dict) else "this"
     kinds = listed([f"`{kind}`" for kind in KINDS])
-    hint = f"a policy is a {kinds} of `{GROUP}`; put other objects into files of their own"
+    hint = f"a policy is a {kinds} of `{GROUP}`"
     return Diagnostic("P0502", "error", f"{what} is not a policy", page.place("kind"), hint=hint)
 
 

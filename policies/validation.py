@@ -229,6 +229,8 @@ class CheckedFile:
     tests: tuple[Test, ...]
     # The diagnostics of the text itself; the diagnostics of a policy are in the policy.
     unread: tuple[Diagnostic, ...]
+    # The number of objects of other kinds beside the policies.
+    others: int = 0
 
     @property
     def private(self) -> bool:
@@ -320,7 +322,8 @@ def check_source(source: Source, schema: Schema, cost_limit: int = LIMIT) -> Che
     # Importing YAML takes as long as checking most files.
     from policies.manifests import mendable, parse_manifests  # noqa: PLC0415
 
-    file = checked_file(source, *parse_manifests(source), schema, cost_limit)
+    parsed, found, others = parse_manifests(source)
+    file = replace(checked_file(source, parsed, found, schema, cost_limit), others=others)
     if not any(d.fix is not None for d in file.diagnostics):
         return file
     spans = mendable(source)

@@ -7,8 +7,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from cli.command import CommandError, Exit, add_frozen_arguments, replace_text
+from cli.command import CommandError, Exit, add_frozen_arguments, input_source, replace_text
 from cli.render import (
+    DOCUMENTS,
     FORMATS,
     Finding,
     cost_table,
@@ -24,7 +25,7 @@ from grammar.meaning.schema import Schema, load_schema
 from grammar.messages.diagnostics import Mended, mend
 from grammar.messages.texts import counted
 from grammar.tree.source import Source
-from policies.loader import load
+from policies.loader import Loaded, load
 from policies.validation import Validation, Validator, check_source
 
 EXAMPLES = """\
@@ -32,7 +33,8 @@ examples:
   placet check policies/
   placet check --fix shop.policy
   placet check --portable --frozen-label app policies/
-  placet check --strict --format github --cluster cluster.json policies/
+  helm template shop | placet check -
+  placet check --strict --output github --cluster cluster.json policies/
 """
 
 
@@ -42,14 +44,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="PATH",
         nargs="+",
         type=Path,
-        help="a policy file, or a folder of policy files",
+        help="a policy file, a folder of policy files, or - for standard input",
     )
     parser.add_argument(
+        "-o",
+        "--output",
         "--format",
+        dest="format",
+        metavar="FORM",
         choices=FORMATS,
         default="human",
         help="human: with the line and a caret (default); plain: one line each; "
-        "json: one document; github: annotations for GitHub Actions",
+        "json: one document; github: annotations for GitHub Actions; sarif: for code scanning; "
+        "junit: a report of tests",
     )
     parser.add_argument("--strict", action="store_true", help="warnings count as errors")
     parser.add_argument(
@@ -84,11 +91,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     if args.cost and args.format != "human":
-        raise CommandError("`--cost` works only with the human format", "leave out `--format`")
+        raise CommandError("`--cost` works only with the human format", "leave out `--output`")
     if args.portable and args.format != "human":
-        raise CommandError("`--portable` works only with the human format", "leave out `--format`")
+        raise CommandError("`--portable` works only with the human format", "leave out `--output`")
     schema = load_schema()
-    loaded = load(args.paths)
+    given = input_source(args.paths)
+    if given is not None and args.fix:
+        raise CommandError("`--fix` writes into files, and `-` is none", "name the files")
+    loaded = load(args.paths) if given is None else Loaded((given,), ())
     sources = loaded.sources
     # Standard output of the other formats is for programs: it has only the findings.
     notes = sys.stdout if args.format == "human" else sys.stderr
@@ -108,7 +118,8 @@ def run(args: argparse.Namespace) -> int:
         warnings = ClusterWarnings(read_cluster(args.cluster, codec), codec)
         validation = warnings.added(validation)
     findings = list(validation.findings())
-    for line in render(findings, args.format, colour=wants_colour(sys.stdout)):
+    names = [source.name for source in sources]
+    for line in render(findings, args.format, names, colour=wants_colour(sys.stdout)):
         print(line, file=beneath(sys.stdout))
     if args.cost:
         for file in validation.files:
@@ -118,7 +129,9 @@ def run(args: argparse.Namespace) -> int:
         _put_portability(args, schema, validation)
     for problem in loaded.problems:
         print_error(problem.message, problem.hint)
-    if sources and args.format != "json":
+    if sources and args.format not in DOCUMENTS:
+        if others := sum(file.others for file in validation.files):
+            put_line(f"note: {counted(others, 'object')} of other kinds skipped", notes)
         print(_summary(findings, len(validation.policies), len(sources)), file=notes)
     if loaded.problems:
         return Exit.ERROR

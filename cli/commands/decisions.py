@@ -13,6 +13,7 @@ from cli.command import CommandError, Exit
 from cli.console import add_output_argument, put, put_document, put_item
 from cli.replicas import layout, replicas
 from cli.replicas.replicas import Replica
+from cli.sources import pod_namespace
 from engine.explanation.decision_document import Summary
 
 EXAMPLES = """\
@@ -33,6 +34,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-f", "--follow", action="store_true", help="show decisions as they are made, until Ctrl-C"
     )
+    scope = parser.add_mutually_exclusive_group()
+    scope.add_argument(
+        "-n", "--namespace", metavar="NAME", help="decisions about pods of this namespace only"
+    )
+    scope.add_argument(
+        "-A",
+        "--all-namespaces",
+        action="store_true",
+        help="decisions about pods of all namespaces (the default)",
+    )
     add_output_argument(parser, "json", "yaml")
     replicas.add_arguments(parser)
 
@@ -40,15 +51,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.follow and args.node is not None:
         raise CommandError("--follow shows no nodes", "leave out NODE")
+    if args.pod is not None and args.namespace is not None:
+        namespace = pod_namespace(args)
+        args.pod = f"{namespace}/{args.pod.rpartition('/')[2]}"
     return asyncio.run(_run(args, replicas.target(args)))
 
 
 async def _run(args: argparse.Namespace, target: replicas.ReplicaTarget) -> int:
     async with replicas.replicas(target) as found:
         if args.follow:
-            return await _follow(found, args.pod, args.output)
+            return await _follow(found, args.pod, args.namespace, args.output)
         if args.pod is None:
-            answers, errors = await replicas.ask_all(found, Replica.decisions)
+            answers, errors = await replicas.ask_all(found, lambda r: r.decisions(args.namespace))
             listings = [answer for _, answer in answers]
             if args.output:
                 put_document(replicas.document(listings), args.output)
@@ -70,15 +84,19 @@ async def _run(args: argparse.Namespace, target: replicas.ReplicaTarget) -> int:
         return replicas.end(failures)
 
 
-async def _follow(found: Sequence[Replica], pod: str | None, form: str | None) -> int:
+async def _follow(
+    found: Sequence[Replica], pod: str | None, namespace: str | None, form: str | None
+) -> int:
     """Prints decisions until a stream ends, which raises CommandError."""
     several = len(found) > 1
-    await asyncio.gather(*(_follow_one(each, pod, form, several=several) for each in found))
+    await asyncio.gather(
+        *(_follow_one(each, pod, namespace, form, several=several) for each in found)
+    )
     return Exit.OK
 
 
 async def _follow_one(
-    replica: Replica, pod: str | None, form: str | None, *, several: bool
+    replica: Replica, pod: str | None, namespace: str | None, form: str | None, *, several: bool
 ) -> None:
     async for kind, content in replica.events():
         if kind == "dropped":
@@ -88,6 +106,8 @@ async def _follow_one(
             continue
         one = msgspec.json.decode(content, type=Summary)
         if pod is not None and pod not in (one.pod, one.pod.partition("/")[2]):
+            continue
+        if namespace is not None and one.pod.partition("/")[0] != namespace:
             continue
         if form:
             put_item({"replica": replica.name, **msgspec.to_builtins(one)}, form)

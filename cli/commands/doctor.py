@@ -102,7 +102,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="a plugin that this kube-scheduler is built with; may be given again",
     )
     parser.add_argument(
+        "-o",
+        "--output",
         "--format",
+        dest="format",
+        metavar="FORM",
         choices=_FORMATS,
         default="human",
         help="human (default); plain: one line each; json: one document",

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import sys
+from difflib import unified_diff
 from pathlib import Path
 
-from cli.command import CommandError, Exit, replace_text
+from cli.command import Exit, input_source, replace_text
 from cli.render import print_error, print_findings
 from cli.streams import put_line, put_text
 from grammar.syntax.parser import parse_file
@@ -15,11 +16,11 @@ from grammar.tree.source import Source
 from policies.loader import load
 from policies.manifest_names import is_manifest
 
-_STANDARD_INPUT = Path("-")
 EXAMPLES = """\
 examples:
   placet fmt policies/
   placet fmt --check policies/
+  placet fmt --diff policies/
   placet fmt - < draft.policy
 """
 
@@ -35,13 +36,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--check", action="store_true", help="write nothing; list the files that would change"
     )
+    parser.add_argument(
+        "--diff", action="store_true", help="write nothing; show what would change, as a patch"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
-    if _STANDARD_INPUT in args.paths:
-        if args.paths != [_STANDARD_INPUT]:
-            raise CommandError("`-` must be the only path", "format standard input separately")
-        return _format_input(check=args.check)
+    if (given := input_source(args.paths)) is not None:
+        return _format_input(given, args)
     loaded = load(args.paths)
     for problem in loaded.problems:
         print_error(problem.message, problem.hint)
@@ -53,26 +55,37 @@ def run(args: argparse.Namespace) -> int:
             unreadable += 1
         elif text != source.text:
             changed += 1
+            if args.diff:
+                _put_difference(source, text)
+                continue
             if not args.check:
                 replace_text(Path(source.name), text)
             put_line(f"{'would change' if args.check else 'changed'} {source.name}", sys.stdout)
     if loaded.problems:
         return Exit.ERROR
-    return Exit.FINDINGS if unreadable or (changed and args.check) else Exit.OK
+    return Exit.FINDINGS if unreadable or (changed and _only_looks(args)) else Exit.OK
 
 
-def _format_input(*, check: bool) -> int:
-    try:
-        source = Source("-", sys.stdin.read())
-    except UnicodeDecodeError:
-        raise CommandError("standard input is not UTF-8 text", "save it as UTF-8") from None
-    text = _formatted(source)
+def _only_looks(args: argparse.Namespace) -> bool:
+    return bool(args.check or args.diff)
+
+
+def _format_input(source: Source, args: argparse.Namespace) -> int:
+    text = source.text if is_manifest(source.name) else _formatted(source)
     if text is None:
         return Exit.FINDINGS
-    if check:
-        return Exit.OK if text == source.text else Exit.FINDINGS
-    put_text(text)
-    return Exit.OK
+    if args.diff:
+        _put_difference(source, text)
+    elif not args.check:
+        put_text(text)
+    return Exit.FINDINGS if _only_looks(args) and text != source.text else Exit.OK
+
+
+def _put_difference(source: Source, text: str) -> None:
+    """Prints what formatting would change, as `patch -p1` and `git apply` take it."""
+    before, after = (t.splitlines(keepends=True) for t in (source.text, text))
+    for line in unified_diff(before, after, f"a/{source.name}", f"b/{source.name}"):
+        put_text(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n")
 
 
 def _formatted(source: Source) -> str | None:

@@ -71,7 +71,7 @@ from server.settings import (
     raise_open_files,
     too_few_files,
 )
-from server.view.view import DEFAULT_PORT, HOST, ROOT
+from server.view.view import DEFAULT_PORT
 
 _NAME = re.compile("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
@@ -506,9 +506,8 @@ def _run(args: argparse.Namespace, file: Path | None = None) -> int:
             log.warning("%s", warning)
         log.removeFilter(quiet)
         if args.demo:
-            view = f"http://{HOST}:{options.view_port}{ROOT}/" if options.view_port else None
             try:
-                print(*announcement(url, view, reloader, moved), sep="\n", flush=True)
+                print(*announcement(url, options.view_port, reloader, moved), sep="\n", flush=True)
             except (BrokenPipeError, OutputError) as error:
                 close_output()
                 log.warning("the introduction to the demo is lost: %s", error)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cli.command import CommandError, Exit, write_text
-from cli.console import put_json
+from cli.console import add_output_argument, put_json
 from cli.simulation.inputs import (
     Inputs,
     SimulationOptions,
@@ -148,8 +148,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=_seeds,
         help="the seed of what is random; with several, a run for each, in parallel, and a summary",
     )
+    add_output_argument(parser, "json")
     parser.add_argument(
-        "--json", action="store_true", help="print one JSON document with every pod"
+        "--json",
+        action="store_const",
+        const="json",
+        dest="output",
+        help="the same as -o json: one document with every pod",
     )
     parser.add_argument(
         "--chart", metavar="FILE", type=Path, help="write an SVG of the allocation after each pod"
@@ -237,7 +242,7 @@ def _one(
     for name, simulation in ready.items():
         with progress(sys.stderr, name, len(simulation.pods)) as update:
             results.append(result(simulation, update))
-    if args.json:
+    if args.output:
         put_json(difference_json(*results) if args.diff else result_json(*results))
     elif args.diff:
         print_difference(list(sets), *results)
@@ -271,7 +276,7 @@ def _several(
         raise CommandError(f"no node has `{resource}`", f"the nodes have {known}")
     by_set = {name: simulate(read) for name, read in sets.items()}
     found = runs(by_set, args.seeds, resource, len(simulation.pods))
-    if args.json:
+    if args.output:
         put_json(runs_json(found, resource))
     else:
         print_runs(found, resource)

@@ -17,6 +17,7 @@ from engine.engine import Engine
 from engine.explanation.inspection import Inspection
 from policies.disk import Visit
 from server.runtime.reloader import PolicyReloader
+from server.view.view import HOST, ROOT
 
 Object = dict[str, Any]
 
@@ -332,19 +333,19 @@ def answer(engine: Engine) -> Iterator[str]:
 
 
 def announcement(
-    url: str, view: str | None, reloader: PolicyReloader, moved: Sequence[str] = ()
+    url: str, view_port: int | None, reloader: PolicyReloader, moved: Sequence[str] = ()
 ) -> Iterator[str]:
     """The lines that `--demo` prints: what runs, a link, a call with its answer, and the policies.
 
-    `view` is the address of the page, if there is one; `moved` says which ports were taken.
+    `view_port` is the port of the page, if there is one; `moved` says which ports were taken.
     """
     snapshot = reloader.view.snapshot()
     nodes, pods = len(snapshot.table.rows), len(snapshot.pods())
     yield f"Placet decides about a demo cluster of {nodes} nodes and {pods} pods. Ctrl-C stops it."
     yield from moved
     yield ""
-    if view is not None:
-        yield f"Open it in your browser: {view}"
+    if view_port is not None:
+        yield f"Open it in your browser: http://{HOST}:{view_port}{ROOT}/"
         yield ""
     yield "Ask it, in another terminal, where a web pod may go:"
     yield ""
@@ -354,7 +355,7 @@ def announcement(
     yield ""
     yield "It would answer now:"
     yield from (f"  {line}" for line in answer(reloader.engine))
-    if view is not None:
+    if view_port is not None:
         yield "The decision then appears in the browser, with its reasons."
     yield ""
     in_force = reloader.enforced.in_force.active

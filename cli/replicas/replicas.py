@@ -150,9 +150,10 @@ class Replica:
         if self._forward is not None and isinstance(self._forward.failure, ApiError):
             raise _refused(self.name, self._forward)
 
-    async def decisions(self) -> Listing:
-        """Its last decisions. Raises CommandError."""
-        found = await self._get(f"/decisions?limit={_LISTED}", Listing)
+    async def decisions(self, namespace: str | None = None) -> Listing:
+        """Its last decisions, about pods of the namespace if it is given. Raises CommandError."""
+        only = "" if namespace is None else f"&namespace={quote(namespace, '')}"
+        found = await self._get(f"/decisions?limit={_LISTED}{only}", Listing)
         if found is None:
             raise self._strange(404)
         return found

@@ -7,11 +7,13 @@ from typing import Any
 
 import msgspec
 
+from engine.cards.node_cards import TAKEN
 from engine.decision.registry import Registry, Selection
 from engine.explanation.document import Applies
-from engine.objects.request_pod import form_versions
+from engine.objects.request_pod import BYPASS, FORM, form_versions
 from engine.program.frame import Frame
 from engine.program.program import Program
+from grammar.messages.diagnostics import nearest
 from grammar.values.errors import EvaluationError
 
 
@@ -56,6 +58,29 @@ def _unselected(program: Program, frame: Frame) -> str:
     except EvaluationError as error:
         return f"its `for` has no value: {error}"
     return "its `for` is false"
+
+
+# ---- annotations of pods that nobody reads
+
+_ANNOTATIONS = (BYPASS, FORM, TAKEN)
+
+
+def misspelt_annotations(body: bytes) -> Iterator[tuple[str, str]]:
+    """The annotations of a pod that Placet does not know, each with the one that it resembles.
+
+    It may have the name of a known one with the group of another.
+    """
+    pod = msgspec.json.decode(body)
+    by_name = {known.rpartition("/")[2]: known for known in _ANNOTATIONS}
+    groups = {known.partition("/")[0] for known in _ANNOTATIONS}
+    for key in pod.get("metadata", {}).get("annotations") or {}:
+        if key in _ANNOTATIONS:
+            continue
+        group, _, name = key.rpartition("/")
+        if nearest(group, groups) and (close := nearest(name, by_name)) is not None:
+            yield key, by_name[close]
+        elif (whole := nearest(key, _ANNOTATIONS)) is not None:
+            yield key, whole
 
 
 # ---- what a pod was told of portable policies when it was created

@@ -127,12 +127,15 @@ def test_list_is_its_items(schema: Schema) -> None:
 
 
 def test_documents_of_other_kinds_do_not_belong(schema: Schema) -> None:
-    file = check(f"{GOOD}---\napiVersion: v1\nkind: ConfigMap\n---\n- 1\n", schema)
+    """Those of other groups are counted; what may be a misspelt policy is an error."""
+    misspelt = GOOD.replace("PlacementPolicy", "PlacementPolice")
+    text = f"{GOOD}---\napiVersion: v1\nkind: ConfigMap\n---\n- 1\n---\n{misspelt}"
+    file = check(text, schema)
     assert [(d.code, d.message) for d in file.diagnostics] == [
-        ("P0502", "`ConfigMap` of `v1` is not a policy"),
         ("P0502", "this is not a policy"),
+        ("P0502", f"`PlacementPolice` of `{GROUP}/v1` is not a policy"),
     ]
-    assert len(file.policies) == 1
+    assert len(file.policies) == file.others == 1
     assert not file.whole
 
 

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -115,3 +116,70 @@ def test_warnings_alone_are_success_unless_strict(placet: Placet, folder: Path) 
     assert done.out.startswith("warning[P0301]")
     assert done.out.endswith("1 warning in 2 files\n")
     assert placet("check", "--strict", ".").code == 1
+
+
+STREAM = """\
+apiVersion: v1
+kind: List
+items:
+- apiVersion: v1
+  kind: ConfigMap
+  metadata: {name: a}
+- apiVersion: placement-policy.scheduling.x-k8s.io/v1
+  kind: ClusterPlacementPolicy
+  metadata: {name: web, namespace: shop}
+  spec:
+    podSelector: {}
+    rules: 'filter "a" { require node.ready }'
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+---
+apiVersion: placement-policy.scheduling.x-k8s.io/v1
+kind: PlacementPolicy
+metadata: {name: web, namespace: shop}
+spec:
+  podSelector: {}
+  rules: |
+    filter "disk" { require node.lables["disk"] == "ssd" }
+"""
+
+
+def test_a_stream_with_other_kinds_is_checked_at_its_lines(placet: Placet) -> None:
+    done = placet("check", "-o", "plain", "-", stdin=STREAM)
+    assert done.code == 1
+    first, second = done.out.splitlines()
+    assert first.startswith("stdin.yaml:9:36: error[P0503]: metadata.namespace: a Cluster")
+    assert second.startswith("stdin.yaml:24:34: error[P0102]: Node has no field `lables`")
+    assert done.err == "note: 2 objects of other kinds skipped\n2 errors in 1 file\n"
+    assert placet("check", "-", stdin=GOOD).out == "1 policy in 1 file: no problems found\n"
+    assert placet("check", "--fix", "-", stdin=GOOD).code == 2
+
+
+def test_sarif_is_one_log(placet: Placet) -> None:
+    done = placet("check", "--output", "sarif", ".")
+    assert (done.code, done.err) == (1, "")
+    log = json.loads(done.out)
+    assert log["version"] == "2.1.0"
+    (run,) = log["runs"]
+    (result,) = run["results"]
+    assert run["tool"]["driver"]["rules"][result["ruleIndex"]]["id"] == result["ruleId"] == "P0102"
+    assert result["level"] == "error"
+    (location,) = result["locations"]
+    assert location["physicalLocation"] == {
+        "artifactLocation": {"uri": "bad.policy"},
+        "region": {"startLine": 2, "startColumn": 32, "endLine": 2, "endColumn": 38},
+    }
+
+
+def test_junit_has_a_suite_for_each_file(placet: Placet) -> None:
+    done = placet("check", "--output", "junit", ".")
+    assert (done.code, done.err) == (1, "")
+    bad, good = ET.fromstring(done.out)  # noqa: S314 - it is our own
+    assert (bad.get("name"), bad.get("failures"), good.get("failures")) == ("bad.policy", "1", "0")
+    (case,) = bad
+    (failure,) = case
+    assert case.get("name") == "P0102 in line 2"
+    assert failure.get("message") == "Node has no field `lables`"
+    assert [each.get("name") for each in good] == ["check"]

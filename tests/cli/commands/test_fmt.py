@@ -70,3 +70,14 @@ def test_missing_file_is_an_error(placet: Placet, folder: Path) -> None:
     done = placet("fmt", "a.policy")
     assert (done.code, done.out) == (2, "")
     assert done.err.startswith("error: `a.policy` does not exist\n")
+
+
+def test_diff_shows_what_would_change(placet: Placet) -> None:
+    """Manifests stay as they are."""
+    before, after = "cluster policy  a { }\n", "cluster policy a { }\n"
+    done = placet("fmt", "--diff", "-", stdin=before)
+    assert (done.code, done.err) == (1, "")
+    assert done.out == f"--- a/-\n+++ b/-\n@@ -1 +1 @@\n-{before}+{after}"
+    assert placet("fmt", "--diff", "-", stdin=after).code == 0
+    manifest = "apiVersion: v1\nkind:   ConfigMap\n"
+    assert placet("fmt", "-", stdin=manifest).out == manifest
