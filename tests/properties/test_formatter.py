@@ -63,7 +63,8 @@ _TEXTS = (_HEAD, *(source.text for source in library_sources()))
 def commented(draw: st.DrawFn) -> tuple[str, int]:
     """A policy with comments between any of its words, and their number."""
     text = draw(st.sampled_from(_TEXTS))
-    starts = [item.start for item in Lexemes(text).items]
+    # A name such as `avoid-hot-nodes` is one word, and several lexemes.
+    starts = [i.start for i in Lexemes(text).items if not text[i.start - 1 : i.start].strip()]
     places = sorted(draw(st.lists(st.sampled_from(starts), min_size=1, max_size=4)))
     forms = st.sampled_from((" # c{}!\n", "\n# c{}!\n", "\n\n# c{}!\n", " // c{}!\n"))
     parts = [text[a:b] for a, b in zip((0, *places), (*places, len(text)), strict=True)]
