@@ -34,9 +34,9 @@ from engine.program.policy_compiler import compile_policy
 from engine.program.program import GangProgram, Program
 from grammar.checker.policy_checker import Checked
 from grammar.meaning.schema import Schema
-from grammar.messages.diagnostics import Diagnostic, nearest
+from grammar.messages.diagnostics import Diagnostic, UserError, nearest
 from grammar.tree.source import Source
-from grammar.tree.written_tests import Expectation, Test
+from grammar.tree.written_tests import Expectation, Test, TestData
 from policies.loader import SUFFIX, TEST_SUFFIX, UnreadFile, is_test_file, load
 from policies.manifest_names import GROUP, MANIFEST_SUFFIXES, is_manifest
 from policies.validation import CheckedFile, Validator
@@ -149,6 +149,7 @@ class Runner:
     ) -> tuple[Outcome, list[Diagnostic]]:
         try:
             fixture = self._fixtures.build(test, Path(suite.source.name))
+            _check_tables(test, registry)
             expectations = _expectations(test, fixture, programs)
             engine = FixtureEngine(registry, fixture, self._codec)
             found = [f for e in expectations if (f := _failure(e, engine)) is not None]
@@ -159,7 +160,19 @@ class Runner:
             return "error", [error.diagnostic]
         except EngineError as error:
             return "error", [bad_test(str(error), test.name_span).diagnostic]
+        except UserError as error:
+            return "error", [bad_test(error.message, test.name_span, error.hint).diagnostic]
         return ("failed" if found else "passed"), found
+
+
+def _check_tables(test: Test, registry: Registry) -> None:
+    """Raises BadTestError for rows of a table that no policy declares."""
+    declared = sorted({table.name for table in registry.tables.values()})
+    for item in test.items:
+        if isinstance(item, TestData) and item.name not in declared:
+            similar = nearest(item.name, declared)
+            hint = f"write `{similar}`" if similar else "leave it out"
+            raise bad_test(f'no policy here has `data "{item.name}"`', item.span, hint)
 
 
 # ---- the engine of a test

@@ -46,6 +46,8 @@ FORMS: Final[Mapping[str, Form]] = {
 MOST_OBJECTS = 100_000
 # The column of the keys in a text that stands for a source which names no column.
 _KEY = "key"
+# What a row of a text in place of a source can say of itself.
+_AGE = "age"
 _MOST_SHOWN = 80
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,4})?\Z", re.ASCII)
 _WHOLE = re.compile(r"[+-]?\d{1,20}\Z", re.ASCII)
@@ -80,7 +82,8 @@ def rows_of_text(
 
     The time is in nanoseconds. CSV has a header. JSON and YAML are a list of objects, or a mapping
     from keys to objects, whose keys are the column `by`. Columns that are not declared are left
-    alone; those that are must be there if the text is to be `complete`. Raises DataError.
+    alone; those that are must be there if the text is to be `complete`. In one that is not, a row
+    can have an `age`, as in `90s`. Raises DataError.
     """
     by = spec.source.by if isinstance(spec.source, FromConfigMap | FromFile) else _KEY
     needed = [column.name for column in spec.columns] if complete else []
@@ -97,7 +100,8 @@ def rows_of_text(
     known: set[str] = set()
     for place, record in records:
         key = _key(record.get(by), by, place)
-        _add(rows, key, _row(spec, time, parsers, record, place), place)
+        taken = time if complete else _aged(record, at, place)
+        _add(rows, key, _row(spec, taken, parsers, record, place), place)
         known.update(record)
     if form != "csv" and rows:
         _check_columns(known | {by}, by, needed)
@@ -345,6 +349,17 @@ def _key(value: object, by: str, place: str) -> str:
     if len(key.encode("utf-8", "replace")) > MOST_KEY:
         raise DataError(f"{place} has a key of more than {MOST_KEY} bytes")
     return key
+
+
+def _aged(record: Mapping[str, object], at: int, place: str) -> Timestamp:
+    """The time of a row that may say how old it is at a moment."""
+    age = record.get(_AGE)
+    if age is None or age == "":
+        return Timestamp(at)
+    try:
+        return Timestamp.of(at - Duration.parse(str(age)).nanos)
+    except EvaluationError as error:
+        raise DataError(f"{place}, column {_quoted(_AGE)}: {error}") from None
 
 
 def _row(

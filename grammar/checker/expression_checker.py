@@ -343,14 +343,14 @@ class Checker:
     def _qualified(self, expr: ast.Select) -> ast.Ident | None:
         """`a.b.c` as one declared name, if there is one; local names are never qualified."""
         root, name = dotted(expr)
-        if root is None or (root.name in self._locals and not root.absolute):
+        own = {*self._locals, *self.environment.lets}
+        if root is None or (root.name in own and not root.absolute):
             return None
         return self._variable(name, expr.span, absolute=root.absolute)
 
     def _is_data(self, expr: ast.Expr) -> bool:
         """Whether it is the `data` of `data.NAME`, and no name that the policy has given."""
-        environment = self.environment
-        known = {*self._locals, *environment.lets, *environment.variables}
+        known = {*self._locals, *self.environment.lets, *self.environment.variables}
         return isinstance(expr, ast.Ident) and expr.name == "data" and "data" not in known
 
     def _variable(self, name: str, span: Span, *, absolute: bool) -> ast.Ident | None:

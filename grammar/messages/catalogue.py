@@ -252,11 +252,13 @@ def no_length(written: str, span: Span, seconds: float | None = None) -> Diagnos
     return replace(_error("P0215", message, span, f"write `{meant}`"), remedy=Fix(span, meant))
 
 
-def bad_length(written: str, seconds: float, span: Span) -> Diagnostic:
-    """A length of time that no binding can wait."""
+def bad_length(
+    written: str, seconds: float, span: Span, what: str, longest: float = LONGEST_WAIT
+) -> Diagnostic:
+    """A length of time that is too short or too long for `what`, as in `a binding cannot wait`."""
     is_short = seconds < SHORTEST_WAIT
-    message = f"a binding cannot wait for {'less' if is_short else 'more'} than "
-    meant = print_length(SHORTEST_WAIT if is_short else LONGEST_WAIT)
+    message = f"{what} for {'less' if is_short else 'more'} than "
+    meant = print_length(SHORTEST_WAIT if is_short else longest)
     found = _error("P0215", f"{message}`{meant}`", span, f"write `{meant}`", label=f"`{written}`")
     return replace(found, remedy=Fix(span, meant))
 

@@ -56,6 +56,7 @@ from grammar.tree.clauses import (
 )
 from grammar.tree.data import (
     EVERY_SECONDS,
+    MOST_STALE,
     Column,
     Data,
     FromConfigMap,
@@ -274,10 +275,12 @@ class Builder(ExpressionBuilder):
         return _Part("from", FromObjects(text_of(kind), _expr(c), token_span(kind)), span_of(c))
 
     def every(self, c: list[Child]) -> _Part:
-        return _Part("every", _seconds(_tokens(c, "LENGTH")[0]), span_of(c))
+        return _Part("every", _seconds(_tokens(c, "LENGTH")[0], "a source cannot rest"), span_of(c))
 
     def stale(self, c: list[Child]) -> _Part:
-        return _Part("stale", _seconds(_tokens(c, "LENGTH")[0]), span_of(c))
+        return _Part(
+            "stale", _seconds(_tokens(c, "LENGTH")[0], "rows cannot hold", MOST_STALE), span_of(c)
+        )
 
     def columns(self, c: list[Child]) -> _Part:
         return _Part("columns", tuple(p for p in c if isinstance(p, Column)), span_of(c))
@@ -553,12 +556,15 @@ def _whole(expr: Expr, what: str, least: int) -> int | Expr:
 _SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0}
 
 
-def _seconds(token: SyntaxToken) -> float:
-    """A length of time such as `1m30s`, which a binding can wait."""
+def _seconds(
+    token: SyntaxToken, what: str = "a binding cannot wait", longest: float = LONGEST_WAIT
+) -> float:
+    """A length of time such as `1m30s`, of one second or more. `what` is for an error."""
     parts = re.findall(r"([\d.]+)([hms])", str(token))
     seconds = sum(float(number) * _SECONDS[unit] for number, unit in parts)
-    if not SHORTEST_WAIT <= seconds <= LONGEST_WAIT:
-        raise ParseError(catalogue.bad_length(str(token), seconds, token_span(token)))
+    if not SHORTEST_WAIT <= seconds <= longest:
+        span = token_span(token)
+        raise ParseError(catalogue.bad_length(str(token), seconds, span, what, longest))
     return seconds
 
 

@@ -18,6 +18,8 @@ ROW = "Row of "
 EVERY_SECONDS, STALE_TIMES = 30.0, 3
 # How long the last rows of a source that is watched hold after it has failed.
 STALE_SECONDS = 300.0
+# The longest time after which a row can be stale.
+MOST_STALE = 7 * 86_400.0
 # How the description of a column begins.
 COLUMN_OF = "A column of "
 
