@@ -109,9 +109,9 @@ class LabelConditions:
         return found is True
 
     def _no_tables(self, expr: ast.Expr) -> None:
-        for read in reads(expr, self._definitions):
-            if read.path[0] in self._environment.tables:
-                raise UnportableError(f"the rows of `{read.path[0]}` change")
+        names = {read.path[0] for read in reads(expr, self._definitions)}
+        if tables := sorted(names & self._environment.tables.keys()):
+            raise UnportableError(f"the rows of `{tables[0]}` change")
 
     def selects_itself(self, terms: Terms) -> bool | None:
         """Whether terms about pods select the pod; None if its labels can change."""
