@@ -1,0 +1,144 @@
+"""Load of nodes from metrics.k8s.io, served by an aggregated API server, as metrics-server is."""
+
+import json
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+
+from tests.e2e.api import Api
+from tests.e2e.cluster import Cluster
+from tests.e2e.control_plane import ControlPlane
+from tests.e2e.manifests import node
+from tests.e2e.placet import placet
+from tests.e2e.test_data import allow, offered
+from tests.e2e.waiting import until
+
+pytestmark = pytest.mark.e2e
+
+GROUP, VERSION = "metrics.k8s.io", "v1beta1"
+API_SERVICES = "/apis/apiregistration.k8s.io/v1/apiservices"
+SECONDS = 60.0
+POLICY = """\
+cluster policy hot {{
+  for pods where pod.metadata.namespace == "{namespace}"
+  data "load" {{ from metrics every 1s stale after 20s }}
+  filter "not hot" {{ require data.load[node.name].cpu < "6" missing pass }}
+}}
+"""
+
+
+class Metrics:
+    """What the aggregated API server says of nodes, each `age` seconds old."""
+
+    def __init__(self) -> None:
+        self.cpu: dict[str, str] = {}
+        self.age = 0.0
+
+    def answer(self, path: str) -> dict[str, Any]:
+        version = f"{GROUP}/{VERSION}"
+        if not path.startswith(f"/apis/{version}/nodes"):
+            names = {"name": "nodes", "namespaced": False, "kind": "NodeMetrics", "verbs": ["list"]}
+            return {"kind": "APIResourceList", "groupVersion": version, "resources": [names]}
+        time = datetime.now(UTC) - timedelta(seconds=self.age)
+        items = [
+            {
+                "metadata": {"name": name},
+                "timestamp": time.strftime("%Y-%m-%dT%H:%M:%SZ"),
+                "window": "10s",
+                "usage": {"cpu": cpu, "memory": "1Gi"},
+            }
+            for name, cpu in self.cpu.items()
+        ]
+        return {"kind": "NodeMetricsList", "apiVersion": version, "metadata": {}, "items": items}
+
+
+@contextmanager
+def aggregated(plane: ControlPlane, cluster: Cluster, metrics: Metrics) -> Iterator[None]:
+    """The server behind the API server, for as long as the block runs."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = json.dumps(metrics.answer(self.path)).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    trustme.CA().issue_cert("localhost").configure_cert(context)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    api, name = Api(plane), f"{VERSION}.{GROUP}"
+    service = {"name": "metrics", "namespace": cluster.namespace}
+    spec = {"type": "ExternalName", "externalName": "localhost"}
+    path = f"/api/v1/namespaces/{cluster.namespace}/services"
+    api.request("POST", path, {"metadata": service, "spec": spec})
+    reached = {**service, "port": server.server_port}
+    registered = {
+        "metadata": {"name": name},
+        "spec": {
+            "group": GROUP,
+            "version": VERSION,
+            "service": reached,
+            "insecureSkipTLSVerify": True,
+            "groupPriorityMinimum": 100,
+            "versionPriority": 100,
+        },
+    }
+    api.request("POST", API_SERVICES, registered)
+    try:
+        yield
+    finally:
+        api.request("DELETE", f"{API_SERVICES}/{name}")
+        server.shutdown()
+        server.server_close()
+
+
+def test_the_load_of_nodes_is_that_of_the_metrics_api(
+    plane: ControlPlane, cluster: Cluster, tmp_path: Path
+) -> None:
+    """Another sample changes who is offered; one that gets old is missing."""
+    namespace, names = cluster.namespace, ["n1", "n2"]
+    cluster.create_nodes(node(name) for name in names)
+    allow(
+        plane,
+        f"{namespace}-metrics",
+        [{"apiGroups": [GROUP], "resources": ["nodes"], "verbs": ["get", "list"]}],
+    )
+    policies = tmp_path / "hot.policy"
+    policies.write_text(POLICY.format(namespace=namespace))
+    metrics = Metrics()
+    metrics.cpu = {"n1": "7", "n2": "500m"}
+    with (
+        aggregated(plane, cluster, metrics),
+        placet(tmp_path, policies, f"--kubeconfig={plane.placet_kubeconfig}") as server,
+    ):
+        server.wait_ready()
+
+        def become(*wanted: str) -> None:
+            until(
+                lambda: offered(server, namespace, names) == [*wanted],
+                SECONDS,
+                lambda: server.get("/readyz?verbose")[1] + server.process.tail(),
+            )
+
+        become("n2")
+        metrics.cpu = {"n1": "100m", "n2": "6500m"}
+        become("n1")
+        metrics.age = 3600.0
+        become("n1", "n2")
+        metrics.age = 0.0
+        become("n1")
