@@ -8,7 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,17 +30,23 @@ from cli.command import CommandError
 from cli.doctor.gate_checks import Marking
 from cli.streams import beneath
 from cli.version import version
-from engine.cache.cluster_copy import ClusterDocuments
+from engine.cache.cluster_copy import ClusterDocuments, DataText
 from engine.cache.informers import CONTROLLERS, NAMESPACES, NODES, PODS, POLICIES
 from engine.cache.list_watch import CHUNK, ContinueExpiredError, GarbageError, Resource, chunks
 from engine.cluster.client import CORE, ApiClient, connect, path_of
 from engine.cluster.connection_configuration import Context, chosen_context
+from engine.cluster.data_fetching import PrometheusClient
+from engine.cluster.data_sources import DataKeeper, SourceParts
+from engine.data.texts import texts_of
 from engine.errors import ApiError, ApiUnreachableError, ClusterConfigurationError, EngineError
 from engine.explanation.cause import event_time
+from engine.program.tables import TableSpec
 from grammar.values.time import Timestamp
 
 _KINDS = {NODES.name: "Node", PODS.name: "Pod", NAMESPACES.name: "Namespace"}
 _CHUNK_SECONDS = 60.0
+# How long all sources of data have for their first rows.
+_DATA_SECONDS = 10.0
 _FORBIDDEN, _ABSENT = 403, 404
 # Offline, a command reads files instead.
 OFFLINE = "give --cluster SNAPSHOT, which `kubectl get nodes,pods -A -o json` writes"
@@ -76,6 +91,44 @@ class LiveCluster:
         Raises CommandError.
         """
         return self._run(self._read(namespace))
+
+    def data(self, tables: Iterable[TableSpec]) -> tuple[Mapping[str, DataText], Mapping[str, str]]:
+        """The rows of tables, by their names, and why those of others cannot be read."""
+        return self._run(self._data({table.digest: table for table in tables}))
+
+    async def _data(
+        self, tables: Mapping[str, TableSpec]
+    ) -> tuple[Mapping[str, DataText], Mapping[str, str]]:
+        running: set[asyncio.Task[None]] = set()
+
+        def start(name: str, work: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:
+            async def run() -> None:
+                await work()
+
+            task = asyncio.create_task(run(), name=name)
+            running.add(task)
+            return task
+
+        changed = asyncio.Event()
+        parts = SourceParts(self._client, PrometheusClient(f"placet/{version()}"), None)
+        keeper = DataKeeper(parts, start, lambda _: changed.set(), lambda *_: changed.set())
+        keeper.adopt(tables, {})
+        try:
+            async with asyncio.timeout(_DATA_SECONDS):
+                while any(each.age is None and not each.error for each in keeper.statuses()):
+                    await changed.wait()
+                    changed.clear()
+        except TimeoutError:
+            pass
+        finally:
+            now, states = Timestamp.now().nanos, keeper.statuses()
+            found = texts_of(keeper.tables.values(), now)
+            await keeper.close()
+            for task in running:
+                task.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
+        late = f"there is no answer within {_DATA_SECONDS:g} s"
+        return found, {each.name: each.error or late for each in states if each.name not in found}
 
     def pods(self, namespace: str) -> list[Json]:
         """The pods of one namespace. Raises CommandError."""

@@ -128,8 +128,10 @@ def live_world(live: LiveCluster, args: argparse.Namespace, namespace: str) -> W
         raise ForbiddenError(found)
     policies, lacks = live_policies(found, getattr(args, "policies", None), schema)
     codec = ObjectCodec(schema, policies.needs.annotations)
-    documents = replace(found.documents, data=read_data(args))
-    check_data(policies, documents.data)
+    given = read_data(args)
+    read, failed = live.data(t for t in policies.registry.tables.values() if t.name not in given)
+    documents = replace(found.documents, data={**read, **given})
+    check_data(policies, documents.data, failed)
     return WorldReading(World(schema, codec, documents.cluster(codec), policies), lacks)
 
 

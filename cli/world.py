@@ -43,6 +43,7 @@ from policies.loader import load
 from policies.manifest_names import is_manifest
 from policies.validation import Identity, Validator
 
+UNASKED: Mapping[str, str] = {}
 _FORMS: Mapping[str, Literal["csv", "json", "yaml"]] = {
     ".csv": "csv",
     ".json": "json",
@@ -103,8 +104,13 @@ def read_data(args: argparse.Namespace) -> Mapping[str, DataText]:
     return found
 
 
-def check_data(policies: EnforcedPolicies, data: Mapping[str, DataText]) -> None:
-    """Warns of tables that are not given. Raises CommandError for one that no policy declares."""
+def check_data(
+    policies: EnforcedPolicies, data: Mapping[str, DataText], failed: Mapping[str, str] = UNASKED
+) -> None:
+    """Warns of tables that are not given. Raises CommandError for one that no policy declares.
+
+    `failed` says why a table could not be read.
+    """
     declared = {table.name for table in policies.registry.tables.values()}
     for name in data:
         if name not in declared:
@@ -112,7 +118,8 @@ def check_data(policies: EnforcedPolicies, data: Mapping[str, DataText]) -> None
             hint = f"write `{similar}`" if similar else "leave it out"
             raise CommandError(f'no policy has `data "{name}"`', hint)
     for name in sorted(declared - data.keys()):
-        rows = f'warning: `data "{name}"` has no rows here: what reads it finds nothing'
+        why = failed.get(name, "what reads it finds nothing")
+        rows = f'warning: `data "{name}"` has no rows here: {why}'
         hint = f"  = help: give its rows with `--data {name}=FILE`"
         put_problem(escaped(f"{rows}\n{hint}", LINES), "warning")
 

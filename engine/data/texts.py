@@ -15,6 +15,8 @@ from grammar.values.time import Duration, Timestamp
 def texts_of(tables: Iterable[Table], now: int) -> Mapping[str, DataText]:
     """The rows of each table that are not stale at a moment, in nanoseconds, by its name.
 
+    Each says how old it is.
+
     Of two tables with one name the last one counts.
     """
     return {
@@ -27,7 +29,10 @@ def _rows(table: Table, now: int) -> bytes:
     names = [column.name for column in table.spec.columns]
     return msgspec.json.encode(
         {
-            key: {name: _written(getattr(row, name)) for name in names}
+            key: {
+                "age": str(Duration(max(0, now - row.time.nanos))),
+                **{name: _written(getattr(row, name)) for name in names},
+            }
             for key, row in table.rows.items()
             if table.row_until(row) > now
         }

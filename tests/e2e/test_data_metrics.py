@@ -1,7 +1,10 @@
 """Load of nodes from metrics.k8s.io, served by an aggregated API server, as metrics-server is."""
 
 import json
+import re
 import ssl
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +19,7 @@ import trustme
 from tests.e2e.api import Api
 from tests.e2e.cluster import Cluster
 from tests.e2e.control_plane import ControlPlane
-from tests.e2e.manifests import node
+from tests.e2e.manifests import node, pod
 from tests.e2e.placet import placet
 from tests.e2e.test_data import allow, offered
 from tests.e2e.waiting import until
@@ -136,6 +139,13 @@ def test_the_load_of_nodes_is_that_of_the_metrics_api(
             )
 
         become("n2")
+        cluster.create_pods([pod("web", namespace)])
+        words = ["explain", "web", "-n", namespace, "--kubeconfig", str(plane.admin_kubeconfig)]
+        command = [sys.executable, "-m", "cli", *words, "--policies", str(policies)]
+        told = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert re.search(r"n1 +fails +hot: not hot", told.stdout), told
+        assert re.search(r"n2 +passes", told.stdout), told
+        assert "has no rows" not in told.stderr
         metrics.cpu = {"n1": "100m", "n2": "6500m"}
         become("n1")
         metrics.age = 3600.0

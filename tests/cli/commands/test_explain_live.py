@@ -271,3 +271,20 @@ async def test_rights_that_matter_less_are_notes(placet: Placet, folder: Path) -
     assert "list namespaces" not in done.err  # no policy reads them
     assert "you may not list events in the namespace `shop`" in done.out
     assert "2 of 4 nodes pass" in done.out
+
+
+async def test_a_source_of_data_that_cannot_be_read_is_named(placet: Placet, folder: Path) -> None:
+    rule = 'filter "calm" { require data.load[node.name].cpu < "6" missing pass }'
+    text = f'cluster policy calm {{ for pods where true data "load" {{ from metrics }} {rule} }}'
+    (folder / "calm.policy").write_text(text)
+    (folder / "load.csv").write_text("key,cpu\nn-1,7\n")
+    words = ("explain", "web-1", "--policies", "calm.policy")
+    async with live_shop(folder):
+        done = await asked(placet, *words)
+        given = await asked(placet, *words, "--data", "load=load.csv")
+    assert 'warning: `data "load"` has no rows here: ' in done.err
+    assert "what reads it finds nothing" not in done.err
+    assert "= help: give its rows with `--data load=FILE`" in done.err
+    assert "calm: calm" not in done.out
+    assert "has no rows" not in given.err
+    assert "calm: calm" in given.out
