@@ -278,7 +278,7 @@ async def test_a_source_of_data_that_cannot_be_read_is_named(placet: Placet, fol
     text = f'cluster policy calm {{ for pods where true data "load" {{ from metrics }} {rule} }}'
     (folder / "calm.policy").write_text(text)
     (folder / "load.csv").write_text("key,cpu\nn-1,7\n")
-    words = ("explain", "web-1", "--policies", "calm.policy")
+    words = ("explain", "web-1", "--context", "test", "--policies", "calm.policy")
     async with live_shop(folder):
         done = await asked(placet, *words)
         given = await asked(placet, *words, "--data", "load=load.csv")
