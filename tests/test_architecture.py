@@ -25,6 +25,8 @@ STARTER_BYTES = [name.encode() for name in STARTERS]
 # Who may do so besides the supervisor, which starts failed tasks again: what is started, where,
 # and why its failure is seen.
 STARTS = {
+    "cli/live.py: create_task in LiveCluster._data.start": "a source of one command, which waits "
+    "for all of them with a limit",
     "server/supervisor.py: create_task in Supervisor.start": "the supervisor itself",
     "server/http/sockets.py: create_task in Listener.open": "accepts while the server lives; "
     "every exception is reported to the event loop, and the next connection is accepted",
