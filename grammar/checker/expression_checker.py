@@ -343,15 +343,15 @@ class Checker:
     def _qualified(self, expr: ast.Select) -> ast.Ident | None:
         """`a.b.c` as one declared name, if there is one; local names are never qualified."""
         root, name = dotted(expr)
-        own = {*self._locals, *self.environment.lets}
-        if root is None or (root.name in own and not root.absolute):
+        own = self._locals, self.environment.lets
+        if root is None or (not root.absolute and any(root.name in each for each in own)):
             return None
         return self._variable(name, expr.span, absolute=root.absolute)
 
     def _is_data(self, expr: ast.Expr) -> bool:
         """Whether it is the `data` of `data.NAME`, and no name that the policy has given."""
-        known = {*self._locals, *self.environment.lets, *self.environment.variables}
-        return isinstance(expr, ast.Ident) and expr.name == "data" and "data" not in known
+        known = self._locals, self.environment.lets, self.environment.variables
+        return dotted(expr)[1] == "data" and not any("data" in each for each in known)
 
     def _variable(self, name: str, span: Span, *, absolute: bool) -> ast.Ident | None:
         """A declared name in full, with its type; None if it is unknown."""

@@ -21,7 +21,7 @@ from grammar.tree.clauses import Def, ForPods, Let, Policy, Setting, Use
 from grammar.tree.data import Data
 from grammar.tree.source import Span
 from grammar.tree.types import Type
-from grammar.tree.walk import Definitions, children, reads
+from grammar.tree.walk import READ_BY_FUNCTIONS, Definitions, children, reads
 
 # The fields of pods of other namespaces that every policy may read.
 OPEN_FIELDS = (
@@ -161,11 +161,7 @@ class _Finder:
                 return True
             case Call(function) if function in _COUNTING:
                 return True
-            case Call("matches", target) if part is target:
-                # It reads the labels and the name of a node.
-                return True
-            case Call("since", target) if part is target:
-                # It reads what the pods of a node request.
+            case Call(function, target) if part is target and function in READ_BY_FUNCTIONS:
                 return True
             case Call(function) if function not in _PASSING:
                 return False

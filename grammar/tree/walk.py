@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import TypeVar, cast
+from typing import TypeGuard, TypeVar, cast
 
 from grammar.tree import ast
 from grammar.tree.clauses import Def
@@ -67,6 +67,13 @@ def rewritten(node: T, change: Callable[[object], object]) -> T:
     return replace(node, **{f.name: rewritten(getattr(node, f.name), change) for f in fields(node)})
 
 
+# What functions read of a node: one matches a term by its labels and its name.
+READ_BY_FUNCTIONS: Mapping[str, tuple[tuple[str, ...], ...]] = {
+    "matches": (("metadata", "labels"), ("metadata", "name")),
+    "since": (("pods",),),
+}
+
+
 @dataclass(frozen=True, slots=True)
 class FieldRead:
     """One read, such as `("pod", "metadata", "labels")`, at its span or that of its `let`."""
@@ -116,16 +123,12 @@ def reads(
             for index in indexes:
                 yield from reads(index, definitions, hidden)
             return
-        case ast.Call("matches", target) if target is not None and target.type.is_record:
-            # A node matches a term by its labels and its name.
-            metadata = ast.Select(target, "metadata", span=expr.span)
-            for name in ("labels", "name"):
-                yield from reads(ast.Select(metadata, name, span=expr.span), definitions, hidden)
-            for argument in expr.args:
-                yield from reads(argument, definitions, hidden)
-            return
-        case ast.Call("since", target) if target is not None and target.type.is_record:
-            yield from reads(ast.Select(target, "pods", span=expr.span), definitions, hidden)
+        case ast.Call(function, target) if function in READ_BY_FUNCTIONS and _is_record(target):
+            for path in READ_BY_FUNCTIONS[function]:
+                field: ast.Expr = target
+                for name in path:
+                    field = ast.Select(field, name, span=expr.span)
+                yield from reads(field, definitions, hidden)
             for argument in expr.args:
                 yield from reads(argument, definitions, hidden)
             return
@@ -138,6 +141,10 @@ def reads(
             pass
     for child in children(expr):
         yield from reads(child, definitions, hidden)
+
+
+def _is_record(target: ast.Expr | None) -> TypeGuard[ast.Expr]:
+    return target is not None and target.type.is_record
 
 
 def roots(exprs: Iterable[ast.Expr], definitions: Definitions) -> set[str]:
