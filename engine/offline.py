@@ -65,7 +65,10 @@ def offline_engine(
 
 
 def _tables(registry: Registry, cluster: ClusterCopy) -> Tables:
-    """The tables that policies declare and that the copy has, each as old as the copy."""
+    """The tables that policies declare and that the copy has.
+
+    A row is of the time of the copy, or as much older as it says.
+    """
     found: dict[str, Table] = {}
     at = cluster.now.nanos
     for digest, spec in registry.tables.items():
@@ -75,7 +78,7 @@ def _tables(registry: Registry, cluster: ClusterCopy) -> Tables:
             except DataError as error:
                 hint = f"fix the rows of `{spec.name}`"
                 raise UserError(f"{given.file}: {error}", hint) from None
-            found[digest] = Table(spec, rows, at)
+            found[digest] = Table(spec, rows)
     return found
 
 

@@ -30,7 +30,7 @@ from engine.data.reading import (
     rows_of_metrics,
     rows_of_prometheus,
 )
-from engine.program.tables import SourceStatus, Table, TableSpec
+from engine.program.tables import SourceStatus, Table, TableSpec, source_label
 from grammar.messages.texts import shown
 from grammar.tree.data import (
     FromConfigMap,
@@ -49,7 +49,7 @@ _MOST_ERROR = 400
 
 # Takes all tables that there are, by their digests.
 TakeTables = Callable[[Mapping[str, Table]], None]
-# Is told how a source does, which is named as in `label`: the reason of a failure, and its text.
+# Is told how a source of this `source_label` does: the reason of a failure, and its text.
 # Both are empty when it works again. The reason `left_out` has no text: other rows were read.
 Note = Callable[[str, str, str], None]
 Now = Callable[[], int]
@@ -85,19 +85,18 @@ class SourceState:
 
     @property
     def label(self) -> str:
-        """The source in metrics and logs, whichever policies declare it."""
-        return f"{self.spec.name} ({self.spec.source.word})"
+        return source_label(self.spec.name, self.spec.source.word)
 
     def take(self, sample: RowSample) -> None:
         """There are other rows, or the same at another time."""
-        at = self._now()
         if not self.spec.source.is_watched:
-            self._newest = max((row.time.nanos for row in sample.rows.values()), default=at)
+            times = (row.time.nanos for row in sample.rows.values())
+            self._newest = max(times, default=self._now())
         self._left_out, self._cause = sample.left_out, sample.cause
         self._heal()
         if sample.left_out:
             self._note(self.label, "left_out", "")
-        self.table = Table(self.spec, sample.rows, at)
+        self.table = Table(self.spec, sample.rows)
         self._changed()
 
     def works(self) -> None:

@@ -15,9 +15,7 @@ from grammar.values.time import Duration, Timestamp
 def texts_of(tables: Iterable[Table], now: int) -> Mapping[str, DataText]:
     """The rows of each table that are not stale at a moment, in nanoseconds, by its name.
 
-    Each says how old it is.
-
-    Of two tables with one name the last one counts.
+    Each row says how old it is. Of two tables with one name the last one counts.
     """
     return {
         table.spec.name: DataText(f"data {table.spec.name}", _rows(table, now), "json")

@@ -27,9 +27,9 @@ from engine.objects.codec import ObjectCodec
 from engine.objects.peer import UNLABELLED, Peer
 from engine.objects.remembered import Remembered
 from engine.objects.request_pod import Exemptions, RequestPod
-from engine.program.frame import Evaluation, Frame
+from engine.program.frame import NO_TABLES, Evaluation, Frame
 from engine.program.policy_time import SYSTEM_TIME, CallTime, DecisionTime
-from engine.program.tables import NO_TABLES, Tables
+from engine.program.tables import Tables
 from grammar.messages.texts import shown
 from grammar.values.errors import EvaluationError
 from grammar.values.time import NEVER, Timestamp

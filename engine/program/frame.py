@@ -43,7 +43,8 @@ def unlimited() -> None:
     """The deadline check of a frame without a deadline."""
 
 
-_NO_TABLES: Mapping[str, Any] = {}
+# The tables of a frame that has none.
+NO_TABLES: Mapping[str, Any] = {}
 # The values that a frame keeps: a plan keeps its frame.
 MEMO_BYTES = 32 << 10
 
@@ -101,7 +102,7 @@ class Frame:
         self.namespaceObject = namespace
         self.peer: object = None
         self.cardFacts: object = NO_FACTS
-        self.tables: Mapping[str, Any] = _NO_TABLES
+        self.tables: Mapping[str, Any] = NO_TABLES
         self.object: object = None
         self.domain: object = None
         self.victim: object = None

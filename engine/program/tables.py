@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -57,14 +57,10 @@ class TableSpec:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Table:
-    """The rows of a source at one time, by key; none is read at the moment `until`, or later.
-
-    `at` is when the source said so, in nanoseconds.
-    """
+    """The rows of a source at one time, by key; none is read at the moment `until`, or later."""
 
     spec: TableSpec
     rows: Mapping[str, Any]
-    at: int
     until: int = NEVER
 
     def row_until(self, row: Any) -> int:
@@ -76,7 +72,11 @@ class Table:
 
 # The last table of each specification, by its digest. Another one is another object.
 Tables = Mapping[str, Table]
-NO_TABLES: Tables = {}
+
+
+def source_label(name: str, kind: str) -> str:
+    """A source in metrics, logs and names of tasks, whichever policies declare it."""
+    return f"{name} ({kind})"
 
 
 def is_row(value: object) -> bool:
@@ -156,6 +156,6 @@ class SourceStatus:
     age: float | None = None
     error: str = ""
     is_stale: bool = False
-    since: float = field(default=0.0)
+    since: float = 0.0
     left_out: int = 0
     cause: str = ""

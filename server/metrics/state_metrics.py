@@ -9,6 +9,7 @@ from typing import Any
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from engine.program.tables import source_label
 from server.answers.view_answers import DataSource, GangsOfPolicy, ReplicaStatus
 
 LOOK_SECONDS = 1.0
@@ -107,7 +108,7 @@ def _data(sources: Iterable[DataSource]) -> Iterator[Metric]:
     )
     by_label: dict[str, list[DataSource]] = {}
     for each in sources:
-        by_label.setdefault(f"{each.name} ({each.kind})", []).append(each)
+        by_label.setdefault(source_label(each.name, each.kind), []).append(each)
     for label, found in sorted(by_label.items())[:_MOST_SOURCES]:
         rows.add_metric([label], sum(each.rows for each in found))
         stale.add_metric([label], float(any(each.stale for each in found)))

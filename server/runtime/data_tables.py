@@ -20,7 +20,7 @@ from engine.cluster.data_sources import DataKeeper, SourceParts
 from engine.data.texts import texts_of
 from engine.decision.registry import Registry
 from engine.engine import Engine
-from engine.program.tables import SourceStatus, TableSpec
+from engine.program.tables import SourceStatus, TableSpec, source_label
 from grammar.messages.texts import counted
 from grammar.values.time import Timestamp
 from server.api_failures import ApiFailures
@@ -96,7 +96,7 @@ class DataTables:
             for table in [registry.tables[digest]]
         ]
         self._keeper.adopt(chosen, readers)
-        labels = (f"{table.name} ({table.source.word})" for table in chosen.values())
+        labels = (source_label(table.name, table.source.word) for table in chosen.values())
         self._failures.retain({_MORE, *map(_reading, labels)})
         why = "; ".join(dict.fromkeys(each.error for each in self._refused))
         self._failures.report(_MORE, f"cannot read data: {why}" if why else "")

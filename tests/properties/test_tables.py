@@ -72,7 +72,7 @@ class Changing(World):
                     )
                     for name in names
                 }
-                table = Table(self.spec, self.rows, self.at, self.until)
+                table = Table(self.spec, self.rows, self.until)
                 self.engine.take_tables({self.spec.digest: table})
             case 1:
                 self.nanos += draw.choice((1, 7, 30)) * SECOND

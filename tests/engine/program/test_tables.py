@@ -55,7 +55,7 @@ class World:
             name: self.spec.row(time=Timestamp(at), cpu=Quantity.parse(str(cpu)))
             for name, cpu in rows.items()
         }
-        self.engine.take_tables({self.spec.digest: Table(self.spec, made, at, until)})
+        self.engine.take_tables({self.spec.digest: Table(self.spec, made, until)})
 
     def passing(self) -> list[str]:
         decided = self.engine.filter(self.pod, ["n1", "n2"], None, math.inf)
