@@ -18,7 +18,7 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -99,34 +99,23 @@ class LiveCluster:
     async def _data(
         self, tables: Mapping[str, TableSpec]
     ) -> tuple[Mapping[str, DataText], Mapping[str, str]]:
-        running: set[asyncio.Task[None]] = set()
-
-        def start(name: str, work: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:
-            async def run() -> None:
-                await work()
-
-            task = asyncio.create_task(run(), name=name)
-            running.add(task)
-            return task
+        def start(_: str, work: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:
+            return asyncio.ensure_future(work())
 
         changed = asyncio.Event()
         parts = SourceParts(self._client, PrometheusClient(f"placet/{version()}"), None)
         keeper = DataKeeper(parts, start, lambda _: changed.set(), lambda *_: changed.set())
         keeper.adopt(tables, {})
         try:
-            async with asyncio.timeout(_DATA_SECONDS):
-                while any(each.age is None and not each.error for each in keeper.statuses()):
-                    await changed.wait()
-                    changed.clear()
-        except TimeoutError:
-            pass
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_DATA_SECONDS):
+                    while any(each.age is None and not each.error for each in keeper.statuses()):
+                        await changed.wait()
+                        changed.clear()
+            states = keeper.statuses()
+            found = texts_of(keeper.tables.values(), Timestamp.now().nanos)
         finally:
-            now, states = Timestamp.now().nanos, keeper.statuses()
-            found = texts_of(keeper.tables.values(), now)
             await keeper.close()
-            for task in running:
-                task.cancel()
-            await asyncio.gather(*running, return_exceptions=True)
         late = f"there is no answer within {_DATA_SECONDS:g} s"
         return found, {each.name: each.error or late for each in states if each.name not in found}
 

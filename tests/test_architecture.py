@@ -25,7 +25,7 @@ STARTER_BYTES = [name.encode() for name in STARTERS]
 # Who may do so besides the supervisor, which starts failed tasks again: what is started, where,
 # and why its failure is seen.
 STARTS = {
-    "cli/live.py: create_task in LiveCluster._data.start": "a source of one command, which waits "
+    "cli/live.py: ensure_future in LiveCluster._data.start": "a source of one command, which waits "
     "for all of them with a limit",
     "server/supervisor.py: create_task in Supervisor.start": "the supervisor itself",
     "server/http/sockets.py: create_task in Listener.open": "accepts while the server lives; "
