@@ -31,6 +31,7 @@ from engine.objects.peer import key_of
 from engine.offline import offline_engine
 from grammar.checks.costs import UNKNOWN_SIZE
 from grammar.meaning.schema import Schema
+from grammar.messages.diagnostics import UserError
 from grammar.tree.source import Source
 from policies.admission import StoredObject, check_stored
 from policies.documents import DocumentError, as_json
@@ -154,7 +155,10 @@ def finish(_schema: Schema) -> TriedDraft | str:
     if not trial.objects.nodes:
         return "the cluster has no nodes"
     cluster = ClusterCopy(cache_of(trial.objects), data=trial.data)
-    engines = [offline_engine(each.registry, cluster, trial.codec) for each in trial.policies]
+    try:
+        engines = [offline_engine(each.registry, cluster, trial.codec) for each in trial.policies]
+    except UserError as error:
+        return error.message
     return _tried(trial.told, engines, cluster, trial.pods)
 
 

@@ -210,6 +210,18 @@ async def test_a_draft_reads_the_tables_of_the_server_on_its_cluster(trial: Aske
     assert found["changed"] == [], "the tables are not those of another cluster"
 
 
+async def test_rows_of_the_server_that_do_not_fit_a_draft_are_told(trial: Asked) -> None:
+    lists = [{"kind": "NodeList", "apiVersion": "v1", "items": json.loads(CLUSTER)["items"][:2]}]
+    trial.parts.cluster.parts = [json.dumps(each).encode() for each in lists]
+    rows = {"r1": {"watts": 1.5}}
+    trial.parts.data = {"racks": DataText("data racks", json.dumps(rows).encode(), "json")}
+    source = 'from configmap "shop/racks" key "x.csv" by "rack" columns { watts: int }'
+    rule = 'filter "f" { require data.racks["r1"].watts < 2 }'
+    text = f'cluster policy p {{ for pods where true data "racks" {{ {source} }} {rule} }}'
+    told = "data racks: row `r1`, column `watts`: `1.5` is not a whole number"
+    assert await trial.post({"text": text}) == (400, f"{told}\n")
+
+
 async def test_a_cluster_that_cannot_be_read_now_is_told(trial: Asked) -> None:
     trial.parts.cluster.failure = NotSyncedError("not synced: nodes 0 so far")
     assert await trial.post({"text": FAST}) == (503, "not synced: nodes 0 so far\n")
