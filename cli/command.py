@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import re
 import sys
@@ -133,6 +134,16 @@ def address(text: str) -> tuple[str, int]:
         return parse_address(text)
     except SettingsError as error:
         raise ArgumentTypeError(f"{error}, as in 127.0.0.1:12345") from None
+
+
+def cannot_listen(error: OSError, listen: tuple[str, int], flag: str) -> CommandError:
+    """What is wrong with an address, and how to name another one."""
+    where = ":".join(map(str, listen))
+    hint = f"name another with {flag} {'PORT' if flag == '--view-port' else 'HOST:PORT'}"
+    if error.errno == errno.EADDRINUSE:
+        hint += ", or stop the program that uses it"
+        return CommandError(f"cannot listen on `{where}`: the port is in use", hint)
+    return CommandError(f"cannot listen on `{where}`: {os_reason(error)}", hint)
 
 
 def seconds(text: str) -> float:

@@ -19,6 +19,7 @@ from cli.command import (
     add_context_arguments,
     add_frozen_arguments,
     address,
+    cannot_listen,
     lease,
     pause,
     positive,
@@ -27,7 +28,7 @@ from cli.command import (
 )
 from cli.data_sources import add_source_arguments, data_access
 from cli.demo.demo_cluster import Demo, announcement
-from cli.demo.start import QuietStart, cannot_listen, move_taken_ports
+from cli.demo.start import QuietStart, move_taken_ports
 from cli.placet_configuration import add_configuration_arguments
 from cli.streams import OutputError, close_output, put_text
 from cli.version import version

@@ -1,4 +1,4 @@
-"""Start of a server in a terminal: ports that others have, and a log that lets the demo speak."""
+"""Start of the demo: free ports where others have its own, and a log that lets it speak first."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ import socket
 import sys
 from collections.abc import Iterator
 
-from cli.command import CommandError
-from grammar.messages.texts import os_reason
 from server.settings import DEFAULT_LISTEN
 from server.view.view import DEFAULT_PORT, HOST
 
@@ -51,16 +49,6 @@ def move_taken_ports(args: argparse.Namespace, view: int | None) -> Iterator[str
             f"Port {view} is taken, so its page is on port {args.view_port}; name another with "
             "--view-port PORT."
         )
-
-
-def cannot_listen(error: OSError, listen: tuple[str, int], flag: str) -> CommandError:
-    """What is wrong with an address, and how to name another one."""
-    where = ":".join(map(str, listen))
-    hint = f"name another with {flag} {'PORT' if flag == '--view-port' else 'HOST:PORT'}"
-    if error.errno == errno.EADDRINUSE:
-        hint += ", or stop the program that uses it"
-        return CommandError(f"cannot listen on `{where}`: the port is in use", hint)
-    return CommandError(f"cannot listen on `{where}`: {os_reason(error)}", hint)
 
 
 def _is_taken(host: str, port: int) -> bool:
