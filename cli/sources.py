@@ -131,7 +131,7 @@ def live_world(live: LiveCluster, args: argparse.Namespace, namespace: str) -> W
     given = read_data(args)
     read, failed = live.data(t for t in policies.registry.tables.values() if t.name not in given)
     documents = replace(found.documents, data={**read, **given})
-    check_data(policies, documents.data, failed)
+    check_data([policies], documents.data, failed)
     return WorldReading(World(schema, codec, documents.cluster(codec), policies), lacks)
 
 

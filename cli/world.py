@@ -6,14 +6,13 @@ A command reads it once from its arguments.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
 
 import msgspec
 
-from cli.command import CommandError
+from cli.command import CommandError, read_file
 from cli.render import print_findings, put_problem
 from engine.cache.cluster_copy import (
     ClusterCopy,
@@ -24,6 +23,7 @@ from engine.cache.cluster_copy import (
     read_pod,
 )
 from engine.cache.cluster_file import CLUSTER_KINDS, ClusterFileError, bodies, documents
+from engine.data.reading import FORMS
 from engine.enforced import EnforcedPolicies, enforced
 from engine.errors import BadObjectError, EngineError
 from engine.explanation.analysis import Analyst, PodQuestion
@@ -44,12 +44,6 @@ from policies.manifest_names import is_manifest
 from policies.validation import Identity, Validator
 
 UNASKED: Mapping[str, str] = {}
-_FORMS: Mapping[str, Literal["csv", "json", "yaml"]] = {
-    ".csv": "csv",
-    ".json": "json",
-    ".yaml": "yaml",
-    ".yml": "yaml",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,31 +86,36 @@ def read_data(args: argparse.Namespace) -> Mapping[str, DataText]:
         if not equals or not name or not file:
             hint = "write a name and a file, as in `--data load=load.csv`"
             raise CommandError(f"`{given}` names no table", hint)
-        form = _FORMS.get(Path(file).suffix)
+        form = FORMS.get(Path(file).suffix)
         if form is None:
-            hint = f"the name of the file ends with {listed(_FORMS)}"
+            hint = f"the name of the file ends with {listed(FORMS)}"
             raise CommandError(f"`{file}` has no form that is known", hint)
-        try:
-            found[name] = DataText(file, Path(file).read_bytes(), form)
-        except OSError as error:
-            reason = (error.strerror or str(error)).lower()
-            raise CommandError(f"cannot read `{file}`: {reason}", "check the path") from None
+        found[name] = DataText(file, read_file(file, "check the path"), form)
     return found
 
 
+def undeclared(name: str, declared: Collection[str]) -> CommandError | None:
+    """The error for rows of a table of this name, if no policy declares one."""
+    if name in declared:
+        return None
+    similar = nearest(name, sorted(declared))
+    hint = f"write `{similar}`" if similar else "leave it out"
+    return CommandError(f'no policy here has `data "{name}"`', hint)
+
+
 def check_data(
-    policies: EnforcedPolicies, data: Mapping[str, DataText], failed: Mapping[str, str] = UNASKED
+    sets: Iterable[EnforcedPolicies],
+    data: Mapping[str, DataText],
+    failed: Mapping[str, str] = UNASKED,
 ) -> None:
     """Warns of tables that are not given. Raises CommandError for one that no policy declares.
 
     `failed` says why a table could not be read.
     """
-    declared = {table.name for table in policies.registry.tables.values()}
+    declared = {table.name for each in sets for table in each.registry.tables.values()}
     for name in data:
-        if name not in declared:
-            similar = nearest(name, sorted(declared))
-            hint = f"write `{similar}`" if similar else "leave it out"
-            raise CommandError(f'no policy has `data "{name}"`', hint)
+        if (wrong := undeclared(name, declared)) is not None:
+            raise wrong
     for name in sorted(declared - data.keys()):
         why = failed.get(name, "what reads it finds nothing")
         rows = f'warning: `data "{name}"` has no rows here: {why}'
@@ -160,7 +159,7 @@ def read_world(args: argparse.Namespace) -> World:
         hint = "give --policies PATH, or a snapshot that has policies too"
         raise CommandError("there are no policies", hint)
     policies = in_force(sources, objects, schema)
-    check_data(policies, read.data)
+    check_data([policies], read.data)
     codec = ObjectCodec(schema, policies.needs.annotations)
     return World(schema, codec, read.cluster(codec), policies)
 

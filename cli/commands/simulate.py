@@ -200,8 +200,7 @@ def _live(
 def _simulate(
     args: argparse.Namespace, inputs: Inputs, sets: Mapping[str, EnforcedPolicies], schema: Schema
 ) -> int:
-    for policies in sets.values():
-        check_data(policies, inputs.cluster.data)
+    check_data(sets.values(), inputs.cluster.data)
     conditions = _conditions(args)
     if conditions.draws and not args.seeds:
         text = "`--ties random`, `--shuffle` and `--arrivals RESOURCE=PERCENT` draw by chance"

@@ -20,6 +20,7 @@ from typing import assert_never
 from cli.policy_tests.coverage import Coverage
 from cli.policy_tests.fixture import BadTestError, Fixture, FixtureBuilder, bad_test
 from cli.render import Finding
+from cli.world import undeclared
 from engine.cache.cluster_copy import ClusterDocuments
 from engine.decision.registry import Registry
 from engine.decision.verdict import Failed, Feasible, Rejected, Verdict, message_of
@@ -167,12 +168,10 @@ class Runner:
 
 def _check_tables(test: Test, registry: Registry) -> None:
     """Raises BadTestError for rows of a table that no policy declares."""
-    declared = sorted({table.name for table in registry.tables.values()})
+    declared = {table.name for table in registry.tables.values()}
     for item in test.items:
-        if isinstance(item, TestData) and item.name not in declared:
-            similar = nearest(item.name, declared)
-            hint = f"write `{similar}`" if similar else "leave it out"
-            raise bad_test(f'no policy here has `data "{item.name}"`', item.span, hint)
+        if isinstance(item, TestData) and (wrong := undeclared(item.name, declared)) is not None:
+            raise bad_test(wrong.message, item.span, wrong.hint)
 
 
 # ---- the engine of a test

@@ -45,13 +45,17 @@ def read_documents(
     return ClusterDocuments(files, [(file, d) for file in files for d in read(file)])
 
 
+# The forms of a text with rows.
+Form = Literal["csv", "json", "yaml"]
+
+
 @dataclass(frozen=True, slots=True)
 class DataText:
     """The rows of a table of data as a text of a file."""
 
     file: str
     text: bytes
-    form: Literal["csv", "json", "yaml"]
+    form: Form
 
 
 NO_DATA: Mapping[str, DataText] = {}

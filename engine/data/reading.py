@@ -19,11 +19,12 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import msgspec
 import yaml
 
+from engine.cache.cluster_copy import Form
 from engine.program.frame import Frame
 from engine.program.tables import MOST_BYTES, MOST_KEY, MOST_ROWS, MOST_TEXT, TableSpec
 from grammar.messages.texts import shown
@@ -34,7 +35,6 @@ from grammar.values.time import SECOND, Duration, Timestamp
 
 # A row is of the class `TableSpec.row`.
 Row = Any
-Form = Literal["csv", "json", "yaml"]
 # The forms of texts, by the end of the name of a file or of an entry of a ConfigMap.
 FORMS: Final[Mapping[str, Form]] = {
     ".csv": "csv",

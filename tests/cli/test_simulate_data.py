@@ -63,6 +63,27 @@ def burst(folder: Path, capsys: pytest.CaptureFixture[str], value: str) -> list[
     return [placed[f"n{number}"] for number in range(NODES)]
 
 
+def test_a_table_that_only_the_new_policies_declare_can_be_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    burst(tmp_path, capsys, SAMPLE)
+    (tmp_path / "old.policy").write_text("cluster policy p { for pods where true }")
+    words = [
+        "simulate",
+        "--cluster",
+        "nodes.json",
+        "--pods",
+        "pods.json",
+        "--data",
+        "load=load.csv",
+    ]
+    assert main([*words, "--diff", "old.policy", "p.policy"]) == 0
+    assert "data" not in capsys.readouterr().err
+    assert main([*words, "--policies", "old.policy"]) == 2
+    assert 'no policy here has `data "load"`' in capsys.readouterr().err
+
+
 def test_a_burst_follows_an_old_sample_unless_recent_pods_count(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from engine.cache.cluster_copy import Form
 from engine.data.reading import (
     DataError,
-    Form,
     form_of_name,
     row_of_object,
     rows_of_metrics,
