@@ -87,8 +87,8 @@ function Gangs({ gangs, some }) {
 
 function Data({ sources }) {
   if (!sources.length) return null;
-  const state = (each) => each.error ? (each.stale ? "bad" : "plain") : "good";
-  const word = (each) => each.stale ? "no rows" : each.error ? "fails" : "read";
+  const state = (each) => each.stale ? "bad" : each.error ? "plain" : "good";
+  const word = (each) => each.stale ? "stale" : each.error ? "fails" : "ok";
   return html`<section><h2>Data</h2><p class="quiet">Tables that policies read beside pods and nodes.</p>
     <div class="scroll" tabindex="0" role="region" aria-label="Data"><table><thead><tr><th scope="col">Table</th>
       <th scope="col">Source</th><th scope="col">Policies</th><th scope="col">State</th><th scope="col" class="right">Rows</th>
