@@ -60,6 +60,19 @@ class Api(Protocol):
     ) -> bytes: ...
 
 
+async def read_most(response: aiohttp.ClientResponse, most: int) -> bytes | None:
+    """The body of an answer; None if it has more bytes, and then the rest is not read."""
+    parts: list[bytes] = []
+    size = 0
+    async for part in response.content.iter_any():
+        size += len(part)
+        if size > most:
+            response.close()
+            return None
+        parts.append(part)
+    return b"".join(parts)
+
+
 # ---- limits
 
 
@@ -357,7 +370,11 @@ class ApiClient:
                 async with response:
                     if most_bytes is None:
                         return await response.read()
-                    return await self._read_most(response, most_bytes)
+                    body = await read_most(response, most_bytes)
+                    if body is None:
+                        text = f"`{self.host}` sent more than {most_bytes >> 20} MiB"
+                        raise ApiUnreachableError(text)
+                    return body
         except _TRANSPORT as error:
             if waiting:
                 waited = f"a request waited {timeout_seconds:g} s for its turn"
@@ -409,17 +426,6 @@ class ApiClient:
             async with response:
                 raise error_of(response.status, response.headers, await response.read())
         return response
-
-    async def _read_most(self, response: aiohttp.ClientResponse, most: int) -> bytes:
-        parts: list[bytes] = []
-        size = 0
-        async for part in response.content.iter_any():
-            size += len(part)
-            if size > most:
-                response.close()
-                raise ApiUnreachableError(f"`{self.host}` sent more than {most >> 20} MiB")
-            parts.append(part)
-        return b"".join(parts)
 
     async def _lines(
         self, response: aiohttp.ClientResponse, idle_seconds: float

@@ -19,6 +19,7 @@ import aiohttp
 import msgspec
 
 from engine.cache.list_watch import ListerWatcher, Params
+from engine.cluster.client import read_most
 from engine.errors import ApiError, ApiUnreachableError, why
 from engine.program.tables import MOST_BYTES
 from grammar.messages.texts import shown
@@ -163,21 +164,11 @@ class PrometheusClient:
             raise SourceError("content", f"{url} answers with {_quoted(kind)}, and not with JSON")
         if response.headers.get("Content-Encoding", "identity") != "identity":
             raise SourceError("content", f"{url} answers with packed JSON, which was not asked for")
-        return await read_most(response, url)
-
-
-async def read_most(response: aiohttp.ClientResponse, url: str) -> bytes:
-    """The body of an answer. Raises SourceError if it is larger than a table may be."""
-    parts: list[bytes] = []
-    size = 0
-    async for part in response.content.iter_any():
-        size += len(part)
-        if size > MOST_BYTES:
-            response.close()
+        body = await read_most(response, MOST_BYTES)
+        if body is None:
             text = f"{url} answers with more than {MOST_BYTES >> 20} MiB"
             raise SourceError("too_large", text)
-        parts.append(part)
-    return b"".join(parts)
+        return body
 
 
 async def _some(response: aiohttp.ClientResponse) -> bytes:
