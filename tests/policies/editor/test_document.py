@@ -1,4 +1,4 @@
-"""What an editor shows at an offset of a text, marked with `^`; other parts may have errors."""
+"""Texts in an editor: what is shown at the offset `^`, also where other parts have errors."""
 
 from collections.abc import Sequence
 
