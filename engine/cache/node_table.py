@@ -13,8 +13,8 @@ from engine.cache.names import KnownRows, ListedNames, NameIndex
 from engine.objects.codec import Namespace, Node
 from engine.objects.disruption_budget import Budgets
 from engine.objects.peer import Peer, Workload, key_of
-from engine.objects.resources import Resources, total_requests
-from grammar.values.quantity import Quantity
+from engine.objects.resources import total_requests
+from grammar.values.quantity import Quantity, Resources
 from grammar.values.time import Timestamp
 
 

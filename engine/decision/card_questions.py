@@ -17,10 +17,10 @@ from engine.decision.card_room import demand, demands
 from engine.decision.verb_call import CallOpener
 from engine.objects.peer import Peer
 from engine.objects.request_pod import RequestPodReader
-from engine.objects.resources import Resources
 from engine.program.frame import Frame
 from engine.program.program import CardsProgram
 from grammar.values.errors import EvaluationError
+from grammar.values.quantity import Resources
 from grammar.values.time import Timestamp
 
 

@@ -14,9 +14,9 @@ import msgspec
 from engine.objects.api_types import ObjectMeta, SlimNamespace
 from engine.objects.decoding import ObjectDecoder, StructFactory
 from engine.objects.peer import HostPort, Peer, PeerDecoder, Workload, host_ports, workload_of
-from engine.objects.resources import PodRequests, Resources, pod_limits, pod_requests
+from engine.objects.resources import PodRequests, pod_limits, pod_requests
 from grammar.meaning.schema import Schema
-from grammar.values.quantity import Quantity
+from grammar.values.quantity import Quantity, Resources
 
 # kubectl repeats the whole object in it, with the `env` values that a policy may not read.
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"

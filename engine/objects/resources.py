@@ -20,24 +20,12 @@ from engine.objects.api_types import (
     PodStatus,
     ResourceRequirements,
 )
-from grammar.values.quantity import NANO, Quantity
+from grammar.values.quantity import NANO, Quantity, Resources
 
 CPU, MEMORY, PODS = "cpu", "memory", "pods"
 # 64 PiB of memory; a hundred times as much is still an int64.
 MOST_AMOUNT = 2**56
 _ONE = Quantity.parse("1")
-
-
-class Resources(dict[str, Quantity]):
-    """Amounts by resource name. A resource that is absent reads as 0.
-
-    Objects share it: never write to one that a function has returned.
-    """
-
-    __slots__ = ()
-
-    def __missing__(self, resource: str) -> Quantity:
-        return Quantity.ZERO
 
 
 class PodRequests(Resources):

@@ -100,6 +100,20 @@ class Quantity:
 
 
 Quantity.ZERO = Quantity(0)
+
+
+class Resources(dict[str, Quantity]):
+    """Amounts by resource name. A resource that is absent reads as 0.
+
+    Objects share it: never write to one that a function has returned.
+    """
+
+    __slots__ = ()
+
+    def __missing__(self, resource: str) -> Quantity:
+        return Quantity.ZERO
+
+
 LARGEST = Quantity(_LARGEST)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from grammar.tree.types import QUANTITY, STRING, TIMESTAMP, Overload, Type, map_of, member
 from grammar.values.errors import MissingError
-from grammar.values.quantity import Quantity
+from grammar.values.quantity import Quantity, Resources
 from grammar.values.sizes import Size
 from grammar.values.time import Timestamp
 
@@ -20,16 +20,7 @@ Record = Any
 _USUAL_PODS = 110
 
 
-class Amounts(dict[str, Quantity]):
-    """Amounts by resource. One that no pod requests is 0."""
-
-    __slots__ = ()
-
-    def __missing__(self, resource: str) -> Quantity:
-        return Quantity.ZERO
-
-
-def since(node: Record, moment: Timestamp) -> Amounts:
+def since(node: Record, moment: Timestamp) -> Resources:
     """What the pods request that the kubelet took at the moment, later, or not yet.
 
     Raises MissingError where the cluster's pods are not known.
@@ -37,7 +28,7 @@ def since(node: Record, moment: Timestamp) -> Amounts:
     pods: Sequence[Record] | None = node.pods
     if pods is None:
         raise MissingError("there is no `pods`")
-    found = Amounts()
+    found = Resources()
     for pod in pods:
         started = pod.started
         if started is not None and started.nanos < moment.nanos:

@@ -14,13 +14,12 @@ import pytest
 from engine.objects.codec import ObjectCodec
 from engine.objects.resources import (
     PodRequests,
-    Resources,
     pod_limits,
     pod_requests,
     total_requests,
 )
 from grammar.meaning.schema import load_schema
-from grammar.values.quantity import Quantity
+from grammar.values.quantity import Quantity, Resources
 
 TESTS = Path(__file__).parents[2]
 # Written by tests/support/schema/requests with the Go code that kube-scheduler 1.36 runs.
