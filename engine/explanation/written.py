@@ -240,7 +240,7 @@ class Values:
     def _fields(self, value: object, type_: Type) -> list[_Part]:
         """The fields that a record has, without short forms."""
         if is_row(value):
-            names = [*value.__struct_fields__[1:], "time"]  # type: ignore[attr-defined]
+            names = [*value.__struct_fields__[1:], "time"]
             parts = ((name, getattr(value, name)) for name in names)
             return [(f"{name}: ", part, DYN) for name, part in parts if part is not None]
         record = self._schema.records.get(type_.name) or self._schema.records.get(

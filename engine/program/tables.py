@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol, TypeGuard
 
 import msgspec
 
@@ -79,7 +79,14 @@ def source_label(name: str, kind: str) -> str:
     return f"{name} ({kind})"
 
 
-def is_row(value: object) -> bool:
+class Row(Protocol):
+    """A row of a table: its time, and an attribute for each column."""
+
+    time: Timestamp
+    __struct_fields__: tuple[str, ...]
+
+
+def is_row(value: object) -> TypeGuard[Row]:
     """Whether a value is a row of a table."""
     return type(value).__name__.startswith(ROW)
 
@@ -93,9 +100,9 @@ class LiveRows(Mapping[str, Any]):
         self._table = table
         self._frame = frame
 
-    def __getitem__(self, key: object) -> Any:
+    def __getitem__(self, key: str) -> Any:
         table = self._table
-        row = table.rows[key]  # type: ignore[index]
+        row = table.rows[key]
         if not self._holds(row):
             age = Duration(self._frame.now.nanos - row.time.nanos)
             name = f"`{key}` of `data.{table.spec.name}`"
@@ -109,8 +116,8 @@ class LiveRows(Mapping[str, Any]):
         return sum(map(self._holds, self._table.rows.values()))
 
     def __contains__(self, key: object) -> bool:
-        row = self._table.rows.get(key)  # type: ignore[call-overload]
-        return row is not None and self._holds(row)
+        rows = self._table.rows
+        return isinstance(key, str) and key in rows and self._holds(rows[key])
 
     def _holds(self, row: Any) -> bool:
         until, frame = self._table.row_until(row), self._frame

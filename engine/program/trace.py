@@ -36,7 +36,7 @@ class Step:
         if isinstance(self.outcome, EvaluationError):
             return f"error: {self.outcome}"
         if is_row(self.outcome):
-            return f"{self.expr.type}, of {self.outcome.time}"  # type: ignore[attr-defined]
+            return f"{self.expr.type}, of {self.outcome.time}"
         try:
             return show(self.outcome)
         except EvaluationError:

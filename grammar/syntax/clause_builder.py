@@ -275,11 +275,15 @@ class Builder(ExpressionBuilder):
         return _Part("from", FromObjects(text_of(kind), _expr(c), token_span(kind)), span_of(c))
 
     def every(self, c: list[Child]) -> _Part:
-        return _Part("every", _seconds(_tokens(c, "LENGTH")[0], "a source cannot rest"), span_of(c))
+        return _Part(
+            "every", _seconds(_tokens(c, "LENGTH")[0], "a source cannot pause"), span_of(c)
+        )
 
     def stale(self, c: list[Child]) -> _Part:
         return _Part(
-            "stale", _seconds(_tokens(c, "LENGTH")[0], "rows cannot hold", MOST_STALE), span_of(c)
+            "stale",
+            _seconds(_tokens(c, "LENGTH")[0], "a row cannot be used", MOST_STALE),
+            span_of(c),
         )
 
     def columns(self, c: list[Child]) -> _Part:
