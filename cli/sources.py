@@ -19,20 +19,19 @@ from typing import TYPE_CHECKING, Any
 
 from cli.command import CommandError, add_context_arguments
 from cli.streams import put_line
-from cli.world import World, check_data, in_force, named_pod, policy_files, read_data
+from cli.world import World, check_data, in_force, policy_files, read_data
 from cli.world import read_world as read_files
 from engine.cache.cluster_copy import ClusterCopy, NamedPod
+from engine.cache.pod_manifests import DEFAULT_NAMESPACE, POD_TYPES, PodQuery, read_pod
 from engine.enforced import EnforcedPolicies
 from engine.explanation.application import misspelt_annotations
 from engine.explanation.explanation import Asker
 from engine.objects.codec import ObjectCodec
+from engine.objects.workload_pods import kind_called
 from grammar.meaning.schema import Schema, load_schema
 
 if TYPE_CHECKING:
     from cli.live import Found, LiveCluster
-
-# What kubectl accepts before the name of a pod.
-_POD_TYPES = ("pod", "pods", "po")
 
 
 def add_cluster_arguments(parser: argparse.ArgumentParser, *, live_namespace: bool = True) -> None:
@@ -183,7 +182,7 @@ def question_namespace(args: argparse.Namespace, live: LiveCluster | None) -> st
 def pod_namespace(args: argparse.Namespace) -> str:
     """The namespace that is given, with -n or in `NAMESPACE/NAME`; or empty."""
     before, slash, _ = (getattr(args, "pod", None) or "").partition("/")
-    if slash and before not in _POD_TYPES:
+    if slash and not is_type(before):
         if args.namespace not in (None, before):
             hint = "leave out one of them"
             raise CommandError(f"-n {args.namespace} is not the namespace of `{args.pod}`", hint)
@@ -193,15 +192,36 @@ def pod_namespace(args: argparse.Namespace) -> str:
 
 def asked_pod(args: argparse.Namespace, cluster: ClusterCopy, live: LiveCluster | None) -> NamedPod:
     """The pod of a command. Raises CommandError."""
-    name: str | None = args.pod
-    if name is not None and args.pod_file is None:
-        pod = cluster.pod(name.rpartition("/")[2], question_namespace(args, live))
-    else:
-        pod = named_pod(cluster, name, args.pod_file)
+    pod = _pod_of(args, cluster, question_namespace(args, live))
     for given, meant in misspelt_annotations(pod.body):
         text = f"note: the pod has the annotation `{given}`: did you mean `{meant}`?"
         put_line(text, sys.stderr)
     return pod
+
+
+def _pod_of(args: argparse.Namespace, cluster: ClusterCopy, namespace: str) -> NamedPod:
+    """The pod of a name, a workload or a file. Raises UserError."""
+    given: str | None = args.pod
+    if given is None and args.pod_file is None:
+        raise CommandError("no pod is given", "give either POD or --pod-file FILE")
+    before, slash, name = (given or "").rpartition("/")
+    if args.pod_file is not None:
+        if given is not None and not (slash and is_type(before)):
+            raise CommandError("two pods are given", "give either POD or --pod-file FILE")
+        query = PodQuery(given, namespace or DEFAULT_NAMESPACE, cluster.uid)
+        return read_pod(args.pod_file, query)
+    kind = kind_called(before) if slash else None
+    # A namespace may have the name of a type.
+    if kind is None or given in cluster.pod_bodies:
+        return cluster.pod(name, before if given in cluster.pod_bodies else namespace)
+    pod, choice = cluster.pod_of(kind, name, namespace or DEFAULT_NAMESPACE)
+    put_line(f"note: {choice}", sys.stderr)
+    return pod
+
+
+def is_type(word: str) -> bool:
+    """Whether kubectl takes a word before a `/` for a type of pods or of workloads."""
+    return word in POD_TYPES or kind_called(word) is not None
 
 
 def asker_of(

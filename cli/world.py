@@ -20,7 +20,6 @@ from engine.cache.cluster_copy import (
     DataText,
     NamedPod,
     read_documents,
-    read_pod,
 )
 from engine.cache.cluster_file import CLUSTER_KINDS, ClusterFileError, bodies, documents
 from engine.data.reading import FORMS
@@ -139,10 +138,23 @@ def add_arguments(parser: argparse.ArgumentParser, *, required: bool = True) -> 
 
 def add_pod_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "pod", metavar="POD", nargs="?", help="NAMESPACE/NAME, or the name alone if it is unique"
+        "pod",
+        metavar="POD",
+        nargs="?",
+        help="NAMESPACE/NAME, the name alone if it is unique, or a workload such as deploy/web",
     )
+    add_pod_file_argument(parser)
+
+
+def add_pod_file_argument(parser: argparse.ArgumentParser, *, required: bool = False) -> None:
+    """The flag that names the manifest of a pod."""
     parser.add_argument(
-        "--pod-file", metavar="FILE", type=Path, help="the manifest of a pod to be created"
+        "--pod-file",
+        metavar="FILE",
+        required=required,
+        type=Path,
+        help="the manifest of a pod to be created, or of a workload, whose pod is taken; `-` reads "
+        "standard input",
     )
 
 
@@ -236,20 +248,6 @@ def in_force(
 def read_cluster(paths: Sequence[Path], codec: ObjectCodec) -> ClusterCopy:
     """The cluster of snapshot files. Raises UserError."""
     return read_documents(paths).cluster(codec)
-
-
-# ---- pods to ask about
-
-
-def named_pod(cluster: ClusterCopy, name: str | None, file: Path | None) -> NamedPod:
-    """The pod of exactly one of a name and a manifest. Raises UserError."""
-    if (name is None) == (file is None):
-        problem = "no pod is given" if name is None else "two pods are given"
-        raise CommandError(problem, "give either POD or --pod-file FILE")
-    if name is not None:
-        return cluster.pod(name)
-    assert file is not None, "one of the two is given"
-    return read_pod(file)
 
 
 # ---- an explanation of a pod of a world

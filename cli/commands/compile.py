@@ -8,8 +8,8 @@ from pathlib import Path
 
 from cli.command import Exit, add_frozen_arguments
 from cli.console import add_output_argument, put_document
-from cli.world import read_policies
-from engine.cache.cluster_copy import read_pod
+from cli.world import add_pod_file_argument, read_policies
+from engine.cache.pod_manifests import read_pod
 from engine.objects.codec import ObjectCodec
 from engine.objects.request_pod import FORM, SYSTEM_NAMESPACES, Exemptions, RequestPodReader
 from engine.portable.label_conditions import Frozen
@@ -25,9 +25,7 @@ examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--pod-file", metavar="FILE", type=Path, required=True, help="the manifest of a pod"
-    )
+    add_pod_file_argument(parser, required=True)
     parser.add_argument(
         "--policies",
         metavar="PATH",

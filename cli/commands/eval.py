@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from contextlib import nullcontext
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cli.command import Exit
@@ -21,8 +20,9 @@ from cli.sources import (
     opened,
     question_namespace,
 )
-from cli.world import add_cluster_argument, read_cluster
-from engine.cache.cluster_copy import ClusterCopy, NamedPod, read_pod
+from cli.world import add_cluster_argument, add_pod_file_argument, read_cluster
+from engine.cache.cluster_copy import ClusterCopy, NamedPod
+from engine.cache.pod_manifests import read_pod
 from engine.explanation.written import Values
 from engine.objects.codec import ObjectCodec
 from engine.offline import question_frame
@@ -50,9 +50,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--pod", metavar="NS/NAME", help="the pod; its name alone if that is unique"
     )
-    parser.add_argument(
-        "--pod-file", metavar="FILE", type=Path, help="the manifest of a pod to be created"
-    )
+    add_pod_file_argument(parser)
     nodes = parser.add_mutually_exclusive_group()
     nodes.add_argument("--node", metavar="NAME", help="the node")
     nodes.add_argument(
@@ -93,9 +91,9 @@ def _evaluated(
     live: LiveCluster | None,
 ) -> int:
     asked = _asked(args, cluster, live)
-    read = question_frame(asked, cluster, codec)
     values = Values(load_schema())
     with nullcontext() if cluster is None or asked is None else cluster.asking(asked):
+        read = question_frame(asked, cluster, codec)
         if args.all_nodes and cluster is not None:
             return _every_node(args, expression, read, cluster, values)
         if args.node is not None and cluster is not None:

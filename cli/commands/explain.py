@@ -62,9 +62,11 @@ EXAMPLES = """\
 examples:
   placet explain -n shop web-1
   placet explain -n shop web-1 node-3
+  placet explain -n shop deploy/web
   placet explain -n shop
   placet explain shop/web-1 --cluster cluster.json --policies policies/
   placet explain --pod-file pod.yaml --context test --policies policies/
+  helm template web | placet explain deploy/web --pod-file - --context test
   placet explain -n shop web-1 --decision
 """
 # The most pending pods of a list, and the longest cause in it.
@@ -92,8 +94,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.url is not None and not args.decision:
         raise CommandError("--url has no effect without --decision", "add --decision")
-    if args.pod_file is not None and args.node is None:
-        # With a file, the only positional argument is the node.
+    if args.pod_file is not None and args.node is None and "/" not in (args.pod or ""):
+        # With a file, a name alone is the node.
         args.pod, args.node = None, args.pod
     if not is_live(args):
         require_cluster(args)

@@ -42,6 +42,7 @@ from cli.sources import (
 )
 from cli.streams import put_line
 from cli.world import add_data_argument, check_data, read_data, read_policies
+from engine.cache.pod_manifests import DEFAULT_NAMESPACE
 from engine.enforced import EnforcedPolicies
 from engine.objects.resources import CPU
 from engine.simulation.result import SimulationResult, result
@@ -57,6 +58,7 @@ examples:
   placet simulate --context test --diff policies/ new-policies/ --pods pods.yaml
   placet simulate --cluster cluster.json --policies policies/ --pods pods.yaml
   placet simulate --cluster cluster.json --diff policies/ new-policies/ --pods pods.yaml
+  helm template shop | placet simulate --context test --pods -
   placet simulate --cluster openb_node_list_all_node.csv --policies gpu.policy \\
       --pods openb_pod_list_default.csv --chart gpu.svg
   placet simulate --cluster openb_node_list_gpu_node.csv --diff spread.policy pack.policy \\
@@ -92,8 +94,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--pods",
         metavar="FILE",
         type=Path,
-        help="the pods to schedule, in order: the output of kubectl, or openb's pods in CSV "
-        "(default: the pending pods of a running cluster)",
+        help="the pods to schedule, in order: the output of kubectl or helm, with the pods of "
+        "workloads, or openb's pods in CSV; `-` reads standard input (default: the pending pods of "
+        "a running cluster)",
     )
     parser.add_argument(
         "--weight",
@@ -173,7 +176,7 @@ def run(args: argparse.Namespace) -> int:
     require_cluster(args)
     if args.pods is None:
         raise CommandError("there are no pods to schedule", "give them with --pods FILE")
-    inputs = read_inputs(args.cluster, args.pods)
+    inputs = read_inputs(args.cluster, args.pods, args.namespace or DEFAULT_NAMESPACE)
     inputs = replace(inputs, cluster=replace(inputs.cluster, data=read_data(args)))
     sets = _policy_sets(args, schema)
     if not sets:
@@ -193,7 +196,7 @@ def _live(
     warn_of(lacks)
     cluster = replace(found.documents, data=read_data(args))
     if args.pods is not None:
-        return Inputs(cluster, read_pods(args.pods)), policies
+        return Inputs(cluster, read_pods(args.pods, cluster, namespace or live.namespace)), policies
     return Inputs(cluster, pending_pods(cluster, namespace, live.name)), policies
 
 

@@ -17,8 +17,8 @@ from cli.console import table
 from cli.repl import evaluation, saved_test, verdicts
 from cli.repl.notebook import NAME
 from cli.repl.session import ClusterOrigin, ReplSession, Reply
-from engine.cache.cluster_copy import read_pod
 from engine.cache.cluster_file import SUFFIXES
+from engine.cache.pod_manifests import read_pod
 from grammar.messages.diagnostics import nearest
 from grammar.messages.texts import counted
 from grammar.syntax.parser import parse_file

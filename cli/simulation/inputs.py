@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import csv
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
+from functools import cached_property
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -20,13 +21,17 @@ import msgspec
 
 from cli.command import CommandError
 from engine.cache.cluster_copy import ClusterDocuments, read_documents
-from engine.cache.cluster_file import ClusterFileError, documents
-from engine.cache.node_table import ENDED
+from engine.cache.cluster_file import ClusterFileError, documents, workload_uids
+from engine.cache.node_table import ENDED, NodeWithPods
+from engine.cache.pod_manifests import DEFAULT_NAMESPACE, expanded, objects, stored
 from engine.enforced import EnforcedPolicies
 from engine.errors import BadObjectError
 from engine.objects.api_types import mapping, mappings
 from engine.objects.codec import ObjectCodec
+from engine.objects.eligibility import ineligible
+from engine.objects.peer import decode_controller
 from engine.objects.resources import CPU
+from engine.objects.workload_pods import is_workload, pinned
 from engine.offline import offline_engine
 from engine.simulation.cycle import SimulatedClock, Simulation, Waiting, grown, shuffled, waiting
 from engine.simulation.node_resources import NodeResources
@@ -38,11 +43,17 @@ Object = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class PodFile:
-    """The JSON of each pod by `namespace/name`, in order, and notes about the file."""
+    """The JSON of each pod by `namespace/name`, in order, and notes about the file.
+
+    `owners` are the workloads of the file. `daemons` are the keys of pods that stand for one on
+    each node.
+    """
 
     file: Path
     bodies: Mapping[str, bytes]
     notes: tuple[str, ...]
+    owners: Sequence[Object] = ()
+    daemons: Collection[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +64,10 @@ class Inputs:
     pods: PodFile
 
 
-def read_inputs(cluster: Sequence[Path], pods: Path) -> Inputs:
-    """Raises CommandError for files that cannot be read."""
+def read_inputs(cluster: Sequence[Path], pods: Path, namespace: str = DEFAULT_NAMESPACE) -> Inputs:
+    """Raises CommandError for files that cannot be read; see `read_pods`."""
     read = read_documents(cluster, lambda f: [trace_nodes(f)] if is_trace(f) else documents(f))
-    return Inputs(read, read_pods(pods))
+    return Inputs(read, read_pods(pods, read, namespace))
 
 
 def pending_pods(cluster: ClusterDocuments, namespace: str, name: str) -> PodFile:
@@ -72,7 +83,7 @@ def pending_pods(cluster: ClusterDocuments, namespace: str, name: str) -> PodFil
         for item in listed["items"]:
             here = namespace in ("", item["metadata"].get("namespace"))
             if here and not (item.get("spec") or {}).get("nodeName"):
-                _add({**item, "kind": "Pod"}, Path(name), pods)
+                _add({**item, "kind": "Pod"}, Path(name), DEFAULT_NAMESPACE, pods)
     if not pods.bodies:
         where = f"in the namespace `{namespace}`" if namespace else "in any namespace"
         hint = "give the pods with --pods FILE, or other namespaces with -n or -A"
@@ -117,7 +128,10 @@ def prepare(
     """
     codec = ObjectCodec(schema, read.needs.annotations)
     cluster = inputs.cluster.cluster(codec)
-    pods = _waiting(inputs.pods, codec)
+    for owner in inputs.pods.owners:
+        controller = decode_controller(owner["kind"], msgspec.json.encode(owner))
+        cluster.pods.put_controller(controller)
+    pods = _waiting(inputs.pods, codec, cluster.snapshot().nodes)
     # Order and ties have a source each, so that the same pods come under both rules of ties.
     order = Random(f"{seed}/order")  # noqa: S311 (a simulation, not a secret)
     if conditions.shuffle:
@@ -154,70 +168,98 @@ def prepare(
     )
 
 
-def _waiting(pods: PodFile, codec: ObjectCodec) -> Sequence[Waiting]:
-    found = []
+def _waiting(
+    pods: PodFile, codec: ObjectCodec, nodes: Mapping[str, NodeWithPods]
+) -> Sequence[Waiting]:
+    found: list[Waiting] = []
     for key, body in pods.bodies.items():
         try:
-            found.append(waiting(body, codec))
+            each = waiting(body, codec)
+            if key in pods.daemons:
+                found.extend(_daemons(each, codec, nodes))
+            else:
+                found.append(each)
         except BadObjectError as error:
             message = f"pod `{key}` in `{pods.file}` cannot be read: {error}"
             raise CommandError(message, "correct the pod") from None
     return found
 
 
-# ---- pods to schedule
+def _daemons(
+    pod: Waiting, codec: ObjectCodec, nodes: Mapping[str, NodeWithPods]
+) -> Iterator[Waiting]:
+    """The pods of a DaemonSet, which creates them only where they could ever run."""
+    body = msgspec.json.decode(pod.body)
+    for name, node in sorted(nodes.items()):
+        if not ineligible(pod.pod, node):
+            yield waiting(msgspec.json.encode(pinned(body, name)), codec)
 
-_NAMESPACE = "default"
+
+# ---- pods to schedule
 
 
 @dataclass(slots=True)
 class _PodsRead:
-    """The pods read so far, and the numbers of skipped objects and of ignored constraints."""
+    """What was read so far, and the numbers of skipped objects and of ignored constraints."""
 
     bodies: dict[str, bytes] = field(default_factory=dict)
+    owners: list[Object] = field(default_factory=list)
+    daemons: set[str] = field(default_factory=set)
+    workloads: int = 0
     others: int = 0
     ended: int = 0
     ignored: Counter[str] = field(default_factory=Counter)
 
 
-def read_pods(file: Path) -> PodFile:
+def read_pods(
+    file: Path, cluster: ClusterDocuments | None = None, namespace: str = DEFAULT_NAMESPACE
+) -> PodFile:
     """The pods of a file that have not ended, as they were before they had a node.
 
-    Raises CommandError.
+    Those of its workloads are among them; workloads that are in the cluster keep their uids.
+    `namespace` is that of objects without one. Raises CommandError.
     """
-    pods = _PodsRead()
-    for item in _items(file):
-        _add(item, file, pods)
+    pods, uids = _PodsRead(), Uids(cluster)
+    try:
+        contents = [trace_pods(file)] if is_trace(file) else list(documents(file))
+        for item in objects(contents, file, _hint(file)):
+            if not is_workload(item):
+                _add(item, file, namespace, pods)
+                continue
+            made = expanded(item, file, namespace, uids.known)
+            pods.workloads += 1
+            pods.owners.extend(made.controllers)
+            for pod in stored(made.pods, contents):
+                _add(pod, file, namespace, pods)
+                if made.of_each_node:
+                    pods.daemons.add(f"{made.namespace}/{pod['metadata']['name']}")
+    except ClusterFileError as error:
+        raise CommandError(error.message, error.hint or _hint(file)) from None
     if not pods.bodies:
         ended = f": {_ended(pods.ended)}" if pods.ended else ""
         raise CommandError(f"there are no pods to schedule in `{file}`{ended}", _hint(file))
-    return PodFile(file, pods.bodies, tuple(_notes(pods)))
+    return PodFile(file, pods.bodies, tuple(_notes(pods)), pods.owners, frozenset(pods.daemons))
 
 
-def _items(file: Path) -> Iterator[Any]:
-    try:
-        contents = [trace_pods(file)] if is_trace(file) else list(documents(file))
-    except ClusterFileError as error:
-        raise CommandError(error.message, _hint(file)) from None
-    for content in contents:
-        try:
-            document = msgspec.json.decode(content)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise CommandError(f"`{file}` is not JSON: {error}", _hint(file)) from None
-        items = document.get("items") if isinstance(document, dict) else document
-        if not isinstance(items, list):
-            yield document
-            continue
-        is_pod_list = isinstance(document, dict) and document.get("kind") == "PodList"
-        for item in items:
-            # The items of a PodList do not repeat their kind.
-            lacks_kind = isinstance(item, dict) and not item.get("kind")
-            yield {**item, "kind": "Pod"} if is_pod_list and lacks_kind else item
+class Uids:
+    """The uids of the workloads of a cluster, which is read when the first is asked for."""
+
+    def __init__(self, cluster: ClusterDocuments | None) -> None:
+        self._cluster = cluster
+
+    @cached_property
+    def _known(self) -> Mapping[tuple[str, str], str]:
+        if self._cluster is None:
+            return {}
+        return workload_uids([document for _, document in self._cluster.contents])
+
+    def known(self, kind: str, key: str) -> str | None:
+        return self._known.get((kind, key))
 
 
-def _add(item: Any, file: Path, pods: _PodsRead) -> None:
+def _add(item: Object, file: Path, default: str, pods: _PodsRead) -> None:
     """Adds an object to the pods. Raises CommandError for one that is not an API object."""
-    if not isinstance(item, dict) or not isinstance(item.get("kind"), str):
+    if not isinstance(item.get("kind"), str):
         raise CommandError(f"`{file}` is not a list of pods", _hint(file))
     if item["kind"] != "Pod":
         pods.others += 1
@@ -231,7 +273,7 @@ def _add(item: Any, file: Path, pods: _PodsRead) -> None:
     if status.get("phase") in ENDED or metadata.get("deletionTimestamp") is not None:
         pods.ended += 1
         return
-    namespace = metadata.get("namespace") or _NAMESPACE
+    namespace = metadata.get("namespace") or default
     key = f"{namespace}/{metadata['name']}"
     if key in pods.bodies:
         raise CommandError(f"`{file}` has two pods `{key}`", "give each pod a name of its own")
@@ -248,7 +290,10 @@ def _add(item: Any, file: Path, pods: _PodsRead) -> None:
 
 def _notes(pods: _PodsRead) -> Iterator[str]:
     if pods.others:
-        others = counted(pods.others, "object that is not a pod", "objects that are not pods")
+        one, many = "object that is not a pod", "objects that are not pods"
+        if pods.workloads:
+            one, many = "object without pods", "objects without pods"
+        others = counted(pods.others, one, many)
         yield f"skipped {others}"
     if pods.ended:
         yield f"skipped {_ended(pods.ended)}"

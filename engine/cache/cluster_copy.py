@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
@@ -23,18 +23,21 @@ from engine.cache.cluster_file import (
     bodies,
     documents,
     files_of,
+    workload_uids,
 )
 from engine.cache.node_table import NodeWithPods, Snapshot
 from engine.objects.api_types import mapping
 from engine.objects.codec import Node, ObjectCodec
+from engine.objects.defaulting import Json
+from engine.objects.peer import TEMPLATE_HASH, Peer, decode_controller
+from engine.objects.workload_pods import WorkloadError, pods_of
 from grammar.messages.diagnostics import nearest
-from grammar.messages.texts import named
+from grammar.messages.texts import counted, named
 from grammar.values.time import Timestamp
 from policies.resource import KINDS as POLICY_KINDS
 
 # The most names that a message lists.
 _SHOWN = 5
-_NAMESPACE = "default"
 
 
 def read_documents(
@@ -102,12 +105,14 @@ class NamedPod:
     """A pod to decide about: its JSON as kube-scheduler would send it, without a node.
 
     `node` is its node in the snapshot; empty for a pending pod and for one outside the snapshot.
+    `owners` are the JSON of the workloads of a pod that does not exist yet.
     """
 
     namespace: str
     name: str
     body: bytes
     node: str = ""
+    owners: Sequence[Json] = ()
 
     @classmethod
     def of(cls, body: bytes) -> NamedPod:
@@ -117,6 +122,12 @@ class NamedPod:
         own = msgspec.json.encode(pod)
         named = metadata.get("namespace") or "", metadata.get("name") or ""
         return cls(*named, own, node or "")
+
+    @classmethod
+    def created(cls, pod: Json, owners: Sequence[Json] = ()) -> NamedPod:
+        """A pod that is to be created, whose metadata has a name and a namespace."""
+        metadata = pod["metadata"]
+        return cls(metadata["namespace"], metadata["name"], msgspec.json.encode(pod), "", owners)
 
     @property
     def key(self) -> str:
@@ -183,6 +194,55 @@ class ClusterCopy:
             raise ambiguous(name, keys)
         return NamedPod.of(bytes(known[keys[0]]))
 
+    def pod_of(self, kind: str, name: str, namespace: str) -> tuple[NamedPod, str]:
+        """The pod of a workload that is asked about, and how it was chosen.
+
+        It is a pending pod if there is one, else one with a node. Without pods it is the one that
+        the workload would create. Raises ClusterFileError for an unknown workload.
+        """
+        title = f"{kind} {namespace}/{name}"
+        chain = {(kind, name)}
+        found = [
+            pod
+            for key, pod in sorted(self.snapshot().pods().items())
+            if pod.namespace == namespace and chain & set(self._owners_of(pod))
+        ]
+        if found:
+            pending = [pod for pod in found if not pod.nodeName]
+            chosen = (pending or found)[0]
+            counts = f"{counted(len(found), 'pod')}, {len(pending)} of them pending"
+            return self.pod(chosen.name, namespace), f"{title} has {counts}: this is {chosen.name}"
+        known = bodies(self._documents, kind)
+        if (body := known.get(f"{namespace}/{name}")) is None:
+            near = nearest(f"{namespace}/{name}", sorted(known))
+            hint = f"a similar name exists: `{near}`" if near is not None else ""
+            raise ClusterFileError(f"there is no {kind} `{namespace}/{name}`", hint)
+        try:
+            made = pods_of({"kind": kind, **msgspec.json.decode(body)}, namespace, self.uid)
+        except WorkloadError as error:
+            raise ClusterFileError(str(error), "") from None
+        return NamedPod.created(
+            made.example, made.controllers
+        ), f"{title} has no pod: this is the pod that it would create"
+
+    def _owners_of(self, pod: Peer) -> Iterator[tuple[str, str]]:
+        """The kinds and names of the workloads above a pod, as far as they are known."""
+        if pod.workload is not None:
+            yield pod.workload.kind, pod.workload.name
+            # Without its ReplicaSet in a snapshot, the name tells the Deployment.
+            if pod.workload.kind == "ReplicaSet" and (digest := pod.labels.get(TEMPLATE_HASH)):
+                yield "Deployment", pod.workload.name.removesuffix(f"-{digest}")
+        if (direct := self._cache.workload(pod.controller)) is not None:
+            yield direct.kind, direct.name
+
+    def uid(self, kind: str, key: str) -> str | None:
+        """The uid of a workload, by `NAMESPACE/NAME`; None if it is not in the cluster."""
+        return self._uids.get((kind, key))
+
+    @cached_property
+    def _uids(self) -> Mapping[tuple[str, str], str]:
+        return workload_uids(self._documents)
+
     def node_body(self, name: str) -> bytes | msgspec.Raw:
         """The JSON of a node. Raises KeyError."""
         return bodies(self._documents, "Node")[f"/{name}"]
@@ -203,16 +263,22 @@ class ClusterCopy:
 
     @contextmanager
     def asking(self, pod: NamedPod) -> Iterator[None]:
-        """The cluster without the pod on its node inside the `with`, as before it was bound."""
+        """The cluster as before the pod was bound, inside the `with`; its owners are there."""
+        read = [decode_controller(each["kind"], msgspec.json.encode(each)) for each in pod.owners]
+        owners = [each for each in read if self._cache.workload(each.workload.uid) is None]
+        for owner in owners:
+            self._cache.put_controller(owner)
         known = self._cache.pod(pod.key)
-        if known is None or not known.nodeName:
-            yield
-            return
-        self._cache.put_pod(msgspec.structs.replace(known, nodeName=""))
+        is_bound = known is not None and bool(known.nodeName)
+        if known is not None and is_bound:
+            self._cache.put_pod(msgspec.structs.replace(known, nodeName=""))
         try:
             yield
         finally:
-            self._cache.put_pod(known)
+            if known is not None and is_bound:
+                self._cache.put_pod(known)
+            for owner in owners:
+                self._cache.remove_controller(owner.workload.uid)
 
 
 def ambiguous(name: str, keys: Sequence[str]) -> ClusterFileError:
@@ -229,37 +295,3 @@ def _similar(name: str, names: Sequence[str]) -> str:
     some = [n for n in names if name in n] or list(names)
     shown = ", ".join(f"`{n}`" for n in some[:_SHOWN])
     return f"there is {shown}{' …' if len(some) > _SHOWN else ''}" if some else ""
-
-
-# ---- a pod to be created
-
-
-def read_pod(file: Path) -> NamedPod:
-    """The one pod in a manifest. Raises ClusterFileError."""
-    hint = "`kubectl run NAME --image=… --dry-run=client -o yaml` writes the manifest of one Pod"
-    try:
-        found = [msgspec.json.decode(document) for document in documents(file)]
-    except ClusterFileError as error:
-        raise ClusterFileError(error.message, hint) from None
-    except msgspec.DecodeError:
-        raise ClusterFileError(f"`{file}` is not JSON", hint) from None
-    kinds = [str(item.get("kind")) if isinstance(item, dict) else "no object" for item in found]
-    if kinds != ["Pod"]:
-        there = ", ".join(kinds) or "nothing"
-        raise ClusterFileError(f"`{file}` is not a manifest of one pod: it has {there}", hint)
-    return _completed(found[0], file, hint)
-
-
-def _completed(pod: dict[str, Any], file: Path, hint: str) -> NamedPod:
-    """The pod with the namespace that the API server would set, a unique uid, and no node."""
-    metadata, spec = pod.get("metadata") or {}, pod.get("spec") or {}
-    for name, part in (("metadata", metadata), ("spec", spec)):
-        if not isinstance(part, dict):
-            message = f"`{file}` is not a manifest of one pod: its {name} is not an object"
-            raise ClusterFileError(message, hint)
-    namespace = str(metadata.get("namespace") or _NAMESPACE)
-    name = str(metadata.get("name") or metadata.get("generateName") or "pod")
-    known = {"name": name, "namespace": namespace, "uid": metadata.get("uid") or f"file:{file}"}
-    unplaced = {k: v for k, v in spec.items() if k != "nodeName"}
-    body = {**pod, "metadata": {**metadata, **known}, "spec": unplaced}
-    return NamedPod(namespace, name, msgspec.json.encode(body))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,17 +13,19 @@ import msgspec
 from engine.cache.cache import Cache
 from engine.cache.node_table import ENDED, Snapshot
 from engine.errors import BadObjectError
-from engine.objects.api_types import ObjectHead
+from engine.objects.api_types import ObjectHead, ObjectMeta
 from engine.objects.codec import Namespace, Node, ObjectCodec, decode_namespace
 from engine.objects.defaulting import as_stored
 from engine.objects.disruption_budget import DisruptionBudget, decode_budget
 from engine.objects.peer import Controller, Peer, decode_controller
+from engine.objects.workload_pods import WORKLOAD_KINDS
 from grammar.messages.diagnostics import UserError
 from grammar.messages.texts import os_reason
 from policies.documents import DocumentError, as_json
 
 SUFFIXES = frozenset({".json", ".yaml", ".yml"})
 _YAML = frozenset({".yaml", ".yml"})
+STANDARD_INPUT = Path("-")
 
 
 class ClusterFileError(UserError):
@@ -50,17 +53,20 @@ def files_of(paths: Sequence[Path]) -> list[Path]:
 
 
 def documents(path: Path) -> Iterator[bytes]:
-    """The documents of a file, by what is in it: its name says nothing for sure.
+    """The documents of a file, or of standard input for `-`, by what is in it.
 
     Pods and nodes have what the API server would give them.
 
     Raises ClusterFileError for a file that cannot be read, is empty, or is neither JSON nor YAML.
     """
     try:
-        data = path.read_bytes()
+        is_stdin = path == STANDARD_INPUT
+        data = sys.stdin.read().encode() if is_stdin else path.read_bytes()
         if not data.strip():
             raise ClusterFileError(f"`{path}` is empty", how_to_write(path))
         yield from as_stored(as_json(data, is_yaml=path.suffix in _YAML))
+    except UnicodeDecodeError:
+        raise ClusterFileError("standard input is not UTF-8 text", how_to_write(path)) from None
     except OSError as error:
         message = f"cannot read `{path}`: {os_reason(error)}"
         raise ClusterFileError(message, how_to_write(path)) from None
@@ -71,6 +77,8 @@ def documents(path: Path) -> Iterator[bytes]:
 def how_to_write(path: Path) -> str:
     """The command that makes a snapshot with this path."""
     form = "yaml" if path.suffix in _YAML else "json"
+    if path == STANDARD_INPUT:
+        return f"pipe in what `kubectl get nodes,pods -A -o {form}` prints"
     return f"write one with `kubectl get nodes,pods -A -o {form} > {path}`"
 
 
@@ -284,3 +292,18 @@ def bodies(documents: Sequence[bytes], kind: str) -> dict[str, msgspec.Raw | byt
             if (inner.kind or default) == kind and inner.metadata is not None:
                 found[f"{inner.metadata.namespace or ''}/{inner.metadata.name}"] = item
     return found
+
+
+def workload_uids(documents: Sequence[bytes]) -> Mapping[tuple[str, str], str]:
+    """The uids of workloads in a cluster, by kind and `namespace/name`."""
+    found: dict[tuple[str, str], str] = {}
+    for kind in WORKLOAD_KINDS:
+        for key, body in bodies(documents, kind).items():
+            head = msgspec.json.decode(body, type=_Named)
+            if head.metadata is not None and head.metadata.uid:
+                found[kind, key] = head.metadata.uid
+    return found
+
+
+class _Named(msgspec.Struct):
+    metadata: ObjectMeta | None = None

@@ -39,7 +39,7 @@ from engine.counting.groups import (
     nodes_in_use,
 )
 from engine.counting.in_flight_pods import GroupIds, InFlightPod, by_amount
-from engine.objects.peer import Peer, Workload, key_of
+from engine.objects.peer import TEMPLATE_HASH, Peer, Workload, key_of
 from engine.objects.request_pod import RequestPod
 from engine.program.frame import Evaluate, Frame, Report, unlimited
 from engine.program.operations import added
@@ -55,7 +55,6 @@ from grammar.values.errors import EvaluationError, MissingError
 from grammar.values.sizes import STEPS
 from grammar.values.time import NEVER
 
-TEMPLATE_HASH = "pod-template-hash"
 # What pods of one template have in common: of Deployments, of StatefulSets and DaemonSets.
 _TEMPLATE_LABELS = (TEMPLATE_HASH, "controller-revision-hash")
 _NO_DOMAINS = np.zeros(0, np.bool_)

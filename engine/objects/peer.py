@@ -42,6 +42,8 @@ UNLABELLED: Mapping[str, str] = {}
 _NO_ANNOTATIONS: Mapping[str, str] = {}
 # The type of the condition that Placet sets on a pod, so that kube-scheduler asks again.
 REQUEUE_CONDITION = "placement-policy.scheduling.x-k8s.io/Evaluate"
+# The label that the pods of one template of a Deployment have in common.
+TEMPLATE_HASH = "pod-template-hash"
 # The address of a port that stands for all addresses of the node.
 EVERY_ADDRESS = "0.0.0.0"  # noqa: S104
 

@@ -202,7 +202,7 @@ def test_ignored_constraints_are_noted(placet: Placet, folder: Path) -> None:
         ("x", "", ["--pods", "gone.yaml"], "cannot read `gone.yaml`: no such file"),
         ("x.yaml", "kind: Node", ["--pods", "x.yaml"], "there are no pods to schedule in `x.yaml`"),
         ("x.yaml", "a: [", ["--pods", "x.yaml"], "`x.yaml` is neither YAML nor JSON"),
-        ("x.json", "[1]", ["--pods", "x.json"], "`x.json` is not a list of pods"),
+        ("x.json", "[1]", ["--pods", "x.json"], "`x.json` has something that is not an object"),
         ("x.json", "{,}", ["--pods", "x.json"], "`x.json` is not JSON"),
         ("x.yaml", "kind: Pod", ["--pods", "x.yaml"], "a pod in `x.yaml` has no name"),
         (

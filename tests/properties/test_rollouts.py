@@ -13,13 +13,12 @@ import pytest
 
 from engine.cache.tallies import Scope
 from engine.counting.groups import target
-from engine.counting.pod_counter import TEMPLATE_HASH
 from engine.counting.share_status import ShareStatus
 from engine.decision.registry import Registry
 from engine.decision.verdict import Feasible
 from engine.engine import Engine
 from engine.errors import EngineError
-from engine.objects.peer import decode_controller
+from engine.objects.peer import TEMPLATE_HASH, decode_controller
 from engine.program.policy_time import DecisionTime
 from engine.program.program import ShareProgram
 from tests.support.builders import CREATED, Object, controller, node, pod, raw

@@ -185,7 +185,7 @@ def test_a_terminal_has_colour_unless_told_otherwise(folder: Path, no_colour: bo
             "`pod.yaml` is not a manifest of one pod: its spec is not an object",
         ),
         ("kind: Pod\nspec: {containers: 1}\n", "bad Pod at `spec.containers`"),
-        ("kind: Pod\n---\nkind: Pod\n", "`pod.yaml` is not a manifest of one pod: it has Pod, Pod"),
+        ("kind: Pod\n---\nkind: Pod\n", "`pod.yaml` has several pods and workloads: Pod, Pod"),
         ("[", "`pod.yaml` is neither YAML nor JSON"),
     ],
     ids=["empty", "a list for a spec", "a number for containers", "two", "no YAML"],

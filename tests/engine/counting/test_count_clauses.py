@@ -9,7 +9,7 @@ import pytest
 
 from engine.counting.count_clauses import CountClauses, narrowed
 from engine.counting.groups import CountHeadroom, GroupCounts, Mask, bounds_every_group
-from engine.counting.pod_counter import TEMPLATE_HASH
+from engine.objects.peer import TEMPLATE_HASH
 from tests.engine.counting.helpers import (
     ASKED,
     Counting,

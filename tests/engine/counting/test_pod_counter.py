@@ -11,10 +11,9 @@ import pytest
 
 from engine.cache.pods_excluding import PodsExcluding
 from engine.counting.groups import CountGroups
-from engine.counting.pod_counter import TEMPLATE_HASH
 from engine.errors import DeadlineExceededError
 from engine.objects.codec import Namespace, decode_namespace
-from engine.objects.peer import decode_controller
+from engine.objects.peer import TEMPLATE_HASH, decode_controller
 from engine.program.frame import Frame
 from engine.program.program import CountClause, LimitProgram
 from grammar.values.errors import EvaluationError

@@ -1,0 +1,152 @@
+"""Pods of manifests: pods to be created, by themselves or by the workloads of a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from engine.cache.cluster_copy import NamedPod
+from engine.cache.cluster_file import ClusterFileError, documents
+from engine.objects.api_types import mapping
+from engine.objects.defaulting import Json, as_stored
+from engine.objects.workload_pods import (
+    KnownUid,
+    WorkloadError,
+    WorkloadPods,
+    is_workload,
+    kind_called,
+    nothing_known,
+    pods_of,
+)
+from grammar.messages.texts import named
+
+DEFAULT_NAMESPACE = "default"
+_SHOWN = 5
+_HINT = "`kubectl run NAME --image=… --dry-run=client -o yaml` writes the manifest of one Pod"
+
+
+@dataclass(frozen=True, slots=True)
+class PodQuery:
+    """Which pod of a file is meant: that of the workload `TYPE/NAME`, if one is named.
+
+    `namespace` is that of objects without one. `known` has the uids of the cluster's workloads.
+    """
+
+    workload: str | None = None
+    namespace: str = DEFAULT_NAMESPACE
+    known: KnownUid = nothing_known
+
+
+ANY = PodQuery()
+
+
+def read_pod(file: Path, query: PodQuery = ANY) -> NamedPod:
+    """The one pod in a file, or a pod of its one workload; other objects may stand beside it.
+
+    Raises ClusterFileError.
+    """
+    try:
+        contents = list(documents(file))
+    except ClusterFileError as error:
+        raise ClusterFileError(error.message, _HINT) from None
+    items = list(objects(contents, file, _HINT))
+    found = [each for each in items if each.get("kind") == "Pod" or is_workload(each)]
+    if query.workload is not None:
+        found = [each for each in found if _is_called(each, query.workload)]
+        if not found:
+            there = _listed(items) or "nothing"
+            text = f"there is no `{query.workload}` in `{file}`: it has {there}"
+            raise ClusterFileError(text, "")
+    if len(found) != 1:
+        raise _not_one(file, items, found)
+    item = found[0]
+    for part in ("metadata", "spec"):
+        if not isinstance(item.get(part) or {}, dict):
+            text = f"`{file}` is not a manifest of one pod: its {part} is not an object"
+            raise ClusterFileError(text, _HINT)
+    if item.get("kind") == "Pod":
+        return _completed(item, file, query.namespace)
+    made = expanded(item, file, query.namespace, query.known)
+    return NamedPod.created(stored([made.example], contents)[0], made.controllers)
+
+
+def objects(contents: Sequence[bytes], file: Path, hint: str) -> Iterator[Json]:
+    """The objects of JSON documents, and of the lists among them. Raises ClusterFileError."""
+    for content in contents:
+        try:
+            document = msgspec.json.decode(content)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            raise ClusterFileError(f"`{file}` is not JSON", hint) from None
+        items = document.get("items") if isinstance(document, dict) else document
+        if not isinstance(items, list):
+            items = [document]
+        listed = document.get("kind") if isinstance(document, dict) else None
+        for item in items:
+            if not isinstance(item, dict):
+                raise ClusterFileError(f"`{file}` has something that is not an object", hint)
+            # The items of a PodList do not repeat their kind.
+            is_pod = listed == "PodList" and not item.get("kind")
+            yield {**item, "kind": "Pod"} if is_pod else item
+
+
+def expanded(item: Json, file: Path, namespace: str, known: KnownUid) -> WorkloadPods:
+    """The pods of a workload in a file. Raises ClusterFileError."""
+    try:
+        return pods_of(item, namespace, known)
+    except WorkloadError as error:
+        raise ClusterFileError(f"`{file}` cannot be read: {error}", "correct the file") from None
+
+
+def stored(pods: Sequence[Json], beside: Sequence[bytes]) -> list[Json]:
+    """The pods as the API server would store them; `beside` may have their priority classes."""
+    made = [msgspec.json.encode(pod) for pod in pods]
+    return [msgspec.json.decode(each) for each in as_stored([*beside, *made])[len(beside) :]]
+
+
+def _is_called(item: Json, called: str) -> bool:
+    word, _, name = called.rpartition("/")
+    kind = "Pod" if word in POD_TYPES else kind_called(word)
+    return item.get("kind") == kind and mapping(item, "metadata").get("name") == name
+
+
+# What kubectl accepts before the name of a pod.
+POD_TYPES = ("pod", "pods", "po")
+
+
+def _not_one(file: Path, items: Sequence[Json], found: Sequence[Json]) -> ClusterFileError:
+    there = _listed(found or items) or "nothing"
+    if not found:
+        text = f"`{file}` has neither a pod nor a workload: it has {there}"
+        return ClusterFileError(text, _HINT)
+    text = f"`{file}` has several pods and workloads: {there}"
+    named_ones = [each for each in found if _name_of(each)]
+    if not named_ones:
+        return ClusterFileError(text, "leave one of them")
+    first = next((each for each in named_ones if each["kind"] != "Pod"), named_ones[0])
+    name = f"{str(first['kind']).lower()}/{_name_of(first)}"
+    return ClusterFileError(text, f"name one of them, as in `{name}`")
+
+
+def _listed(items: Sequence[Json]) -> str:
+    kinds = [str(each.get("kind") or "an object without a kind") for each in items]
+    names = [f" `{name}`" if (name := _name_of(each)) else "" for each in items]
+    return named([kind + name for kind, name in zip(kinds, names, strict=True)], _SHOWN)
+
+
+def _name_of(item: Json) -> str:
+    """The name of an object; empty for one without a name."""
+    return str(mapping(item, "metadata").get("name") or "")
+
+
+def _completed(pod: dict[str, Any], file: Path, namespace: str) -> NamedPod:
+    """The pod with the namespace that the API server would set, a unique uid, and no node."""
+    metadata, spec = mapping(pod, "metadata"), mapping(pod, "spec")
+    namespace = str(metadata.get("namespace") or namespace)
+    name = str(metadata.get("name") or metadata.get("generateName") or "pod")
+    known = {"name": name, "namespace": namespace, "uid": metadata.get("uid") or f"file:{file}"}
+    unplaced = {k: v for k, v in spec.items() if k != "nodeName"}
+    return NamedPod.created({**pod, "metadata": {**metadata, **known}, "spec": unplaced})

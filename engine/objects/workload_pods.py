@@ -1,0 +1,243 @@
+"""Pods of a workload: those that its controller would create from its manifest.
+
+The rules are those of the controllers of Kubernetes 1.36: names, labels, owners and tolerations of
+new pods (pkg/controller/deployment, statefulset, job, cronjob, daemon).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from engine.objects.api_types import mapping, mappings
+from engine.objects.defaulting import Json
+from engine.objects.peer import TEMPLATE_HASH
+
+# The kinds of workloads with their API version, and what kubectl calls them beside the kind.
+WORKLOAD_KINDS: Mapping[str, tuple[str, Sequence[str]]] = {
+    "Deployment": ("apps/v1", ("deploy", "deployments")),
+    "ReplicaSet": ("apps/v1", ("rs", "replicasets")),
+    "StatefulSet": ("apps/v1", ("sts", "statefulsets")),
+    "DaemonSet": ("apps/v1", ("ds", "daemonsets")),
+    "Job": ("batch/v1", ("jobs",)),
+    "CronJob": ("batch/v1", ("cj", "cronjobs")),
+    "ReplicationController": ("v1", ("rc", "replicationcontrollers")),
+}
+# A controller that wants more pods than these is a mistake in a file.
+MOST_PODS = 100_000
+# What a DaemonSet's pods tolerate (AddOrUpdateDaemonPodTolerations).
+_DAEMON_TOLERATIONS = (
+    ("not-ready", "NoExecute"),
+    ("unreachable", "NoExecute"),
+    ("disk-pressure", "NoSchedule"),
+    ("memory-pressure", "NoSchedule"),
+    ("pid-pressure", "NoSchedule"),
+    ("unschedulable", "NoSchedule"),
+)
+_HOST_NETWORK = ("network-unavailable", "NoSchedule")
+
+# The uid that a workload has in the cluster, by kind and `namespace/name`; None if it is not there.
+KnownUid = Callable[[str, str], str | None]
+
+
+class WorkloadError(Exception):
+    """A workload from whose manifest no pod can be made."""
+
+
+def nothing_known(_kind: str, _key: str) -> None:
+    """The uids of a cluster that is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadPods:
+    """What the controller of a workload creates.
+
+    `pods` are as many as it wants; of a DaemonSet one, which stands for the pod of each node.
+    `example` is one of them, also of a workload that wants none. `controllers` are the objects
+    that own the pods: the workload, and what stands between.
+    """
+
+    kind: str
+    name: str
+    namespace: str
+    pods: Sequence[Json]
+    example: Json
+    controllers: Sequence[Json]
+
+    @property
+    def of_each_node(self) -> bool:
+        """Whether each node that the pod may go to has one of its own."""
+        return self.kind == "DaemonSet"
+
+
+def is_workload(item: Json) -> bool:
+    """Whether an object is of one of the kinds, in their API group."""
+    known = WORKLOAD_KINDS.get(str(item.get("kind")))
+    return known is not None and known[0] == item.get("apiVersion", known[0])
+
+
+def kind_called(word: str) -> str | None:
+    """The kind of workload that kubectl means by a word such as `deploy` or `deployments.apps`."""
+    name, _, group = word.lower().partition(".")
+    for kind, (version, words) in WORKLOAD_KINDS.items():
+        if name in (kind.lower(), *words) and group in ("", version.rpartition("/")[0]):
+            return kind
+    return None
+
+
+def pods_of(item: Json, namespace: str, known: KnownUid = nothing_known) -> WorkloadPods:
+    """The pods of a workload's manifest; `namespace` is that of a manifest without one.
+
+    Raises WorkloadError.
+    """
+    kind, metadata = str(item["kind"]), mapping(item, "metadata")
+    name = metadata.get("name") or metadata.get("generateName")
+    if not isinstance(name, str):
+        raise WorkloadError(f"a {kind} has no name")
+    where = str(metadata.get("namespace") or namespace)
+    key = f"{where}/{name}"
+    uid = known(kind, key) or metadata.get("uid") or f"manifest:{kind}:{key}"
+    stored = {**item, "metadata": {**metadata, "name": name, "namespace": where, "uid": uid}}
+    spec, owners = mapping(stored, "spec"), [stored]
+    if kind == "CronJob":
+        job = _job_of(stored)
+        owners, spec = [stored, job], mapping(job, "spec")
+    template = mapping(spec, "template")
+    if not mapping(template, "spec"):
+        raise WorkloadError(f"the {kind} `{key}` has no pod template")
+    if kind == "Deployment":
+        owners = [stored, _replica_set_of(stored, template, known)]
+    named = list(_pods(owners[-1], template, _wanted(kind, spec, key)))
+    example = named[0] if named else next(_pods(owners[-1], template, 1))
+    return WorkloadPods(kind, name, where, named, example, owners)
+
+
+def _wanted(kind: str, spec: Json, key: str) -> int:
+    """How many pods a workload wants at once."""
+    if kind == "DaemonSet":
+        return 1
+    field = "parallelism" if kind in ("Job", "CronJob") else "replicas"
+    wanted = spec.get(field)
+    wanted = 1 if wanted is None else wanted
+    if field == "parallelism" and isinstance(most := spec.get("completions"), int):
+        wanted = min(wanted, most)
+    if not isinstance(wanted, int) or not 0 <= wanted <= MOST_PODS:
+        text = f"`{field}` of the {kind} `{key}` is no number from 0 to {MOST_PODS}"
+        raise WorkloadError(text)
+    return wanted
+
+
+def _job_of(cron_job: Json) -> Json:
+    """The Job of one run of a CronJob."""
+    template = mapping(mapping(cron_job, "spec"), "jobTemplate")
+    above = mapping(cron_job, "metadata")
+    metadata = {
+        **mapping(template, "metadata"),
+        "name": f"{above['name']}-run",
+        "namespace": above["namespace"],
+        "uid": f"{above['uid']}:run",
+        "ownerReferences": [_owner(cron_job)],
+    }
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata}
+    return {**job, "spec": mapping(template, "spec")}
+
+
+def _replica_set_of(deployment: Json, template: Json, known: KnownUid) -> Json:
+    """The ReplicaSet of a Deployment's template; a template by itself decides its name."""
+    digest = hashlib.sha256(msgspec.json.encode(template, order="sorted")).hexdigest()[:10]
+    above = mapping(deployment, "metadata")
+    name, namespace = f"{above['name']}-{digest}", above["namespace"]
+    uid = known("ReplicaSet", f"{namespace}/{name}") or f"{above['uid']}:{digest}"
+    labels = {**mapping(mapping(template, "metadata"), "labels"), TEMPLATE_HASH: digest}
+    metadata = {
+        "name": name,
+        "namespace": namespace,
+        "uid": uid,
+        "labels": labels,
+        "ownerReferences": [_owner(deployment)],
+    }
+    spec = {"replicas": mapping(deployment, "spec").get("replicas")}
+    return {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": metadata, "spec": spec}
+
+
+def _owner(item: Json) -> Json:
+    metadata = mapping(item, "metadata")
+    version = item.get("apiVersion") or WORKLOAD_KINDS[item["kind"]][0]
+    found = {"apiVersion": version, "kind": item["kind"], "controller": True}
+    return {**found, "name": metadata["name"], "uid": metadata["uid"]}
+
+
+def _pods(owner: Json, template: Json, wanted: int) -> Iterator[Json]:
+    """The pods of a controller, each with its name, labels and owner."""
+    kind, above = owner["kind"], mapping(owner, "metadata")
+    given, spec = mapping(template, "metadata"), mapping(template, "spec")
+    more = _labels_of(kind, owner)
+    if kind == "DaemonSet":
+        spec = {**spec, "tolerations": [*mappings(spec, "tolerations"), *_tolerations(spec)]}
+    indexed = kind == "StatefulSet" or mapping(owner, "spec").get("completionMode") == "Indexed"
+    first = 1
+    if indexed:
+        start = mapping(mapping(owner, "spec"), "ordinals").get("start")
+        first = start if isinstance(start, int) else 0
+    for number in range(first, first + wanted):
+        name = f"{above['name']}-{number}"
+        labels = {**mapping(given, "labels"), **more}
+        annotations = dict(mapping(given, "annotations"))
+        if kind == "StatefulSet":
+            labels["statefulset.kubernetes.io/pod-name"] = name
+            labels["apps.kubernetes.io/pod-index"] = str(number)
+        elif indexed:
+            labels["batch.kubernetes.io/job-completion-index"] = str(number)
+            annotations["batch.kubernetes.io/job-completion-index"] = str(number)
+        metadata = {
+            "name": name,
+            "namespace": above["namespace"],
+            "uid": f"{above['uid']}:{number}",
+            "labels": labels,
+            "annotations": annotations,
+            "ownerReferences": [_owner(owner)],
+        }
+        yield {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def _labels_of(kind: str, owner: Json) -> Mapping[str, str]:
+    """The labels that a controller adds to its pods."""
+    metadata = mapping(owner, "metadata")
+    if kind == "ReplicaSet":
+        digest = mapping(metadata, "labels").get(TEMPLATE_HASH)
+        return {TEMPLATE_HASH: digest} if isinstance(digest, str) else {}
+    if kind == "Job":
+        name, uid = metadata["name"], metadata["uid"]
+        return {
+            "batch.kubernetes.io/job-name": name,
+            "batch.kubernetes.io/controller-uid": uid,
+            "job-name": name,
+            "controller-uid": uid,
+        }
+    return {}
+
+
+def _tolerations(spec: Json) -> Iterator[dict[str, Any]]:
+    """The tolerations that the pods of a DaemonSet have beside their own."""
+    more = (_HOST_NETWORK,) if spec.get("hostNetwork") is True else ()
+    for name, effect in (*_DAEMON_TOLERATIONS, *more):
+        yield {"key": f"node.kubernetes.io/{name}", "operator": "Exists", "effect": effect}
+
+
+def pinned(pod: Json, node: str) -> Json:
+    """The pod of a DaemonSet for one node (ReplaceDaemonSetPodNodeNameNodeAffinity)."""
+    metadata, spec = mapping(pod, "metadata"), mapping(pod, "spec")
+    affinity = mapping(spec, "affinity")
+    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    for_node = {**mapping(affinity, "nodeAffinity"), **required}
+    base = str(metadata["name"]).removesuffix("-1")
+    return {
+        **pod,
+        "metadata": {**metadata, "name": f"{base}-{node}", "uid": f"{metadata['uid']}:{node}"},
+        "spec": {**spec, "affinity": {**affinity, "nodeAffinity": for_node}},
+    }
