@@ -184,7 +184,7 @@ KEPT: dict[str, tuple[Callable[..., object], int, tuple[Any, ...]] | None] = {
     ),
     "engine.counting.floors.most_pods": None,
     "engine.counting.floors.shortfall": None,
-    "engine.counting.groups.target": None,
+    "engine.counting.bounds.target": None,
     "grammar.meaning.schema.short_form": None,
 }
 

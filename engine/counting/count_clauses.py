@@ -11,17 +11,9 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 
 from engine.cache.node_table import NodeRows, NodeTable
+from engine.counting.bounds import ON, Mask, points, target
 from engine.counting.floors import Floors, judged_together
-from engine.counting.groups import (
-    ON,
-    CountGroups,
-    CountHeadroom,
-    Headroom,
-    Mask,
-    points,
-    same_groups,
-    target,
-)
+from engine.counting.groups import CountGroups, CountHeadroom, Headroom, same_groups
 from engine.counting.mutual_limits import MutualLimit
 from engine.counting.pod_counter import PodCounter
 from engine.program.frame import Evaluation, Floats, Term

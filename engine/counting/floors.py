@@ -20,14 +20,8 @@ import numpy as np
 from msgspec import structs
 
 from engine.cache.node_table import NodeRows
-from engine.counting.groups import (
-    ON,
-    CountGroups,
-    CountHeadroom,
-    GroupCounts,
-    KeptCounts,
-    share_bounds,
-)
+from engine.counting.bounds import ON, GroupCounts, share_bounds
+from engine.counting.groups import CountGroups, CountHeadroom, KeptCounts
 from engine.counting.in_flight_pods import GroupIds
 from engine.counting.pod_counter import PodCounter
 

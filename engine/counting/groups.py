@@ -11,19 +11,29 @@ pod shape, and lives as long as the plan for that shape. GroupCounts and Headroo
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from fractions import Fraction
-from functools import lru_cache, partial
-from typing import Any, assert_never
+from dataclasses import dataclass
+from functools import partial
+from typing import assert_never
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
 from engine.cache.node_table import UNKNOWN_ROW, NodeRows, NodeTable
 from engine.cache.tallies import FULL, Tally
+from engine.counting.bounds import (
+    LARGEST,
+    OFF,
+    ON,
+    Bounds,
+    Counts,
+    GroupCounts,
+    Mask,
+    bounds_every_group,
+    leaves_room,
+    number_of,
+    open_groups,
+)
 from engine.counting.in_flight_pods import GroupIds
 from engine.objects import eligibility
 from engine.objects.remembered import Remembered
@@ -31,7 +41,6 @@ from engine.program.columns import Freshness, grown
 from engine.program.frame import Evaluation, Frame, Report
 from engine.program.operations import sum_bound
 from engine.program.program import (
-    BoundProgram,
     CardsProgram,
     CountClause,
     CountProgram,
@@ -43,23 +52,12 @@ from grammar.tree.clause_parts import NodeSet
 from grammar.values.errors import EvaluationError, MissingError
 from grammar.values.time import NEVER
 
-Counts = npt.NDArray[np.int64]
-# Numbers of bounds by group: ints, or floats for percentages.
-Bounds = npt.NDArray[Any]
-Mask = npt.NDArray[np.bool_]
-
-# The groups of a share: the nodes for which its `on` is not true, and the nodes for which it is
-# true. For a limit that counts nodes, OFF has the nodes that do not count, and each other node is a
-# group of its own.
-OFF, ON = 0, 1
 # The group of a node that is in none: it has no value for the domain, or for the bound.
 OUTSIDE = -1
 # The tallies of a clause whose counts by group are kept: of all pods, and of a few revisions.
 _MOST_KEPT = 3
 # The bytes of what a clause reads of pods to know whether they count.
 _MOST_ALIKE = 4 << 20
-# A computed number is never larger. Groups without a node have it, so that they are open.
-_LARGEST = 2**62
 
 
 # The nodes that a spread counts for a pod, by its `nodes`; None where it counts every node.
@@ -68,221 +66,6 @@ _COUNTED: Mapping[NodeSet, Callable[[object], Callable[[object], bool]] | None] 
     "selected": lambda pod: partial(eligibility.matches_affinity, pod),
     "all": None,
 }
-
-
-class GroupCounts(msgspec.Struct, frozen=True, eq=False):
-    """The pods in each group, without the asked pod.
-
-    `high` adds up every pod that is or may be in a group, `low` only the pods that a watch has
-    shown there. `own` is what the asked pod adds: 0 if the clause does not count it, else 1, or its
-    amount, which is FULL where it has none. `total` is the number of wanted pods, of which a
-    percentage is a part, and `pods` is the number of all pods to place: a rollout has more pods
-    than are wanted. Both include the asked pod. `anywhere` says, for a limit with a lower bound,
-    whether any other pod is or may be in a group, and `queued` whether the clause counts another
-    pod without a node. `domains` marks the groups that a spread compares. `bounds` has the number
-    of the bound of each group, in what is added up; None where it is a constant of the clause.
-    `min_domains` is that of a spread, None where it is a constant.
-
-    Where a limit counts nodes, `high` and `low` are the most and the fewest nodes in use once the
-    asked pod is in the group, 0 where it takes no further node; `total` is the number of the nodes
-    that count.
-    """
-
-    high: Counts
-    low: Counts
-    own: int
-    total: int
-    pods: int
-    anywhere: bool
-    domains: Mask
-    bounds: Bounds | None = None
-    min_domains: float | None = None
-    queued: bool = False
-
-    def hopeful(self) -> GroupCounts:
-        """The counts if every in-flight pod ends where it helps, and nowhere else."""
-        # A new struct is made faster than a copy with other fields.
-        return GroupCounts(
-            self.low,
-            self.high,
-            self.own,
-            self.total,
-            self.pods,
-            self.anywhere,
-            self.domains,
-            self.bounds,
-            self.min_domains,
-            self.queued,
-        )
-
-    def bound_of(self, clause: ShareProgram | LimitProgram, group: int) -> BoundProgram:
-        """The bound of one group, with its number."""
-        return self.numbered(clause.bound, group)
-
-    def numbered(self, bound: BoundProgram, group: int) -> BoundProgram:
-        """A bound with its number for one group."""
-        if self.bounds is None:
-            return bound
-        return replace(bound, amount=self.bounds[group].item())
-
-    def skew_of(self, clause: SpreadProgram, group: int) -> float:
-        """The skew of one domain."""
-        skew = _number(clause.skew, self)
-        return skew if isinstance(skew, int | float) else float(skew[group])
-
-
-@lru_cache(4096)
-def target(bound: BoundProgram, total: int) -> int:
-    """The number of pods that a bound with its number means, of `total`: at most all of them."""
-    assert bound.amount is not None, "the caller has asked for the bound of a group"
-    if not bound.percent:
-        return min(int(bound.amount), total)
-    # percent * total / 100, exactly: as binary fractions, 7 % of 100 is more than 7.
-    part = Fraction(str(bound.amount)) * total / 100
-    return min(total, math.ceil(part) if bound.rounds_up else math.floor(part))
-
-
-def wanted_on(bound: BoundProgram, total: int, pods: int) -> int:
-    """The number of pods that a bound means on the nodes of a share.
-
-    A percentage is of the pods that are wanted. A count, and 100 %, bound all pods that there are:
-    a rollout has more pods than are wanted, and each must have a place.
-    """
-    part = bound.percent and bound.amount != 100
-    return target(bound, total if part else pods)
-
-
-def share_bounds(clause: CountClause, counts: GroupCounts) -> tuple[int, int]:
-    """The fewest and the most pods on the nodes of a share."""
-    assert isinstance(clause, ShareProgram), "only shares are judged together"
-    bound = counts.bound_of(clause, ON)
-    wanted = wanted_on(bound, counts.total, counts.pods)
-    low = 0 if bound.kind == "at most" else wanted
-    return low, _LARGEST if bound.kind == "at least" else wanted
-
-
-def open_groups(clause: CountClause, counts: GroupCounts) -> Mask:
-    """The groups in which the asked pod would break no bound."""
-    match clause:
-        case ShareProgram():
-            return _open_sides(counts.bound_of(clause, ON), counts)
-        case SpreadProgram():
-            # pods in the domain + this pod - pods in the emptiest domain <= maximum skew
-            skew = _number(clause.skew, counts)
-            return counts.high + counts.own - fewest(clause, counts) <= skew
-        case LimitProgram():
-            if clause.nodes is not None:
-                return _within_nodes(clause, counts)
-            return _within_limit(clause.bound, counts)
-        case _:
-            assert_never(clause)
-
-
-def _open_sides(bound: BoundProgram, counts: GroupCounts) -> Mask:
-    wanted = wanted_on(bound, counts.total, counts.pods)
-    # pods on the nodes of the share + this pod <= pods that the bound means
-    on = counts.high[ON] + counts.own <= wanted
-    match bound.kind:
-        case "at most":
-            return np.array([True, on])
-        case "at least":
-            # pods on other nodes + this pod <= wanted pods that are left for other nodes
-            off = counts.high[OFF] + counts.own <= counts.total - wanted
-            return np.array([not counts.own or off, True])
-        case "exactly":
-            # pods on other nodes + this pod <= pods that are left for other nodes. That is of all
-            # pods, so that each pod of a rollout has a place. At its end as many may be missing on
-            # the nodes of the share as there were too many.
-            off = counts.high[OFF] + counts.own <= counts.pods - wanted
-            return np.array([off, on])
-        case _:
-            assert_never(bound.kind)
-
-
-def _within_limit(bound: BoundProgram, counts: GroupCounts) -> Mask:
-    amount = _number(bound.amount, counts)
-    # pods in the group + this pod <= the limit
-    most = counts.high + counts.own <= amount
-    # certain pods in the group >= the limit; the first pod of all may go anywhere
-    least = (counts.low >= amount) | bool(counts.own and not counts.anywhere)
-    match bound.kind:
-        case "at most":
-            return most
-        case "at least":
-            return least
-        case "exactly":
-            return most & least
-        case _:
-            assert_never(bound.kind)
-
-
-def _within_nodes(clause: LimitProgram, counts: GroupCounts) -> Mask:
-    amount = _number(clause.bound.amount, counts)
-    # The nodes that must stay empty are not to be used.
-    most = amount if clause.nodes == "used" else counts.total - amount
-    # nodes in use with this pod <= nodes that may be used; a node in use makes no difference
-    found: Mask = (counts.high == 0) | (counts.high <= most)
-    return found
-
-
-def leaves_room(clause: CountClause, counts: GroupCounts) -> Mask | None:
-    """The groups of a sum in which a second pod like the asked pod fits beside it.
-
-    While no other pod waits, every group in which it fits. None for a clause that counts.
-    """
-    if not isinstance(clause, LimitProgram) or clause.count.peers.amount is None:
-        return None
-    more = 2 * counts.own if counts.queued else counts.own
-    # sum in the group + this pod + one like it <= the limit
-    found: Mask = counts.high + more <= _number(clause.bound.amount, counts)
-    return found
-
-
-def _number(constant: float | None, counts: GroupCounts) -> float | Bounds:
-    """The number of a bound: the constant of its clause, or what is computed for each group."""
-    if counts.bounds is not None:
-        return counts.bounds
-    assert constant is not None, "a number that is no constant is computed"
-    return constant
-
-
-def fewest(clause: SpreadProgram, counts: GroupCounts) -> int:
-    """The pods in the emptiest domain; 0 where there are fewer domains than the clause wants."""
-    among = counts.low[counts.domains]
-    least = clause.min_domains if counts.min_domains is None else counts.min_domains
-    if not len(among) or (isinstance(least, int | float) and len(among) < least):
-        return 0
-    return int(among.min())
-
-
-def points(clause: CountClause, counts: GroupCounts) -> npt.NDArray[np.float64]:
-    """Points 0..100 for each group, of a clause that is a preference."""
-    if isinstance(clause, SpreadProgram):
-        among = counts.high[counts.domains]
-        least = fewest(clause, counts)
-        greatest = int(among.max()) if len(among) else 0
-        # 100 for the emptiest domain, 0 for the fullest, and in proportion between them.
-        given = 100 * (1 - (counts.high - least) / max(1, greatest - least))
-        return np.clip(given, 0, 100)
-    preferred = open_groups(clause, counts)
-    if isinstance(clause, ShareProgram) and clause.bound.kind == "at least":
-        # The nodes of the share come first, so that it has its pods even if no others follow.
-        preferred[OFF] = counts.low[ON] >= share_bounds(clause, counts)[0]
-    return np.where(preferred, 100.0, 0.0)
-
-
-def bounds_every_group(clause: CountClause) -> bool:
-    """Whether the bound can close every group. A pod is then offered one group at a time."""
-    match clause:
-        case ShareProgram():
-            return clause.bound.kind == "exactly"
-        case SpreadProgram():
-            return True
-        case LimitProgram():
-            # What is offered of a limit that counts nodes takes one of them at most.
-            return clause.bound.kind != "at least" and clause.nodes is None
-        case _:
-            assert_never(clause)
 
 
 class Headroom(msgspec.Struct, frozen=True, eq=False, kw_only=True):
@@ -469,7 +252,7 @@ class CountGroups:
                 self.counted = counted
             if self._compute is not None:
                 groups = max(self._size, 1)
-                self._bounds = grown(self._bounds, groups, _LARGEST)
+                self._bounds = grown(self._bounds, groups, LARGEST)
                 self.bounds = self._bounds[:groups]
 
     def _follow(self, leader: CountGroups, table: NodeTable, evaluation: Evaluation) -> None:
@@ -567,7 +350,7 @@ class CountGroups:
 
     def _bound(self, group: int, number: float) -> None:
         if group >= len(self._bounds):
-            self._bounds = grown(self._bounds, 2 * group + 2, _LARGEST)
+            self._bounds = grown(self._bounds, 2 * group + 2, LARGEST)
         if isinstance(self.clause, ShareProgram):
             # Both sides have the number, whether there is a node on each or not.
             self._bounds[:] = number
@@ -628,55 +411,3 @@ def _counted_of(
         group if group >= 0 and counts(views[row]) else OUTSIDE
         for group, row in zip(groups, rows.tolist(), strict=True)
     ]
-
-
-def number_of(value: object, *, percent: bool) -> float:
-    """The number of a bound that was computed; a negative one is 0.
-
-    Raises EvaluationError for anything but a whole number, or a number for a percentage.
-    """
-    if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
-        raise EvaluationError("the bound is not a number")
-    if not percent and value % 1:
-        raise EvaluationError(f"the bound is {value}, which is not a whole number")
-    return min(max(value, 0), 100 if percent else _LARGEST)
-
-
-def nodes_in_use(
-    placed: Counts, certain: Counts, in_flight: Sequence[GroupIds]
-) -> tuple[Counts, Counts]:
-    """The most and the fewest nodes in use once one more pod is on each node.
-
-    An in-flight pod may end on any node that it was offered, but only on one of them. So several of
-    them can take as many nodes as there are pods, and never more than the nodes that they were
-    offered.
-
-    It is 0 on a node where the pod takes no further node. `placed` and `certain` are the pods on
-    each node, with and without those that are only assumed there. `in_flight` are the nodes where
-    each other pod may end.
-    """
-    used = placed > 0
-    used[OFF] = True
-    # Nodes where some in-flight pod ends if it takes a further node at all, and those where one of
-    # several `wide` pods may end.
-    single, several = np.zeros((2, len(placed)), np.bool_)
-    wide = 0
-    for groups in in_flight:
-        fresh = groups[(groups >= 0) & ~used[groups]]
-        if len(fresh) == 1:
-            single[fresh] = True
-        elif len(fresh):
-            several[fresh] = True
-            wide += 1
-    several &= ~single
-    in_use = int(used.sum()) - 1
-    # Each wide pod takes one more of the nodes that are left, as long as there are some.
-    left = int(several.sum()) - several
-    most = in_use + int(single.sum()) + ~single + np.minimum(wide, left)
-    most[used] = 0
-    certainly = certain > 0
-    certainly[OFF] = False
-    # The certain ones, and the one that the pod takes.
-    fewest = np.full(len(placed), int(certainly.sum()) + 1, np.int64)
-    fewest[used | single | several] = 0
-    return most.astype(np.int64), fewest

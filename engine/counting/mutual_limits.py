@@ -16,7 +16,8 @@ import numpy as np
 
 from engine.cache.node_table import UNKNOWN_ROW, NodeRows, NodeTable
 from engine.cache.tallies import Census, PodGroup, Scope
-from engine.counting.groups import CountGroups, CountHeadroom, Counts, GroupCounts, Mask
+from engine.counting.bounds import Counts, GroupCounts, Mask
+from engine.counting.groups import CountGroups, CountHeadroom
 from engine.counting.in_flight_pods import GroupIds
 from engine.counting.pod_counter import PodChange, PodCounter, PodInGroup, Presence
 from engine.objects.codec import Namespace

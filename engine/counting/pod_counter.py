@@ -30,14 +30,8 @@ from engine.cache.tallies import (
     Scope,
     Tally,
 )
-from engine.counting.groups import (
-    OFF,
-    CountGroups,
-    Counts,
-    GroupCounts,
-    KeptCounts,
-    nodes_in_use,
-)
+from engine.counting.bounds import OFF, Counts, GroupCounts, nodes_in_use
+from engine.counting.groups import CountGroups, KeptCounts
 from engine.counting.in_flight_pods import GroupIds, InFlightPod, by_amount
 from engine.objects.peer import TEMPLATE_HASH, Peer, Workload, key_of
 from engine.objects.request_pod import RequestPod

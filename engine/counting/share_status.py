@@ -14,7 +14,8 @@ import numpy as np
 from engine.cache.node_table import Snapshot
 from engine.cache.pods_excluding import KnownPods
 from engine.cache.tallies import Scope
-from engine.counting.groups import ON, CountGroups, wanted_on
+from engine.counting.bounds import ON, wanted_on
+from engine.counting.groups import CountGroups
 from engine.counting.pod_counter import by_workload, surplus
 from engine.objects.peer import Peer
 from engine.program.frame import Evaluation

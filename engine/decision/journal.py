@@ -17,7 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.cache.names import KnownRows
-from engine.counting.groups import ON, CountHeadroom
+from engine.counting.bounds import ON
+from engine.counting.groups import CountHeadroom
 from engine.decision.preemption import Victims
 from engine.decision.registry import Selection
 from engine.decision.verb_call import VerbCall

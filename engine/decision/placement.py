@@ -16,8 +16,9 @@ import numpy as np
 
 from engine.cache.node_table import NodeRows, NodeTable, NodeWithPods, Snapshot
 from engine.cache.pods_excluding import PodsExcluding
+from engine.counting.bounds import Mask
 from engine.counting.count_clauses import CountClauses, narrowed
-from engine.counting.groups import CountHeadroom, Headroom, Mask
+from engine.counting.groups import CountHeadroom, Headroom
 from engine.counting.in_flight_pods import InFlightPods
 from engine.counting.pod_counter import CountContext, PodCounter
 from engine.decision.card_room import CardRoom

@@ -14,8 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.cache.node_table import NodeRows, NodeTable
+from engine.counting.bounds import GroupCounts, Mask
 from engine.counting.count_clauses import CountClauses
-from engine.counting.groups import CountGroups, CountHeadroom, GroupCounts, Mask
+from engine.counting.groups import CountGroups, CountHeadroom
 from engine.counting.mutual_limits import MutualLimit
 from engine.counting.pod_counter import PodCounter, PodInGroup
 from engine.decision import filtering, scoring

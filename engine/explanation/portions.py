@@ -13,7 +13,8 @@ from typing import TypeVar
 import numpy as np
 
 from engine.cache.node_table import NodeRows
-from engine.counting.groups import CountHeadroom, Mask
+from engine.counting.bounds import Mask
+from engine.counting.groups import CountHeadroom
 from engine.decision import scoring
 from engine.decision.filtering import Rejection
 from engine.errors import DeadlineExceededError

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.counting.groups import Mask
+from engine.counting.bounds import Mask
 from engine.explanation.inspection import Inspection, Objection
 from engine.program.compiler import Compiler
 from engine.program.fast_paths import FAST_PATHS

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from grammar.checker.expression_checker import Checker, coerce
+from grammar.checker.constants import coerce
+from grammar.checker.expression_checker import Checker
 from grammar.meaning.environment import Environment
 from grammar.meaning.evaluator import evaluate
 from grammar.meaning.schema import Schema

@@ -8,7 +8,9 @@ from dataclasses import dataclass, replace
 from typing import TypeVar, assert_never
 
 from grammar.checker import data_checker, parameters
-from grammar.checker.expression_checker import DATA, Checker, coerce
+from grammar.checker.constants import coerce
+from grammar.checker.definitions import name_used, too_deep
+from grammar.checker.expression_checker import DATA, Checker
 from grammar.meaning import access
 from grammar.meaning import card_forms as cards
 from grammar.meaning.environment import FUNCTIONS_OF_CARDS, Environment
@@ -57,58 +59,7 @@ from grammar.tree.types import (
     map_of,
     unknown_type,
 )
-from grammar.tree.walk import Definitions, children, reads, walk
-
-
-def too_deep(definitions: Mapping[str, Let | Def]) -> Let | Def | None:
-    """The first definition whose depth, with the definitions it uses, is above MAX_DEPTH.
-
-    This is a loop without recursion.
-    """
-    uses = {name: _uses(d, definitions) for name, d in definitions.items()}
-    heights: dict[str, int] = {}
-    for name in definitions:
-        # A name that is on the path again is a circle, which another check reports.
-        path = [name]
-        on_path = {name}
-        while path:
-            top = path[-1]
-            todo = next((u for u in uses[top] if u and u not in heights and u not in on_path), None)
-            if todo is not None:
-                path.append(todo)
-                on_path.add(todo)
-                if len(path) > MAX_DEPTH:
-                    return definitions[name]
-                continue
-            own = uses[top]
-            heights[top] = max(own.get("", 0), *(d + heights.get(u, 0) for u, d in own.items()))
-            if heights[top] > MAX_DEPTH:
-                return definitions[top]
-            on_path.discard(path.pop())
-    return None
-
-
-def _uses(definition: Let | Def, names: Mapping[str, object]) -> dict[str, int]:
-    """The greatest depth at which each name is used; under the empty name, that of the body."""
-    body = definition.value if isinstance(definition, Let) else definition.body
-    found: dict[str, int] = {"": 0}
-    stack = [(body, 1)]
-    while stack:
-        expr, depth = stack.pop()
-        found[""] = max(found[""], depth)
-        if (name := _name(expr)) in names:
-            found[name] = max(found.get(name, 0), depth)
-        stack.extend((child, depth + 1) for child in children(expr))
-    return found
-
-
-def _name(expr: Expr) -> str:
-    """The name or function of an unchecked expression, which may be a definition; or empty."""
-    match expr:
-        case Ident(name) | Call(name, None):
-            return name
-        case _:
-            return ""
+from grammar.tree.walk import Definitions, reads, walk
 
 
 def _reads_cards(expr: Expr) -> bool:
@@ -314,10 +265,10 @@ class _PolicyChecker:
             return
         self._open.append(item.name)
         body = item.value if isinstance(item, Let) else item.body
-        names = list(map(_name, walk(body)))
+        names = list(map(name_used, walk(body)))
         if any(map(_reads_cards, walk(body))):
             for clause in self._environment.cards.values():
-                names += map(_name, walk(clause))
+                names += map(name_used, walk(clause))
         for name in names:
             if (used := self._lets.get(name) or self._defs.get(name)) is not None:
                 self._define(used)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from zoneinfo import available_timezones
 
-from grammar.checker.expression_checker import inside
+from grammar.checker.macro_types import inside
 from grammar.checker.parameters import is_example
 from grammar.checks.conditions import fold
 from grammar.meaning.environment import Environment

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from operator import add
 
-from grammar.checker.expression_checker import inside
+from grammar.checker.macro_types import inside
 from grammar.checker.policy_checker import Checked
 from grammar.checks.known_words import constants
 from grammar.meaning.environment import Environment

@@ -10,24 +10,22 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Literal as OneOf
-from typing import TypeVar, get_args
+from typing import Self, TypeVar, get_args
 
 from grammar.tree.ast import NO_SPAN, Expr, Literal, MapLiteral
+from grammar.tree.clause_kinds import ClauseThatCounts, ClauseThatRejects, AnyClause
 from grammar.tree.clause_parts import (
     Bound,
     Bounds,
     ClauseVerb,
     Keep,
     MissingGives,
-    MissingRule,
     NodeSet,
     Order,
     Per,
     Pick,
     PodSet,
     SchedulerNeed,
-    Strength,
-    Template,
     TestedPart,
     WaitUntil,
     WrittenCondition,
@@ -40,219 +38,7 @@ from grammar.tree.written_tests import Test
 
 
 @dataclass(frozen=True, slots=True)
-class _NamedClause:
-    """The parts of every clause; `missing` says what a missing value means for it.
-
-    The properties are what a clause says of itself; a kind overrides those that differ.
-    """
-
-    name: str
-    _: KW_ONLY
-    when: Expr | None = None
-    missing: MissingRule | None = None
-    span: Span = field(default=NO_SPAN, compare=False)
-    name_span: Span = field(default=NO_SPAN, compare=False)
-
-    @property
-    def keyword(self) -> str:
-        """The word that the clause starts with."""
-        return type(self).__name__.lower()
-
-    # ---- its expressions
-
-    @property
-    def conditions(self) -> tuple[WrittenCondition, ...]:
-        """Its conditions: the `when`, the `where` of the pods that it counts, then its own."""
-        found = [] if self.when is None else [WrittenCondition(self.when, "when")]
-        if self.counted is not None and self.counted.where is not None:
-            found.append(WrittenCondition(self.counted.where, "pods where"))
-        return (*found, *self.own_conditions)
-
-    @property
-    def own_conditions(self) -> tuple[WrittenCondition, ...]:
-        """The conditions that only this kind of clause has."""
-        return ()
-
-    @property
-    def values(self) -> tuple[WrittenValue, ...]:
-        """Its expressions that are no conditions, as far as a missing value changes the outcome."""
-        return ()
-
-    @property
-    def requirements(self) -> tuple[Expr, ...]:
-        """The conditions of which each rejects the nodes where it is not true, one by one."""
-        return ()
-
-    @property
-    def ends(self) -> tuple[Expr, ...]:
-        """The two ends of its range."""
-        return ()
-
-    @property
-    def domain(self) -> Expr | None:
-        """The value that names the domain of a node."""
-        return None
-
-    @property
-    def may_be_whole(self) -> bool:
-        """Whether the whole cluster can stand in the place of a domain."""
-        return False
-
-    @property
-    def texts(self) -> tuple[tuple[str, Template | None], ...]:
-        """Its texts for people, each with its keyword."""
-        return ()
-
-    @property
-    def when_reads_node(self) -> bool:
-        """Whether its `when` may differ from node to node."""
-        return False
-
-    # ---- its effect
-
-    @property
-    def verb(self) -> ClauseVerb:
-        """The verb for which it is evaluated on each node."""
-        return "filter"
-
-    @property
-    def missing_gives(self) -> frozenset[MissingGives]:
-        """What a `missing` in it can give."""
-        return frozenset({"verdict"})
-
-    @property
-    def points_weight(self) -> float | None:
-        """The weight of the points that it gives each node; None if it gives none."""
-        return None
-
-    @property
-    def weight_name(self) -> Expr | None:
-        """The parameter that gives this weight, until it is filled."""
-        return None
-
-    @property
-    def weight_may_be_negative(self) -> bool:
-        """Whether a negative weight turns its points around."""
-        return False
-
-    def weighing(self, weight: float) -> Clause:
-        """The same clause with a number as its weight."""
-        raise NotImplementedError(f"a {self.keyword} clause has no weight")
-
-    # ---- what it needs
-
-    @property
-    def counts_pods(self) -> bool:
-        """Whether it is about how many pods there are."""
-        return False
-
-    @property
-    def counted(self) -> PodSet | None:
-        """The pods that it counts; None if it counts none, or the pods of one workload."""
-        return None
-
-    def counting(self, pods: PodSet) -> Clause:
-        """The same clause about other pods."""
-        raise NotImplementedError(f"a {self.keyword} clause counts no pods")
-
-    @property
-    def may_sum(self) -> bool:
-        """Whether it can add up an amount of the pods that it counts."""
-        return False
-
-    @property
-    def counts_where_pod_may_be(self) -> bool:
-        """Whether it counts only on nodes that the pod's own selectors and tolerations allow."""
-        return False
-
-    @property
-    def needs_workloads(self) -> bool:
-        """Whether counts need the workloads of pods: whose they are, or what these want."""
-        return False
-
-    @property
-    def scheduler_needs(self) -> frozenset[SchedulerNeed]:
-        """What it needs of the configuration of kube-scheduler, beyond a `filterVerb`."""
-        return frozenset()
-
-    # ---- how tests cover it
-
-    @property
-    def is_tested(self) -> bool:
-        """Whether tests can ask about it."""
-        return True
-
-    @property
-    def tested_parts(self) -> tuple[TestedPart, ...]:
-        """The parts that tests cover, beside its `when`."""
-        return ()
-
-
-@dataclass(frozen=True, slots=True)
-class _RejectingClause(_NamedClause):
-    """A clause that can reject a node, with the texts for that."""
-
-    _: KW_ONLY
-    message: Template | None = None
-    detail: Template | None = None
-
-    @property
-    def texts(self) -> tuple[tuple[str, Template | None], ...]:
-        return (("message", self.message), ("detail", self.detail))
-
-
-@dataclass(frozen=True, slots=True)
-class _CountingClause(_RejectingClause):
-    """A clause about how many pods there are. Without `pods`, the pods of one workload count."""
-
-    strength: Strength
-    _: KW_ONLY
-    pods: PodSet | None = None
-
-    @property
-    def counts_by_workload(self) -> bool:
-        """True for `of replicas`, and for a spread or limit without a `pods` line."""
-        return self.pods is None or self.pods.where is None
-
-    @property
-    def counts_pods(self) -> bool:
-        return True
-
-    @property
-    def counted(self) -> PodSet | None:
-        return self.pods
-
-    @property
-    def needs_workloads(self) -> bool:
-        return self.counts_by_workload
-
-    @property
-    def verb(self) -> ClauseVerb:
-        return "filter" if self.strength.strict else "prioritize"
-
-    @property
-    def missing_gives(self) -> frozenset[MissingGives]:
-        return frozenset({"verdict"} if self.strength.strict else {"verdict", "points"})
-
-    @property
-    def points_weight(self) -> float | None:
-        return self.strength.weight
-
-    @property
-    def weight_name(self) -> Expr | None:
-        return self.strength.weight_from
-
-    @property
-    def scheduler_needs(self) -> frozenset[SchedulerNeed]:
-        return frozenset({"one decider" if self.strength.strict else "scores"})
-
-    @property
-    def tested_parts(self) -> tuple[TestedPart, ...]:
-        return (TestedPart("bound"),)
-
-
-@dataclass(frozen=True, slots=True)
-class Filter(_RejectingClause):
+class Filter(ClauseThatRejects):
     """Every `require` must be true. A `bind` is checked again at the binding, and may `wait`."""
 
     requires: tuple[Expr, ...]
@@ -289,7 +75,7 @@ class Filter(_RejectingClause):
 
 
 @dataclass(frozen=True, slots=True)
-class Score(_NamedClause):
+class Score(AnyClause):
     """A value scaled to 0..100, with its weight in the policy's mean.
 
     `weight_from` is the parameter that gives the weight, until it is filled.
@@ -331,7 +117,7 @@ class Score(_NamedClause):
     def weight_may_be_negative(self) -> bool:
         return True
 
-    def weighing(self, weight: float) -> Score:
+    def weighing(self, weight: float) -> Self:
         return replace(self, weight=weight, weight_from=None)
 
     @property
@@ -344,7 +130,7 @@ class Score(_NamedClause):
 
 
 @dataclass(frozen=True, slots=True)
-class Share(_CountingClause):
+class Share(ClauseThatCounts):
     """A bound on the pods on the nodes for which `on` is true."""
 
     on: Expr
@@ -359,10 +145,10 @@ class Share(_CountingClause):
     def own_conditions(self) -> tuple[WrittenCondition, ...]:
         return (WrittenCondition(self.on, "on nodes where"),)
 
-    def weighing(self, weight: float) -> Share:
+    def weighing(self, weight: float) -> Self:
         return replace(self, strength=replace(self.strength, weight=weight, weight_from=None))
 
-    def counting(self, pods: PodSet) -> Share:
+    def counting(self, pods: PodSet) -> Self:
         return replace(self, pods=pods)
 
     @property
@@ -371,7 +157,7 @@ class Share(_CountingClause):
 
 
 @dataclass(frozen=True, slots=True)
-class Spread(_CountingClause):
+class Spread(ClauseThatCounts):
     """The count in a node's domain minus the lowest count of all domains.
 
     `nodes` are the nodes on which pods count, and whose domains are compared; `eligible` by
@@ -396,15 +182,15 @@ class Spread(_CountingClause):
     def counts_where_pod_may_be(self) -> bool:
         return self.nodes != "all"
 
-    def weighing(self, weight: float) -> Spread:
+    def weighing(self, weight: float) -> Self:
         return replace(self, strength=replace(self.strength, weight=weight, weight_from=None))
 
-    def counting(self, pods: PodSet) -> Spread:
+    def counting(self, pods: PodSet) -> Self:
         return replace(self, pods=pods)
 
 
 @dataclass(frozen=True, slots=True)
-class Limit(_CountingClause):
+class Limit(ClauseThatCounts):
     """A bound on the pods on a node, in a domain or in the cluster, or on the nodes that have some.
 
     It can bound the sum of an amount of the pods instead. A `mutual` one of a pod that is there
@@ -438,15 +224,15 @@ class Limit(_CountingClause):
     def may_sum(self) -> bool:
         return True
 
-    def weighing(self, weight: float) -> Limit:
+    def weighing(self, weight: float) -> Self:
         return replace(self, strength=replace(self.strength, weight=weight, weight_from=None))
 
-    def counting(self, pods: PodSet) -> Limit:
+    def counting(self, pods: PodSet) -> Self:
         return replace(self, pods=pods)
 
 
 @dataclass(frozen=True, slots=True)
-class Preempt(_NamedClause):
+class Preempt(AnyClause):
     """The protected victims, and the candidate nodes that are kept."""
 
     _: KW_ONLY
@@ -471,7 +257,7 @@ class Preempt(_NamedClause):
 
 
 @dataclass(frozen=True, slots=True)
-class Cards(_RejectingClause):
+class Cards(ClauseThatRejects):
     """Cards of nodes, of which a pod takes some, or a part of one.
 
     `on` are the amounts of each card, or of one of `count` alike ones. The pod takes the amounts
@@ -498,7 +284,7 @@ class Cards(_RejectingClause):
 
 
 @dataclass(frozen=True, slots=True)
-class Gang(_RejectingClause):
+class Gang(ClauseThatRejects):
     """Pods that are bound together or not at all; at bind they are held until enough are there.
 
     Its members are the pods of the namespace with the same value of `by`, or without it those of
@@ -554,7 +340,7 @@ RejectingClause = Filter | CountingClause | Cards | Gang
 Clause = Filter | Score | Share | Spread | Limit | Cards | Gang | Preempt
 # The words that clauses begin with, in the order in which people are told of them.
 CLAUSE_WORDS = (*(kind.__name__.lower() for kind in get_args(Clause)), "bind")
-K = TypeVar("K", bound=_NamedClause)
+K = TypeVar("K", bound=AnyClause)
 
 
 @dataclass(frozen=True, slots=True)

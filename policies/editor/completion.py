@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Literal as OneOf
 from typing import Protocol
 
-from grammar.checker import expression_checker as macro_types
+from grammar.checker import macro_types
 from grammar.checker.expression_checker import Checker
 from grammar.checker.policy_checker import VARIABLES
 from grammar.meaning.environment import Environment

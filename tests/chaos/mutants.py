@@ -84,7 +84,7 @@ MUTANTS: Sequence[Mutant] = (
     ),
     Mutant(
         "a limit allows one more",
-        "engine/counting/groups.py",
+        "engine/counting/bounds.py",
         "most = counts.high + counts.own <= amount\n",
         "most = counts.high <= amount\n",
     ),

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from engine.counting.groups import target
+from engine.counting.bounds import target
 from engine.objects.codec import ObjectCodec
 from engine.program.frame import Frame
 from engine.program.policy_compiler import compile_policy

@@ -12,7 +12,7 @@ from random import Random
 import pytest
 
 from engine.cache.tallies import Scope
-from engine.counting.groups import target
+from engine.counting.bounds import target
 from engine.counting.share_status import ShareStatus
 from engine.decision.registry import Registry
 from engine.decision.verdict import Feasible

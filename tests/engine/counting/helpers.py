@@ -14,8 +14,9 @@ import numpy as np
 from engine.cache.cache import Cache
 from engine.cache.node_table import NodeTable, NodeWithPods
 from engine.cache.pods_excluding import KnownPods
+from engine.counting.bounds import GroupCounts
 from engine.counting.count_clauses import CountClauses
-from engine.counting.groups import CountGroups, CountHeadroom, GroupCounts
+from engine.counting.groups import CountGroups, CountHeadroom
 from engine.counting.in_flight_pods import InFlightPods
 from engine.counting.pod_counter import CountContext, PodCounter
 from engine.objects.peer import Peer, Workload

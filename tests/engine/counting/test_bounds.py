@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.counting.groups import (
+from engine.counting.bounds import (
     GroupCounts,
     bounds_every_group,
     fewest,

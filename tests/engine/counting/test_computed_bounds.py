@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
+from engine.counting.bounds import open_groups
 from engine.counting.count_clauses import CountClauses
-from engine.counting.groups import CountHeadroom, open_groups
+from engine.counting.groups import CountHeadroom
 from tests.engine.counting.helpers import (
     ASKED,
     ON_SPOT,

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from engine.counting.bounds import GroupCounts, Mask, bounds_every_group
 from engine.counting.count_clauses import CountClauses, narrowed
-from engine.counting.groups import CountHeadroom, GroupCounts, Mask, bounds_every_group
+from engine.counting.groups import CountHeadroom
 from engine.objects.peer import TEMPLATE_HASH
 from tests.engine.counting.helpers import (
     ASKED,

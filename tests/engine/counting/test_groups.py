@@ -6,13 +6,8 @@ import pytest
 
 from engine.cache.node_table import NodeTable
 from engine.cache.tallies import Tally
-from engine.counting.groups import (
-    OFF,
-    ON,
-    OUTSIDE,
-    CountGroups,
-    GroupCounts,
-)
+from engine.counting.bounds import OFF, ON, GroupCounts
+from engine.counting.groups import OUTSIDE, CountGroups
 from engine.errors import DeadlineExceededError
 from tests.engine.counting.helpers import (
     LIMIT,

@@ -9,7 +9,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from engine.counting.groups import nodes_in_use
+from engine.counting.bounds import nodes_in_use
 from tests.engine.counting.helpers import ASKED, Counting, counting_of
 from tests.support.builders import Object, node, pod
 from tests.support.examples import examples
