@@ -83,6 +83,12 @@ class Members:
         value = self._of(program).of(pod)
         return None if value is None else GangName(program, pod.namespace, value)
 
+    def of(self, call: VerbCall) -> GangName | None:
+        """The gang of the pod of a call; None if it is in none."""
+        if not call.plan.gangs:
+            return None
+        return self.name_of(call.plan.gangs[0], call.context(call.snapshot).peer())
+
     def waiting(self, name: GangName, snapshot: Snapshot) -> Mapping[str, Peer]:
         """The members without a node that kube-scheduler may place, by uid."""
         place = name.program, name.namespace

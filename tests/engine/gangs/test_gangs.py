@@ -122,7 +122,7 @@ class World:
 
     def woken(self) -> set[str]:
         by_uid = {p["metadata"]["uid"]: name for name, p in self.pods.items()}
-        return {by_uid[uid] for uid in self.engine.gangs.take_woken() if uid in by_uid}
+        return {by_uid[uid] for uid in self.engine.gangs.known.take_woken() if uid in by_uid}
 
     def on(self) -> Mapping[str, str]:
         pods = {name: self.cache.pod(f"shop/{name}") for name in self.pods}
