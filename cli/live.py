@@ -31,7 +31,7 @@ from cli.doctor.gate_checks import Marking
 from cli.streams import beneath
 from cli.version import version
 from engine.cache.cluster_copy import ClusterDocuments, DataText
-from engine.cache.informers import CONTROLLERS, NAMESPACES, NODES, PODS, POLICIES
+from engine.cache.informers import CONTROLLERS, GROUPS, NAMESPACES, NODES, PODS, POLICIES
 from engine.cache.list_watch import CHUNK, ContinueExpiredError, GarbageError, Resource, chunks
 from engine.cluster.client import CORE, ApiClient, connect, path_of
 from engine.cluster.connection_configuration import Context, chosen_context
@@ -164,10 +164,11 @@ class LiveCluster:
             else:
                 contents.append(found)
         may_decide = not lacks
-        # Only `namespaceObject` and `workload` need these, and not every user may list them.
+        # Only `namespaceObject`, `workload` and gangs need these, and not every user may list them.
         optional: dict[str, str] = {}
         if may_decide:
-            for kind, resource in {"Namespace": NAMESPACES, **CONTROLLERS}.items():
+            groups = [("PodGroup", resource) for resource in GROUPS.values()]
+            for kind, resource in [("Namespace", NAMESPACES), *CONTROLLERS.items(), *groups]:
                 more = await self._or_refused(resource, kind)
                 if isinstance(more, str):
                     optional[kind] = more
@@ -215,7 +216,7 @@ class LiveCluster:
             return await self._listed(resource, kind)
         except ApiError as error:
             if error.status == _ABSENT and resource.optional:
-                return b'{"items": []}'
+                return msgspec.json.encode({"kind": f"{kind}List", "items": []})
             if error.status not in (_FORBIDDEN, _ABSENT):
                 raise
             return _right(resource)

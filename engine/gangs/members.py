@@ -1,8 +1,8 @@
 """Members: the pods of each gang, found by the value that they share.
 
-A gang is named by its clause, its namespace and the value of its pods: of `of pods by`, or the uid
-of their workload. Members belong to Gangs and live as long as they do; a policy that is not in
-force any more is forgotten.
+A gang is named by its clause, its namespace and the value of its pods: of `of pods by`, the name
+of their PodGroup, or the uid of their workload. Members belong to Gangs and live as long as they
+do; a policy that is not in force any more is forgotten.
 """
 
 from __future__ import annotations
@@ -56,6 +56,8 @@ class _Values:
         if pod.deletionTimestamp is not None:
             return None
         if self._program.by is None:
+            if pod.group is not None and not self._program.percent:
+                return pod.group
             return pod.workload.uid if pod.workload is not None else None
         frame = self._frame
         frame.peer = pod

@@ -1,7 +1,7 @@
 """Quorums: how many members of a gang are placed together.
 
 It belongs to Gangs and lives as long as they do. The number is that of the clause, an expression
-that each member evaluates, or comes from the wanted replicas of the workload.
+that each member evaluates, or comes from the PodGroup or the wanted replicas of the workload.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from engine.gangs.gang import KnownGang, Numbers
 from engine.gangs.held_calls import MOST_HELD_OF_NAMESPACE
 from engine.gangs.members import GangName
 from engine.objects.peer import Peer
+from engine.objects.pod_group import GroupName
 from grammar.values.errors import EvaluationError
 
 
@@ -29,7 +30,14 @@ class Quorums:
         program = name.program
         number: object = program.number
         replicas: int | None = None
-        if program.by is None or program.percent:
+        if isinstance(name.value, GroupName) and number is None:
+            group = call.cluster.pods.group(name.namespace, name.value)
+            if group is None:
+                return f"PodGroup {name.value.name} is not known"
+            if group.minCount is None:
+                return f"PodGroup {name.value.name} says no number of members"
+            number = group.minCount
+        elif program.by is None or program.percent:
             workload = call.cluster.pods.workload(str(name.value))
             replicas = workload.replicas if workload is not None else None
             if replicas is None and (number is None or program.percent):

@@ -37,12 +37,13 @@ class World:
         clauses: str = "",
         role: ReplicaRole = ONLY_REPLICA,
         labels: Mapping[str, Mapping[str, str]] = NOTHING,
+        gang: str = BY_JOB,
     ) -> None:
         """`nodes` have so much cpu each, and `labels`."""
         self.now = 100.0
         self.cache = Cache()
         self.observer = Silent()
-        self.text = f'policy p in namespace "shop" {{ {BY_JOB.replace("PARTS", parts)} {clauses} }}'
+        self.text = f'policy p in namespace "shop" {{ {gang.replace("PARTS", parts)} {clauses} }}'
         self.engine = Engine(
             registry_of(self.text),
             Known(self.cache),
