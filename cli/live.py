@@ -198,17 +198,7 @@ class LiveCluster:
             found = await self._or_refused(_within(resource, namespace), "Policy")
         if isinstance(found, str):
             return found
-        kind = "PlacementPolicy" if resource is POLICIES[0] else "ClusterPlacementPolicy"
-        listed = msgspec.json.decode(found)
-        policies = {}
-        for item in listed["items"]:
-            # The items of a list do not repeat their kind.
-            version = "/".join(resource.path.split("/")[2:4])
-            item = {"apiVersion": version, "kind": kind, **item}  # noqa: PLW2901
-            named = item["metadata"]
-            key = f"{named['namespace']}/{named['name']}" if "namespace" in named else named["name"]
-            policies[f"{resource.name}/{key}"] = msgspec.json.encode(item)
-        return policies
+        return _by_key(resource, msgspec.json.decode(found)["items"])
 
     async def _or_refused(self, resource: Resource, kind: str) -> bytes | str:
         """All objects as one list, as `kubectl get -o json` prints them, or the missing right."""
@@ -285,6 +275,19 @@ class Progress:
             print("\r\033[K", end="", file=beneath(sys.stderr), flush=True)
 
 
+def _by_key(resource: Resource, items: Iterable[Json]) -> dict[str, bytes]:
+    """Policy objects by `resource/key`: the items of a list do not repeat their kind."""
+    kind = "PlacementPolicy" if resource.name == POLICIES[0].name else "ClusterPlacementPolicy"
+    version = "/".join(resource.path.split("/")[2:4])
+    policies = {}
+    for item in items:
+        named = item["metadata"]
+        key = f"{named['namespace']}/{named['name']}" if "namespace" in named else named["name"]
+        whole = {"apiVersion": version, "kind": kind, **item}
+        policies[f"{resource.name}/{key}"] = msgspec.json.encode(whole)
+    return policies
+
+
 def _within(resource: Resource, namespace: str) -> Resource:
     """A resource in one namespace."""
     group, _, name = resource.path.rpartition("/")
@@ -349,6 +352,28 @@ async def _marking_of(kubeconfig: Path | None, context: str | None) -> Marking:
         for kind, path in _MARKERS.items():
             objects += [{"kind": kind, **each} for each in await _items(client, path)]
         return Marking.of(objects, await _items(client, "/api/v1/namespaces"))
+
+
+def policy_objects(kubeconfig: Path | None, context: str | None) -> dict[str, bytes]:
+    """The policy objects by `resource/key`, none without the rights to list them.
+
+    Raises CommandError.
+    """
+    try:
+        return asyncio.run(_policy_objects(kubeconfig, context))
+    except (ApiError, ApiUnreachableError) as error:
+        if isinstance(error, ApiError) and error.status == _FORBIDDEN:
+            return {}
+        hint = "check `--kubeconfig`"
+        raise CommandError(f"cannot read the policies: {error}", hint) from None
+
+
+async def _policy_objects(kubeconfig: Path | None, context: str | None) -> dict[str, bytes]:
+    async with connect(kubeconfig, context, version=version()) as client:
+        found: dict[str, bytes] = {}
+        for resource in POLICIES:
+            found |= _by_key(resource, await _items(client, resource.path))
+        return found
 
 
 async def _items(client: ApiClient, path: str) -> list[Json]:
