@@ -66,7 +66,7 @@ ui-test: .venv/stamp  ## show the page in chromium, and policies in Neovim, or s
 
 screenshots: ui-test  ## copy pictures of the page into the docs
 	for name in decisions-1280-light node-1280-light why-390-dark policy-1280-light \
-    trial-1280-light; do \
+    trial-1280-light gang-1280-light; do \
 	  cp build/screenshots/page-$$name.png docs/; done
 
 e2e: .venv/stamp  ## test with a real kube-scheduler; runs `kube` first, or says why it skips

@@ -31,7 +31,7 @@ from cli.doctor.gate_checks import Marking
 from cli.streams import beneath
 from cli.version import version
 from engine.cache.cluster_copy import ClusterDocuments, DataText
-from engine.cache.informers import CONTROLLERS, NAMESPACES, NODES, PODS, POLICIES
+from engine.cache.informers import CONTROLLERS, GROUPS, NAMESPACES, NODES, PODS, POLICIES
 from engine.cache.list_watch import CHUNK, ContinueExpiredError, GarbageError, Resource, chunks
 from engine.cluster.client import CORE, ApiClient, connect, path_of
 from engine.cluster.connection_configuration import Context, chosen_context
@@ -164,10 +164,11 @@ class LiveCluster:
             else:
                 contents.append(found)
         may_decide = not lacks
-        # Only `namespaceObject` and `workload` need these, and not every user may list them.
+        # Only `namespaceObject`, `workload` and gangs need these, and not every user may list them.
         optional: dict[str, str] = {}
         if may_decide:
-            for kind, resource in {"Namespace": NAMESPACES, **CONTROLLERS}.items():
+            groups = [("PodGroup", resource) for resource in GROUPS.values()]
+            for kind, resource in [("Namespace", NAMESPACES), *CONTROLLERS.items(), *groups]:
                 more = await self._or_refused(resource, kind)
                 if isinstance(more, str):
                     optional[kind] = more
@@ -197,17 +198,7 @@ class LiveCluster:
             found = await self._or_refused(_within(resource, namespace), "Policy")
         if isinstance(found, str):
             return found
-        kind = "PlacementPolicy" if resource is POLICIES[0] else "ClusterPlacementPolicy"
-        listed = msgspec.json.decode(found)
-        policies = {}
-        for item in listed["items"]:
-            # The items of a list do not repeat their kind.
-            version = "/".join(resource.path.split("/")[2:4])
-            item = {"apiVersion": version, "kind": kind, **item}  # noqa: PLW2901
-            named = item["metadata"]
-            key = f"{named['namespace']}/{named['name']}" if "namespace" in named else named["name"]
-            policies[f"{resource.name}/{key}"] = msgspec.json.encode(item)
-        return policies
+        return _by_key(resource, msgspec.json.decode(found)["items"])
 
     async def _or_refused(self, resource: Resource, kind: str) -> bytes | str:
         """All objects as one list, as `kubectl get -o json` prints them, or the missing right."""
@@ -215,7 +206,7 @@ class LiveCluster:
             return await self._listed(resource, kind)
         except ApiError as error:
             if error.status == _ABSENT and resource.optional:
-                return b'{"items": []}'
+                return msgspec.json.encode({"kind": f"{kind}List", "items": []})
             if error.status not in (_FORBIDDEN, _ABSENT):
                 raise
             return _right(resource)
@@ -284,6 +275,19 @@ class Progress:
             print("\r\033[K", end="", file=beneath(sys.stderr), flush=True)
 
 
+def _by_key(resource: Resource, items: Iterable[Json]) -> dict[str, bytes]:
+    """Policy objects by `resource/key`: the items of a list do not repeat their kind."""
+    kind = "PlacementPolicy" if resource.name == POLICIES[0].name else "ClusterPlacementPolicy"
+    version = "/".join(resource.path.split("/")[2:4])
+    policies = {}
+    for item in items:
+        named = item["metadata"]
+        key = f"{named['namespace']}/{named['name']}" if "namespace" in named else named["name"]
+        whole = {"apiVersion": version, "kind": kind, **item}
+        policies[f"{resource.name}/{key}"] = msgspec.json.encode(whole)
+    return policies
+
+
 def _within(resource: Resource, namespace: str) -> Resource:
     """A resource in one namespace."""
     group, _, name = resource.path.rpartition("/")
@@ -348,6 +352,28 @@ async def _marking_of(kubeconfig: Path | None, context: str | None) -> Marking:
         for kind, path in _MARKERS.items():
             objects += [{"kind": kind, **each} for each in await _items(client, path)]
         return Marking.of(objects, await _items(client, "/api/v1/namespaces"))
+
+
+def policy_objects(kubeconfig: Path | None, context: str | None) -> dict[str, bytes]:
+    """The policy objects by `resource/key`, none without the rights to list them.
+
+    Raises CommandError.
+    """
+    try:
+        return asyncio.run(_policy_objects(kubeconfig, context))
+    except (ApiError, ApiUnreachableError) as error:
+        if isinstance(error, ApiError) and error.status == _FORBIDDEN:
+            return {}
+        hint = "check `--kubeconfig`"
+        raise CommandError(f"cannot read the policies: {error}", hint) from None
+
+
+async def _policy_objects(kubeconfig: Path | None, context: str | None) -> dict[str, bytes]:
+    async with connect(kubeconfig, context, version=version()) as client:
+        found: dict[str, bytes] = {}
+        for resource in POLICIES:
+            found |= _by_key(resource, await _items(client, resource.path))
+        return found
 
 
 async def _items(client: ApiClient, path: str) -> list[Json]:

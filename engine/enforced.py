@@ -21,7 +21,7 @@ from engine.program.program import Program
 from grammar.checker.policy_checker import Checked
 from grammar.messages.diagnostics import Diagnostic, plain
 from grammar.tree.ast import Ident, Literal, Select
-from grammar.tree.clauses import Cards, Limit, Policy, of_kind
+from grammar.tree.clauses import Cards, Gang, Limit, Policy, of_kind
 from grammar.tree.source import Source
 from grammar.tree.walk import walk
 from policies.admission import CheckedObject, StoredObject
@@ -246,6 +246,8 @@ def needs(policies: Iterable[Policy]) -> Needs:
         or any(isinstance(e, Select) and e.name == "namespaceLabels" for e in read),
         workloads=any(isinstance(e, Select) and e.name == "workload" for e in read)
         or any(c.needs_workloads for p in known for c in p.clauses),
+        groups=any(isinstance(e, Select) and e.name == "group" for e in read)
+        or any(gang.by is None for p in known for gang in of_kind(p.items, Gang)),
         annotations=frozenset[str]().union(*map(named_annotations, known), bypass, taken, form),
     )
 

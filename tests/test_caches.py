@@ -88,7 +88,7 @@ DICTIONARIES = {
         "engine/cluster/data_watching.py: ObjectRows._waiting",
         "engine/counting/groups.py: CountGroups._domains",
         "engine/gangs/domains.py: Domains._numbers",
-        "engine/gangs/gangs.py: Gangs._tried_until",
+        "engine/gangs/tries.py: Tries._tried_until",
         "engine/gangs/members.py: Members._waiting",
         "engine/gangs/node_room.py: NodeRoom._free",
     ),
@@ -123,7 +123,6 @@ DICTIONARIES = {
         "engine/decision/plugin_filters.py: _Memo._known",
         "engine/decision/recent_answers.py: LastAnswers._nodes",
         "engine/decision/verb_call.py: OfferedNodes._rows",
-        "engine/gangs/gangs.py: Gangs._known",
         "engine/program/item_kinds.py: ItemKinds._column",
     ),
     TERMINAL: (

@@ -20,6 +20,7 @@ from engine.decision.registry import Registry
 from engine.decision.verdict import Feasible, message_of
 from engine.engine import Engine
 from engine.objects.codec import ObjectCodec
+from engine.objects.pod_group import KUBERNETES, GroupName, PodGroup
 from engine.program.compiler import Compiler
 from engine.program.fast_paths import FAST_PATHS
 from engine.program.frame import Frame
@@ -90,6 +91,7 @@ class Scene:
     codec: ObjectCodec
     snapshot: Snapshot
     pod: bytes
+    group: PodGroup
     now: Timestamp
 
     @property
@@ -99,7 +101,7 @@ class Scene:
         node = self.snapshot.nodes["node-1"]
         assert node.pods is not None
         return {
-            "pod": replace(pod, workload=self.snapshot.workloads[controller]),
+            "pod": replace(pod, workload=self.snapshot.workloads[controller], group=self.group),
             "node": node,
             "namespaceObject": self.snapshot.namespaces[pod.namespace],
             "now": self.now,
@@ -147,8 +149,11 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Scene:
     objects = yaml.safe_load(text)["items"]
     (pod,) = (o for o in objects if o["metadata"]["name"] == "web-1")
     (said,) = re.findall(r"`now` is `(.+?)`", BOOK)
-    snapshot = ClusterFileReader(codec).read([path]).cache.snapshot()
-    return Scene(schema, codec, snapshot, json.dumps(pod).encode(), Timestamp.parse(said))
+    cache = ClusterFileReader(codec).read([path]).cache
+    group = cache.group("shop", GroupName(KUBERNETES, "render"))
+    assert group is not None
+    body, now = json.dumps(pod).encode(), Timestamp.parse(said)
+    return Scene(schema, codec, cache.snapshot(), body, group, now)
 
 
 # ---- expressions
@@ -339,6 +344,7 @@ def test_every_name_has_an_example() -> None:
         if record in ("Peer", "Namespace") or field.native or field.derived is not None
     ]
     wanted += [f"pod.workload.{name}" for name in records["Workload"].fields]
+    wanted += [f"pod.group.{name}" for name in records["PodGroup"].fields]
     texts += " ".join(fences(BOOK, "placet example"))
     assert [path for path in wanted if not re.search(rf"\b{re.escape(path)}\b", texts)] == []
 

@@ -8,7 +8,7 @@ import json
 import re
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from cli.command import (
@@ -26,6 +26,7 @@ from cli.doctor.context import ConfigurationContext, choose
 from cli.doctor.conversion import convert, policy_of
 from cli.doctor.findings import examine
 from cli.doctor.found import Found
+from cli.doctor.gate_checks import Marking
 from cli.doctor.generator import OUR_LEASE, OUR_URL, Extender
 from cli.doctor.requirements import SchedulerRequirements, read_requirements
 from cli.render import FieldFinding, as_json, render, totals, wants_colour
@@ -57,8 +58,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add_context_arguments(
         parser,
-        "read the ConfigMaps of kube-system in the cluster of this kubeconfig, and what it does "
-        "to new pods",
+        "read the ConfigMaps of kube-system in the cluster of this kubeconfig, its policies, and "
+        "what it does to new pods",
     )
     parser.add_argument(
         "--policies",
@@ -126,16 +127,22 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    requirements = None if args.policies is None else read_requirements(args.policies)
-    for name in args.files if args.fix else ():
-        _fix(name, args, requirements)
-    texts, marking = list(map(read_text, args.files)), None
+    marking: Marking | None = None
+    maps: list[tuple[str, str]] = []
+    objects: Mapping[str, bytes] = {}
     if _reads_cluster(args):
         # Importing the client takes longer than the rest of this command.
-        from cli.live import config_maps, marking_of  # noqa: PLC0415
+        from cli.live import config_maps, marking_of, policy_objects  # noqa: PLC0415
 
-        texts.append(config_maps(args.kubeconfig, args.context))
+        maps.append(config_maps(args.kubeconfig, args.context))
         marking = marking_of(args.kubeconfig, args.context)
+        objects = policy_objects(args.kubeconfig, args.context)
+    requirements = None
+    if args.policies is not None or objects:
+        requirements = read_requirements(args.policies, objects)
+    for name in args.files if args.fix else ():
+        _fix(name, args, requirements)
+    texts = [*map(read_text, args.files), *maps]
     if not texts:
         raise CommandError("no configuration is given", "give a file or --kubeconfig FILE")
     contexts = [

@@ -113,7 +113,7 @@ def missing_verb(ours: ExtenderEntry, context: ConfigurationContext) -> Iterator
 def unused_verb(entry: ExtenderEntry, context: ConfigurationContext) -> Iterator[Found]:
     """A `prioritizeVerb` that no policy needs: a call more for every pod."""
     needs = context.requirements
-    if needs is not None and not needs.scores and entry.verbs["prioritize"]:
+    if needs is not None and needs.is_whole and not needs.scores and entry.verbs["prioritize"]:
         message = (
             "no clause of these policies scores, so calls of the `prioritizeVerb` change nothing"
         )
@@ -393,7 +393,9 @@ def later_filter(context: ConfigurationContext) -> Iterator[Found]:
     Without strict counts that is harmless, and Placet may as well come first.
     """
     ours, needs = context.ours, context.requirements
-    if ours is None or not ours.verbs["filter"] or (needs is not None and not needs.strict):
+    if ours is None or not ours.verbs["filter"]:
+        return
+    if needs is not None and needs.is_whole and not needs.strict:
         return
     # kube-scheduler calls ignorable extenders last (C10).
     order = sorted(context.configuration.extenders, key=lambda e: e.ignorable)
@@ -406,7 +408,7 @@ def later_filter(context: ConfigurationContext) -> Iterator[Found]:
                 hint = (
                     "ignorable extenders come last: set `ignorable: false` and put it before Placet"
                 )
-            if needs is None:
+            if needs is None or not needs.strict:
                 hint += ", or give `--policies` to show that none of them is strict"
             yield found(context.worst, extender.place, message, hint)
 

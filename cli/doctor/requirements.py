@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cli.world import read_policies
+from cli.world import in_force, read_policies
+from grammar.checker.policy_checker import Checked
 from grammar.checks.summed_requests import sum_of
 from grammar.meaning.schema import load_schema
 from grammar.tree.clause_parts import SchedulerNeed
 from grammar.tree.clauses import Filter, Gang, of_kind
+
+NO_OBJECTS: Mapping[str, bytes] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +24,7 @@ class SchedulerRequirements:
     `cards` give pods cards when they are bound, and `waiting` hold bindings: for `longest_wait`
     seconds at most. `gangs` are some of these. `scores` has the bounds that are preferences.
     `namespaces` are the namespaces of policies, and `portable` the policies to tell to others.
+    `is_whole` says that these are all policies: a cluster does not have those in files of a server.
     """
 
     strict: tuple[str, ...] = ()
@@ -33,6 +37,7 @@ class SchedulerRequirements:
     scores: tuple[str, ...] = ()
     namespaces: tuple[str, ...] = ()
     portable: tuple[str, ...] = ()
+    is_whole: bool = True
 
     def bind_timeout(self, http_timeout: float) -> float:
         """The `httpTimeout` in seconds that bind needs; 0 if no binding waits.
@@ -42,16 +47,26 @@ class SchedulerRequirements:
         return self.longest_wait + http_timeout if self.waiting else 0.0
 
 
-def read_requirements(paths: Sequence[Path]) -> SchedulerRequirements:
-    """The requirements of the policies in files and folders.
+def read_requirements(
+    paths: Sequence[Path] | None, objects: Mapping[str, bytes] = NO_OBJECTS
+) -> SchedulerRequirements:
+    """The requirements of the policies in files and folders, and of those in a cluster.
 
-    Raises CommandError for policies with errors.
+    `objects` are the policy objects by `resource/key`; of these, policies with errors count for
+    nothing, as they do there. Raises CommandError for policies in files with errors.
     """
-    validation = read_policies(paths, load_schema()).validation
-    policies = [policy.policy for policy in validation.policies]
+    schema = load_schema()
+    found = [*in_force((), objects, schema).in_force.policies]
+    if paths is not None:
+        found += read_policies(paths, schema).validation.policies
+    return _requirements(found, is_whole=paths is not None)
+
+
+def _requirements(found: Sequence[Checked], *, is_whole: bool) -> SchedulerRequirements:
+    policies = [policy.policy for policy in found]
     clauses = [
         (f"{policy.policy.address}/{clause.name}", clause, part)
-        for policy in validation.policies
+        for policy in found
         if policy.policy.setting("mode", "enforce") != "audit"
         for part in (policy, *policy.uses)
         for clause in part.policy.clauses
@@ -75,4 +90,5 @@ def read_requirements(paths: Sequence[Path]) -> SchedulerRequirements:
         scores=needing("scores"),
         namespaces=tuple(sorted({p.namespace for p in policies if p.namespace is not None})),
         portable=tuple(policy.address for policy in policies if policy.portable),
+        is_whole=is_whole,
     )

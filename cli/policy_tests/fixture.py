@@ -104,7 +104,10 @@ class FixtureBuilder:
         contents = [
             *((file, msgspec.json.encode(namespace_object(name))) for name in namespaces),
             *snapshot,
-            *((file, msgspec.json.encode(o)) for o in (*built, *objects.controllers)),
+            *(
+                (file, msgspec.json.encode(o))
+                for o in (*built, *objects.controllers, *objects.groups)
+            ),
         ]
         cluster = self._cluster(contents, test, now)
         nodes = sorted(cluster.snapshot().table.rows)
@@ -229,6 +232,7 @@ _NODE_FIELDS = ("labels", "annotations", "uid", "age", *_ZONES, "ready", "alloca
 _NAMESPACE_FIELDS = ("labels", "annotations")
 _POD_FIELDS = (
     *("labels", "annotations", "uid", "age", "priority", "requests", "limits", "workload"),
+    "group",
     *_PARTS,
 )
 # Fields of the language that a test cannot set, each with a hint.
@@ -260,6 +264,7 @@ class ObjectBuilder:
         self._schema = schema
         self._reader = FieldReader(schema, now)
         self._workloads: dict[str, Object] = {}
+        self._groups: dict[str, Object] = {}
         self._replicas: dict[str, int | None] = {}
         self._pods: dict[str, int] = {}
 
@@ -273,6 +278,11 @@ class ObjectBuilder:
             spec = {field: self._pods[uid] if given is None else given}
             found.append({**workload, "spec": spec})
         return found
+
+    @property
+    def groups(self) -> list[Object]:
+        """The PodGroups that say a number; of one name the last."""
+        return list(self._groups.values())
 
     def namespace(self, item: TestNamespace) -> Object:
         """The namespace with its labels and annotations. Raises BadTestError."""
@@ -324,6 +334,8 @@ class ObjectBuilder:
             metadata["ownerReferences"] = [self._owner(namespace, fields["workload"])]
         amounts = {n: self._map(fields, n) for n in ("requests", "limits") if n in fields}
         spec: Object = {"containers": [{"name": "main", "image": "main", "resources": amounts}]}
+        if "group" in fields:
+            spec["schedulingGroup"] = {"podGroupName": self._group(namespace, fields["group"])}
         if "priority" in fields:
             spec["priority"] = self._reader.json(fields["priority"].value)
         status = {"phase": "Pending"}
@@ -396,6 +408,23 @@ class ObjectBuilder:
         if not isinstance(value, dict):
             raise bad_test("this is not a map", field.value.span)
         return value
+
+    def _group(self, namespace: str, field: MapEntry) -> str:
+        """The name of a PodGroup, which is kept for `groups`."""
+        value, span = self._object(field, Type("PodGroup")), field.value.span
+        name, number = value.get("name"), value.get("minCount")
+        if not isinstance(name, str):
+            raise bad_test("the group has no name", span, 'as in {"name": "bert", "minCount": 4}')
+        if number is not None and (type(number) is not int or number < 1):
+            raise bad_test("`minCount` must be a whole number from 1", span)
+        if number is not None:
+            self._groups[f"{namespace}/{name}"] = {
+                "apiVersion": "scheduling.k8s.io/v1alpha2",
+                "kind": "PodGroup",
+                "metadata": {"name": name, "namespace": namespace},
+                "spec": {"schedulingPolicy": {"gang": {"minCount": number}}},
+            }
+        return name
 
     def _owner(self, namespace: str, field: MapEntry) -> Object:
         """The reference to a workload, which is kept for `controllers`."""

@@ -96,6 +96,7 @@ _COMPUTED: Mapping[tuple[str, str], tuple[Step, ...] | str] = {
     ("pod", "requests"): 'change `pod.spec.containers[0].resources.requests["cpu"]` or similar',
     ("pod", "limits"): 'change `pod.spec.containers[0].resources.limits["cpu"]` or similar',
     ("pod", "workload"): "it is computed from the pod's owners",
+    ("pod", "group"): "change `pod.spec.schedulingGroup.podGroupName`",
     ("pod", "hostPorts"): "change `pod.spec.containers[0].ports` or similar",
 }
 

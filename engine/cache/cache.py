@@ -61,6 +61,7 @@ from engine.objects.peer import (
     root_of,
     rooted,
 )
+from engine.objects.pod_group import GroupName, PodGroup
 from engine.objects.remembered import Remembered
 from grammar.checks.costs import ClusterSize
 
@@ -310,6 +311,7 @@ class Cache:
         self._spaces: dict[str, dict[str, Peer]] = {}
         self.tallies = Tallies(self._spaces)
         self._workloads = Workloads()
+        self._groups: dict[tuple[str, GroupName], PodGroup] = {}
         self._pending: dict[str, Peer] = {}
         # The pods without a node that are nominated to one, by key.
         self.nominated: dict[str, Peer] = {}
@@ -417,6 +419,15 @@ class Cache:
 
     def remove_controller(self, uid: str) -> None:
         self._workloads.remove(uid)
+        self._snapshot = None
+
+    def put_group(self, namespace: str, name: GroupName, group: PodGroup) -> None:
+        """Add or replace a PodGroup."""
+        self._groups[namespace, name] = group
+        self._snapshot = None
+
+    def remove_group(self, namespace: str, name: GroupName) -> None:
+        self._groups.pop((namespace, name), None)
         self._snapshot = None
 
     # ---- assumed pods
@@ -527,6 +538,10 @@ class Cache:
         """A controller with the number of its pods; None if it is not known."""
         controller = self._workloads.get(uid)
         return controller.workload if controller is not None else None
+
+    def group(self, namespace: str, name: GroupName) -> PodGroup | None:
+        """A PodGroup; None if it is not known."""
+        return self._groups.get((namespace, name))
 
     def tally(
         self,

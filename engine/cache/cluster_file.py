@@ -18,6 +18,7 @@ from engine.objects.codec import Namespace, Node, ObjectCodec, decode_namespace
 from engine.objects.defaulting import as_stored
 from engine.objects.disruption_budget import DisruptionBudget, decode_budget
 from engine.objects.peer import Controller, Peer, decode_controller
+from engine.objects.pod_group import GROUP_VERSIONS, GroupName, PodGroup, decode_group
 from engine.objects.workload_pods import WORKLOAD_KINDS
 from grammar.messages.diagnostics import UserError
 from grammar.messages.texts import os_reason
@@ -95,6 +96,7 @@ _KINDS = {
     "DaemonSet": "apps/v1",
     "Job": "batch/v1",
     "PodDisruptionBudget": "policy/v1",
+    **{f"PodGroup of {api}": f"{api}/{version}" for api, version in GROUP_VERSIONS.items()},
 }
 # The kinds that a snapshot has.
 CLUSTER_KINDS = tuple(_KINDS)
@@ -123,6 +125,7 @@ class ClusterObjects:
     namespaces: list[Namespace] = field(default_factory=list)
     controllers: list[Controller] = field(default_factory=list)
     budgets: list[DisruptionBudget] = field(default_factory=list)
+    groups: dict[tuple[str, GroupName], PodGroup] = field(default_factory=dict)
     skipped: Counter[str] = field(default_factory=Counter)
 
 
@@ -177,6 +180,8 @@ class ClusterFileReader:
     ) -> None:
         kind = head.kind or "object without a kind"
         group = head.apiVersion or _CORE
+        if kind == "PodGroup":
+            kind = f"PodGroup of {group.partition('/')[0]}"  # two APIs have this kind
         if _KINDS.get(kind, group) != group:
             kind = f"{kind} of {group}"  # a kind of the same name in another group
         if kind not in _KINDS:
@@ -196,6 +201,9 @@ class ClusterFileReader:
                     found.namespaces.append(decode_namespace(data))
                 case "PodDisruptionBudget":
                     found.budgets.append(decode_budget(data))
+                case str() if kind.startswith("PodGroup"):
+                    named = GroupName(group.partition("/")[0], head.metadata.name)
+                    found.groups[head.metadata.namespace or "", named] = decode_group(data)
                 case _:
                     found.controllers.append(decode_controller(kind, data))
         except BadObjectError as error:
@@ -224,6 +232,8 @@ def cache_of(found: ClusterObjects) -> Cache:
         cache.put_controller(controller)
     for namespace in found.namespaces:
         cache.put_namespace(namespace)
+    for (within, name), group in found.groups.items():
+        cache.put_group(within, name, group)
     for budget in found.budgets:
         cache.put_budget(f"{budget.namespace}/{budget.name}", budget)
     for node in found.nodes:

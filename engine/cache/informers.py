@@ -16,6 +16,7 @@ from engine.cache.reflector import Reflector, Report, Timing, unreported
 from engine.cache.store import ObjectStore
 from engine.errors import NotSyncedError
 from engine.objects.codec import ObjectCodec
+from engine.objects.pod_group import GROUP_VERSIONS, KUBERNETES
 from policies.manifest_names import GROUP
 
 _POLL_SECONDS = 0.05
@@ -38,6 +39,16 @@ POLICIES = tuple(
 BUDGETS = Resource(
     "poddisruptionbudgets", "/apis/policy/v1/poddisruptionbudgets", optional=True, awaited=False
 )
+# A cluster may serve none of these, and its pods name no group then.
+GROUPS: Mapping[str, Resource] = {
+    api: Resource(
+        "podgroups" if api == KUBERNETES else f"podgroups.{api}",
+        f"/apis/{api}/{version}/podgroups",
+        optional=True,
+        awaited=False,
+    )
+    for api, version in GROUP_VERSIONS.items()
+}
 CONTROLLERS: Mapping[str, Resource] = {
     "ReplicaSet": Resource("replicasets", "/apis/apps/v1/replicasets"),
     "Deployment": Resource("deployments", "/apis/apps/v1/deployments"),
@@ -50,11 +61,13 @@ CONTROLLERS: Mapping[str, Resource] = {
 class Needs:
     """The optional parts of a cluster that rules read; `annotations` are keys of other pods.
 
-    `budgets`: pods may be evicted for the sake of a rule, so disruption budgets are to be spared.
+    `groups`: rules are about the PodGroups of pods. `budgets`: pods may be evicted for the sake of
+    a rule, so disruption budgets are to be spared.
     """
 
     namespaces: bool = False
     workloads: bool = False
+    groups: bool = False
     annotations: frozenset[str] = frozenset()
     budgets: bool = False
 
@@ -66,6 +79,8 @@ def object_lists(needs: Needs) -> Mapping[str, Resource]:
         found["Namespace"] = NAMESPACES
     if needs.budgets:
         found["PodDisruptionBudget"] = BUDGETS
+    if needs.groups:
+        found |= {f"PodGroup of {api}": resource for api, resource in GROUPS.items()}
     return {**found, **CONTROLLERS} if needs.workloads else found
 
 
@@ -225,7 +240,9 @@ class Informers:
                     yield resource, store.namespaces(self.cache)
                 case "PodDisruptionBudget":
                     yield resource, store.budgets(self.cache)
-                case _:
+                case _ if kind in CONTROLLERS:
                     yield resource, store.controllers(kind, self.cache)
+                case _:
+                    yield resource, store.groups(kind.removeprefix("PodGroup of "), self.cache)
         for resource in POLICIES:
             yield resource, self._policies.store(resource.name)

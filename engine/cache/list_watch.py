@@ -120,6 +120,8 @@ async def bodies(
         except ApiError as error:
             if token and is_gone(error):
                 raise ContinueExpiredError from error
+            if resource.optional and is_absent(error):
+                return
             raise
         yield body
         if not (token := _token(body)):

@@ -12,6 +12,7 @@ from engine.cache.cache import Cache
 from engine.cache.tallies import Adds, AddsUntil, Census, Check, MayCount, Scope, Tally, endless
 from engine.objects.codec import Namespace
 from engine.objects.peer import Peer, Workload, key_of
+from engine.objects.pod_group import GroupName, PodGroup
 
 # The pods of the cluster, as far as they are known.
 KnownPods: TypeAlias = "Cache | PodsExcluding"
@@ -68,6 +69,9 @@ class PodsExcluding:
 
     def workload(self, uid: str) -> Workload | None:
         return self._pods.workload(uid)
+
+    def group(self, namespace: str, name: GroupName) -> PodGroup | None:
+        return self._pods.group(namespace, name)
 
     def assumption(self, key: str, uid: str) -> tuple[str, Mapping[str, str]] | None:
         return None if key in self._gone else self._pods.assumption(key, uid)

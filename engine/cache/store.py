@@ -18,6 +18,7 @@ from engine.objects.codec import Namespace, Node, ObjectCodec, decode_namespace
 from engine.objects.decoding import revision_of
 from engine.objects.disruption_budget import DisruptionBudget, decode_budget
 from engine.objects.peer import Controller, Peer, decode_controller
+from engine.objects.pod_group import GroupName, PodGroup, decode_group
 from engine.objects.remembered import Remembered
 
 T = TypeVar("T")
@@ -152,6 +153,21 @@ def controllers(kind: str, cache: Cache) -> ObjectStore[Controller]:
         put,
         lambda key: cache.remove_controller(uids.pop(key)),
         lambda _, controller: cache.controller(controller.workload.uid) == controller,
+    )
+
+
+def groups(api: str, cache: Cache) -> ObjectStore[PodGroup]:
+    """The store of the PodGroups of one API."""
+
+    def named(key: str) -> tuple[str, GroupName]:
+        namespace, _, name = key.partition("/")
+        return namespace, GroupName(api, name)
+
+    return ObjectStore(
+        decode_group,
+        lambda key, group, *_: cache.put_group(*named(key), group),
+        lambda key: cache.remove_group(*named(key)),
+        lambda key, group: cache.group(*named(key)) == group,
     )
 
 

@@ -264,7 +264,7 @@ def _add(numbers: dict[str, int], pod: Peer, by: int) -> None:
 
 
 @dataclass(slots=True)
-class PodGroup:
+class CensusGroup:
     """The pods with one key: one of them, and how many are on each node.
 
     `version` rises with each change of `nodes`.
@@ -280,9 +280,9 @@ class PodGroup:
             del self.nodes[node]
         self.version += 1
 
-    def copied(self) -> PodGroup:
+    def copied(self) -> CensusGroup:
         """A group of its own, of no version of this one."""
-        return PodGroup(self.sample, self.nodes.copy(), -1)
+        return CensusGroup(self.sample, self.nodes.copy(), -1)
 
 
 class Census:
@@ -297,8 +297,8 @@ class Census:
 
     def __init__(self, key_of: Callable[[Peer], Hashable]) -> None:
         self._key_of = key_of
-        self.groups: dict[Hashable, PodGroup] = {}
-        self.every: PodGroup | None = None
+        self.groups: dict[Hashable, CensusGroup] = {}
+        self.every: CensusGroup | None = None
         self.arrived: list[tuple[Hashable, Peer]] = []
 
     def without(self, gone: Iterable[Peer]) -> Census:
@@ -331,11 +331,11 @@ class Census:
         if pod.nodeName:
             key = self._key_of(pod)
             if (group := self.groups.get(key)) is None:
-                group = self.groups[key] = PodGroup(pod)
+                group = self.groups[key] = CensusGroup(pod)
                 self.arrived.append((key, pod))
             group.add(pod.nodeName, 1)
             if self.every is None:
-                self.every = PodGroup(pod)
+                self.every = CensusGroup(pod)
             self.every.add(pod.nodeName, 1)
 
 

@@ -49,7 +49,7 @@ class GangReviewer:
     async def run(self) -> None:
         """Works until it is cancelled."""
         woken = asyncio.Event()
-        self._gangs.wake = woken.set
+        self._gangs.known.wake = woken.set
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(_PERIOD_SECONDS):
@@ -62,7 +62,7 @@ class GangReviewer:
             await self._wake()
 
     async def _wake(self) -> None:
-        if not (uids := self._gangs.take_woken()):
+        if not (uids := self._gangs.known.take_woken()):
             return
         try:
             await self._requeuer.wake(uids, self._snapshot().pending, micro_time(Timestamp.now()))

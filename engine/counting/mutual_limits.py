@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.cache.node_table import UNKNOWN_ROW, NodeRows, NodeTable
-from engine.cache.tallies import Census, PodGroup, Scope
+from engine.cache.tallies import Census, CensusGroup, Scope
 from engine.counting.bounds import Counts, GroupCounts, Mask
 from engine.counting.groups import CountGroups, CountHeadroom
 from engine.counting.in_flight_pods import GroupIds
@@ -103,7 +103,7 @@ class _FoundGroups:
 class _Placed:
     """The pods of a group by groups of nodes: of one version, for these ids and rows."""
 
-    group: PodGroup
+    group: CensusGroup
     version: int
     ids: GroupIds
     rows: Mapping[str, int]
@@ -389,7 +389,7 @@ class MutualLimit:
             np.add.at(high, groups, numbers)
         return high
 
-    def _in_groups(self, key: Hashable, group: PodGroup, look: _Look) -> _Placed:
+    def _in_groups(self, key: Hashable, group: CensusGroup, look: _Look) -> _Placed:
         known, rows = self._placed.get(key), look.table.rows
         if (
             known is not None

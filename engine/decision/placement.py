@@ -173,7 +173,7 @@ class Placement:
             return None
         others, _ = self.in_flight.with_cards(context.pod.uid, table)
         row = int(question.rows[0])
-        return cards.closed_on(left, row, others, context.pod.group, question.evaluation)
+        return cards.closed_on(left, row, others, context.pod.own_group, question.evaluation)
 
     def closed(
         self, counts: CountClauses, call: VerbCall, names: Sequence[str]
@@ -288,7 +288,7 @@ class Placement:
         others, overlap = self.in_flight.with_cards(context.pod.uid, question.table)
         if not overlap:
             return []
-        group, table = context.pod.group, question.table
+        group, table = context.pod.own_group, question.table
         return cards.headrooms(others, group, table, question.rows, question.evaluation)
 
     def _of(self, counts: CountClauses, question: Question) -> list[CountHeadroom]:
@@ -310,7 +310,7 @@ class Placement:
             rows,
             best,
             is_narrow=is_narrow,
-            cards=question.cards.held(pod.group) if question.cards else None,
+            cards=question.cards.held(pod.own_group) if question.cards else None,
             asked=pod,
         )
 

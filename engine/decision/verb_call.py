@@ -196,6 +196,7 @@ class CallOpener:
             self.cluster.snapshot()  # raises NotSyncedError, which says what is missing
         namespace = known.namespaces.get(pod.namespace) if known is not None else None
         root = known.workloads.get(pod.controller) if known is not None else None
+        group = self.cluster.pods.group(pod.namespace, pod.group) if pod.group else None
         registry = self.registry
         made: list[Frame] = []
         moments: list[Timestamp] = []
@@ -208,6 +209,7 @@ class CallOpener:
         def frame() -> Frame:
             if not made:
                 whole = pod.pod if root is None else replace(pod.pod, workload=root)
+                whole = whole if group is None else replace(whole, group=group)
                 at, slots = Timestamp(now()), registry.slots
                 made.append(
                     Frame(whole, at, slots=slots, namespace=namespace, check=time.check_within)
@@ -218,7 +220,7 @@ class CallOpener:
         evaluation = Evaluation(frame, now, time, self.clause_failed, self._observer.shortened)
         # A plan keeps its namespace alive, so that its id is not reused.
         shape = pod.shape(registry.shapes)
-        key = (id(namespace), pod.namespace, root, exempt, shape)
+        key = (id(namespace), pod.namespace, root, group, exempt, shape)
         plan = self._plans.get(key)
         if plan is None or (plan.until != NEVER and not plan.lasts(now())):
             made_now = Plan(

@@ -170,7 +170,9 @@ def _gang_evidence(gang: GangProgram, written: Written, found: ClauseResults) ->
     frame.peer = found.inspection.peer
     number = gang.number
     try:
-        members = "the pods of its workload"
+        group = found.inspection.peer.group
+        named = group is not None and not gang.percent
+        members = f"the pods of its {'PodGroup' if named else 'workload'}"
         if gang.by is not None:
             by = next(value.expr for value in written.clause.values)
             members = f"the pods with {show(gang.by(frame))} as `{written.text(by)}`"

@@ -1,8 +1,8 @@
 """Members: the pods of each gang, found by the value that they share.
 
-A gang is named by its clause, its namespace and the value of its pods: of `of pods by`, or the uid
-of their workload. Members belong to Gangs and live as long as they do; a policy that is not in
-force any more is forgotten.
+A gang is named by its clause, its namespace and the value of its pods: of `of pods by`, the name
+of their PodGroup, or the uid of their workload. Members belong to Gangs and live as long as they
+do; a policy that is not in force any more is forgotten.
 """
 
 from __future__ import annotations
@@ -56,6 +56,8 @@ class _Values:
         if pod.deletionTimestamp is not None:
             return None
         if self._program.by is None:
+            if pod.group is not None and not self._program.percent:
+                return pod.group
             return pod.workload.uid if pod.workload is not None else None
         frame = self._frame
         frame.peer = pod
@@ -82,6 +84,12 @@ class Members:
         """The gang of a pod; None if it is in none of this clause."""
         value = self._of(program).of(pod)
         return None if value is None else GangName(program, pod.namespace, value)
+
+    def of(self, call: VerbCall) -> GangName | None:
+        """The gang of the pod of a call; None if it is in none."""
+        if not call.plan.gangs:
+            return None
+        return self.name_of(call.plan.gangs[0], call.context(call.snapshot).peer())
 
     def waiting(self, name: GangName, snapshot: Snapshot) -> Mapping[str, Peer]:
         """The members without a node that kube-scheduler may place, by uid."""

@@ -124,6 +124,12 @@ class Volume(msgspec.Struct, frozen=True, gc=False):
     ephemeral: VolumeClaim | None = None
 
 
+class SchedulingGroup(msgspec.Struct, frozen=True, gc=False):
+    """The PodGroup of Kubernetes that a pod belongs to."""
+
+    podGroupName: str | None = None
+
+
 class PodSpec(msgspec.Struct, frozen=True, gc=False):
     """The spec of a pod.
 
@@ -133,6 +139,7 @@ class PodSpec(msgspec.Struct, frozen=True, gc=False):
     nodeName: str | None = None
     schedulerName: str | None = None
     schedulingGates: list[msgspec.Raw] | None = None
+    schedulingGroup: SchedulingGroup | None = None
     # A union with None would not be raw.
     volumes: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw)
     resourceClaims: list[msgspec.Raw] | None = None

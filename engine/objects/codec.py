@@ -14,6 +14,7 @@ import msgspec
 from engine.objects.api_types import ObjectMeta, SlimNamespace
 from engine.objects.decoding import ObjectDecoder, StructFactory
 from engine.objects.peer import HostPort, Peer, PeerDecoder, Workload, host_ports, workload_of
+from engine.objects.pod_group import PodGroup, group_name
 from engine.objects.resources import PodRequests, pod_limits, pod_requests
 from grammar.meaning.schema import Schema
 from grammar.values.quantity import Quantity, Resources
@@ -30,7 +31,7 @@ class Pod:
     """The pod of a request.
 
     The attributes up to `priority` are for the engine, the others are the fields of the schema's
-    Pod. `workload` is the direct controller.
+    Pod. `workload` is the direct controller; of the `group` the name alone is known.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Pod:
     requests: PodRequests
     limits: Mapping[str, Quantity]
     workload: Workload | None
+    group: PodGroup | None
     hostPorts: tuple[HostPort, ...]
 
 
@@ -85,11 +87,13 @@ class ObjectCodec:
         metadata, spec = pod.metadata, pod.spec
         if metadata is not None and metadata.annotations:
             metadata.annotations.pop(LAST_APPLIED, None)
+        labels = (metadata and metadata.labels) or {}
+        group = group_name(spec and spec.schedulingGroup, labels)
         return Pod(
             name=(metadata and metadata.name) or "",
             namespace=(metadata and metadata.namespace) or "",
             uid=(metadata and metadata.uid) or "",
-            labels=(metadata and metadata.labels) or {},
+            labels=labels,
             priority=(spec and spec.priority) or 0,
             kind=pod.kind,
             apiVersion=pod.apiVersion,
@@ -99,6 +103,7 @@ class ObjectCodec:
             requests=pod_requests(spec, pod.status),
             limits=pod_limits(spec, pod.status),
             workload=workload_of((metadata and metadata.ownerReferences) or ()),
+            group=PodGroup(group.name) if group is not None else None,
             hostPorts=host_ports(spec) if spec is not None else (),
         )
 

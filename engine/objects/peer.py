@@ -24,6 +24,7 @@ from engine.objects.api_types import (
     Volume,
 )
 from engine.objects.decoding import ObjectDecoder
+from engine.objects.pod_group import GroupName, group_name
 from engine.objects.remembered import Remembered
 from engine.objects.resources import PodRequests, pod_limits, pod_requests
 from grammar.values.quantity import Quantity
@@ -110,6 +111,7 @@ class Peer(msgspec.Struct, frozen=True, gc=False):
     The attributes up to `created` are the fields of the schema's Peer. `workload` is the direct
     controller until `rooted` replaces it by the root; `controller` is the uid of the direct
     one, empty if there is none. `namespaceLabels` are empty until `labelled` sets them.
+    `group` is the PodGroup that the pod names, None without one.
     `started` is the time when the kubelet took the pod, None before that. `unscheduled` is the
     PodScheduled condition while it is not True. `requeued` is the reason of Placet's own
     condition, another one after each requeue; empty if the pod has none, or has a node.
@@ -128,6 +130,7 @@ class Peer(msgspec.Struct, frozen=True, gc=False):
     priority: int
     workload: Workload | None
     controller: str
+    group: GroupName | None
     nodeName: str
     phase: str
     containers: tuple[PeerContainer, ...]
@@ -264,6 +267,7 @@ class PeerDecoder:
         limits = pod_limits(spec, status)
         owner = workload_of(metadata.ownerReferences or ())
         ports = host_ports(spec)
+        group = group_name(spec.schedulingGroup, metadata.labels or {})
         containers = tuple(
             [PeerContainer(c.name or "", c.image or "") for c in spec.containers or ()]
         )
@@ -278,6 +282,7 @@ class PeerDecoder:
             priority=spec.priority or 0,
             workload=owner and self._share(owner, owner),
             controller=sys.intern(owner.uid) if owner else "",
+            group=group and self._share(group, group),
             nodeName=sys.intern(spec.nodeName or ""),
             phase=sys.intern(status.phase or ""),
             containers=self._share(containers, containers),

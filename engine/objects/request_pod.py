@@ -11,10 +11,11 @@ from typing import Protocol
 
 import msgspec
 
-from engine.objects.api_types import OwnerReference
+from engine.objects.api_types import OwnerReference, SchedulingGroup
 from engine.objects.codec import ObjectCodec, Pod
 from engine.objects.decoding import ObjectDecoder, revision_of
 from engine.objects.peer import UNLABELLED, Peer, Workload, labelled, rooted, workload_of
+from engine.objects.pod_group import KUBERNETES, group_name
 from grammar.values.errors import EvaluationError
 from grammar.values.time import Timestamp
 from policies.manifest_names import GROUP
@@ -44,13 +45,9 @@ class _Metadata(msgspec.Struct, frozen=True, gc=False):
     ownerReferences: tuple[OwnerReference, ...] | None = None
 
 
-class _SchedulingGroup(msgspec.Struct, frozen=True, gc=False):
-    podGroupName: str | None = None
-
-
 class _Spec(msgspec.Struct, frozen=True, gc=False):
     schedulerName: str | None = None
-    schedulingGroup: _SchedulingGroup | None = None
+    schedulingGroup: SchedulingGroup | None = None
 
 
 class _Identity(msgspec.Struct, frozen=True, gc=False):
@@ -96,8 +93,9 @@ class RequestPod:
 
     `bypass` is the reason of the bypass annotation, empty without one. `revision` is the resource
     version as a number, 0 if unknown. `owner` is the direct controller, and `controller` its uid or
-    empty. `scheduler` is its `schedulerName`. `group` is its pod group, as in `namespace/name`,
-    empty if it has none.
+    empty. `scheduler` is its `schedulerName`. `group` is the group that it names, None without one;
+    `own_group` is that of Kubernetes, as in `namespace/name`, empty if it has none: kube-scheduler
+    may ask about all of its pods before it binds one.
     """
 
     def __init__(self, body: bytes, metadata: _Metadata, spec: _Spec, codec: ObjectCodec) -> None:
@@ -113,9 +111,9 @@ class RequestPod:
         self.owner = workload_of(metadata.ownerReferences or ())
         self.controller = self.owner.uid if self.owner is not None else ""
         self.scheduler = spec.schedulerName or ""
-        group = spec.schedulingGroup
-        named = group is not None and group.podGroupName
-        self.group = f"{self.namespace}/{named}" if named else ""
+        self.group = group = group_name(spec.schedulingGroup, self.labels)
+        is_own = group is not None and group.api == KUBERNETES
+        self.own_group = f"{self.namespace}/{group.name}" if group is not None and is_own else ""
         self._created = metadata.creationTimestamp
         self._codec = codec
         self._shape: tuple[PodShapes, bytes] | None = None

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from engine.objects.pod_group import LABEL
 from engine.program.compiler import Compiler
 from engine.program.frame import Evaluate, Frame
 from grammar.tree import ast
@@ -49,6 +50,7 @@ COMPUTED: Mapping[str, tuple[Path, ...]] = {
     "requests": _REQUESTED,
     "limits": _REQUESTED,
     "workload": (("metadata", "ownerReferences"),),
+    "group": (("spec", "schedulingGroup"), ("metadata", "labels", LABEL)),
 }
 
 

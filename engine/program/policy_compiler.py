@@ -189,7 +189,7 @@ class _PolicyCompiler:
     def _member_reads(self, gang: Gang) -> Iterator[Path]:
         """The paths of the pod that say in which gang it is: it is a `peer`, too."""
         if gang.by is None:
-            yield from COMPUTED["workload"]
+            yield from (*COMPUTED["workload"], *COMPUTED["group"])
             return
         for path in self._peer_reads.written(gang.by):
             yield from paths_as_peer(path)

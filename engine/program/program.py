@@ -379,10 +379,10 @@ class GangProgram:
     """A compiled gang: pods that are bound together, or not at all.
 
     `by` gives the gang of the frame's `peer`; a pod where it is missing is in none. Without `by`
-    the pods of the workload are a gang. `number` is how many members must be there, or how many
-    `percent` of the wanted replicas; it reads `pod`, and None stands for all wanted replicas.
-    `domain` is the value of a node that all members share. A member is held at bind for so many
-    `seconds`.
+    the pods of the PodGroup that a pod names are a gang, else those of the workload. `number` is
+    how many members must be there, or how many `percent` of the wanted replicas; it reads `pod`,
+    and None stands for the number of the group, or all wanted replicas. `domain` is the value of a
+    node that all members share. A member is held at bind for so many `seconds`.
     """
 
     policy: str

@@ -253,7 +253,7 @@ class Simulation:
     def _gather(self) -> None:
         """The cycles of the pods that gangs wake, until no pod is held."""
         gangs = self._engine.gangs
-        while (woken := gangs.take_woken()) or self._held:
+        while (woken := gangs.known.take_woken()) or self._held:
             for uid in woken:
                 if (member := self._coming.get(uid)) is None:
                     # Its turn is over.

@@ -13,7 +13,7 @@ from typing import Literal as OneOf
 from typing import Self, TypeVar, get_args
 
 from grammar.tree.ast import NO_SPAN, Expr, Literal, MapLiteral
-from grammar.tree.clause_kinds import ClauseThatCounts, ClauseThatRejects, AnyClause
+from grammar.tree.clause_kinds import AnyClause, ClauseThatCounts, ClauseThatRejects
 from grammar.tree.clause_parts import (
     Bound,
     Bounds,
@@ -288,8 +288,9 @@ class Gang(ClauseThatRejects):
     """Pods that are bound together or not at all; at bind they are held until enough are there.
 
     Its members are the pods of the namespace with the same value of `by`, or without it those of
-    the pod's workload. `at_least` so many must be there, or so many `percent` of the wanted
-    replicas; without it, all of these. All members are on nodes with one value of `within`.
+    the PodGroup that the pod names, else of its workload. `at_least` so many must be there, or so
+    many `percent` of the wanted replicas; without it, the number of the group, or all of these. All
+    members are on nodes with one value of `within`.
     """
 
     _: KW_ONLY

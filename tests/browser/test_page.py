@@ -15,6 +15,8 @@ from playwright.sync_api import Page, expect
 from cli.demo.demo_cluster import demo_cluster
 from tests.browser.conftest import Demo, picture
 from tests.browser.editing import write
+from tests.support.held_gangs import held_gang
+from tests.support.view_server import running
 
 pytestmark = pytest.mark.browser
 GOLDEN = Path(__file__).parents[1] / "golden" / "explanation"
@@ -269,6 +271,32 @@ def test_health_compares_latency_with_the_timeout(page: Page, demo: Demo) -> Non
     row = rejections.locator("tr", has_text="shop/shop").first
     expect(row.locator(".number")).to_have_text(re.compile(r"[1-9]"))
     expect(page.get_by_text("This server watches no cluster")).to_be_visible()
+
+
+def test_the_members_of_a_gang_and_what_is_held(page: Page) -> None:
+    """A gang of three gathers; one member is held since 12 seconds, and leads to its node."""
+    with running(held_gang()) as found:
+        page.goto(f"{found.urls[0]}/ui/#/pods/shop/a-0")
+        expect(page.locator(".cause")).to_contain_text("Held on `n0` since 12 s")
+        gang = page.locator("section", has=page.get_by_role("heading", name="Gang shop/a"))
+        expect(gang).to_contain_text("gathering")
+        expect(gang).to_contain_text("1 of 3 members are here. It gathers since 12 s.")
+        expect(gang).to_contain_text("3 are placed together: 3 exist, 3 have a place, 1 held")
+        rows = gang.locator("tbody tr")
+        expect(rows).to_have_count(3)
+        expect(rows.nth(0)).to_contain_text("held since 12 s")
+        expect(rows.nth(1)).to_contain_text("placed")
+        for width, scheme in ((1280, "light"), (390, "dark")):
+            page.set_viewport_size({"width": width, "height": 800})
+            page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            violations = Axe().run(page).response["violations"]
+            assert not [(v["id"], v["nodes"][0]["html"]) for v in violations]
+            picture(page, f"page-gang-{width}-{scheme}")
+        rows.nth(1).get_by_role("link").first.click()
+        expect(page.locator(".cause")).to_contain_text("it has a place on")
+        rows.nth(0).get_by_role("link").last.click()
+        expect(page.get_by_role("region", name="Node n0")).to_be_visible()
 
 
 def test_the_keyboard_reaches_everything(page: Page, demo: Demo) -> None:

@@ -9,7 +9,7 @@ import pytest
 from tests.cli.conftest import Placet
 from tests.support.fake_api_server import Answer, fake_api_server
 from tests.support.kubeconfig import kubeconfig
-from tests.support.scheduler_configs import OTHER, OURS, Json, configuration, ours
+from tests.support.scheduler_configs import BIND_APART, OTHER, OURS, Json, configuration, ours
 
 
 def written(folder: Path, value: Json | str, name: str = "s.yaml") -> str:
@@ -143,6 +143,28 @@ async def test_cluster_is_looked_into(placet: Placet, folder: Path) -> None:
     assert one.out.startswith(f"{url} kube-system/s/s.yaml: extenders[0].weight: error[weight]")
     assert refused.code == 2
     assert "cannot read the ConfigMaps of kube-system" in refused.err
+
+
+async def test_policies_of_the_cluster_are_compared(placet: Placet, folder: Path) -> None:
+    """A gang waits two minutes; of what the cluster has, nothing else is said to be unused."""
+    gang = 'gang "g" { of pods by peer.labels["job"] at least 3 for at most 2m }'
+    policies = "/apis/placement-policy.scheduling.x-k8s.io/v1/placementpolicies"
+    file = written(folder, configuration(OURS, BIND_APART | {"httpTimeout": "60s"}))
+    async with fake_api_server() as server:
+        config = kubeconfig(folder / "kubeconfig", server.url, {"token": "static"})
+        server.put(
+            "/api/v1/namespaces/kube-system/configmaps",
+            "kube-system/s",
+            data={"s.yaml": json.dumps(configuration(OURS, BIND_APART))},
+        )
+        asking = ("--bind", "--kubeconfig", str(config), file)
+        without = await asyncio.to_thread(found, placet, *asking)
+        server.put(policies, "ml/broken", spec={"rules": "gang"})
+        broken = await asyncio.to_thread(found, placet, *asking)
+        server.put(policies, "ml/jobs", spec={"podSelector": {}, "rules": gang})
+        short = await asyncio.to_thread(found, placet, *asking)
+    assert without == broken
+    assert set(short) - set(without) == {("waiting-bind", "extenders[1].httpTimeout", "error")}
 
 
 def test_nothing_to_look_at_is_an_error(placet: Placet) -> None:

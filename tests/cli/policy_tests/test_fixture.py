@@ -70,6 +70,11 @@ def test_node_has_defaults_and_given_fields(run_test: RunTest, condition: str, i
         ("pod.workload.replicas == 1", '{"workload": {"name": "web"}}'),
         ("pod.workload.replicas == 5", '{"workload": {"name": "web", "replicas": 5}}'),
         (
+            'pod.group.name == "g" && pod.group.minCount == 3',
+            '{"group": {"name": "g", "minCount": 3}}',
+        ),
+        ("pod.group.name == 'g' && !has(pod.group.minCount)", '{"group": {"name": "g"}}'),
+        (
             'pod.workload.kind == "Job" && pod.workload.replicas == 3',
             '{"workload": {"kind": "Job", "name": "sum", "replicas": 3}}',
         ),
@@ -128,6 +133,16 @@ def test_pod_has_defaults_and_given_fields(run_test: RunTest, condition: str, bo
             NODE + 'pod "b" {"workload": {}}',
             "the workload has no name",
             'as in {"name": "web", "replicas": 5}',
+        ),
+        (
+            NODE + 'pod "b" {"group": {"minCount": 3}}',
+            "the group has no name",
+            'as in {"name": "bert", "minCount": 4}',
+        ),
+        (
+            NODE + 'pod "b" {"group": {"name": "g", "minCount": 0}}',
+            "`minCount` must be a whole number from 1",
+            None,
         ),
         (NODE + 'pod "b" {"priority": "high"}', "", None),
         (NODE + 'pod "b" on "m"', "there is no node `m` in this test", None),

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from engine.cache.informers import BUDGETS, NODES, PODS, Informers, Needs
+from engine.cache.informers import BUDGETS, GROUPS, NODES, PODS, Informers, Needs
 from engine.cache.reflector import Timing
 from engine.objects.peer import Peer
+from engine.objects.pod_group import GroupName, PodGroup
 from tests.support import builders
 from tests.support.engines import CODEC
 from tests.support.fake_api_server import FakeApiServer, fake_api_server
@@ -132,4 +133,27 @@ async def test_disruption_budgets_that_are_not_watched_are_not_known(tmp_path: P
         informers.start(Needs())
         await informers.synced()
         assert informers.snapshot().budgets is None
+        await informers.stop()
+
+
+@pytest.mark.fake_clock
+async def test_pod_groups_of_each_api_that_is_served(tmp_path: Path) -> None:
+    """One API may be served later than the other, or not at all; nothing waits for them."""
+    kubernetes, coscheduling = (GroupName(api, "bert") for api in GROUPS)
+    own, other = (GROUPS[api].path for api in GROUPS)
+    async with fake_api_server() as server, client_of(server.url, tmp_path) as client:
+        server.open(NODES.path)
+        server.open(PODS.path)
+        server.put(other, "ml/bert", spec={"minMember": 4})
+        informers = Informers(client, CODEC, Timing(absent=1.0), begun)
+        informers.start(Needs(groups=True))
+        await informers.synced()
+        await until(lambda: informers.cache.group("ml", coscheduling) == PodGroup("bert", 4))
+        assert informers.cache.group("ml", kubernetes) is None
+        server.put(own, "ml/bert", spec={"schedulingPolicy": {"gang": {"minCount": 3}}})
+        await until(lambda: informers.cache.group("ml", kubernetes) == PodGroup("bert", 3))
+        server.put(other, "ml/bert", spec={"minMember": 5})
+        await until(lambda: informers.cache.group("ml", coscheduling) == PodGroup("bert", 5))
+        server.delete(other, "ml/bert")
+        await until(lambda: informers.cache.group("ml", coscheduling) is None)
         await informers.stop()

@@ -37,12 +37,13 @@ class World:
         clauses: str = "",
         role: ReplicaRole = ONLY_REPLICA,
         labels: Mapping[str, Mapping[str, str]] = NOTHING,
+        gang: str = BY_JOB,
     ) -> None:
         """`nodes` have so much cpu each, and `labels`."""
         self.now = 100.0
         self.cache = Cache()
         self.observer = Silent()
-        self.text = f'policy p in namespace "shop" {{ {BY_JOB.replace("PARTS", parts)} {clauses} }}'
+        self.text = f'policy p in namespace "shop" {{ {gang.replace("PARTS", parts)} {clauses} }}'
         self.engine = Engine(
             registry_of(self.text),
             Known(self.cache),
@@ -122,7 +123,7 @@ class World:
 
     def woken(self) -> set[str]:
         by_uid = {p["metadata"]["uid"]: name for name, p in self.pods.items()}
-        return {by_uid[uid] for uid in self.engine.gangs.take_woken() if uid in by_uid}
+        return {by_uid[uid] for uid in self.engine.gangs.known.take_woken() if uid in by_uid}
 
     def on(self) -> Mapping[str, str]:
         pods = {name: self.cache.pod(f"shop/{name}") for name in self.pods}

@@ -114,6 +114,7 @@ def test_counts_that_need_the_cluster_can_be_missing(schema: Schema) -> None:
         "Pod.requests",
         "Pod.limits",
         "Pod.workload",
+        "Pod.group",
         "Pod.hostPorts",
     }
 

@@ -1,0 +1,78 @@
+"""PodGroup: a group of pods of an API, with the number of them that is to be placed together.
+
+Two APIs have such objects. Kubernetes has an alpha one (scheduling.k8s.io/v1alpha2 of 1.36), which
+a pod names in `spec.schedulingGroup`. coscheduling of scheduler-plugins has a definition of its
+own (scheduling.x-k8s.io/v1alpha1), which a pod names by a label. A cluster may serve none of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from engine.objects.api_types import ObjectMeta, SchedulingGroup
+from engine.objects.decoding import JsonInt, ObjectDecoder
+
+KUBERNETES, COSCHEDULING = "scheduling.k8s.io", "scheduling.x-k8s.io"
+GROUP_VERSIONS = {KUBERNETES: "v1alpha2", COSCHEDULING: "v1alpha1"}
+# The label of a pod with the name of its group of coscheduling.
+LABEL = "scheduling.x-k8s.io/pod-group"
+
+
+class GroupName(NamedTuple):
+    """The group that a pod names: an API group of those above, and a name in its namespace."""
+
+    api: str
+    name: str
+
+
+class PodGroup(msgspec.Struct, frozen=True, gc=False):
+    """A group as policies see it: attributes are the fields of the schema's PodGroup.
+
+    `minCount` is None where the group is not known, or is no gang.
+    """
+
+    name: str
+    minCount: int | None = None
+
+
+class _Gang(msgspec.Struct, frozen=True, gc=False):
+    minCount: JsonInt | None = None
+
+
+class _SchedulingPolicy(msgspec.Struct, frozen=True, gc=False):
+    gang: _Gang | None = None
+
+
+class _GroupSpec(msgspec.Struct, frozen=True, gc=False):
+    """The fields of both APIs."""
+
+    schedulingPolicy: _SchedulingPolicy | None = None
+    minMember: JsonInt | None = None
+
+
+class _SlimGroup(msgspec.Struct, frozen=True, gc=False):
+    metadata: ObjectMeta | None = None
+    spec: _GroupSpec | None = None
+
+
+_GROUP = ObjectDecoder("PodGroup", _SlimGroup)
+
+
+def group_name(group: SchedulingGroup | None, labels: Mapping[str, str]) -> GroupName | None:
+    """The group that a pod names by its `spec.schedulingGroup`, else by its label."""
+    if group is not None and group.podGroupName:
+        return GroupName(KUBERNETES, group.podGroupName)
+    named = labels.get(LABEL)
+    return GroupName(COSCHEDULING, named) if named else None
+
+
+def decode_group(data: bytes | msgspec.Raw) -> PodGroup:
+    """The group of an object's JSON, of either API. Raises BadObjectError, naming the path."""
+    slim = _GROUP.decode(data)
+    metadata, spec = slim.metadata or ObjectMeta(), slim.spec or _GroupSpec()
+    gang = spec.schedulingPolicy.gang if spec.schedulingPolicy is not None else None
+    number = gang.minCount if gang is not None else spec.minMember
+    return PodGroup(metadata.name or "", number if number and number > 0 else None)

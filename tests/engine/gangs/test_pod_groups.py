@@ -1,0 +1,129 @@
+"""Gangs that are the pods of a PodGroup, of Kubernetes or of coscheduling."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from engine.objects.pod_group import (
+    COSCHEDULING,
+    KUBERNETES,
+    LABEL,
+    GroupName,
+    PodGroup,
+    decode_group,
+)
+from tests.engine.gangs.test_gangs import World
+from tests.support import builders
+
+DEFAULT = 'gang "together" { PARTS }'
+OF_KUBERNETES = {"schedulingPolicy": {"gang": {"minCount": 3}}}
+
+
+def create(world: World, group: GroupName, *names: str) -> None:
+    """Pods that name a group, each with a controller of its own."""
+    for name in names:
+        owner = builders.controller("ReplicaSet", f"of-{name}", "shop", replicas=1)
+        own = group.api == KUBERNETES
+        world.pods[name] = builders.pod(
+            name,
+            "shop",
+            cpu="1",
+            labels={} if own else {LABEL: group.name},
+            owner=owner,
+            spec={"schedulingGroup": {"podGroupName": group.name}} if own else {},
+        )
+        world.watch(name)
+
+
+def decoded(spec: dict[str, Any]) -> PodGroup:
+    return decode_group(builders.raw({"metadata": {"name": "g"}, "spec": spec}))
+
+
+@pytest.mark.parametrize("api", [KUBERNETES, COSCHEDULING])
+def test_pods_of_a_group_are_a_gang(api: str) -> None:
+    """They wait until the group is known, and until as many exist as it says."""
+    world, group = World({"n1": "4"}, gang=DEFAULT), GroupName(api, "g")
+    create(world, group, "a0", "a1")
+    assert world.ask("a0") == "policy p: together: PodGroup g is not known"
+    world.cache.put_group("other", group, PodGroup("g", 2))
+    assert world.ask("a0") == "policy p: together: PodGroup g is not known"
+    world.cache.put_group("shop", group, PodGroup("g", 3))
+    assert world.ask("a0") == "policy p: together: 2 of 3 members exist"
+    create(world, group, "a2")
+    assert world.place("a0")
+    assert world.place("a1")
+    assert not world.place("a2")
+    assert world.ended == {"a0": "", "a1": "", "a2": ""}
+
+
+def test_groups_of_one_name_of_two_apis_are_two_gangs() -> None:
+    world = World({"n1": "4"}, gang=DEFAULT)
+    for api in (KUBERNETES, COSCHEDULING):
+        world.cache.put_group("shop", GroupName(api, "g"), PodGroup("g", 2))
+    create(world, GroupName(KUBERNETES, "g"), "a0")
+    create(world, GroupName(COSCHEDULING, "g"), "b0")
+    assert world.ask("a0") == "policy p: together: 1 of 2 members exist"
+    assert {status.name for status in world.engine.gangs.statuses()} == {"shop/g"}
+
+
+def test_the_clause_may_say_another_number() -> None:
+    world, group = World({"n1": "4"}, "at least 2", gang=DEFAULT), GroupName(KUBERNETES, "g")
+    create(world, group, "a0")
+    assert world.ask("a0") == "policy p: together: 1 of 2 members exist"
+
+
+def test_a_group_without_a_number() -> None:
+    """One that is no gang, as `basic` of Kubernetes."""
+    world, group = World({"n1": "4"}, gang=DEFAULT), GroupName(KUBERNETES, "g")
+    create(world, group, "a0")
+    world.cache.put_group("shop", group, decoded({"schedulingPolicy": {"basic": {}}}))
+    assert world.ask("a0") == "policy p: together: PodGroup g says no number of members"
+
+
+def test_policies_read_the_group() -> None:
+    """A change of the group is seen, although the pod stays the same."""
+    reads = 'filter "f" { require pod.group.minCount == 3 message "is small" }'
+    world, group = World({"n1": "4"}, clauses=reads, gang=""), GroupName(KUBERNETES, "g")
+    create(world, group, "a0")
+    world.create("plain", job="")
+    world.cache.put_group("shop", group, PodGroup("g", 2))
+    assert world.ask("a0") == "policy p: is small"
+    world.cache.put_group("shop", group, PodGroup("g", 3))
+    assert world.ask("a0") == ["n1"]
+    world.cache.remove_group("shop", group)
+    assert world.ask("a0") == "policy p: is small"
+    assert world.ask("plain") == "policy p: is small"
+
+
+def test_a_percentage_is_of_replicas() -> None:
+    """The pods of a workload are the gang then, whatever group they name."""
+    world, group = World({"n1": "4"}, "at least 100%", gang=DEFAULT), GroupName(KUBERNETES, "g")
+    create(world, group, "a0")
+    assert world.ask("a0") == "policy p: together: the number of its members is not known"
+
+
+@pytest.mark.parametrize(
+    ("spec", "number"),
+    [
+        (OF_KUBERNETES, 3),
+        ({"schedulingPolicy": {"basic": {}}}, None),
+        ({"minMember": 5, "scheduleTimeoutSeconds": 10}, 5),
+        ({"minMember": 0}, None),
+        ({}, None),
+    ],
+)
+def test_the_number_of_a_group(spec: dict[str, Any], number: int | None) -> None:
+    assert decoded(spec) == PodGroup("g", number)
+
+
+def test_the_group_of_kubernetes_goes_before_the_label() -> None:
+    world = World({"n1": "4"}, gang=DEFAULT)
+    create(world, GroupName(KUBERNETES, "g"), "a0")
+    world.pods["a0"]["metadata"]["labels"] = {LABEL: "other"}
+    world.watch("a0")
+    pod = world.cache.pod("shop/a0")
+    assert pod is not None
+    assert pod.group == GroupName(KUBERNETES, "g")
+    assert world.ask("a0") == "policy p: together: PodGroup g is not known"
