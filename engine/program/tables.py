@@ -48,10 +48,13 @@ class TableSpec:
 
     @cached_property
     def row(self) -> type[msgspec.Struct]:
-        """The class of its rows: an attribute for each column, None where it is missing."""
+        """The class of its rows: an attribute for each column, None where it is missing.
+
+        The garbage collector leaves rows alone: a cell refers to nothing that refers to a row.
+        """
         fields: list[Any] = [(column.name, Any, None) for column in self.columns]
         return msgspec.defstruct(
-            f"{ROW}{self.name}", [("time", Timestamp), *fields], frozen=True, kw_only=True
+            f"{ROW}{self.name}", [("time", Timestamp), *fields], frozen=True, kw_only=True, gc=False
         )
 
 
