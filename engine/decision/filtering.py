@@ -317,9 +317,9 @@ class Sweep:
             raise
         return passed
 
-    def _hold(self, of: Sequence[int], moment: int) -> None:
-        """Says that results of these nodes stay as they are until a moment."""
-        if self.until is not None:
+    def _hold(self, of: Sequence[int], moment: int | Sequence[int]) -> None:
+        """Says that results of these nodes stay as they are until a moment, or one for each."""
+        if self.until is not None and of:
             self.until[of] = np.minimum(self.until[of], moment)
 
     def _judge_each(
@@ -334,25 +334,32 @@ class Sweep:
         key_of = _key(clause)
         alike: dict[Hashable, Rejection | None] = {}
         judged, per_look = 0, clause.nodes_per_look
-        for i in left:
-            node = nodes[i]
-            if node is None:
-                found[i] = unknown
-                continue
-            key = key_of and key_of(node.labels)
-            if key_of is None or (rejection := alike.get(key, unknown)) is unknown:
-                if judged and not judged % per_look:
-                    time.check()
-                judged += 1
-                frame.node, frame.until = node, NEVER
-                rejection = judge(clause, frame)
-                if frame.until != NEVER:
-                    self._hold([i], frame.until)
-                alike[key] = rejection
-            if rejection is None:
-                passed.append(i)
-            else:
-                found[i] = rejection
+        # The nodes whose results may change with the time, and when.
+        held, moments = list[int](), list[int]()
+        try:
+            for i in left:
+                node = nodes[i]
+                if node is None:
+                    found[i] = unknown
+                    continue
+                key = key_of and key_of(node.labels)
+                if key_of is None or (rejection := alike.get(key, unknown)) is unknown:
+                    if judged and not judged % per_look:
+                        time.check()
+                    judged += 1
+                    frame.node, frame.until = node, NEVER
+                    rejection = judge(clause, frame)
+                    if frame.until != NEVER:
+                        held.append(i)
+                        moments.append(frame.until)
+                    if key_of is not None:
+                        alike[key] = rejection
+                if rejection is None:
+                    passed.append(i)
+                else:
+                    found[i] = rejection
+        finally:
+            self._hold(held, moments)
 
 
 def _key(clause: FilterProgram) -> Callable[[Mapping[str, str]], Hashable] | None:

@@ -18,6 +18,7 @@ from engine.program.frame import Evaluate, Frame
 from grammar.tree.data import ROW, Column, Data, DataSource
 from grammar.tree.printer import print_data
 from grammar.values.errors import MissingError
+from grammar.values.maps import lookup
 from grammar.values.time import NEVER, SECOND, Duration, Timestamp
 
 # The most rows of a table, and the most bytes of a text that rows are read from.
@@ -47,6 +48,11 @@ class TableSpec:
     slots: int = 0
 
     @cached_property
+    def lasts(self) -> int | None:
+        """For how many nanoseconds after its time a row is read; None if the source is watched."""
+        return None if self.source.is_watched else int(self.stale * SECOND)
+
+    @cached_property
     def row(self) -> type[msgspec.Struct]:
         """The class of its rows: an attribute for each column, None where it is missing.
 
@@ -68,9 +74,8 @@ class Table:
 
     def row_until(self, row: Any) -> int:
         """The moment from which on a row is stale, in nanoseconds."""
-        if self.spec.source.is_watched:
-            return self.until
-        return min(self.until, int(row.time.nanos) + int(self.spec.stale * SECOND))
+        lasts = self.spec.lasts
+        return self.until if lasts is None else min(self.until, int(row.time.nanos) + lasts)
 
 
 # The last table of each specification, by its digest. Another one is another object.
@@ -145,6 +150,28 @@ def read_table(data: Data) -> Evaluate:
         if table is None:
             raise MissingError(f"there are no rows of `data.{name}` yet")
         return LiveRows(table, frame)
+
+    return run
+
+
+def read_row(data: Data, at: Evaluate) -> Evaluate:
+    """The closure of `data.NAME[at]`."""
+    table_of = read_table(data)
+    digest = digest_of(data)
+
+    def run(frame: Frame) -> object:
+        table = frame.tables.get(digest)
+        if table is None:
+            return table_of(frame)
+        key = at(frame)
+        row = table.rows.get(key) if isinstance(key, str) else None
+        if row is not None and (until := table.row_until(row)) > frame.now.nanos:
+            if until < frame.until:
+                frame.holds_until(until)
+            return row
+        # It says why there is none.
+        rows: Mapping[Any, Any] = LiveRows(table, frame)
+        return lookup(rows, key)
 
     return run
 

@@ -127,7 +127,8 @@ def every(rows: float) -> dict[str, float]:
 
 def test_only_what_reads_the_table_is_evaluated_again() -> None:
     world = World(POLICY)
-    world.take("load", every(1)), world.take("rows", every(5))
+    world.take("load", every(1))
+    world.take("rows", every(5))
     world.answers()
     assert world.again() == {}
     world.take("load", every(2))
@@ -140,7 +141,8 @@ def test_a_node_that_was_rejected_before_is_not_evaluated() -> None:
     world = World(POLICY)
     world.label("n0", kind="a", zone="y")
     world.label("n1", kind="b", zone="z")
-    world.take("load", every(1)), world.take("rows", every(5))
+    world.take("load", every(1))
+    world.take("rows", every(5))
     world.answers()
     world.take("rows", every(6))
     assert world.again() == {"room": 6, "both": 6, "room score": 8}
@@ -155,7 +157,8 @@ def test_a_node_that_was_rejected_before_is_not_evaluated() -> None:
 
 def test_a_table_that_stays_costs_nothing() -> None:
     world = World(POLICY)
-    world.take("load", every(1)), world.take("rows", every(5))
+    world.take("load", every(1))
+    world.take("rows", every(5))
     world.answers()
     world.engine.take_tables(dict(world.tables))
     assert world.again() == {}
@@ -163,7 +166,8 @@ def test_a_table_that_stays_costs_nothing() -> None:
 
 def test_a_row_that_becomes_stale_after_a_new_table_is_missing() -> None:
     world = World(POLICY)
-    world.take("load", every(7)), world.take("rows", every(5))
+    world.take("load", every(7))
+    world.take("rows", every(5))
     world.answers()
     world.nanos += 30 * SECOND
     world.take("rows", every(6))
