@@ -90,7 +90,16 @@ class DataTables:
                     chosen[digest] = table
                     of_namespace[namespace] += 1
         self._refused = [
-            SourceStatus(table.name, digest, table.source.word, readers[digest], error=why)
+            SourceStatus(
+                table.name,
+                digest,
+                table.source.word,
+                readers[digest],
+                error=why,
+                reason="too_many",
+                first_error=why,
+                is_stale=True,
+            )
             for digest, why in refused.items()
             if digest not in chosen
             for table in [registry.tables[digest]]

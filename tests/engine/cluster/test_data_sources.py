@@ -306,6 +306,24 @@ async def test_no_step_of_the_loop_is_long() -> None:
     assert longest < 0.1, "a test may share its processor"
 
 
+async def test_the_first_error_stays_while_the_reason_does() -> None:
+    """So that what is written of it does not change at each try."""
+    said = ["a", "b"]
+
+    async def handle(_: web.Request) -> web.Response:
+        return answer(("n1", said[-1]))
+
+    async with prometheus(handle) as url, keeping() as kept:
+        kept.adopt(load(url))
+        first = await kept.has_failed("unusable")
+        said.append("c")
+        await kept.until(lambda: kept.status.error != first)
+        assert kept.status.first_error == first
+        said.append("1")
+        await kept.until(lambda: not kept.status.first_error, 20)
+        assert kept.status.reason == ""
+
+
 async def test_nobody_listens() -> None:
     async with keeping() as kept:
         kept.adopt(load("http://127.0.0.1:1"))
