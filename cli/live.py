@@ -41,10 +41,12 @@ from engine.data.texts import texts_of
 from engine.errors import ApiError, ApiUnreachableError, ClusterConfigurationError, EngineError
 from engine.explanation.cause import event_time
 from engine.program.tables import TableSpec
+from grammar.tree.data import FromFile
 from grammar.values.time import Timestamp
 
 _KINDS = {NODES.name: "Node", PODS.name: "Pod", NAMESPACES.name: "Namespace"}
 _CHUNK_SECONDS = 60.0
+_OF_SERVER = "its file is in a folder of the server"
 # How long all sources of data have for their first rows.
 _DATA_SECONDS = 10.0
 _FORBIDDEN, _ABSENT = 403, 404
@@ -93,7 +95,7 @@ class LiveCluster:
         return self._run(self._read(namespace))
 
     def data(self, tables: Iterable[TableSpec]) -> tuple[Mapping[str, DataText], Mapping[str, str]]:
-        """The rows of tables, by their names, and why those of others cannot be read."""
+        """The rows of tables, by their digests, and why those of others cannot be read."""
         return self._run(self._data({table.digest: table for table in tables}))
 
     async def _data(
@@ -102,10 +104,11 @@ class LiveCluster:
         def start(_: str, work: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:
             return asyncio.ensure_future(work())
 
+        of_files = {d for d, table in tables.items() if isinstance(table.source, FromFile)}
         changed = asyncio.Event()
         parts = SourceParts(self._client, PrometheusClient(f"placet/{version()}"), None)
         keeper = DataKeeper(parts, start, lambda _: changed.set(), lambda *_: changed.set())
-        keeper.adopt(tables, {})
+        keeper.adopt({d: table for d, table in tables.items() if d not in of_files}, {})
         try:
             with suppress(TimeoutError):
                 async with asyncio.timeout(_DATA_SECONDS):
@@ -117,7 +120,9 @@ class LiveCluster:
         finally:
             await keeper.close()
         late = f"there is no answer within {_DATA_SECONDS:g} s"
-        return found, {each.name: each.error or late for each in states if each.name not in found}
+        failed = (each for each in states if each.digest not in found)
+        files = dict.fromkeys(of_files, _OF_SERVER)
+        return found, files | {each.digest: each.error or late for each in failed}
 
     def pods(self, namespace: str) -> list[Json]:
         """The pods of one namespace. Raises CommandError."""

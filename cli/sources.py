@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,7 +21,7 @@ from cli.command import CommandError, add_context_arguments
 from cli.streams import put_line
 from cli.world import World, check_data, in_force, policy_files, read_data
 from cli.world import read_world as read_files
-from engine.cache.cluster_copy import ClusterCopy, NamedPod
+from engine.cache.cluster_copy import ClusterCopy, DataText, NamedPod
 from engine.cache.pod_manifests import DEFAULT_NAMESPACE, POD_TYPES, PodQuery, read_pod
 from engine.enforced import EnforcedPolicies
 from engine.explanation.application import misspelt_annotations
@@ -127,11 +127,22 @@ def live_world(live: LiveCluster, args: argparse.Namespace, namespace: str) -> W
         raise ForbiddenError(found)
     policies, lacks = live_policies(found, getattr(args, "policies", None), schema)
     codec = ObjectCodec(schema, policies.needs.annotations)
-    given = read_data(args)
-    read, failed = live.data(t for t in policies.registry.tables.values() if t.name not in given)
-    documents = replace(found.documents, data={**read, **given})
-    check_data([policies], documents.data, failed)
+    documents = replace(found.documents, data=live_data(live, args, [policies]))
     return WorldReading(World(schema, codec, documents.cluster(codec), policies), lacks)
+
+
+def live_data(
+    live: LiveCluster, args: argparse.Namespace, sets: Sequence[EnforcedPolicies]
+) -> Mapping[str, DataText]:
+    """The tables that policies declare: those of the flag, and the others from their sources.
+
+    Warns of those that cannot be read. Raises CommandError.
+    """
+    given = read_data(args)
+    tables = (table for each in sets for table in each.registry.tables.values())
+    read, failed = live.data(table for table in tables if table.name not in given)
+    check_data(sets, given, read, failed)
+    return {**read, **given}
 
 
 def live_policies(

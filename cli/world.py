@@ -31,6 +31,7 @@ from engine.explanation.explanation import Asker, explain, undecided
 from engine.explanation.written import Values
 from engine.objects.codec import ObjectCodec
 from engine.offline import offline_engine
+from engine.program.tables import TableSpec
 from grammar.checks.costs import UNKNOWN_SIZE
 from grammar.meaning.schema import Schema, load_schema
 from grammar.messages.catalogue import listed
@@ -104,19 +105,36 @@ def undeclared(name: str, declared: Collection[str]) -> CommandError | None:
 
 def check_data(
     sets: Iterable[EnforcedPolicies],
-    data: Mapping[str, DataText],
+    given: Mapping[str, DataText],
+    read: Collection[str] = (),
     failed: Mapping[str, str] = UNASKED,
 ) -> None:
-    """Warns of tables that are not given. Raises CommandError for one that no policy declares.
+    """Warns of tables without rows, as `warn_without_rows` does.
 
-    `failed` says why a table could not be read.
+    Raises CommandError for a name that no policy declares.
     """
-    declared = {table.name for each in sets for table in each.registry.tables.values()}
-    for name in data:
+    tables = [table for each in sets for table in each.registry.tables.values()]
+    declared = {table.name for table in tables}
+    for name in given:
         if (wrong := undeclared(name, declared)) is not None:
             raise wrong
-    for name in sorted(declared - data.keys()):
-        why = failed.get(name, "what reads it finds nothing")
+    warn_without_rows(tables, given, read, failed)
+
+
+def warn_without_rows(
+    tables: Iterable[TableSpec],
+    given: Mapping[str, DataText],
+    read: Collection[str],
+    failed: Mapping[str, str],
+) -> None:
+    """Says on standard error which tables have no rows.
+
+    Rows are `given` by the names of tables. `read` has the digests of those that were read from
+    their sources, and `failed` says by the digest why others could not be.
+    """
+    lacking = {t.name: failed.get(t.digest) for t in tables if t.digest not in read}
+    for name in sorted(lacking.keys() - given.keys()):
+        why = lacking[name] or "what reads it finds nothing"
         rows = f'warning: `data "{name}"` has no rows here: {why}'
         hint = f"  = help: give its rows with `--data {name}=FILE`"
         put_problem(escaped(f"{rows}\n{hint}", LINES), "warning")

@@ -72,7 +72,8 @@ def _tables(registry: Registry, cluster: ClusterCopy) -> Tables:
     found: dict[str, Table] = {}
     at = cluster.now.nanos
     for digest, spec in registry.tables.items():
-        if (given := cluster.data.get(spec.name)) is not None:
+        given = cluster.data.get(spec.name) or cluster.data.get(digest)
+        if given is not None:
             try:
                 rows = rows_of_text(spec, given.text, given.form, at, complete=False)
             except DataError as error:

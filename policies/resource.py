@@ -206,7 +206,7 @@ class PolicyStatus(Base, frozen=True):
     conditions: Annotated[
         tuple[StatusCondition, ...],
         Meta(
-            max_length=8,
+            max_length=16,
             extra_json_schema={
                 "x-kubernetes-list-type": "map",
                 "x-kubernetes-list-map-keys": ["type"],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,8 +22,9 @@ from cli.sources import (
     warn_of,
 )
 from cli.version import version
-from cli.world import add_data_argument, read_data
-from engine.cache.cluster_copy import ClusterDocuments
+from cli.world import add_data_argument, read_data, warn_without_rows
+from engine.cache.cluster_copy import NO_DATA, ClusterDocuments, DataText
+from engine.program.tables import TableSpec
 from grammar.messages.diagnostics import UserError
 
 EXAMPLES = """\
@@ -93,10 +95,20 @@ def open_live(session: ReplSession, args: argparse.Namespace) -> None:
         if found.documents is None:
             raise ForbiddenError(found)
         warn_of(found.lacks)
-        return replace(found.documents, data=read_data(args))
+        return replace(found.documents, data=given)
+
+    def rows(tables: Sequence[TableSpec]) -> Mapping[str, DataText]:
+        lacking = [table for table in tables if table.name not in given]
+        if not lacking:
+            return NO_DATA
+        with opened(args) as live:
+            read, failed = live.data(lacking)
+        warn_without_rows(lacking, given, read, failed)
+        return read
 
     try:
-        session.open(ClusterOrigin((), read))
+        given = read_data(args)
+        session.open(ClusterOrigin((), read, rows))
     except UserError as error:
         if chosen_flag(args) is not None:
             raise

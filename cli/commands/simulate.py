@@ -34,6 +34,7 @@ from cli.sources import (
     ForbiddenError,
     add_cluster_arguments,
     is_live,
+    live_data,
     live_policies,
     opened,
     question_namespace,
@@ -170,8 +171,7 @@ def run(args: argparse.Namespace) -> int:
     schema = load_schema()
     if is_live(args, ("cluster", "policies", "diff")):
         with opened(args) as live:
-            inputs, running = _live(args, live, schema)
-        sets = _policy_sets(args, schema) or {"the policies of the cluster": running}
+            inputs, sets = _live(args, live, schema)
         return _simulate(args, inputs, sets, schema)
     require_cluster(args)
     if args.pods is None:
@@ -181,29 +181,30 @@ def run(args: argparse.Namespace) -> int:
     sets = _policy_sets(args, schema)
     if not sets:
         raise CommandError("there are no policies", "give --policies PATH, or --diff OLD NEW")
+    check_data(sets.values(), inputs.cluster.data)
     return _simulate(args, inputs, sets, schema)
 
 
 def _live(
     args: argparse.Namespace, live: LiveCluster, schema: Schema
-) -> tuple[Inputs, EnforcedPolicies]:
-    """The inputs of a running cluster, and its policies. Raises CommandError."""
+) -> tuple[Inputs, Mapping[str, EnforcedPolicies]]:
+    """The inputs of a running cluster, and the sets of policies. Raises CommandError."""
     namespace = question_namespace(args, live)
     found = live.read("")
     if found.documents is None:
         raise ForbiddenError(found)
     policies, lacks = live_policies(found, None, schema)
     warn_of(lacks)
-    cluster = replace(found.documents, data=read_data(args))
+    sets = _policy_sets(args, schema) or {"the policies of the cluster": policies}
+    cluster = replace(found.documents, data=live_data(live, args, [*sets.values()]))
     if args.pods is not None:
-        return Inputs(cluster, read_pods(args.pods, cluster, namespace or live.namespace)), policies
-    return Inputs(cluster, pending_pods(cluster, namespace, live.name)), policies
+        return Inputs(cluster, read_pods(args.pods, cluster, namespace or live.namespace)), sets
+    return Inputs(cluster, pending_pods(cluster, namespace, live.name)), sets
 
 
 def _simulate(
     args: argparse.Namespace, inputs: Inputs, sets: Mapping[str, EnforcedPolicies], schema: Schema
 ) -> int:
-    check_data(sets.values(), inputs.cluster.data)
     conditions = _conditions(args)
     if conditions.draws and not args.seeds:
         text = "`--ties random`, `--shuffle` and `--arrivals RESOURCE=PERCENT` draw by chance"

@@ -33,6 +33,7 @@ from engine.explanation.written import Values
 from engine.objects.codec import ObjectCodec
 from engine.offline import question_frame
 from engine.program.frame import Frame
+from engine.program.tables import TableSpec
 from grammar.checker.policy_checker import VARIABLES
 from grammar.meaning.environment import Environment
 from grammar.meaning.schema import load_schema
@@ -64,11 +65,13 @@ class FindingsError(Exception):
 class ClusterOrigin:
     """The place of a snapshot, which `read` reads again and again; it raises CommandError.
 
-    `paths` are its files; empty for a running cluster.
+    `paths` are its files; empty for a running cluster. `rows` reads the sources of tables, and
+    gives the rows by digest.
     """
 
     paths: Sequence[Path]
     read: Callable[[], ClusterDocuments]
+    rows: Callable[[Sequence[TableSpec]], Mapping[str, DataText]] = lambda _: NO_DATA
 
     @classmethod
     def files(cls, paths: Sequence[Path], data: Mapping[str, DataText] = NO_DATA) -> ClusterOrigin:
@@ -111,6 +114,8 @@ class ReplSession:
         self._objects: Mapping[str, bytes] = {}
         self._documents: ClusterDocuments | None = None
         self._annotations: frozenset[str] = frozenset()
+        # The digests of the tables whose sources were read with the cluster.
+        self._tables: frozenset[str] = frozenset()
 
     def load(self, paths: Sequence[Path]) -> Validation:
         """Reads policy files, again too. Raises CommandError and FindingsError."""
@@ -144,6 +149,7 @@ class ReplSession:
         self.environment = own[0].environment if own else bare
         self._sources, self.notebook = sources, notebook
         self._keep(self.policies.needs.annotations)
+        self._read_tables()
         return validation
 
     def open(self, origin: ClusterOrigin) -> None:
@@ -162,6 +168,8 @@ class ReplSession:
                 raise
             cluster = documents.cluster(self.codec)
         self.origin, self._documents, self.cluster = origin, documents, cluster
+        self._tables = frozenset()
+        self._read_tables()
         names = self.node_names
         self.node = self.node if self.node in names else names[0] if len(names) == 1 else None
         if self.pod_file is None and self.pod is not None and self.pod.key in cluster.pod_bodies:
@@ -177,6 +185,16 @@ class ReplSession:
         self.codec = ObjectCodec(self.schema, self._annotations)
         if self._documents is not None:
             self.cluster = self._documents.cluster(self.codec)
+
+    def _read_tables(self) -> None:
+        """Reads the sources of tables that policies declare since the cluster was read."""
+        found = self.policies.registry.tables
+        if self.origin is None or self._documents is None or found.keys() <= self._tables:
+            return
+        rows = self.origin.rows([found[digest] for digest in found.keys() - self._tables])
+        self._tables |= found.keys()
+        self._documents = replace(self._documents, data={**rows, **self._documents.data})
+        self.cluster = self._documents.cluster(self.codec)
 
     @property
     def node_names(self) -> Sequence[str]:

@@ -70,7 +70,7 @@ class ClusterDocuments:
 
     `read_at` is the time of a running cluster. The time of files is the newest timestamp in them.
     `objects` are the policy objects of a running cluster. The policy objects of files are in the
-    documents. `data` are tables beside the cluster, by their names.
+    documents. `data` are tables beside the cluster, by their names or their digests.
     """
 
     files: Sequence[Path]

@@ -74,7 +74,7 @@ class SourceState:
         """`changed` is called when there is another table."""
         self.spec = spec
         self.table: Table | None = None
-        self.error = ""
+        self.error = self.reason = self.first_error = ""
         # When it began to fail, in nanoseconds.
         self.since: int | None = None
         self._newest = 0
@@ -109,6 +109,8 @@ class SourceState:
     def fail(self, reason: str, error: str) -> None:
         """There is nothing new from now on: the last rows of what is watched hold for a while."""
         self.error = shown(error, _MOST_ERROR)
+        if reason != self.reason:
+            self.reason, self.first_error = reason, self.error
         self._note(self.label, reason, self.error)
         if self.since is not None:
             return
@@ -121,7 +123,8 @@ class SourceState:
     def _heal(self) -> None:
         if self.error:
             self._note(self.label, "", "")
-        self.error, self.since = "", None
+        self.error = self.reason = self.first_error = ""
+        self.since = None
 
     def status(self, policies: tuple[str, ...]) -> SourceStatus:
         now, table, spec = self._now(), self.table, self.spec
@@ -133,6 +136,8 @@ class SourceState:
             rows=0 if table is None else len(table.rows),
             age=None if table is None else self._age(now),
             error=self.error,
+            reason=self.reason,
+            first_error=self.first_error,
             is_stale=table is None or self._until(table) <= now,
             since=0.0 if self.since is None else self.since / SECOND,
             left_out=self._left_out,

@@ -339,17 +339,22 @@ class ObjectRows:
         self.store.distrust()
 
     async def apply(self) -> bool:
-        """Makes rows of what waits; whether any row has changed."""
-        has_changed, began = False, time.perf_counter()
+        """Makes rows of what waits; whether any row has changed.
+
+        The rows of a step share one time, which is an object less for each.
+        """
+        has_changed, began, now = False, time.perf_counter(), Timestamp(self._now())
         while self._waiting:
             key, raw = self._waiting.popitem()
-            has_changed |= self._put(key, self._row(key, raw))
+            has_changed |= self._put(key, self._row(key, raw, now))
             if time.perf_counter() - began > _STEP_SECONDS:
                 await asyncio.sleep(0)
-                began = time.perf_counter()
+                began, now = time.perf_counter(), Timestamp(self._now())
         return has_changed
 
-    def _row(self, key: str, raw: bytes | msgspec.Raw | None) -> tuple[str, Row] | None:
+    def _row(
+        self, key: str, raw: bytes | msgspec.Raw | None, now: Timestamp
+    ) -> tuple[str, Row] | None:
         if raw is None:
             return None
         try:
@@ -357,7 +362,7 @@ class ObjectRows:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return None
         # A frame keeps values, so each object has its own.
-        frame = Frame(None, Timestamp(self._now()), slots=self._spec.slots)
+        frame = Frame(None, now, slots=self._spec.slots)
         made = row_of_object(self._spec, found, frame)
         if made is None:
             self.left_out += 1

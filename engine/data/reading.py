@@ -44,6 +44,8 @@ FORMS: Final[Mapping[str, Form]] = {
 }
 # The most objects that a table from objects has rows of: they come one by one, and not as a text.
 MOST_OBJECTS = 100_000
+# The most bytes of a text that stands for a source: whoever gives it gives it to himself.
+MOST_GIVEN_BYTES = 64 << 20
 # The column of the keys in a text that stands for a source which names no column.
 _KEY = "key"
 # What a row of a text in place of a source can say of itself.
@@ -82,17 +84,21 @@ def rows_of_text(
 
     The time is in nanoseconds. CSV has a header. JSON and YAML are a list of objects, or a mapping
     from keys to objects, whose keys are the column `by`. Columns that are not declared are left
-    alone; those that are must be there if the text is to be `complete`. In one that is not, a row
-    can have an `age`, as in `90s`. Raises DataError.
+    alone; those that are must be there if the text is to be `complete`. One that is not stands for
+    a source: a row can have an `age`, as in `90s`, and there can be as many as of objects. Raises
+    DataError.
     """
+    most_rows, most_bytes = (
+        (MOST_ROWS, MOST_BYTES) if complete else (MOST_OBJECTS, MOST_GIVEN_BYTES)
+    )
     by = spec.source.by if isinstance(spec.source, FromConfigMap | FromFile) else _KEY
     needed = [column.name for column in spec.columns] if complete else []
-    text = _text(data)
+    text = _text(data, most_bytes)
     match form:
         case "csv":
             records = _records_of_csv(text, by, needed)
         case "json":
-            records = _records_of_json(text, by)
+            records = _records_of_json(text, by, most_rows)
         case "yaml":
             records = _records_of_yaml(text, by)
     time, parsers = Timestamp(at), _parsers(spec.columns)
@@ -101,16 +107,16 @@ def rows_of_text(
     for place, record in records:
         key = _key(record.get(by), by, place)
         taken = time if complete else _aged(record, at, place)
-        _add(rows, key, _row(spec, taken, parsers, record, place), place)
+        _add(rows, key, _row(spec, taken, parsers, record, place), place, most_rows)
         known.update(record)
     if form != "csv" and rows:
         _check_columns(known | {by}, by, needed)
     return rows
 
 
-def _text(data: bytes) -> str:
-    if len(data) > MOST_BYTES:
-        raise DataError(f"it has more than {MOST_BYTES >> 20} MiB")
+def _text(data: bytes, most: int = MOST_BYTES) -> str:
+    if len(data) > most:
+        raise DataError(f"it has more than {most >> 20} MiB")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -150,22 +156,22 @@ def _check_columns(known: Iterable[str], by: str, columns: Sequence[str]) -> Non
         raise DataError(f"there is no column {_quoted(lost)}, only {shown(names) or 'none'}")
 
 
-def _records_of_json(text: str, by: str) -> Iterator[_Record]:
+def _records_of_json(text: str, by: str, most: int) -> Iterator[_Record]:
     start = _after_space(text, 0)
     is_list = text.startswith("[", start)
     if not is_list and not text.startswith("{", start):
         raise DataError("it is neither a list of objects nor a mapping from keys to objects")
-    for number, (key, value) in enumerate(_items(text), 1):
+    for number, (key, value) in enumerate(_items(text, most), 1):
         place = f"row {number}" if is_list else f"row {_quoted(key)}"
         if not isinstance(value, dict):
             raise DataError(f"{place} is not an object")
         yield place, value if is_list else {**value, by: key}
 
 
-def _items(text: str) -> Iterator[tuple[str, object]]:
+def _items(text: str, most: int = MOST_ROWS) -> Iterator[tuple[str, object]]:
     """The items of a JSON list, or those of an object with their keys, one after the other.
 
-    Raises DataError for anything else, and for more of them than a table has rows.
+    Raises DataError for anything else, and for more than `most` of them.
     """
     at = _after_space(text, 0)
     ends = {"[": "]", "{": "}"}.get(text[at : at + 1])
@@ -174,8 +180,8 @@ def _items(text: str) -> Iterator[tuple[str, object]]:
     number, at = 0, _after_space(text, at + 1)
     try:
         while not (number == 0 and text.startswith(ends, at)):
-            if (number := number + 1) > MOST_ROWS:
-                raise _too_many()
+            if (number := number + 1) > most:
+                raise _too_many(most)
             key = ""
             if ends == "}":
                 key, at = _decode(text, at, str)
@@ -327,16 +333,16 @@ class _YamlRows:
 # ---- rows
 
 
-def _add(rows: dict[str, Row], key: str, row: Row, place: str) -> None:
+def _add(rows: dict[str, Row], key: str, row: Row, place: str, most: int = MOST_ROWS) -> None:
     if key in rows:
         raise DataError(f"{place} has the key {_quoted(key)} again")
-    if len(rows) == MOST_ROWS:
-        raise _too_many()
+    if len(rows) == most:
+        raise _too_many(most)
     rows[key] = row
 
 
-def _too_many() -> DataError:
-    return DataError(f"it has more than {MOST_ROWS:,} rows")
+def _too_many(most: int) -> DataError:
+    return DataError(f"it has more than {most:,} rows")
 
 
 def _key(value: object, by: str, place: str) -> str:

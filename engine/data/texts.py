@@ -13,12 +13,12 @@ from grammar.values.time import Duration, Timestamp
 
 
 def texts_of(tables: Iterable[Table], now: int) -> Mapping[str, DataText]:
-    """The rows of each table that are not stale at a moment, in nanoseconds, by its name.
+    """The rows of each table that are not stale at a moment, in nanoseconds, by its digest.
 
-    Each row says how old it is. Of two tables with one name the last one counts.
+    Each row says how old it is.
     """
     return {
-        table.spec.name: DataText(f"data {table.spec.name}", _rows(table, now), "json")
+        table.spec.digest: DataText(f"data {table.spec.name}", _rows(table, now), "json")
         for table in tables
     }
 

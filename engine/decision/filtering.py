@@ -8,7 +8,8 @@ out of time continues at the next call where it ended.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
 
 import msgspec
 import numpy as np
@@ -75,12 +76,13 @@ class FilterMemo:
         # By row, of a node that was not finished: the owner of the table, the version of the node,
         # and the number of clauses that it passed.
         self._begun: dict[int, tuple[object, int, int]] = {}
+        self._positions = {clause: position for position, clause in enumerate(clauses)}
+        self._tables = frozenset[str]().union(*(clause.tables for clause in clauses))
 
-    def forget_data(self) -> None:
-        """Forgets what was evaluated, if that has read tables: there are other ones now."""
-        if any(clause.reads_data for clause in self._clauses):
-            self._fresh.forget()
-            self._begun.clear()
+    def tables_changed(self, digests: AbstractSet[str]) -> None:
+        """Has the clauses that read these tables be evaluated again."""
+        if found := self._tables & digests:
+            self._fresh.lapse(found)
 
     def decide(
         self,
@@ -121,8 +123,8 @@ class FilterMemo:
             self._codes = grown(self._codes, len(table.nodes), 0)
         for portion in portions:
             nodes = [table.nodes[row] for row in portion.tolist()]
-            until = self._fresh.moments(portion)
-            sweep = Sweep(nodes, self._passed(table, portion), until)
+            before, until = self._before(table, portion)
+            sweep = Sweep(nodes, self._passed(table, portion), until, before)
             try:
                 sweep.run(self._clauses, evaluation)
             except EngineError:
@@ -137,6 +139,27 @@ class FilterMemo:
             for row in portion.tolist() if self._begun else ():
                 self._begun.pop(row, None)
         return self._codes[rows]
+
+    def _before(self, table: NodeTable, portion: NodeRows) -> tuple[Before | None, Moments | None]:
+        """What still holds of a portion, and the moments until which it does."""
+        again = {clause for clause in self._clauses if clause.tables & self._fresh.changed}
+        if not again:
+            return None, self._fresh.moments(portion)
+        lapsed = self._fresh.lapsed(table, portion)
+        found, passed = list[Rejection | None](), list[int]()
+        for is_as_it_was, code in zip(lapsed.tolist(), self._codes[portion].tolist(), strict=True):
+            rejection, position = self.rejections[code], 0
+            if is_as_it_was and rejection is None:
+                position = len(self._clauses)
+            elif is_as_it_was and rejection is not None and rejection.known:
+                position = self._positions[rejection.clause]
+            else:
+                rejection = None
+            found.append(rejection)
+            passed.append(position)
+        others = any(each.time_dependent for each in self._clauses if each not in again)
+        until = self._fresh.moments(portion, lapsed if others else None)
+        return Before(again, found, passed), until
 
     def _passed(self, table: NodeTable, portion: NodeRows) -> list[int]:
         """The number of clauses that each node of a portion passed before an interruption."""
@@ -191,6 +214,19 @@ def rejections(
     return sweep.found
 
 
+@dataclass(frozen=True, slots=True)
+class Before:
+    """What was found of nodes that are as they were, before some tables have changed.
+
+    Only the clauses of `again` can have another outcome. A node passed the first clauses, as many
+    as `passed` says, and `found` is its rejection by the next one, None if it passed all.
+    """
+
+    again: AbstractSet[FilterProgram]
+    found: Sequence[Rejection | None]
+    passed: Sequence[int]
+
+
 class Sweep:
     """One evaluation of clauses on nodes, clause by clause; a node that is None is not known.
 
@@ -204,15 +240,17 @@ class Sweep:
         nodes: Sequence[NodeWithPods | None],
         passed: Sequence[int] = (),
         until: Moments | None = None,
+        before: Before | None = None,
     ) -> None:
         """`passed` is that of an earlier sweep over these nodes; empty without one.
 
-        `until` is None if no clause reads the time.
+        `until` is None if no clause reads the time. What is known from `before` is not evaluated.
         """
         self.found: list[Rejection | None] = [None] * len(nodes)
         self.passed = list(passed) or [0] * len(nodes)
         self.until = until
         self._nodes = nodes
+        self._before = before
         self._resumes = any(passed)
 
     def run(self, clauses: Sequence[FilterProgram], evaluation: Evaluation) -> None:
@@ -225,6 +263,28 @@ class Sweep:
         evaluation.time.rest()
 
     def _apply(
+        self, clause: FilterProgram, position: int, left: list[int], evaluation: Evaluation
+    ) -> list[int]:
+        """Applies a clause to the nodes that are left; returns the nodes that pass it."""
+        before = self._before
+        if before is None or clause in before.again:
+            return self._evaluate(clause, position, left, evaluation)
+        known, others = list[int](), list[int]()
+        for i in left:
+            if position < before.passed[i]:
+                known.append(i)
+            elif (rejection := before.found[i]) is not None and rejection.clause is clause:
+                self.found[i] = rejection
+            else:
+                others.append(i)
+        try:
+            return [*known, *self._evaluate(clause, position, others, evaluation)]
+        except EngineError:
+            for i in known:
+                self.passed[i] = position + 1
+            raise
+
+    def _evaluate(
         self, clause: FilterProgram, position: int, left: list[int], evaluation: Evaluation
     ) -> list[int]:
         """Evaluates a clause on the nodes that are left; returns the nodes that pass it."""
@@ -257,9 +317,9 @@ class Sweep:
             raise
         return passed
 
-    def _hold(self, of: Sequence[int], moment: int) -> None:
-        """Says that results of these nodes stay as they are until a moment."""
-        if self.until is not None:
+    def _hold(self, of: Sequence[int], moment: int | Sequence[int]) -> None:
+        """Says that results of these nodes stay as they are until a moment, or one for each."""
+        if self.until is not None and of:
             self.until[of] = np.minimum(self.until[of], moment)
 
     def _judge_each(
@@ -274,25 +334,32 @@ class Sweep:
         key_of = _key(clause)
         alike: dict[Hashable, Rejection | None] = {}
         judged, per_look = 0, clause.nodes_per_look
-        for i in left:
-            node = nodes[i]
-            if node is None:
-                found[i] = unknown
-                continue
-            key = key_of and key_of(node.labels)
-            if key_of is None or (rejection := alike.get(key, unknown)) is unknown:
-                if judged and not judged % per_look:
-                    time.check()
-                judged += 1
-                frame.node, frame.until = node, NEVER
-                rejection = judge(clause, frame)
-                if frame.until != NEVER:
-                    self._hold([i], frame.until)
-                alike[key] = rejection
-            if rejection is None:
-                passed.append(i)
-            else:
-                found[i] = rejection
+        # The nodes whose results may change with the time, and when.
+        held, moments = list[int](), list[int]()
+        try:
+            for i in left:
+                node = nodes[i]
+                if node is None:
+                    found[i] = unknown
+                    continue
+                key = key_of and key_of(node.labels)
+                if key_of is None or (rejection := alike.get(key, unknown)) is unknown:
+                    if judged and not judged % per_look:
+                        time.check()
+                    judged += 1
+                    frame.node, frame.until = node, NEVER
+                    rejection = judge(clause, frame)
+                    if frame.until != NEVER:
+                        held.append(i)
+                        moments.append(frame.until)
+                    if key_of is not None:
+                        alike[key] = rejection
+                if rejection is None:
+                    passed.append(i)
+                else:
+                    found[i] = rejection
+        finally:
+            self._hold(held, moments)
 
 
 def _key(clause: FilterProgram) -> Callable[[Mapping[str, str]], Hashable] | None:

@@ -8,6 +8,7 @@ bounded by their size.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Set as AbstractSet
 from copy import copy
 from typing import TypeVar
 from weakref import WeakValueDictionary
@@ -170,11 +171,11 @@ class Plan:
         # Few frames keep as much as they may.
         self.bytes = 4096 + MEMO_BYTES // 2 + pod + nodes * per_node
 
-    def forget_data(self) -> None:
-        """Forgets what was evaluated from tables: there are other ones now."""
-        self.scorer.forget_data()
+    def tables_changed(self, digests: AbstractSet[str]) -> None:
+        """Has evaluated again what reads these tables: there are other ones now."""
+        self.scorer.tables_changed(digests)
         for memo in (self.filters, *(memo for _, memo in self.audits)):
-            memo.forget_data()
+            memo.tables_changed(digests)
 
     def lasts(self, now: int) -> bool:
         """Whether the clauses that apply are certain to be the same at a moment."""

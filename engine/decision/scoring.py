@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 import numpy as np
@@ -34,9 +35,9 @@ class ScoreMemo:
         self._fresh = Freshness(time_dependent=clause.time_dependent)
         self._values: Floats = np.empty(0)
 
-    def forget_data(self) -> None:
-        """Forgets what was evaluated, if that has read tables."""
-        if self.clause.reads_data:
+    def tables_changed(self, digests: AbstractSet[str]) -> None:
+        """Has the clause be evaluated again if it reads one of these tables."""
+        if self.clause.tables & digests:
             self._fresh.forget()
 
     def values(self, table: NodeTable, rows: NodeRows, evaluation: Evaluation) -> Floats:
@@ -63,11 +64,15 @@ class MeanMemo:
         self._scale = Scale(clauses)
         self._fresh = Freshness(time_dependent=any(clause.time_dependent for clause in clauses))
         self._points: Points = np.empty(0, np.int64)
+        self._tables = frozenset[str]().union(*(clause.tables for clause in clauses))
+        # The value of each clause by row, if some of them read tables and others do not.
+        mixed = self._tables and not all(clause.tables for clause in clauses)
+        self._values: list[Floats] = [np.empty(0) for _ in clauses] if mixed else []
 
-    def forget_data(self) -> None:
-        """Forgets what was evaluated, if that has read tables."""
-        if any(clause.reads_data for clause in self._clauses):
-            self._fresh.forget()
+    def tables_changed(self, digests: AbstractSet[str]) -> None:
+        """Has the clauses that read these tables be evaluated again."""
+        if found := self._tables & digests:
+            self._fresh.lapse(found)
 
     def points(self, table: NodeTable, rows: NodeRows, evaluation: Evaluation) -> Points:
         """In the order of `rows`. Raises as `ScoreMemo.values`."""
@@ -75,12 +80,36 @@ class MeanMemo:
         if portions or len(self._points) < len(table.nodes):
             self._points = grown(self._points, len(table.nodes), 0)
         for portion in portions:
-            until = self._fresh.moments(portion)
-            values = [_values(c, table, portion, evaluation, until) for c in self._clauses]
-            evaluation.time.rest()
-            self._points[portion] = self._scale.scores(np.array(values))
-            self._fresh.worked_out(table, portion, until)
+            lapsed = self._fresh.lapsed(table, portion)
+            for each in (portion[lapsed], portion[~lapsed]) if self._values else (portion,):
+                if len(each):
+                    self._evaluate(table, each, evaluation)
         return self._points[rows]
+
+    def _evaluate(self, table: NodeTable, rows: NodeRows, evaluation: Evaluation) -> None:
+        """Works out the points of rows, of which all or none have lapsed."""
+        kept = [np.empty(0)] * len(self._clauses)
+        again = [True] * len(self._clauses)
+        if self._values:
+            self._values = [grown(each, len(table.nodes), MISSING) for each in self._values]
+            kept = self._values
+            if self._fresh.lapsed(table, rows)[0]:
+                again = [bool(clause.tables & self._fresh.changed) for clause in self._clauses]
+        others = any(
+            clause.time_dependent
+            for clause, due in zip(self._clauses, again, strict=True)
+            if not due
+        )
+        until = self._fresh.moments(rows, np.full(len(rows), True) if others else None)
+        values = [
+            _values(clause, table, rows, evaluation, until) if due else old[rows]
+            for clause, due, old in zip(self._clauses, again, kept, strict=True)
+        ]
+        evaluation.time.rest()
+        for old, new in zip(self._values, values, strict=False):
+            old[rows] = new
+        self._points[rows] = self._scale.scores(np.array(values))
+        self._fresh.worked_out(table, rows, until)
 
 
 class Scorer:
@@ -96,11 +125,11 @@ class Scorer:
     def __len__(self) -> int:
         return len(self._memos)
 
-    def forget_data(self) -> None:
-        """Forgets what was evaluated from tables: there are other ones now."""
+    def tables_changed(self, digests: AbstractSet[str]) -> None:
+        """Has the clauses that read these tables be evaluated again."""
         for memo in (*self._memos, self._mean):
             if memo is not None:
-                memo.forget_data()
+                memo.tables_changed(digests)
 
     def scores(
         self, table: NodeTable, rows: NodeRows, evaluation: Evaluation, soft: Sequence[Term] = ()

@@ -155,10 +155,12 @@ class CallOpener:
         self.adopt(self.registry)
 
     def take_tables(self, tables: Tables) -> None:
-        """Takes other tables; what was evaluated from the old ones is forgotten."""
-        self.tables = tables
+        """Takes other tables; what reads those that have changed is evaluated again."""
+        old, self.tables = self.tables, tables
+        every = {**old, **tables}
+        changed = {d for d in every if old.get(d) is not tables.get(d)}
         for plan in self._plans.values():
-            plan.forget_data()
+            plan.tables_changed(changed)
 
     def _facts(self, mixes: Mapping[str, Mix]) -> CardFacts:
         return CardFacts(mixes, CardClaims(self.registry.with_cards, self.exemptions.exempts).of)

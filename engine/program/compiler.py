@@ -20,7 +20,7 @@ from engine.program import macros, operations
 from engine.program.columns import ColumnRoom, once_per_node, once_per_pod
 from engine.program.frame import Evaluate, Frame
 from engine.program.item_kinds import ItemKinds, value_key
-from engine.program.tables import read_table
+from engine.program.tables import read_row, read_table
 from grammar.checker.expression_checker import Checker
 from grammar.meaning.card_forms import FACTS
 from grammar.meaning.environment import Environment
@@ -557,6 +557,10 @@ class Compiler:
             and not expr.optional
         ):
             return operations.key(self.part(operand), index.value)
+        if isinstance(operand, ast.Ident) and not expr.optional:
+            table = self.environment.tables.get(operand.name)
+            if table is not None and operand.name not in self._locals:
+                return read_row(table, self.part(index))
         return operations.index(self.part(operand), self.part(index), optional=expr.optional)
 
     def _has(self, operand: ast.Select | ast.Index) -> Evaluate:

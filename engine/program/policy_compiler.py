@@ -444,7 +444,7 @@ class _PolicyCompiler:
             at_bind=clause.at_bind,
             wait=self._wait(clause.wait) if clause.wait is not None else None,
             time_dependent=timed,
-            reads_data=any(map(self._reads_data, deciders)),
+            tables=self._tables_of(*deciders),
             nodes_per_look=self._nodes_per_look(clause),
             of_pod=self._pod_parts.compiled(deciders),
             labels=None if timed else self._labels(deciders),
@@ -468,7 +468,7 @@ class _PolicyCompiler:
             range=scale,
             missing=float(clause.missing or 0),
             time_dependent=self._reads_time(clause.value),
-            reads_data=self._reads_data(clause.value),
+            tables=self._tables_of(clause.value),
             nodes_per_look=self._nodes_per_look(clause),
             of_pod=self._pod_parts.compiled(children((clause.value, clause.range))),
         )
@@ -498,10 +498,13 @@ class _PolicyCompiler:
     def _reads_time(self, expr: Expr) -> bool:
         """Whether its value may change with the time alone; rows become stale."""
         roots = {path[0] for path in self._paths(expr)}
-        return "now" in roots or self._reads_data(expr)
+        return "now" in roots or bool(self._tables_of(expr))
 
-    def _reads_data(self, expr: Expr) -> bool:
-        return any(path[0] in self._environment.tables for path in self._paths(expr))
+    def _tables_of(self, *exprs: Expr) -> frozenset[str]:
+        """The digests of the tables that expressions read."""
+        known = self._environment.tables
+        names = {path[0] for expr in exprs for path in self._paths(expr)}
+        return frozenset(digest_of_table(known[name]) for name in names & known.keys())
 
     def tables(self) -> Iterator[TableSpec]:
         """What the `data` blocks declare."""

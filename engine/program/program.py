@@ -65,8 +65,8 @@ class FilterProgram:
 
     A node passes if every one of `requires` is true. `passes_missing` is `missing pass`.
     `resolvable` says that preemption may help. `time_dependent` says that the outcome may change
-    with the time alone, `reads_data` that it may change with a table. The time is looked at after
-    `nodes_per_look` nodes. `of_pod` are the parts
+    with the time alone. `tables` has the digests of the tables that are read. The time is looked at
+    after `nodes_per_look` nodes. `of_pod` are the parts
     that read only the pod; see `pod_values`. Nodes with equal `labels` are alike to the clause; it
     is None if more of a node is read, or the time.
     """
@@ -83,7 +83,7 @@ class FilterProgram:
     at_bind: bool
     wait: WaitProgram | None
     time_dependent: bool
-    reads_data: bool
+    tables: frozenset[str]
     nodes_per_look: int
     of_pod: tuple[Evaluate, ...]
     labels: tuple[str, ...] | None
@@ -108,7 +108,8 @@ class ScoreProgram:
     """A compiled score clause. A range that is computed is a part of `value`.
 
     `missing` are the points of a node without a value. The sign of the weight does not turn them.
-    `of_pod` are the parts of the value and its range that read only the pod.
+    `of_pod` are the parts of the value and its range that read only the pod. `tables` has the
+    digests of the tables that are read.
     """
 
     policy: str
@@ -119,7 +120,7 @@ class ScoreProgram:
     range: Range
     missing: float
     time_dependent: bool
-    reads_data: bool
+    tables: frozenset[str]
     nodes_per_look: int
     of_pod: tuple[Evaluate, ...]
 

@@ -18,6 +18,7 @@ from engine.program.frame import Evaluate, Frame
 from grammar.tree.data import ROW, Column, Data, DataSource
 from grammar.tree.printer import print_data
 from grammar.values.errors import MissingError
+from grammar.values.maps import lookup
 from grammar.values.time import NEVER, SECOND, Duration, Timestamp
 
 # The most rows of a table, and the most bytes of a text that rows are read from.
@@ -47,11 +48,19 @@ class TableSpec:
     slots: int = 0
 
     @cached_property
+    def lasts(self) -> int | None:
+        """For how many nanoseconds after its time a row is read; None if the source is watched."""
+        return None if self.source.is_watched else int(self.stale * SECOND)
+
+    @cached_property
     def row(self) -> type[msgspec.Struct]:
-        """The class of its rows: an attribute for each column, None where it is missing."""
+        """The class of its rows: an attribute for each column, None where it is missing.
+
+        The garbage collector leaves rows alone: a cell refers to nothing that refers to a row.
+        """
         fields: list[Any] = [(column.name, Any, None) for column in self.columns]
         return msgspec.defstruct(
-            f"{ROW}{self.name}", [("time", Timestamp), *fields], frozen=True, kw_only=True
+            f"{ROW}{self.name}", [("time", Timestamp), *fields], frozen=True, kw_only=True, gc=False
         )
 
 
@@ -65,9 +74,8 @@ class Table:
 
     def row_until(self, row: Any) -> int:
         """The moment from which on a row is stale, in nanoseconds."""
-        if self.spec.source.is_watched:
-            return self.until
-        return min(self.until, int(row.time.nanos) + int(self.spec.stale * SECOND))
+        lasts = self.spec.lasts
+        return self.until if lasts is None else min(self.until, int(row.time.nanos) + lasts)
 
 
 # The last table of each specification, by its digest. Another one is another object.
@@ -146,13 +154,37 @@ def read_table(data: Data) -> Evaluate:
     return run
 
 
+def read_row(data: Data, at: Evaluate) -> Evaluate:
+    """The closure of `data.NAME[at]`."""
+    table_of = read_table(data)
+    digest = digest_of(data)
+
+    def run(frame: Frame) -> object:
+        table = frame.tables.get(digest)
+        if table is None:
+            return table_of(frame)
+        key = at(frame)
+        row = table.rows.get(key) if isinstance(key, str) else None
+        if row is not None and (until := table.row_until(row)) > frame.now.nanos:
+            if until < frame.until:
+                frame.holds_until(until)
+            return row
+        # It says why there is none.
+        rows: Mapping[Any, Any] = LiveRows(table, frame)
+        return lookup(rows, key)
+
+    return run
+
+
 @dataclass(frozen=True, slots=True)
 class SourceStatus:
     """How a source does, for people: its rows, their age in seconds, and what went wrong last.
 
     `policies` are the addresses of those that declare it. `is_stale` says that no row is read.
-    `since` is when it began to fail, in seconds since 1970, 0 while it works. `left_out` are the
-    rows of the last sample that have no value, and `cause` says why of one.
+    `reason` is one word of few, and `first_error` the text when the source began to fail for this
+    reason: unlike `error` it is the same at the next try. `since` is when it began to fail, in
+    seconds since 1970, 0 while it works. `left_out` are the rows of the last sample that have no
+    value, and `cause` says why of one.
     """
 
     name: str
@@ -162,7 +194,13 @@ class SourceStatus:
     rows: int = 0
     age: float | None = None
     error: str = ""
+    reason: str = ""
+    first_error: str = ""
     is_stale: bool = False
     since: float = 0.0
     left_out: int = 0
     cause: str = ""
+
+    @property
+    def label(self) -> str:
+        return source_label(self.name, self.kind)

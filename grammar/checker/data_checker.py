@@ -1,7 +1,7 @@
 """Data checker: whether a `data` block is complete and allowed, and the types of its columns.
 
-The policy checker asks it. `tables` gives what expressions read as `data.NAME`; `checked` gives the
-block with its diagnostics.
+The policy checker asks it. `tables` gives what expressions read as `data.NAME`, with what is wrong
+in the expressions of columns; `findings` are about the rest of a block.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ _OBJECT_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?\Z")
 _KIND = re.compile(r"([a-z0-9.-]+/)?v[0-9][a-z0-9]*/[A-Z][A-Za-z0-9]*\Z")
 
 
-def tables(policy: Policy, environment: Environment) -> Mapping[str, Data]:
+def tables(policy: Policy, environment: Environment, found: list[Diagnostic]) -> Mapping[str, Data]:
     """The blocks of a policy by the names that expressions read, with the types of their columns.
 
-    What is wrong in them is found by `checked`.
+    `found` gets what is wrong in expressions. Of two blocks with one name the last one counts.
     """
     blocks = (item for item in policy.items if isinstance(item, Data))
-    return {data.variable: _typed(data, environment, []) for data in blocks}
+    return {data.variable: _typed(data, environment, found) for data in blocks}
 
 
 def with_tables(environment: Environment, found: Mapping[str, Data]) -> Environment:
@@ -77,17 +77,16 @@ def with_tables(environment: Environment, found: Mapping[str, Data]) -> Environm
     )
 
 
-def checked(data: Data, policy: Policy, environment: Environment) -> tuple[Data, list[Diagnostic]]:
-    """The block with the types of its columns, and what is wrong in it."""
+def findings(data: Data, policy: Policy) -> list[Diagnostic]:
+    """What is wrong in a block of `tables`, besides its expressions."""
     found: list[Diagnostic] = []
-    data = _typed(data, environment, found)
     if not data.name.isidentifier() or not data.name.isascii():
         why = "is not a name that an expression can read"
         hint = "write letters, digits and `_`, such as `load`"
         found.append(catalogue.bad_data(f"`{data.name}` {why}", data.name_span, hint))
     found.extend(_of_source(data, policy))
     found.extend(_of_columns(data))
-    return data, found
+    return found
 
 
 def _record(data: Data) -> Record:

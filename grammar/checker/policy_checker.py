@@ -153,23 +153,26 @@ def check_policy(
     return replace(checked, diagnostics=tuple(diagnostics), template=policy)
 
 
-def environment_of(policy: Policy, schema: Schema) -> Environment:
-    """The environment of a policy's expressions, without its definitions."""
+def environment_of(policy: Policy, schema: Schema, wrong: list[Diagnostic]) -> Environment:
+    """The environment of a policy's expressions, without its definitions.
+
+    `wrong` gets what is wrong in the expressions of its tables.
+    """
     found = {c.name: c for c in of_kind(policy.items, Cards)}
     environment = Environment(variables=VARIABLES, schema=schema, uniform_literals=True)
     if found:
         variables = {**VARIABLES, cards.FACTS: cards.FACTS_TYPE}
         functions = FUNCTIONS_OF_CARDS
         environment = replace(environment, variables=variables, functions=functions, cards=found)
-    return data_checker.with_tables(environment, data_checker.tables(policy, environment))
+    return data_checker.with_tables(environment, data_checker.tables(policy, environment, wrong))
 
 
 class _PolicyChecker:
     def __init__(self, policy: Policy, schema: Schema) -> None:
         self._policy = policy
         self._schema = schema
-        self._environment = environment_of(policy, schema)
         self._found: list[Diagnostic] = []
+        self._environment = environment_of(policy, schema, self._found)
         self._lets = {i.name: i for i in policy.items if isinstance(i, Let)}
         self._defs = {i.name: self._declared(i) for i in policy.items if isinstance(i, Def)}
         self._checked: dict[str, Let | Def] = {}
@@ -293,8 +296,10 @@ class _PolicyChecker:
             case Setting() | Use():
                 return item
             case Data():
-                data, found = data_checker.checked(item, self._policy, self._environment)
-                self._found.extend(found)
+                data = self._environment.tables[item.variable]
+                if data.span != item.span:
+                    return item  # it has the name of another one
+                self._found.extend(data_checker.findings(data, self._policy))
                 return data
             case ForPods(where):
                 where = self._bool(where, _POD, "`for`, which reads only the pod")

@@ -311,6 +311,7 @@ class ClusterRuntime:
                 ungated,
                 deciding.portable.portability,
                 engine.gangs.statuses,
+                lambda: deciding.data.statuses,
                 binds=schedulers.call_bind,
             ),
             ungated,

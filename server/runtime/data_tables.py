@@ -7,6 +7,7 @@ rows, rules say by `missing` what holds.
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -90,7 +91,16 @@ class DataTables:
                     chosen[digest] = table
                     of_namespace[namespace] += 1
         self._refused = [
-            SourceStatus(table.name, digest, table.source.word, readers[digest], error=why)
+            SourceStatus(
+                table.name,
+                digest,
+                table.source.word,
+                readers[digest],
+                error=why,
+                reason="too_many",
+                first_error=why,
+                is_stale=True,
+            )
             for digest, why in refused.items()
             if digest not in chosen
             for table in [registry.tables[digest]]
@@ -105,9 +115,10 @@ class DataTables:
     def statuses(self) -> Sequence[SourceStatus]:
         return [*self._keeper.statuses(), *self._refused]
 
-    def texts(self) -> Mapping[str, DataText]:
-        """The rows that hold now, for a copy of the cluster."""
-        return texts_of(self._keeper.tables.values(), Timestamp.now().nanos)
+    async def texts(self) -> Mapping[str, DataText]:
+        """The rows that hold now, for a copy of the cluster; written in a thread."""
+        tables = [*self._keeper.tables.values()]
+        return await asyncio.to_thread(texts_of, tables, Timestamp.now().nanos)
 
     def checks(self) -> Sequence[ReadinessCheck]:
         """Readiness: a line for each source, which is a warning while it fails."""

@@ -53,6 +53,8 @@ from engine.objects.request_pod import Exemptions, form_versions
 from engine.portable.portable_clauses import ClauseVerdict
 from engine.program.frame import Evaluation, Frame
 from engine.program.program import Program, ShareProgram
+from engine.program.tables import SourceStatus
+from grammar.messages.texts import cut
 from grammar.values.maps import EMPTY_RECORD
 from grammar.values.time import SECOND, Timestamp
 from policies.admission import CheckedObject, lines
@@ -156,16 +158,18 @@ class Statuses:
         ungated: UngatedPods | None = None,
         portability: PortabilityOf | None = None,
         gangs: Callable[[], Iterable[GangStatus]] = tuple,
+        sources: Callable[[], Iterable[SourceStatus]] = tuple,
         *,
         binds: bool = True,
     ) -> None:
         """`portion` gives the context of evaluations for which nobody waits.
 
         `ungated` are counted where kube-scheduler asks only about marked pods. `portability` says
-        what of a portable policy others are told. `gangs` gives those that wait or gather. `binds`
-        says that this server has the verb bind.
+        what of a portable policy others are told. `gangs` gives those that wait or gather, and
+        `sources` how those of tables of data do. `binds` says that this server has the verb bind.
         """
         self._gangs = gangs
+        self._sources = sources
         self._binds = binds
         self._portability = portability
         self._cache = cache
@@ -193,6 +197,7 @@ class Statuses:
         for gone in self._kept.keys() - enforced.objects.keys():
             del self._kept[gone]
         files = {file.source.name: file for file in enforced.validation.files}
+        sources = {source.digest: source for source in self._sources()}
         gangs = Counter((gang.policy, gang.state) for gang in self._gangs())
         for name, checked in enforced.objects.items():
             if name not in objects:
@@ -238,6 +243,8 @@ class Statuses:
                 wanted = _with_ungated(wanted, self._passed_by(name, manifest, self._ungated))
             if program is not None and program.binding_work:
                 wanted = _with_binder(wanted, program.binding_work, binds=self._binds)
+            if program is not None and program.tables:
+                wanted = _with_sources(wanted, [sources.get(t.digest) for t in program.tables])
             if manifest is not None and program is not None and self._portability is not None:
                 wanted = self._with_portability(wanted, name, manifest, program, self._portability)
             yield Reported(_path(name), metadata.resourceVersion, written, wanted)
@@ -407,6 +414,31 @@ def _with_binder(status: PolicyStatus, work: str, *, binds: bool) -> PolicyStatu
     outcome: _Outcome = ("False", "None", "") if binds else ("True", "ServedWithoutBind", text)
     condition = StatusCondition("NoBinder", *outcome, "", status.observedGeneration)
     return msgspec.structs.replace(status, conditions=(*status.conditions, condition))
+
+
+def _with_sources(status: PolicyStatus, sources: Iterable[SourceStatus | None]) -> PolicyStatus:
+    """The status with the condition of a policy that reads tables; None is not asked yet.
+
+    Its text has no age and nothing of the last try, which are others each time.
+    """
+    failing = {s.label: s for s in sources if s is not None and (s.reason or _is_old(s))}
+    outcome: _Outcome = ("False", "None", "")
+    if failing:
+        is_gone = any(source.is_stale for source in failing.values())
+        text = "; ".join(_failure(source) for _, source in sorted(failing.items()))
+        outcome = "True", "NoRows" if is_gone else "OldRows", cut(text, _MOST_TEXT)
+    condition = StatusCondition("DataFailing", *outcome, "", status.observedGeneration)
+    return msgspec.structs.replace(status, conditions=(*status.conditions, condition))
+
+
+def _is_old(source: SourceStatus) -> bool:
+    """Whether a source gives rows, which are stale when they come."""
+    return source.is_stale and source.age is not None
+
+
+def _failure(source: SourceStatus) -> str:
+    read = "no rows are read" if source.is_stale else "the last rows are read"
+    return f"{source.label}: {read}: {source.first_error or 'they are stale when they come'}"
 
 
 def _share(program: Program | None) -> ShareProgram | None:

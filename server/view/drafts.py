@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import secrets
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TypeVar
@@ -56,7 +56,7 @@ class Drafts:
         read: Callable[[], EnforcedPolicies],
         objects: Callable[[], Mapping[str, bytes] | None],
         cluster: Callable[[Needs], AsyncIterator[bytes]],
-        data: Callable[[], Mapping[str, DataText]] = dict,
+        data: Callable[[], Awaitable[Mapping[str, DataText]]],
     ) -> None:
         """`read` and `objects` are as those of PolicyStates.
 
@@ -102,7 +102,7 @@ class Drafts:
         with self._turn():
             beside = self._beside(draft)
             if draft.cluster is None:
-                beside = replace(beside, data=self._data())
+                beside = replace(beside, data=await self._data())
             begun = await self._run(_CHECK_SECONDS, trial.begin, beside)
             if isinstance(begun, TriedDraft):
                 return begun

@@ -121,6 +121,10 @@ class Parts:
     status: Callable[[str, Journal], ReplicaStatus] = status_of
     process: CheckingProcess = field(default_factory=lambda: CheckingProcess(SCHEMA))
 
+    async def tables(self) -> Mapping[str, DataText]:
+        """The tables that policies read."""
+        return self.data
+
     def ends(self) -> bool:
         """A stream asks this whenever it looks for decisions."""
         return self.ending
@@ -182,7 +186,7 @@ def view_over(parts: Parts) -> web.Application:
             lambda: parts.cluster.enforced,
             lambda: parts.cluster.bodies,
             parts.cluster.documents,
-            lambda: parts.data,
+            parts.tables,
         ),
         parts.ends,
     )

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import io
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from cli.live import Progress
+from engine.cluster.data_fetching import METRICS
 from tests.cli.conftest import Placet
 from tests.cli.live import asked, environment, live_shop
 from tests.recorder.api_server import PATHS
+from tests.support.fake_api_server import FakeApiServer
 from tests.support.kubeconfig import kubeconfig
 
 __all__ = ["environment"]
@@ -130,6 +133,56 @@ async def test_tests_are_live_only_if_asked(placet: Placet, folder: Path) -> Non
     assert live.code == 0, live.out
     assert live.err.startswith("asking `test` at ")
     assert "--context works only with --cluster live" in wrong.err
+
+
+CALM = """\
+cluster policy calm {
+  for pods where true
+  data "load" { from metrics }
+  filter "calm" { require data.load[node.name].cpu < "6" missing fail message "hot" }
+}
+"""
+
+
+def hot_nodes(server: FakeApiServer, folder: Path) -> None:
+    """One node of the cluster is idle; a file has a policy about that."""
+    (folder / "calm.policy").write_text(CALM)
+    time = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    usage = {"n-1": {"cpu": "7"}, "n-2": {"cpu": "1"}}
+    items = [
+        {"metadata": {"name": name}, "timestamp": time, "usage": used}
+        for name, used in usage.items()
+    ]
+    server.single.folders.add(METRICS.rpartition("/")[0])
+    server.single.objects[METRICS] = {"kind": "NodeMetricsList", "items": items}
+
+
+async def test_simulate_reads_the_sources_of_data(placet: Placet, folder: Path) -> None:
+    async with live_shop(folder) as server:
+        hot_nodes(server, folder)
+        words = ("simulate", "--context", "test", "--policies", "calm.policy", "--json")
+        done = await asked(placet, *words)
+        (folder / "load.csv").write_text("key,cpu\nn-1,1\nn-2,9\n")
+        given = await asked(placet, *words, "--data", "load=load.csv")
+    assert "has no rows" not in done.err
+    placed = {each["node"] for each in json.loads(done.out)["pods"]} - {None}
+    assert placed == {"n-2"}, "where a row is missing, no pod may run"
+    placed = {each["node"] for each in json.loads(given.out)["pods"]} - {None}
+    assert placed == {"n-1"}
+
+
+async def test_the_repl_reads_the_sources_of_data(placet: Placet, folder: Path) -> None:
+    lines = ":pod shop/web-1\n:why n-1\n:why n-2\n"
+    async with live_shop(folder) as server:
+        hot_nodes(server, folder)
+        done = await asked(placet, "repl", "--context", "test", "calm.policy", stdin=lines)
+        typed = await asked(
+            placet, "repl", "--context", "test", stdin=f":load calm.policy\n{lines}"
+        )
+    for each in (done, typed):
+        assert "calm: calm fails: hot" in each.out
+        assert "calm: calm holds" in each.out
+        assert "has no rows" not in each.err
 
 
 @pytest.mark.parametrize("command", ["analyze", "eval", "repl", "simulate"])

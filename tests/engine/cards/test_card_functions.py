@@ -29,7 +29,7 @@ from tests.support.engines import NOW, SCHEMA, checked, frame_of, snapshot_of
     } }"""
 )
 (CLAUSE,) = (clause for clause in GIVEN.policy.clauses if isinstance(clause, Cards))
-DECLARED = environment_of(GIVEN.policy, SCHEMA)
+DECLARED = environment_of(GIVEN.policy, SCHEMA, [])
 FACTS = CardFacts({"gpu": Mix([CardShape(1000, 1, 500)])})
 NODE, POD, SPAN = Ident("node", False, CLAUSE.span), Ident("pod", False, CLAUSE.span), CLAUSE.span
 FORMS = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import time
@@ -18,6 +19,7 @@ from aiohttp import web
 from engine.cluster.client import connect
 from engine.cluster.data_fetching import METRICS, PrometheusClient
 from engine.cluster.data_sources import DataKeeper, SourceParts
+from engine.cluster.data_watching import ObjectRows
 from engine.program.tables import SourceStatus, Table, TableSpec
 from grammar.values.quantity import Quantity
 from grammar.values.time import NEVER, SECOND
@@ -304,6 +306,24 @@ async def test_no_step_of_the_loop_is_long() -> None:
     assert longest < 0.1, "a test may share its processor"
 
 
+async def test_the_first_error_stays_while_the_reason_does() -> None:
+    """So that what is written of it does not change at each try."""
+    said = ["a", "b"]
+
+    async def handle(_: web.Request) -> web.Response:
+        return answer(("n1", said[-1]))
+
+    async with prometheus(handle) as url, keeping() as kept:
+        kept.adopt(load(url))
+        first = await kept.has_failed("unusable")
+        said.append("c")
+        await kept.until(lambda: kept.status.error != first)
+        assert kept.status.first_error == first
+        said.append("1")
+        await kept.until(lambda: not kept.status.first_error, 20)
+        assert kept.status.reason == ""
+
+
 async def test_nobody_listens() -> None:
     async with keeping() as kept:
         kept.adopt(load("http://127.0.0.1:1"))
@@ -490,6 +510,32 @@ async def test_many_changes_of_objects_are_one(server: FakeApiServer, tmp_path: 
             claim(server, f"shop/{number}", "other")
         await kept.until(lambda: kept.table.rows["shop/499"].volume == "other")
         assert kept.takes <= 4
+
+
+async def test_no_step_is_long_that_makes_rows_of_many_objects() -> None:
+    """The processor time between two turns of the loop, and no work for the garbage collector."""
+    spec, changed = spec_of(CLAIMS), asyncio.Event()
+    rows = ObjectRows(spec, time.time_ns, changed)
+    gc.collect()
+    gc.freeze()
+    try:
+        for number in range(50_000):
+            meta = f'"metadata":{{"namespace":"shop","name":"c{number}"}}'
+            raw = f'{{{meta},"spec":{{"volumeName":"v{number}"}}}}'.encode()
+            rows.store.upsert(f"shop/c{number}", "1", raw)
+        longest, work = 0.0, asyncio.ensure_future(rows.apply())
+        before = time.thread_time()
+        while not work.done():
+            await asyncio.sleep(0)
+            longest, before = max(longest, time.thread_time() - before), time.thread_time()
+        made = rows.rows
+        copied = time.thread_time() - before
+    finally:
+        gc.unfreeze()
+    assert len(made) == 50_000
+    assert not any(map(gc.is_tracked, made.values()))
+    assert longest < 0.02
+    assert copied < 0.02
 
 
 # ---- files

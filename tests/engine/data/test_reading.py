@@ -17,8 +17,9 @@ from engine.data.reading import (
     rows_of_prometheus,
     rows_of_text,
 )
+from engine.data.texts import texts_of
 from engine.program.frame import Frame
-from engine.program.tables import MOST_BYTES
+from engine.program.tables import MOST_BYTES, Table
 from grammar.values.quantity import Quantity
 from grammar.values.time import SECOND, Duration, Timestamp
 from tests.support.data import CLAIMS, RACKS, spec_of
@@ -374,3 +375,23 @@ def test_the_largest_texts_are_read_in_seconds() -> None:
         len(rows_of_text(spec_of(RACKS), f"rack,watts,owner\n{rows}".encode(), "csv", AT)) == 20_000
     )
     assert time.perf_counter() - began < 10
+
+
+# ---- texts of rows
+
+
+def test_as_many_rows_as_objects_have_are_read_from_their_text() -> None:
+    """What is asked of a copy of the cluster sees all rows of a table, whatever its source."""
+    spec, time, number = spec_of(CLAIMS, "claims"), Timestamp(1_000 * SECOND), 25_000
+    rows = {f"shop/{n}": spec.row(time=time, volume=f"{n}-{'x' * 500}") for n in range(number)}
+    (text,) = texts_of([Table(spec, rows)], time.nanos + 5 * SECOND).values()
+    assert len(text.text) > MOST_BYTES
+    found = rows_of_text(spec, text.text, text.form, time.nanos + 5 * SECOND, complete=False)
+    assert found == rows
+
+
+def test_tables_of_one_name_have_a_text_each() -> None:
+    first, second = spec_of("from metrics"), spec_of("from metrics every 10s")
+    rows = {"n1": first.row(time=Timestamp(0))}
+    found = texts_of([Table(first, rows), Table(second, rows)], 0)
+    assert found.keys() == {first.digest, second.digest}

@@ -130,7 +130,7 @@ def clauses(draw: st.DrawFn) -> ScoreProgram:
         range=draw(ranges),
         missing=float(draw(st.integers(0, 100))),
         time_dependent=False,
-        reads_data=False,
+        tables=frozenset(),
         of_pod=(),
         nodes_per_look=100,
     )

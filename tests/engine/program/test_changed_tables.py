@@ -1,0 +1,199 @@
+"""Tables that change: only the clauses that read them are evaluated again, and rightly."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import random
+from collections import Counter
+from collections.abc import Callable, Mapping
+from itertools import count
+from typing import Any
+
+import pytest
+
+from engine.cache.cache import Cache
+from engine.decision.registry import Registry
+from engine.engine import Engine
+from engine.program.frame import Evaluate, Frame
+from engine.program.policy_time import DecisionTime
+from engine.program.tables import Table
+from grammar.values.quantity import Quantity
+from grammar.values.time import SECOND, Timestamp
+from tests.support import builders
+from tests.support.engines import CODEC, Known, Silent, node_of, programs_of
+
+NODES = [f"n{number}" for number in range(8)]
+POLICY = """
+cluster policy p {
+  for pods where true
+  data "load" { from metrics stale after 60s }
+  data "rows" { from file "x.csv" by "node" columns { room: double } }
+  filter "kind" { require node.labels["kind"] != "a" message "of kind a" }
+  filter "load" { require data.load[node.name].cpu < quantity("4") message "hot" missing pass }
+  filter "zone" { require node.labels["zone"] != "z" message "in z" }
+  filter "room" { require data.rows[node.name].room > 2.0 message "full" missing pass }
+  filter "both" { require data.rows[node.name].room < 9.0 || data.load[node.name].cpu < "2" }
+  score "load score" weight 2 { value data.load[node.name].cpu range "8" .. "0" missing 50 }
+  score "kind score" weight 1 { value node.labels["kind"] == "b" ? 1 : 0 range 0 .. 1 }
+  score "room score" weight 1 { value data.rows[node.name].room range 0 .. 10 missing 50 }
+}
+"""
+# One more clause that changes with the time alone.
+TIMED = 'filter "young" { require now - node.metadata.creationTimestamp < "20m" message "old" }'
+
+
+class World:
+    """Nodes and tables, an engine about them, and what it has evaluated, by clause."""
+
+    def __init__(self, policy: str) -> None:
+        self.nanos = Timestamp.parse(builders.CREATED).nanos
+        self.evaluated: Counter[str] = Counter()
+        (program,) = programs_of(policy)
+        self._program = dataclasses.replace(
+            program,
+            filters=tuple(
+                dataclasses.replace(c, requires=tuple(self._counted(c.name, c.requires)))
+                for c in program.filters
+            ),
+            scores=tuple(
+                dataclasses.replace(c, value=next(self._counted(c.name, [c.value])))
+                for c in program.scores
+            ),
+        )
+        self.specs = {table.name: table for table in program.tables}
+        self._cache = Cache()
+        self.tables: dict[str, Table] = {}
+        self.engine = self._engine()
+        for name in NODES:
+            self.label(name, kind="b", zone="y")
+        self._pod = builders.raw(builders.pod("a", "shop"))
+
+    def _counted(self, name: str, parts: Any) -> Any:
+        def counted(part: Evaluate) -> Callable[[Frame], object]:
+            def run(frame: Frame) -> object:
+                self.evaluated[name] += 1
+                return part(frame)
+
+            return run
+
+        return map(counted, parts)
+
+    def _engine(self) -> Engine:
+        # An engine that is called often within a short time reports a loop.
+        clock = count(step=3600.0)
+        time = DecisionTime(lambda: next(clock), lambda: Timestamp(self.nanos))
+        registry, known = Registry([self._program]), Known(self._cache)
+        made = Engine(registry, known, CODEC, Silent(), time=time)
+        made.take_tables(self.tables)
+        return made
+
+    def label(self, name: str, **labels: str) -> None:
+        self._cache.put_node(node_of(builders.node(name, labels=labels)))
+
+    def take(self, table: str, rows: Mapping[str, float], old: int = 0) -> None:
+        spec, at = self.specs[table], Timestamp(self.nanos - old * SECOND)
+        made = {
+            name: spec.row(time=at, cpu=Quantity.parse(str(value)))
+            if table == "load"
+            else spec.row(time=at, room=float(value))
+            for name, value in rows.items()
+        }
+        self.tables = {**self.tables, spec.digest: Table(spec, made)}
+        self.engine.take_tables(self.tables)
+
+    def answers(self, engine: Engine | None = None) -> list[tuple[str, int]]:
+        """What is said of each node, and its score."""
+        asked = engine or self.engine
+        verdicts = [*asked.filter(self._pod, NODES, None, math.inf)]
+        found = asked.prioritize(self._pod, NODES, None, math.inf)
+        assert found is not None
+        return [(str(v), int(p)) for v, p in zip(verdicts, found.points, strict=True)]
+
+    def expected(self) -> list[tuple[str, int]]:
+        """The same from an engine that has never seen anything else."""
+        return self.answers(self._engine())
+
+    def again(self) -> Mapping[str, int]:
+        """How often each clause is evaluated for the next answers."""
+        self.evaluated.clear()
+        self.answers()
+        return dict(self.evaluated)
+
+
+def every(rows: float) -> dict[str, float]:
+    return dict.fromkeys(NODES, rows)
+
+
+def test_only_what_reads_the_table_is_evaluated_again() -> None:
+    world = World(POLICY)
+    world.take("load", every(1))
+    world.take("rows", every(5))
+    world.answers()
+    assert world.again() == {}
+    world.take("load", every(2))
+    assert world.again() == {"load": 8, "both": 8, "load score": 8}
+    world.take("rows", every(6))
+    assert world.again() == {"room": 8, "both": 8, "room score": 8}
+
+
+def test_a_node_that_was_rejected_before_is_not_evaluated() -> None:
+    world = World(POLICY)
+    world.label("n0", kind="a", zone="y")
+    world.label("n1", kind="b", zone="z")
+    world.take("load", every(1))
+    world.take("rows", every(5))
+    world.answers()
+    world.take("rows", every(6))
+    assert world.again() == {"room": 6, "both": 6, "room score": 8}
+    world.take("load", every(2))
+    assert world.again() == {"load": 7, "both": 6, "load score": 8}, "n1 is in z as before"
+    world.take("load", {**every(2), "n2": 7})
+    assert world.again() == {"load": 7, "both": 5, "load score": 8}
+    world.take("load", every(2))
+    found = {"load": 7, "both": 6, "load score": 8, "zone": 1, "room": 1}
+    assert world.again() == found, "what comes after is not known of n2"
+
+
+def test_a_table_that_stays_costs_nothing() -> None:
+    world = World(POLICY)
+    world.take("load", every(1))
+    world.take("rows", every(5))
+    world.answers()
+    world.engine.take_tables(dict(world.tables))
+    assert world.again() == {}
+
+
+def test_a_row_that_becomes_stale_after_a_new_table_is_missing() -> None:
+    world = World(POLICY)
+    world.take("load", every(7))
+    world.take("rows", every(5))
+    world.answers()
+    world.nanos += 30 * SECOND
+    world.take("rows", every(6))
+    assert all("hot" in verdict for verdict, _ in world.answers())
+    world.nanos += 31 * SECOND
+    assert world.answers() == world.expected()
+    assert not any("hot" in verdict for verdict, _ in world.answers())
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("more", ["", TIMED], ids=["tables", "time"])
+def test_answers_are_those_of_an_engine_that_is_new(seed: int, more: str) -> None:
+    chance = random.Random(seed)
+    world = World(POLICY.replace('filter "both"', f'{more} filter "both"'))
+    for _ in range(60):
+        for _ in range(chance.randrange(1, 4)):
+            match chance.randrange(5):
+                case 0:
+                    labels = {"kind": chance.choice("ab"), "zone": chance.choice("yz")}
+                    world.label(chance.choice(NODES), **labels)
+                case 1 | 2:
+                    rows = {n: chance.randrange(8) for n in NODES if chance.random() < 0.8}
+                    world.take("load", rows, old=chance.randrange(70))
+                case 3:
+                    rows = {n: chance.randrange(12) for n in NODES if chance.random() < 0.8}
+                    world.take("rows", rows)
+                case _:
+                    world.nanos += chance.randrange(400) * SECOND
+        assert world.answers() == world.expected()
