@@ -153,10 +153,12 @@ def enforced(
     }
     here = {identity(checked.policy) for checked in in_force.policies}
     refusing = [c for s in stored.values() for c in s.refusing if identity(c.policy) not in here]
+    needed = needs_of(in_force.policies)
     registry = Registry(
         [program for c, program in compiled.values() if identity(c.policy) not in silent],
         refusing=map(compile_policy, refusing),
         complete=is_complete,
+        annotations=needed.annotations,
     )
     of_file = Counter(active.file for active in in_force.active)
     return EnforcedPolicies(
@@ -171,7 +173,7 @@ def enforced(
             if of_file[active.file] == 1
         },
         needs=replace(
-            needs_of(in_force.policies),
+            needed,
             budgets=any(program.yields_to_evictions for program in registry.programs),
         ),
         compiled=compiled,

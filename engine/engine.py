@@ -85,6 +85,8 @@ class Engine:
         self.in_flight = InFlightPods(time.clock, schedulers)
         self._after = after = after or AfterDecision(time.clock)
         self._calls = CallOpener(registry, cluster, observer, exemptions, time)
+        # A pod that is asked about, or is being bound, counts by what policies read of any pod.
+        codec.keep(registry.annotations)
         self._codec = codec
         self._observer = observer
         self._offered = OfferedNodes(codec)
@@ -206,6 +208,10 @@ class Engine:
         self._after.preempted(call, victims, kept, is_cut_short=preemption.is_cut_short)
         return kept
 
+    def peer(self, pod: bytes) -> Peer:
+        """The pod as it counts. Raises BadObjectError."""
+        return self._codec.peer(pod)
+
     def admit(self, pod: bytes, node: str, deadline: float) -> Admission:
         """The last check before a pod is bound: `bind` clauses and strict counts on the node.
 
@@ -213,9 +219,9 @@ class Engine:
         """
         call = self._open(pod, (node,), deadline)
         if call.known is None and call.plan.selection.exempt:
-            return Admission(self._codec.peer(pod), None)
+            return Admission(self.peer(pod), None)
         snapshot = call.snapshot
-        peer = rooted(self._codec.peer(pod), snapshot.workloads)
+        peer = rooted(self.peer(pod), snapshot.workloads)
         clauses = [c for p in call.plan.selection.enforced for c in p.filters if c.at_bind]
         view = snapshot.node(node)
         (rejection,) = filtering.rejections(clauses, call.evaluation, [view])
@@ -279,6 +285,7 @@ class Engine:
             now = {program.address: program for program in registry.programs}
             policies.changed(a for a in before if now.get(a) is not before[a])
         counts_first = registry.counts and not self.registry.counts
+        self._codec.keep(registry.annotations)
         self._calls.adopt(registry)
         self.in_flight.forget_tallies()
         self.gangs.adopted()

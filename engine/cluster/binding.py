@@ -24,7 +24,6 @@ import msgspec
 from engine.cache.cache import Cache
 from engine.cache.node_table import without
 from engine.cache.reflector import Report, unreported
-from engine.cards.node_cards import TAKEN
 from engine.cluster.client import CORE, Api, path_of
 from engine.cluster.condition_waits import ConditionWaits
 from engine.counting.in_flight_pods import Schedulers
@@ -43,7 +42,7 @@ from engine.errors import (
     WaitingError,
     why,
 )
-from engine.objects.peer import DEFAULT_SCHEDULER, Peer, PeerDecoder, key_of
+from engine.objects.peer import DEFAULT_SCHEDULER, Peer, key_of
 
 # ReplicaSets delete pods with a low cost first. The API server copies it from the Binding.
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
@@ -115,7 +114,6 @@ class Binder:
         self._leads_until = leads_until
         self._hold = hold_seconds
         self._clock = clock
-        self._decoder = PeerDecoder((TAKEN,))
         self.waits = ConditionWaits(cache, engine.waits_for, engine.gangs.held)
         self._running: dict[str, tuple[Binding, asyncio.Task[None]]] = {}
         self._checks: set[asyncio.Task[None]] = set()
@@ -441,7 +439,7 @@ class Binder:
 
     def _decoded(self, body: bytes) -> Peer:
         try:
-            return self._decoder.decode(body)
+            return self._engine.peer(body)
         except BadObjectError as error:
             raise ApiUnreachableError(f"the API server's answer is not a pod: {error}") from error
 

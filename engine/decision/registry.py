@@ -58,7 +58,8 @@ class Registry:
     `shapes` tells pods apart by what the policies read of them. `counts`: some policy counts pods;
     `soft_counts`: some policy does so as a preference; `reads_peers`: some policy reads more than
     labels of the pods that it counts. `mutual` are the limits that hold for the pods there, too.
-    `tables` are what policies read beside pods and nodes, by their digests.
+    `tables` are what policies read beside pods and nodes, by their digests, and `annotations` the
+    keys of the annotations that they read of pods that count.
     """
 
     def __init__(
@@ -67,12 +68,14 @@ class Registry:
         *,
         refusing: Iterable[Program] = (),
         complete: bool = True,
+        annotations: frozenset[str] = frozenset(),
     ) -> None:
         """`refusing` stand for strict policies without a valid version: they only select pods.
 
         If it is not `complete`, there may be others, which nobody has seen yet.
         """
         self.complete = complete
+        self.annotations = annotations
         self.refusing = tuple(refusing)
         self.programs = tuple(p for p in programs if not p.only_used)
         every = (*self.programs, *self.refusing)
@@ -116,7 +119,12 @@ class Registry:
 
     def anew(self) -> Registry:
         """The same policies, without what their limits have learned of pods."""
-        return Registry(self.programs, refusing=self.refusing, complete=self.complete)
+        return Registry(
+            self.programs,
+            refusing=self.refusing,
+            complete=self.complete,
+            annotations=self.annotations,
+        )
 
     def _ahead(self, program: Program) -> list[Program]:
         """The policies that govern a pod in place of this one, as far as a pod there can tell.

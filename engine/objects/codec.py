@@ -77,9 +77,15 @@ class ObjectCodec:
         structs = StructFactory(schema)
         self._pod: ObjectDecoder[Record] = ObjectDecoder("Pod", structs.struct("Pod"))
         self._node: ObjectDecoder[Record] = ObjectDecoder("Node", structs.struct("Node"))
-        peers = PeerDecoder({*annotations} - {LAST_APPLIED})
+        self._annotations = frozenset(annotations)
+        self._peers = peers = PeerDecoder()
         self.peer: Callable[[bytes | msgspec.Raw], Peer] = peers.decode
         self.labels: Callable[[dict[str, str]], Mapping[str, str]] = peers.shared_texts
+        self.keep(())
+
+    def keep(self, annotations: Collection[str]) -> None:
+        """Keep these annotations of peers, too, in place of those of the last call."""
+        self._peers.keep((self._annotations | frozenset(annotations)) - {LAST_APPLIED})
 
     def pod(self, data: bytes | msgspec.Raw) -> Pod:
         """The pod with every field of the schema. Raises BadObjectError, naming the path."""

@@ -252,10 +252,14 @@ class PeerDecoder:
     """
 
     def __init__(self, annotations: Collection[str] = ()) -> None:
-        self._annotations = frozenset(annotations)
+        self._annotations: Collection[str] = frozenset(annotations)
         self._decoder = ObjectDecoder("Pod", SlimPod)
         self._volumes = ObjectDecoder("Pod", list[Volume])
         self._shared: Remembered[Hashable, object] = Remembered(_MOST_SHARED)
+
+    def keep(self, annotations: Collection[str]) -> None:
+        """Keep these annotations from now on, and no others."""
+        self._annotations = annotations
 
     def decode(self, data: bytes | msgspec.Raw) -> Peer:
         """The peer of a Pod's JSON. Raises BadObjectError, naming the path."""

@@ -99,6 +99,9 @@ class Actor(ABC, Generic[R]):
                     self._later(action.seconds("for"), partial(self._delete_pods, action.pods()))
             case "delete":
                 self._delete_pods(action.pods())
+            case "end":
+                self._end_pods(action.pods())
+                self._later(action.seconds("for"), partial(self._delete_pods, action.pods()))
             case "relabel":
                 self._relabel_pods(action.pods(), values["app"])
             case "open":
@@ -119,7 +122,7 @@ class Actor(ABC, Generic[R]):
             case "namespaces-gone":
                 self._delete_namespaces(values["name"])
             case "lease":
-                self._delete_lease()
+                self._trouble_lease(values["how"])
             case "api":
                 self._stop_api(action.seconds("down"))
             case _ if "scheduler" in values:
@@ -207,6 +210,10 @@ class Actor(ABC, Generic[R]):
     def _delete_pods(self, names: Iterable[str]) -> None: ...
 
     @abstractmethod
+    def _end_pods(self, names: Iterable[str]) -> None:
+        """Delete pods as users do: those that have a node are still there."""
+
+    @abstractmethod
     def _relabel_pods(self, names: Iterable[str], app: str) -> None: ...
 
     @abstractmethod
@@ -237,7 +244,8 @@ class Actor(ABC, Generic[R]):
     def _delete_namespaces(self, name: str) -> None: ...
 
     @abstractmethod
-    def _delete_lease(self) -> None: ...
+    def _trouble_lease(self, how: str) -> None:
+        """The Lease of Placet is deleted, restored as a new object, or edited by somebody."""
 
     @abstractmethod
     def _stop_api(self, down: float) -> None:

@@ -14,7 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from engine.cluster.connection_configuration import own_namespace
 from tests.chaos import workload
 from tests.chaos.actor import Actor
 from tests.chaos.measuring import Memory, lost, waited
-from tests.chaos.observer import NODES, PODS, Observer, Report
+from tests.chaos.observer import NODES, PODS, POLICY_OBJECTS, Observer, Report
 from tests.chaos.rig import Replica, Rig, failed, rig
 from tests.chaos.schedule import CARDS, POLICIES, Action, Schedule, length
 from tests.chaos.schedule import NODES as NODE_NAMES
@@ -32,9 +32,8 @@ from tests.e2e.control_plane import ControlPlane
 from tests.e2e.policies import define, wait_ready
 from tests.e2e.waiting import until
 
-_OWN_LEASE = "/apis/coordination.k8s.io/v1/namespaces/{}/leases/{}".format(
-    own_namespace(), "placet"
-)
+_LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{own_namespace()}/leases"
+_OWN_LEASE = f"{_LEASES}/placet"
 _GROUP = "/apis/placement-policy.scheduling.x-k8s.io/v1"
 _READY_SECONDS, _API_SECONDS = 90.0, 60.0
 # What a quiet time may take: another kube-scheduler leads (8 s) and asks its Placet, the Lease of a
@@ -45,6 +44,8 @@ _STILL_SECONDS = 8.0
 # The longest pause of kube-scheduler before it asks again after an event, and what is on its way.
 _BACKOFF_SECONDS = 12.0
 _PROBE_SECONDS, _MOST_LIVE_SECONDS = 0.25, 1.0
+# A deletion that nobody ends, where there is no kubelet.
+_LATER = {"gracePeriodSeconds": 600}
 _MEBIBYTE = 1 << 20
 _MORE_MEMORY, _MORE_OPEN, _MORE_TASKS = 64 * _MEBIBYTE, 12, 8
 
@@ -143,6 +144,10 @@ class Nemesis(Actor[Replica]):
         for name in names:
             self._send("DELETE", self._path(name), AT_ONCE)
 
+    def _end_pods(self, names: Iterable[str]) -> None:
+        for name in names:
+            self._send("DELETE", self._path(name), _LATER)
+
     def _relabel_pods(self, names: Iterable[str], app: str) -> None:
         for name in names:
             self._send("PATCH", self._path(name), {"metadata": {"labels": {"app": app}}})
@@ -161,8 +166,18 @@ class Nemesis(Actor[Replica]):
             path = f"{_GROUP}/namespaces/{self._namespace}/placementpolicies/{policy}"
         self._send("PATCH", path, {"spec": {"rules": rules}})
 
-    def _delete_lease(self) -> None:
+    def _trouble_lease(self, how: str) -> None:
+        if how == "edited":
+            self._send("PATCH", _OWN_LEASE, {"spec": {"holderIdentity": "somebody"}})
+            return
+        kept = None
+        if how == "restored":
+            with suppress(ApiError, OSError, http.client.HTTPException):
+                kept = self._api.request("GET", _OWN_LEASE)
         self._send("DELETE", _OWN_LEASE)
+        if kept is not None:
+            del kept["metadata"]["resourceVersion"]
+            self._send("POST", _LEASES, kept)
 
     def _stop_api(self, down: float) -> None:
         if self._api_restart is None or self._api_restart.done():
@@ -439,7 +454,10 @@ def play(
         with rig(plane, folder, binds=binds) as running:
             observer = Observer(running, time.monotonic, binds=binds)
             with ExitStack() as watches:
-                for prefix in (NODES, f"{PODS}{cluster.namespace}/"):
+                for prefix in (
+                    NODES,
+                    *(f"{each}{cluster.namespace}/" for each in (PODS, POLICY_OBJECTS)),
+                ):
                     watches.enter_context(plane.etcd.watched(prefix, observer.change))
                 nemesis = Nemesis(plane, cluster, running, observer, binds=binds)
                 return nemesis.play(schedule)

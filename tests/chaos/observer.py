@@ -23,12 +23,17 @@ from tests.e2e.etcd import Change
 
 EVALUATE = "placement-policy.scheduling.x-k8s.io/Evaluate"
 PODS, NODES = "/registry/pods/", "/registry/minions/"
+POLICY_OBJECTS = "/registry/placement-policy.scheduling.x-k8s.io/placementpolicies/"
+# The label of a pod of somebody who lies about what it takes: it takes nothing.
+HOSTILE = "hostile"
 OURS = "default-scheduler"
 LATE_SECONDS = 30.0
 MOST_WAKE_UPS, MINUTE = 4, 60.0
 # How late watches are at most, by the faults of a schedule (a replica that is frozen while its
 # watches are cut connects again after a pause), and how long states are kept.
 _BEHIND_SECONDS = 20.0
+# Who does not lead decides by what it has seen when it was cut off, or frozen; then it has to list.
+_CUT_OFF_SECONDS = 45.0
 _KEPT_SECONDS = 120.0
 # The bounds of the apps that have some.
 MOST_A_NODE, SHARE_PERCENT, MOST_SKEW = 2, 40, 1
@@ -88,6 +93,8 @@ class Pod:
     app: str
     node: str
     ours: bool
+    # It is being deleted.
+    ends: bool
     gated: bool
     oversized: bool
     # The reason of our own condition, which says how often the pod was woken.
@@ -104,6 +111,7 @@ class Node:
 
     zone: str
     capacity: str
+    pool: str
     is_open: bool
 
 
@@ -166,13 +174,19 @@ class Observer:
         self._nodes_changed: dict[str, float] = {}
         # The app that a pod had before its last relabelling, with the time of that, by name.
         self._apps_before: dict[str, tuple[float, str]] = {}
+        # The pools that each node had, and those that the policy of the app `pooled` wanted, with
+        # the time when each began.
+        self._pools: dict[str, list[tuple[float, str]]] = defaultdict(list)
+        self._wanted_pools: list[tuple[float, str]] = []
+        # Since when no open node has room for one more pod of an app.
+        self._full_since: dict[str, float] = {}
         self._wake_ups: dict[str, deque[float]] = defaultdict(deque)
         self._reported: set[tuple[str, str]] = set()
 
     # ---- what a thread tells
 
     def change(self, change: Change) -> None:
-        """Takes a change of a pod or node."""
+        """Takes a change of a pod, a node or a policy."""
         value = None if change.value is None else json.loads(change.value)
         with self._lock:
             now = self._clock()
@@ -180,6 +194,8 @@ class Observer:
                 self._node(change.key.removeprefix(NODES), value, now)
             elif change.key.startswith(PODS):
                 self._pod(change.key.rpartition("/")[2], value, now)
+            elif change.key.startswith(POLICY_OBJECTS) and change.key.endswith("/pooled"):
+                self._pooled(value, now)
 
     def _node(self, name: str, value: dict[str, Any] | None, now: float) -> None:
         node = None if value is None else _node(value)
@@ -189,6 +205,7 @@ class Observer:
         if node is None:
             self._gone_nodes[name] = self._nodes.pop(name)
         else:
+            self._pools[name].append((now, node.pool))
             self._nodes[name] = node
             if before is not None:
                 self._nodes_changed[name] = now
@@ -197,6 +214,14 @@ class Observer:
                     self._entries.append((now, pod.app, group))
         for app in BOUNDED:
             self._remember(app, now)
+
+    def _pooled(self, value: dict[str, Any] | None, now: float) -> None:
+        """Takes a state of the policy of the app `pooled`; one that is broken changes nothing."""
+        rules = "" if value is None else value["spec"]["rules"]
+        _, found, rest = rules.partition('node.labels["pool"] == "')
+        pool = rest.partition('"')[0]
+        if found and pool not in {each for _, each in self._wanted_pools[-1:]}:
+            self._wanted_pools.append((now, pool))
 
     def _pod(self, name: str, value: dict[str, Any] | None, now: float) -> None:
         old = self._pods.get(name)
@@ -220,6 +245,8 @@ class Observer:
             self._bound(new, now)
         elif old is not None and old.app != new.app and (group := self._group(new)) is not None:
             self._entries.append((now, new.app, group))
+        if old is not None and new.ends and not old.ends and new.app in _WITHOUT_ENDING:
+            self._ends.append((now, old.app, self._group(old, was=True) or ""))
         if old is not None and old.app != new.app:
             self._remember(old.app, now)
         self._remember(new.app, now)
@@ -227,8 +254,10 @@ class Observer:
             self._woken(new, now)
 
     def _bound(self, pod: Pod, now: float) -> None:
-        if pod.ours and pod.cards:
+        if pod.ours and pod.app == "cards":
             self._cards_taken(pod)
+        if pod.ours and pod.app == "pooled":
+            self._in_pool(pod, now)
         if (group := self._group(pod)) is None:
             return
         if not pod.ours:
@@ -274,11 +303,22 @@ class Observer:
     def _cards_taken(self, pod: Pod) -> None:
         """Whether the pods of ours take more of a card than it has, whatever others say."""
         self.bindings += 1
+        if not pod.cards and self._binds:
+            self._find("overrun", pod.name, f"{pod.name} has no card of {pod.node}")
         there = [each for each in self._pods.values() if each.ours and each.node == pod.node]
         for card in pod.cards:
             taken = sum(each.cards.get(card, 0) for each in there)
-            if taken > CARD:
+            if taken > CARD or pod.cards[card] < 0 or not 0 <= card < CARDS_A_NODE:
                 self._find("overrun", pod.name, f"{pod.name}: {taken} of card {card} of {pod.node}")
+
+    def _in_pool(self, pod: Pod, now: float) -> None:
+        """Whether the node was in the pool that the policy wanted, as somebody may have seen it."""
+        offer = self._calls.offer(pod.name)
+        since = (offer.at if offer is not None else now) - _CUT_OFF_SECONDS
+        wanted = _values_since(self._wanted_pools, since)
+        if wanted and not wanted & _values_since(self._pools[pod.node], since):
+            text = f"{pod.name} on {pod.node}, while the pool was {sorted(wanted)}"
+            self._find("against a filter", pod.name, text)
 
     def _woken(self, pod: Pod, now: float) -> None:
         times = self._wake_ups[pod.name]
@@ -295,6 +335,8 @@ class Observer:
             self._find("woken in vain", "gated", f"{pod.name} is gated")
         elif not self._calls.refused(pod.name):
             self._find("woken in vain", "never refused", f"{pod.name} was never refused")
+        elif now - self._full_since.get(pod.app, now) > _BEHIND_SECONDS:
+            self._find("woken in vain", "no room", f"{pod.name}: no open node has room for it")
 
     def _find(self, kind: str, about: str, what: str) -> None:
         """Adds a finding, once for each thing that it is about."""
@@ -318,13 +360,13 @@ class Observer:
         if node is None:
             return None
         match app or pod.app:
-            case "limited":
+            case "limited" | "summed":
                 return pod.node
             case "shared":
-                return node.capacity
+                return None if pod.ends else node.capacity
             case "even":
                 # As in PodTopologySpread, a node where no pod may go counts for nobody.
-                return node.zone if node.is_open else None
+                return node.zone if node.is_open and not pod.ends else None
             case _:
                 return None
 
@@ -339,6 +381,7 @@ class Observer:
             pod
             for pod in self._pods.values()
             if ((late and self._app_before(pod, now)) or pod.app) == app
+            and not (pod.ends and app in _WITHOUT_ENDING)
         ]
         groups = Counter(group for pod in pods if (group := self._group(pod, app)) is not None)
         groups.update(ended)
@@ -351,9 +394,21 @@ class Observer:
     def _remember(self, app: str, now: float) -> None:
         if app in BOUNDED:
             states = self._states[app]
-            states += (self._state(app, now, late=True), self._state(app, now))
+            state = self._state(app, now)
+            states += (self._state(app, now, late=True), state)
+            if app in _A_NODE:
+                self._note_room(app, state)
             while states[0].at < now - _KEPT_SECONDS:
                 states.popleft()
+
+    def _note_room(self, app: str, state: _State) -> None:
+        room = (
+            state.groups.get(n, 0) < MOST_A_NODE for n, each in self._nodes.items() if each.is_open
+        )
+        if any(room):
+            self._full_since.pop(app, None)
+        else:
+            self._full_since.setdefault(app, state.at)
 
     def _since(self, app: str, since: float) -> Iterator[_State]:
         """The states since a time, and the one that held then."""
@@ -378,19 +433,23 @@ class Observer:
     def unplaced(self) -> list[Pod]:
         """The pods without a node that fit, while nothing else happens."""
         with self._lock:
-            state = self._state("limited", self._clock())
-            full = all(state.groups[node] >= MOST_A_NODE for node in self._nodes)
+            now = self._clock()
+            full = {
+                app
+                for app in _A_NODE
+                if all(self._state(app, now).groups[node] >= MOST_A_NODE for node in self._nodes)
+            }
             has_cards = sum(bool(pod.cards) for pod in self._pods.values() if pod.ours)
-            cards_full = has_cards >= CARDS_A_NODE * len(self._nodes)
+            if has_cards >= CARDS_A_NODE * len(self._nodes):
+                full.add("cards")
             return [
                 pod
                 for pod in self._pods.values()
                 if not pod.node
                 and pod.ours
-                and not (pod.gated or pod.oversized)
+                and not (pod.gated or pod.oversized or pod.ends)
                 # Under the other bounds some node is always open.
-                and not (pod.app == "limited" and full)
-                and not (pod.app == "cards" and cards_full)
+                and pod.app not in full
             ]
 
 
@@ -399,6 +458,7 @@ def _node(value: dict[str, Any]) -> Node:
     return Node(
         zone=labels["topology.kubernetes.io/zone"],
         capacity=SPOT if labels.get("capacity") == SPOT else STEADY,
+        pool=labels.get("pool", ""),
         is_open=not (spec.get("unschedulable") or spec.get("taints")),
     )
 
@@ -410,9 +470,10 @@ def _pod(value: dict[str, Any]) -> Pod:
     return Pod(
         name=metadata["name"],
         uid=metadata["uid"],
-        app=labels.get("app", ""),
+        app="" if HOSTILE in labels else labels.get("app", ""),
         node=spec.get("nodeName", ""),
         ours=spec.get("schedulerName") == OURS,
+        ends="deletionTimestamp" in metadata,
         gated=bool(spec.get("schedulingGates")),
         oversized="oversized" in labels,
         woken=conditions.get(EVALUATE, {}).get("reason", ""),
@@ -427,7 +488,16 @@ def _cards(text: str) -> Mapping[int, int]:
     return {card: each["take"]["milli"] for each in takes for card in each["cards"]}
 
 
+def _values_since(values: list[tuple[float, str]], since: float) -> set[str]:
+    """The values since a time, with the one that held then."""
+    before = [value for at, value in values if at < since]
+    return {*before[-1:], *(value for at, value in values if at >= since)}
+
+
 # ---- the bounds of a group of an app, as large as they were in any of some states
+
+# The apps with so many pods on a node at most, and those whose counts have no pods that end.
+_A_NODE, _WITHOUT_ENDING = ("limited", "summed"), ("shared", "even")
 
 
 def _share(group: str, states: list[_State]) -> int:
@@ -451,4 +521,5 @@ BOUNDED: Mapping[str, Callable[[str, list[_State]], int]] = {
     "shared": _share,
     "even": _spread,
     "limited": _limit,
+    "summed": _limit,
 }

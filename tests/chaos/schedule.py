@@ -16,10 +16,10 @@ PHASES_A_MINUTE = 1
 PHASE_SECONDS = 35.0
 REPLICAS = ("a", "b")
 SCHEDULERS = ("1", "2")
-APPS = ("shared", "even", "limited", "pooled", "plain")
+APPS = ("shared", "even", "limited", "summed", "pooled", "plain")
 # Pods of these are moved into each other's counts by an edit of their label.
 MOVED = ("shared", "limited", "even")
-POLICIES = ("shared", "even", "limited", "pooled")
+POLICIES = ("shared", "even", "limited", "summed", "pooled")
 # With a bindVerb there are pods that take cards, too, and the policy of this name.
 CARDS = "cards"
 NODES = tuple(f"n{number}" for number in range(12))
@@ -32,8 +32,9 @@ _NO_TIMES: Mapping[str, str] = {}
 # the version (410), and `missed` shows no change before it says so. Of `bind`, `lost` and `doubled`
 # are a `share` of the calls of the verb, and `unanswered` one of the Bindings and of the looks at
 # pods, to which the API server's answer gets lost; `delayed` is a Binding of kube-scheduler that
-# arrives late. By a `partition`, requests of a Placet do not reach the API server, or answers do
-# not come back: to all requests, or to those about its Lease.
+# arrives late. A `lease` is `deleted`, `restored` as a new object with the same content, or
+# `edited` so that somebody else holds it. By a `partition`, requests of a Placet do not reach the
+# API server, or answers do not come back: to all requests, or to those about its Lease.
 FAULTS = (
     "kill",
     "kill",
@@ -55,15 +56,21 @@ FAULTS = (
     "bind fault=lost",
     "bind fault=doubled",
     "bind fault=unanswered",
-    "lease",
+    "lease how=deleted",
+    "lease how=restored",
+    "lease how=edited",
+    "negative",
     "partition fault=requests of=all",
     "partition fault=answers of=all",
     "partition fault=requests of=lease",
     "partition fault=answers of=lease",
 )
 # What puts the lead of a Placet in doubt, and by what somebody sees or binds late in that time.
-# Those come twice by which the old leader may still bind when the next one decides.
+# Those come twice by which the old leader may still bind when the next one decides. With no doubt,
+# the leader itself sees and binds late.
+_NO_DOUBT = ""
 _DOUBTS = (
+    *(2 * (_NO_DOUBT,)),
     "stop",
     *(2 * ("restart",)),
     "partition fault=requests of=all",
@@ -81,11 +88,26 @@ _LAGS = ("bind fault=lost", "bind fault=doubled", "bind fault=unanswered", "bind
 # How often the last leader sees late as the next one does, and binds late; for how long that is at
 # most.
 _LATE_TOO, _BINDS_LATE, _MOST_LATE_SECONDS = 0.3, 0.7, 18.0
+# What a pod says that it takes where that is nothing: less than nothing, or no number.
+_AMOUNTS = ("-1", "-300", "-10000", "-1000000", "-9223372036854775808", "9" * 20, "nan", "")
 # As many pods as fill their bound nearly: 24 are `limited` or have a card. Others go, mostly.
 _FULL, _GO = 20, 0.8
-# Faults of kube-scheduler's Bindings, without a bindVerb, and of pods with cards, with one.
+# More pods than a bound has room for, and what happens while they wait to who has refused them.
+_TOO_MANY = 30
+_WHILE_THEY_WAIT = (
+    "kill",
+    "kill",
+    "restart",
+    "stop",
+    "scheduler-kill",
+    "watch fault=frozen",
+    "lease how=deleted",
+    "partition fault=requests of=lease",
+)
+# Faults of kube-scheduler's Bindings, without a bindVerb.
 _OF_KUBE_SCHEDULER = ("bind fault=delayed", "bind fault=delayed")
-_OF_CARDS = ("negative",)
+# Of the pods that go, so many are still there for a while.
+_GO_SLOWLY = 0.4
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +179,8 @@ class _Maker:
     def __init__(self, random: Random, *, binds: bool) -> None:
         self._random = random
         self._apps = (*APPS, CARDS) if binds else APPS
-        self._kinds = (*FAULTS, *(_OF_CARDS if binds else _OF_KUBE_SCHEDULER))
+        self._kinds = (*FAULTS, *(() if binds else _OF_KUBE_SCHEDULER))
+        self._taking = ("summed", *([CARDS] if binds else []))
         self._made = 0
         # The sets of pods that there are, with their app and size.
         self._sets: dict[str, tuple[str, int]] = {}
@@ -165,20 +188,22 @@ class _Maker:
         self._lags = _LAGS if binds else _OF_KUBE_SCHEDULER
         self._doubts: list[str] = []
         self._phases = 0
+        self._kinds_of_phase = (self._busy, self._handover, self._waiting)
 
     def phase(self) -> list[Action]:
         self._phases += 1
-        actions = list(self._tidy())
-        if self._phases % 2 == 1:
-            actions += [*self._work(), *self._trouble()]
-        else:
-            actions += self._handover()
-        return sorted(actions, key=lambda action: action.at)
+        kind = self._kinds_of_phase[(self._phases - 1) % len(self._kinds_of_phase)]
+        return sorted([*self._tidy(), *kind()], key=lambda action: action.at)
 
     def _tidy(self) -> Iterator[Action]:
         """Deletes half of what earlier phases have left: the cluster does not fill up."""
         for name in list(self._sets)[: len(self._sets) // 2]:
             yield self._deleted(0.0, name)
+
+    def _busy(self) -> Iterator[Action]:
+        """Users and faults do what comes to their minds."""
+        yield from self._work()
+        yield from self._trouble()
 
     def _work(self) -> Iterator[Action]:
         """What users and controllers do."""
@@ -187,7 +212,8 @@ class _Maker:
         kinds = {
             "burst": 4,
             "again": 2,
-            "delete": 2,
+            "delete": 1,
+            "end": 1,
             "rollout": 2,
             "relabel": 2,
             "special": 4,
@@ -216,7 +242,8 @@ class _Maker:
     def _handover(self) -> Iterator[Action]:
         """One Placet leads, then its lead is in doubt, while both are asked about a crowd.
 
-        Each doubt comes once before any comes again.
+        Each doubt comes once before any comes again. Without one, it alone is asked, sees late and
+        binds late.
         """
         if not self._doubts:
             self._doubts = self._random.sample(_DOUBTS, len(_DOUBTS))
@@ -224,35 +251,72 @@ class _Maker:
         uniform, choice = self._random.uniform, self._random.choice
         leader, other = self._random.sample(REPLICAS, 2)
         begins = uniform(7.0, 9.0)
+        yield from self._crowd(2.0)
         for scheduler in SCHEDULERS:
-            for at, among in ((1.0, leader), (begins, "".join(REPLICAS))):
+            for at, among in ((1.0, leader), (begins, "".join(REPLICAS) if doubt else leader)):
                 lasts = f"{(PHASE_SECONDS if at == begins else begins - 0.2) - at:.1f}"
                 values = {"scheduler": scheduler, "among": among, "for": lasts}
                 yield Action(at, "route", values | {"seed": f"{self._random.randrange(99)}"})
+        if not doubt:
+            yield self._fault(begins, choice(_SIGHTS), leader, self._long())
+            yield self._fault(begins, choice(self._lags), leader, self._long())
+            return
         long = {"for": f"{uniform(12.0, PHASE_SECONDS - begins):.1f}"}
         yield self._fault(begins, doubt, leader, long if doubt.startswith("partition") else {})
         # Who sees late misses the last pods of the leader, and still does when the other one leads.
         since = begins + (-uniform(1.0, 6.0) if doubt == "restart" else uniform(2.0, 9.0))
-        late = {"for": f"{uniform(8.0, _MOST_LATE_SECONDS):.1f}"}
+        late = self._long()
         yield self._fault(since, choice(_SIGHTS), other, late)
         if self._random.random() < _LATE_TOO:
             yield self._fault(since, choice(_SIGHTS), leader, late)
         if self._random.random() < _BINDS_LATE:
             yield self._fault(since, choice(self._lags), leader)
-        yield from self._crowd(2.0)
+
+    def _long(self) -> dict[str, str]:
+        """For how long somebody sees late, or binds late, if much happens in that time."""
+        return {"for": f"{self._random.uniform(8.0, _MOST_LATE_SECONDS):.1f}"}
+
+    def _waiting(self) -> Iterator[Action]:
+        """Pods wait for room, who has refused them may end meanwhile, and then there is room.
+
+        Nodes are closed first, and have room all the time: nobody may be woken for that.
+        """
+        uniform = self._random.uniform
+        closed = self._random.sample(NODES, self._random.randint(0, 3))
+        state = self._random.choice(["cordoned", "tainted"])
+        for name in closed:
+            yield Action(0.2, "state", {"name": name, "state": state})
+        crowded = ["limited", *self._taking]
+        full = [
+            self._burst(at, app, _TOO_MANY // 5)
+            for app in crowded
+            for at in (0.5, 0.6, 0.7, 0.8, 0.9)
+        ]
+        yield from full
+        yield self._fault(uniform(9.0, 13.0), self._random.choice(_WHILE_THEY_WAIT))
+        yield self._fault(uniform(2.0, 13.0), "negative")
+        ends = uniform(20.0, 26.0)
+        for app in crowded:
+            for each in self._random.sample([a for a in full if a.values["app"] == app], 2):
+                yield self._deleted(ends, each.values["name"])
+        for name in closed:
+            yield Action(ends + 3.0, "state", {"name": name, "state": "free"})
 
     def _crowd(self, at: float) -> Iterator[Action]:
         """Pods of the bounds that are full soon, all the time; as many go as come."""
-        apps = [*MOVED, "limited", *(2 * [CARDS] if CARDS in self._apps else [])]
+        apps = [*MOVED, "limited", "summed", *(2 * [CARDS] if CARDS in self._apps else [])]
         full = [self._burst(at, app, _FULL // 4) for app in ("limited", apps[-1]) for _ in range(4)]
         yield from full
+        for _ in range(2):
+            yield self._fault(at + self._random.uniform(0.0, 15.0), "negative")
         crowd = [each.values["name"] for each in full]
         while (at := at + self._random.uniform(0.6, 1.6)) < PHASE_SECONDS - 3.0:
             joins = self._burst(at, self._random.choice(apps), self._random.randint(2, 6))
             crowd.append(joins.values["name"])
             yield joins
             if self._random.random() < _GO:
-                yield self._deleted(at, crowd.pop(self._random.randrange(len(crowd))))
+                goes = self._ended if self._random.random() < _GO_SLOWLY else self._deleted
+                yield goes(at, crowd.pop(self._random.randrange(len(crowd))))
 
     def _fault(
         self, at: float, text: str, replica: str = "", times: Mapping[str, str] = _NO_TIMES
@@ -299,10 +363,10 @@ class _Maker:
                 self._made += 1
                 return {
                     "name": f"negative-{self._made}",
-                    "app": CARDS,
+                    "app": self._random.choice(self._taking),
                     "count": f"{self._random.randint(1, 3)}",
                     "node": self._random.choice(NODES),
-                    "milli": f"-{10 ** self._random.randint(0, 6)}",
+                    "amount": self._random.choice(_AMOUNTS),
                     "index": f"{self._random.randint(0, 1)}",
                     "for": f"{uniform(5.0, 15.0):.1f}",
                 }
@@ -328,6 +392,11 @@ class _Maker:
     def _deleted(self, at: float, name: str) -> Action:
         _, count = self._sets.pop(name)
         return Action(at, "delete", {"name": name, "count": f"{count}"})
+
+    def _ended(self, at: float, name: str) -> Action:
+        """As `_deleted`, but pods that have a node end in some seconds."""
+        deleted = self._deleted(at, name)
+        return Action(at, "end", {**deleted.values, "for": f"{self._random.uniform(1.0, 9.0):.1f}"})
 
     def _any(self, apps: Sequence[str] = ()) -> str | None:
         names = [name for name, (app, _) in self._sets.items() if not apps or app in apps]
@@ -357,6 +426,10 @@ class _Maker:
     def _delete_actions(self, at: float) -> Iterator[Action]:
         if (name := self._any()) is not None:
             yield self._deleted(at, name)
+
+    def _end_actions(self, at: float) -> Iterator[Action]:
+        if (name := self._any()) is not None:
+            yield self._ended(at, name)
 
     def _rollout_actions(self, at: float) -> Iterator[Action]:
         """New pods for old ones, two at a time, with a label of another template."""

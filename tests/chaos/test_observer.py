@@ -1,12 +1,21 @@
 """The observer itself: what it takes for a fault, and what it does not."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
 
-from tests.chaos.observer import EVALUATE, NODES, PODS, TAKEN, Observer, Offer
+from tests.chaos.observer import (
+    EVALUATE,
+    HOSTILE,
+    NODES,
+    PODS,
+    POLICY_OBJECTS,
+    TAKEN,
+    Observer,
+    Offer,
+)
 from tests.e2e.etcd import Change
 from tests.e2e.manifests import node, pod
 
@@ -50,15 +59,27 @@ class World:
         first = {
             "topology.kubernetes.io/zone": "abc"[number % 3],
             "capacity": "spot" if number < 3 else "steady",
+            "pool": "xy"[number % 2],
         }
         found = node(f"n{number}", first | (labels or {})) | {"spec": spec}
         self._tell(f"{NODES}n{number}", found)
 
     def pod(
-        self, name: str, app: str, on: str = "", woken: str = "", cards: str = "", **spec: Any
+        self,
+        name: str,
+        app: str,
+        on: str = "",
+        woken: str = "",
+        cards: str = "",
+        *,
+        labels: Mapping[str, str] = {},
+        ends: bool = False,
+        **spec: Any,
     ) -> None:
         """Tell a state of a pod."""
-        found = pod(name, "ns", {"app": app}, schedulerName="default-scheduler")
+        found = pod(name, "ns", {"app": app, **labels}, schedulerName="default-scheduler")
+        if ends:
+            found["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
         if cards:
             found["metadata"]["annotations"] = {TAKEN: cards}
         found["metadata"]["uid"] = name
@@ -66,6 +87,10 @@ class World:
         if woken:
             found["status"] = {"conditions": [{"type": EVALUATE, "reason": woken}]}
         self._tell(f"{PODS}ns/{name}", found)
+
+    def wants(self, rules: str) -> None:
+        """Tell a state of the policy of the app `pooled`."""
+        self._tell(f"{POLICY_OBJECTS}ns/pooled", {"spec": {"rules": rules}})
 
     def gone(self, name: str) -> None:
         self._tell(f"{PODS}ns/{name}", None)
@@ -89,6 +114,7 @@ class World:
     ("app", "within", "over"),
     [
         ("limited", ["n0", "n0", "n1"], "n0"),
+        ("summed", ["n0", "n0", "n1"], "n0"),
         ("even", ["n0", "n1", "n2", "n0"], "n3"),
         ("shared", ["n3", "n4", "n0"], "n1"),
     ],
@@ -256,6 +282,86 @@ def test_a_card_has_no_more_pods_than_fit() -> None:
 
     world.pod("d", "cards", "n0", cards=part)
     assert world.kinds() == ["overrun"]
+
+
+@pytest.mark.parametrize(
+    ("cards", "kinds"),
+    [
+        ('{"gpu":{"cards":[1],"take":{"milli":600}}}', []),
+        ("", ["overrun"]),
+        ('{"gpu":{"cards":[2],"take":{"milli":600}}}', ["overrun"]),
+        ('{"gpu":{"cards":[1],"take":{"milli":-600}}}', ["overrun"]),
+    ],
+)
+def test_a_pod_that_takes_cards_has_some_that_there_are(cards: str, kinds: Sequence[str]) -> None:
+    world = World()
+    world.pod("a", "cards", "n0", cards=cards)
+    assert world.kinds() == kinds
+
+
+def test_what_hostile_pods_say_counts_nowhere() -> None:
+    world = World()
+    for name in "abc":
+        world.pod(name, "summed", "n0", labels={HOSTILE: "true"}, schedulerName="another")
+    world.now += 60.0
+    world.bind("summed", "n0", "n0")
+    assert world.observer.findings == []
+    world.pod("last", "summed", "n0")
+    assert world.kinds() == ["overrun"]
+
+
+@pytest.mark.parametrize(
+    ("app", "nodes", "last", "kinds"),
+    [("limited", ["n0", "n0"], "n0", ["overrun"]), ("shared", ["n3", "n4", "n0"], "n1", [])],
+)
+def test_pods_that_end_are_there_for_a_limit_alone(
+    app: str, nodes: Sequence[str], last: str, kinds: Sequence[str]
+) -> None:
+    world = World()
+    world.bind(app, *nodes)
+    world.pod(f"{app}-{len(nodes) - 1}", app, nodes[-1], ends=True)
+    world.pod("new", app)
+    world.now += 60.0
+    world.pod("new", app, last)
+    assert world.kinds() == kinds
+
+
+def test_a_pod_goes_where_the_filter_wants_it() -> None:
+    """As somebody who was cut off may have seen it."""
+    world = World()
+    world.wants('filter "pool" { require node.labels["pool"] == "x" }')
+    world.now += 60.0
+    world.pod("a", "pooled", "n0")
+    assert world.observer.findings == []
+    world.pod("b", "pooled", "n1")
+    assert world.kinds() == ["against a filter"]
+
+    world.observer.findings.clear()
+    world.node(3, labels={"pool": "x"})
+    world.wants("nonsense {")
+    world.wants('filter "pool" { require node.labels["pool"] == "y" }')
+    world.now += 10.0
+    for number, name in enumerate(["n0", "n1", "n3"]):
+        world.pod(f"c-{number}", "pooled", name)
+    assert world.observer.findings == []
+    world.now += 60.0
+    world.pod("d", "pooled", "n3")
+    assert world.kinds() == ["against a filter"]
+
+
+def test_nobody_is_woken_for_nodes_that_are_closed() -> None:
+    """They have room, but kube-scheduler places no pod there."""
+    world = World()
+    world.told.refusals = {"waits"}
+    world.node(5, unschedulable=True)
+    world.bind("limited", *[f"n{number}" for number in range(5)] * 2)
+    world.pod("waits", "limited")
+    world.now += 10.0
+    world.pod("waits", "limited", woken="Generation1")
+    assert world.observer.findings == []
+    world.now += 30.0
+    world.pod("waits", "limited", woken="Generation2")
+    assert world.kinds() == ["woken in vain"]
 
 
 def test_a_closed_zone_does_not_hold_up_the_others() -> None:

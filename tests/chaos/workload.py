@@ -8,7 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tests.chaos.observer import CARD, CARDS_A_NODE, MOST_A_NODE, MOST_SKEW, SHARE_PERCENT
+from tests.chaos.observer import (
+    CARD,
+    CARDS_A_NODE,
+    HOSTILE,
+    MOST_A_NODE,
+    MOST_SKEW,
+    SHARE_PERCENT,
+)
 from tests.chaos.schedule import CARDS, NODES, POLICIES, POOLS, ZONES, Action
 from tests.e2e.manifests import node, pod
 from tests.e2e.policies import API_VERSION
@@ -16,6 +23,9 @@ from tests.e2e.policies import API_VERSION
 GPU_MILLI, GPU_INDEX, GPU_COUNT = "example.com/milli", "example.com/index", "example.com/cards"
 # What a pod of the app `cards` takes of a card.
 CARD_PART = 600
+# What a pod of the app `summed` adds to the sum of its node. A part of a pod has no room.
+UNITS, UNITS_OF_POD = "example.com/units", 4
+_MOST_UNITS = MOST_A_NODE * UNITS_OF_POD + 2
 _RULES = {
     "shared": f"""share "on spot" {{
       of pods where peer.labels["app"] == "shared"
@@ -31,6 +41,13 @@ _RULES = {
     }}""",
     "limited": f"""limit "a few a node" {{
       pods where peer.labels["app"] == "limited" per node at most {MOST_A_NODE}
+      strict
+      message "MESSAGE"
+    }}""",
+    "summed": f"""limit "units" {{
+      sum int(peer.annotations["{UNITS}"])
+      of pods where peer.labels["app"] == "summed"
+      per node at most {_MOST_UNITS}
       strict
       message "MESSAGE"
     }}""",
@@ -103,6 +120,8 @@ def pods_of(action: Action, namespace: str) -> list[dict[str, Any]]:
         labels["pod-template-hash"] = values["hash"]
     if values["app"] == "cards":
         annotations[GPU_MILLI] = f"{CARD_PART}"
+    if values["app"] == "summed":
+        annotations[UNITS] = f"{UNITS_OF_POD}"
     if kind == "gated":
         more["schedulingGates"] = [{"name": "chaos.example/gate"}]
     if kind == "foreign":
@@ -113,7 +132,9 @@ def pods_of(action: Action, namespace: str) -> list[dict[str, Any]]:
         # Somebody binds it past kube-scheduler, and says that it gives what it takes.
         more["nodeName"] = values["node"]
         more["schedulerName"] = "another"
-        annotations = {GPU_MILLI: values["milli"], GPU_INDEX: values["index"]}
+        labels[HOSTILE] = "true"
+        amount = values["amount"]
+        annotations = {GPU_MILLI: amount, GPU_INDEX: values["index"], UNITS: amount}
     cpu = "500" if kind == "oversized" else "10m"
     made = [pod(n, namespace, labels, cpu=cpu, **more) for n in action.pods()]
     for each in made:

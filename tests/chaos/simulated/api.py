@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any
 
@@ -17,7 +17,7 @@ from aiohttp import web
 
 from engine.cache.informers import CONTROLLERS
 from engine.errors import ApiError
-from tests.chaos.observer import NODES, PODS
+from tests.chaos.observer import NODES, PODS, POLICY_OBJECTS
 from tests.e2e.etcd import Change
 from tests.support.api_proxy import ApiDoor
 from tests.support.fake_api_server import EXPIRED, FakeApiServer, Request, refusal
@@ -30,7 +30,7 @@ PODS_PATH, NODES_PATH = "/api/v1/pods", "/api/v1/nodes"
 POLICIES = "/apis/placement-policy.scheduling.x-k8s.io/v1/placementpolicies"
 CLUSTER_POLICIES = "/apis/placement-policy.scheduling.x-k8s.io/v1/clusterplacementpolicies"
 _LEASES = "/apis/coordination.k8s.io/"
-_PREFIXES = {PODS_PATH: PODS, NODES_PATH: NODES}
+_PREFIXES = {PODS_PATH: PODS, NODES_PATH: NODES, POLICIES: POLICY_OBJECTS}
 
 
 class Door(ApiDoor):
@@ -88,15 +88,19 @@ class _Lines(asyncio.Queue[bytes]):
 class ClusterApi(FakeApiServer):
     """The objects of the cluster; `down` says that the server does not run.
 
-    `told` takes each change of a pod or node.
+    `told` takes each change of a pod, node or policy, and `sent` each request, with the token of
+    its client.
     """
 
     def __init__(self, random: Random) -> None:
         super().__init__()
         self.told: Callable[[Change], None] = lambda _: None
+        self.sent: Callable[[str, Request], None] = lambda *_: None
         self.down = False
         self.doors: dict[str, Door] = {}
         self.leases: dict[str, LeaseApi] = {}
+        # Who has acquired each Lease last, and how it looked then.
+        self._holds: dict[str, tuple[str, object]] = {}
         self._random = random
         self._uids = 0
         kinds = (resource.path for resource in CONTROLLERS.values())
@@ -176,12 +180,18 @@ class ClusterApi(FakeApiServer):
         """The Lease at a path, which may not be there yet."""
         return self.leases.setdefault(path, LeaseApi())
 
+    def leader(self, path: str) -> str:
+        """The client that holds a Lease; empty if nobody does, or somebody else has edited it."""
+        client, hold = self._holds.get(path, ("", None))
+        return client if hold is not None and _hold(self.lease(path).lease) == hold else ""
+
     # ---- requests
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         door = self._door(request)
         body = await request.read()
         asked = Request(request.method, request.path, dict(request.query), request.headers, body)
+        self.sent(_client(request.headers), asked)
         await asyncio.sleep(self._random.uniform(*(_SLOW if door.delay else _FAST)))
         await door.flow.wait()
         if self._is_cut(door) or any(refuses(asked) for refuses in door.refuses):
@@ -214,6 +224,8 @@ class ClusterApi(FakeApiServer):
                 asked.method, asked.path, body=asked.body, content_type=kind
             )
             found: Object = json.loads(answer)
+            if asked.method == "PUT":
+                self._holds[path] = _client(asked.headers), _hold(found)
             return found
         if asked.path.endswith("/events"):
             return sent
@@ -285,13 +297,25 @@ class ClusterApi(FakeApiServer):
             await response.write(each.rstrip() + b"\n")
 
     def _door(self, request: web.Request) -> Door:
-        return self.doors[request.headers.get("Authorization", "").removeprefix("Bearer ")]
+        return self.doors[_client(request.headers)]
 
     def stop_running(self) -> None:
         """The server ends: every connection breaks off."""
         self.down = True
         for door in self.doors.values():
             door.cut()
+
+
+def _client(headers: Mapping[str, str]) -> str:
+    return headers.get("Authorization", "").removeprefix("Bearer ")
+
+
+def _hold(lease: Object | None) -> object:
+    """What an edit of a Lease changes, but for wishes and renewals; None without a holder."""
+    if lease is None or not (spec := lease.get("spec", {})).get("holderIdentity"):
+        return None
+    found = (spec.get(key) for key in ("holderIdentity", "acquireTime", "leaseTransitions"))
+    return lease["metadata"]["uid"], *found
 
 
 def _merged(target: Any, patch: Any) -> Any:

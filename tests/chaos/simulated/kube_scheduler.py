@@ -49,7 +49,14 @@ class KubeScheduler:
     """One process. `calls` are those that were answered; faults are set by a nemesis."""
 
     def __init__(
-        self, name: str, api: ClusterApi, replica: Replica, random: Random, *, binds: bool
+        self,
+        name: str,
+        api: ClusterApi,
+        replica: Replica,
+        random: Random,
+        found: Callable[[str, str], None],
+        *,
+        binds: bool,
     ) -> None:
         self.name = name
         self.calls: list[Call] = []
@@ -66,6 +73,7 @@ class KubeScheduler:
         # Which Placet it asks next, in place of its own.
         self.route: Callable[[], Replica] | None = None
         self._random = random
+        self._found = found
         self._binds = binds
         self._waiting: dict[str, _Waiting] = {}
         self._assumed: set[str] = set()
@@ -198,6 +206,7 @@ class KubeScheduler:
                     "Node": node,
                 }
                 await self._call("bind", key, body, [])
+                self._check_bound(key, metadata["uid"], node)
             else:
                 sent = {"metadata": {"uid": metadata["uid"]}, "target": {"name": node}}
                 self._api.bind(key, sent)
@@ -210,6 +219,14 @@ class KubeScheduler:
             self._waiting[key] = entry
             self._refuse(key, now, "SchedulerError", Counter({str(error): 1}))
             self._news.set()
+
+    def _check_bound(self, key: str, uid: str, node: str) -> None:
+        """Who answers that a pod was bound has bound it."""
+        now = self._api.pods().get(key)
+        if now is None or now["metadata"]["uid"] != uid:
+            return
+        if (has := now["spec"].get("nodeName")) != node:
+            self._found("not bound", f"{key} to {node}, as was answered; it has {has}")
 
     def _refuse(self, key: str, pod: Object, reason: str, why: Counter[str]) -> None:
         """Set the condition of the pod, if it says something else."""

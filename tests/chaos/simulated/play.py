@@ -12,7 +12,7 @@ import json
 import logging
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -21,9 +21,9 @@ from typing import Any
 
 from tests.chaos import workload
 from tests.chaos.actor import Actor, unanswered
+from tests.chaos.observer import BOUNDED, POLICY_OBJECTS, Observer, Offer, Report
 from tests.chaos.observer import NODES as NODE_PREFIX
 from tests.chaos.observer import PODS as POD_PREFIX
-from tests.chaos.observer import Observer, Offer, Report
 from tests.chaos.rig import failed
 from tests.chaos.schedule import (
     CARDS,
@@ -45,7 +45,7 @@ from tests.chaos.simulated.kube_scheduler import LEASE, KubeScheduler
 from tests.chaos.simulated.replica import LEASE as OWN_LEASE
 from tests.chaos.simulated.replica import Replica
 from tests.e2e.etcd import Change
-from tests.support.fake_api_server import listening
+from tests.support.fake_api_server import Request, listening
 
 _NAMESPACE = "chaos"
 _OWN_LEASE = "/apis/coordination.k8s.io/v1/namespaces/{}/leases/{}".format(*OWN_LEASE)
@@ -95,7 +95,9 @@ class Play(Actor[Replica]):
     def __init__(self, api: ClusterApi, folder: Path, seed: int, *, binds: bool) -> None:
         self._loop = asyncio.get_running_loop()
         replicas = {
-            name: Replica(name, api, folder, partial(self._find, "ended"), binds=binds)
+            name: Replica(
+                name, api, folder, partial(self._find, "ended"), self._offers, binds=binds
+            )
             for name in REPLICAS
         }
         super().__init__(replicas, _NAMESPACE, self._loop.time, binds=binds)
@@ -107,7 +109,9 @@ class Play(Actor[Replica]):
         self._known: dict[str, Any] = {}
         pairs = zip(SCHEDULERS, self.replicas.values(), strict=True)
         self.schedulers = {
-            name: KubeScheduler(name, api, replica, Random(f"{seed}-{name}"), binds=binds)
+            name: KubeScheduler(
+                name, api, replica, Random(f"{seed}-{name}"), self._find, binds=binds
+            )
             for name, replica in pairs
         }
         self._calls.schedulers = list(self.schedulers.values())
@@ -122,7 +126,7 @@ class Play(Actor[Replica]):
     # ---- what the API server tells
 
     def changed(self, change: Change) -> None:
-        if change.key.startswith((NODE_PREFIX, f"{POD_PREFIX}{_NAMESPACE}/")):
+        if change.key.startswith((NODE_PREFIX, POLICY_OBJECTS, f"{POD_PREFIX}{_NAMESPACE}/")):
             self.observer.change(change)
         if change.key.startswith(POD_PREFIX):
             key = change.key.removeprefix(POD_PREFIX)
@@ -137,6 +141,30 @@ class Play(Actor[Replica]):
         elif change.key.startswith(NODE_PREFIX):
             for each in self.schedulers.values():
                 each.node_changed()
+
+    def sent(self, client: str, request: Request) -> None:
+        """Takes a request as it arrives: whoever does not lead creates no counted Binding."""
+        if request.path.endswith("/binding"):
+            *_, namespace, _, name, _ = request.path.split("/")
+            pod = self._api.pods().get(f"{namespace}/{name}")
+            if pod is not None:
+                self._check_lead(client, pod, "binds")
+
+    def _offers(self, client: str, pod: Mapping[str, Any]) -> None:
+        """Takes that a Placet has offered nodes to a pod."""
+        self._check_lead(client, pod, "offers nodes to")
+
+    def _check_lead(self, client: str, pod: Mapping[str, Any], does: str) -> None:
+        """Only who holds the Lease decides by counts.
+
+        After an edit of the Lease nobody is known to hold it, but the last holder may go on.
+        """
+        leader, metadata = self._api.leader(_OWN_LEASE), pod["metadata"]
+        app = metadata.get("labels", {}).get("app")
+        is_counted = app == CARDS or (app in BOUNDED and metadata["namespace"] == _NAMESPACE)
+        if is_counted and leader not in ("", client):
+            text = f"{client} {does} {metadata['name']} while {leader} holds the Lease"
+            self._find("leads without the Lease", text)
 
     # ---- a run
 
@@ -243,6 +271,14 @@ class Play(Actor[Replica]):
         for name in names:
             self._api.remove(PODS_PATH, f"{_NAMESPACE}/{name}")
 
+    def _end_pods(self, names: Iterable[str]) -> None:
+        for pod in self._pods(names):
+            if pod["spec"].get("nodeName"):
+                metadata = pod["metadata"] | {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+                self._api.change(PODS_PATH, pod | {"metadata": metadata})
+            else:
+                self._api.remove(PODS_PATH, f"{_NAMESPACE}/{pod['metadata']['name']}")
+
     def _relabel_pods(self, names: Iterable[str], app: str) -> None:
         for pod in self._pods(names):
             metadata = pod["metadata"]
@@ -254,8 +290,15 @@ class Play(Actor[Replica]):
             spec = {k: v for k, v in pod["spec"].items() if k != "schedulingGates"}
             self._api.change(PODS_PATH, pod | {"spec": spec})
 
-    def _delete_lease(self) -> None:
-        self._api.lease(_OWN_LEASE).delete()
+    def _trouble_lease(self, how: str) -> None:
+        lease = self._api.lease(_OWN_LEASE)
+        if how == "edited":
+            lease.edit(holderIdentity="somebody")
+            return
+        kept = lease.lease
+        lease.delete()
+        if how == "restored" and kept is not None:
+            lease.restore(kept)
 
     def _stop_api(self, down: float) -> None:
         self._api.stop_running()
@@ -472,7 +515,7 @@ async def play(
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(listening(api))
         run = Play(api, folder, seed, binds=binds)
-        api.told = run.changed
+        api.told, api.sent = run.changed, run.sent
         stack.enter_context(run.watched())
         for replica in run.replicas.values():
             stack.push_async_callback(replica.close)

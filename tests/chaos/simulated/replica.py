@@ -56,7 +56,11 @@ class _Process:
 
 
 class Replica:
-    """A Placet that is started and ended as often as one likes. `failed` is told of its end."""
+    """A Placet that is started and ended as often as one likes.
+
+    `failed` is told of its end, and `offers` of each pod that it offers nodes, by the token of the
+    process.
+    """
 
     def __init__(
         self,
@@ -64,6 +68,7 @@ class Replica:
         api: ClusterApi,
         folder: Path,
         failed: Callable[[str], None],
+        offers: Callable[[str, Mapping[str, Any]], None],
         *,
         binds: bool,
     ) -> None:
@@ -71,6 +76,7 @@ class Replica:
         self._api = api
         self._folder = folder
         self._failed = failed
+        self._offers = offers
         self._binds = binds
         self.starts: list[float] = []
         self._process: _Process | None = None
@@ -187,8 +193,11 @@ class Replica:
             url = f"{process.url}/api/scheduler/{verb}"
             async with self._session.post(url, json=body) as response:
                 text = await response.text()
+            answer = json.loads(text) if text.startswith(("{", "[")) else text
+            if verb == "filter" and isinstance(answer, dict) and answer["NodeNames"]:
+                self._offers(process.task.get_name(), body["Pod"])
             await self._flow.wait()
-            return response.status, json.loads(text) if text.startswith(("{", "[")) else text
+            return response.status, answer
 
         asking = asyncio.create_task(call())
         either: list[asyncio.Future[Any]] = [asking, process.died]

@@ -313,3 +313,24 @@ def test_policies_of_a_mount_that_hangs_stay(folder: Path) -> None:
         settle(it)
         assert passing(it, NODES) == ["n1"]
         assert "does not answer: the last versions stay enforced" in it.readiness()[0].failure
+
+
+def test_the_pod_of_a_call_counts_by_its_annotations(policies: Path, cluster: Path) -> None:
+    """Also those that an edit of a policy names first."""
+    it = reloader(policies, cluster)
+    there = pod("there", on="n1", annotations={"units": "4"})
+    write(cluster, kubectl_list([*NODES, there]))
+    settle(it)
+    write(
+        policies,
+        'cluster policy a { limit "units" { sum int(peer.annotations["units"]) of all pods where'
+        " true per node at most 7 strict } }",
+    )
+    settle(it)
+    found = {}
+    for units in ("3", "4", "8"):
+        asked = raw(pod(f"takes-{units}", annotations={"units": units}))
+        names = ["n1", "n2"]
+        verdicts = it.engine.filter(asked, names, None, time.monotonic() + 10)
+        found[units] = [n for n, v in zip(names, verdicts, strict=True) if isinstance(v, Feasible)]
+    assert found == {"3": ["n1", "n2"], "4": ["n2"], "8": []}
