@@ -24,6 +24,7 @@ from grammar.tree.clauses import Argument, Def, File, Let, Policy, Use
 from grammar.tree.printer import print_expression
 from grammar.tree.source import Source, Span
 from grammar.tree.written_tests import Test
+from policies.hint_trials import tried
 from policies.loader import is_test_file, library_sources
 from policies.manifest_names import is_manifest
 
@@ -317,6 +318,21 @@ def check_source(source: Source, schema: Schema, cost_limit: int = LIMIT) -> Che
 
     `cost_limit` is the most steps that an expression may take for one node.
     """
+    file = _check(source, schema, cost_limit)
+    diagnostics = file.diagnostics
+    if not any(d.fix or d.remedy for d in diagnostics):
+        return file
+    changed = tried(source, diagnostics, lambda s: _check(s, schema, cost_limit).diagnostics)
+
+    def known(found: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
+        return tuple(changed.get(id(d), d) for d in found)
+
+    policies = (replace(p, diagnostics=known(p.diagnostics)) for p in file.policies)
+    return replace(file, policies=tuple(policies), unread=known(file.unread))
+
+
+def _check(source: Source, schema: Schema, cost_limit: int) -> CheckedFile:
+    """The checked file, with hints that nobody has tried yet."""
     if not is_manifest(source.name):
         return checked_file(source, *parse_file(source), schema, cost_limit)
     # Importing YAML takes as long as checking most files.

@@ -42,7 +42,8 @@ class Remedy:
         """The diagnostic with this remedy in place of its own hint."""
         edit = Fix(self.span, self.text)
         fix = edit if self.certain else None
-        return replace(found, hint=self.hint or f"write `{self.text}`", remedy=edit, fix=fix)
+        hint = self.hint or f"write `{self.text}`"
+        return replace(found, hint=hint, remedy=edit, fix=fix, other_hint=found.hint)
 
 
 @dataclass(frozen=True, slots=True)

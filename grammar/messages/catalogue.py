@@ -79,7 +79,9 @@ def unexpected(
 
 
 def unclosed_bracket(opener: str, span: Span) -> Diagnostic:
-    return _error("P0140", f"the `{opener}` is not closed", span, label="opens here")
+    closer = {"{": "}", "(": ")"}.get(opener, "]")
+    message, hint = f"the `{opener}` is not closed", f"write `{closer}` where its contents end"
+    return replace(_error("P0140", message, span, hint, label="opens here"), other_hint=hint)
 
 
 def bare_amount(found: str, span: Span) -> Diagnostic:

@@ -37,6 +37,7 @@ class Diagnostic:
 
     `code` is stable and documented. `label` stands beside the caret; `notes` add facts. `remedy` is
     the edit that the hint describes, and `fix` is one that is certain: nothing else can be meant.
+    `other_hint` is the hint for a text in which that edit leads nowhere.
     """
 
     code: str
@@ -48,6 +49,7 @@ class Diagnostic:
     fix: Fix | None = None
     notes: tuple[str, ...] = ()
     remedy: Fix | None = None
+    other_hint: str | None = None
 
     @property
     def kind(self) -> str:

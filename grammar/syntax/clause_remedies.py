@@ -375,7 +375,11 @@ class ClauseRemedies(Misplaced):
     def _by_content(self, at: int) -> str | None:
         """The clause that has the parts of the block behind an unknown word."""
         opener = find(self.lexemes, at, ("{",))
-        if opener is None or opener > at + 6:
+        if (
+            opener is None
+            or opener > at + 6
+            or any(self.lexemes[n].text in WORDS for n in range(at + 1, min(opener, at + 3)))
+        ):
             return None
         closer = self.lexemes.partner.get(opener, len(self.lexemes.items))
         words = {self.lexemes[n].text for n in range(opener, closer)}

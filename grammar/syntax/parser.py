@@ -10,8 +10,8 @@ from __future__ import annotations
 import functools
 import os
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import cast
@@ -24,6 +24,7 @@ from grammar.messages.catalogue import ParseError
 from grammar.messages.diagnostics import Diagnostic, Fix, nearest, only_nearest
 from grammar.syntax import limits, syntax_remedies
 from grammar.syntax.clause_builder import Builder
+from grammar.syntax.trials import Keep, Stop, Trials, without_hint
 from grammar.tree.ast import Expr
 from grammar.tree.clauses import CLAUSE_WORDS, File, Item
 from grammar.tree.source import Source, Span
@@ -63,6 +64,11 @@ def stretch(text: str, offset: int, *, in_block: bool) -> Span:
         m.offset for m in marks if m.offset >= offset and m is not start and m.depth <= start.depth
     )
     return Span(start.offset, next(after, len(text)))
+
+
+def starts(text: str) -> list[int]:
+    """The offsets where the policies and tests of a text begin."""
+    return [m.offset for m in _marks(text, 0) if m.depth == 0 and not m.closes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,23 +230,26 @@ def plain_keywords() -> Sequence[str]:
 def _parse(source: Source, start: str) -> tuple[object | None, list[Diagnostic]]:
     if (refused := limits.scan(source)) is not None:
         return None, [refused]
+
+    def look(text: str, keep: Callable[[int], Keep]) -> Stop | None:
+        tried = Source(source.name, text)
+        if (beyond := limits.scan(tried)) is not None:
+            return Stop(0, beyond)
+        end = _attempt(tried, start, keep)
+        return end if isinstance(end, Stop) else None
+
+    in_block = start == "rules"
+    trials = Trials(look, starts, lambda text, at: stretch(text, at, in_block=in_block))
     text, found = source.text, list[Diagnostic]()
     while True:
-        try:
-            tree = _lark().parse(text, start=start)
-        except ParseError as error:
-            found.append(syntax_remedies.improved(error.diagnostic, source))
-        except UnexpectedToken as error:
-            found.append(_unexpected(error, Source(source.name, text)))
-        except UnexpectedCharacters as error:
-            found.append(_bad_character(error, Source(source.name, text)))
-        except UnexpectedEOF:
-            found.append(catalogue.unexpected("", (), Span(len(text), len(text))))
-        else:
-            problems = list(limits.problems(tree))
+        tried = Source(source.name, text)
+        end = _attempt(tried, start, functools.partial(trials.keep, text))
+        if not isinstance(end, Stop):
+            problems = list(limits.problems(end))
             # Functions that recurse over a tree rely on the depth limit.
-            whole = tree if all(p.code != "P0011" for p in problems) else None
+            whole = end if all(p.code != "P0011" for p in problems) else None
             return whole, sorted([*found, *problems], key=lambda d: d.span.start)
+        found.append(end.said)
         last = found[-1]
         if len(found) > 1 and last.code == "P0001" and source.slice(last.span) == "}":
             # The brace of a block that an earlier error is about.
@@ -249,11 +258,39 @@ def _parse(source: Source, start: str) -> tuple[object | None, list[Diagnostic]]
             return None, found
         blanked = syntax_remedies.closing(last, text)
         if blanked is None:
-            hole = stretch(text, last.span.start, in_block=start == "rules")
+            hole = stretch(text, last.span.start, in_block=in_block)
             blanked = blank(text, hole)
         if blanked == text:
             return None, sorted(found, key=lambda d: d.span.start)
         text = blanked
+
+
+def _attempt(source: Source, start: str, keep: Callable[[int], Keep]) -> object | Stop:
+    """The tree of a text, or the error that ends the parse.
+
+    `keep` says of a hint, by the offset of the error, whether it is shown.
+    """
+    try:
+        return _lark().parse(source.text, start=start)
+    except ParseError as error:
+        at = error.diagnostic.span.start
+        if error.diagnostic.code == "P0202":
+            # All parts of the clause that are there could be read.
+            at = stretch(source.text, at, in_block=start == "rules").end
+        found = syntax_remedies.improved(error.diagnostic, source)
+        if not keep(at)(found):
+            found = error.diagnostic
+        return Stop(at, found if keep(at)(found) else without_hint(found))
+    except UnexpectedToken as error:
+        at = min(error.token.start_pos or 0, len(source.text))
+        at = len(source.text) if error.token.type == "$END" else at
+        return Stop(at, _unexpected(error, source, keep(at)))
+    except UnexpectedCharacters as error:
+        at = cast("int", error.pos_in_stream)
+        return Stop(at, _bad_character(error, source, keep(at)))
+    except UnexpectedEOF:
+        at = len(source.text)
+        return Stop(at, catalogue.unexpected("", (), Span(at, at)))
 
 
 @functools.cache
@@ -288,27 +325,38 @@ def _cache_file() -> str | None:
     return str(folder / "grammar.bin") if os.access(folder, os.W_OK) else None
 
 
-def _unexpected(error: UnexpectedToken, source: Source) -> Diagnostic:
+def _unexpected(error: UnexpectedToken, source: Source, keep: Keep) -> Diagnostic:
     token = error.token
     end = len(source.text.rstrip())
     accepted = error.accepts or set()
     span = Span(token.start_pos or 0, token.end_pos or 0)
     where = Span(end, end) if token.type == "$END" else span
     words = [t.lower() for t in accepted if t.isalpha() and t not in _NAMED and t not in _STARTERS]
-    if (found := syntax_remedies.explained(source, where, accepted, words)) is not None:
-        return found
+    found = syntax_remedies.explained(source, where, accepted, keep, words)
+    if found is not None:
+        return replace(found, other_hint=found.other_hint or _expectation(accepted))
     if token.type == "$END":
         return catalogue.unexpected("", _expected(accepted), where)
     if (negation := _NEGATION.search(source.text, 0, span.start)) is not None:
         return _not(source, Span(negation.start(), span.start))
-    if (operator := _SYNONYMS.get(str(token))) is not None:
-        # If no operator is allowed here, another operator does not fix it.
-        fix = Fix(span, operator) if accepted & _OPERATORS else None
-        return catalogue.unexpected(str(token), (), span, hint=f"write `{operator}`", fix=fix)
+    if (operator := _SYNONYMS.get(str(token))) is not None and accepted & _OPERATORS:
+        edit = Fix(span, operator)
+        found = catalogue.unexpected(str(token), (), span, hint=f"write `{operator}`", fix=edit)
+        if keep(found):
+            return found
     if (close := nearest(str(token), words)) is not None and close != str(token):
-        fix = Fix(span, close) if only_nearest(str(token), words) else None
-        return catalogue.unexpected(str(token), (), span, hint=f"did you mean `{close}`?", fix=fix)
+        edit, hint = Fix(span, close), f"did you mean `{close}`?"
+        fix = edit if only_nearest(str(token), words) else None
+        found = catalogue.unexpected(str(token), (), span, hint=hint, fix=fix)
+        found = replace(found, remedy=edit, other_hint=_expectation(accepted))
+        if keep(found):
+            return found
     return catalogue.unexpected(str(token), _expected(accepted), span)
+
+
+def _expectation(accepted: set[str]) -> str | None:
+    """The hint that says what may stand in a place."""
+    return catalogue.unexpected("", _expected(accepted), Span(0, 0)).hint
 
 
 def _not(source: Source, span: Span) -> Diagnostic:
@@ -342,17 +390,18 @@ def _expected(accepted: set[str]) -> list[str]:
     return words
 
 
-def _bad_character(error: UnexpectedCharacters, source: Source) -> Diagnostic:
+def _bad_character(error: UnexpectedCharacters, source: Source, keep: Keep) -> Diagnostic:
     at = cast("int", error.pos_in_stream)
     found = source.text[at]
     span = Span(at, at + 1)
     if found in "\"'":
         return catalogue.unclosed_string(span)
     accepted = error.allowed or set()
-    if (explained := syntax_remedies.explained(source, span, accepted)) is not None:
+    if (explained := syntax_remedies.explained(source, span, accepted, keep)) is not None:
         return explained
     if found in _SYNONYMS:
-        fix = Fix(span, _SYNONYMS[found])
-        return catalogue.unexpected(found, (), span, hint=f"write `{_SYNONYMS[found]}`", fix=fix)
+        fix, hint = Fix(span, _SYNONYMS[found]), f"write `{_SYNONYMS[found]}`"
+        said = catalogue.unexpected(found, (), span, hint=hint, fix=fix)
+        return said if keep(said) else without_hint(said)
     hints = {";": "lines need no `;`"} | dict.fromkeys(_SMART_QUOTES, "write straight quotes")
     return catalogue.bad_character(found, span, hints.get(found))

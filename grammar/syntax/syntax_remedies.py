@@ -24,6 +24,7 @@ from grammar.syntax.clause_remedies import (
     with_edit,
 )
 from grammar.syntax.lexemes import Lexemes
+from grammar.syntax.trials import Keep
 from grammar.syntax.waiting_remedies import WaitingRemedies
 from grammar.tree.source import Source, Span
 
@@ -46,9 +47,13 @@ _RESERVED = {
 
 
 def explained(
-    source: Source, span: Span, accepted: AbstractSet[str], known: Iterable[str] = ()
+    source: Source,
+    span: Span,
+    accepted: AbstractSet[str],
+    keep: Keep,
+    known: Iterable[str] = (),
 ) -> Diagnostic | None:
-    """The error for what stands at the span, if a habit or a bracket explains it.
+    """The error for what stands at the span, by the first idea whose hint leads on, or None.
 
     `accepted` are the terminals that may stand there, and `known` their words. An empty span is the
     end of the text.
@@ -56,7 +61,8 @@ def explained(
     where = source, span, accepted, tuple(known)
     kinds = (WaitingRemedies, ExpressionRemedies, ClauseRemedies)
     ideas = (idea for kind in kinds for idea in kind(*where).ideas)
-    return next((found for idea in ideas if (found := idea()) is not None), None)
+    found = (said for idea in ideas if (said := idea()) is not None)
+    return next(filter(keep, found), None)
 
 
 def improved(found: Diagnostic, source: Source) -> Diagnostic:

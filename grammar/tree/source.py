@@ -19,6 +19,9 @@ class Span:
     start: int
     end: int
 
+    def moved(self, by: int) -> Span:
+        return Span(self.start + by, self.end + by)
+
 
 @dataclass(frozen=True, slots=True)
 class Source:

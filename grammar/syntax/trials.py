@@ -1,0 +1,94 @@
+"""Trials: whether the edit that a hint describes leads on, before anybody is shown the hint.
+
+The parser makes one for each text. The edit is applied and the text is parsed again: it must get
+further than before, and the hints of the errors after it must end in a text without an error, at
+most three edits later. A hint that does not is a guess, and is not shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from grammar.messages.diagnostics import Diagnostic
+from grammar.syntax.lexemes import Lexemes
+from grammar.tree.source import Span
+
+# Whether a diagnostic may keep its hint.
+Keep = Callable[[Diagnostic], bool]
+
+STEPS = 3
+# The most characters that are parsed for the hints of one text: some seconds.
+MOST = 250_000
+# An error so many words behind an edit is another mistake.
+_APART = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """The error that ended a parse, and the offset of the word that it was found at."""
+
+    at: int
+    said: Diagnostic
+
+
+# The error that ends the parse of a text, with a hint only if it may be kept; None without one.
+Look = Callable[[str, Callable[[int], Keep]], Stop | None]
+
+
+def without_hint(found: Diagnostic) -> Diagnostic:
+    """The diagnostic without its hint and its edits."""
+    return replace(found, hint=None, fix=None, remedy=None)
+
+
+class Trials:
+    """The trials of the hints of one text; `blocks` gives the starts of its policies and tests."""
+
+    def __init__(
+        self, look: Look, blocks: Callable[[str], list[int]], item: Callable[[str, int], Span]
+    ) -> None:
+        self._look = look
+        self._blocks = blocks
+        self._item = item
+        self._left = MOST
+
+    def keep(self, text: str, at: int) -> Keep:
+        """What says of the error at an offset of the text whether its hint leads on."""
+        return lambda found: self._leads_on(text, at, found, STEPS)
+
+    def _leads_on(self, text: str, at: int, found: Diagnostic, steps: int) -> bool:
+        edit = found.fix or found.remedy
+        if edit is None or steps == 0:
+            return True
+        # Only the policy around the error is parsed again.
+        first, last = min(at, edit.span.start), max(at, edit.span.end)
+        starts = self._blocks(text)
+        begin = max((s for s in starts if s <= first), default=0)
+        end = min((s for s in starts if s > last), default=len(text))
+        head, tail = text[begin : edit.span.start], text[edit.span.end : end]
+        changed = f"{head}{edit.text}{tail}"
+        self._left -= len(changed)
+        if self._left < 0:
+            return False
+
+        def keep(place: int) -> Keep:
+            return lambda said: self._leads_on(changed, place, said, steps - 1)
+
+        stop = self._look(changed, keep)
+        if stop is None:
+            return True
+        rest = len(changed) - stop.at
+        said = stop.said
+        has_edit = (said.fix or said.remedy) is not None
+        if rest >= end - at:
+            # Two brackets can be lacking in one place.
+            is_other = has_edit and said.message != found.message
+            return rest == end - at and is_other and steps > 1
+        if rest <= end - max(self._item(text[begin:end], at - begin).end + begin, last):
+            # Another item has a mistake of its own.
+            return True
+        if has_edit:
+            return steps > 1
+        lexemes = Lexemes(changed)
+        behind = len(head) + len(edit.text)
+        return found.fix is not None or lexemes.at(stop.at) - lexemes.at(behind) >= _APART

@@ -1,0 +1,79 @@
+"""Hints that are followed: what a text says after the edits of its hints, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from grammar.meaning.schema import Schema
+from grammar.messages.diagnostics import Diagnostic, Fix
+from grammar.tree.source import Source
+from policies.validation import check_source
+
+# A chain of hints ends within so many edits.
+STEPS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """A hint that was followed: the text with its mistake, the error, and why it led nowhere."""
+
+    text: str
+    found: Diagnostic
+    fault: str = ""
+
+
+def errors(text: str, schema: Schema) -> list[Diagnostic]:
+    found = check_source(Source("example.policy", text), schema).diagnostics
+    return [d for d in found if d.severity == "error"]
+
+
+def edit_of(found: Diagnostic) -> Fix | None:
+    """What the hint says to write."""
+    return found.fix or found.remedy
+
+
+def edited(text: str, edit: Fix) -> str:
+    return text[: edit.span.start] + edit.text + text[edit.span.end :]
+
+
+def follow(text: str, schema: Schema) -> Iterator[Followed]:
+    """Every hint of the errors of a text that is an edit, and whether it leads on."""
+    said = errors(text, schema)
+    for found in said:
+        if edit_of(found) is not None:
+            yield Followed(text, found, _fault(text, found, said, schema, STEPS))
+
+
+def _fault(text: str, found: Diagnostic, said: list[Diagnostic], schema: Schema, steps: int) -> str:
+    """Why the hint of an error leads nowhere; empty if it leads on.
+
+    The next error must be right of this one and another one, and its hint must lead on as well.
+    """
+    edit = edit_of(found)
+    assert edit is not None
+    after = edited(text, edit)
+    now = errors(after, schema)
+    if len(now) < len(said):
+        return ""
+    start = edit.span.start
+    known = {_place(d, text, start) for d in said}
+    new = [d for d in now if _place(d, after, start) not in known]
+    if not new:
+        return "the same errors"
+    following = new[0]
+    if len(after) - following.span.end > len(text) - found.span.start:
+        return f"an error before it: {following.message}"
+    if (following.code, following.message) == (found.code, found.message):
+        return f"the same error: {following.message}"
+    if edit_of(following) is None:
+        return ""
+    if steps == 1:
+        return "too long a chain"
+    return _fault(after, following, now, schema, steps - 1)
+
+
+def _place(found: Diagnostic, text: str, changed: int) -> tuple[str, str, int]:
+    """An error as it is recognised in a text that is changed at an offset."""
+    start = found.span.start
+    return found.code, found.message, start if start < changed else start - len(text) - 1
