@@ -64,7 +64,7 @@ class Engine:
     """Decides the verbs.
 
     `role` says what this replica decides, `time` how time is measured, and `after` takes what
-    decisions leave behind. `schedulers` are those that ask. `in_flight` has the pods that may end
+    decisions leave behind. `schedulers` are those that ask. `codec` reads pods, `in_flight` has the pods that may end
     on nodes that they were offered, `cards` answers questions about cards, `gangs` has the gangs
     that wait or gather, and `looks` looks again at pods that were rejected.
     """
@@ -87,7 +87,7 @@ class Engine:
         self._calls = CallOpener(registry, cluster, observer, exemptions, time)
         # A pod that is asked about, or is being bound, counts by what policies read of any pod.
         codec.keep(registry.annotations)
-        self._codec = codec
+        self.codec = codec
         self._observer = observer
         self._offered = OfferedNodes(codec)
         self._placement = Placement(cluster, self.in_flight, role, time.now)
@@ -208,10 +208,6 @@ class Engine:
         self._after.preempted(call, victims, kept, is_cut_short=preemption.is_cut_short)
         return kept
 
-    def peer(self, pod: bytes) -> Peer:
-        """The pod as it counts. Raises BadObjectError."""
-        return self._codec.peer(pod)
-
     def admit(self, pod: bytes, node: str, deadline: float) -> Admission:
         """The last check before a pod is bound: `bind` clauses and strict counts on the node.
 
@@ -219,9 +215,9 @@ class Engine:
         """
         call = self._open(pod, (node,), deadline)
         if call.known is None and call.plan.selection.exempt:
-            return Admission(self.peer(pod), None)
+            return Admission(self.codec.peer(pod), None)
         snapshot = call.snapshot
-        peer = rooted(self.peer(pod), snapshot.workloads)
+        peer = rooted(self.codec.peer(pod), snapshot.workloads)
         clauses = [c for p in call.plan.selection.enforced for c in p.filters if c.at_bind]
         view = snapshot.node(node)
         (rejection,) = filtering.rejections(clauses, call.evaluation, [view])
@@ -285,7 +281,7 @@ class Engine:
             now = {program.address: program for program in registry.programs}
             policies.changed(a for a in before if now.get(a) is not before[a])
         counts_first = registry.counts and not self.registry.counts
-        self._codec.keep(registry.annotations)
+        self.codec.keep(registry.annotations)
         self._calls.adopt(registry)
         self.in_flight.forget_tallies()
         self.gangs.adopted()

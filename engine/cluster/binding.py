@@ -439,7 +439,7 @@ class Binder:
 
     def _decoded(self, body: bytes) -> Peer:
         try:
-            return self._engine.peer(body)
+            return self._engine.codec.peer(body)
         except BadObjectError as error:
             raise ApiUnreachableError(f"the API server's answer is not a pod: {error}") from error
 
