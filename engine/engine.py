@@ -64,9 +64,9 @@ class Engine:
     """Decides the verbs.
 
     `role` says what this replica decides, `time` how time is measured, and `after` takes what
-    decisions leave behind. `schedulers` are those that ask. `codec` reads pods, `in_flight` has the pods that may end
-    on nodes that they were offered, `cards` answers questions about cards, `gangs` has the gangs
-    that wait or gather, and `looks` looks again at pods that were rejected.
+    decisions leave behind. `schedulers` are those that ask. `codec` reads pods, `in_flight` has
+    those that may end on nodes that they were offered, `cards` answers questions about cards,
+    `gangs` has the gangs that wait or gather, and `looks` looks again at pods that were rejected.
     """
 
     def __init__(

@@ -8,6 +8,7 @@ the engine, and lives as long as that.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
@@ -86,7 +87,8 @@ class AfterDecision:
         if offered and self._damper.known:
             self._damper.passed(pod.uid)
         if self._rejected is not None:
-            self._rejected.answered(pod, names, offered=offered)
+            policy = "" if offered or decided is None else _rejecting(decided)
+            self._rejected.answered(pod, names, offered=offered, policy=policy)
         if self._answers is not None:
             self._answers.answered(pod, names, decided)
         return offered
@@ -162,6 +164,15 @@ def report(decided: Decision, observer: Observer) -> None:
         if isinstance(verdict, Failed):
             observer.failed(verdict.policy, verdict.clause, verdict.error)
         observer.rejected(verdict.policy, verdict.clause, count)
+
+
+def _rejecting(decided: Decision) -> str:
+    """The policy that rejects the most nodes; of several the first by name."""
+    nodes: Counter[str] = Counter()
+    for verdict, count in zip(decided.verdicts, decided.counts(), strict=True):
+        if not isinstance(verdict, Feasible):
+            nodes[verdict.policy] += count
+    return min(nodes, key=lambda name: (-nodes[name], name), default="")
 
 
 def _attributed(decided: Decision) -> list[Verdict]:

@@ -7,9 +7,10 @@ engine. All live as long as the server, on its event loop.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -277,7 +278,8 @@ class RejectedPod:
     """One rejected pod: when it was rejected, and when it is due again, in seconds of the clock.
 
     `asked` are the nodes that the call was about, None if another replica has answered it.
-    `is_requeued` says that it was requeued since.
+    `policy` is the one that rejected most of them, empty if that is not known. `is_requeued` says
+    that it was requeued since.
     """
 
     pod: RequestPod
@@ -285,6 +287,7 @@ class RejectedPod:
     due: float
     pause: float
     asked: AskedNodes | None = None
+    policy: str = ""
     is_requeued: bool = False
 
     @property
@@ -330,28 +333,33 @@ class RejectedPods:
     def find(self, uid: str) -> RejectedPod | None:
         return self._known.get(uid)
 
-    def answered(self, pod: RequestPod, names: Sequence[str], *, offered: bool) -> None:
-        """Takes an answer about these nodes."""
+    def answered(
+        self, pod: RequestPod, names: Sequence[str], *, offered: bool, policy: str = ""
+    ) -> None:
+        """Takes an answer about these nodes; `policy` has rejected most of them."""
         known = self._known.pop(pod.uid)
         if known is not None and known.is_requeued:
             self.offered += offered
             self.refused_again += not offered
         if not offered:
-            self._add(pod, known, self._asked(names))
+            self._add(pod, known, self._asked(names), policy)
 
     def noticed(self, pod: RequestPod) -> None:
         """Takes a pod that another replica has rejected, or this one before a restart."""
-        self._add(pod, self._known.pop(pod.uid), None)
+        self._add(pod, self._known.pop(pod.uid), None, "")
 
     def is_requeued(self, uid: str) -> bool:
         """Whether the pod was requeued since the last answer about it."""
         known = self._known.get(uid)
         return known is not None and known.is_requeued
 
-    def _add(self, pod: RequestPod, known: RejectedPod | None, asked: AskedNodes | None) -> None:
+    def _add(
+        self, pod: RequestPod, known: RejectedPod | None, asked: AskedNodes | None, policy: str
+    ) -> None:
         now = self._clock()
         pause = self._first if known is None else known.pause
-        self._known.put(pod.uid, RejectedPod(pod.undecoded(), now, now + pause, pause, asked))
+        rejected = RejectedPod(pod.undecoded(), now, now + pause, pause, asked, policy)
+        self._known.put(pod.uid, rejected)
 
     def _asked(self, names: Sequence[str]) -> AskedNodes | None:
         try:
@@ -388,10 +396,11 @@ class RejectedPods:
         rejected.pause = min(2 * rejected.pause, self._most)
         rejected.due = self._clock() + rejected.pause
 
-    def status(self) -> Mapping[str, int]:
+    def status(self) -> Mapping[str, Any]:
         """The numbers of pods, for the view and for metrics."""
         return {
             "waiting": len(self._known),
+            "waitingByPolicy": dict(Counter(each.policy for each in self._known.values())),
             "requeues": self.requeues,
             "offered": self.offered,
             "refusedAgain": self.refused_again,

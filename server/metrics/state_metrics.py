@@ -126,6 +126,8 @@ def _cluster(cluster: Mapping[str, Any]) -> Iterator[Metric]:
         )
     if "rejected" in cluster:
         yield from _rejected(cluster["rejected"])
+    if "beyondBounds" in cluster:
+        yield _beyond_bounds(cluster["beyondBounds"])
     if cluster.get("cards"):
         yield from _cards(cluster["cards"])
     objects = GaugeMetricFamily(
@@ -195,13 +197,29 @@ def _cards(clauses: Mapping[str, Any]) -> Iterator[Metric]:
     yield from (cards, pods, capacity, used)
 
 
-def _rejected(numbers: Mapping[str, int]) -> Iterator[Metric]:
-    """The pods without a node and their requeues, as `RejectedPods.status` has them."""
-    yield GaugeMetricFamily(
-        "placet_rejected_pods",
-        "[BETA] Pods that filter offered no node last, and that wait.",
-        numbers["waiting"],
+def _beyond_bounds(numbers: Mapping[str, int]) -> Metric:
+    """The pods beyond the bounds of shares, as the leader counts them for statuses."""
+    beyond = GaugeMetricFamily(
+        "placet_pods_beyond_bounds",
+        "[ALPHA] Pods beyond the bounds of a share, which drift and rollouts leave.",
+        labels=["policy"],
     )
+    for policy, number in sorted(numbers.items()):
+        beyond.add_metric([policy], number)
+    return beyond
+
+
+def _rejected(numbers: Mapping[str, Any]) -> Iterator[Metric]:
+    """The pods without a node and their requeues, as `RejectedPods.status` has them."""
+    waiting = GaugeMetricFamily(
+        "placet_rejected_pods",
+        "[BETA] Pods that filter offered no node last, and that wait, by the policy that rejected "
+        "most of the nodes.",
+        labels=["policy"],
+    )
+    for policy, number in sorted(numbers["waitingByPolicy"].items()):
+        waiting.add_metric([policy], number)
+    yield waiting
     yield CounterMetricFamily(
         "placet_requeues",
         "[BETA] Pods that kube-scheduler was told to try again.",

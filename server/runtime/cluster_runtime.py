@@ -204,6 +204,7 @@ class ClusterRuntime:
         self._needs = needs
         self._taken_over = False
         self._rejected: RejectedPods | None = None
+        self._statuses: Statuses | None = None
         self._cards: CardReport | None = None
 
     def last_answers(self) -> LastAnswers:
@@ -292,6 +293,15 @@ class ClusterRuntime:
         if schedulers.gate:
             ungated = UngatedPods(schedulers, lambda: engine.exemptions)
             cache.add_event_handler(ungated.pod_changed)
+        self._statuses = Statuses(
+            cache,
+            engine.portion,
+            ungated,
+            deciding.portable.portability,
+            engine.gangs.statuses,
+            lambda: deciding.data.statuses,
+            binds=schedulers.call_bind,
+        )
         return StatusReporter(
             LedCluster(
                 client,
@@ -305,15 +315,7 @@ class ClusterRuntime:
                 lambda: engine.expensive,
                 lambda: engine.unmet,
             ),
-            Statuses(
-                cache,
-                engine.portion,
-                ungated,
-                deciding.portable.portability,
-                engine.gangs.statuses,
-                lambda: deciding.data.statuses,
-                binds=schedulers.call_bind,
-            ),
+            self._statuses,
             ungated,
             Events(client, self._identity),
             requeuer,
@@ -440,13 +442,16 @@ class ClusterRuntime:
     def status(self) -> Mapping[str, object]:
         """The state of each watched resource, for the view."""
         missing = self.checks()[0].failure
-        lease = self._lease
+        lease, statuses = self._lease, self._statuses
+        # Only the leader counts them.
+        leads = lease is None or lease.held
         return {
             "synced": not missing,
             **({"missing": missing} if missing else {}),
             **({"lease": _lease_status(lease)} if lease is not None else {}),
             **({"rejected": self._rejected.status()} if self._rejected is not None else {}),
             **({"cards": self._cards.status()} if self._cards is not None else {}),
+            **({"beyondBounds": statuses.beyond_bounds} if statuses is not None and leads else {}),
             "tasks": len(asyncio.all_tasks()),
             "failing": self._failures.failing,
             "background": self._supervisor.status(),

@@ -178,6 +178,12 @@ class Statuses:
         # By the name of an object: its version and program, and their counts.
         self._kept: dict[str, tuple[object, ShareStatus, PodCounts | None]] = {}
 
+    @property
+    def beyond_bounds(self) -> Mapping[str, int]:
+        """The pods beyond the bounds of each policy that has some, as counted last."""
+        last = {name.partition("/")[2]: counts for name, (_, _, counts) in self._kept.items()}
+        return {name: c.violations for name, c in last.items() if c is not None and c.violations}
+
     def reports(
         self,
         enforced: EnforcedPolicies,

@@ -59,7 +59,14 @@ def full_status(replica: str = "placet-0") -> ReplicaStatus:
     audited = PolicyInForce("shop/new", False, "audit", 101, "0", True, "")
     cluster = {
         "lease": {"holder": "placet-0_x", "held": replica == "placet-0", "failure": ""},
-        "rejected": {"waiting": 5, "requeues": 9, "offered": 6, "refusedAgain": 2},
+        "rejected": {
+            "waiting": 5,
+            "waitingByPolicy": {"shop/web": 4, "": 1},
+            "requeues": 9,
+            "offered": 6,
+            "refusedAgain": 2,
+        },
+        "beyondBounds": {"shop/web": 3},
         "cards": {"gpu": CARDS},
         "resources": {"pods": RESOURCE, "nodes": {**RESOURCE, "secondsSinceLastEvent": None}},
     }

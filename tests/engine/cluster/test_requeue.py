@@ -200,6 +200,7 @@ async def test_requeues_and_the_answers_about_them_are_counted() -> None:
     scene.add("other")
     assert scene.rejected_pods.status() == {
         "waiting": 3,
+        "waitingByPolicy": {"": 3},
         "requeues": 2,
         "offered": 1,
         "refusedAgain": 1,

@@ -12,8 +12,9 @@ import msgspec
 import pytest
 
 from engine.cache.cache import Cache
-from engine.decision.recent_answers import Damped, Damper, LastAnswers
-from engine.decision.verdict import FEASIBLE, decision
+from engine.decision.after import AfterDecision
+from engine.decision.recent_answers import Damped, Damper, LastAnswers, RejectedPods
+from engine.decision.verdict import FEASIBLE, Rejected, decision
 from engine.objects.request_pod import RequestPod, RequestPodReader
 from tests.support.builders import node, pod, raw
 from tests.support.engines import CODEC
@@ -294,3 +295,20 @@ def test_rejections_take_memory_too() -> None:
         known.answers.answered(one, NODES, None)
     assert known.offers("0") is None
     assert known.offers("69999") == []
+
+
+# ---- rejected pods
+
+
+def test_a_pod_waits_for_the_policy_that_rejects_the_most_of_its_nodes() -> None:
+    cache = Cache()
+    waiting = RejectedPods(Clock(), 1.0, 60.0, lambda: cache.snapshot().table)
+    after = AfterDecision(Clock(), rejected=waiting)
+    one, other = Rejected("x", "shop/web", "zone"), Rejected("y", "spot", "price")
+    after.answered(asked("a"), NODES, decision([one, other, other], None))
+    after.answered(asked("b"), NODES, decision([one, one, other], None))
+    after.answered(asked("c"), NODES, None)
+    after.answered(asked("d"), NODES, decision([one, FEASIBLE, other], None))
+    assert waiting.status()["waitingByPolicy"] == {"spot": 1, "shop/web": 1, "": 1}
+    after.answered(asked("a"), NODES, decision([one, one, one], None))
+    assert waiting.status()["waitingByPolicy"] == {"shop/web": 2, "": 1}

@@ -42,9 +42,15 @@ async def test_what_a_replica_is_and_knows() -> None:
 
 async def test_pods_without_a_node_and_what_became_of_their_requeues() -> None:
     value = await seen(full_status)
-    assert (value("placet_rejected_pods"), value("placet_requeues_total")) == (5, 9)
+    by_policy = [value("placet_rejected_pods", {"policy": p}) for p in ("shop/web", "")]
+    assert (by_policy, value("placet_requeues_total")) == ([4, 1], 9)
     assert value("placet_requeue_results_total", {"result": "offered"}) == 6
     assert value("placet_requeue_results_total", {"result": "refused"}) == 2
+
+
+async def test_pods_beyond_the_bounds_of_policies() -> None:
+    value = await seen(full_status)
+    assert value("placet_pods_beyond_bounds", {"policy": "shop/web"}) == 3
 
 
 async def test_cards() -> None:

@@ -215,7 +215,13 @@ async def test_the_lag_of_pods_that_are_new_is_measured(tmp_path: Path) -> None:
         await server.until("/metrics", lambda text: "lag_seconds_count 2.0" in text)
         assert (value("bucket", le="16.0"), value("bucket", le="64.0")) == (1, 2)
         status = await server.known()
-        assert status["rejected"] == {"waiting": 0, "requeues": 0, "offered": 0, "refusedAgain": 0}
+        assert status["rejected"] == {
+            "waiting": 0,
+            "waitingByPolicy": {},
+            "requeues": 0,
+            "offered": 0,
+            "refusedAgain": 0,
+        }
 
 
 async def test_a_duty_that_fails_is_seen_and_stops_no_other(
