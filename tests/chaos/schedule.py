@@ -309,6 +309,7 @@ class _Maker:
         yield from full
         for _ in range(2):
             yield self._fault(at + self._random.uniform(0.0, 15.0), "negative")
+            yield from self._nodes_actions(at + self._random.uniform(3.0, 25.0))
         crowd = [each.values["name"] for each in full]
         while (at := at + self._random.uniform(0.6, 1.6)) < PHASE_SECONDS - 3.0:
             joins = self._burst(at, self._random.choice(apps), self._random.randint(2, 6))
