@@ -79,7 +79,7 @@ DICTIONARIES = {
         "engine/cache/cache.py: Workloads._owned",
         "engine/cache/cache.py: Workloads._pods",
         "engine/cache/tallies.py: AlikePods.groups",
-        "engine/cache/tallies.py: Census.groups",
+        "engine/cache/census.py: Census.groups",
         "engine/cache/tallies.py: Tallies._alike",
         "engine/cluster/binding.py: Binder._running",
         "engine/cluster/data_watching.py: ObjectRows._known",

@@ -28,6 +28,7 @@ from weakref import WeakSet
 import msgspec
 import numpy as np
 
+from engine.cache.census import Census
 from engine.cache.names import NameIndex
 from engine.cache.node_table import (
     ENDED,
@@ -41,13 +42,14 @@ from engine.cache.node_table import (
 from engine.cache.tallies import (
     Adds,
     AddsUntil,
-    Census,
     Check,
     MayCount,
     Scope,
+    Size,
     Tallies,
     Tally,
     endless,
+    nothing,
 )
 from engine.objects.codec import Namespace, Node
 from engine.objects.disruption_budget import DisruptionBudget, by_namespace
@@ -550,18 +552,25 @@ class Cache:
         counts: Adds,
         may_count: MayCount | None = None,
         check: Check = endless,
+        size: Size = nothing,
     ) -> Tally:
         """What the pods of a scope add up to on each node, each as `counts` says.
 
-        The cache keeps it up to date. See `Tallies.get` for `name` and the functions.
+        The cache keeps it up to date. See `Tallies.get` for the other parameters.
         """
-        return self.tallies.get(name, scope, counts, may_count, check)
+        return self.tallies.get(name, scope, counts, may_count, check, size)
 
     def timed_tally(
-        self, name: Hashable, scope: Scope, adds: AddsUntil, now: int, check: Check = endless
+        self,
+        name: Hashable,
+        scope: Scope,
+        adds: AddsUntil,
+        now: int,
+        check: Check = endless,
+        size: Size = nothing,
     ) -> Tally:
         """The same for pods that may add something else with the time alone; see `Tallies`."""
-        return self.tallies.timed(name, scope, adds, now, check)
+        return self.tallies.timed(name, scope, adds, now, check, size)
 
     def census(
         self,

@@ -9,7 +9,18 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 from typing import TypeAlias
 
 from engine.cache.cache import Cache
-from engine.cache.tallies import Adds, AddsUntil, Census, Check, MayCount, Scope, Tally, endless
+from engine.cache.census import Census
+from engine.cache.tallies import (
+    Adds,
+    AddsUntil,
+    Check,
+    MayCount,
+    Scope,
+    Size,
+    Tally,
+    endless,
+    nothing,
+)
 from engine.objects.codec import Namespace
 from engine.objects.peer import Peer, Workload, key_of
 from engine.objects.pod_group import GroupName, PodGroup
@@ -32,14 +43,21 @@ class PodsExcluding:
         counts: Adds,
         may_count: MayCount | None = None,
         check: Check = endless,
+        size: Size = nothing,
     ) -> Tally:
-        whole = self._pods.tally(name, scope, counts, may_count, check)
+        whole = self._pods.tally(name, scope, counts, may_count, check, size)
         return whole.without(self._gone_of(scope), counts)
 
     def timed_tally(
-        self, name: Hashable, scope: Scope, adds: AddsUntil, now: int, check: Check = endless
+        self,
+        name: Hashable,
+        scope: Scope,
+        adds: AddsUntil,
+        now: int,
+        check: Check = endless,
+        size: Size = nothing,
     ) -> Tally:
-        whole = self._pods.timed_tally(name, scope, adds, now, check)
+        whole = self._pods.timed_tally(name, scope, adds, now, check, size)
         return whole.without(self._gone_of(scope), lambda pod: adds(pod)[0])
 
     def _gone_of(self, scope: Scope) -> Iterator[tuple[str, Peer]]:

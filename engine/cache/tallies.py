@@ -1,8 +1,9 @@
 """Tallies: pods counted by node, kept up to date event by event, for shares, spreads and limits.
 
 A count is a sum of ones: a tally adds up what each pod adds, which is one, or an amount in
-thousandths. The cache owns tallies. A tally lives until so many others were used later that it is
-dropped.
+thousandths. The cache owns tallies. A tally lives until others that were used later need its place:
+there is a bound of their number, of the bytes of what their functions and names keep alive, and of
+the entries of all of them, which rises with the number of pods.
 """
 
 from __future__ import annotations
@@ -14,13 +15,18 @@ from dataclasses import dataclass, field
 from itertools import count, islice
 from typing import NamedTuple
 
+from engine.cache.census import Census
 from engine.errors import EngineError
 from engine.objects.peer import Peer
 from engine.objects.remembered import Remembered, bytes_of
 from grammar.values.time import NEVER
 
-# The least recently used tally above this number is dropped. It is counted again on demand.
-_MOST = 4096
+# The least recently used tally above one of these bounds is dropped: of their number, of their
+# bytes, and of their entries, such as a node with pods. It is counted again on demand.
+_MOST, _MOST_BYTES = 4096, 32 << 20
+_MOST_ENTRIES, _ENTRIES_OF_A_POD = 250_000, 4
+# Between two sums of the entries of all tallies.
+_KEPT_PER_SUM = 64
 # A reader that is more changes behind than this has to read the whole tally again.
 _MOST_CHANGES = 256
 # The least recently used census above this number is dropped.
@@ -44,6 +50,15 @@ Check = Callable[[], None]
 
 def endless() -> None:
     """The check of a count that may take any time."""
+
+
+# About the bytes that the functions and the name of a tally keep alive.
+Size = Callable[[], int]
+
+
+def nothing() -> int:
+    """The size of functions and names that keep nothing alive that is large."""
+    return 0
 
 
 # What a pod adds to a tally: 0 if it does not count, else one, also as True, or its amount.
@@ -81,12 +96,13 @@ class Tally:
     without a node. `placed_of` and `waiting_of` have the numbers of pods of each workload, by its
     uid. `version` rises by one with each change of `nodes`. `may_count` is false of pods that it
     need not follow; None where all pods of the scope may count. `whole` is the tally of which this
-    is a part, since its version 0; None for most.
+    is a part, since its version 0; None for most. `bytes` is what its functions and its name keep.
     """
 
     __slots__ = (
         "_changes",
         "_counts",
+        "bytes",
         "may_count",
         "nodes",
         "placed",
@@ -97,7 +113,7 @@ class Tally:
         "whole",
     )
 
-    def __init__(self, counts: Adds, may_count: MayCount | None = None) -> None:
+    def __init__(self, counts: Adds, may_count: MayCount | None = None, size: int = 0) -> None:
         self._counts = counts
         self.may_count = may_count
         self.nodes: Counter[str] = Counter()
@@ -106,8 +122,14 @@ class Tally:
         self.placed_of: dict[str, int] = {}
         self.waiting_of: dict[str, int] = {}
         self.version = 0
+        self.bytes = size
         self.whole: Tally | None = None
         self._changes: deque[tuple[str, int]] = deque(maxlen=_MOST_CHANGES)
+
+    @property
+    def entries(self) -> int:
+        """How many things it has a number of, or knows."""
+        return sum(map(len, (self.nodes, self.waiting, self.placed_of, self.waiting_of)))
 
     def continue_with(self, counts: Adds) -> None:
         """Counts with an equal function from now on, whose evaluations another call waits for."""
@@ -192,14 +214,18 @@ class TimedTally(Tally):
 
     __slots__ = ("_adds", "_due", "_held", "now")
 
-    def __init__(self, adds: AddsUntil, now: int) -> None:
+    def __init__(self, adds: AddsUntil, now: int, size: int = 0) -> None:
         """`adds` answers for its moment, `now`. So does every later function."""
-        super().__init__(lambda pod: self._adds(pod)[0])
+        super().__init__(lambda pod: self._adds(pod)[0], size=size)
         self._adds = adds
         self.now = now
         self._held: dict[str, _Held] = {}
         # By moment. It has pods, too, that are not kept any more, or until another moment.
         self._due: list[tuple[int, str]] = []
+
+    @property
+    def entries(self) -> int:
+        return super().entries + len(self._due)
 
     def continue_at(self, adds: AddsUntil, now: int) -> None:
         """Continues with the function of a later moment."""
@@ -261,82 +287,6 @@ def _add(numbers: dict[str, int], pod: Peer, by: int) -> None:
         numbers[uid] = number
     else:
         numbers.pop(uid, None)
-
-
-@dataclass(slots=True)
-class CensusGroup:
-    """The pods with one key: one of them, and how many are on each node.
-
-    `version` rises with each change of `nodes`.
-    """
-
-    sample: Peer
-    nodes: Counter[str] = field(default_factory=Counter)
-    version: int = 0
-
-    def add(self, node: str, by: int) -> None:
-        self.nodes[node] += by
-        if not self.nodes[node]:
-            del self.nodes[node]
-        self.version += 1
-
-    def copied(self) -> CensusGroup:
-        """A group of its own, of no version of this one."""
-        return CensusGroup(self.sample, self.nodes.copy(), -1)
-
-
-class Census:
-    """The pods of a scope that are on nodes, in groups: by what `key_of` says of each.
-
-    `every` are all of them as one group, None without any. `arrived` has the key and a pod of each
-    group in the order in which they came, also of groups that are gone; it is replaced when it has
-    too many of these.
-    """
-
-    __slots__ = ("_key_of", "arrived", "every", "groups")
-
-    def __init__(self, key_of: Callable[[Peer], Hashable]) -> None:
-        self._key_of = key_of
-        self.groups: dict[Hashable, CensusGroup] = {}
-        self.every: CensusGroup | None = None
-        self.arrived: list[tuple[Hashable, Peer]] = []
-
-    def without(self, gone: Iterable[Peer]) -> Census:
-        """The census as if some of its pods were not there. Groups without them are shared."""
-        left = Census(self._key_of)
-        left.groups, left.arrived = self.groups.copy(), self.arrived
-        left.every = self.every and self.every.copied()
-        copied = set()
-        for pod in gone:
-            if not pod.nodeName or (known := left.groups.get(key := self._key_of(pod))) is None:
-                continue
-            if key not in copied:
-                copied.add(key)
-                left.groups[key] = known.copied()
-            left.leaves("", pod)
-        return left
-
-    def leaves(self, _: str, pod: Peer) -> None:
-        if pod.nodeName:
-            assert self.every is not None, "the pod is one of them"
-            self.every.add(pod.nodeName, -1)
-            group = self.groups[key := self._key_of(pod)]
-            group.add(pod.nodeName, -1)
-            if not group.nodes:
-                del self.groups[key]
-                if len(self.arrived) > 2 * len(self.groups) + _MOST_STALE:
-                    self.arrived = [(key, group.sample) for key, group in self.groups.items()]
-
-    def arrives(self, _: str, pod: Peer) -> None:
-        if pod.nodeName:
-            key = self._key_of(pod)
-            if (group := self.groups.get(key)) is None:
-                group = self.groups[key] = CensusGroup(pod)
-                self.arrived.append((key, pod))
-            group.add(pod.nodeName, 1)
-            if self.every is None:
-                self.every = CensusGroup(pod)
-            self.every.add(pod.nodeName, 1)
 
 
 # Pods of one kind have the same namespace, the same workload, and the same object as labels.
@@ -408,6 +358,10 @@ class _Begun:
     pods: dict[str, Peer] = field(default_factory=dict)
     gone: deque[tuple[str, Peer]] = field(default_factory=deque)
 
+    @property
+    def bytes(self) -> int:
+        return self.made.bytes if isinstance(self.made, Tally) else 0
+
     def leaves(self, key: str, pod: Peer) -> None:
         if _kind(pod) not in self.kinds and self.pods.pop(key, None) is None:
             self.gone.append((key, pod))
@@ -429,6 +383,8 @@ class Tallies:
     def __init__(self, spaces: Mapping[str, Mapping[str, Peer]]) -> None:
         self._spaces = spaces
         self._used: OrderedDict[_Key, Tally] = OrderedDict()
+        # Of those in use: their bytes, and about their entries. How many have been kept ever.
+        self._bytes = self._entries = self._kept = 0
         self._within: dict[Scope, dict[Hashable, Tally]] = {}
         self._begun: OrderedDict[_Key, _Begun] = OrderedDict()
         self._censuses: OrderedDict[_Key, Census] = OrderedDict()
@@ -446,17 +402,18 @@ class Tallies:
         counts: Adds,
         may_count: MayCount | None = None,
         check: Check = endless,
+        size: Size = nothing,
     ) -> Tally:
         """The tally of this name and scope, counted if it is not kept yet.
 
         `name` identifies the function. `counts` must return the same for equal pods, and 0 where
         `may_count` is false of a pod with the same labels, namespace and workload. Raises what the
-        functions raise.
+        functions raise. `size` is that of the name and the functions.
         """
         of = scope, name
         tally = self._used.get(of)
         if tally is None:
-            begun = self._begun.get(of) or self._begin(of, Tally(counts, may_count))
+            begun = self._begun.get(of) or self._begin(of, Tally(counts, may_count, size()))
             made = begun.made
             assert isinstance(made, Tally), "a census has other names"
             made.continue_with(counts)
@@ -466,7 +423,13 @@ class Tallies:
         return tally
 
     def timed(
-        self, name: Hashable, scope: Scope, adds: AddsUntil, now: int, check: Check = endless
+        self,
+        name: Hashable,
+        scope: Scope,
+        adds: AddsUntil,
+        now: int,
+        check: Check = endless,
+        size: Size = nothing,
     ) -> Tally:
         """The same for pods that may add something else with the time alone, as it is `now`.
 
@@ -484,7 +447,7 @@ class Tallies:
             self._drop(of)
         begun = self._begun.get(of)
         if begun is None or not isinstance(begun.made, TimedTally) or begun.made.now > now:
-            begun = self._begin(of, TimedTally(adds, now))
+            begun = self._begin(of, TimedTally(adds, now, size()))
         made = begun.made
         assert isinstance(made, TimedTally), "it was begun for that"
         made.continue_at(adds, now)
@@ -583,8 +546,12 @@ class Tallies:
         self._begun[of] = begun
         self._begun.move_to_end(of)
         left = sum(len(each.pods) for each in self._begun.values())
-        while len(self._begun) > 1 and (len(self._begun) > _MOST_BEGUN or left > _MOST_LEFT):
-            left -= len(self._begun.popitem(last=False)[1].pods)
+        size = sum(each.bytes for each in self._begun.values())
+        while len(self._begun) > 1 and (
+            len(self._begun) > _MOST_BEGUN or left > _MOST_LEFT or size > _MOST_BYTES
+        ):
+            _, gone = self._begun.popitem(last=False)
+            left, size = left - len(gone.pods), size - gone.bytes
         return begun
 
     def _alike_in(self, name: str, space: Mapping[str, Peer]) -> AlikePods | None:
@@ -632,7 +599,16 @@ class Tallies:
         self._used[of] = tally
         self._within.setdefault(scope, {})[name] = tally
         self._followers.clear()
-        while len(self._used) > _MOST:
+        self._bytes += tally.bytes
+        self._entries += tally.entries
+        self._kept += 1
+        if not self._kept % _KEPT_PER_SUM:
+            # They grow with the pods that come.
+            self._entries = sum(each.entries for each in self._used.values())
+        most = _MOST_ENTRIES + _ENTRIES_OF_A_POD * sum(map(len, self._spaces.values()))
+        while len(self._used) > 1 and (
+            len(self._used) > _MOST or self._bytes > _MOST_BYTES or self._entries > most
+        ):
             self._drop(next(iter(self._used)))
         return tally
 
@@ -655,6 +631,8 @@ class Tallies:
     def _drop(self, of: _Key) -> Tally:
         scope, name = of
         dropped = self._used.pop(of)
+        self._bytes -= dropped.bytes
+        self._entries -= dropped.entries
         del self._within[scope][name]
         self._followers.clear()
         if not self._within[scope]:

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from engine.cache.census import Census, CensusGroup
 from engine.cache.node_table import UNKNOWN_ROW, NodeRows, NodeTable
-from engine.cache.tallies import Census, CensusGroup, Scope
+from engine.cache.tallies import Scope
 from engine.counting.bounds import Counts, GroupCounts, Mask
 from engine.counting.groups import CountGroups, CountHeadroom
 from engine.counting.in_flight_pods import GroupIds

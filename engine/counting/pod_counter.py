@@ -34,6 +34,7 @@ from engine.counting.bounds import OFF, Counts, GroupCounts, nodes_in_use
 from engine.counting.groups import CountGroups, KeptCounts
 from engine.counting.in_flight_pods import GroupIds, InFlightPod, by_amount
 from engine.objects.peer import TEMPLATE_HASH, Peer, Workload, key_of
+from engine.objects.remembered import bytes_of
 from engine.objects.request_pod import RequestPod
 from engine.program.frame import Evaluate, Frame, Report, unlimited
 from engine.program.operations import added
@@ -119,6 +120,7 @@ class _Membership(NamedTuple):
     only the pod in question), and `name` identifies the function for tallies (None: do not keep).
     `by_labels` is the same function where labels are enough to tell, else None. `may_count` tells
     the same of all pods of a workload with the same labels; None where that cannot be told.
+    `of_pod` is the part of the name that the pod in question has.
     """
 
     counts: Adds
@@ -126,6 +128,7 @@ class _Membership(NamedTuple):
     name: Hashable
     by_labels: Callable[[CountedPod], bool] | None
     may_count: MayCount | None = None
+    of_pod: Hashable = None
 
     def inside(self, pod: Peer) -> int:
         """What a pod adds, wherever it is."""
@@ -493,13 +496,14 @@ class PodCounter:
             name,
             counts if by_labels else None,
             holds_for_alike if by_labels and not count.peers.time_dependent else None,
+            of_pod,
         )
 
     def _adding(
         self, membership: _Membership, count: CountProgram, amount: Evaluate
     ) -> _Membership:
         """The membership with what each pod adds: 0 where it has no amount, which is reported."""
-        counts, scope, name, _, may_count = membership
+        counts, scope, name, _, may_count, of_pod = membership
         context, frame = self.context, self._frame
         times, charge, report = context.time.times, context.time.charge, context.report
 
@@ -523,7 +527,7 @@ class PodCounter:
 
         # A name may stand for the pods of a workload, for whatever clause.
         adding = None if name is None else (name, count)
-        return _Membership(adds, scope, adding, None, may_count)
+        return _Membership(adds, scope, adding, None, may_count, of_pod)
 
     def _own(self, members: _Membership, count: CountProgram) -> int:
         """What the pod in question adds; without an amount, so much that it fits nowhere."""
@@ -572,19 +576,24 @@ class PodCounter:
         return _Membership(counts, scope, name, None, _may_count)
 
     def _tally(self, members: _Membership, *, timed: bool) -> Tally:
-        counts, scope, name, _, may_count = members
+        counts, scope, name, _, may_count, of_pod = members
         if scope is None:
             return Tally(counts)
         check = self.context.time.check
+
+        def size() -> int:
+            # The functions keep the pod in question, and the name what they read of it.
+            return self.context.pod.decoded_bytes + bytes_of(of_pod)
+
         if not timed:
-            return self.pods.tally(name, scope, counts, may_count, check)
+            return self.pods.tally(name, scope, counts, may_count, check, size)
         frame = self._frame
 
         def adds(pod: Peer) -> tuple[int, int]:
             frame.until = NEVER
             return counts(pod), frame.until
 
-        return self.pods.timed_tally(name, scope, adds, frame.now.nanos, check)
+        return self.pods.timed_tally(name, scope, adds, frame.now.nanos, check, size)
 
     def _add(self, found: Counts, groups: CountGroups, node: str, amount: int) -> None:
         row = self._table.rows.get(node, UNKNOWN_ROW)

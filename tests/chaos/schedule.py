@@ -279,7 +279,8 @@ class _Maker:
     def _waiting(self) -> Iterator[Action]:
         """Pods wait for room, who has refused them may end meanwhile, and then there is room.
 
-        Nodes are closed first, and have room all the time: nobody may be woken for that.
+        Nodes are closed first, and have room all the time: nobody may be woken for that. Others go
+        and come back while pods are on their way.
         """
         uniform = self._random.uniform
         closed = self._random.sample(NODES, self._random.randint(0, 3))
@@ -293,6 +294,11 @@ class _Maker:
             for at in (0.5, 0.6, 0.7, 0.8, 0.9)
         ]
         yield from full
+        if self._random.random() < _BINDS_LATE:
+            lag = self._random.choice(self._lags)
+            for replica in REPLICAS:
+                yield self._fault(0.3, lag, replica, self._long())
+        yield from self._nodes_actions(uniform(3.0, 8.0))
         yield self._fault(uniform(9.0, 13.0), self._random.choice(_WHILE_THEY_WAIT))
         yield self._fault(uniform(2.0, 13.0), "negative")
         ends = uniform(20.0, 26.0)
@@ -309,6 +315,7 @@ class _Maker:
         yield from full
         for _ in range(2):
             yield self._fault(at + self._random.uniform(0.0, 15.0), "negative")
+            yield from self._nodes_actions(at + self._random.uniform(3.0, 25.0))
         crowd = [each.values["name"] for each in full]
         while (at := at + self._random.uniform(0.6, 1.6)) < PHASE_SECONDS - 3.0:
             joins = self._burst(at, self._random.choice(apps), self._random.randint(2, 6))

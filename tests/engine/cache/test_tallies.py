@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+import math
 import random
+import tracemalloc
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
@@ -15,8 +18,8 @@ from engine.cache.tallies import Scope, Tallies, Tally, TimedTally
 from engine.errors import DeadlineExceededError
 from engine.objects.peer import Peer
 from grammar.values.time import NEVER
-from tests.support.builders import pod
-from tests.support.engines import peer_of
+from tests.support.builders import node, pod, raw
+from tests.support.engines import cache_of, engine_over, peer_of
 
 
 def pods(count: int) -> dict[str, Peer]:
@@ -310,3 +313,82 @@ def test_a_first_census_continues_where_it_was() -> None:
         "b": 667,
         "c": 666,
     }
+
+
+def kept(tallies: Tallies, asked: int) -> list[int]:
+    """Which of the tallies that were asked for last need not be counted again."""
+    found: list[int] = []
+    counted = 0
+
+    def counts(_: Peer) -> int:
+        nonlocal counted
+        counted += 1
+        return 1
+
+    for name in reversed(range(asked)):
+        tallies.get(name, Scope(), counts)
+        if counted:
+            break
+        found.append(name)
+    return found[::-1]
+
+
+def test_tallies_whose_names_and_functions_keep_much_are_few() -> None:
+    """As when a policy counts by an annotation of large pods, and somebody changes that."""
+    tallies = Tallies({"default": pods(1)})
+    for name in range(100):
+        tallies.get(name, Scope(), lambda _: 1, size=lambda: 1 << 20)
+    assert kept(tallies, 100) == list(range(68, 100)), "32 MiB of them"
+
+
+def test_tallies_of_many_nodes_are_few() -> None:
+    """They may have so many entries in all: 250,000, and four for each pod."""
+    there = {f"default/p{i}": peer_of(pod(f"p{i}", on=f"n{i}")) for i in range(1000)}
+    tallies = Tallies({"default": there})
+    for name in range(300):
+        tallies.get(name, Scope(), lambda _: 1)
+    assert len(kept(tallies, 300)) == 254
+
+
+def test_a_large_tally_is_kept_alone() -> None:
+    tallies = Tallies({"default": pods(1)})
+    tallies.get("other", Scope(), lambda _: 1)
+    for _ in range(2):
+        tallies.get(0, Scope(), lambda _: 1, size=lambda: 1 << 30)
+    assert kept(tallies, 1) == [0]
+
+
+def test_a_census_keeps_few_texts_of_groups_that_are_gone() -> None:
+    """As when the labels of one pod are changed again and again."""
+    tallies = Tallies({"default": {}})
+    census = tallies.census("labels", Scope(), lambda peer: peer.labels["l"])
+    for number in range(100):
+        changed = peer_of(pod("p", on="n0", labels={"l": f"{number}" * 50_000}))
+        tallies.arrives("default/p", changed)
+        tallies.leaves("default/p", changed)
+    assert not census.groups
+    assert sum(len(str(key)) for key, _ in census.arrived) < 5_000_000
+
+
+def test_counts_by_an_annotation_of_large_pods_leave_little() -> None:
+    """One pod is asked about 150 times, each time with another annotation of 300 KB."""
+    limit = (
+        'limit "l" { pods where peer.labels[?"a"].orValue("") == pod.annotations["a"]'
+        " per node at most 9 strict }"
+    )
+    engine = engine_over(f"cluster policy p {{ {limit} }}", cache_of([node("n0")], []))
+
+    def ask(number: int) -> None:
+        asked = pod("p", annotations={"a": f"{number}-" + "x" * 300_000})
+        engine.filter(raw(asked), ["n0"], None, math.inf)
+
+    ask(0)
+    tracemalloc.start()
+    try:
+        for number in range(150):
+            ask(number)
+        gc.collect()
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held < 60 << 20
