@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import PurePosixPath
 
+from grammar.checker import parameters
 from grammar.checker.expression_checker import Checker
 from grammar.meaning.environment import Environment
 from grammar.meaning.schema import Field, Record, Schema
@@ -21,6 +22,7 @@ from grammar.tree.data import (
     COLUMN_OF,
     Column,
     Data,
+    DataSource,
     FromConfigMap,
     FromFile,
     FromObjects,
@@ -84,7 +86,9 @@ def findings(data: Data, policy: Policy) -> list[Diagnostic]:
         why = "is not a name that an expression can read"
         hint = "write letters, digits and `_`, such as `load`"
         found.append(catalogue.bad_data(f"`{data.name}` {why}", data.name_span, hint))
-    found.extend(_of_source(data, policy))
+    # What is no parameter is found elsewhere, and an example is none of a source.
+    if not data.names and not has_example(data.source):
+        found.extend(_of_source(data, policy))
     found.extend(_of_columns(data))
     return found
 
@@ -123,6 +127,12 @@ def _typed(data: Data, environment: Environment, found: list[Diagnostic]) -> Dat
     )
     found.extend(checker.found)
     return replace(data, source=replace(source, by=by), columns=columns)
+
+
+def has_example(source: DataSource) -> bool:
+    """Whether a parameter without a default gives a text of the source."""
+    texts = (getattr(source, field.name) for field in fields(source))
+    return any(isinstance(text, str) and parameters.is_example(text) for text in texts)
 
 
 def _of_source(data: Data, policy: Policy) -> list[Diagnostic]:
