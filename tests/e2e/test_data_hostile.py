@@ -49,7 +49,8 @@ def vector(*series: tuple[str, str]) -> bytes:
     return json.dumps({"status": "success", "data": data}).encode()
 
 
-GOOD = vector(*((name, "1") for name in NODES))
+def good(value: str = "1") -> bytes:
+    return vector(*((name, value) for name in NODES))
 
 
 @dataclass
@@ -62,7 +63,7 @@ class Source:
     over: threading.Event = field(default_factory=threading.Event)
 
     def answer(self, handler: BaseHTTPRequestHandler) -> None:
-        kind, body = "application/json", GOOD
+        kind, body = "application/json", good()
         match self.mode:
             case "hangs":
                 self.over.wait(SECONDS)
@@ -92,11 +93,11 @@ class Source:
                     *((name, "NaN") for name in NODES[:50]), *((n, "1") for n in NODES[50:])
                 )
             case "negative":
-                body = vector(*((name, "-1") for name in NODES))
+                body = good("-1")
             case "one key twice":
                 body = vector(("n1", "1"), ("n1", "2"))
             case "bad UTF-8":
-                body = GOOD.replace(b'"n1"', b'"\xff\xfe"')
+                body = good().replace(b'"n1"', b'"\xff\xfe"')
             case "a web page":
                 kind, body = "text/html", b"<html>"
             case "another result":
@@ -145,7 +146,7 @@ SAID = {
     "no numbers": None,
     "negative": None,
     "one key twice": "series 2 has the key `n1` again",
-    "bad UTF-8": "the answer is not one of the API of Prometheus",
+    "bad UTF-8": "line 1 is not UTF-8",
     "a web page": "answers with `text/html`, and not with JSON",
     "another result": "it must be an instant vector",
 }
