@@ -22,11 +22,11 @@ from grammar.tree.data import (
     COLUMN_OF,
     Column,
     Data,
-    DataSource,
     FromConfigMap,
     FromFile,
     FromObjects,
     FromPrometheus,
+    TableSource,
 )
 from grammar.tree.printer import print_expression
 from grammar.tree.source import Span
@@ -47,6 +47,7 @@ from grammar.tree.types import (
 # The types that a column can have, and the name of the object that a row is made of.
 COLUMN_TYPES = (DOUBLE, INT, STRING, BOOL, QUANTITY, DURATION, TIMESTAMP)
 OBJECT = "object"
+_UNKNOWN_NAME = "P0101"
 # What every row has besides its columns.
 _OWN_FIELDS = ("time", "age")
 _URL = re.compile(r"https?://[^\s/?#@]+(/[^\s?#]*)?\Z")
@@ -125,11 +126,18 @@ def _typed(data: Data, environment: Environment, found: list[Diagnostic]) -> Dat
         else c
         for c in data.columns
     )
-    found.extend(checker.found)
+    found.extend(map(_about_object, checker.found))
     return replace(data, source=replace(source, by=by), columns=columns)
 
 
-def has_example(source: DataSource) -> bool:
+def _about_object(found: Diagnostic) -> Diagnostic:
+    """The diagnostic of an expression that reads an object, with a hint that works there."""
+    if found.code != _UNKNOWN_NAME or found.fix is not None:
+        return found
+    return replace(found, hint=f"write `{OBJECT}.metadata.name`: it reads `{OBJECT}` alone")
+
+
+def has_example(source: TableSource) -> bool:
     """Whether a parameter without a default gives a text of the source."""
     texts = (getattr(source, field.name) for field in fields(source))
     return any(isinstance(text, str) and parameters.is_example(text) for text in texts)

@@ -94,10 +94,10 @@ class FromObjects:
     is_watched: ClassVar[bool] = True
 
 
-DataSource = FromMetrics | FromPrometheus | FromConfigMap | FromFile | FromObjects
+TableSource = FromMetrics | FromPrometheus | FromConfigMap | FromFile | FromObjects
 
 
-def usual_stale(source: DataSource, every: float) -> float:
+def usual_stale(source: TableSource, every: float) -> float:
     """After how many seconds a row is stale where the block does not say it."""
     return STALE_SECONDS if source.is_watched else STALE_TIMES * every
 
@@ -112,7 +112,7 @@ class Data:
     """
 
     name: str
-    source: DataSource
+    source: TableSource
     columns: tuple[Column, ...]
     names: tuple[tuple[str, Expr], ...] = ()
     every: float = EVERY_SECONDS

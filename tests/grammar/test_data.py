@@ -357,6 +357,17 @@ def test_hints_of_other_names(schema: Schema) -> None:
     assert hint(cluster(f"{LOAD} {rule}"), schema) == "it has `cpu`, `memory`, `time` and `age`"
 
 
+def test_a_hint_of_another_name_is_legal(schema: Schema) -> None:
+    """A row is made of its object alone."""
+    rule = 'filter "f" { require has(data.a["x"].w) }'
+    for wrong in ("by node ", "by pod.name "):
+        text = f'data "a" {{ from objects "v1/Pod" {wrong} columns {{ w = string(object.b) }} }}'
+        said = hint(cluster(f"{text} {rule}"), schema)
+        assert said == "write `object.metadata.name`: it reads `object` alone"
+        mended = text.replace(wrong, "by object.metadata.name ")
+        assert findings(cluster(f"{mended} {rule}"), schema) == []
+
+
 def test_a_hint_of_a_column_is_legal(schema: Schema) -> None:
     text = 'data "a" { from objects "v1/Pod" by string(object.a) columns { w = object.a } }'
     said = hint(cluster(text), schema)
