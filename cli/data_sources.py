@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from grammar.tree.data import DataSource, FromConfigMap, FromMetrics, FromObjects
+from grammar.tree.data import FromConfigMap, FromMetrics, FromObjects, TableSource
 from server.runtime.data_tables import DataAccess
 
 
@@ -50,7 +50,7 @@ _READ, _WATCH = ["get", "list"], ["list", "watch"]
 
 
 def data_rights(
-    sources: Iterable[DataSource], account: str, namespace: str
+    sources: Iterable[TableSource], account: str, namespace: str
 ) -> Iterator[dict[str, Any]]:
     """The roles and bindings that a service account needs to read these sources, as manifests."""
     rules: dict[tuple[str, str], list[str]] = {}

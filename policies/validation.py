@@ -8,7 +8,7 @@ from functools import cache, lru_cache
 from itertools import islice, pairwise
 
 from grammar import checks
-from grammar.checker import parameters
+from grammar.checker import data_checker, parameters
 from grammar.checker.policy_checker import Checked, check_policy
 from grammar.checks.costs import LIMIT
 from grammar.checks.gangs import gangs_of, together
@@ -21,7 +21,8 @@ from grammar.syntax.lexemes import Lexemes
 from grammar.syntax.parser import parse_file
 from grammar.tree.ast import Expr
 from grammar.tree.clauses import Argument, Def, File, Let, Policy, Use
-from grammar.tree.printer import print_expression
+from grammar.tree.data import Data, FromConfigMap
+from grammar.tree.printer import print_data, print_expression
 from grammar.tree.source import Source, Span
 from grammar.tree.written_tests import Test
 from policies.hint_trials import tried
@@ -83,6 +84,7 @@ def resolve(checked: Checked, names: Mapping[str, Checked], make: Fill = fill) -
         found.extend(catalogue.closed_use(use.name, m, use.span) for use, m in _beyond(used))
         with_cards = (use for use, other in used if other.environment.cards)
         found.extend(catalogue.cards_of_namespace(use.span) for use in with_cards)
+        found.extend(_chosen_sources(checked, used, names, make))
     if not used and not found:
         return checked
     if (what := unknown_of_selector(checked)) is not None:
@@ -192,6 +194,44 @@ def _about_values(policy: Policy, names: Mapping[str, Checked]) -> Iterator[Diag
     for value in policy.values:
         if value.name not in known:
             yield catalogue.unused_value(value.name, known, value.span)
+
+
+def _chosen_sources(
+    checked: Checked,
+    used: Sequence[tuple[Use, Checked]],
+    names: Mapping[str, Checked],
+    make: Fill,
+) -> Iterator[Diagnostic]:
+    """An error for each block of data that a policy of a namespace chooses by its values.
+
+    Placet reads sources with its own rights, so operators choose them; a ConfigMap of the namespace
+    may be chosen.
+    """
+    policy = checked.policy
+    blocks = [(use, data) for use, other in used for data in _data(other)]
+    if not blocks or not (policy.values or any(use.arguments for use, _ in used)):
+        return
+    items = (replace(i, arguments=()) if isinstance(i, Use) else i for i in policy.items)
+    plain = replace(checked, policy=replace(policy, values=(), items=tuple(items)))
+    offered = islice(_used(plain, names, [policy.address], [], make), MOST_USED + 1)
+    known = {
+        print_data(data)
+        for _, other in offered
+        for data in _data(other)
+        if not data_checker.has_example(data.source)
+    }
+    own = f"{policy.namespace}/"
+    for use, data in blocks:
+        source = data.source
+        is_own = isinstance(source, FromConfigMap) and source.name.startswith(own)
+        if not is_own and print_data(data) not in known:
+            message = f"a policy of a namespace cannot choose the source of `data.{data.name}`"
+            hint = "leave out the values of its parameters, or choose a ConfigMap of the namespace"
+            yield catalogue.data_of_namespace(message, use.span, hint)
+
+
+def _data(checked: Checked) -> Iterator[Data]:
+    return (item for item in checked.policy.items if isinstance(item, Data))
 
 
 def _beyond(used: Iterable[tuple[Use, Checked]]) -> Iterator[tuple[Use, str]]:

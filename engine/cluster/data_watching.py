@@ -2,7 +2,7 @@
 
 Each function is the work of one source, and runs until it is cancelled. A ConfigMap and objects
 are followed by a reflector, as nodes and pods are; of an object only its row is kept. A file is
-looked at every two seconds, in a thread, as policies are.
+looked at every second, in a thread, as policies are.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ from policies.loader import Watcher
 _BATCH_SECONDS = 0.1
 # The longest step between two turns of the event loop.
 _STEP_SECONDS = 0.005
-_LOOK_SECONDS = 2.0
+# So that what waits for a row is looked at again within two seconds.
+_LOOK_SECONDS = 1.0
 # After too many objects, all are listed again when there are so few: not at each one that goes.
 _FEW_AGAIN = MOST_OBJECTS * 9 // 10
 # A right that is given is used within half a minute.

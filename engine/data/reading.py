@@ -144,7 +144,7 @@ def _records_of_csv(text: str, by: str, columns: Sequence[str]) -> Iterator[_Rec
             if len(cells) != len(header):
                 number = f"{len(cells)} cell{'s' * (len(cells) != 1)}"
                 raise DataError(f"{place} has {number}, and the first line has {len(header)}")
-            yield place, dict(zip(header, (cell.strip() for cell in cells), strict=True))
+            yield place, dict(zip(header, (cell.strip() or None for cell in cells), strict=True))
     except csv.Error as error:
         raise DataError(f"line {reader.line_num} is not CSV: {error}") from None
 
@@ -378,7 +378,7 @@ def _row(
     values: dict[str, object] = {}
     for name, parse in parsers.items():
         cell = record.get(name)
-        if cell is None or cell == "":
+        if cell is None:
             continue
         try:
             values[name] = parse(cell)

@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeGuard
 import msgspec
 
 from engine.program.frame import Evaluate, Frame
-from grammar.tree.data import ROW, Column, Data, DataSource
+from grammar.tree.data import ROW, Column, Data, TableSource
 from grammar.tree.printer import print_data
 from grammar.values.errors import MissingError
 from grammar.values.maps import lookup
@@ -39,7 +39,7 @@ class TableSpec:
 
     name: str
     digest: str
-    source: DataSource
+    source: TableSource
     columns: tuple[Column, ...]
     every: float
     stale: float

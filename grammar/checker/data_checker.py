@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import PurePosixPath
 
+from grammar.checker import parameters
 from grammar.checker.expression_checker import Checker
 from grammar.meaning.environment import Environment
 from grammar.meaning.schema import Field, Record, Schema
@@ -25,6 +26,7 @@ from grammar.tree.data import (
     FromFile,
     FromObjects,
     FromPrometheus,
+    TableSource,
 )
 from grammar.tree.printer import print_expression
 from grammar.tree.source import Span
@@ -45,6 +47,7 @@ from grammar.tree.types import (
 # The types that a column can have, and the name of the object that a row is made of.
 COLUMN_TYPES = (DOUBLE, INT, STRING, BOOL, QUANTITY, DURATION, TIMESTAMP)
 OBJECT = "object"
+_UNKNOWN_NAME = "P0101"
 # What every row has besides its columns.
 _OWN_FIELDS = ("time", "age")
 _URL = re.compile(r"https?://[^\s/?#@]+(/[^\s?#]*)?\Z")
@@ -84,7 +87,9 @@ def findings(data: Data, policy: Policy) -> list[Diagnostic]:
         why = "is not a name that an expression can read"
         hint = "write letters, digits and `_`, such as `load`"
         found.append(catalogue.bad_data(f"`{data.name}` {why}", data.name_span, hint))
-    found.extend(_of_source(data, policy))
+    # What is no parameter is found elsewhere, and an example is none of a source.
+    if not data.names and not has_example(data.source):
+        found.extend(_of_source(data, policy))
     found.extend(_of_columns(data))
     return found
 
@@ -121,8 +126,21 @@ def _typed(data: Data, environment: Environment, found: list[Diagnostic]) -> Dat
         else c
         for c in data.columns
     )
-    found.extend(checker.found)
+    found.extend(map(_about_object, checker.found))
     return replace(data, source=replace(source, by=by), columns=columns)
+
+
+def _about_object(found: Diagnostic) -> Diagnostic:
+    """The diagnostic of an expression that reads an object, with a hint that works there."""
+    if found.code != _UNKNOWN_NAME or found.fix is not None:
+        return found
+    return replace(found, hint=f"write `{OBJECT}.metadata.name`: it reads `{OBJECT}` alone")
+
+
+def has_example(source: TableSource) -> bool:
+    """Whether a parameter without a default gives a text of the source."""
+    texts = (getattr(source, field.name) for field in fields(source))
+    return any(isinstance(text, str) and parameters.is_example(text) for text in texts)
 
 
 def _of_source(data: Data, policy: Policy) -> list[Diagnostic]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from grammar.checker.constants import coerce
 from grammar.checker.expression_checker import Checker
@@ -28,6 +28,7 @@ from grammar.tree.clauses import (
     Parameter,
     Policy,
 )
+from grammar.tree.data import Data
 from grammar.tree.printer import print_expression, print_string
 from grammar.tree.source import Span
 from grammar.tree.types import (
@@ -221,10 +222,10 @@ def _shown(example: Expr | None) -> str:
 def filled(policy: Policy, values: Values) -> tuple[Policy, list[Diagnostic]]:
     """The policy with the values in place of the names, each at the span of its name.
 
-    The diagnostics are about numbers that have no place where they stand.
+    The diagnostics are about values that have no place where they stand.
     """
     found: list[Diagnostic] = []
-    items = (_with_weight(_put(item, values), found) for item in policy.items)
+    items = (_with_texts(_with_weight(_put(item, values), found), found) for item in policy.items)
     return replace(policy, items=tuple(items)), found
 
 
@@ -258,6 +259,23 @@ def _with_weight(item: Item, found: list[Diagnostic]) -> Item:
         return item
     negative = item.weight_may_be_negative
     return item.weighing(_weight(item.weight_name, found, negative=negative))
+
+
+def _with_texts(item: Item, found: list[Diagnostic]) -> Item:
+    """The block of data with the texts of its source, if parameters give some."""
+    if not isinstance(item, Data) or not item.names:
+        return item
+    # By the fields of the source, which are texts.
+    texts, names = dict[str, Any](), list[tuple[str, Expr]]()
+    for field, expr in item.names:
+        if not isinstance(expr, Literal):
+            names.append((field, expr))
+        elif isinstance(expr.value, str):
+            texts[field] = expr.value
+        else:
+            found.append(catalogue.wrong_type(expr.type, "a string", expr.span))
+            texts[field] = ""
+    return replace(item, source=replace(item.source, **texts), names=tuple(names))
 
 
 def _weight(literal: Literal, found: list[Diagnostic], *, negative: bool) -> float:

@@ -299,6 +299,8 @@ class _PolicyChecker:
                 data = self._environment.tables[item.variable]
                 if data.span != item.span:
                     return item  # it has the name of another one
+                for _, name in data.names:
+                    self._no_parameter(name)
                 self._found.extend(data_checker.findings(data, self._policy))
                 return data
             case ForPods(where):
@@ -359,11 +361,11 @@ class _PolicyChecker:
             self._found.append(catalogue.wrong_type(kind, "a bool or a number", value.span))
         return replace(item, value=value, range=bounds)
 
-    def _no_parameter(self, weight: Expr | None) -> None:
-        """An error for the name of a weight that is not a parameter."""
-        if isinstance(weight, Ident):
+    def _no_parameter(self, name: Expr | None) -> None:
+        """An error for a name in place of a weight or of a text that is not a parameter."""
+        if isinstance(name, Ident):
             names = (parameter.name for parameter in self._policy.parameters)
-            self._found.append(catalogue.unknown_name(weight.name, names, weight.span))
+            self._found.append(catalogue.unknown_name(name.name, names, name.span))
 
     def _bounds(self, bounds: Bounds, value: Expr) -> Bounds:
         """The two ends of a range; strings become quantities or durations like the value."""

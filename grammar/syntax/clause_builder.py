@@ -99,6 +99,20 @@ def _string(c: list[Child]) -> SyntaxToken:
     return _tokens(c, "STRING")[0]
 
 
+def _source(
+    c: list[Child], *fields: str
+) -> tuple[dict[str, str], tuple[tuple[str, Expr], ...], Span]:
+    """The texts of a source, the names of parameters in place of some, and where the first is."""
+    tokens = dict(zip(fields, _tokens(c, "STRING", "IDENT"), strict=True))
+    texts = {field: text_of(t) if t.type == "STRING" else "" for field, t in tokens.items()}
+    names = tuple(
+        (field, Ident(str(t), span=token_span(t)))
+        for field, t in tokens.items()
+        if t.type == "IDENT"
+    )
+    return texts, names, token_span(tokens[fields[0]])
+
+
 def _has(c: list[Child], *types: str) -> bool:
     return bool(_tokens(c, *types))
 
@@ -247,32 +261,31 @@ class Builder(ExpressionBuilder):
 
     def data(self, c: list[Child]) -> Data:
         parts = _collect(c, "the data block", ("from",))
-        source, columns = parts.pop("from"), parts.pop("columns", ())
+        (source, names), columns = parts.pop("from"), parts.pop("columns", ())
         parts.setdefault("stale", usual_stale(source, parts.get("every", EVERY_SECONDS)))
         columns = (*source.columns, *columns)
         parts.update({f"{part.name}_span": part.span for part in c if isinstance(part, _Part)})
-        return Data(**self._head(c), source=source, columns=columns, **parts)
+        return Data(**self._head(c), source=source, names=names, columns=columns, **parts)
 
     def from_metrics(self, c: list[Child]) -> _Part:
-        return _Part("from", FromMetrics(), span_of(c))
+        return _Part("from", (FromMetrics(), ()), span_of(c))
 
     def from_prometheus(self, c: list[Child]) -> _Part:
-        url, query, key = _tokens(c, "STRING")
-        source = FromPrometheus(text_of(url), text_of(query), text_of(key), token_span(url))
-        return _Part("from", source, span_of(c))
+        texts, names, span = _source(c, "url", "query", "key")
+        return _Part("from", (FromPrometheus(**texts, url_span=span), names), span_of(c))
 
     def from_configmap(self, c: list[Child]) -> _Part:
-        name, entry, by = _tokens(c, "STRING")
-        source = FromConfigMap(text_of(name), text_of(entry), text_of(by), token_span(name))
-        return _Part("from", source, span_of(c))
+        texts, names, span = _source(c, "name", "entry", "by")
+        return _Part("from", (FromConfigMap(**texts, name_span=span), names), span_of(c))
 
     def from_file(self, c: list[Child]) -> _Part:
-        path, by = _tokens(c, "STRING")
-        return _Part("from", FromFile(text_of(path), text_of(by), token_span(path)), span_of(c))
+        texts, names, span = _source(c, "path", "by")
+        return _Part("from", (FromFile(**texts, path_span=span), names), span_of(c))
 
     def from_objects(self, c: list[Child]) -> _Part:
-        kind = _string(c)
-        return _Part("from", FromObjects(text_of(kind), _expr(c), token_span(kind)), span_of(c))
+        texts, names, span = _source(c, "kind")
+        source = FromObjects(**texts, by=_expr(c), kind_span=span)
+        return _Part("from", (source, names), span_of(c))
 
     def every(self, c: list[Child]) -> _Part:
         return _Part(

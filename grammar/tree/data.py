@@ -94,10 +94,10 @@ class FromObjects:
     is_watched: ClassVar[bool] = True
 
 
-DataSource = FromMetrics | FromPrometheus | FromConfigMap | FromFile | FromObjects
+TableSource = FromMetrics | FromPrometheus | FromConfigMap | FromFile | FromObjects
 
 
-def usual_stale(source: DataSource, every: float) -> float:
+def usual_stale(source: TableSource, every: float) -> float:
     """After how many seconds a row is stale where the block does not say it."""
     return STALE_SECONDS if source.is_watched else STALE_TIMES * every
 
@@ -106,13 +106,15 @@ def usual_stale(source: DataSource, every: float) -> float:
 class Data:
     """`data "NAME" {…}`: a table, which expressions read as `data.NAME[KEY].COLUMN`.
 
-    A source that is not watched is asked `every` so many seconds. A row is stale, and so missing,
+    `names` has the parameters that give texts of the source, by field, until they are filled. A
+    source that is not watched is asked `every` so many seconds. A row is stale, and so missing,
     so many seconds after its time, or after a source that is watched has failed.
     """
 
     name: str
-    source: DataSource
+    source: TableSource
     columns: tuple[Column, ...]
+    names: tuple[tuple[str, Expr], ...] = ()
     every: float = EVERY_SECONDS
     stale: float = STALE_SECONDS
     span: Span = field(default=NO_SPAN, compare=False)

@@ -36,7 +36,6 @@ from grammar.tree.data import (
     EVERY_SECONDS,
     Column,
     Data,
-    DataSource,
     FromConfigMap,
     FromFile,
     FromMetrics,
@@ -347,7 +346,7 @@ def _item(item: Item, source: Source, *, wide: bool) -> Iterator[_Row]:
 
 def print_data(data: Data) -> str:
     """A data block on one line."""
-    lines = [f"data {print_string(data.name)} {{", *_source(data.source), *_ages(data)]
+    lines = [f"data {print_string(data.name)} {{", *_source(data), *_ages(data)]
     if own := _own_columns(data):
         lines.append(f"columns {{ {', '.join(map(_column, own))} }}")
     return " ".join((*lines, "}"))
@@ -360,7 +359,7 @@ def _data(data: Data, *, wide: bool) -> Iterator[_Row]:
         return
     start = data.span.start
     yield _Row(1, f"data {print_string(data.name)} {{", Span(start, start))
-    source = list(_source(data.source))
+    source = list(_source(data))
     if len(joined := " ".join(source)) + 2 * len(_INDENT) <= WIDTH:
         source = [joined]
     for number, text in enumerate(source):
@@ -372,22 +371,27 @@ def _data(data: Data, *, wide: bool) -> Iterator[_Row]:
     yield _Row(1, "}", Span(data.span.end - 1, data.span.end))
 
 
-def _source(source: DataSource) -> Iterator[str]:
+def _source(data: Data) -> Iterator[str]:
     """Where the rows come from, in the one or two lines that it may take."""
+    names, source = dict(data.names), data.source
+
+    def text(field: str, given: str) -> str:
+        return print_expression(names[field]) if field in names else print_string(given)
+
     match source:
         case FromMetrics():
             yield "from metrics"
         case FromPrometheus(url, query, key):
-            yield f"from prometheus {print_string(url)}"
-            yield f"query {print_string(query)} key {print_string(key)}"
+            yield f"from prometheus {text('url', url)}"
+            yield f"query {text('query', query)} key {text('key', key)}"
         case FromConfigMap(name, entry, by):
-            yield f"from configmap {print_string(name)}"
-            yield f"key {print_string(entry)} by {print_string(by)}"
+            yield f"from configmap {text('name', name)}"
+            yield f"key {text('entry', entry)} by {text('by', by)}"
         case FromFile(path, by):
-            yield f"from file {print_string(path)}"
-            yield f"by {print_string(by)}"
+            yield f"from file {text('path', path)}"
+            yield f"by {text('by', by)}"
         case FromObjects(kind, by):
-            yield f"from objects {print_string(kind)}"
+            yield f"from objects {text('kind', kind)}"
             yield f"by {print_expression(by)}"
         case _:
             assert_never(source)

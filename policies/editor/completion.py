@@ -14,6 +14,7 @@ from typing import Literal as OneOf
 from typing import Protocol
 
 from grammar.checker import macro_types
+from grammar.checker.data_checker import OBJECT
 from grammar.checker.expression_checker import Checker
 from grammar.checker.policy_checker import VARIABLES
 from grammar.meaning.environment import Environment
@@ -291,7 +292,12 @@ def _words(
     if before and not accepted.isdisjoint({"NAME", "IDENT"}):
         yield from (_Offer(word, "word") for word in _CHOICES.get(before[-1].text, ()))
     if "IDENT" in accepted and "NOT" in accepted:
-        yield from _names(macro_variables(before, around.environment)[0])
+        environment = macro_variables(before, around.environment)[0]
+        if _is_about_object(before):
+            yield _Offer(OBJECT, "name", str(DYN), "the object that a row is made of")
+            yield from _functions(environment)
+        else:
+            yield from _names(environment)
     elif "IDENT" in accepted and before and before[-1].text == ":":
         schema = around.environment.schema
         records = schema.records if schema is not None else ()
@@ -334,6 +340,19 @@ def _names(environment: Environment) -> Iterator[_Offer]:
         yield _Offer(name, "name", str(type_), VARIABLE_MEANINGS[name][0])
     if environment.tables:
         yield _Offer("data", "name", "tables", "the tables of data of the policy")
+    yield from _functions(environment)
+
+
+def _is_about_object(code: Sequence[ColouredToken]) -> bool:
+    """Whether an expression at the end is in a block of data `from objects`."""
+    for start in open_brackets(code):
+        head = code[max(0, start - 2) : start]
+        if len(head) == 2 and head[0].text == "data" and head[1].kind == "string":
+            return any(token.text == "objects" for token in code[start:])
+    return False
+
+
+def _functions(environment: Environment) -> Iterator[_Offer]:
     yield _Offer("has(", "function", "", "whether a field or a key exists")
     for name in sorted(environment.function_names(member=False)):
         yield _function(environment, name, member=False)

@@ -257,6 +257,24 @@ def test_values_of_pods_arrive() -> None:
     assert objects["ConfigMap", "placet-policies"]["data"].keys() == {"shop.policy"}
 
 
+def test_what_sources_of_data_need_is_mounted() -> None:
+    objects = of_ci("second-scheduler")
+    configured = configuration(objects)
+    mounts = {each["name"]: each["mountPath"] for each in container(objects)["volumeMounts"]}
+    assert configured["dataFolder"] == mounts["data"]
+    assert configured["dataCa"] == f"{mounts['data-ca']}/ca.crt"
+    assert configured["dataToken"] == f"{mounts['data-token']}/token"
+    volumes = {each["name"]: each for each in pod_of(objects)["spec"]["volumes"]}
+    assert volumes["data"] == {"name": "data", "configMap": {"name": "prices"}}
+    assert volumes["data-ca"]["secret"]["secretName"] == "monitoring-ca"
+    assert volumes["data-token"]["secret"]["secretName"] == "monitoring-token"
+    egress = objects["NetworkPolicy", "placet"]["spec"]["egress"]
+    assert {"ports": [{"port": 9090}]} in egress
+    plain = rendered()
+    assert "dataFolder" not in configuration(plain)
+    assert not {each["name"] for each in pod_of(plain)["spec"]["volumes"]} & {"data", "data-ca"}
+
+
 @each_ci
 def test_selectors_select_the_pods_and_not_the_test(name: str) -> None:
     objects = of_ci(name)

@@ -21,6 +21,10 @@ GROUP = "placement-policy.scheduling.x-k8s.io"
 FREE = ("--type=merge", "-p", '{"metadata": {"finalizers": null}}')
 BROKEN = 'filter "ready" { require node.redy }'
 READY = 'filter "ready" { require node.ready }'
+FETCHED = (
+    'data "load" { from prometheus "http://169.254.169.254" query "up" key "node" } '
+    'filter "idle" { require data.load[node.name].value < 1.0 }'
+)
 # As the documents of the placement-policy scheduler plugins have them.
 THEIRS = """
 apiVersion: placement-policy.scheduling.x-k8s.io/v1alpha1
@@ -136,6 +140,10 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "nothing": ({"nodeSelector": SELECTED}, "has no effect: set placementPolicy or rules"),
     "no syntax": ({"rules": "filter {"}, "rules:1:8 error[P0001]"),
     "a misspelt field": ({"rules": BROKEN}, "rules:1:31 error[P0102]: Node has no field `redy`"),
+    "data of a URL": (
+        {"rules": FETCHED},
+        "rules:1:6 error[P0136]: a policy of a namespace cannot have data `from prometheus`",
+    ),
     "64 KiB": ({"rules": "x " * 32768}, "rules:1:1 error[P0010]: the text has 32,768 tokens"),
     "open": (
         {"rules": "(" * 65536},

@@ -6,6 +6,7 @@ import ssl
 import subprocess
 import sys
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -19,6 +20,7 @@ import trustme
 from tests.e2e.api import Api
 from tests.e2e.cluster import Cluster
 from tests.e2e.control_plane import ControlPlane
+from tests.e2e.kube_scheduler import extender, kube_scheduler
 from tests.e2e.manifests import node, pod
 from tests.e2e.placet import placet
 from tests.e2e.test_data import allow, offered
@@ -39,18 +41,19 @@ cluster policy hot {{
 
 
 class Metrics:
-    """What the aggregated API server says of nodes, each `age` seconds old."""
+    """What the aggregated API server says of nodes: samples of `at`, or `age` seconds old."""
 
     def __init__(self) -> None:
         self.cpu: dict[str, str] = {}
         self.age = 0.0
+        self.at: datetime | None = None
 
     def answer(self, path: str) -> dict[str, Any]:
         version = f"{GROUP}/{VERSION}"
         if not path.startswith(f"/apis/{version}/nodes"):
             names = {"name": "nodes", "namespaced": False, "kind": "NodeMetrics", "verbs": ["list"]}
             return {"kind": "APIResourceList", "groupVersion": version, "resources": [names]}
-        time = datetime.now(UTC) - timedelta(seconds=self.age)
+        time = self.at or datetime.now(UTC) - timedelta(seconds=self.age)
         items = [
             {
                 "metadata": {"name": name},
@@ -152,3 +155,60 @@ def test_the_load_of_nodes_is_that_of_the_metrics_api(
         become("n1", "n2")
         metrics.age = 0.0
         become("n1")
+
+
+# ---- a burst
+
+NODES, PODS = 10, 200
+BURST = """\
+cluster policy {name} {{
+  for pods where pod.metadata.namespace == "{namespace}" && pod.labels["rule"] == "{name}"
+  data "load" {{ from metrics every 1s stale after 10m }}
+  score "load" weight 1 {{ value {value} / node.allocatable["cpu"] range 1 .. 0 missing 50 }}
+}}
+"""
+VALUES = {
+    "sample": "data.load[node.name].cpu",
+    "recent": '(data.load[node.name].cpu + node.since(data.load[node.name].time)["cpu"])',
+}
+
+
+def test_a_burst_that_is_younger_than_the_sample(
+    plane: ControlPlane, cluster: Cluster, tmp_path: Path
+) -> None:
+    """Of ten nodes three were less loaded a minute ago. By that alone they get all pods."""
+    namespace, names = cluster.namespace, [f"n{number}" for number in range(NODES)]
+    cluster.create_nodes(node(name, cpu="32") for name in names)
+    rights = {"apiGroups": [GROUP], "resources": ["nodes"], "verbs": ["get", "list"]}
+    allow(plane, f"{namespace}-metrics", [rights])
+    policies, metrics = tmp_path / "burst.policy", Metrics()
+    policies.write_text(
+        "".join(BURST.format(name=n, namespace=namespace, value=v) for n, v in VALUES.items())
+    )
+    metrics.cpu = {name: "4" if name in names[:3] else "8" for name in names}
+    metrics.at = datetime.now(UTC) - timedelta(seconds=60)
+    with (
+        aggregated(plane, cluster, metrics),
+        placet(tmp_path, policies, f"--kubeconfig={plane.placet_kubeconfig}") as server,
+    ):
+        server.wait_ready()
+        until(
+            lambda: "[+]data/load ok" in server.get("/readyz?verbose")[1],
+            SECONDS,
+            lambda: server.get("/readyz?verbose")[1],
+        )
+        address = f"http://127.0.0.1:{server.port}"
+        entry = {**extender(address, node_cache_capable=True), "weight": 100}
+        with kube_scheduler(plane, tmp_path, [entry], 100):
+            most = {}
+            for rule in VALUES:
+                pods = [f"{rule}-{number}" for number in range(PODS)]
+                cluster.create_pods(
+                    pod(name, namespace, {"rule": rule}, cpu="500m") for name in pods
+                )
+                placed = cluster.wait_placed(pods, 3 * SECONDS)
+                most[rule] = max(Counter(placed.values()).values())
+                cluster.delete_pods()
+    fair = PODS / NODES
+    assert most["sample"] > 2 * fair
+    assert most["recent"] <= 1.5 * fair

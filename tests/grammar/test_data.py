@@ -357,8 +357,88 @@ def test_hints_of_other_names(schema: Schema) -> None:
     assert hint(cluster(f"{LOAD} {rule}"), schema) == "it has `cpu`, `memory`, `time` and `age`"
 
 
+def test_a_hint_of_another_name_is_legal(schema: Schema) -> None:
+    """A row is made of its object alone."""
+    rule = 'filter "f" { require has(data.a["x"].w) }'
+    for wrong in ("by node ", "by pod.name "):
+        text = f'data "a" {{ from objects "v1/Pod" {wrong} columns {{ w = string(object.b) }} }}'
+        said = hint(cluster(f"{text} {rule}"), schema)
+        assert said == "write `object.metadata.name`: it reads `object` alone"
+        mended = text.replace(wrong, "by object.metadata.name ")
+        assert findings(cluster(f"{mended} {rule}"), schema) == []
+
+
 def test_a_hint_of_a_column_is_legal(schema: Schema) -> None:
     text = 'data "a" { from objects "v1/Pod" by string(object.a) columns { w = object.a } }'
     said = hint(cluster(text), schema)
     assert said == "write its type, such as `string(object.a)`"
     assert findings(cluster(text.replace("w = object.a", "w = string(object.a)")), schema) == []
+
+
+# ---- sources by parameters
+
+SHARED = """
+policy power (
+  map: string = "kube-system/x",
+  url: string = "http://p:9090",
+  text: string = "up",
+  kind: string = "v1/Pod",
+  file: string = "a.csv"
+) {
+  for pods where false
+  data "m" { from configmap map key "x.csv" by "k" columns { a: double } }
+  data "p" { from prometheus url query text key "node" }
+  data "o" { from objects kind by string(object.metadata.name) columns { a = string(object.b) } }
+  data "f" { from file file by "k" columns { a: double } }
+  filter "f" { require data.m["a"].a < 1.0 missing pass }
+}
+policy deeper (url: string = "http://p:9090") { for pods where false use "power" (url: url) }
+"""
+
+
+def test_a_source_takes_parameters(schema: Schema) -> None:
+    values = 'map: "shop/y", url: "http://q", text: "down", kind: "v1/Node", file: "b.csv"'
+    user = f'cluster policy u {{ for pods where true use "power" ({values}) }}'
+    assert used(f"{SHARED} {user}", schema) == []
+    source = Source("p.policy", SHARED)
+    printed = format_file(parse_file(source)[0], source)
+    for text in ("configmap map key", "prometheus url query text key", "objects kind by"):
+        assert text in printed
+
+
+@pytest.mark.parametrize(
+    ("user", "code"),
+    [
+        ('use "power"', None),
+        ('use "power" (map: "shop/y")', None),
+        ('use "deeper"', None),
+        ('use "power" (map: "kube-system/y")', "P0136"),
+        ('use "power" (url: "http://q:9090")', "P0136"),
+        ('use "power" (text: "down")', "P0136"),
+        ('use "power" (kind: "v1/Secret")', "P0136"),
+        ('use "power" (file: "b.csv")', "P0136"),
+        ('use "deeper" (url: "http://q:9090")', "P0136"),
+    ],
+)
+def test_a_namespace_chooses_its_own_configmaps_alone(
+    user: str, code: str | None, schema: Schema
+) -> None:
+    found = used(f'{SHARED} policy u in namespace "shop" {{ {user} }}', schema)
+    assert found == ([code] if code else [])
+
+
+def used(text: str, schema: Schema) -> list[str]:
+    """The codes of a text in which policies use others."""
+    validation = Validator(schema).validate([Source("p.policy", text)])
+    return [found.code for found, _ in validation.findings()]
+
+
+@pytest.mark.parametrize(
+    ("parameter", "code"),
+    [("map: int = 1", "P0105"), ("other: string", "P0101"), ('map: string = "a"', "P0135")],
+)
+def test_what_is_no_text_of_a_source(parameter: str, code: str, schema: Schema) -> None:
+    block = 'data "m" { from configmap map key "x.csv" by "k" columns { a: double } }'
+    rule = 'filter "f" { require data.m["a"].a < 1.0 missing pass }'
+    text = f"policy p ({parameter}) {{ for pods where false {block} {rule} }}"
+    assert code in [found for found, _ in findings(text, schema)]

@@ -40,6 +40,15 @@
 {{- if .Values.policies -}}
 {{- $_ := set $own "policies" (list "/etc/placet/policies") -}}
 {{- end -}}
+{{- if .Values.data.folder -}}
+{{- $_ := set $own "dataFolder" "/etc/placet/data" -}}
+{{- end -}}
+{{- if .Values.data.caSecret -}}
+{{- $_ := set $own "dataCa" "/etc/placet/data-ca/ca.crt" -}}
+{{- end -}}
+{{- if .Values.data.tokenSecret -}}
+{{- $_ := set $own "dataToken" "/etc/placet/data-token/token" -}}
+{{- end -}}
 {{- if .Values.bind.enabled -}}
 {{- $_ := set $own "bind" true -}}
 {{- end -}}

@@ -125,6 +125,21 @@ spec:
           mountPath: /etc/placet/policies
           readOnly: true
         {{- end }}
+        {{- if .Values.data.folder }}
+        - name: data
+          mountPath: /etc/placet/data
+          readOnly: true
+        {{- end }}
+        {{- if .Values.data.caSecret }}
+        - name: data-ca
+          mountPath: /etc/placet/data-ca
+          readOnly: true
+        {{- end }}
+        {{- if .Values.data.tokenSecret }}
+        - name: data-token
+          mountPath: /etc/placet/data-token
+          readOnly: true
+        {{- end }}
         {{- if include "placet.mountedSecret" . }}
         - name: tls
           mountPath: /etc/placet/tls
@@ -156,6 +171,18 @@ spec:
     - name: scheduler
       configMap:
         name: {{ include "placet.fullname" . }}-scheduler
+    {{- end }}
+    {{- with .Values.data.folder }}
+    - name: data
+      {{- toYaml . | nindent 6 }}
+    {{- end }}
+    {{- with .Values.data.caSecret }}
+    - name: data-ca
+      secret: {secretName: {{ . }}, defaultMode: 0440}
+    {{- end }}
+    {{- with .Values.data.tokenSecret }}
+    - name: data-token
+      secret: {secretName: {{ . }}, defaultMode: 0440}
     {{- end }}
     {{- with include "placet.mountedSecret" . }}
     - name: tls

@@ -97,6 +97,12 @@ def said(text: str, schema: Schema) -> Meaning | None:
         (DATA + '  filter "f" { require data.racks["r1"].wa^', ["wa|watts"]),
         (DATA + '  filter "f" { detail "{data.racks[node.name].ow^', ["ow|owner"]),
         (DATA + '  data "new" { fr^', ["fr|from"]),
+        (DATA + '  data "new" { from objects "v1/Pod" by obj^', ["obj|object"]),
+        (DATA + '  data "new" { from objects "v1/Pod" by no^', []),
+        (
+            DATA + '  data "new" { from objects "v1/Pod" by object.a columns { b = string(ob^',
+            ["ob|object"],
+        ),
         (HEAD + "  mode ^", ["|enforce", "|audit"]),
         (HEAD + '  gang "g" { of pods b^', ["b|by"]),
         (HEAD + '  gang "g" { wi^', ["wi|within"]),
