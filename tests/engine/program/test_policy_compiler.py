@@ -96,7 +96,7 @@ def test_a_gang_has_the_key_of_a_peer_and_the_number_of_the_pod() -> None:
 
 
 def test_pods_of_one_shape_are_in_one_gang() -> None:
-    """What `by` reads of a peer is read of the asked pod; without it, its group and its workload."""
+    """What `by` reads of a peer is read of the asked pod; without it, its group and workload."""
     by = compiled('gang "g" { of pods by peer.labels["job"] + string(peer.priority) at least 2 }')
     assert by.reads == {("metadata", "labels", "job"), ("spec", "priority")}
     assert compiled('gang "g" { }').reads == {
