@@ -31,8 +31,35 @@ class Hold:
     end: EndOfHold
 
 
+# For how long an attempt need not be made again while nothing has changed.
+_COVERS_SECONDS = 10.0
 # What a text has that says how many members fit, and for how long rejections keep one.
 _FIT, _TOLD_SECONDS = " members fit", 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Try:
+    """What was known at an attempt to place a gang that did not fit.
+
+    The time, the `table` of nodes, how often places had become free since the start, the uids of
+    the waiting members, and the rows that kube-scheduler had asked about, as bytes; None for all.
+    """
+
+    at: float
+    table: ReferenceType[NodeTable]
+    freed: int
+    members: Collection[str]
+    only: bytes | None
+
+    def covers(self, other: Try) -> bool:
+        """Whether an attempt with what is known now would have the same result.
+
+        Policies may read the time, so that holds for some seconds.
+        """
+        lately = other.at - self.at < _COVERS_SECONDS
+        same = self.table() is other.table() and self.freed == other.freed
+        only = self.only in (None, other.only)
+        return lately and same and only and self.members == other.members
 
 
 @dataclass(slots=True)
@@ -45,9 +72,9 @@ class KnownGang:
     are the cordons and taints of its nodes when it was placed. It is known `since` a time; it
     `began` to gather at another one, and is given up at `until`; its members are woken again at
     `remind_at`. The first in `order` goes first. `text` says what it waits for, and `told` is what
-    kube-scheduler knows of that. It is not tried before the time `not_before`; `tried` is what was
-    known at the last try that failed: the nodes, how often places became free since the start, and
-    the members.
+    kube-scheduler knows of that. It is not tried before the time `not_before`; `tried` is the last
+    attempt that failed. It `is_settled` what it waits for until a pod of it changes, where too few
+    members exist until `stands_until`.
     """
 
     name: GangName
@@ -70,9 +97,11 @@ class KnownGang:
     told: str = ""
     told_at: float = 0.0
     not_before: float = 0.0
+    stands_until: float = 0.0
+    is_settled: bool = False
     pause: float = 0.0
     why_given_up: str = ""
-    tried: tuple[ReferenceType[NodeTable], int, Collection[str]] | None = None
+    tried: Try | None = None
 
     def say(self, text: str, now: float) -> None:
         """Takes what it waits for. How many members fit is told to kube-scheduler once a minute.
@@ -81,6 +110,9 @@ class KnownGang:
         """
         self.text = text
         counts = _FIT in text and _FIT in self.told
+        if text.partition(_FIT)[0] == self.told.partition(_FIT)[0] and counts:
+            # Where most of them fit is another place.
+            return
         if not counts or now - self.told_at >= _TOLD_SECONDS:
             self.told, self.told_at = text, now
 

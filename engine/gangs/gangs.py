@@ -32,13 +32,15 @@ Gangs belong to the engine and live as long as it does. Everything happens on on
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
+import msgspec
 import numpy as np
 
 from engine.cache.node_table import NodeRows, Snapshot
 from engine.decision.placement import Placement
+from engine.decision.plan import Plan
 from engine.decision.plugin_filters import PluginFilters
 from engine.decision.registry import Registry
 from engine.decision.verb_call import CallOpener, Observer, VerbCall
@@ -61,11 +63,33 @@ from engine.gangs.quorums import Quorums
 from engine.gangs.tries import Tries
 from engine.objects.eligibility import bars
 from engine.objects.peer import Peer
+from engine.objects.remembered import Remembered
 from engine.objects.request_pod import RequestPodReader
 from engine.program.program import GangProgram
 
 # A waiting gang that nobody has asked about for so long is forgotten, and so is a released one.
 _FORGOTTEN_SECONDS = 900.0
+
+
+# Where too few members exist, other objects than pods may say how many are needed.
+_STANDS_SECONDS = 1.0
+# The bytes of what is kept of members that were asked about; one takes some 300.
+_MOST_ASKED = 8 << 20
+_ASKED_BYTES = 300
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A member that was rejected, and what its answer is made of until something changes."""
+
+    revision: int
+    plan: Plan
+    gang: KnownGang
+    message: str
+
+    def is_of(self, call: VerbCall) -> bool:
+        """Whether a call is about the same state of the pod, with the same policies."""
+        return self.revision == call.pod.revision > 0 and self.plan is call.plan
 
 
 class Gangs:
@@ -91,6 +115,10 @@ class Gangs:
         in_flight = placement.in_flight
         self.known = KnownGangs(clock, in_flight, observer)
         self._tries = Tries(self.known, self._members, self._attempts, in_flight, clock)
+        # By uid: with thousands of members that wait, little is to be done for each call.
+        self._asked: Remembered[str, _Asked] = Remembered(
+            _MOST_ASKED, lambda uid, asked: _ASKED_BYTES + len(uid) + len(asked.message)
+        )
         # When gangs were released, and the names of their held members by uid.
         self._released: dict[GangName, tuple[float, Mapping[str, str]]] = {}
 
@@ -107,6 +135,11 @@ class Gangs:
         Raises WaitingError where nobody binds here, HandoverError where another replica decides,
         and what the time of the call does.
         """
+        if (asked := self._still_waits(call)) is not None:
+            self._placement.check_binds(call)
+            none, text = np.zeros(len(rows), np.bool_), f"{asked.message}: {asked.gang.told}"
+            asked.gang.asked_at = self._clock()
+            return _rejected(decided, none, text, asked.gang.clause)
         name = self._members.of(call)
         if name is None:
             return decided
@@ -114,7 +147,17 @@ class Gangs:
         allowed = self._allowed(call, name, rows, decided.codes == 0)
         text = allowed if isinstance(allowed, str) else ELSEWHERE
         kept = np.zeros(len(rows), np.bool_) if isinstance(allowed, str) else allowed
-        return _rejected(decided, kept, _text(call, name, text), name.program)
+        message = name.program.message(call.evaluation)
+        if (gang := self.known.find(name)) is not None and isinstance(allowed, str):
+            asked = _Asked(call.pod.revision, call.plan, gang, message)
+            self._asked.put(call.pod.uid, asked)
+        return _rejected(decided, kept, f"{message}: {text}", name.program)
+
+    def _still_waits(self, call: VerbCall) -> _Asked | None:
+        """The member of a call as it was asked about last, if nothing has changed since then."""
+        asked = self._asked.get(call.pod.uid)
+        is_same = asked is not None and asked.is_of(call) and self._tries.stands(asked.gang)
+        return asked if is_same else None
 
     def _allowed(
         self, call: VerbCall, name: GangName, rows: NodeRows, feasible: Mask
@@ -142,6 +185,8 @@ class Gangs:
 
     def would_pass(self, call: VerbCall) -> bool:
         """Whether the gang of a pod lets it pass now: it may begin to gather for that."""
+        if self._still_waits(call) is not None:
+            return False
         name = self._members.of(call)
         if name is None or self._on_nodes(call, name):
             return True
@@ -203,7 +248,8 @@ class Gangs:
             self.known.give_up(gang, "client gone", "kube-scheduler has ended a call of bind")
 
     def _release(self, gang: KnownGang) -> None:
-        rest = [uid for uid in self._waiting(gang) if uid not in gang.places]
+        waiting = self._waiting(gang, self._calls.snapshot())
+        rest = [uid for uid in waiting if uid not in gang.places]
         self._released[gang.name] = self._clock(), {uid: gang.keys[uid] for uid in gang.holds}
         self.known.release(gang)
         self.known.awaken(rest)
@@ -212,7 +258,11 @@ class Gangs:
 
     def pod_changed(self, old: Peer | None, new: Peer | None, _revision: int) -> None:
         """Takes a new state of a pod from the cache; it is a PodEventHandler."""
-        self._members.pod_changed(old, new)
+        touched = self._members.pod_changed(old, new)
+        if not _differ_in_conditions(old, new):
+            for name in touched:
+                if (known := self.known.find(name)) is not None:
+                    known.is_settled = False
         if old is None or (gang := self.known.placed(old.uid)) is None:
             return
         if new is None or new.uid != old.uid or new.deletionTimestamp is not None:
@@ -266,13 +316,13 @@ class Gangs:
         for gang in self.known.waiting():
             # Held members wait again a moment after their gang was given up.
             is_settled = snapshot is not None and now - gang.order[1] > FIRST_PAUSE_SECONDS
-            is_gone = is_settled and not self._waiting(gang)
+            is_gone = is_settled and not self._waiting(gang, snapshot)
             if is_gone or gang.asked_at < lately:
                 self.known.forget(gang)
 
     def _without_room(self, gang: KnownGang, snapshot: Snapshot) -> Peer | None:
         """A member that no node has room for: kube-scheduler does not ask about it any more."""
-        waiting = self._waiting(gang)
+        waiting = self._waiting(gang, snapshot)
         pods = [pod for uid in gang.places if (pod := waiting.get(uid)) is not None]
         return self._attempts.without_room(pods, snapshot.table)
 
@@ -297,7 +347,7 @@ class Gangs:
 
     def statuses(self) -> Sequence[GangStatus]:
         """Every gang that waits or gathers."""
-        now = self._clock()
+        now, snapshot = self._clock(), self._calls.snapshot()
         return [
             GangStatus(
                 policy=gang.clause.policy,
@@ -307,7 +357,7 @@ class Gangs:
                 state=_state(gang),
                 quorum=gang.quorum,
                 held=len(gang.holds),
-                waiting=len(self._waiting(gang)),
+                waiting=len(self._waiting(gang, snapshot)),
                 seconds=now - (gang.began if gang.gathers else gang.since),
                 text="" if gang.gathers else gang.text,
                 nodes={gang.keys[uid]: node for uid, node in gang.places.items()},
@@ -375,14 +425,14 @@ class Gangs:
         gang.asked_at, gang.priority = now, max(gang.priority, pod.peer.priority)
         if gang.gathers:
             return gang
-        found = self._quorums.read(gang, call, quorum, self._waiting(gang))
+        found = self._quorums.read(gang, call, quorum, self._waiting(gang, call.snapshot))
         if found < gang.quorum:
             gang.say(f"{found} of {gang.quorum} members exist", now)
+            gang.stands_until, gang.is_settled = now + _STANDS_SECONDS, True
             return gang.told
         return gang
 
-    def _waiting(self, gang: KnownGang) -> Mapping[str, Peer]:
-        snapshot = self._calls.snapshot()
+    def _waiting(self, gang: KnownGang, snapshot: Snapshot | None) -> Mapping[str, Peer]:
         return self._members.waiting(gang.name, snapshot) if snapshot is not None else {}
 
 
@@ -393,6 +443,14 @@ def _clauses(registry: Registry) -> Mapping[GangProgram, tuple[str, int, str]]:
         for program in registry.programs
         for number, clause in enumerate(program.gangs)
     }
+
+
+def _differ_in_conditions(old: Peer | None, new: Peer | None) -> bool:
+    """Whether two states of a pod differ in conditions alone: no gang waits for these."""
+    if old is None or new is None:
+        return False
+    there = {"unscheduled": new.unscheduled, "requeued": new.requeued}
+    return msgspec.structs.replace(old, **there) == new
 
 
 def _lost(gang: KnownGang, snapshot: Snapshot) -> str:

@@ -7,7 +7,7 @@ do; a policy that is not in force any more is forgotten.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from engine.cache.node_table import Snapshot
@@ -123,13 +123,18 @@ class Members:
                 if self.name_of(name.program, pod) == name:
                     yield node, pod
 
-    def pod_changed(self, old: Peer | None, new: Peer | None) -> None:
-        """Takes a new state of a pod from the cache."""
+    def pod_changed(self, old: Peer | None, new: Peer | None) -> Collection[GangName]:
+        """Takes a new state of a pod from the cache. Returns the gangs that it is or was in."""
+        found = set[GangName]()
         for place in self._waiting:
-            if old is not None and old.namespace == place[1] and not old.nodeName:
-                self._remove(place, old)
-            if new is not None and new.namespace == place[1] and not new.nodeName:
-                self._add(place, new)
+            for pod, change in ((old, self._remove), (new, self._add)):
+                if pod is None or pod.namespace != place[1]:
+                    continue
+                if not pod.nodeName:
+                    change(place, pod)
+                if (name := self.name_of(place[0], pod)) is not None:
+                    found.add(name)
+        return found
 
     def retain(self, programs: frozenset[GangProgram]) -> None:
         """Forgets all other clauses."""

@@ -15,7 +15,7 @@ from engine.cache.node_table import NodeRows
 from engine.counting.in_flight_pods import InFlightPods
 from engine.decision.verb_call import VerbCall
 from engine.gangs.attempts import Attempts
-from engine.gangs.gang import KnownGang
+from engine.gangs.gang import KnownGang, Try
 from engine.gangs.known_gangs import KnownGangs
 from engine.gangs.members import Members
 from engine.objects.eligibility import bars
@@ -53,43 +53,60 @@ class Tries:
 
         `only` are the rows that kube-scheduler asks about.
         """
-        now, snapshot = self._clock(), call.snapshot
-        namespace = gang.name.namespace
-        is_tried = gang.tried is not None and not gang.gathers
-        if now < gang.not_before or (is_tried and now < self._tried_until.get(namespace, 0.0)):
+        snapshot = call.snapshot
+        if self._rests(gang):
+            gang.is_settled = gang.tried is not None
             return None
         members = self._placeable(gang, call)
-        state = ref(snapshot.table), self._known.freed, frozenset(members)
-        if not gang.gathers and gang.tried is not None and only is None:
-            same_table = gang.tried[0]() is snapshot.table
-            if same_table and gang.tried[1:] == state[1:]:
-                return None
+        now_known = self._what_is_known(call, members, only)
         if not gang.gathers:
+            if gang.tried is not None and gang.tried.covers(now_known):
+                gang.say(gang.text, now_known.at)
+                gang.is_settled = True
+                return None
             self._try_rivals(gang, call)
-        began = self._clock()
-        try:
-            fits = self._place(gang, call, members, only)
-        finally:
-            call.evaluation.time.rest()
-        if fits:
+        if self._place(gang, call, members, only):
             return snapshot.table.rows[gang.places[call.pod.uid]]
         if gang.gathers:
             self._known.give_up(gang, "no node", f"no node is left for {call.pod.name}")
-            return None
-        if self._take_places(gang, call, members):
+        elif self._take_places(gang, call, members):
             # kube-scheduler has to hear of it first.
-            gang.not_before = now + _LEAST_PAUSE_SECONDS
-            return None
-        gang.tried, ended = state, self._clock()
-        pause = _COST_FACTOR * (ended - began)
-        gang.not_before = now + max(_LEAST_PAUSE_SECONDS, pause)
-        self._tried_until[namespace] = ended + pause
+            gang.not_before = self._clock() + _LEAST_PAUSE_SECONDS
+        else:
+            gang.tried, gang.is_settled = now_known, True
         return None
+
+    def stands(self, gang: KnownGang) -> bool:
+        """Whether a gang still waits for the same, so that nobody has to look again."""
+        if gang.gathers or not gang.is_settled or self._known.find(gang.name) is not gang:
+            return False
+        return self._clock() < gang.stands_until or (gang.tried is not None and self._rests(gang))
+
+    def _rests(self, gang: KnownGang) -> bool:
+        """Whether a gang is not tried yet: it is its turn later, or that of its namespace."""
+        now, until = self._clock(), self._tried_until.get(gang.name.namespace, 0.0)
+        return now < gang.not_before or (
+            gang.tried is not None and not gang.gathers and now < until
+        )
+
+    def _what_is_known(
+        self, call: VerbCall, members: Mapping[str, Peer], only: NodeRows | None
+    ) -> Try:
+        asked = None if only is None else only.tobytes()
+        table, freed = ref(call.snapshot.table), self._known.freed
+        return Try(self._clock(), table, freed, frozenset(members), asked)
 
     def forget_old(self) -> None:
         """Forgets the pauses that are over."""
         now = self._clock()
         self._tried_until = {n: until for n, until in self._tried_until.items() if until > now}
+
+    def _rest(self, gang: KnownGang, began: float) -> None:
+        """Has a gang wait after an attempt in vain, and all of its namespace."""
+        ended = self._clock()
+        pause = _COST_FACTOR * (ended - began)
+        gang.not_before = began + max(_LEAST_PAUSE_SECONDS, pause)
+        self._tried_until[gang.name.namespace] = ended + pause
 
     def _placeable(self, gang: KnownGang, call: VerbCall) -> Mapping[str, Peer]:
         """The waiting members of which it is known how many they want to be."""
@@ -98,7 +115,7 @@ class Tries:
 
     def _take_places(self, gang: KnownGang, call: VerbCall, waiting: Mapping[str, Peer]) -> bool:
         """Gives up as few gangs of lower priority as it takes for this one to fit, if it does."""
-        gathering = self._known.gathering()
+        began, gathering = self._clock(), self._known.gathering()
         lower = [other for other in gathering if other.priority < gang.priority]
         lower.sort(key=lambda other: (other.priority, -other.began))
         higher = [other for other in gathering if other.priority >= gang.priority]
@@ -116,23 +133,26 @@ class Tries:
                 text = "a gang of higher priority needs its place"
                 self._known.give_up(other, "preempted", text)
             return True
+        if lower:
+            self._rest(gang, began)
         return False
 
     def _try_rivals(self, gang: KnownGang, call: VerbCall) -> None:
         """Tries the gangs that go before this one and have not been tried since then."""
-        now, table = self._clock(), call.snapshot.table
+        table = call.snapshot.table
         before = [
             other
             for other in self._known.waiting()
             if other.order < gang.order
             and other.tried is not None
-            and now >= other.not_before
-            and (other.tried[0]() is not table or other.tried[1] != self._known.freed)
+            and not self._rests(other)
+            and (other.tried.table() is not table or other.tried.freed != self._known.freed)
         ]
         for other in sorted(before, key=lambda each: each.order)[:_MOST_RIVALS]:
+            if self._rests(other):
+                continue
             members = self._placeable(other, call)
-            other.tried = ref(table), self._known.freed, frozenset(members)
-            other.not_before = now + _LEAST_PAUSE_SECONDS
+            other.tried = self._what_is_known(call, members, None)
             asked = next(
                 (c for uid in members if (c := self._attempts.beside(uid, call)) is not None), None
             )
@@ -145,12 +165,18 @@ class Tries:
         self, gang: KnownGang, call: VerbCall, waiting: Mapping[str, Peer], only: NodeRows | None
     ) -> bool:
         """Has a gang gather if it fits; else its text says why not."""
+        began = self._clock()
         if not self._known.held.has_room(gang.name.namespace, gang.quorum - gang.reserved):
-            gang.say("too many binds are held", self._clock())
+            self._rest(gang, began)
+            gang.say("too many binds are held", began)
             return False
         others = [other for other in self._known.gathering() if other is not gang]
-        places = self._attempts.place(gang, call, waiting, only, others)
+        try:
+            places = self._attempts.place(gang, call, waiting, only, others)
+        finally:
+            call.evaluation.time.rest()
         if isinstance(places, str):
+            self._rest(gang, began)
             gang.say(places, self._clock())
             return False
         asked, views = call.pod, {node: call.snapshot.node(node) for node in places.values()}

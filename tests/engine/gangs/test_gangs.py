@@ -58,6 +58,7 @@ class World:
         self.cache.add_event_handler(self.engine.in_flight.pod_changed)
         self.cache.add_event_handler(self.engine.gangs.pod_changed)
         self.pods: dict[str, builders.Object] = {}
+        self.revision = 0
         self.ended: dict[str, str] = {}
 
     def create(
@@ -76,6 +77,9 @@ class World:
             self.watch(name)
 
     def watch(self, name: str) -> None:
+        """The pod has changed: a watch shows it, and kube-scheduler asks about this state."""
+        self.revision += 1
+        self.pods[name]["metadata"]["resourceVersion"] = str(self.revision)
         body = builders.raw(self.pods[name])
         self.cache.put_pod(CODEC.peer(body), 1, body)
 

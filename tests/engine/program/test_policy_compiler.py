@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from engine.cache.node_table import NodeWithPods
+from engine.objects.pod_group import LABEL
 from engine.program.frame import Frame
 from engine.program.policy_compiler import compile_policy
 from engine.program.program import BoundProgram, Program
@@ -95,10 +96,14 @@ def test_a_gang_has_the_key_of_a_peer_and_the_number_of_the_pod() -> None:
 
 
 def test_pods_of_one_shape_are_in_one_gang() -> None:
-    """What `by` reads of a peer is read of the asked pod, and so is its workload without it."""
+    """What `by` reads of a peer is read of the asked pod; without it, its group and workload."""
     by = compiled('gang "g" { of pods by peer.labels["job"] + string(peer.priority) at least 2 }')
     assert by.reads == {("metadata", "labels", "job"), ("spec", "priority")}
-    assert compiled('gang "g" { }').reads == {("metadata", "ownerReferences")}
+    assert compiled('gang "g" { }').reads == {
+        ("metadata", "ownerReferences"),
+        ("spec", "schedulingGroup"),
+        ("metadata", "labels", LABEL),
+    }
     named = compiled('let job = peer.annotations["job"] gang "g" { of pods by job at least 2 }')
     assert named.reads == {("metadata", "annotations", "job")}
 

@@ -1,0 +1,133 @@
+"""PodGroups of Kubernetes and of coscheduling on a real API server: its pods are a gang.
+
+Kubernetes serves its own behind a feature gate. That of coscheduling is a definition, here with the
+fields of scheduler-plugins that are read.
+"""
+
+import json
+import secrets
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.objects.pod_group import COSCHEDULING, KUBERNETES, LABEL
+from tests.e2e.api import Api
+from tests.e2e.cluster import Cluster
+from tests.e2e.control_plane import control_plane
+from tests.e2e.gangs import GangServer, gang_server, wait_whole
+from tests.e2e.manifests import node, pod
+from tests.e2e.permissions import create_role
+
+pytestmark = pytest.mark.e2e
+
+GATE = "--feature-gates=GenericWorkload=true"
+SERVED = "--runtime-config=scheduling.k8s.io/v1alpha2=true"
+POLICY = """policy groups {
+  for pods where pod.name != "free"
+  gang "group" { within node.name message "waits" }
+  filter "small" when has(pod.group.minCount) { require pod.group.minCount <= 4 message "is too large" }
+}"""
+DEFINITION = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": f"podgroups.{COSCHEDULING}"},
+    "spec": {
+        "group": COSCHEDULING,
+        "names": {"kind": "PodGroup", "plural": "podgroups", "singular": "podgroup"},
+        "scope": "Namespaced",
+        "versions": [
+            {
+                "name": "v1alpha1",
+                "served": True,
+                "storage": True,
+                "schema": {
+                    "openAPIV3Schema": {
+                        "type": "object",
+                        "properties": {
+                            "spec": {
+                                "type": "object",
+                                "properties": {
+                                    "minMember": {"type": "integer", "format": "int32"},
+                                    "scheduleTimeoutSeconds": {"type": "integer"},
+                                },
+                            }
+                        },
+                    }
+                },
+            }
+        ],
+    },
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """A cluster that serves both kinds, and a Placet that reads them."""
+
+    cluster: Cluster
+    gangs: GangServer
+
+    def create(self, api: str, name: str, number: int) -> None:
+        own = api == KUBERNETES
+        version = "v1alpha2" if own else "v1alpha1"
+        gang = {"schedulingPolicy": {"gang": {"minCount": number}}}
+        group = {
+            "apiVersion": f"{api}/{version}",
+            "kind": "PodGroup",
+            "metadata": {"name": name},
+            "spec": gang if own else {"minMember": number},
+        }
+        where = ("-n", self.cluster.namespace)
+        self.cluster.kubectl(*where, "create", "-f", "-", text=json.dumps(group))
+
+    def member(self, api: str, name: str, group: str) -> dict[str, Any]:
+        labels = {} if api == KUBERNETES else {LABEL: group}
+        made = pod(name, self.cluster.namespace, labels, cpu="1")
+        if api == KUBERNETES:
+            made["spec"]["schedulingGroup"] = {"podGroupName": group}
+        return made
+
+
+@pytest.fixture(scope="module")
+def groups(programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Groups]:
+    folder = tmp_path_factory.mktemp("groups")
+    with control_plane(programs, folder, GATE, SERVED) as plane:
+        create_role(Api(plane))
+        cluster = Cluster(plane, f"e2e-{secrets.token_hex(4)}")
+        cluster.apply(DEFINITION)
+        cluster.kubectl("wait", "--for=condition=Established", f"crd/podgroups.{COSCHEDULING}")
+        cluster.create_nodes(node(f"n{number}", cpu="4") for number in range(2))
+        with gang_server(plane, folder, POLICY) as running:
+            yield Groups(cluster, running)
+        cluster.clear()
+
+
+@pytest.mark.parametrize("api", [KUBERNETES, COSCHEDULING])
+def test_pods_of_a_group_are_bound_together(groups: Groups, api: str) -> None:
+    """They wait for their group, then for as many members as it says, on one node."""
+    cluster, name = groups.cluster, "own" if api == KUBERNETES else "other"
+    members = [groups.member(api, f"{name}-{number}", name) for number in range(4)]
+    cluster.create_pods(members[:2])
+    cluster.wait_refused(f"{name}-0", text=f"PodGroup {name} is not known")
+    groups.create(api, name, 4)
+    cluster.create_pods(members[2:3])
+    cluster.wait_refused(f"{name}-2", text="3 of 4 members exist")
+    time.sleep(1)
+    assert not any(cluster.pod(f"{name}-{n}")["spec"].get("nodeName") for n in range(3))
+    cluster.create_pods(members[3:])
+    wait_whole(cluster, groups.gangs, name, size=4, seconds=30)
+    where = {cluster.pod(f"{name}-{n}")["spec"]["nodeName"] for n in range(4)}
+    assert len(where) == 1
+    cluster.delete_pods()
+
+
+def test_a_policy_reads_what_the_group_says(groups: Groups) -> None:
+    cluster = groups.cluster
+    groups.create(KUBERNETES, "large", 5)
+    cluster.create_pods([groups.member(KUBERNETES, "large-0", "large")])
+    cluster.wait_refused("large-0", text="is too large")
+    cluster.delete_pods()

@@ -1,0 +1,101 @@
+"""Gangs that wait and are asked about again and again: what is remembered, and what ends that."""
+
+from __future__ import annotations
+
+import time
+from statistics import median
+
+import pytest
+
+from tests.engine.gangs.test_gangs import World, names
+from tests.support import builders
+from tests.support.engines import node_of
+
+FULL = "policy p: together: 2 of 3 members fit"
+
+
+def full() -> World:
+    """A gang of three, with room for two, that was refused."""
+    world = World({"n1": "2"})
+    world.create(*names("a", 3))
+    assert {world.ask(name) for name in names("a", 3)} == {FULL}
+    return world
+
+
+def test_new_room_is_seen_after_a_pause() -> None:
+    """At most a tenth of a second where attempts take no time."""
+    world = full()
+    world.cache.put_node(node_of(builders.node("n2", cpu="1")))
+    assert world.ask("a0", "n1", "n2") == FULL
+    world.now += 0.2
+    assert world.ask("a0", "n1", "n2") != FULL
+
+
+@pytest.mark.parametrize("change", ["created", "deleted", "relabelled", "bound elsewhere"])
+def test_a_change_of_a_pod_is_seen_at_once(change: str) -> None:
+    world = World({"n1": "4"})
+    world.create(*names("a", 2))
+    exist = "policy p: together: 2 of 3 members exist"
+    assert {world.ask(name) for name in names("a", 2)} == {exist}
+    match change:
+        case "created":
+            world.create("a2")
+            assert world.ask("a0") == ["n1"]
+        case "deleted":
+            world.delete("a1")
+            assert world.ask("a0") == "policy p: together: 1 of 3 members exist"
+        case "relabelled":
+            world.pods["a1"]["metadata"]["labels"] = {"job": "b"}
+            world.watch("a1")
+            assert world.ask("a0") == "policy p: together: 1 of 3 members exist"
+            assert world.ask("a1") == "policy p: together: 1 of 3 members exist"
+        case _:
+            world.create("a2", on="n1")
+            # Once one is on a node, the others come as they come.
+            assert world.ask("a0") == ["n1"]
+
+
+def test_another_number_of_a_member_is_seen_at_once() -> None:
+    world = World({"n1": "4"})
+    world.create(*names("a", 2))
+    assert world.ask("a0") == "policy p: together: 2 of 3 members exist"
+    for name in names("a", 2):
+        world.pods[name]["metadata"]["annotations"] = {"members": "2"}
+        world.watch(name)
+    assert world.ask("a0") == ["n1"]
+
+
+def test_a_condition_of_a_member_changes_nothing() -> None:
+    """kube-scheduler writes why a pod waits, and asks again because of that."""
+    world = full()
+    said = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": FULL}
+    world.pods["a0"]["status"]["conditions"] = [said]
+    world.watch("a0")
+    assert world.ask("a0") == FULL
+    assert world.ask("a1") == FULL
+
+
+def test_edited_policies_are_asked_anew() -> None:
+    world = full()
+    world.engine.adopt(world.engine.registry.anew())
+    world.now += 0.2
+    assert world.ask("a0") == FULL
+
+
+def test_what_a_gang_that_waits_costs() -> None:
+    """Beside 500 that never fit, a call takes a sixth of the first one at most."""
+    world = World({f"n{number}": "8" for number in range(30)}, "within node.name")
+    pods = [(f"g{gang}-{n}", f"g{gang}") for gang in range(500) for n in range(2)]
+    for name, job in pods:
+        world.create(name, job=job, members=2, cpu="5")
+
+    def seconds() -> float:
+        taken = []
+        for name, _ in pods:
+            began = time.perf_counter()
+            assert world.ask(name) != []
+            taken.append(time.perf_counter() - began)
+        return median(taken)
+
+    first = seconds()
+    assert seconds() < first / 6
