@@ -29,6 +29,8 @@ Look = Callable[[Source], Sequence[Diagnostic]]
 MOST = 120_000
 # An error so many words behind an edit is another mistake.
 _APART = 4
+# What is unknown in a place: a word, a sign, a name, a function, or a type.
+_UNKNOWN = frozenset({"P0001", "P0002", "P0101", "P0103", "P0105"})
 # No clause is as long; and so many are tried for one.
 _LONGEST = 1000
 _MOST_CLAUSES = 4
@@ -50,7 +52,7 @@ def tried(
                 changed[id(each)] = None
             continue
         edit = _edit(each)
-        is_error = each.severity == "error" and not trials.spent
+        is_error = each.code in _UNKNOWN and not trials.spent
         is_open = is_error and (each.fix is None or each.code == "P0101")
         clause = trials.clause(source, each, foreign) if is_open else None
         if clause is None and each.code == "P0001" and not trials.spent:

@@ -162,6 +162,8 @@ _FILLERS = frozenset(
 )
 
 
+# Clauses in which parts of other languages have remedies of their own.
+_WITH_PARTS = ("spread ", "gang ", "limit ", "share ")
 # Clauses whose keyword says nothing of what is wished.
 _SILENT = frozenset({"filter", "score", "limit", "share", "rule", "constraint"})
 
@@ -277,7 +279,9 @@ def foreign(item: WishedItem) -> Iterator[str]:
     """The clauses for a block of another language, the likeliest first."""
     if _holds_policy(item):
         return
-    yield from _named(item, foreign_clauses.clauses(item.text, _body(item.text)))
+    is_counting = item.is_clause and item.text.startswith(_WITH_PARTS)
+    body = "" if is_counting else _body(item.text)
+    yield from _named(item, foreign_clauses.clauses(item.text, body))
 
 
 def wished(item: WishedItem) -> Iterator[str]:
