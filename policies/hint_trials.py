@@ -7,16 +7,21 @@ that stands further behind is another mistake.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from grammar.messages.diagnostics import Diagnostic, Fix
+from grammar.syntax.foreign_clauses import reason
 from grammar.syntax.lexemes import Lexemes
 from grammar.syntax.parser import starts, stretch
 from grammar.syntax.trials import STEPS
-from grammar.tree.source import Source
+from grammar.syntax.wishes import WishedItem, foreign, item_at, wished
+from grammar.tree.source import Source, Span
 from policies.manifest_names import is_manifest
 
+# The clauses that an item may mean.
+Reader = Callable[[WishedItem], Iterator[str]]
 # The diagnostics of a text, of which no hint has been tried.
 Look = Callable[[Source], Sequence[Diagnostic]]
 
@@ -24,16 +29,42 @@ Look = Callable[[Source], Sequence[Diagnostic]]
 MOST = 120_000
 # An error so many words behind an edit is another mistake.
 _APART = 4
+# What is unknown in a place: a word, a sign, a name, a function, or a type.
+_UNKNOWN = frozenset({"P0001", "P0002", "P0101", "P0103", "P0105"})
+# No clause is as long; and so many are tried for one.
+_LONGEST = 1000
+_MOST_CLAUSES = 4
 
 
-def tried(source: Source, found: Sequence[Diagnostic], look: Look) -> Mapping[int, Diagnostic]:
-    """The diagnostics whose hints lead nowhere, by `id`, with the hint that remains."""
+def tried(
+    source: Source, found: Sequence[Diagnostic], look: Look
+) -> Mapping[int, Diagnostic | None]:
+    """The diagnostics that change, by `id`: those whose hints lead nowhere, or are a whole clause.
+
+    None stands for an error that only follows from another one of the same clause.
+    """
     trials = _HintTrials(look)
-    return {
-        id(each): without(each)
-        for each in found
-        if _edit(each) is not None and not trials.leads_on(source, each)
-    }
+    changed: dict[int, Diagnostic | None] = {}
+    wishes: list[Span] = []
+    for each in found:
+        if any(span.start <= each.span.start < span.end for span in wishes):
+            if each.severity == "error":
+                changed[id(each)] = None
+            continue
+        edit = _edit(each)
+        is_error = each.code in _UNKNOWN and not trials.spent
+        is_open = is_error and (each.fix is None or each.code == "P0101")
+        clause = trials.clause(source, each, foreign) if is_open else None
+        if clause is None and each.code == "P0001" and not trials.spent:
+            clause = trials.clause(source, each, wished, alone=True)
+        if clause is None and edit is not None and not trials.leads_on(source, each):
+            edit, changed[id(each)] = None, without(each)
+        if clause is None and edit is None and is_error:
+            clause = trials.clause(source, each, wished)
+        if clause is not None and clause.remedy is not None:
+            changed[id(each)] = clause
+            wishes.append(clause.remedy.span)
+    return changed
 
 
 def without(found: Diagnostic) -> Diagnostic:
@@ -52,7 +83,32 @@ class _HintTrials:
     look: Look
     left: int = MOST
 
-    def leads_on(self, source: Source, found: Diagnostic) -> bool:
+    @property
+    def spent(self) -> bool:
+        return self.left < 0
+
+    def clause(
+        self, source: Source, found: Diagnostic, read: Reader, *, alone: bool = False
+    ) -> Diagnostic | None:
+        """The diagnostic with a whole clause as its hint, the first that leads on.
+
+        `alone` is for words that stand in no clause, or that say no to something.
+        """
+        is_yaml = is_manifest(source.name)
+        item = item_at(source.text, found.span.start, rules=is_yaml)
+        if item is None or len(item.text) > _LONGEST:
+            return None
+        if alone and item.is_clause and source.slice(found.span) != "not":
+            return None
+        for clause in islice(read(item), _MOST_CLAUSES):
+            hint = f"write `{clause}`{reason(item.text, clause)}"
+            said = replace(found, hint=hint, fix=None, remedy=Fix(item.span, clause))
+            if self.leads_on(source, said, within=True):
+                return said
+        return None
+
+    def leads_on(self, source: Source, found: Diagnostic, *, within: bool = False) -> bool:
+        """Whether a hint leads on; `within` for one after which the edit itself has no error."""
         edit = _edit(found)
         assert edit is not None
         begin, text = 0, source.text
@@ -64,11 +120,22 @@ class _HintTrials:
             begin = max((s for s in known if s <= first), default=0)
             text = text[begin : min((s for s in known if s > last), default=len(text))]
         here = _shifted(found, begin)
-        return self._holds(source.name, text, here, self._errors(source.name, text), STEPS)
+        said = self._errors(source.name, text)
+        if within:
+            return self._is_whole(source.name, text, here)
+        return self._holds(source.name, text, here, said, STEPS)
+
+    def _is_whole(self, name: str, text: str, found: Diagnostic) -> bool:
+        """Whether no error is in what an edit writes, and the text is parsed up to its end."""
+        edit = _edit(found)
+        assert edit is not None
+        start, end = edit.span.start, edit.span.start + len(edit.text)
+        now = self._errors(name, text[:start] + edit.text + text[edit.span.end :])
+        return not self.spent and not any(start <= d.span.start <= end for d in now)
 
     def _errors(self, name: str, text: str) -> list[Diagnostic]:
         self.left -= len(text)
-        if self.left < 0:
+        if self.spent:
             return []
         return [d for d in self.look(Source(name, text)) if d.severity == "error"]
 
@@ -81,7 +148,7 @@ class _HintTrials:
         known = {_place(d, text, start) for d in said}
         after = text[: edit.span.start] + edit.text + text[edit.span.end :]
         now = self._errors(name, after)
-        if self.left < 0:
+        if self.spent:
             return False
         new = [d for d in now if _place(d, after, start) not in known]
         if not new:

@@ -313,7 +313,8 @@ def parse_manifests(source: Source) -> tuple[File, list[Diagnostic], int]:
     try:
         found = documents(source)
     except DocumentError as error:
-        return File(()), [Diagnostic("P0501", "error", f"this {error}", Span(0, 0))], 0
+        hint = _kind_of_text(source)
+        return File(()), [Diagnostic("P0501", "error", f"this {error}", Span(0, 0), hint=hint)], 0
     others = 0
     policies: list[Policy] = []
     wrong: list[Diagnostic] = []
@@ -357,11 +358,25 @@ def mendable(source: Source) -> tuple[Span, ...]:
         return ()
 
 
+# Rules that begin behind their key, so that YAML reads the signs in them.
+_RULES_IN_LINE = re.compile(r"(?m)^[ \t]*rules:[ \t]*(?![|>\"'\s])\S")
+_OF_LANGUAGE = re.compile(r"(?m)^(?:cluster[ \t]+)?policy[ \t]+[\w\"]")
+
+
+def _kind_of_text(source: Source) -> str | None:
+    """The hint for a text that is no YAML, or no object."""
+    if _OF_LANGUAGE.search(source.text) is not None:
+        return "give the file the ending `.policy`: this is the language, and not a manifest"
+    if _RULES_IN_LINE.search(source.text) is not None:
+        return "write `rules: |`, and the rules indented below it"
+    return None
+
+
 def _not_a_policy(value: object, page: ManifestText) -> Diagnostic:
     kind = str(value.get("kind", "")) if isinstance(value, dict) else ""
     what = f"`{kind}` of `{value.get('apiVersion', '')}`" if isinstance(value, dict) else "this"
     kinds = listed([f"`{kind}`" for kind in KINDS])
-    hint = f"a policy is a {kinds} of `{GROUP}`"
+    hint = _kind_of_text(page.source) or f"a policy is a {kinds} of `{GROUP}`"
     return Diagnostic("P0502", "error", f"{what} is not a policy", page.place("kind"), hint=hint)
 
 

@@ -360,12 +360,12 @@ def check_source(source: Source, schema: Schema, cost_limit: int = LIMIT) -> Che
     """
     file = _check(source, schema, cost_limit)
     diagnostics = file.diagnostics
-    if not any(d.fix or d.remedy for d in diagnostics):
+    if not any(d.fix or d.remedy or d.severity == "error" for d in diagnostics):
         return file
     changed = tried(source, diagnostics, lambda s: _check(s, schema, cost_limit).diagnostics)
 
     def known(found: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
-        return tuple(changed.get(id(d), d) for d in found)
+        return tuple(said for d in found if (said := changed.get(id(d), d)) is not None)
 
     policies = (replace(p, diagnostics=known(p.diagnostics)) for p in file.policies)
     return replace(file, policies=tuple(policies), unread=known(file.unread))

@@ -28,6 +28,9 @@ _DEEPEST = 4
 # Names on the way to an object elsewhere.
 _WRAPPERS = frozenset({"object", "oldObject", "request", "review", "resource", "input"})
 
+# Names of what holds the definitions and parameters of a policy elsewhere.
+_HOLDERS = frozenset({"variables", "params", "vars", "var", "locals", "let", "Values"})
+
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
@@ -90,6 +93,10 @@ class NameRemedies:
 
     def name(self, expr: ast.Ident) -> Remedy | None:
         """An unknown name: a word of another language, a field without its object, or a text."""
+        parent = self._parent
+        is_holder = expr.name in _HOLDERS and isinstance(parent, ast.Select)
+        if is_holder and isinstance(parent, ast.Select) and self._known(parent.name):
+            return Remedy(parent.span, parent.name)
         if (row := habits.find(habits.NAMES, expr.name)) is not None:
             here = row.here
             if here in ("true", "false"):

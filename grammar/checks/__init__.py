@@ -25,6 +25,7 @@ from grammar.checks.conditions import (
 from grammar.checks.costs import LIMIT, expensive_expressions
 from grammar.checks.counts_in_filters import counts_in_filters
 from grammar.checks.gangs import gang_keys, gangs_of_the_same_pods
+from grammar.checks.known_labels import known_otherwise, states_after_placement
 from grammar.checks.known_words import (
     unknown_resources,
     unknown_times,
@@ -32,7 +33,9 @@ from grammar.checks.known_words import (
     unknown_zones,
 )
 from grammar.checks.mutual import mutual_limits
+from grammar.checks.patterns import patterns_as_texts, templates_in_texts
 from grammar.checks.populations import deadlocked_limits, pods_that_never_count
+from grammar.checks.ranges import equal_scores, impossible_ranges
 from grammar.checks.references import (
     bad_patterns,
     constant_domains,
@@ -47,6 +50,7 @@ from grammar.checks.scales import (
     provider_versions,
 )
 from grammar.checks.summed_requests import sums_in_filters
+from grammar.checks.units import amounts_without_unit, shares_without_percent
 from grammar.checks.written_out import write_out
 from grammar.meaning.environment import Environment
 from grammar.messages.diagnostics import Diagnostic
@@ -68,6 +72,9 @@ CHECKS: tuple[Check, ...] = (
     light_weights,
     sums_in_filters,
     mutual_limits,
+    templates_in_texts,
+    shares_without_percent,
+    equal_scores,
 )
 
 # The checks that see through definitions, and so get the policy written out.
@@ -83,6 +90,7 @@ WRITTEN_OUT: tuple[Check, ...] = (
     parts_as_scores,
     narrow_scores,
     nodes_without_domain,
+    impossible_ranges,
 )
 
 # The checks of single expressions of a policy written out, and the classes of expressions that
@@ -96,6 +104,10 @@ OF_EXPRESSIONS: tuple[ExpressionCheck, ...] = (
     percentages_of_parts,
     numbers_as_texts,
     provider_versions,
+    amounts_without_unit,
+    patterns_as_texts,
+    known_otherwise,
+    states_after_placement,
 )
 _LOOKED_AT = (ast.Binary, ast.Call, ast.Index, ast.Select)
 

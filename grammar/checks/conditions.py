@@ -168,7 +168,7 @@ _INFINITY = float("inf")
 
 
 @dataclass(frozen=True, slots=True)
-class _Allowed:
+class Allowed:
     """The values of a path that pass: a set of constants, or an interval with exceptions."""
 
     values: frozenset[object] | None = None
@@ -186,14 +186,14 @@ class _Allowed:
         above = value > self.low if self.open_low else value >= self.low
         return above and (value < self.high if self.open_high else value <= self.high)
 
-    def both(self, other: _Allowed) -> _Allowed:
+    def both(self, other: Allowed) -> Allowed:
         values = self.values if other.values is None else other.values
         if values is not None:
-            return _Allowed(frozenset(v for v in values if self.admits(v) and other.admits(v)))
+            return Allowed(frozenset(v for v in values if self.admits(v) and other.admits(v)))
         # Of two equal ends, an open one is narrower.
         low, open_low = max((self.low, self.open_low), (other.low, other.open_low))
         high, closed = min((self.high, not self.open_high), (other.high, not other.open_high))
-        return _Allowed(None, low, high, open_low, not closed, self.excluded | other.excluded)
+        return Allowed(None, low, high, open_low, not closed, self.excluded | other.excluded)
 
     @property
     def empty(self) -> bool:
@@ -207,7 +207,7 @@ class _Comparison:
     """A requirement of a filter that compares a path with constants."""
 
     path: str
-    allowed: _Allowed
+    allowed: Allowed
     expr: ast.Expr
     clause: Filter
 
@@ -234,16 +234,16 @@ def contradictions(checked: Checked) -> Iterator[Diagnostic]:
 def _comparisons(clause: Filter) -> Iterator[_Comparison]:
     for require in clause.requires:
         for part in conjuncts(require):
-            if (found := _comparison(part)) is not None:
+            if (found := allowed_by(part)) is not None:
                 yield _Comparison(found[0], found[1], part, clause)
 
 
-def _comparison(expr: ast.Expr) -> tuple[str, _Allowed] | None:
+def allowed_by(expr: ast.Expr) -> tuple[str, Allowed] | None:
     """The compared path, and the values of it that pass."""
     match expr:
         case ast.Binary("in", left, ast.ListLiteral(elements)):
             if all(isinstance(e, ast.Literal) for e in elements):
-                return print_expression(left), _Allowed(frozenset(_value(e) for e in elements))
+                return print_expression(left), Allowed(frozenset(_value(e) for e in elements))
         case ast.Binary(op, ast.Literal() as constant, right) if op in _MIRRORED:
             return _range(_MIRRORED[op], right, constant)
         case ast.Binary(op, left, ast.Literal() as constant) if op in _MIRRORED:
@@ -251,19 +251,19 @@ def _comparison(expr: ast.Expr) -> tuple[str, _Allowed] | None:
     return None
 
 
-def _range(op: str, path: ast.Expr, constant: ast.Literal) -> tuple[str, _Allowed] | None:
+def _range(op: str, path: ast.Expr, constant: ast.Literal) -> tuple[str, Allowed] | None:
     if isinstance(path, ast.Literal):
         return None
     value, name = _value(constant), print_expression(path)
     if op == "==":
-        return name, _Allowed(frozenset({value}))
+        return name, Allowed(frozenset({value}))
     if op == "!=":
-        return name, _Allowed(excluded=frozenset({value}))
+        return name, Allowed(excluded=frozenset({value}))
     if not isinstance(value, float):
         return None
     if op in ("<", "<="):
-        return name, _Allowed(high=value, open_high=op == "<")
-    return name, _Allowed(low=value, open_low=op == ">")
+        return name, Allowed(high=value, open_high=op == "<")
+    return name, Allowed(low=value, open_low=op == ">")
 
 
 def _value(expr: ast.Expr) -> object:
@@ -283,7 +283,7 @@ def exclude_each_other(one: ast.Expr, other: ast.Expr) -> bool:
         for opposite in conjuncts(other):
             if ast.Unary("!", part) == opposite or ast.Unary("!", opposite) == part:
                 return True
-            first, second = _comparison(part), _comparison(opposite)
+            first, second = allowed_by(part), allowed_by(opposite)
             if first is None or second is None or first[0] != second[0]:
                 continue
             if first[1].both(second[1]).empty:

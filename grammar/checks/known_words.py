@@ -19,7 +19,7 @@ from grammar.checker.parameters import is_example
 from grammar.checks.conditions import fold
 from grammar.meaning.environment import Environment
 from grammar.messages import catalogue
-from grammar.messages.diagnostics import Diagnostic, nearest
+from grammar.messages.diagnostics import Diagnostic, Fix, nearest
 from grammar.tree import ast
 from grammar.tree.printer import print_string
 from grammar.tree.source import Span
@@ -73,7 +73,29 @@ def unknown_words(expr: ast.Expr, environment: Environment) -> Iterator[Diagnost
     for read, other in pairs:
         if (known := _words(read)) is not None:
             for constant in constants(other, environment):
+                if (found := _kind_of_owner(read, constant, expr)) is not None:
+                    yield found
+                    continue
                 yield from _unknown_word(*known, constant)
+
+
+def _kind_of_owner(read: ast.Expr, constant: ast.Literal, expr: ast.Binary) -> Diagnostic | None:
+    """`pod.kind == "Deployment"`, which asks for the workload of the pod."""
+    match read:
+        case ast.Select(ast.Ident("pod"), "kind") if constant.value in _CONTROLLERS.values:
+            meant = f"pod.workload.kind {expr.op} {print_string(str(constant.value))}"
+            message = f"`{constant.value}` is no `kind` of a Pod, but one of its workload"
+            edit = Fix(expr.span, meant) if expr.op in ("==", "!=") else None
+            return Diagnostic(
+                "P0333",
+                "warning",
+                message,
+                constant.span,
+                hint=f"write `{meant}`" if edit is not None else "write `pod.workload.kind`",
+                remedy=edit,
+            )
+        case _:
+            return None
 
 
 def _unknown_word(name: str, words: Words, constant: ast.Literal) -> Iterator[Diagnostic]:
@@ -181,7 +203,7 @@ def _unknown_resource(name: str, span: Span, *, quoted: bool) -> Diagnostic:
 # ---- parts of the time, and time zones
 
 # The least and the greatest value of what is read of a time.
-_PARTS_OF_TIME = {
+PARTS_OF_TIME = {
     "getDate": (1, 31),
     "getDayOfMonth": (0, 30),
     "getDayOfWeek": (0, 6),
@@ -201,7 +223,7 @@ def unknown_times(expr: ast.Expr, environment: Environment) -> Iterator[Diagnost
     for other in right:
         for read, constant in ((expr.left, other), (other, expr.left)):
             match read:
-                case ast.Call(name, moment) if name in _PARTS_OF_TIME and moment is not None:
+                case ast.Call(name, moment) if name in PARTS_OF_TIME and moment is not None:
                     if moment.type == TIMESTAMP:
                         for number in constants(constant, environment):
                             yield from _unknown_time(name, number)
@@ -210,7 +232,7 @@ def unknown_times(expr: ast.Expr, environment: Environment) -> Iterator[Diagnost
 
 
 def _unknown_time(name: str, constant: ast.Literal) -> Iterator[Diagnostic]:
-    (least, most), number = _PARTS_OF_TIME[name], constant.value
+    (least, most), number = PARTS_OF_TIME[name], constant.value
     if isinstance(number, int) and not isinstance(number, bool) and not least <= number <= most:
         hint = f"write a number from {least} to {most}"
         if name == "getDayOfWeek" and number == most + 1:

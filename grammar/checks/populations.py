@@ -46,6 +46,8 @@ def deadlocked_limits(checked: Checked) -> Iterator[Diagnostic]:
                 continue
         edit = Fix(bound.span, better)
         hint = f"write `{better}`"
+        if amount == 0 and clause.pods is None:
+            hint = f"{hint}, or `pods where` and a condition, for the pods that none may be beside"
         yield Diagnostic("P0339", "warning", message, bound.span, hint=hint, remedy=edit)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from grammar.checker.policy_checker import Checked
 from grammar.checks.clause_numbers import constant
@@ -95,7 +97,20 @@ def bad_patterns(checked: Checked) -> Iterator[Diagnostic]:
             try:
                 regex.pattern(str(constant.value))
             except EvaluationError as error:
-                yield catalogue.bad_pattern(str(error), constant.span)
+                meant = glob_as_pattern(str(constant.value))
+                literal = print_expression(replace(constant, value=meant)) if meant else None
+                yield catalogue.bad_pattern(str(error), constant.span, literal)
+
+
+_GLOB = re.compile(r"[\w.*?/@:-]*[*?][\w.*?/@:-]*\Z")
+
+
+def glob_as_pattern(text: str) -> str | None:
+    """The regular expression that a glob such as `*-gpu` or `eu-?a` stands for; None for others."""
+    if _GLOB.match(text) is None:
+        return None
+    parts = {"*": ".*", "?": ".", ".": r"\."}
+    return "^" + "".join(parts.get(c, c) for c in text) + "$"
 
 
 def unused_definitions(checked: Checked) -> Iterator[Diagnostic]:

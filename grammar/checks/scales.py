@@ -114,6 +114,7 @@ def _of_both(
 # ---- numbers that are texts
 
 _WRITTEN = re.compile(r"-?\d+(?:\.\d+)?\Z")
+_VERSION = re.compile(r"v?\d+(?:\.\d+){1,2}(?:[-+][\w.]*)?\Z")
 _TEXTS_OF_USERS = frozenset({"labels", "annotations", "namespaceLabels"})
 
 
@@ -125,10 +126,23 @@ def numbers_as_texts(expr: ast.Expr, environment: Environment) -> Iterator[Diagn
     if not all(side.type == STRING for side in sides):
         return
     users = [_is_of_user(side) for side in sides]
-    numbers = [isinstance(s, ast.Literal) and _WRITTEN.match(str(s.value)) for s in sides]
+    numbers = [
+        isinstance(s, ast.Literal)
+        and (_WRITTEN.match(str(s.value)) or _VERSION.match(str(s.value)))
+        for s in sides
+    ]
     if not (all(users) or (any(users) and any(numbers))):
         return
     schema = environment.schema
+    if any(_is_version(s) for s in sides):
+        called = (f"semver({print_as_written(side, schema)}, true)" for side in sides)
+        text = f" {expr.op} ".join(called)
+        message = 'this is an order of texts, in which `"1.9"` is after `"1.10"`'
+        edit = Fix(expr.span, text)
+        yield Diagnostic(
+            "P0338", "warning", message, expr.span, hint=f"write `{text}`", remedy=edit
+        )
+        return
     left, right = (
         str(side.value)
         if isinstance(side, ast.Literal)
@@ -140,6 +154,19 @@ def numbers_as_texts(expr: ast.Expr, environment: Environment) -> Iterator[Diagn
     remedy = Fix(expr.span, text)
     hint = f"write `{text}`, or `quantity(…)` for amounts"
     yield Diagnostic("P0338", "warning", message, expr.span, hint=hint, remedy=remedy)
+
+
+def _is_version(expr: ast.Expr) -> bool:
+    """Whether a constant is a version, or a key of labels says so."""
+    match expr:
+        case ast.Literal(str() as text):
+            return text.count(".") == 2 and _VERSION.match(text) is not None
+        case ast.Index(_, ast.Literal(str() as key)):
+            return "version" in key.lower()
+        case ast.Call("orValue" | "value", ast.Index() as read):
+            return _is_version(read)
+        case _:
+            return False
 
 
 def _is_of_user(expr: ast.Expr) -> bool:

@@ -349,7 +349,11 @@ def bad_constant(
     return _error("P0106", f"`{text}` is not {an(kind)}", span, reason or None, fix=fix)
 
 
-def bad_pattern(reason: str, span: Span) -> Diagnostic:
+def bad_pattern(reason: str, span: Span, meant: str | None = None) -> Diagnostic:
+    """`meant` is the literal of the regular expression for what looks like a glob."""
+    if meant is not None:
+        found = _error("P0119", reason, span, f"write `{meant}`", label="bad pattern")
+        return replace(found, remedy=Fix(span, meant))
     hint = "use the syntax of RE2: no lookaround, no backreferences, at most 1,000 repetitions"
     return _error("P0119", reason, span, label="bad pattern", hint=hint)
 

@@ -267,6 +267,7 @@ FIELDS: Mapping[str, tuple[Habit, ...]] = MappingProxyType(
             _row("podCount numPods pod_count", "other schedulers", "size({0}.pods)"),
             _row("availabilityZone az failureDomain", "cloud providers", "{0}.zone"),
             _row("tags metadataLabels nodeLabels", "cloud providers", "{0}.labels"),
+            _row("features properties attributes meta", "Slurm, Nomad", "{0}.labels"),
             _row("creationTime createdAt created", "other", "{0}.metadata.creationTimestamp"),
         ),
         "Pod": (

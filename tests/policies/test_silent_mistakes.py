@@ -160,11 +160,11 @@ FILTERS = (
         "zone",
         "P0156",
         'now.getHours("Berlin") >= 0 && node.zone == "b"',
-        '0 <= now.getHours("europe/berlin") && node.zone == "b"',
-        'let zone = "Europe/Berln" | now.getDayOfWeek(zone) >= 0 && node.zone == "b"',
+        '1 <= now.getHours("europe/berlin") && node.zone == "b"',
+        'let zone = "Europe/Berln" | now.getDayOfWeek(zone) >= 1 && node.zone == "b"',
         "def hour(zone: string): int = now.getHours(zone)"
-        ' | hour("America/New York") >= 0 && node.zone == "b"',
-        '["UTC", "Asia/Tokio"].all(z, now.getHours(z) >= 0) && node.zone == "b"',
+        ' | hour("America/New York") >= 1 && node.zone == "b"',
+        '["UTC", "Asia/Tokio"].all(z, now.getHours(z) >= 1) && node.zone == "b"',
     ),
     *require(
         "time",

@@ -1,0 +1,171 @@
+"""Known labels: labels, kinds and states of pods that Kubernetes has, but not with these values.
+
+A node has `amd64` and not `x86_64`, a label of a role has no value, the old labels of zones are
+gone, a pod of a Deployment has no workload of the kind `ReplicaSet`, and the pod that is being
+placed does not run yet. The checks look at policies that are written out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from grammar.checker.expression_checker import inside
+from grammar.checks.known_words import constants
+from grammar.meaning.environment import Environment
+from grammar.meaning.schema import print_as_written
+from grammar.messages.diagnostics import Diagnostic, Fix
+from grammar.tree import ast
+from grammar.tree.printer import print_string
+from grammar.tree.types import STRING
+
+_MAPS = frozenset({"labels", "nodeSelector", "matchLabels"})
+_KEEPING = frozenset({"orValue", "value"})
+# The former keys of labels of nodes, and those that nodes have now.
+FORMER: Mapping[str, str] = {
+    "beta.kubernetes.io/arch": "kubernetes.io/arch",
+    "beta.kubernetes.io/instance-type": "node.kubernetes.io/instance-type",
+    "beta.kubernetes.io/os": "kubernetes.io/os",
+    "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
+    "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
+}
+_SHORT = {
+    "topology.kubernetes.io/region": "node.region",
+    "topology.kubernetes.io/zone": "node.zone",
+}
+_ROLE = "node-role.kubernetes.io/"
+ARCHITECTURES: Mapping[str, str] = {
+    "x86_64": "amd64",
+    "x86-64": "amd64",
+    "x64": "amd64",
+    "x86": "amd64",
+    "intel": "amd64",
+    "aarch64": "arm64",
+    "armv8": "arm64",
+    "i386": "386",
+    "i686": "386",
+}
+_OF_ARCHITECTURE = "kubernetes.io/arch"
+_OWNED = {"ReplicaSet": "Deployment"}
+_RUNNING = frozenset({"Running", "Succeeded", "Failed"})
+# What the pod that is being placed has not yet.
+_AFTER_PLACEMENT = frozenset({"podIP", "podIPs", "hostIP", "hostIPs", "containerStatuses"})
+
+
+def known_otherwise(expr: ast.Expr, environment: Environment) -> Iterator[Diagnostic]:
+    """A warning (P0346) for a label or a kind that is known under another name or value."""
+    match expr:
+        case ast.Index(ast.Select(_, holder), ast.Literal(str() as key)) if holder in _MAPS:
+            yield from _former(expr, key)
+        case ast.Binary("in", ast.Literal(str() as key) as found, ast.Select(_, holder)) if (
+            holder in _MAPS and key in FORMER
+        ):
+            edit = Fix(found.span, print_string(FORMER[key]))
+            yield _warning(f"the label `{key}` is gone", found, edit, f"write `{edit.text}`")
+        case ast.Binary("==" | "!=" | "in", left, right):
+            for read, other in ((left, right), (right, left)):
+                yield from _value(expr, read, other, environment)
+        case _:
+            return
+
+
+def _former(expr: ast.Index, key: str) -> Iterator[Diagnostic]:
+    if key not in FORMER:
+        return
+    now, root = FORMER[key], expr.operand
+    while isinstance(root, ast.Select):
+        root = root.operand
+    is_node = isinstance(root, ast.Ident) and root.name == "node"
+    short = _SHORT.get(now) if is_node and not expr.optional else None
+    edit = Fix(expr.span if short else expr.index.span, short or print_string(now))
+    yield _warning(f"the label `{key}` is gone", expr.index, edit, f"write `{edit.text}`")
+
+
+def _value(
+    expr: ast.Binary, read: ast.Expr, other: ast.Expr, environment: Environment
+) -> Iterator[Diagnostic]:
+    """The warnings for the constants that a label or a kind is compared with."""
+    listed = other.elements if isinstance(other, ast.ListLiteral) else (other,)
+    key = _key(read)
+    for found in (c for e in listed for c in constants(e, environment)):
+        text = found.value
+        if not isinstance(text, str):
+            continue
+        if key is not None and key.startswith(_ROLE) and text:
+            shown = print_as_written(read, environment.schema)
+            is_there = expr.op == "==" and text.lower() not in ("false", "no")
+            meant = f"{'' if is_there else '!'}has({shown})"
+            if isinstance(read, ast.Index | ast.Select) and expr.op != "in":
+                edit = Fix(expr.span, meant)
+                yield _warning("a label of a role has no value", expr, edit, f"write `{meant}`")
+        elif key in (_OF_ARCHITECTURE, "beta.kubernetes.io/arch") or _is_architecture(read):
+            if (name := ARCHITECTURES.get(text.lower())) is not None:
+                edit = Fix(found.span, print_string(name))
+                message = f"`{text}` is called `{name}` in Kubernetes"
+                yield _warning(message, found, edit, f"write `{edit.text}`")
+        elif text in _OWNED and _is_kind_of_workload(read):
+            edit = Fix(found.span, print_string(_OWNED[text]))
+            message = f"the workload of a pod of a Deployment is the `{_OWNED[text]}`"
+            yield _warning(message, found, edit, f"write `{edit.text}`")
+
+
+def _key(read: ast.Expr) -> str | None:
+    """The key of the label that an expression reads."""
+    match read:
+        case ast.Index(ast.Select(_, holder), ast.Literal(str() as key)) if holder in _MAPS:
+            return key
+        case ast.Call(name, target) if target is not None and name in _KEEPING:
+            return _key(target)
+        case _:
+            return None
+
+
+def _is_architecture(read: ast.Expr) -> bool:
+    return isinstance(read, ast.Select) and read.name == "architecture"
+
+
+def _is_kind_of_workload(read: ast.Expr) -> bool:
+    return (
+        isinstance(read, ast.Select)
+        and read.name == "kind"
+        and inside(read.operand.type).name in ("Workload", "PeerWorkload")
+    )
+
+
+def _warning(message: str, where: ast.Expr, edit: Fix, hint: str) -> Diagnostic:
+    return Diagnostic("P0346", "warning", message, where.span, hint=hint, remedy=edit)
+
+
+# ---- the pod that is being placed
+
+
+def states_after_placement(expr: ast.Expr, environment: Environment) -> Iterator[Diagnostic]:
+    """A warning (P0349) for a state that the pod which is being placed does not have yet."""
+    match expr:
+        case ast.Binary("==" | "!=" | "in", left, right):
+            for read, other in ((left, right), (right, left)):
+                if _is_phase(read):
+                    yield from _phase(expr, other, environment)
+        case ast.Select(ast.Select(ast.Ident("pod"), "status"), name) if name in _AFTER_PLACEMENT:
+            message = f"the pod that is being placed has no `{name}` yet"
+            hint = "leave it out: only pods that run have it"
+            yield Diagnostic("P0349", "warning", message, expr.span, hint=hint)
+        case _:
+            return
+
+
+def _is_phase(read: ast.Expr) -> bool:
+    match read:
+        case ast.Select(ast.Select(ast.Ident("pod"), "status"), "phase"):
+            return read.type == STRING
+        case _:
+            return False
+
+
+def _phase(expr: ast.Binary, other: ast.Expr, environment: Environment) -> Iterator[Diagnostic]:
+    listed = other.elements if isinstance(other, ast.ListLiteral) else (other,)
+    found = [c.value for e in listed for c in constants(e, environment)]
+    if found and all(value in _RUNNING for value in found):
+        holds = "true" if expr.op == "!=" else "false"
+        message = f"the pod that is being placed is pending, so this is always {holds}"
+        hint = "leave it out; `peer.phase` is that of a pod on a node"
+        yield Diagnostic("P0349", "warning", message, expr.span, hint=hint)

@@ -1,0 +1,179 @@
+"""Patterns: globs and regular expressions that are compared as texts, and templates in messages.
+
+`==` and `in` compare whole texts, `matches` takes a regular expression without slashes around it,
+and a message has its expressions in single braces. The checks look at policies written out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from grammar.checker.policy_checker import Checked
+from grammar.checks.known_words import constants
+from grammar.checks.references import glob_as_pattern
+from grammar.meaning.environment import Environment
+from grammar.meaning.schema import print_as_written
+from grammar.messages.diagnostics import Diagnostic, Fix
+from grammar.tree import ast
+from grammar.tree.clause_parts import Template
+from grammar.tree.printer import print_string
+from grammar.tree.types import STRING
+
+# Signs that no name of a node or zone and no value of a label can have, unlike other texts.
+_SIGNS = re.compile(r"[*?^$|()\[\]+\\]")
+_MAPS = frozenset({"labels", "nodeSelector", "namespaceLabels", "matchLabels"})
+_NAMES = frozenset({"name", "zone", "region", "namespace", "nodeName"})
+_IN_SLASHES = re.compile(r"/(.+)/[a-z]*\Z")
+# A glob that RE2 accepts: its star repeats the sign before it.
+_GLOB_AT_END = re.compile(r"[\w-]*-\*\Z")
+_KEEPING = frozenset({"orValue", "value", "lowerAscii"})
+
+
+def patterns_as_texts(expr: ast.Expr, environment: Environment) -> Iterator[Diagnostic]:
+    """A warning (P0344) for each pattern that is compared as a text, or that is no RE2 pattern."""
+    match expr:
+        case ast.Binary("==" | "!=", left, right):
+            for read, other in ((left, right), (right, left)):
+                yield from _compared(expr, read, other, environment)
+        case ast.Binary("in", left, ast.ListLiteral(elements)) if _has_no_signs(left):
+            yield from _in_list(expr, left, elements, environment)
+        case ast.Call(
+            "startsWith" | "endsWith" | "contains" as name, target, (ast.Literal() as text,)
+        ) if target is not None and _has_no_signs(target) and "*" in str(text.value):
+            yield from _called(expr, name, target, text, environment)
+        case ast.Call("matches", target, (ast.Literal(str() as text) as literal,)) if (
+            target is not None
+        ):
+            yield from _matched(literal, text)
+        case _:
+            return
+
+
+def _has_no_signs(expr: ast.Expr) -> bool:
+    """Whether an expression is a name or the value of a label."""
+    match expr:
+        case ast.Select(operand, name):
+            is_label = isinstance(operand, ast.Select) and operand.name in _MAPS
+            return expr.type == STRING and (name in _NAMES or is_label)
+        case ast.Index(ast.Select(_, holder)):
+            return holder in _MAPS
+        case ast.Call(name, target) if target is not None and name in _KEEPING:
+            return _has_no_signs(target)
+        case _:
+            return False
+
+
+def _as_pattern(text: str) -> str | None:
+    """The regular expression that a text is meant as; None if it is only a text."""
+    if _SIGNS.search(text) is None:
+        return None
+    if (glob := glob_as_pattern(text)) is not None:
+        return glob
+    slashes = _IN_SLASHES.match(text)
+    return slashes[1] if slashes is not None else text
+
+
+def _compared(
+    expr: ast.Binary, read: ast.Expr, other: ast.Expr, environment: Environment
+) -> Iterator[Diagnostic]:
+    if not _has_no_signs(read) or not isinstance(other, ast.Literal):
+        return
+    text = other.value
+    if not isinstance(text, str) or (pattern := _as_pattern(text)) is None:
+        return
+    shown = print_as_written(read, environment.schema)
+    call = f"{'!' if expr.op == '!=' else ''}{shown}.matches({print_string(pattern)})"
+    yield _warning(text, f"is compared as a text, which `{shown}` never is", expr, call)
+
+
+def _in_list(
+    expr: ast.Binary, read: ast.Expr, elements: tuple[ast.Expr, ...], environment: Environment
+) -> Iterator[Diagnostic]:
+    texts = [c.value for e in elements for c in constants(e, environment)]
+    found = [(t, p) for t in texts if isinstance(t, str) and (p := _as_pattern(t)) is not None]
+    if not found or len(texts) != len(elements):
+        return
+    shown = print_as_written(read, environment.schema)
+    parts = []
+    for text in texts:
+        pattern = _as_pattern(str(text))
+        if pattern is None:
+            parts.append(f"{shown} == {print_string(str(text))}")
+        else:
+            parts.append(f"{shown}.matches({print_string(pattern)})")
+    meant = " || ".join(parts)
+    yield _warning(found[0][0], "is compared as a text: `in` takes no patterns", expr, meant)
+
+
+def _called(
+    expr: ast.Call, name: str, target: ast.Expr, text: ast.Literal, environment: Environment
+) -> Iterator[Diagnostic]:
+    written = str(text.value)
+    shown = print_as_written(target, environment.schema)
+    plain = written.strip("*")
+    if "*" not in plain and plain:
+        meant = f"{shown}.{name}({print_string(plain)})"
+    elif (pattern := glob_as_pattern(written)) is not None:
+        meant = f"{shown}.matches({print_string(pattern)})"
+    else:
+        return
+    yield _warning(written, f"has a `*`, and `{name}` takes no patterns", expr, meant)
+
+
+def _matched(literal: ast.Literal, text: str) -> Iterator[Diagnostic]:
+    if (slashes := _IN_SLASHES.match(text)) is not None:
+        meant = print_string(slashes[1])
+        yield _warning(text, "has slashes, which the text must have too", literal, meant)
+    elif _GLOB_AT_END.match(text) is not None and (glob := glob_as_pattern(text)) is not None:
+        sign = text[-2]
+        meant = print_string(glob)
+        yield _warning(text, f"is a pattern in which `*` repeats the `{sign}`", literal, meant)
+
+
+def _warning(text: str, why: str, where: ast.Expr, meant: str) -> Diagnostic:
+    edit = Fix(where.span, meant)
+    message = f"`{text}` {why}"
+    return Diagnostic("P0344", "warning", message, where.span, hint=f"write `{meant}`", remedy=edit)
+
+
+# ---- texts with the signs of templates
+
+_PATH = r"\.?[A-Za-z_][\w.]*(?:\[[^\]\s]+\])?[\w.]*"
+_BRACES = re.compile(rf"\{{\s*({_PATH})\s*\}}")
+_PERCENT = re.compile(r"%(?:s|d|v|q|f)\b|%\((\w+)\)s")
+_ROOTS = frozenset({"pod", "node", "now", "data", "namespaceObject"})
+
+
+def templates_in_texts(checked: Checked) -> Iterator[Diagnostic]:
+    """A warning (P0345) for `{{x}}`, `${x}` and `%s` in messages and details."""
+    for clause in checked.policy.clauses:
+        for text in (getattr(clause, "message", None), getattr(clause, "detail", None)):
+            if isinstance(text, Template):
+                yield from _template(text, checked.environment)
+
+
+def _template(text: Template, environment: Environment) -> Iterator[Diagnostic]:
+    for number, part in enumerate(text.parts):
+        if not isinstance(part, str):
+            continue
+        following = text.parts[number + 1] if number + 1 < len(text.parts) else None
+        for found in _BRACES.finditer(part):
+            path = found[1].removeprefix(".")
+            if path.split(".")[0].split("[")[0] in _ROOTS:
+                written = found[0]
+                shown = f"{{{{{written[1:-1]}}}}}"
+                yield _of_template(shown, f"{{{path}}}", text)
+        if part.endswith("$") and isinstance(following, ast.Expr):
+            inner = print_as_written(following, environment.schema)
+            yield _of_template(f"${{{inner}}}", f"{{{inner}}}", text)
+        if (sign := _PERCENT.search(part)) is not None:
+            yield _of_template(sign[0], "{pod.name}", text, such=True)
+
+
+def _of_template(written: str, meant: str, text: Template, *, such: bool = False) -> Diagnostic:
+    message = f"`{written}` is shown as it stands: an expression is in single braces"
+    if written.startswith("$"):
+        message = f"the `$` of `{written}` is shown: an expression is in braces alone"
+    hint = f"write {'an expression such as ' if such else ''}`{meant}`"
+    return Diagnostic("P0345", "warning", message, text.span, hint=hint)

@@ -1,0 +1,103 @@
+"""Units: amounts of memory and cpu without the unit that is meant, and bounds without a `%`.
+
+A number beside a quantity is one of bytes or of cores, which is seldom meant where it is 16 of
+memory or 500 of cpu. The checks look at policies that are written out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from grammar.checker.policy_checker import Checked
+from grammar.checks.clause_numbers import constant
+from grammar.checks.known_words import constants
+from grammar.meaning.environment import Environment
+from grammar.meaning.schema import print_as_written
+from grammar.messages.diagnostics import Diagnostic, Fix
+from grammar.tree import ast
+from grammar.tree.clauses import Share, of_kind
+from grammar.tree.types import QUANTITY
+from grammar.tree.walk import walk
+from grammar.values.quantity import NANO, Quantity
+
+_RELATIONS = ("<", "<=", ">", ">=", "==", "!=")
+# Less memory than this is no amount that anybody means, but none.
+_LEAST_BYTES = 100_000
+# So many cores no node has; and from here on, hundreds and fifties are millicores.
+_MOST_CORES = 1000
+_MANY_CORES = 100
+_ROUND_CORES = 50
+# A share of this many pods, if it is round, is mostly a percentage.
+_LEAST_PERCENT = 20
+_ROUND_PERCENT = 5
+_PERCENT = 100
+
+
+def amounts_without_unit(expr: ast.Expr, environment: Environment) -> Iterator[Diagnostic]:
+    """A warning (P0343) for memory that is compared with a few bytes, or cpu with many cores."""
+    if not isinstance(expr, ast.Binary) or expr.op not in _RELATIONS:
+        return
+    for value, other in ((expr.left, expr.right), (expr.right, expr.left)):
+        if value.type != QUANTITY or (resource := _resource(value)) is None:
+            continue
+        for found in constants(other, environment):
+            if isinstance(found.value, Quantity):
+                yield from _without_unit(resource, found, value, expr, environment)
+
+
+def _resource(expr: ast.Expr) -> str | None:
+    """The only resource that an expression is an amount of."""
+    found = set()
+    for part in walk(expr):
+        match part:
+            case ast.Index(_, ast.Literal(str() as name)) if part.type == QUANTITY:
+                found.add(name)
+            case ast.Select(_, "cpu" | "memory" as name) if part.type == QUANTITY:
+                found.add(name)
+            case ast.Binary("*" | "/" | "%"):
+                # A part, or a number of times, of an amount.
+                return None
+            case _:
+                continue
+    return found.pop() if len(found) == 1 else None
+
+
+def _without_unit(
+    resource: str, found: ast.Literal, value: ast.Expr, expr: ast.Binary, environment: Environment
+) -> Iterator[Diagnostic]:
+    amount = found.value
+    assert isinstance(amount, Quantity), "the caller has looked"
+    number, rest = divmod(amount.nanos, NANO)
+    if rest or number <= 0:
+        return
+    is_bytes = resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-")
+    if is_bytes and number < _LEAST_BYTES:
+        said, meant = f"{number} bytes", f"{number}Gi" if number <= 1024 else f"{number}Mi"
+    elif resource == "cpu" and (
+        number >= _MOST_CORES or (number >= _MANY_CORES and number % _ROUND_CORES == 0)
+    ):
+        said, meant = f"{number} cores", f"{number}m"
+    else:
+        return
+    shown = print_as_written(value, environment.schema)
+    message = f"`{shown}` is compared with {said}"
+    sides = (shown, f'"{meant}"') if value is expr.left else (f'"{meant}"', shown)
+    edit = Fix(found.span, f'"{meant}"')
+    hint = f"write `{sides[0]} {expr.op} {sides[1]}`"
+    yield Diagnostic("P0343", "warning", message, found.span, hint=hint, remedy=edit)
+
+
+def shares_without_percent(checked: Checked) -> Iterator[Diagnostic]:
+    """A warning (P0347) for each bound of a share that is as round as a percentage."""
+    for clause in of_kind(checked.policy.items, Share):
+        bound = clause.bound
+        if bound.percent or isinstance(bound.amount, ast.Expr):
+            continue
+        number = constant(bound.amount, checked.environment)
+        if number is None or number % _ROUND_PERCENT or not _LEAST_PERCENT <= number <= _PERCENT:
+            continue
+        meant = f"{bound.kind} {number:g}%"
+        message = f"this is {number:g} pods, and not a part of them"
+        hint = f"write `{meant}` for a part, or name the number of pods by a `let`"
+        edit = Fix(bound.span, meant)
+        yield Diagnostic("P0347", "warning", message, bound.span, hint=hint, remedy=edit)
