@@ -335,8 +335,13 @@ class Observer:
             self._find("woken in vain", "gated", f"{pod.name} is gated")
         elif not self._calls.refused(pod.name):
             self._find("woken in vain", "never refused", f"{pod.name} was never refused")
-        elif now - self._full_since.get(pod.app, now) > _BEHIND_SECONDS:
+        elif now - self._full_since.get(pod.app, now) > self._most_behind(now):
             self._find("woken in vain", "no room", f"{pod.name}: no open node has room for it")
+
+    def _most_behind(self, now: float) -> float:
+        """How late somebody may know of a change: a Placet that was frozen, later than others."""
+        was_cut_off = self._calls.starts(now - _CUT_OFF_SECONDS)
+        return _CUT_OFF_SECONDS if was_cut_off else _BEHIND_SECONDS
 
     def _find(self, kind: str, about: str, what: str) -> None:
         """Adds a finding, once for each thing that it is about."""

@@ -92,9 +92,12 @@ _LATE_TOO, _BINDS_LATE, _MOST_LATE_SECONDS = 0.3, 0.7, 18.0
 _AMOUNTS = ("-1", "-300", "-10000", "-1000000", "-9223372036854775808", "9" * 20, "nan", "")
 # As many pods as fill their bound nearly: 24 are `limited` or have a card. Others go, mostly.
 _FULL, _GO = 20, 0.8
-# More pods than a bound has room for, and what happens while they wait to who has refused them.
+# More pods than a bound has room for, and what happens while they wait to who has refused them, if
+# anything does.
 _TOO_MANY = 30
+_NOTHING = ""
 _WHILE_THEY_WAIT = (
+    *(3 * (_NOTHING,)),
     "kill",
     "kill",
     "restart",
@@ -299,7 +302,8 @@ class _Maker:
             for replica in REPLICAS:
                 yield self._fault(0.3, lag, replica, self._long())
         yield from self._nodes_actions(uniform(3.0, 8.0))
-        yield self._fault(uniform(9.0, 13.0), self._random.choice(_WHILE_THEY_WAIT))
+        if meanwhile := self._random.choice(_WHILE_THEY_WAIT):
+            yield self._fault(uniform(9.0, 13.0), meanwhile)
         yield self._fault(uniform(2.0, 13.0), "negative")
         ends = uniform(20.0, 26.0)
         for app in crowded:

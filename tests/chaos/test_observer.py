@@ -360,7 +360,11 @@ def test_nobody_is_woken_for_nodes_that_are_closed() -> None:
     world.pod("waits", "limited", woken="Generation1")
     assert world.observer.findings == []
     world.now += 30.0
+    world.told.started = [world.now - 20.0]
     world.pod("waits", "limited", woken="Generation2")
+    assert world.observer.findings == [], "a Placet was cut off"
+    world.told.started = []
+    world.pod("waits", "limited", woken="Generation3")
     assert world.kinds() == ["woken in vain"]
 
 
