@@ -14,6 +14,7 @@ export TIES ?=
 export RUNS ?=
 export SEEDS ?=
 export GANGS ?=
+export FAULTS ?=
 export OPENB ?=
 export PYTHONS ?=
 PIP = .venv/bin/python -m pip --quiet --disable-pip-version-check

@@ -255,6 +255,8 @@ _GANG_GATHERS = "nothing: all members are bound together, or the gang is given u
 
 
 def _gang_hint(gang: GangExplanation) -> str:
+    if gang.text.startswith("PodGroup "):
+        return "create the PodGroup with its number, or write one with `at least`"
     if gang.quorum is not None and gang.exist < gang.quorum:
         return "create the other members, or ask for fewer with `at least`"
     if gang.text.endswith(" fit") or " fit, in " in gang.text:

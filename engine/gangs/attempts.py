@@ -21,10 +21,13 @@ from engine.gangs.members import GangName
 from engine.gangs.node_room import Mask, NodeRoom, needs_of
 from engine.gangs.paper import Member, Paper, Suits
 from engine.objects.peer import Peer
-from engine.objects.request_pod import RequestPodReader
+from engine.objects.remembered import Remembered
+from engine.objects.request_pod import RequestPod, RequestPodReader
 from engine.program.frame import Frame
 from engine.program.program import GangProgram
 
+# The bytes of the members that are kept as they were decoded.
+_MOST_OTHERS = 16 << 20
 # More than this does not matter of the room of a node.
 _ENOUGH = 1 << 20
 
@@ -47,9 +50,14 @@ class Attempts:
         self._suits = suits
         self._room = NodeRoom()
         self._domains: dict[GangProgram, Domains] = {}
+        # By uid: the members of a gang that is tried again and again are decoded once.
+        self._others: Remembered[str, RequestPod] = Remembered(
+            _MOST_OTHERS, lambda uid, pod: len(uid) + pod.decoded_bytes
+        )
 
     def retain(self, programs: frozenset[GangProgram]) -> None:
-        """Forgets all other clauses."""
+        """Forgets all other clauses, and pods that were decoded for other policies."""
+        self._others.clear()
         self._domains = {p: each for p, each in self._domains.items() if p in programs}
 
     def beside(self, uid: str, call: VerbCall) -> VerbCall | None:
@@ -61,7 +69,10 @@ class Attempts:
         if body is None:
             return None
         try:
-            return self._calls.beside(self._pods.other(body), call)
+            other = self._others.get(uid)
+            if other is None or other.body is not body:
+                other = self._others.put(uid, self._pods.other(body))
+            return self._calls.beside(other, call)
         except BadObjectError:
             return None
 

@@ -99,7 +99,9 @@ class Members:
             found = self._waiting[place] = {}
             for pod in snapshot.pending.values():
                 if pod.namespace == name.namespace:
-                    self._add(place, pod)
+                    value = self._of(name.program).of(pod)
+                    if value is not None:
+                        self._add(place, pod, value)
         return found.get(name.value, {})
 
     def placed(self, name: GangName, pods: KnownPods, call: VerbCall) -> Mapping[str, int]:
@@ -130,10 +132,9 @@ class Members:
             for pod, change in ((old, self._remove), (new, self._add)):
                 if pod is None or pod.namespace != place[1]:
                     continue
-                if not pod.nodeName:
-                    change(place, pod)
-                if (name := self.name_of(place[0], pod)) is not None:
-                    found.add(name)
+                if (value := self._of(place[0]).of(pod)) is not None:
+                    change(place, pod, value)
+                    found.add(GangName(*place, value))
         return found
 
     def retain(self, programs: frozenset[GangProgram]) -> None:
@@ -146,13 +147,11 @@ class Members:
             self._values[program] = _Values(program, self._slots())
         return self._values[program]
 
-    def _add(self, place: tuple[GangProgram, str], pod: Peer) -> None:
-        value = None if pod.is_gated else self._of(place[0]).of(pod)
-        if value is not None:
+    def _add(self, place: tuple[GangProgram, str], pod: Peer, value: Hashable) -> None:
+        if not (pod.is_gated or pod.nodeName):
             self._waiting[place].setdefault(value, {})[pod.uid] = pod
 
-    def _remove(self, place: tuple[GangProgram, str], pod: Peer) -> None:
-        value = self._of(place[0]).of(pod)
+    def _remove(self, place: tuple[GangProgram, str], pod: Peer, value: Hashable) -> None:
         members = self._waiting[place].get(value)
         if members is not None:
             members.pop(pod.uid, None)

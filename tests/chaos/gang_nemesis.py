@@ -11,7 +11,7 @@ import http.client
 import itertools
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -116,7 +116,10 @@ class GangNemesis:
         folder: Path,
         stack: ExitStack,
         dice: Random,
+        faults: Sequence[str],
     ) -> None:
+        """`faults` are those of processes to choose from."""
+        self._faults = faults
         self._plane, self._cluster, self._dice = plane, cluster, dice
         self._api = Api(plane)
         self._pods = f"/api/v1/namespaces/{cluster.namespace}/pods"
@@ -146,7 +149,7 @@ class GangNemesis:
         """Plays a round; returns what it was."""
         report, before = self.report, len(self.report.findings)
         report.rounds += 1
-        fault = self._dice.choice(PROCESS_FAULTS)
+        fault = self._dice.choice(self._faults)
         others = self._dice.sample(OBJECT_FAULTS, self._dice.randint(0, 2))
         self._disturb(fault, others)
         self._rest(fault, others)
@@ -423,13 +426,13 @@ def _policy(kind: str, edit: int) -> dict[str, Any]:
 
 @contextmanager
 def gang_nemesis(
-    plane: ControlPlane, cluster: Cluster, folder: Path, seed: int
+    plane: ControlPlane, cluster: Cluster, folder: Path, seed: int, faults: Sequence[str]
 ) -> Iterator[GangNemesis]:
     """A nemesis with its programs started; the cluster is empty before and after."""
     define(cluster)
     try:
         with ExitStack() as stack:
-            nemesis = GangNemesis(plane, cluster, folder, stack, Random(seed))
+            nemesis = GangNemesis(plane, cluster, folder, stack, Random(seed), faults)
             pods = f"{PODS}{cluster.namespace}/"
             stack.enter_context(plane.etcd.watched(pods, nemesis.observer.change))
             nemesis.start()

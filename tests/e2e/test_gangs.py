@@ -96,20 +96,20 @@ def test_gangs_of_which_one_fits_at_a_time(cluster: Cluster, gangs: GangServer) 
 
 
 def test_each_gang_in_one_rack(cluster: Cluster, gangs: GangServer) -> None:
-    """Six gangs of 8 in six racks of 12 places, on nodes of different sizes."""
+    """Twenty gangs of 8 in twenty racks of 12 places, on nodes of different sizes."""
     cluster.create_nodes(
         node(f"r{rack}-{number}", {RACK: f"r{rack}"}, cpu=cpu)
-        for rack in range(6)
+        for rack in range(20)
         for number, cpu in enumerate(("6", "4", "2"))
     )
-    names = [f"g{number}" for number in range(6)]
+    names = [f"g{number}" for number in range(20)]
     cluster.create_pods(member for name in names for member in group(cluster, name, kind="in-rack"))
     wait_whole(cluster, gangs, *names)
     racks = [
         {on.partition("-")[0] for on in nodes} for nodes in by_group(cluster.placements()).values()
     ]
     assert all(len(each) == 1 for each in racks), racks
-    assert len(set[str]().union(*racks)) == 6
+    assert len(set[str]().union(*racks)) == 20
 
 
 def test_a_member_that_does_not_exist(cluster: Cluster, gangs: GangServer) -> None:
