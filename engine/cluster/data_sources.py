@@ -42,7 +42,7 @@ from grammar.tree.data import (
 from grammar.values.time import NEVER, SECOND
 
 # The longest wait for an answer, and the longest pause after failures if `every` is shorter.
-_MOST_WAIT, _MOST_PAUSE = 10.0, 60.0
+_MOST_WAIT, _MOST_PAUSE = 10.0, 15.0
 _NO_CLUSTER = "this server has no cluster to read it from"
 _NO_FOLDER = "this server has no `--data-folder`"
 _MOST_ERROR = 400

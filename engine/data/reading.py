@@ -114,13 +114,14 @@ def rows_of_text(
     return rows
 
 
-def _text(data: bytes, most: int = MOST_BYTES) -> str:
-    if len(data) > most:
+def _text(data: bytes | msgspec.Raw, most: int = MOST_BYTES) -> str:
+    """The text; a part of an answer is not copied first, because it may be most of it."""
+    if memoryview(data).nbytes > most:
         raise DataError(f"it has more than {most >> 20} MiB")
     try:
-        return data.decode("utf-8-sig")
+        return str(data, "utf-8-sig")
     except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
+        line = bytes(data).count(b"\n", 0, error.start) + 1
         raise DataError(f"line {line} is not UTF-8") from None
 
 
@@ -153,7 +154,8 @@ def _check_columns(known: Iterable[str], by: str, columns: Sequence[str]) -> Non
     found = {*known}
     if lost := next((name for name in (by, *columns) if name not in found), ""):
         names = ", ".join(map(_quoted, sorted(found - {"", by} if lost != by else found - {""})))
-        raise DataError(f"there is no column {_quoted(lost)}, only {shown(names) or 'none'}")
+        others = f", only {shown(names)}" if names else ""
+        raise DataError(f"there is no column {_quoted(lost)}{others}")
 
 
 def _records_of_json(text: str, by: str, most: int) -> Iterator[_Record]:
@@ -513,7 +515,7 @@ def rows_of_metrics(spec: TableSpec, data: bytes, now: int) -> RowSample:
     rows: dict[str, Row] = {}
     negative, parsers = "", _parsers(spec.columns)
     left_out = 0
-    for _, item in _items(_text(bytes(found.items))) if found.items != b"null" else ():
+    for _, item in _items(_text(found.items)) if found.items != b"null" else ():
         try:
             node = msgspec.convert(item, _NodeMetrics)
             time = Timestamp(min(Timestamp.parse(node.timestamp).nanos, now))
@@ -574,7 +576,7 @@ def rows_of_prometheus(spec: TableSpec, data: bytes, now: int) -> RowSample:
         raise DataError(f"the result of the query is a {kind}: it must be an instant vector")
     rows: dict[str, Row] = {}
     left_out, unlabelled, cause = 0, 0, ""
-    for number, (_, item) in enumerate(_items(_text(bytes(found.result))), 1):
+    for number, (_, item) in enumerate(_items(_text(found.result)), 1):
         try:
             series = msgspec.convert(item, _Series)
             value, time = _sample_of(series, now)

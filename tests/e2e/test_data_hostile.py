@@ -35,7 +35,7 @@ MANY = 1_000_000
 POLICY = """\
 cluster policy hostile {{
   for pods where true
-  data "power" {{ from prometheus "{url}" query "watts" key "node" every 1s stale after 120s }}
+  data "power" {{ from prometheus "{url}" query "watts" key "node" every 3s stale after 300s }}
   data "rows" {{ from file "rows.csv" by "node" columns {{ watts: double }} }}
   filter "power" {{ require data.power[node.name].value < 100.0 missing pass }}
   filter "rows" {{ require data.rows[node.name].watts < 100.0 missing pass }}
@@ -49,8 +49,18 @@ def vector(*series: tuple[str, str]) -> bytes:
     return json.dumps({"status": "success", "data": data}).encode()
 
 
-def good(value: str = "1") -> bytes:
+def series_of_all(value: str = "1") -> bytes:
     return vector(*((name, value) for name in NODES))
+
+
+def numbered(count: int, label: bytes) -> bytes:
+    """An answer of so many series, each with a label of its own beside."""
+    item = b'{"metric":{"node":"%d","x":"%s"},"value":[1,"1"]}'
+    rows = b",".join(item % (number, label) for number in range(count))
+    return b'{"status":"success","data":{"resultType":"vector","result":[%s]}}' % rows
+
+
+MILLION, LARGEST = numbered(MANY, b""), numbered(20_001, b"x" * 300)
 
 
 @dataclass
@@ -63,7 +73,7 @@ class Source:
     over: threading.Event = field(default_factory=threading.Event)
 
     def answer(self, handler: BaseHTTPRequestHandler) -> None:
-        kind, body = "application/json", good()
+        kind, body = "application/json", series_of_all()
         match self.mode:
             case "hangs":
                 self.over.wait(SECONDS)
@@ -81,23 +91,19 @@ class Source:
                     handler.wfile.write(b" " * (1 << 20))
                 return
             case "a million rows":
-                item = b'{"metric":{"node":"%d"},"value":[1,"1"]}'
-                rows = b",".join(item % number for number in range(MANY))
-                body = b'{"status":"success","data":{"resultType":"vector","result":[%s]}}' % rows
+                body = MILLION
             case "rows up to the limit":
-                item = b'{"metric":{"node":"%d","x":"%s"},"value":[1,"1"]}'
-                rows = b",".join(item % (number, b"x" * 300) for number in range(20_001))
-                body = b'{"status":"success","data":{"resultType":"vector","result":[%s]}}' % rows
+                body = LARGEST
             case "no numbers":
                 body = vector(
                     *((name, "NaN") for name in NODES[:50]), *((n, "1") for n in NODES[50:])
                 )
             case "negative":
-                body = good("-1")
+                body = series_of_all("-1")
             case "one key twice":
                 body = vector(("n1", "1"), ("n1", "2"))
             case "bad UTF-8":
-                body = good().replace(b'"n1"', b'"\xff\xfe"')
+                body = series_of_all().replace(b'"n1"', b'"\xff\xfe"')
             case "a web page":
                 kind, body = "text/html", b"<html>"
             case "another result":
@@ -138,7 +144,7 @@ def source() -> Iterator[Source]:
 
 # What the status says; None of a source that is as it should be.
 SAID = {
-    "hangs": "there is no whole answer within 1 s",
+    "hangs": "there is no whole answer within 3 s",
     "redirects": "redirects, which is not followed",
     "floods": "answers with more than 8 MiB",
     "a million rows": "answers with more than 8 MiB",
@@ -152,7 +158,10 @@ SAID = {
 }
 FILES = {
     "too large": (b"x" * (9 << 20), "it has more than 8 MiB"),
-    "too many rows": (b"node,watts\n" + b"".join(b"%d,1\n" % n for n in range(MANY // 2)), "rows"),
+    "too many rows": (
+        b"node,watts\n" + b"".join(b"%d,1\n" % number for number in range(MANY // 2)),
+        "it has more than 20,000 rows",
+    ),
     "no number": (b"node,watts\nn1,NaN\n", "line 2, column `watts`: `NaN` is not a number"),
     "one key twice": (b"node,watts\nn1,1\nn1,2\n", "line 3 has the key `n1` again"),
     "bad UTF-8": (b"node,watts\nn1,\xff\n", "line 2 is not UTF-8"),
@@ -190,23 +199,27 @@ class Server:
 
 
 @contextmanager
-def served(folder: Path, url: str) -> Iterator[Server]:
-    snapshot, policies, rows = folder / "c.json", folder / "p.policy", folder / "data"
+def served(folder: Path, url: str, rows: Path) -> Iterator[Server]:
+    """A server that knows the nodes, with the folder of its rows."""
+    snapshot, policies = folder / "c.json", folder / "p.policy"
     items = [node(name) for name in NODES]
     snapshot.write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": items}))
     policies.write_text(POLICY.format(url=url))
-    rows.mkdir()
-    (rows / "rows.csv").write_bytes(b"node,watts\nn1,1\n")
     with placet(folder, policies, f"--cluster={snapshot}", f"--data-folder={rows}") as running:
         running.wait_ready()
         yield Server(running)
 
 
 def test_a_source_that_lies_delays_nobody(tmp_path: Path) -> None:
-    with source() as prometheus, served(tmp_path, f"http://127.0.0.1:{prometheus.port}") as server:
+    rows, good = tmp_path / "data", b"node,watts\nn1,1\n"
+    rows.mkdir()
+    file = rows / "rows.csv"
+    file.write_bytes(good)
+    with (
+        source() as prometheus,
+        served(tmp_path, f"http://127.0.0.1:{prometheus.port}", rows) as server,
+    ):
         server.until_said("power", "ok")
-        file = tmp_path / "data" / "rows.csv"
-        good = file.read_bytes()
         # Once, so that what is kept for ever is there.
         prometheus.mode = "rows up to the limit"
         server.ask(SHOWN_SECONDS)
@@ -233,6 +246,20 @@ def test_a_source_that_lies_delays_nobody(tmp_path: Path) -> None:
             server.until_said("rows", "ok")
             assert server.memory() - before < MEMORY_BYTES, mode
         assert server.longest < DEADLINE_SECONDS
+
+
+def test_a_restart_with_all_sources_down_serves(tmp_path: Path) -> None:
+    """By what the policies say for missing."""
+    with source() as prometheus:
+        prometheus.mode = "hangs"
+        rows = tmp_path / "data"
+        rows.mkdir()
+        (rows / "rows.csv").write_bytes(b"node\n")
+        with served(tmp_path, f"http://127.0.0.1:{prometheus.port}", rows) as server:
+            server.ask(SHOWN_SECONDS)
+            server.until_said("power", "no rows are read")
+            server.until_said("rows", "there is no column `watts`; no rows are read")
+            assert server.longest < DEADLINE_SECONDS
 
 
 def conditions(plane: ControlPlane, name: str) -> dict[str, Any]:

@@ -87,13 +87,24 @@ def aggregated(plane: ControlPlane, cluster: Cluster, metrics: Metrics) -> Itera
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.socket = context.wrap_socket(server.socket, server_side=True)
     threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        with registered(plane, cluster, server.server_port):
+            yield
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@contextmanager
+def registered(plane: ControlPlane, cluster: Cluster, port: int) -> Iterator[None]:
+    """Whoever listens on a port is behind the API server, for as long as the block runs."""
     api, name = Api(plane), f"{VERSION}.{GROUP}"
     service = {"name": "metrics", "namespace": cluster.namespace}
     spec = {"type": "ExternalName", "externalName": "localhost"}
     path = f"/api/v1/namespaces/{cluster.namespace}/services"
     api.request("POST", path, {"metadata": service, "spec": spec})
-    reached = {**service, "port": server.server_port}
-    registered = {
+    reached = {**service, "port": port}
+    entry = {
         "metadata": {"name": name},
         "spec": {
             "group": GROUP,
@@ -104,13 +115,11 @@ def aggregated(plane: ControlPlane, cluster: Cluster, metrics: Metrics) -> Itera
             "versionPriority": 100,
         },
     }
-    api.request("POST", API_SERVICES, registered)
+    api.request("POST", API_SERVICES, entry)
     try:
         yield
     finally:
         api.request("DELETE", f"{API_SERVICES}/{name}")
-        server.shutdown()
-        server.server_close()
 
 
 def test_the_load_of_nodes_is_that_of_the_metrics_api(
