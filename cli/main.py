@@ -23,6 +23,8 @@ from grammar.messages.diagnostics import UserError, nearest
 # in a fraction of the time that the server's libraries take.
 COMMANDS = {
     "serve": "run the extender that kube-scheduler calls",
+    "how": "show a tested policy for what is wished, found by words",
+    "new": "write a policy, its tests and a small cluster, from a recipe",
     "check": "report errors in policy files",
     "fmt": "format policy files",
     "lsp": "answer editors: diagnostics, completion, hover, format and fixes of policy files",

@@ -163,6 +163,9 @@ class _HintTrials:
                 # An error elsewhere that could not be seen before.
                 return True
             following = new[0]
+        if found.fix is not None:
+            # Nothing else can be meant, and other mistakes of the clause say nothing about it.
+            return not any(d.span.start < end and start < d.span.end for d in new)
         if len(after) - following.span.end >= len(text) - found.span.start:
             return False
         if _edit(following) is not None:
@@ -172,7 +175,7 @@ class _HintTrials:
             return False
         lexemes = Lexemes(after)
         apart = lexemes.at(following.span.start) - lexemes.at(end)
-        return found.fix is not None or apart >= _APART
+        return apart >= _APART
 
 
 def _place(found: Diagnostic, text: str, changed: int) -> tuple[str, str, int]:

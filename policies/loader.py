@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -131,11 +131,19 @@ def _inside(folder: Path, files: Iterable[Path]) -> bool:
 
 def library_sources() -> tuple[Source, ...]:
     """The policies that come with Placet."""
+    return tuple(source for source in _of_library() if not is_test_file(source.name))
+
+
+def library_tests() -> tuple[Source, ...]:
+    """The tests of the policies that come with Placet."""
+    return tuple(source for source in _of_library() if is_test_file(source.name))
+
+
+def _of_library() -> Iterator[Source]:
     shipped = files("policies").joinpath("library")
     every = (*shipped.iterdir(), *shipped.joinpath("gpu").iterdir())
-    found = (f for f in every if f.name.endswith(SUFFIX) and not is_test_file(f.name))
-    texts = sorted(found, key=lambda f: f.name)
-    return tuple(Source(f"library/{f.name}", f.read_text("utf-8")) for f in texts)
+    texts = sorted((f for f in every if f.name.endswith(SUFFIX)), key=lambda f: f.name)
+    return (Source(f"library/{f.name}", f.read_text("utf-8")) for f in texts)
 
 
 def is_test_file(name: str) -> bool:

@@ -170,6 +170,23 @@ class FixtureBuilder:
         return built
 
 
+def example_objects(test: Test, schema: Schema) -> list[Object]:
+    """The namespaces, nodes, pods and workloads that a test lists, as the API server shows them."""
+    objects = ObjectBuilder(schema, NOW)
+    found: list[Object] = []
+    for item in test.items:
+        match item:
+            case TestNamespace():
+                found.append(objects.namespace(item))
+            case TestNode():
+                found.append(objects.node(item))
+            case TestPod():
+                found.append(objects.pod(item))
+            case _:
+                continue
+    return [*found, *objects.controllers]
+
+
 def _check_duplicates(test: Test) -> None:
     """Raises BadTestError for two objects with one name, and for two times."""
     seen: set[tuple[type, str]] = set()

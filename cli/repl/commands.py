@@ -25,6 +25,7 @@ from grammar.syntax.parser import parse_file
 from grammar.tree.printer import format_file
 from grammar.tree.source import Source
 from policies.loader import SUFFIX
+from policies.recipe_collection import best, listed, recipes, shown
 from policies.validation import Validation
 
 _ALL_NODES = "*"
@@ -97,6 +98,13 @@ def policy(session: ReplSession, text: str) -> Iterator[Reply]:
     yield f"{counted(len(session.notebook.sources), 'policy', 'policies')} in {file}"
 
 
+def how(_: ReplSession, text: str) -> Iterator[Reply]:
+    if not text:
+        yield from listed(recipes())
+        return
+    yield from shown(*best(text))
+
+
 def drop(session: ReplSession, text: str) -> Iterator[Reply]:
     name, known = text.strip("\"'"), session.notebook.names
     if name not in known:
@@ -154,7 +162,9 @@ def _paths(text: str) -> list[Path]:
 # ---- the table of all commands
 
 # The kind of an argument, for completion.
-Takes = OneOf["nothing", "expression", "file", "pod", "node", "setting", "command", "typed"]
+Takes = OneOf[
+    "nothing", "expression", "file", "pod", "node", "setting", "command", "recipe", "typed"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,6 +336,13 @@ _ALL = (
         " pod in addition to the other policies.",
         "file",
         policy,
+    ),
+    ReplCommand(
+        ":how [WORDS]",
+        "shows a tested policy for what is wished, as in `:how at most three per zone`",
+        "Without words it lists all recipes. Same as `placet how`.",
+        "recipe",
+        how,
     ),
     ReplCommand(
         ":drop NAME",

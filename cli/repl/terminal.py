@@ -36,6 +36,7 @@ from policies.editor import completion
 from policies.editor.completion import Candidate, Surroundings
 from policies.editor.document import usable
 from policies.editor.tokens import coloured_lines
+from policies.recipe_collection import recipes
 
 # The number of evaluations for one completion, for which the user waits.
 _MAX_SAMPLES = 1000
@@ -139,6 +140,8 @@ def _arguments(session: ReplSession, text: str, start: int, takes: str) -> list[
             names = [(setting, "setting") for setting in _SETTINGS]
         case "command":
             names = [(name.removeprefix(":"), "command") for name in COMMANDS]
+        case "recipe":
+            names = [(recipe.name, "recipe") for recipe in recipes()]
         case "typed":
             names = [(name, "typed") for name in session.notebook.names]
         case _:

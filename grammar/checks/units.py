@@ -74,7 +74,8 @@ def _without_unit(
     if is_bytes and number < _LEAST_BYTES:
         said, meant = f"{number} bytes", f"{number}Gi" if number <= 1024 else f"{number}Mi"
     elif resource == "cpu" and (
-        number >= _MOST_CORES or (number >= _MANY_CORES and number % _ROUND_CORES == 0)
+        _MOST_CORES <= number < _LEAST_BYTES
+        or (number >= _MANY_CORES and number % _ROUND_CORES == 0)
     ):
         said, meant = f"{number} cores", f"{number}m"
     else:

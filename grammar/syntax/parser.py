@@ -280,7 +280,7 @@ def _attempt(source: Source, start: str, keep: Callable[[int], Keep]) -> object 
         found = syntax_remedies.improved(error.diagnostic, source)
         if not keep(at)(found):
             found = error.diagnostic
-        return Stop(at, found if keep(at)(found) else without_hint(found))
+        return Stop(at, found if keep(at)(found) else without_hint(found), built=True)
     except UnexpectedToken as error:
         at = min(error.token.start_pos or 0, len(source.text))
         at = len(source.text) if error.token.type == "$END" else at

@@ -2,7 +2,8 @@
 
 The parser makes one for each text. The edit is applied and the text is parsed again: it must get
 further than before, and the hints of the errors after it must end in a text without an error, at
-most three edits later. A hint that does not is a guess, and is not shown.
+most three edits later. A hint that does not is a guess, and is not shown. Of an edit that is
+certain only the first is asked: other mistakes of the clause say nothing about it.
 """
 
 from __future__ import annotations
@@ -26,10 +27,14 @@ _APART = 4
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """The error that ended a parse, and the offset of the word that it was found at."""
+    """The error that ended a parse, and the offset of the word that it was found at.
+
+    `built` is true for what could be parsed, but is wrong: it is found behind its place.
+    """
 
     at: int
     said: Diagnostic
+    built: bool = False
 
 
 # The error that ends the parse of a text, with a hint only if it may be kept; None without one.
@@ -79,6 +84,9 @@ class Trials:
             return True
         rest = len(changed) - stop.at
         said = stop.said
+        if stop.built and said.span.end <= len(head):
+            # It was not reached before.
+            return True
         has_edit = (said.fix or said.remedy) is not None
         if rest >= end - at:
             # Two brackets can be lacking in one place.
@@ -87,8 +95,10 @@ class Trials:
         if rest <= end - max(self._item(text[begin:end], at - begin).end + begin, last):
             # Another item has a mistake of its own.
             return True
+        if found.fix is not None:
+            return True
         if has_edit:
             return steps > 1
         lexemes = Lexemes(changed)
         behind = len(head) + len(edit.text)
-        return found.fix is not None or lexemes.at(stop.at) - lexemes.at(behind) >= _APART
+        return lexemes.at(stop.at) - lexemes.at(behind) >= _APART

@@ -159,7 +159,7 @@ FILTERS = (
     *require(
         "zone",
         "P0156",
-        'now.getHours("Berlin") >= 0 && node.zone == "b"',
+        'now.getHours("Berlin") >= 1 && node.zone == "b"',
         '1 <= now.getHours("europe/berlin") && node.zone == "b"',
         'let zone = "Europe/Berln" | now.getDayOfWeek(zone) >= 1 && node.zone == "b"',
         "def hour(zone: string): int = now.getHours(zone)"

@@ -24,7 +24,7 @@ policy web in namespace "shop" {
   }
   filter "room" { require node.free["cpu"] > 0 }
 }
-cluster policy soft { score "s" weight 1 { value 1 } }
+cluster policy soft { score "s" weight 1 { value node.ready } }
 """
 
 

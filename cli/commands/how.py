@@ -1,0 +1,33 @@
+"""Command `how`: recipes for what somebody wishes, found by words."""
+
+from __future__ import annotations
+
+import argparse
+
+from cli.command import Exit
+from policies.recipe_collection import best, listed, recipes, shown
+
+EXAMPLES = """\
+examples:
+  placet how at most three per zone
+  placet how away from databases
+  placet how one-per-node
+  placet how
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "words",
+        metavar="WORDS",
+        nargs="*",
+        help="what is wished, in plain words, or the name of a recipe; without words, all recipes",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    if not args.words:
+        print(*listed(recipes()), sep="\n")
+        return Exit.OK
+    print(*shown(*best(" ".join(args.words))), sep="\n")
+    return Exit.OK

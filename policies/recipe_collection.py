@@ -1,0 +1,227 @@
+"""Recipes: whole policies with tests for what people wish, found by words.
+
+They are those of `policies/recipes/`, and the policies of the library, each as another policy uses
+it. A recipe is a policy with the tests below it; the comment above it has further words by
+which it is found. They ship with Placet and never change while it runs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from math import log
+
+from grammar.messages.diagnostics import UserError
+from grammar.syntax.parser import parse_file
+from grammar.tree.clauses import Policy, Setting
+from grammar.tree.source import Source
+from policies.loader import TEST_SUFFIX, library_sources, library_tests
+
+_WORDS = "# words:"
+# The recipes that are named below the best one.
+_OTHERS = 5
+_STOP = frozenset(
+    "a an the of on in at to for with and or is are be by from that this it as its my our their "
+    "pods pod node nodes only when if run should must want".split()
+)
+# Words that mean the same in a search.
+_ALIKE = {
+    "1": "one",
+    "2": "two",
+    "3": "three",
+    "10": "ten",
+    "50": "fifty",
+    "az": "zone",
+    "azs": "zone",
+    "db": "database",
+    "distribute": "spread",
+    "distributed": "spread",
+    "balanced": "spread",
+    "balance": "spread",
+    "host": "node",
+    "hosts": "node",
+    "license": "licence",
+    "licenses": "licence",
+    "max": "most",
+    "maximum": "most",
+    "mem": "memory",
+    "next": "beside",
+    "near": "beside",
+    "%": "percent",
+    "preemptible": "spot",
+    "pct": "percent",
+    "ram": "memory",
+    "saturday": "weekend",
+    "sunday": "weekend",
+    "stop": "never",
+    "no": "never",
+    "not": "never",
+    "away": "never",
+    "don't": "never",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """A policy for a wish: its name, the wish in a line, the policy, and its tests."""
+
+    name: str
+    wish: str
+    policy: str
+    tests: str
+    words: str = ""
+
+    @property
+    def text(self) -> str:
+        """The whole recipe as a file of the language."""
+        return f"{self.policy}\n\n{self.tests}" if self.tests else f"{self.policy}\n"
+
+
+@cache
+def recipes() -> tuple[Recipe, ...]:
+    """All recipes, those of wishes first, then those of the library."""
+    return (*_of_wishes(), *_of_library())
+
+
+def search(words: str) -> tuple[Recipe, ...]:
+    """The recipes that have words of a search, the best first; none if no word is known."""
+    wanted = set(_terms(words))
+    if not wanted:
+        return ()
+    known = [(recipe, _weights(recipe)) for recipe in recipes()]
+    spread = Counter(term for _, weights in known for term in weights)
+    scores = {
+        recipe.name: sum(
+            weights.get(term, 0.0) * log(1 + len(known) / spread[term])
+            for term in wanted
+            if term in weights
+        )
+        for recipe, weights in known
+    }
+    found = sorted((r for r, _ in known if scores[r.name] > 0), key=lambda r: -scores[r.name])
+    if not found:
+        return ()
+    # What has much less of the search than the best one is about something else.
+    best = scores[found[0].name]
+    return tuple(r for r in found if scores[r.name] >= best / 3)
+
+
+def named(name: str) -> Recipe | None:
+    """The recipe of a name."""
+    return next((recipe for recipe in recipes() if recipe.name == name), None)
+
+
+def best(words: str) -> tuple[Recipe, tuple[Recipe, ...]]:
+    """The recipe of a name, or the best one for words, and some others.
+
+    Raises UserError if there is none.
+    """
+    if (known := named(words)) is not None:
+        return known, ()
+    matching = search(words)
+    if not matching:
+        hint = "use other words; without words all recipes are listed"
+        raise UserError(f"no recipe is about `{words}`", hint)
+    return matching[0], matching[1 : 1 + _OTHERS]
+
+
+def shown(recipe: Recipe, others: tuple[Recipe, ...]) -> list[str]:
+    """The lines that show a recipe whole, and name the others."""
+    lines = [f"# {recipe.name}: {recipe.wish}", *recipe.text.rstrip().split("\n")]
+    if others:
+        lines += ["", *(f"# also: {line}" for line in listed(others))]
+    return lines
+
+
+# What a word of the wish counts for, one of the comment, and one of the policy itself.
+_OF_WISH, _OF_COMMENT, _OF_TEXT = 3.0, 2.0, 0.3
+
+
+def _weights(recipe: Recipe) -> dict[str, float]:
+    weights: dict[str, float] = dict.fromkeys(_terms(recipe.policy), _OF_TEXT)
+    weights |= dict.fromkeys(_terms(recipe.words), _OF_COMMENT)
+    return weights | dict.fromkeys(_terms(f"{recipe.wish} {recipe.name}"), _OF_WISH)
+
+
+def _terms(text: str) -> list[str]:
+    """The words of a text in the form in which they are compared."""
+    found = re.findall(r"%|[a-z][a-z0-9']*|\d+", text.lower().replace("-", " "))
+    return [_stem(_ALIKE.get(word, word)) for word in found if word not in _STOP]
+
+
+def _stem(word: str) -> str:
+    """The word without the ending of a plural or a participle."""
+    for ending in ("ies", "ing", "es", "ed", "s", "ly"):
+        if word.endswith(ending) and len(word) - len(ending) >= 3:
+            stem = word.removesuffix(ending)
+            return f"{stem}y" if ending == "ies" else stem.removesuffix("e")
+    return word.removesuffix("e") if len(word) > 4 else word
+
+
+# ---- reading
+
+
+def _of_wishes() -> list[Recipe]:
+    found: list[Recipe] = []
+    folder = files("policies").joinpath("recipes")
+    for path in sorted(folder.iterdir(), key=lambda p: p.name):
+        if path.name.endswith(".policy"):
+            found += _in_file(path.read_text(encoding="utf-8"))
+    return found
+
+
+def _in_file(text: str) -> list[Recipe]:
+    """The recipes of a file: each is a comment with words, a policy, and tests."""
+    found: list[Recipe] = []
+    for part in re.split(rf"(?m)^(?={_WORDS})", text)[1:]:
+        first, _, rest = part.partition("\n")
+        policy, separator, tests = rest.strip().partition("\ntest ")
+        tests = f"test {tests}\n" if separator else ""
+        found.append(_recipe(policy.strip(), tests, first.removeprefix(_WORDS).strip()))
+    return found
+
+
+def _recipe(policy: str, tests: str, words: str) -> Recipe:
+    parsed = _parsed(policy)
+    return Recipe(parsed.name, _description(parsed), policy, tests, words)
+
+
+def _parsed(policy: str) -> Policy:
+    file, found = parse_file(Source("recipe", policy))
+    assert not found, found
+    return file.policies[0]
+
+
+def _description(policy: Policy) -> str:
+    settings = (item for item in policy.items if isinstance(item, Setting))
+    said = (s.value for s in settings if s.name == "description")
+    return str(next(said, policy.name))
+
+
+def _of_library() -> list[Recipe]:
+    """The policies of the library, each with the policy of its tests, which uses it."""
+    tests = {source.name: source.text for source in library_tests()}
+    found: list[Recipe] = []
+    for source in library_sources():
+        file, _ = parse_file(source)
+        for policy in file.policies:
+            test = tests.get(source.name.removesuffix(".policy") + TEST_SUFFIX, "")
+            used, separator, rest = test.strip().partition("\ntest ")
+            name = f"library/{policy.name}"
+            if re.search(r"(?m)^(?:cluster )?policy ", used) is None:
+                rest = re.split(r"(?m)^test ", test, maxsplit=1)[1] if test else ""
+                used, separator = f'cluster policy example {{\n  use "{name}"\n}}', rest
+            comment = " ".join(re.findall(r"(?m)^#\s*(.+)$", source.text))
+            written = f"test {rest}\n" if separator else ""
+            found.append(Recipe(name, _description(policy), used.strip(), written, comment))
+    return found
+
+
+def listed(found: Sequence[Recipe]) -> list[str]:
+    """A line for each recipe: its name and its wish."""
+    width = max((len(r.name) for r in found), default=0)
+    return [f"{r.name:<{width}}  {r.wish}" for r in found]

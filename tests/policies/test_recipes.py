@@ -1,0 +1,108 @@
+"""Recipes: each is checked and tested, and found by the words of those who ask."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cli.policy_tests.runner import Runner, collect
+from grammar.meaning.schema import Schema, load_schema
+from grammar.tree.source import Source
+from policies.recipe_collection import Recipe, named, recipes, search
+from policies.validation import Validator, check_source
+
+RECIPES = recipes()
+
+# What people ask, and a recipe that must be among the first three.
+ASKED = [
+    ("at most three per zone", "at-most-three-per-zone"),
+    ("max 3 per zone", "at-most-three-per-zone"),
+    ("away from databases", "never-beside-a-database"),
+    ("never beside a database", "never-beside-a-database"),
+    ("not next to db", "never-beside-a-database"),
+    ("weekends", "not-at-weekends"),
+    ("half on spot", "half-on-spot"),
+    ("40 percent on spot", "forty-percent-on-spot"),
+    ("one per node", "one-per-node"),
+    ("spread across zones", "spread-over-zones"),
+    ("balance over AZs", "spread-over-zones"),
+    ("together with the cache", "beside-the-cache"),
+    ("same zone as the database", "in-the-zone-of-the-database"),
+    ("only on gpu nodes", "gpu-nodes-for-gpu-pods"),
+    ("prefer ssd", "prefer-ssd"),
+    ("avoid spot", "avoid-spot"),
+    ("never on spot", "never-on-spot"),
+    ("working hours", "only-in-working-hours"),
+    ("only at night", "only-at-night"),
+    ("over midnight", "only-at-night"),
+    ("maintenance window", "not-before-maintenance"),
+    ("keep memory free", "memory-headroom"),
+    ("pack nodes", "pack-cpu"),
+    ("bin packing", "pack-cpu"),
+    ("emptiest node", "emptiest-nodes-first"),
+    ("license limit in the cluster", "licences-in-the-cluster"),
+    ("team pool", "team-stays-on-its-pool"),
+    ("dedicated nodes for a namespace", "nodes-of-a-team"),
+    ("gdpr", "only-in-europe"),
+    ("arm64", "only-arm"),
+    ("windows", "windows-for-windows-pods"),
+    ("kubelet version", "new-kubelets"),
+    ("driver version", "new-drivers"),
+    ("all or nothing", "all-or-none"),
+    ("young nodes", "settled-nodes"),
+    ("unless", "unless-important"),
+    ("if else", "if-else"),
+    ("protect from eviction", "protect-victims"),
+    ("dry run", "only-a-trial"),
+    ("price of nodes", "cheap-nodes-first"),
+    ("missing label", "absent-labels"),
+    ("regex node name", "nodes-by-name"),
+    ("instance type", "large-machines"),
+    ("primary and standby apart", "standby-away-from-primary"),
+    ("per rack", "one-per-rack"),
+]
+
+
+@pytest.fixture(scope="module")
+def schema() -> Schema:
+    return load_schema()
+
+
+def test_there_are_at_least_eighty_with_names_of_their_own() -> None:
+    assert len(RECIPES) >= 80
+    assert len({r.name for r in RECIPES}) == len(RECIPES)
+    assert len({r.wish for r in RECIPES}) == len(RECIPES)
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda r: r.name)
+def test_nothing_is_wrong_with_a_recipe(recipe: Recipe, schema: Schema, tmp_path: Path) -> None:
+    """Nor with its tests, of which it has at least one."""
+    path = tmp_path / "recipe_test.policy"
+    path.write_text(recipe.text, encoding="utf-8")
+    collection = collect([path], Validator(schema))
+    (suite,) = collection.suites
+    assert [d.message for d, _ in suite.errors] == []
+    results = list(Runner(collection, schema).run(suite, suite.tests))
+    assert results
+    assert [r.diagnostics for r in results if r.outcome != "passed"] == []
+
+
+@pytest.mark.parametrize(
+    "recipe", [r for r in RECIPES if "library/" not in r.name], ids=lambda r: r.name
+)
+def test_a_recipe_has_no_warning(recipe: Recipe, schema: Schema) -> None:
+    file = check_source(Source("recipe.policy", recipe.policy), schema)
+    assert [d.message for d in file.diagnostics] == []
+
+
+@pytest.mark.parametrize(("words", "name"), ASKED, ids=[a[0] for a in ASKED])
+def test_a_recipe_is_found_by_its_words(words: str, name: str) -> None:
+    assert name in [r.name for r in search(words)[:3]]
+    assert named(name) is not None
+
+
+def test_words_that_mean_nothing_find_nothing() -> None:
+    assert search("") == ()
+    assert search("the of and") == ()
+    assert search("xyzzy frobnicate") == ()
