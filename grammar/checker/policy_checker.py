@@ -10,7 +10,7 @@ from typing import TypeVar, assert_never
 from grammar.checker import data_checker, parameters
 from grammar.checker.annotation_keys import why_not_written
 from grammar.checker.constants import coerce
-from grammar.checker.definitions import name_used, too_deep
+from grammar.checker.definitions import body_of, name_used, reads_cards, too_deep
 from grammar.checker.expression_checker import DATA, Checker
 from grammar.checker.group_checker import with_group
 from grammar.meaning import access
@@ -21,14 +21,12 @@ from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic
 from grammar.syntax.limits import MAX_DEPTH, MAX_NAME
 from grammar.tree.ast import (
-    Call,
     DefCall,
     Expr,
     Ident,
     LetReference,
     Literal,
     MapLiteral,
-    Select,
 )
 from grammar.tree.clause_parts import Bound, Bounds, Keep, Per, Pick, PodSet, Template, WaitUntil
 from grammar.tree.clauses import (
@@ -72,23 +70,6 @@ from grammar.tree.types import (
     unknown_type,
 )
 from grammar.tree.walk import Definitions, reads, walk
-
-
-def _body(item: Let | Def | Group) -> Expr:
-    """The expression that a name stands for."""
-    match item:
-        case Let(value=body) | Def(body=body) | Group(by=body):
-            return body
-
-
-def _reads_cards(expr: Expr) -> bool:
-    """Whether an unchecked expression may be written out with the parts of a `cards` clause."""
-    match expr:
-        case Select(name="cards" | "chosen") | Call("fragmentation", None):
-            return True
-        case _:
-            return False
-
 
 # ---- the checker
 
@@ -293,9 +274,9 @@ class _PolicyChecker:
                 self._environment = self._environment.defining(item)
             return
         self._open.append(item.name)
-        body = _body(item)
+        body = body_of(item)
         names = list(map(name_used, walk(body)))
-        if any(map(_reads_cards, walk(body))):
+        if any(map(reads_cards, walk(body))):
             for clause in self._environment.cards.values():
                 names += map(name_used, walk(clause))
         for name in names:
@@ -456,7 +437,7 @@ class _PolicyChecker:
         for name, known in reversed(self._checked.items()):
             if name in used:
                 used |= {
-                    e.name for e in walk(_body(known)) if isinstance(e, LetReference | DefCall)
+                    e.name for e in walk(body_of(known)) if isinstance(e, LetReference | DefCall)
                 }
         for name in self._checked:
             item = self._lets.get(name) or self._defs.get(name)

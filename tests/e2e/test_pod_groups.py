@@ -29,7 +29,10 @@ SERVED = "--runtime-config=scheduling.k8s.io/v1alpha2=true"
 POLICY = """policy groups {
   for pods where pod.name != "free"
   gang "group" { within node.name message "waits" }
-  filter "small" when has(pod.group.minCount) { require pod.group.minCount <= 4 message "is too large" }
+  filter "small" when has(pod.group.minCount) {
+    require pod.group.minCount <= 4
+    message "is too large"
+  }
 }"""
 DEFINITION = {
     "apiVersion": "apiextensions.k8s.io/v1",
