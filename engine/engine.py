@@ -17,6 +17,7 @@ import numpy as np
 from engine.cache.names import KnownRows
 from engine.cache.node_table import NodeRows, NodeTable, Snapshot, without
 from engine.counting.in_flight_pods import DEFAULT_SCHEDULERS, InFlightPods, Schedulers
+from engine.counting.node_groups import count_on_the_way
 from engine.counting.pod_counter import PodCounter
 from engine.decision import filtering
 from engine.decision.after import AfterDecision, report
@@ -84,7 +85,7 @@ class Engine:
     ) -> None:
         self.in_flight = InFlightPods(time.clock, schedulers)
         self._after = after = after or AfterDecision(time.clock)
-        self._calls = CallOpener(registry, cluster, observer, exemptions, time)
+        self._calls = CallOpener(registry, cluster, observer, exemptions, self.in_flight, time)
         # A pod that is asked about, or is being bound, counts by what policies read of any pod.
         codec.keep(registry.annotations)
         self.codec = codec
@@ -216,6 +217,7 @@ class Engine:
         call = self._open(pod, (node,), deadline)
         if call.known is None and call.plan.selection.exempt:
             return Admission(self.codec.peer(pod), None)
+        count_on_the_way(call.evaluation.frame(), "bound")
         snapshot = call.snapshot
         peer = rooted(self.codec.peer(pod), snapshot.workloads)
         clauses = [c for p in call.plan.selection.enforced for c in p.filters if c.at_bind]
@@ -345,6 +347,7 @@ class Engine:
         plan = call.plan
         table, rows, known_rows = self._nodes(names, nodes, call)
         decided = plan.filters.decide(table, rows, call.evaluation, known_rows)
+        filtering.check_on_the_way(plan.filters, decided, table, rows, call.evaluation)
         if plan.gives_cards:
             self._placement.check_binds(call)
         if plan.gangs:

@@ -69,6 +69,7 @@ _ITEMS = (
         "Def",
         "Use",
         "Data",
+        "Group",
         "Test",
     ),
     *("Filter", "bind", "Score", "Share", "Spread", "Limit", "Gang", "Preempt"),
@@ -346,6 +347,8 @@ def test_every_name_has_an_example() -> None:
     wanted += [f"pod.workload.{name}" for name in records["Workload"].fields]
     wanted += [f"pod.group.{name}" for name in records["PodGroup"].fields]
     texts += " ".join(fences(BOOK, "placet example"))
+    of_groups = [name for name in records["NodeGroup"].fields if name != "value"]
+    assert [n for n in of_groups if not re.search(rf"\b(rack|zone|region)\.{n}\b", texts)] == []
     assert [path for path in wanted if not re.search(rf"\b{re.escape(path)}\b", texts)] == []
 
 

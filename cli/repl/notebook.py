@@ -15,6 +15,7 @@ from cli.render import Finding
 from grammar.messages.diagnostics import Diagnostic
 from grammar.tree.clauses import Def, ForPods, Item, Let, Policy, Setting, Use
 from grammar.tree.data import Data
+from grammar.tree.groups import Group
 from grammar.tree.source import Source, Span
 from policies.validation import Identity, identity
 
@@ -109,7 +110,7 @@ class Notebook:
 
 def item_key(item: Item) -> Key:
     match item:
-        case Let(name) | Def(name):
+        case Let(name) | Def(name) | Group(name):
             return "name", name
         case Use(name):
             return "use", name
@@ -132,6 +133,8 @@ def item_title(item: Item) -> str:
             return name
         case Data(name):
             return f'data "{name}"'
+        case Group(name):
+            return f"group {name}"
         case Use(name):
             return f'use "{name}"'
         case _:

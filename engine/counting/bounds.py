@@ -51,7 +51,8 @@ class GroupCounts(msgspec.Struct, frozen=True, eq=False):
     whether any other pod is or may be in a group, and `queued` whether the clause counts another
     pod without a node. `domains` marks the groups that a spread compares. `bounds` has the number
     of the bound of each group, in what is added up; None where it is a constant of the clause.
-    `min_domains` is that of a spread, None where it is a constant.
+    `min_domains` is that of a spread, None where it is a constant. `eased` are the bounds if every
+    in-flight pod ends nowhere, None where that makes no difference.
 
     Where a limit counts nodes, `high` and `low` are the most and the fewest nodes in use once the
     asked pod is in the group, 0 where it takes no further node; `total` is the number of the nodes
@@ -68,6 +69,7 @@ class GroupCounts(msgspec.Struct, frozen=True, eq=False):
     bounds: Bounds | None = None
     min_domains: float | None = None
     queued: bool = False
+    eased: Bounds | None = None
 
     def hopeful(self) -> GroupCounts:
         """The counts if every in-flight pod ends where it helps, and nowhere else."""
@@ -80,7 +82,7 @@ class GroupCounts(msgspec.Struct, frozen=True, eq=False):
             self.pods,
             self.anywhere,
             self.domains,
-            self.bounds,
+            self.bounds if self.eased is None else self.eased,
             self.min_domains,
             self.queued,
         )

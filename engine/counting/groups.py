@@ -34,6 +34,7 @@ from engine.counting.bounds import (
     number_of,
     open_groups,
 )
+from engine.counting.group_numbers import GroupNumbers
 from engine.counting.in_flight_pods import GroupIds
 from engine.objects import eligibility
 from engine.objects.remembered import Remembered
@@ -160,17 +161,19 @@ def _add_on_nodes(
 class CountGroups:
     """The group of each node for one clause and one pod shape; re-evaluated where a node changes.
 
-    `ids` has the group of each row, `counted` the same without the nodes that the clause does not
-    count; each is another array whenever any group is another. `bounds` has the number of the bound
-    of each group, None where it is a constant of the clause; `min_domains` is the computed one of a
-    spread. `has_lower_bound` says that it is a limit that wants pods in a group, but for the first
-    one. For PodCounter: `pod_values` is what the `pods where` reads of the pod, if it is known, and
+    `ids` has the group of each row, `counted` the same without the nodes that the clause does
+    not count; each is another array whenever any group is another. `bounds` has the number of
+    the bound of each group, None where it is a constant of the clause, and `eased` the same if
+    no pod on its way ends anywhere; `min_domains` is the computed one of a spread.
+    `has_lower_bound` says that it is a limit that wants pods in a group, but for the first one.
+    For PodCounter: `pod_values` is what the `pods where` reads of the pod, if it is known, and
     `alike` says which pods count, by what the `pods where` reads of them.
 
-    A number that the clause computes is computed with the group of each node. A node for which that
-    fails is in no group.
+    A number that the clause computes is computed with the group of each node. A node for which
+    that fails is in no group.
 
-    With a `leader`, whose clause has the same groups, all that is of the groups is the leader's.
+    With a `leader`, whose clause has the same groups, all that is of the groups is the
+    leader's.
     """
 
     def __init__(
@@ -198,7 +201,11 @@ class CountGroups:
         self._is_counted = None
         if isinstance(clause, SpreadProgram):
             least, self._is_counted = clause.min_domains, _COUNTED[clause.nodes]
-        self._compute = clause.count.number
+        self._compute = None if clause.count.groups else clause.count.number
+        self._numbers = GroupNumbers(clause) if clause.count.groups else None
+        # The groups of rows, of all nodes and of counted ones, where the number of no group fails.
+        self._whole: tuple[GroupIds, GroupIds] | None = None
+        self.eased: Bounds | None = None
         self._compute_domains = least if callable(least) else None
         self._percent = isinstance(clause, ShareProgram) and clause.bound.percent
         self._bounds: Bounds = np.empty(0, np.float64 if self._percent else np.int64)
@@ -217,6 +224,24 @@ class CountGroups:
         if self._leader is not None:
             self._follow(self._leader, table, evaluation)
             return
+        if self._numbers is None:
+            self._update_ids(table, evaluation)
+            return
+        masked = self.ids, self.counted
+        if self._whole is not None:
+            self.ids, self.counted = self._whole
+        self._update_ids(table, evaluation)
+        self._whole = self.ids, self.counted
+        numbers = self._numbers
+        numbers.update(self.ids, max(self._size, 1), table, evaluation)
+        self.bounds, self.eased = numbers.bounds, numbers.eased
+        if numbers.failed.any():
+            ids, counted = (np.where(numbers.failed[i], OUTSIDE, i) for i in self._whole)
+            self.ids = masked[0] if np.array_equal(masked[0], ids) else ids
+            self.counted = masked[1] if np.array_equal(masked[1], counted) else counted
+
+    def _update_ids(self, table: NodeTable, evaluation: Evaluation) -> None:
+        """Finds the groups of the nodes that have changed."""
         portions = self._fresh.stale(table, evaluation.now)
         if not portions:
             return

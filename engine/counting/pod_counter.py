@@ -350,6 +350,7 @@ class PodCounter:
             bounds=groups.bounds,
             min_domains=groups.min_domains,
             queued=waiting > 0,
+            eased=groups.eased,
         )
 
     def _there(self, members: _Membership, tally: Tally) -> _There:

@@ -10,12 +10,20 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
+from functools import partial
 
 import msgspec
 import numpy as np
 
 from engine.cache.names import KnownRows
-from engine.cache.node_table import NodeRows, NodeTable, NodeWithPods
+from engine.cache.node_table import UNKNOWN_ROW, NodeRows, NodeTable, NodeWithPods
+from engine.counting.in_flight_pods import GroupIds
+from engine.counting.node_groups import (
+    CallGroups,
+    GroupVersions,
+    PerGroup,
+    counted_on_the_way,
+)
 from engine.decision.verdict import (
     FEASIBLE,
     Codes,
@@ -25,7 +33,7 @@ from engine.decision.verdict import (
     Verdict,
     decision,
 )
-from engine.errors import EngineError
+from engine.errors import BriefWaitError, EngineError
 from engine.program.columns import Freshness, Moments, grown
 from engine.program.frame import Evaluation, Frame
 from engine.program.policy_time import CallTime
@@ -63,12 +71,135 @@ class Rejection(msgspec.Struct, frozen=True):
 
 
 class FilterMemo:
-    """The first of some clauses that rejects each node, by row."""
+    """The first of some clauses that rejects each node.
+
+    Clauses that read groups of nodes come after those that read pod and node alone. They are
+    evaluated once for a group where they read nothing else of the node.
+    """
 
     def __init__(self, clauses: Sequence[FilterProgram], failed: Failed | None = None) -> None:
         """`failed` is the verdict of every node where a `for` cannot be evaluated."""
-        self._clauses = clauses
         self._failed = failed
+        self._plain = _RowMemo([clause for clause in clauses if not clause.groups])
+        self._rows = _RowMemo([c for c in clauses if c.groups and not c.groups.alone])
+        self._groups = [_GroupMemo(clause) for clause in clauses if clause.groups.alone]
+        # Whether pods on their way can make a difference.
+        self.reads_pods = any(clause.groups.pods for clause in clauses)
+
+    def tables_changed(self, digests: AbstractSet[str]) -> None:
+        """Has the clauses that read these tables be evaluated again."""
+        self._plain.tables_changed(digests)
+        self._rows.tables_changed(digests)
+
+    def decide(
+        self,
+        table: NodeTable,
+        rows: NodeRows,
+        evaluation: Evaluation,
+        known_rows: KnownRows | None = None,
+    ) -> Decision:
+        """A verdict per row. Raises DeadlineExceededError and ExpensivePolicyError.
+
+        What was evaluated until then is kept, down to one clause on one node.
+        """
+        if self._failed is not None:
+            return decision([self._failed] * len(rows), known_rows)
+        codes = self._plain.evaluated(table, rows, evaluation)
+        rejections: Sequence[Rejection | None] = self._plain.rejections
+        if self._rows.clauses or self._groups:
+            codes, rejections = self._by_groups(table, rows, evaluation, codes)
+        if not np.count_nonzero(codes):
+            return Decision(codes, (FEASIBLE,), known_rows)
+        counts: list[int] = np.bincount(codes, minlength=len(rejections)).tolist()
+        # A clause has a rejection for each error, and one text, which is made once.
+        texts: dict[tuple[FilterProgram, bool], str] = {}
+        verdicts: list[Verdict] = []
+        for rejection, count in zip(rejections, counts, strict=True):
+            if rejection is None or not count:
+                verdicts.append(FEASIBLE)
+                continue
+            key = rejection.clause, rejection.known
+            if (text := texts.get(key)) is None:
+                text = texts[key] = rejection.text(evaluation)
+            verdicts.append(rejection.verdict(text))
+        return Decision(codes, verdicts, known_rows)
+
+    def _by_groups(
+        self, table: NodeTable, rows: NodeRows, evaluation: Evaluation, codes: Codes
+    ) -> tuple[Codes, Sequence[Rejection | None]]:
+        """The codes with those of clauses that read groups, and the rejections of all of them."""
+        groups = evaluation.frame().groups
+        if len(self._groups) == 1 and not self._rows.clauses and not np.count_nonzero(codes):
+            # The usual case: one rule, and nothing else in the way.
+            (memo,) = self._groups
+            assert isinstance(groups, CallGroups), "a call has groups where a policy reads them"
+            return memo.evaluated(groups, table, rows, evaluation), memo.rejections
+        codes, rejections = codes.copy(), list(self._plain.rejections)
+
+        def reject(left: NodeRows, found: Codes, more: Sequence[Rejection | None]) -> None:
+            rejected = found > 0
+            codes[left[rejected]] = found[rejected] + len(rejections) - 1
+            rejections.extend(more[1:])
+
+        if self._rows.clauses and len(left := np.flatnonzero(codes == 0)):
+            found = self._rows.evaluated(table, rows[left], evaluation)
+            reject(left, found, self._rows.rejections)
+        for memo in self._groups:
+            left = np.flatnonzero(codes == 0)
+            if not len(left):
+                break
+            assert isinstance(groups, CallGroups), "a call has groups where a policy reads them"
+            found = memo.evaluated(groups, table, rows[left], evaluation)
+            reject(left, found, memo.rejections)
+        return codes, rejections
+
+
+class _GroupMemo:
+    """The rejection of each group of nodes by one clause that reads it and no node."""
+
+    def __init__(self, clause: FilterProgram) -> None:
+        self._clause = clause
+        (digest,) = clause.groups.digests
+        self._digest = digest
+        self._values = PerGroup(digest, partial(judge, clause))
+        # By the number of a group; the last ones are for no group, and for an unknown node.
+        self._codes: Codes = np.zeros(2, np.int32)
+        # Of the last answer: the rows, their groups, and the codes. Mostly the next one is equal.
+        self._last: tuple[NodeRows, GroupIds, Codes] | None = None
+        self.rejections: list[Rejection | None] = [None]
+
+    def evaluated(
+        self, groups: CallGroups, table: NodeTable, rows: NodeRows, evaluation: Evaluation
+    ) -> Codes:
+        """Indexes into `rejections`, in the order of `rows`."""
+        time, clause = evaluation.time, self._clause
+        time.charge(clause.policy)
+        found, is_new = self._values.values(groups, evaluation.frame(), time.check)
+        time.rest()
+        if is_new:
+            unknown = Rejection(clause, known=False)
+            known = {rejection: at for at, rejection in enumerate(dict.fromkeys([None, *found]))}
+            known.setdefault(unknown, len(known))
+            self.rejections = list(known)
+            self._codes = np.array([known[each] for each in (*found, unknown)], np.int32)
+            self._last = None
+        ids = groups.ids(self._digest, table)
+        if (last := self._last) is not None and last[0] is rows and last[1] is ids:
+            return last[2]
+        numbers = ids[rows]
+        # No group is the last but one, and an unknown node the last.
+        at = np.where(rows == UNKNOWN_ROW, -1, np.where(numbers < 0, -2, numbers))
+        codes: Codes = self._codes[at]
+        self._last = rows, ids, codes
+        return codes
+
+
+class _RowMemo:
+    """The first of some clauses that rejects each node, by row."""
+
+    def __init__(self, clauses: Sequence[FilterProgram]) -> None:
+        self.clauses = clauses
+        self._groups = GroupVersions([clause.groups for clause in clauses])
         self._fresh = Freshness(time_dependent=any(clause.time_dependent for clause in clauses))
         self._codes: Codes = np.empty(0, np.int32)
         self.rejections: list[Rejection | None] = [None]
@@ -84,38 +215,9 @@ class FilterMemo:
         if found := self._tables & digests:
             self._fresh.lapse(found)
 
-    def decide(
-        self,
-        table: NodeTable,
-        rows: NodeRows,
-        evaluation: Evaluation,
-        known_rows: KnownRows | None = None,
-    ) -> Decision:
-        """A verdict per row. Raises DeadlineExceededError and ExpensivePolicyError.
-
-        What was evaluated until then is kept, down to one clause on one node.
-        """
-        if self._failed is not None:
-            return decision([self._failed] * len(rows), known_rows)
-        codes = self._evaluated(table, rows, evaluation)
-        if not np.count_nonzero(codes):
-            return Decision(codes, (FEASIBLE,), known_rows)
-        counts: list[int] = np.bincount(codes, minlength=len(self.rejections)).tolist()
-        # A clause has a rejection for each error, and one text, which is made once.
-        texts: dict[tuple[FilterProgram, bool], str] = {}
-        verdicts: list[Verdict] = []
-        for rejection, count in zip(self.rejections, counts, strict=True):
-            if rejection is None or not count:
-                verdicts.append(FEASIBLE)
-                continue
-            key = rejection.clause, rejection.known
-            if (text := texts.get(key)) is None:
-                text = texts[key] = rejection.text(evaluation)
-            verdicts.append(rejection.verdict(text))
-        return Decision(codes, verdicts, known_rows)
-
-    def _evaluated(self, table: NodeTable, rows: NodeRows, evaluation: Evaluation) -> Codes:
+    def evaluated(self, table: NodeTable, rows: NodeRows, evaluation: Evaluation) -> Codes:
         """Indexes into `rejections`, in the order of `rows`."""
+        table = self._groups.table(table, evaluation, self._fresh)
         if len(self.rejections) > _MOST_REJECTIONS:
             self._start_over()
         portions = self._fresh.stale(table, evaluation.now, rows)
@@ -126,7 +228,7 @@ class FilterMemo:
             before, until = self._before(table, portion)
             sweep = Sweep(nodes, self._passed(table, portion), until, before)
             try:
-                sweep.run(self._clauses, evaluation)
+                sweep.run(self.clauses, evaluation)
             except EngineError:
                 self._keep(sweep, table, portion)
                 raise
@@ -142,7 +244,7 @@ class FilterMemo:
 
     def _before(self, table: NodeTable, portion: NodeRows) -> tuple[Before | None, Moments | None]:
         """What still holds of a portion, and the moments until which it does."""
-        again = {clause for clause in self._clauses if clause.tables & self._fresh.changed}
+        again = {clause for clause in self.clauses if clause.tables & self._fresh.changed}
         if not again:
             return None, self._fresh.moments(portion)
         lapsed = self._fresh.lapsed(table, portion)
@@ -150,14 +252,14 @@ class FilterMemo:
         for is_as_it_was, code in zip(lapsed.tolist(), self._codes[portion].tolist(), strict=True):
             rejection, position = self.rejections[code], 0
             if is_as_it_was and rejection is None:
-                position = len(self._clauses)
+                position = len(self.clauses)
             elif is_as_it_was and rejection is not None and rejection.known:
                 position = self._positions[rejection.clause]
             else:
                 rejection = None
             found.append(rejection)
             passed.append(position)
-        others = any(each.time_dependent for each in self._clauses if each not in again)
+        others = any(each.time_dependent for each in self.clauses if each not in again)
         until = self._fresh.moments(portion, lapsed if others else None)
         return Before(again, found, passed), until
 
@@ -175,7 +277,7 @@ class FilterMemo:
         """Keeps the results of an interrupted sweep."""
         done = []
         for i, row in enumerate(portion.tolist()):
-            if sweep.found[i] is not None or sweep.passed[i] == len(self._clauses):
+            if sweep.found[i] is not None or sweep.passed[i] == len(self.clauses):
                 self._codes[row] = self._code(sweep.found[i])
                 done.append(i)
             elif not self._fresh.time_dependent:
@@ -194,6 +296,23 @@ class FilterMemo:
         self._fresh.forget()
         self._begun.clear()
         self.rejections, self._known = [None], {None: 0}
+
+
+def check_on_the_way(
+    memo: FilterMemo, decided: Decision, table: NodeTable, rows: NodeRows, evaluation: Evaluation
+) -> None:
+    """Raises BriefWaitError where only pods on their way keep the pod off every node.
+
+    They count in every group of nodes where they may end, and end in one of these.
+    """
+    if not memo.reads_pods or np.count_nonzero(decided.codes) < len(rows):
+        return
+    frame = evaluation.frame()
+    with counted_on_the_way(frame, "bound"):
+        if not np.count_nonzero(memo.decide(table, rows, evaluation).codes == 0):
+            return
+    rejected = [v.reason for v in decided.verdicts if isinstance(v, Rejected) and v.resolvable]
+    raise BriefWaitError(f"waiting for in-flight pods: {'; '.join(dict.fromkeys(rejected))}")
 
 
 def waits(clauses: Iterable[FilterProgram]) -> list[FilterProgram]:

@@ -194,6 +194,7 @@ class Preemption:
     ) -> _Rejected | None:
         """The first clause that rejects the pod on a node with some pods gone, or None."""
         left = without(node, gone) if gone else node
+        self._frame.gone = tuple(gone)
         (finding,) = filtering.rejections(filters, self._evaluation, [left])
         if finding is not None:
             clause = finding.clause

@@ -16,6 +16,13 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.cache.node_table import NodeRows, NodeTable
+from engine.counting.in_flight_pods import GroupIds
+from engine.counting.node_groups import (
+    CallGroups,
+    GroupVersions,
+    PerGroup,
+    counted_on_the_way,
+)
 from engine.program.columns import Freshness, Moments, grown
 from engine.program.frame import Evaluation, Floats, Frame, Points, Report, Term
 from engine.program.operations import magnitude
@@ -34,6 +41,9 @@ class ScoreMemo:
         self.clause = clause
         self._fresh = Freshness(time_dependent=clause.time_dependent)
         self._values: Floats = np.empty(0)
+        self._reads_groups = bool(clause.groups)
+        self._groups = GroupVersions([clause.groups])
+        self._alone = _GroupValues(clause) if clause.groups.alone else None
 
     def tables_changed(self, digests: AbstractSet[str]) -> None:
         """Has the clause be evaluated again if it reads one of these tables."""
@@ -45,6 +55,15 @@ class ScoreMemo:
 
         Raises DeadlineExceededError and ExpensivePolicyError; finished portions are kept.
         """
+        if self._reads_groups:
+            with counted_on_the_way(evaluation.frame(), "predicted"):
+                if self._alone is not None:
+                    return self._alone.values(table, rows, evaluation)
+                return self._by_row(table, rows, evaluation)
+        return self._by_row(table, rows, evaluation)
+
+    def _by_row(self, table: NodeTable, rows: NodeRows, evaluation: Evaluation) -> Floats:
+        table = self._groups.table(table, evaluation, self._fresh)
         portions = self._fresh.stale(table, evaluation.now, rows)
         if portions or len(self._values) < len(table.nodes):
             self._values = grown(self._values, len(table.nodes), MISSING)
@@ -54,6 +73,54 @@ class ScoreMemo:
             evaluation.time.rest()
             self._fresh.worked_out(table, portion, until)
         return self._values[rows]
+
+
+class _GroupValues:
+    """The value of one clause for each group of nodes, where it reads one group and no node."""
+
+    def __init__(self, clause: ScoreProgram) -> None:
+        self._clause = clause
+        (digest,) = clause.groups.digests
+        self._digest = digest
+        # The last number is for no group.
+        self.numbers: Floats = np.empty(0)
+        self._report: Report = _unheard
+
+        def number(frame: Frame) -> float:
+            return value(clause, frame, self._report)
+
+        self._known = PerGroup(digest, number)
+
+    def values(self, table: NodeTable, rows: NodeRows, evaluation: Evaluation) -> Floats:
+        """In the order of `rows`, NaN where there is none."""
+        self.update(evaluation)
+        found: Floats = self.numbers[self.groups_of(table, evaluation)[rows]]
+        return found
+
+    def update(self, evaluation: Evaluation) -> bool:
+        """Evaluates the groups that have changed; returns whether there were any."""
+        time = evaluation.time
+        self._report = evaluation.report
+        time.charge(self._clause.policy)
+        found, is_new = self._known.values(_groups(evaluation), evaluation.frame(), time.check)
+        time.rest()
+        if is_new:
+            self.numbers = np.array(found)
+        return is_new
+
+    def groups_of(self, table: NodeTable, evaluation: Evaluation) -> GroupIds:
+        """The number of each row's group, below 0 for none."""
+        return _groups(evaluation).ids(self._digest, table)
+
+
+def _groups(evaluation: Evaluation) -> CallGroups:
+    groups = evaluation.frame().groups
+    assert isinstance(groups, CallGroups), "a call has groups where a policy reads them"
+    return groups
+
+
+def _unheard(_policy: str, _clause: str, _error: EvaluationError) -> None:
+    """The listener before the first call."""
 
 
 class MeanMemo:
@@ -112,6 +179,27 @@ class MeanMemo:
         self._fresh.worked_out(table, rows, until)
 
 
+class _GroupMean:
+    """The score of each group of nodes, from clauses that read it and nothing else of a node."""
+
+    def __init__(self, clauses: Sequence[ScoreProgram]) -> None:
+        self._values = [_GroupValues(clause) for clause in clauses]
+        self._scale = Scale(clauses)
+        self._points: Points = np.empty(0, np.int64)
+
+    def tables_changed(self, _: AbstractSet[str]) -> None:
+        """Nothing is to be evaluated again: no clause of one group alone reads tables."""
+
+    def points(self, table: NodeTable, rows: NodeRows, evaluation: Evaluation) -> Points:
+        """In the order of `rows`."""
+        with counted_on_the_way(evaluation.frame(), "predicted"):
+            is_new = [values.update(evaluation) for values in self._values]
+            if any(is_new):
+                self._points = self._scale.scores(np.array([v.numbers for v in self._values]))
+            found: Points = self._points[self._values[0].groups_of(table, evaluation)[rows]]
+        return found
+
+
 class Scorer:
     """The score clauses of one pod shape. `applies`: there is any."""
 
@@ -120,7 +208,13 @@ class Scorer:
         self.clauses = clauses
         self._memos = [ScoreMemo(clause) for clause in clauses]
         # Where no clause compares the nodes of a request, the score of a node can be remembered.
-        self._mean = None if any(map(compares, clauses)) else MeanMemo(clauses)
+        # What reads groups of nodes changes with many nodes at once.
+        is_kept = not any(compares(clause) or clause.groups for clause in clauses)
+        self._mean: MeanMemo | _GroupMean | None = MeanMemo(clauses) if is_kept else None
+        of_group = {clause.groups.digests for clause in clauses if clause.groups.alone}
+        is_alone = all(clause.groups.alone and not compares(clause) for clause in clauses)
+        if clauses and is_alone and len(of_group) == 1:
+            self._mean = _GroupMean(clauses)
 
     def __len__(self) -> int:
         return len(self._memos)
@@ -140,11 +234,10 @@ class Scorer:
         """
         if self._mean is not None and not soft:
             return self._mean.points(table, rows, evaluation)
-        terms: list[Term] = [
-            (abs(memo.clause.weight), points(memo.clause, values))
-            for memo in self._memos
-            for values in [memo.values(table, rows, evaluation)]
-        ]
+        terms: list[Term] = []
+        for memo in self._memos:
+            values = memo.values(table, rows, evaluation)
+            terms.append((abs(memo.clause.weight), points(memo.clause, values)))
         return scores([*terms, *soft])
 
 

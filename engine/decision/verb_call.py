@@ -14,10 +14,19 @@ from typing import Literal, Protocol
 import msgspec
 import numpy as np
 
-from engine.cache.node_table import NodeRows, NodeTable, NodeWithPods, Snapshot, as_offered
+from engine.cache.node_table import (
+    NO_NODES,
+    NodeRows,
+    NodeTable,
+    NodeWithPods,
+    Snapshot,
+    as_offered,
+)
 from engine.cache.pods_excluding import KnownPods
 from engine.cards.card_functions import CardFacts
 from engine.cards.fragmentation import Mix
+from engine.counting.in_flight_pods import InFlightPods
+from engine.counting.node_groups import CallGroups, KnownGroups
 from engine.counting.pod_counter import CountContext
 from engine.decision.card_room import CardClaims
 from engine.decision.plan import Plan, SharedMemos
@@ -130,9 +139,12 @@ class CallOpener:
         cluster: ClusterState,
         observer: Observer,
         exemptions: Exemptions,
+        in_flight: InFlightPods,
         time: DecisionTime = SYSTEM_TIME,
     ) -> None:
         self.exemptions = exemptions
+        self._in_flight = in_flight
+        self._groups = KnownGroups(registry.groups)
         self.registry = registry
         self.facts = self._facts({})
         self.tables: Tables = NO_TABLES
@@ -145,6 +157,7 @@ class CallOpener:
     def adopt(self, registry: Registry) -> None:
         """Takes other policies; what was kept for the old ones is forgotten."""
         self.registry = registry
+        self._groups.adopt(registry.groups)
         self.facts = self._facts(self.facts.mixes)
         self._plans.clear()
         self._memos = SharedMemos()
@@ -217,6 +230,9 @@ class CallOpener:
                     Frame(whole, at, slots=slots, namespace=namespace, check=time.check_within)
                 )
                 made[0].cardFacts, made[0].tables = self.facts, self.tables
+                if registry.groups:
+                    nodes = known.table if known is not None else NO_NODES
+                    made[0].groups = self._groups_of(nodes, pod.uid, made[0])
             return made[0]
 
         evaluation = Evaluation(frame, now, time, self.clause_failed, self._observer.shortened)
@@ -243,6 +259,15 @@ class CallOpener:
             )
             self._observer.conflict(plan.selection.governing.address, other.address)
         return VerbCall(pod, known, plan, evaluation, self.cluster, exemptions.exempts)
+
+    def _groups_of(self, table: NodeTable, uid: str, frame: Frame) -> CallGroups:
+        in_flight = partial(self._in_flight.others, uid, table)
+
+        def check() -> None:
+            # The frame gets another one for what is evaluated after the answer.
+            frame.check()
+
+        return CallGroups(self._groups, table, in_flight, check)
 
     def snapshot(self) -> Snapshot | None:
         """The cluster, or None while not all of it is known."""

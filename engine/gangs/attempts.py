@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from engine.cache.node_table import NodeRows, NodeTable
+from engine.counting.domains import Domains, shared
 from engine.decision.placement import Placement
 from engine.decision.plugin_filters import PluginFilters
 from engine.decision.verb_call import CallOpener, VerbCall
 from engine.errors import BadObjectError, EngineError
-from engine.gangs.domains import Domains, shared
 from engine.gangs.gang import KnownGang
 from engine.gangs.members import GangName
 from engine.gangs.node_room import Mask, NodeRoom, needs_of

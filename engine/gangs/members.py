@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from engine.cache.node_table import Snapshot
 from engine.cache.pods_excluding import KnownPods
 from engine.cache.tallies import Scope
+from engine.counting.domains import shared_value
 from engine.decision.verb_call import VerbCall
 from engine.objects.peer import Peer
 from engine.program.frame import Frame
@@ -38,11 +39,6 @@ class GangName:
 
     def __hash__(self) -> int:
         return hash((id(self.program), self.namespace, self.value))
-
-
-def shared_value(value: object) -> tuple[str, Hashable]:
-    """A value that pods or nodes share: 1 and true are equal in Python, but not in the language."""
-    return type(value).__name__, value
 
 
 class _Values:

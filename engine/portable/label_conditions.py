@@ -112,6 +112,8 @@ class LabelConditions:
         names = {read.path[0] for read in reads(expr, self._definitions)}
         if tables := sorted(names & self._environment.tables.keys()):
             raise UnportableError(f"the rows of `{tables[0]}` change")
+        if groups := sorted(names & self._environment.groups.keys()):
+            raise UnportableError(f"the group `{groups[0]}` changes")
 
     def selects_itself(self, terms: Terms) -> bool | None:
         """Whether terms about pods select the pod; None if its labels can change."""

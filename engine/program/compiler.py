@@ -17,9 +17,10 @@ from typing import assert_never
 from engine.cards.card_functions import with_cards
 from engine.program import comparisons as amounts
 from engine.program import macros, operations
-from engine.program.columns import ColumnRoom, once_per_node, once_per_pod
+from engine.program.columns import ColumnRoom, once_per_node, once_per_pod, with_own_steps
 from engine.program.frame import Evaluate, Frame
 from engine.program.item_kinds import ItemKinds, value_key
+from engine.program.node_groups import digest_of, once_per_group, read_group
 from engine.program.tables import read_row, read_table
 from grammar.checker.expression_checker import Checker
 from grammar.meaning.card_forms import FACTS
@@ -29,7 +30,7 @@ from grammar.meaning.steps import GREATEST, Estimate, Estimator
 from grammar.tree import ast
 from grammar.tree.printer import print_expression
 from grammar.tree.types import BOOL, DYN, STRING, Type, Work
-from grammar.tree.walk import children
+from grammar.tree.walk import FieldRead, children, reads
 from grammar.values.errors import MissingError
 from grammar.values.kinds import equals
 from grammar.values.maps import lookup, read_field
@@ -47,11 +48,14 @@ class Stage(Enum):
 
     POD = "once per request"
     NODE = "once per version of a node"
+    GROUP = "once per state of a group of nodes"
 
 
 _OF_POD = frozenset({"pod", "namespaceObject"})
 _PER_REQUEST = _OF_POD | {"now"}
 _OF_NODE = (frozenset({"node"}), frozenset({"node", FACTS}))
+# What a group has of the pods on its nodes.
+OF_PODS = (("requested",), ("free",), ())
 # The types whose values tell items apart.
 _VALUES = frozenset({"string", "bool", "int", "quantity", "duration", "timestamp"})
 
@@ -84,7 +88,10 @@ class Stages:
             return None
         if needs.roots - self._environment.tables.keys() <= _PER_REQUEST:
             return Stage.POD
-        return Stage.NODE if needs.roots in _OF_NODE else None
+        if needs.roots in _OF_NODE:
+            return Stage.NODE
+        is_of_group = len(needs.roots) == 1 and needs.roots <= self._environment.groups.keys()
+        return Stage.GROUP if is_of_group and expr.type.name in _SMALL else None
 
     def item_parts(
         self, expr: ast.Comprehension, hidden: Collection[str]
@@ -278,6 +285,11 @@ class Compiler:
             self._keeping = False
         # A value that may be too large to keep takes the steps of who asks.
         self._spends |= charges and expr.type.name not in _SMALL
+        if stage is Stage.GROUP:
+            (name,) = self.stages.roots(expr)
+            compiled = with_own_steps(compiled) if charges else compiled
+            of_nodes = not any(r.path[1:2] in OF_PODS for r in self._reads(expr))
+            return once_per_group(compiled, self._group(name), of_nodes=of_nodes)
         if stage is Stage.NODE:
             reads_facts = self.stages.reads(expr, FACTS)
             found = once_per_node(compiled, self._room, charges=charges, reads_facts=reads_facts)
@@ -288,6 +300,13 @@ class Compiler:
         # Rows become stale.
         reads_time |= not self.stages.roots(expr).isdisjoint(self.environment.tables)
         return once_per_pod(compiled, charges=charges, reads_time=reads_time)
+
+    def _group(self, name: str) -> Evaluate:
+        group = self.environment.groups[name]
+        return read_group(digest_of(group, self.environment), name)
+
+    def _reads(self, expr: ast.Expr) -> Iterator[FieldRead]:
+        return reads(expr, self.environment.definitions)
 
     def timed_part(self, expr: ast.Expr) -> Evaluate:
         """The closure of a part of a comparison which works out how long its result lasts."""
@@ -443,6 +462,8 @@ class Compiler:
             return lambda _: constant
         if (table := self.environment.tables.get(expr.name)) is not None:
             return read_table(table)
+        if expr.name in self.environment.groups:
+            return self._group(expr.name)
         read = self._read(expr.name)
         return amounts.brief(read) if expr.name == "now" and not self._is_timed else read
 

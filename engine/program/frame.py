@@ -6,17 +6,19 @@ closures keep their locals in it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from engine.cards.card_functions import NO_FACTS
+from engine.objects.peer import Peer
 from engine.program.policy_time import CallTime, untimed
 from grammar.values.errors import EvaluationError
+from grammar.values.node_groups import GroupOfNodes
 from grammar.values.sizes import STEPS, too_many_steps
 from grammar.values.time import NEVER, SECOND, Timestamp
 
@@ -49,11 +51,30 @@ NO_TABLES: Mapping[str, Any] = {}
 MEMO_BYTES = 32 << 10
 
 
+class GroupsOfCall(Protocol):
+    """The groups as one call sees them."""
+
+    def of(self, digest: str, node: str) -> GroupOfNodes | None:
+        """The group of a node by its name; None if it is in no group."""
+        ...
+
+
+class _NoGroups:
+    """The groups of a frame to which nobody has given any."""
+
+    def of(self, _digest: str, _node: str) -> GroupOfNodes | None:
+        return None
+
+
+NO_GROUPS: GroupsOfCall = _NoGroups()
+
+
 class Frame:
     """The state of one request.
 
     `domain` is the value of the domain whose bound is computed. `cardFacts` are what is known
-    of cards beside the nodes, and `tables` has the tables of data by their digests. `object` is
+    of cards beside the nodes. `tables` has the tables of data by their digests, and `groups` the
+    groups of nodes. `gone` are pods of the node that are not there any more. `object` is
     what a row of a table is made of. `locals` has a slot for every macro
     variable and parameter of every program. `memo` keeps the values that are computed once per pod,
     `room` is the bytes that they may still take, and `spent` the steps of the last of them. `fuel`
@@ -70,6 +91,8 @@ class Frame:
         "check",
         "domain",
         "fuel",
+        "gone",
+        "groups",
         "locals",
         "memo",
         "namespaceObject",
@@ -103,6 +126,8 @@ class Frame:
         self.peer: object = None
         self.cardFacts: object = NO_FACTS
         self.tables: Mapping[str, Any] = NO_TABLES
+        self.groups: GroupsOfCall = NO_GROUPS
+        self.gone: Sequence[Peer] = ()
         self.object: object = None
         self.domain: object = None
         self.victim: object = None

@@ -15,6 +15,7 @@ from grammar.tree.ast import Comprehension, Expr
 from grammar.values.errors import EvaluationError, StepLimitError
 from grammar.values.lists import sort_by
 from grammar.values.maps import build, key_values, merge
+from grammar.values.node_groups import GroupOfNodes
 from grammar.values.optional import NONE, Optional
 from grammar.values.sizes import ordered
 
@@ -81,7 +82,7 @@ def _steps(target: Evaluate, slots: tuple[int, ...], weight: int) -> Items:
         local, (first, second) = frame.locals, slots
         value = target(frame)
         pairs = key_values(value) if isinstance(value, Mapping) else enumerate(_items(value))
-        frame.burn(len(value) * weight)  # type: ignore[arg-type]
+        frame.burn(len(_listed(value)) * weight)
         for at, item in pairs:
             local[first], local[second] = at, item
             yield at
@@ -112,6 +113,8 @@ def _where(items: Items, condition: Evaluate) -> Items:
 
 
 def _items(value: object) -> Sequence[object]:
+    if isinstance(value, GroupOfNodes):
+        return value.members
     if isinstance(value, Sequence) and not isinstance(value, str):
         return value
     raise EvaluationError("no such overload: a list or a map is needed")

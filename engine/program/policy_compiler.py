@@ -11,11 +11,14 @@ from typing import assert_never
 
 from engine.objects.peer import values_at
 from engine.program import operations
-from engine.program.compiler import Compiler
+from engine.program.compiler import OF_PODS, Compiler
 from engine.program.fast_paths import FAST_PATHS
 from engine.program.frame import Evaluate, Message
+from engine.program.node_groups import GroupSpec
+from engine.program.node_groups import digest_of as digest_of_group
 from engine.program.pod_shape import COMPUTED, Path, PodParts, PodReads, paths_as_peer
 from engine.program.program import (
+    NO_READS,
     BoundProgram,
     CardsProgram,
     ClauseProgram,
@@ -24,6 +27,7 @@ from engine.program.program import (
     CountProgram,
     FilterProgram,
     GangProgram,
+    GroupReads,
     LimitProgram,
     Mutual,
     PeerKey,
@@ -105,6 +109,7 @@ def compile_policy(checked: Checked) -> Program:
         digest=digest_of(checked),
         selects_by=parts[0].selects_by(),
         tables=tuple(table for part in parts for table in part.tables()),
+        groups=tuple(group for part in parts for group in part.groups()),
         source=checked,
     )
 
@@ -299,6 +304,7 @@ class _PolicyCompiler:
             terminating=terminating,
             nodes_per_look=self._nodes_per_look(clause),
             needs_workloads=clause.needs_workloads,
+            groups=self._group_reads([number]) if isinstance(number, Expr) else NO_READS,
         )
 
     def _spread(self, clause: Spread) -> SpreadProgram:
@@ -430,25 +436,51 @@ class _PolicyCompiler:
         paths = {p for e in clause.requires for p in self._paths(e)}
         deciders = tuple(children(clause, skip=_UNDECIDING))
         timed = any(map(self._reads_time, deciders))
+        groups = self._group_reads(deciders)
         return FilterProgram(
             policy=self._policy.address,
             name=clause.name,
             when=self._condition(clause.when),
             requires=tuple(self._compiler.compile(e) for e in clause.requires),
-            reads_node=any(p[0] == "node" for p in paths),
+            reads_node=bool(groups) or any(p[0] == "node" for p in paths),
             message=self._message(clause.message, clause.name),
             passes_missing=clause.missing == "pass",
             ignores_errors=self._policy.setting("failure", "fail") == "ignore",
             # A result that depends on the pods of a node may change when some of them leave.
-            resolvable=any(p[:2] in _OCCUPANCY or p == ("node",) for p in paths),
+            resolvable=groups.pods or any(p[:2] in _OCCUPANCY or p == ("node",) for p in paths),
             at_bind=clause.at_bind,
             wait=self._wait(clause.wait) if clause.wait is not None else None,
             time_dependent=timed,
             tables=self._tables_of(*deciders),
             nodes_per_look=self._nodes_per_look(clause),
             of_pod=self._pod_parts.compiled(deciders),
-            labels=None if timed else self._labels(deciders),
+            labels=None if timed or groups else self._labels(deciders),
+            groups=groups,
         )
+
+    def _group_reads(self, exprs: Iterable[Expr]) -> GroupReads:
+        """What expressions read of groups of nodes."""
+        exprs = tuple(exprs)
+        paths = {path for expr in exprs for path in self._paths(expr)}
+        known = self._environment.groups
+        names = sorted({path[0] for path in paths} & known.keys())
+        others = {path[0] for path in paths} - {*names, "pod", "namespaceObject"}
+        return GroupReads(
+            tuple(digest_of_group(known[name], self._environment) for name in names),
+            pods=any(p[0] in names and p[1:2] in OF_PODS for p in paths),
+            alone=len(names) == 1 and not others,
+        )
+
+    def groups(self) -> Iterator[GroupSpec]:
+        """What the `group`s are by."""
+        for name, group in self._environment.groups.items():
+            yield GroupSpec(
+                policy=self._policy.address,
+                name=name,
+                digest=digest_of_group(group, self._environment),
+                by=self._shared(group.by),
+                slots=self._compiler.slots,
+            )
 
     def _labels(self, exprs: Iterable[Expr]) -> tuple[str, ...] | None:
         """The labels of the node that expressions read; None if they read more of it."""
@@ -471,6 +503,7 @@ class _PolicyCompiler:
             tables=self._tables_of(clause.value),
             nodes_per_look=self._nodes_per_look(clause),
             of_pod=self._pod_parts.compiled(children((clause.value, clause.range))),
+            groups=self._group_reads(children((clause.value, clause.range))),
         )
 
     def _ranged(self, value: Expr, scale: Bounds | Order | None) -> tuple[Evaluate, Range]:
@@ -491,9 +524,9 @@ class _PolicyCompiler:
     def _condition(self, when: Expr | None) -> Condition | None:
         if when is None:
             return None
-        return Condition(
-            self._compiler.compile(when), any(p[0] == "node" for p in self._paths(when))
-        )
+        roots = {path[0] for path in self._paths(when)}
+        of_node = {"node", *self._environment.groups}
+        return Condition(self._compiler.compile(when), not roots.isdisjoint(of_node))
 
     def _reads_time(self, expr: Expr) -> bool:
         """Whether its value may change with the time alone; rows become stale."""

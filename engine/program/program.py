@@ -12,6 +12,7 @@ from typing import Literal as OneOf
 
 from engine.objects.peer import Peer
 from engine.program.frame import Evaluate, Evaluation, Message
+from engine.program.node_groups import GroupSpec
 from engine.program.pod_shape import Path
 from engine.program.tables import TableSpec
 from grammar.checker.policy_checker import Checked
@@ -59,6 +60,25 @@ class WaitProgram:
     seconds: float
 
 
+@dataclass(frozen=True, slots=True)
+class GroupReads:
+    """The groups of nodes that a part of a program reads, by digest.
+
+    With `pods` it reads what pods request there. `alone` says that it reads one group, and else
+    nothing that differs between nodes or with the time.
+    """
+
+    digests: tuple[str, ...] = ()
+    pods: bool = False
+    alone: bool = False
+
+    def __bool__(self) -> bool:
+        return bool(self.digests)
+
+
+NO_READS = GroupReads()
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class FilterProgram:
     """A compiled filter clause, checked again at bind if `at_bind`; then it may also `wait`.
@@ -68,7 +88,7 @@ class FilterProgram:
     with the time alone. `tables` has the digests of the tables that are read. The time is looked at
     after `nodes_per_look` nodes. `of_pod` are the parts
     that read only the pod; see `pod_values`. Nodes with equal `labels` are alike to the clause; it
-    is None if more of a node is read, or the time.
+    is None if more of a node is read, or the time, or a group. `groups` are what it reads of these.
     """
 
     policy: str
@@ -87,6 +107,7 @@ class FilterProgram:
     nodes_per_look: int
     of_pod: tuple[Evaluate, ...]
     labels: tuple[str, ...] | None
+    groups: GroupReads
     counts_pods: ClassVar[bool] = False
 
     def parts(self) -> tuple[FilterProgram, ...]:
@@ -109,7 +130,7 @@ class ScoreProgram:
 
     `missing` are the points of a node without a value. The sign of the weight does not turn them.
     `of_pod` are the parts of the value and its range that read only the pod. `tables` has the
-    digests of the tables that are read.
+    digests of the tables that are read, and `groups` what is read of groups of nodes.
     """
 
     policy: str
@@ -123,6 +144,7 @@ class ScoreProgram:
     tables: frozenset[str]
     nodes_per_look: int
     of_pod: tuple[Evaluate, ...]
+    groups: GroupReads
 
     def recorded(self, recorder: OutcomeRecorder) -> ScoreProgram:
         """The same score, whose outcomes are recorded."""
@@ -184,8 +206,8 @@ class CountProgram:
 
     `weight` is None for a strict clause, else its weight in the mean. With `terminating` a
     terminating pod counts until it is gone. `number` computes the number of the bound for the
-    group of the frame's node; it is None where that number is a constant. `needs_workloads` says
-    that counts need the workloads of pods.
+    group of the frame's node; it is None where that number is a constant. `groups` is what it reads
+    of groups of nodes. `needs_workloads` says that counts need the workloads of pods.
     """
 
     policy: str
@@ -199,6 +221,7 @@ class CountProgram:
     terminating: bool
     nodes_per_look: int
     needs_workloads: bool
+    groups: GroupReads = NO_READS
 
     def recorded(self, recorder: OutcomeRecorder) -> CountProgram:
         """The same part of a clause, whose `when` is recorded."""
@@ -215,6 +238,11 @@ class _CountingProgram:
     @property
     def has_floor(self) -> bool:
         """Whether pods wait for some of the nodes until these have so many."""
+        return False
+
+    @property
+    def is_at_least(self) -> bool:
+        """Whether a larger number of its bound is a stricter one."""
         return False
 
     @property
@@ -316,6 +344,10 @@ class LimitProgram(_CountingProgram):
     nodes: OneOf["used", "empty"] | None = None
     pool: Evaluate | None = None
     mutual: Mutual | None = None
+
+    @property
+    def is_at_least(self) -> bool:
+        return self.bound.kind == "at least"
 
     @property
     def groups_are(self) -> GroupKind:
@@ -426,7 +458,7 @@ class Program:
     policies of equal weight. `reads` are the paths of the pod that its selector and clauses read,
     messages aside. `digest` is the result of `digest_of`. `selects_by` is what the selector reads
     of a pod that is there, None if it reads more than is known of a pod that is there. `tables` are
-    what its `data` blocks declare.
+    what its `data` blocks declare, and `groups` what its `group`s are by.
     """
 
     address: str
@@ -452,6 +484,7 @@ class Program:
     digest: str
     selects_by: Reads | None
     tables: tuple[TableSpec, ...]
+    groups: tuple[GroupSpec, ...]
     source: Checked
 
     @property

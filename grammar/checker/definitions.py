@@ -1,4 +1,4 @@
-"""Definitions: how deep `let`s and `def`s are with those that they use.
+"""Definitions: what names of a policy stand for, and how deep they are with those that they use.
 
 Whatever goes through a policy recurses, so a depth that is too great is an error before anything
 else is looked at.
@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from grammar.syntax.limits import MAX_DEPTH
-from grammar.tree.ast import Call, Expr, Ident
+from grammar.tree.ast import Call, Expr, Ident, Select
 from grammar.tree.clauses import Def, Let
+from grammar.tree.groups import Group
 from grammar.tree.walk import children
 
 
@@ -63,3 +64,19 @@ def name_used(expr: Expr) -> str:
             return name
         case _:
             return ""
+
+
+def body_of(item: Let | Def | Group) -> Expr:
+    """The expression that a name stands for."""
+    match item:
+        case Let(value=body) | Def(body=body) | Group(by=body):
+            return body
+
+
+def reads_cards(expr: Expr) -> bool:
+    """Whether an unchecked expression may be written out with the parts of a `cards` clause."""
+    match expr:
+        case Select(name="cards" | "chosen") | Call("fragmentation", None):
+            return True
+        case _:
+            return False

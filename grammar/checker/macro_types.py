@@ -5,10 +5,13 @@ The checker and completion ask for them. They are functions of types alone.
 
 from __future__ import annotations
 
+from grammar.tree.groups import is_group
 from grammar.tree.types import BOOL, DYN, INT, Type, list_of, map_of, optional_of
 
 # The macros whose last argument is a condition.
 TESTS = frozenset({"all", "exists", "exists_one", "existsOne", "filter"})
+# The items of a group of nodes.
+NODE = Type("Node")
 _OPTIONAL = frozenset({"optMap", "optFlatMap"})
 
 
@@ -23,6 +26,8 @@ def variables(macro: str, target: Type, count: int) -> tuple[Type, ...] | None:
         return (target,)
     if macro in _OPTIONAL:
         return (inside(target),) if target.name in ("optional", "dyn", "error") else None
+    if is_group(target):
+        return (INT, NODE)[-count:]
     match target:
         case Type("list", (item,)):
             return (INT, item)[-count:]
@@ -44,7 +49,7 @@ def result(macro: str, target: Type, kinds: tuple[Type, ...], made: Type) -> Typ
         case "filter":
             return list_of(kinds[0])
         case "sortBy":
-            return target
+            return list_of(kinds[0]) if is_group(target) else target
         case "transformMap":
             return map_of(kinds[0], made)
         case "transformMapEntry":

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TypeVar, assert_never
 
 from grammar.checker import data_checker, parameters
+from grammar.checker.annotation_keys import why_not_written
 from grammar.checker.constants import coerce
-from grammar.checker.definitions import name_used, too_deep
+from grammar.checker.definitions import body_of, name_used, reads_cards, too_deep
 from grammar.checker.expression_checker import DATA, Checker
+from grammar.checker.group_checker import with_group
 from grammar.meaning import access
 from grammar.meaning import card_forms as cards
 from grammar.meaning.environment import FUNCTIONS_OF_CARDS, Environment
@@ -18,8 +20,15 @@ from grammar.meaning.schema import Schema, print_as_written
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic
 from grammar.syntax.limits import MAX_DEPTH, MAX_NAME
-from grammar.tree.ast import Call, Expr, Ident, Literal, MapLiteral, Select
-from grammar.tree.clause_parts import Bound, Bounds, Keep, Pick, PodSet, Template, WaitUntil
+from grammar.tree.ast import (
+    DefCall,
+    Expr,
+    Ident,
+    LetReference,
+    Literal,
+    MapLiteral,
+)
+from grammar.tree.clause_parts import Bound, Bounds, Keep, Per, Pick, PodSet, Template, WaitUntil
 from grammar.tree.clauses import (
     Cards,
     Clause,
@@ -42,6 +51,7 @@ from grammar.tree.clauses import (
     of_kind,
 )
 from grammar.tree.data import Data
+from grammar.tree.groups import GROUP, Group
 from grammar.tree.source import Span
 from grammar.tree.types import (
     BOOL,
@@ -61,16 +71,6 @@ from grammar.tree.types import (
 )
 from grammar.tree.walk import Definitions, reads, walk
 
-
-def _reads_cards(expr: Expr) -> bool:
-    """Whether an unchecked expression may be written out with the parts of a `cards` clause."""
-    match expr:
-        case Select(name="cards" | "chosen") | Call("fragmentation", None):
-            return True
-        case _:
-            return False
-
-
 # ---- the checker
 
 VARIABLES = {
@@ -88,16 +88,18 @@ _POD = frozenset({"pod", "namespaceObject", "now"})
 _PLACE = _POD | {"node"}
 # Where tables can be read: what is evaluated there is forgotten when they change.
 _WITH_DATA = frozenset({DATA})
+# Where every group of nodes can be read: what is evaluated there is so for one node.
+_WITH_GROUPS = frozenset({GROUP})
 _PEER = _POD | {"peer"}
 # What a pod adds to a sum is the same whichever pod is asked about, and so is its gang.
 _PEER_ALONE = frozenset({"peer"})
 # The number of a bound must not change with the time, nor from one counted pod to the next.
 _BOUND = _POD - {"now"}
-_NODE_BOUND = _BOUND | {"node"}
+_NODE_BOUND = _BOUND | {"node"} | _WITH_GROUPS
 _DOMAIN_BOUND = _BOUND | {"domain"}
 _NODE = frozenset({"node"})
-_VICTIM = _PLACE | {"victim"} | _WITH_DATA
-_VICTIMS = _PLACE | {"victims"} | _WITH_DATA
+_VICTIM = _PLACE | {"victim"} | _WITH_DATA | _WITH_GROUPS
+_VICTIMS = _PLACE | {"victims"} | _WITH_DATA | _WITH_GROUPS
 # A message may read only what stays equal between two calls for one pod (C47).
 _CONSTANT = (
     ("pod", "metadata", "name"),
@@ -105,10 +107,8 @@ _CONSTANT = (
     ("pod", "metadata", "labels"),
     ("pod", "spec"),
 )
-# The amounts of a card, and a key of an annotation as the API server accepts it.
+# The amounts of a card.
 _CARD_AMOUNTS = map_of(STRING, INT)
-_PREFIX, _KEY = 253, re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
-_DOMAIN_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 C = TypeVar("C", bound=RejectingClause)
 N = TypeVar("N", int, float)
 _RANGE = "the range of a score, which reads `pod` and `node`"
@@ -175,7 +175,8 @@ class _PolicyChecker:
         self._environment = environment_of(policy, schema, self._found)
         self._lets = {i.name: i for i in policy.items if isinstance(i, Let)}
         self._defs = {i.name: self._declared(i) for i in policy.items if isinstance(i, Def)}
-        self._checked: dict[str, Let | Def] = {}
+        self._groups = {i.name: i for i in policy.items if isinstance(i, Group)}
+        self._checked: dict[str, Let | Def | Group] = {}
         self._open: list[str] = []
         self._definitions = Definitions({}, {})
 
@@ -184,7 +185,8 @@ class _PolicyChecker:
         if (deep := too_deep({**self._lets, **self._defs})) is not None:
             self._found.append(catalogue.deep_definition(deep.name, MAX_DEPTH, deep.name_span))
             return Checked(self._policy, self._environment, tuple(self._found))
-        definitions: list[Let | Def] = [*self._lets.values(), *self._defs.values()]
+        named = (self._groups, self._lets, self._defs)
+        definitions: list[Let | Def | Group] = [item for each in named for item in each.values()]
         for item in definitions:
             self._define(item)
         self._definitions = self._environment.definitions
@@ -221,7 +223,8 @@ class _PolicyChecker:
                     if a.name in names[:number]
                 )
                 continue
-            is_definition, is_clause = isinstance(item, Let | Def), isinstance(item, Clause)
+            is_definition = isinstance(item, Let | Def | Group)
+            is_clause = isinstance(item, Clause)
             kind = "name" if is_definition else "clause" if is_clause else "setting"
             kind = "data" if isinstance(item, Data) else kind
             name = "for" if isinstance(item, ForPods) else item.name
@@ -256,7 +259,7 @@ class _PolicyChecker:
         self._found.append(catalogue.unknown_type(str(unknown), names, span, declared))
         return POISON
 
-    def _define(self, item: Let | Def) -> None:
+    def _define(self, item: Let | Def | Group) -> None:
         """Checks a definition after the ones it uses, which enter the environment first."""
         if item.name in self._checked:
             return
@@ -264,30 +267,43 @@ class _PolicyChecker:
             circle = [*self._open[self._open.index(item.name) :], item.name]
             self._found.append(catalogue.recursion(circle, item.name_span))
             # The name is known, so that its uses are no further errors.
-            self._environment = self._environment.defining(item)
+            if isinstance(item, Group):
+                poison = replace(item, by=replace(item.by, type=POISON))
+                self._environment = with_group(self._environment, poison)
+            else:
+                self._environment = self._environment.defining(item)
             return
         self._open.append(item.name)
-        body = item.value if isinstance(item, Let) else item.body
+        body = body_of(item)
         names = list(map(name_used, walk(body)))
-        if any(map(_reads_cards, walk(body))):
+        if any(map(reads_cards, walk(body))):
             for clause in self._environment.cards.values():
                 names += map(name_used, walk(clause))
         for name in names:
-            if (used := self._lets.get(name) or self._defs.get(name)) is not None:
-                self._define(used)
+            for each in (self._lets, self._defs, self._groups):
+                if (used := each.get(name)) is not None:
+                    self._define(used)
         self._open.pop()
         if item.name in self._checked:
             return
-        checker = Checker(self._environment)
-        checked: Let | Def
-        if isinstance(item, Let):
-            checked = replace(item, value=checker.check(item.value))
-        else:
-            with checker.scope({p.name: p.type for p in item.parameters}, closed=True):
-                checked = replace(item, body=checker.check(item.body, item.result))
+        if isinstance(item, Group):
+            self._definitions = self._environment.definitions
+            group = replace(item, by=self._domain(item.by))
+            self._checked[item.name] = group
+            self._environment = with_group(self._environment, group)
+            return
+        checked, found = self._definition(item)
         self._checked[item.name] = checked
         self._environment = self._environment.defining(checked)
-        self._found.extend(checker.found)
+        self._found.extend(found)
+
+    def _definition(self, item: Let | Def) -> tuple[Let | Def, list[Diagnostic]]:
+        """The checked definition in the environment as it is, and what is wrong in it."""
+        checker = Checker(self._environment)
+        if isinstance(item, Let):
+            return replace(item, value=checker.check(item.value)), checker.found
+        with checker.scope({p.name: p.type for p in item.parameters}, closed=True):
+            return replace(item, body=checker.check(item.body, item.result)), checker.found
 
     # ---- items
 
@@ -306,7 +322,7 @@ class _PolicyChecker:
             case ForPods(where):
                 where = self._bool(where, _POD, "`for`, which reads only the pod")
                 return replace(item, where=where)
-            case Let() | Def():
+            case Let() | Def() | Group():
                 return self._checked.get(item.name, item)
             case _:
                 return self._clause(item)
@@ -321,7 +337,7 @@ class _PolicyChecker:
             item = replace(item, pods=self._pods(item.pods, item))
         match item:
             case Filter():
-                place = _PLACE | _WITH_DATA
+                place = _PLACE | _WITH_DATA | _WITH_GROUPS
                 requires = tuple(self._bool(r, place, "`require`") for r in item.requires)
                 wait = self._wait(item.wait) if item.wait is not None else None
                 return replace(item, requires=requires, wait=wait)
@@ -331,12 +347,12 @@ class _PolicyChecker:
                 on = self._bool(item.on, _PLACE, "`on nodes where`")
                 return replace(item, on=on, bound=self._bound(item.bound, "share", _BOUND))
             case Spread():
-                where = "the skew of a spread"
-                skew = self._number(item.skew, where, _DOMAIN_BOUND)
+                over = self._domain(item.over)
+                with self._domain_typed(over, item.skew):
+                    skew = self._number(item.skew, "the skew of a spread", _DOMAIN_BOUND)
                 least = item.min_domains
                 if least is not None:
                     least = self._number(least, "the number of domains of a spread", _BOUND)
-                over = self._domain(item.over)
                 return replace(item, over=over, skew=skew, min_domains=least)
             case Limit():
                 return self._limit(item)
@@ -350,7 +366,7 @@ class _PolicyChecker:
                 assert_never(item)
 
     def _score(self, item: Score) -> Score:
-        value = self._check(item.value, None, _PLACE | _WITH_DATA, "`value`")
+        value = self._check(item.value, None, _PLACE | _WITH_DATA | _WITH_GROUPS, "`value`")
         kind, bounds = value.type, item.range
         if isinstance(bounds, Bounds):
             bounds = self._bounds(bounds, value)
@@ -385,17 +401,16 @@ class _PolicyChecker:
 
     def _limit(self, item: Limit) -> Limit:
         per, scope = item.per, item.per.scope
-        domain = self._domain(per.domain) if per.domain else None
+        domain = self._domain(per.domain) if per.domain and not per.group else None
+        if per.group:
+            domain = self._group_of(per)
         where = self._bool(per.where, _NODE_BOUND, "`nodes where`") if per.where else None
-        allowed = {"node": _NODE_BOUND, "domain": _DOMAIN_BOUND}.get(scope, _BOUND)
+        in_group = _BOUND | {per.group if domain is not None else GROUP}
+        by_scope = {"node": _NODE_BOUND, "domain": _DOMAIN_BOUND, "group": in_group}
+        allowed = by_scope.get(scope, _BOUND)
         of = f"of {scope}" if per.of_nodes else f"per {scope}"
-        # `domain` is what the expression of this limit gives.
-        outer = self._environment
-        if domain is not None:
-            variables = {**outer.variables, "domain": domain.type}
-            self._environment = replace(outer, variables=variables)
-        bound = self._bound(item.bound, f"limit {of}", allowed, item.pods)
-        self._environment = outer
+        with self._domain_typed(domain, item.bound.amount):
+            bound = self._bound(item.bound, f"limit {of}", allowed, item.pods)
         if bound.percent:
             self._found.append(catalogue.percentage_of_nothing(bound.span))
         if per.of_nodes:
@@ -405,6 +420,37 @@ class _PolicyChecker:
             if item.pods is not None and item.pods.amount is not None:
                 self._found.append(catalogue.sum_of_nodes(scope, item.pods.amount.span))
         return replace(item, per=replace(per, domain=domain, where=where), bound=bound)
+
+    @contextmanager
+    def _domain_typed(self, domain: Expr | None, number: object) -> Iterator[None]:
+        """Gives `domain` the type of a clause's domain while its number is checked.
+
+        So it has this type in the definitions that the number uses, too.
+        """
+        outer = self._environment
+        if domain is None or not isinstance(number, Expr):
+            yield
+            return
+        variables = {**outer.variables, "domain": domain.type}
+        self._environment = replace(outer, variables=variables)
+        used = set(map(name_used, walk(number)))
+        for name, known in reversed(self._checked.items()):
+            if name in used:
+                used |= {
+                    e.name for e in walk(body_of(known)) if isinstance(e, LetReference | DefCall)
+                }
+        for name in self._checked:
+            item = self._lets.get(name) or self._defs.get(name)
+            paths = self._definitions.paths(name) if item is not None else ()
+            if item is not None and name in used and ("domain",) in {path[:1] for path in paths}:
+                checked, found = self._definition(item)
+                told = {each.span for each in self._found}
+                self._found.extend(each for each in found if each.span not in told)
+                self._environment = self._environment.defining(checked)
+        try:
+            yield
+        finally:
+            self._environment = outer
 
     def _preempt(self, item: Preempt) -> Preempt:
         keep = item.keep
@@ -461,7 +507,7 @@ class _PolicyChecker:
 
     def _wait(self, wait: WaitUntil) -> WaitUntil:
         where = "`wait until`, which reads `pod` and `node`"
-        allowed = _NODE_BOUND | _WITH_DATA
+        allowed = _BOUND | {"node"} | _WITH_DATA
         return replace(wait, condition=self._bool(wait.condition, allowed, where))
 
     def _pick(self, pick: Pick) -> Pick:
@@ -488,17 +534,8 @@ class _PolicyChecker:
 
     def _key(self, key: str, span: Span) -> None:
         """An error for the key of an annotation that cannot be written."""
-        prefix, slash, name = key.rpartition("/")
-        reserved = prefix == "placet.dev" or prefix.endswith((".placet.dev", "kubernetes.io"))
-        if reserved:
-            why = "is a key that others write"
-        elif _KEY.fullmatch(name) and (
-            not slash or (len(prefix) <= _PREFIX and _DOMAIN_NAME.fullmatch(prefix))
-        ):
-            return
-        else:
-            why = "is not the key of an annotation"
-        self._found.append(catalogue.bad_annotation(key, why, span))
+        if why := why_not_written(key):
+            self._found.append(catalogue.bad_annotation(key, why, span))
 
     # ---- parts
 
@@ -526,7 +563,7 @@ class _PolicyChecker:
         if item.when is None:
             return None
         if item.when_reads_node:
-            return self._bool(item.when, _PLACE | _WITH_DATA, "`when`")
+            return self._bool(item.when, _PLACE | _WITH_DATA | _WITH_GROUPS, "`when`")
         where = f"the `when` of a {item.keyword}, which reads only the pod"
         return self._bool(item.when, _POD, where)
 
@@ -547,6 +584,15 @@ class _PolicyChecker:
             namespaces = self._bool(namespaces, _NAMESPACE, "a namespaceSelector")
         where = self._bool(pods.where, _PEER, "`pods where`")
         return replace(pods, where=where, namespaces=namespaces)
+
+    def _group_of(self, per: Per) -> Expr | None:
+        """What the group of `per group` is by; None, with an error, if there is no such group."""
+        group = self._environment.groups.get(per.group)
+        if group is None:
+            known = self._environment.groups
+            self._found.append(catalogue.unknown_group(per.group, known, per.group_span))
+            return None
+        return group.by
 
     def _domain(self, expr: Expr) -> Expr:
         domain = self._check(expr, None, frozenset({"node"}), "a domain, which reads only the node")
@@ -571,7 +617,8 @@ class _PolicyChecker:
         """
         if not isinstance(number, Expr):
             return number
-        named = (f"`{name}`" for name in ("pod", "node", "domain") if name in allowed)
+        own = ("pod", "node", "domain", *self._environment.groups)
+        named = (f"`{name}`" for name in own if name in allowed)
         names = catalogue.listed(named, "and")
         checked = self._check(number, None, allowed, f"{where}, which reads {names}")
         if added is not None and added.type == QUANTITY:
@@ -588,12 +635,14 @@ class _PolicyChecker:
         """The message and the detail of a clause."""
         message, detail = item.message, item.detail
         if message is not None:
-            message = self._template(message, _PLACE | _WITH_DATA, "a message")
+            allowed = _PLACE | _WITH_DATA | _WITH_GROUPS
+            message = self._template(message, allowed, "a message")
             for hole in message.parts:
                 if isinstance(hole, Expr):
                     self._constant(hole)
         if detail is not None:
-            detail = self._template(detail, _PLACE | _WITH_DATA, "a detail")
+            allowed = _PLACE | _WITH_DATA | _WITH_GROUPS
+            detail = self._template(detail, allowed, "a detail")
         return replace(item, message=message, detail=detail)
 
     def _template(self, template: Template, allowed: frozenset[str], where: str) -> Template:
@@ -606,7 +655,7 @@ class _PolicyChecker:
     def _constant(self, hole: Expr) -> None:
         for read in reads(hole, self._definitions):
             root = read.path[0]
-            if root.startswith(DATA):
+            if root.startswith(DATA) or root in self._environment.groups:
                 self._found.append(catalogue.message_varies(root, hole.span))
                 return
             if root in VARIABLES and not any(read.path[: len(c)] == c for c in _CONSTANT):
@@ -629,7 +678,9 @@ class _PolicyChecker:
             name = root = read.path[0]
             if name.startswith(DATA):
                 root = DATA
-            if (root == DATA or root in VARIABLES) and root not in allowed:
+            if name in self._environment.groups and name not in allowed:
+                root = GROUP
+            if (root in (DATA, GROUP) or root in VARIABLES) and root not in allowed:
                 self._found.append(catalogue.unavailable(name, where, read.span))
                 return replace(checked, type=POISON)
         return checked

@@ -20,6 +20,7 @@ from grammar.tree import ast
 from grammar.tree.ast import Expr
 from grammar.tree.clause_parts import Bounds, ClauseVerb, PodSet, Template, WaitUntil
 from grammar.tree.clauses import Cards, Clause, ForPods, Gang, Limit, of_kind
+from grammar.tree.groups import Group
 from grammar.tree.source import Span
 from grammar.tree.walk import children, reads, roots, walk
 from grammar.values.sizes import STEPS
@@ -85,11 +86,16 @@ def expensive_expressions(checked: Checked, limit: int) -> Iterator[Diagnostic]:
 
 def expressions(checked: Checked) -> Iterator[ast.Expr]:
     """The outermost expressions of a policy, of messages and details too; no constant ranges."""
+    groups = checked.environment.groups.values()
     for item in checked.policy.items:
         if isinstance(item, ForPods):
             yield item.where
+        elif isinstance(item, Group):
+            yield item.by
         elif isinstance(item, Clause):
-            yield from children(item, skip=(Bounds,))
+            # What a group is by is an expression of the policy once.
+            parts = children(item, skip=(Bounds,))
+            yield from (e for e in parts if not any(e is g.by for g in groups))
             yield from (end for end in item.ends if not isinstance(end, ast.Literal))
 
 
@@ -244,7 +250,8 @@ def _pairs(clause: Limit, checked: Checked, size: ClusterSize) -> int:
 def _node_readers(checked: Checked) -> Callable[[Expr], bool]:
     """Whether an expression reads the node or its domain; any other is the same for all nodes."""
     definitions = checked.environment.definitions
-    return lambda expr: not roots([expr], definitions).isdisjoint({"node", "domain"})
+    of_nodes = {"node", "domain", *checked.environment.groups}
+    return lambda expr: not roots([expr], definitions).isdisjoint(of_nodes)
 
 
 def _shown(seconds: float) -> str:

@@ -26,6 +26,7 @@ from grammar.tree.ast import (
     Select,
 )
 from grammar.tree.clauses import Def, Let, Limit, of_kind
+from grammar.tree.groups import Group
 from grammar.tree.printer import print_expression, print_string
 from grammar.tree.source import Span
 from grammar.tree.types import Type
@@ -114,12 +115,15 @@ def glob_as_pattern(text: str) -> str | None:
 
 
 def unused_definitions(checked: Checked) -> Iterator[Diagnostic]:
-    """A warning (P0303) for each `let`, `def` and parameter that nothing uses."""
+    """A warning (P0303) for each `let`, `def`, `group` and parameter that nothing uses."""
+    groups = checked.environment.groups
     used = {e.name for e in walk(checked.policy) if isinstance(e, LetReference | DefCall)}
+    used |= {e.name for e in walk(checked.policy) if isinstance(e, Ident) and e.name in groups}
+    used |= {clause.per.group for clause in of_kind(checked.policy.items, Limit)}
     used |= {e.let for e in walk(checked.policy) if isinstance(e, Literal)}
     for item in checked.policy.items:
-        if isinstance(item, Let | Def) and item.name not in used:
-            word = "let" if isinstance(item, Let) else "def"
+        if isinstance(item, Let | Def | Group) and item.name not in used:
+            word = type(item).__name__.lower()
             message = f"{word} `{item.name}` is never used"
             edit = Fix(item.span, "")
             yield Diagnostic(
@@ -158,7 +162,9 @@ def constant_domains(checked: Checked, out: Checked) -> Iterator[Diagnostic]:
         domain, whole = clause.domain, written.domain
         if domain is None or whole is None:
             continue
-        if "node" not in roots([domain], definitions):
+        # A group of all nodes is meant: it has what they have together.
+        is_group = any(domain is group.by for group in checked.environment.groups.values())
+        if not is_group and "node" not in roots([domain], definitions):
             hint = _domain_hint(domain, whole, checked, may_be_whole=clause.may_be_whole)
             yield catalogue.one_domain(hint, domain.span)
 

@@ -18,6 +18,7 @@ from grammar.values import lists, maps
 from grammar.values.errors import EvaluationError, MissingError, StepLimitError
 from grammar.values.kinds import equals
 from grammar.values.maps import read_field
+from grammar.values.node_groups import GroupOfNodes
 from grammar.values.optional import NONE, Optional
 from grammar.values.sizes import STEPS, equated, ordered, too_many_steps
 
@@ -84,6 +85,8 @@ def _items(target: object, count: int) -> list[tuple[object, ...]]:
     if isinstance(target, Mapping):
         pairs = maps.key_values(target)
         return [(k, v) if count == 2 else (k,) for k, v in pairs]
+    if isinstance(target, GroupOfNodes):
+        target = target.members
     if isinstance(target, list | tuple):
         return list(enumerate(target)) if count == 2 else [(item,) for item in target]
     raise EvaluationError("no such overload: a list or a map is needed")

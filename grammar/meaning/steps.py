@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from grammar.meaning.environment import Environment
 from grammar.tree import ast
+from grammar.tree.groups import is_group
 from grammar.tree.types import DYN, Type
 from grammar.tree.walk import children
 from grammar.values.sizes import (
@@ -77,8 +78,9 @@ _LENGTHS: Mapping[str, int] = {
     "requests": 20,
     "limits": 20,
     "env": 200,
-    # A table of data: one row for each node.
+    # A table of data: one row for each node. A group may have all nodes.
     "data": 5000,
+    "group": 5000,
 }
 
 
@@ -116,6 +118,8 @@ class Assumptions:
                 return Size(self.items, text, text)
             case _ if kind.is_parameter:
                 return self.field(name, DYN)
+            case _ if is_group(kind):
+                return Size(self.lengths.get("group", self.items), self.record)
             case _:
                 return self.record if kind.is_record else ATOM
 

@@ -593,6 +593,14 @@ def unknown_table(name: str, tables: Iterable[str], span: Span) -> Diagnostic:
     return _error("P0137", f"there is no data `{name}`", span, **more)
 
 
+def unknown_group(name: str, groups: Iterable[str], span: Span) -> Diagnostic:
+    """`per group NAME` of which the policy has no group."""
+    more = _similar(name, tuple(groups), span)
+    if not more:
+        more = {"hint": f"declare it with `group {name} by` and an expression of the node"}
+    return _error("P0138", f"there is no group `{name}`", span, **more)
+
+
 def not_mutual(reason: str, span: Span, hint: str) -> Diagnostic:
     """A limit that cannot work both ways."""
     return _error("P0130", f"a mutual limit {reason}", span, hint)

@@ -66,6 +66,7 @@ from grammar.tree.data import (
     FromPrometheus,
     usual_stale,
 )
+from grammar.tree.groups import Group
 from grammar.tree.printer import print_expression
 from grammar.tree.source import Span
 from grammar.tree.types import DYN, INT, Type
@@ -310,6 +311,10 @@ class Builder(ExpressionBuilder):
         value = _expr(c)
         return Column(str(name), DYN, value, token_span(name), value.span)
 
+    def group(self, c: list[Child]) -> Group:
+        (name,) = _tokens(c, "IDENT")
+        return Group(str(name), _expr(c), span_of(c), token_span(name))
+
     # ---- clauses
 
     def filter(self, c: list[Child]) -> Filter:
@@ -411,6 +416,12 @@ class Builder(ExpressionBuilder):
     def per(self, c: list[Child]) -> _Part:
         if _has(c, "DOMAIN"):
             return _Part("per", Per("domain", _expr(c)), span_of(c))
+        if named := _tokens(c, "IDENT"):
+            return _Part(
+                "per",
+                Per("group", group=str(named[0]), group_span=token_span(named[0])),
+                span_of(c),
+            )
         if _has(c, "NODES"):
             where = next(iter(nodes(c)), None)
             scope: OneOf["used nodes", "empty nodes"]

@@ -94,11 +94,16 @@ class Strength:
 
 @dataclass(frozen=True, slots=True)
 class Per:
-    """`per node`, `per cluster`, `per domain e`; or `used|empty nodes where e`, to count nodes."""
+    """`per node`, `per cluster`, `per domain e`; or `used|empty nodes where e`, to count nodes.
 
-    scope: OneOf["node", "cluster", "domain", "used nodes", "empty nodes"]
+    `per group g` names the `group`. Its domain is what the group is by, once that is checked.
+    """
+
+    scope: OneOf["node", "cluster", "domain", "group", "used nodes", "empty nodes"]
     domain: Expr | None = None
     where: Expr | None = None
+    group: str = ""
+    group_span: Span = field(default=NO_SPAN, compare=False)
 
     @property
     def of_nodes(self) -> bool:

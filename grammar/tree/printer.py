@@ -43,6 +43,7 @@ from grammar.tree.data import (
     FromPrometheus,
     usual_stale,
 )
+from grammar.tree.groups import Group
 from grammar.tree.source import ESCAPED, Source, Span
 from grammar.tree.written_tests import (
     At,
@@ -338,6 +339,8 @@ def _item(item: Item, source: Source, *, wide: bool) -> Iterator[_Row]:
             parameters = ", ".join(map(print_parameter, item.parameters))
             head = f"def {item.name}({parameters}): {item.result} = "
             yield from _wrapped(1, head, item.body, item.span)
+        case Group(name, by):
+            yield from _wrapped(1, f"group {name} by ", by, item.span)
         case Data():
             yield from _data(item, wide=wide)
         case _:
@@ -601,6 +604,8 @@ def _per(per: Per) -> _Part:
     if per.of_nodes:
         where = per.where
         return (f"{per.scope} where ", where, where.span) if where else (per.scope, None, None)
+    if per.group:
+        return f"per group {per.group}", None, None
     head, domain = f"per {per.scope}", per.domain
     return (f"{head} ", domain, domain.span) if domain else (head, None, None)
 

@@ -302,6 +302,9 @@ def _words(
         schema = around.environment.schema
         records = schema.records if schema is not None else ()
         yield from (_Offer(n, "type") for n in (*map(str, DECLARED), "list(", "map(", *records))
+    elif "IDENT" in accepted and [t.text for t in before[-2:]] == ["per", "group"]:
+        groups = around.environment.groups
+        yield from (_Offer(name, "name", str(its.type)) for name, its in groups.items())
     elif "IDENT" in accepted:
         yield from _parameters(around, before)
     yield from (_Offer(w, "word") for t, w in sorted(keywords().items()) if t in accepted)

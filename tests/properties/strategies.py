@@ -142,6 +142,31 @@ _atoms = st.one_of(
 )
 
 
+# Of the group `g` of the node, alone and beside the node.
+_group_strings = st.one_of(st.just("g.value"), _wrap("g.labels[", keys.map(quoted), "]"), strings)
+_group_atoms = st.one_of(
+    _wrap(
+        "g.",
+        st.sampled_from(("free", "allocatable", "requested", "capacity")),
+        "[",
+        resources.map(quoted),
+        "]",
+        _order,
+        amounts.map(quoted),
+    ),
+    _wrap("g.free[", resources.map(quoted), "]", _order, quantities),
+    _wrap("g.usage[", resources.map(quoted), "] < 0.5"),
+    _wrap("g.", st.sampled_from(("nodes", "ready")), _order, st.integers(0, 4).map(str)),
+    _wrap(_group_strings, st.sampled_from((" == ", " != ")), _group_strings),
+    _wrap("g.exists(n, n.labels[", keys.map(quoted), "] == pod.labels[", keys.map(quoted), "])"),
+    _wrap("g.all(n, n.ready || n.name == node.name)"),
+    _wrap("g.filter(n, n.ready).size()", _order, st.integers(0, 3).map(str)),
+    _wrap("g.map(n, n.", st.sampled_from(("free", "allocatable")), '["cpu"]).max() > "1"'),
+    _wrap('g.map(n, n.requested["cpu"]).sum() == g.requested["cpu"]'),
+    st.just("has(g.requested)"),
+)
+
+
 def _larger(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     return st.one_of(
         _wrap("(", inner, " && ", inner, ")"),
@@ -156,6 +181,13 @@ def _larger(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
 conditions = st.recursive(_atoms, _larger, max_leaves=6)
 values = st.one_of(
     conditions, ints, _wrap("node.usage[", resources.map(quoted), "]"), _wrap("double(", ints, ")")
+)
+
+group_conditions = st.recursive(st.one_of(_group_atoms, _atoms), _larger, max_leaves=4)
+_group_values = st.one_of(
+    group_conditions,
+    st.sampled_from(("g.nodes", "g.ready * 10", "double(g.nodes) / 3.0", "pod.priority + g.nodes")),
+    _wrap("g.usage[", resources.map(quoted), "]"),
 )
 
 labels = st.dictionaries(keys, words, max_size=3)
@@ -290,3 +322,20 @@ SELECTORS = (
     "true",
     "1 / pod.priority > 0",
 )
+
+
+@st.composite
+def grouped_policies(draw: st.DrawFn, name: str = "p") -> str:
+    """A policy's text with a group of nodes that filters and scores read."""
+    by = draw(st.sampled_from(('node.labels["zone"]', "key", "node.ready", "size(node.pods)")))
+    lines = [f"group g by {by}", 'let key = node.labels["tier"]']
+    for number in range(draw(st.integers(1, 3))):
+        when = f" when {draw(group_conditions)}" if draw(st.booleans()) else ""
+        missing = draw(st.sampled_from(("", " missing pass")))
+        require = draw(group_conditions)
+        lines.append(f'filter "f{number}"{when} {{ require {require}{missing} }}')
+    for number in range(draw(st.integers(0, 2))):
+        shape = draw(st.sampled_from(("", " range 0 .. 2", " range minmax")))
+        value, weight = draw(_group_values), draw(st.sampled_from((1, 40, -5)))
+        lines.append(f'score "s{number}" weight {weight} {{ value {value}{shape} missing 30 }}')
+    return f"cluster policy {name} {{ {' '.join(lines)} }}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,10 @@ from grammar.meaning.evaluator import evaluate
 from grammar.tree.ast import Expr
 from grammar.tree.clause_parts import Bounds
 from grammar.tree.clauses import Filter, Policy, Score
+from grammar.tree.groups import Group
 from grammar.values.errors import EvaluationError, MissingError
+from grammar.values.node_groups import GroupOfNodes
+from grammar.values.quantity import Quantity, Resources
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,20 @@ class Oracle:
         means = [sum(w * points[i] for w, points in terms) / total for i in range(len(nodes))]
         return [math.floor(m / 10 + 0.5) for m in means]
 
+    def groups(self, nodes: Sequence[Any]) -> Mapping[str, Mapping[str, GroupOfNodes | None]]:
+        """The groups of each of these nodes, which are all there are, by the names of both."""
+        names = {name for checked in self.policies for name in checked.environment.groups}
+        found: dict[str, dict[str, GroupOfNodes | None]] = {
+            node.name: dict.fromkeys(names) for node in nodes
+        }
+        for checked in self.policies:
+            for name, group in checked.environment.groups.items():
+                values = [_value_of(group, checked, node) for node in nodes]
+                for node, value in zip(nodes, values, strict=True):
+                    alike = [n for n, v in zip(nodes, values, strict=True) if v == value]
+                    found[node.name][name] = value and _group_of(value[1], alike)
+        return found
+
     def enforced(self, variables: Mapping[str, Any]) -> list[Checked | tuple[Checked]]:
         """The policies that concern the pod, guardrails first; one whose `for` fails in a tuple."""
         matching: list[Checked] = []
@@ -66,6 +83,45 @@ class Oracle:
         guardrails = [c for c in matching if c.policy.cluster]
         governing = sorted((c for c in matching if not c.policy.cluster), key=_precedence)[:1]
         return [*broken, *guardrails, *governing]
+
+
+def _value_of(group: Group, checked: Checked, node: object) -> tuple[type, object] | None:
+    """What a node has in common with others, with its type; None if it has nothing."""
+    try:
+        value = evaluate(group.by, {"node": node}, with_cards(checked.environment))
+    except EvaluationError:
+        return None
+    return type(value), value
+
+
+def _group_of(value: object, nodes: Sequence[Any]) -> GroupOfNodes:
+    shared = set.intersection(*(set(node.labels.items()) for node in nodes))
+    requested = None
+    if all(node.requested is not None for node in nodes):
+        requested = _total(node.requested for node in nodes)
+    return GroupOfNodes(
+        value,
+        lambda: sorted(nodes, key=lambda node: node.name),
+        len(nodes),
+        sum(_is_ready(node) for node in nodes),
+        dict(shared),
+        _total(node.allocatable for node in nodes),
+        _total((node.status and node.status.capacity) or {} for node in nodes),
+        requested,
+    )
+
+
+def _is_ready(node: Any) -> bool:
+    conditions = (node.status and node.status.conditions) or ()
+    return any((each.type, each.status) == ("Ready", "True") for each in conditions)
+
+
+def _total(amounts: Iterable[Mapping[str, Quantity]]) -> Resources:
+    total = Resources()
+    for each in amounts:
+        for resource, amount in each.items():
+            total[resource] = Quantity(total[resource].nanos + amount.nanos, amount.suffix)
+    return total
 
 
 def _precedence(checked: Checked) -> tuple[int, bool, bool, str]:
@@ -114,11 +170,13 @@ def _filter(clause: Filter, checked: Checked, variables: Mapping[str, Any]) -> s
 def _score(
     clause: Score, checked: Checked, variables: Mapping[str, Any], nodes: Sequence[Any]
 ) -> list[float]:
-    numbers = [_number(clause.value, checked, {**variables, "node": node}) for node in nodes]
+    of_nodes = variables.get("groups", {})
+    by_node = [{**variables, "node": node, **of_nodes.get(node.name, {})} for node in nodes]
+    numbers = [_number(clause.value, checked, each) for each in by_node]
     if isinstance(clause.range, Bounds):
         numbers = [
-            None if n is None else _between(n, clause.range, checked, {**variables, "node": node})
-            for n, node in zip(numbers, nodes, strict=True)
+            None if n is None else _between(n, clause.range, checked, each)
+            for n, each in zip(numbers, by_node, strict=True)
         ]
     known = sorted({n for n in numbers if n is not None})
     missing = float(clause.missing or 0)

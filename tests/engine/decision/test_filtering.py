@@ -386,7 +386,7 @@ def test_a_memo_starts_over_when_it_has_too_many_rejections() -> None:
         found = memo.decide(table, asked, evaluation_of(frame_of(ASKED)))
         errors = [each.error for each in found if isinstance(each, Failed)]
         assert errors == [f"`x-n{row - 1}` is not an int" for row in asked]
-    assert len(memo.rejections) == 3
+    assert len(found.verdicts) == 3
 
 
 def test_an_interrupted_evaluation_is_not_continued_in_another_table() -> None:

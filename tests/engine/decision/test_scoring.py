@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from engine.decision import scoring
 from engine.program.frame import Term
-from engine.program.program import ScoreProgram, applies
+from engine.program.program import NO_READS, ScoreProgram, applies
 from tests.support.builders import Object, node, pod
 from tests.support.engines import cache_of, evaluation_of, frame_of, node_of, programs_of
 
@@ -132,6 +132,7 @@ def clauses(draw: st.DrawFn) -> ScoreProgram:
         time_dependent=False,
         tables=frozenset(),
         of_pod=(),
+        groups=NO_READS,
         nodes_per_look=100,
     )
 

@@ -106,11 +106,19 @@ def test_counts_that_need_the_cluster_can_be_missing(schema: Schema) -> None:
         "Node.requested",
         "Node.free",
         "Node.pods",
+        "NodeGroup.requested",
+        "NodeGroup.free",
     }
     assert {name for name, field in native.items() if not field.optional} == {
         "Node.allocatable",
         "Node.cards",
         "Node.chosen",
+        "NodeGroup.value",
+        "NodeGroup.nodes",
+        "NodeGroup.ready",
+        "NodeGroup.allocatable",
+        "NodeGroup.capacity",
+        "NodeGroup.labels",
         "Pod.requests",
         "Pod.limits",
         "Pod.workload",
@@ -170,7 +178,7 @@ def test_every_record_can_be_reached(schema: Schema) -> None:
             yield from records(argument)
 
     reached: set[str] = set()
-    ahead = ["Pod", "Node", "Namespace"]
+    ahead = ["Pod", "Node", "Namespace", "NodeGroup"]
     while ahead:
         name = ahead.pop()
         if name not in reached:

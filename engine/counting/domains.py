@@ -1,6 +1,7 @@
-"""Domains: the value of `within` that each node has, as a column of numbers by row.
+"""Domains: the value of an expression that each node has, as a column of numbers by row.
 
-They belong to Attempts, one for each clause. A node is evaluated again only after it has changed.
+Gangs have them for `within`, and node groups for what they are by. A node is evaluated again only
+after it has changed.
 """
 
 from __future__ import annotations
@@ -9,17 +10,24 @@ from collections.abc import Callable, Hashable
 from contextlib import suppress
 
 import numpy as np
+import numpy.typing as npt
 
 from engine.cache.node_table import NodeRows, NodeTable
-from engine.gangs.members import shared_value
-from engine.gangs.node_room import Ints, Mask
+from engine.counting.bounds import Mask
 from engine.program.columns import Freshness, grown
 from engine.program.frame import Evaluate, Frame
 from grammar.values.errors import EvaluationError
 
+Ints = npt.NDArray[np.int64]
+
 _NONE = -1
 # So many values of earlier nodes are kept.
 _MOST_GONE = 1000
+
+
+def shared_value(value: object) -> tuple[str, Hashable]:
+    """A value that pods or nodes share: 1 and true are equal in Python, but not in the language."""
+    return type(value).__name__, value
 
 
 class Domains:
@@ -33,25 +41,27 @@ class Domains:
         self._numbers: dict[tuple[str, Hashable], int] = {}
         self._of: Ints = np.empty(0, np.int64)
         self.texts: list[str] = []
+        self.values: list[Hashable] = []
 
     def of(self, table: NodeTable, check: Callable[[], None]) -> Ints:
-        """The number of each row's value, below 0 where it has none; `texts` has the values.
+        """The number of each row's value, below 0 where it has none; `texts` has these values.
 
         `check` raises an EngineError when the time is over; the next call continues.
         """
         if len(self.texts) > _MOST_GONE + 2 * len(table.nodes):
             # Most of the values are gone.
-            self._numbers, self.texts = {}, []
+            self._numbers, self.texts, self.values = {}, [], []
             self._fresh.forget()
         self._of = grown(self._of, len(table.nodes), _NONE)
         for portion in self._fresh.stale(table, lambda: 0):
             for row in portion.tolist():
-                self._of[row] = self._number(table, row)
+                self._of[row] = self.number(table, row)
             self._fresh.worked_out(table, portion)
             check()
         return self._of
 
-    def _number(self, table: NodeTable, row: int) -> int:
+    def number(self, table: NodeTable, row: int) -> int:
+        """The number of a row's value, below 0 where it has none; evaluated now."""
         frame = self._frame
         frame.node = table.nodes[row]
         if frame.node is None:
@@ -63,6 +73,7 @@ class Domains:
             if value not in self._numbers:
                 self._numbers[value] = len(self.texts)
                 self.texts.append(str(value[1]))
+                self.values.append(value[1])
             return self._numbers[value]
         return _NONE
 

@@ -1,0 +1,149 @@
+"""Group numbers: the numbers of bounds that read groups of nodes.
+
+A bound such as `at most 0.66 * zone.allocatable["cpu"]` changes when nodes of the zone do. They
+belong to CountGroups of one clause and one pod shape. A number is worked out anew when what it
+reads has changed.
+
+Pods on their way may make a strict bound stricter or easier. So it is worked out with all of them
+where they may end, and with none of them, and the stricter number of the two counts: nothing is
+passed wherever they end, as long as the bound only rises or only falls with what it reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from engine.cache.node_table import NodeRows, NodeTable
+from engine.counting.bounds import LARGEST, Bounds, Mask, number_of
+from engine.counting.in_flight_pods import GroupIds
+from engine.counting.node_groups import CallGroups, OnTheWay
+from engine.program.frame import Evaluation, Frame
+from engine.program.operations import sum_bound
+from engine.program.program import CountClause
+from grammar.values.errors import EvaluationError
+
+# The version of what was never evaluated.
+_NEVER = -1
+
+
+class GroupNumbers:
+    """The number of each count group of a clause.
+
+    `bounds` are the numbers, LARGEST for a group without a node. `eased` are those of a strict
+    clause if no pod on its way ends anywhere, None where that makes no difference. `failed` marks
+    the groups for which there is no number; the last item, of nodes in no group, is False.
+    """
+
+    def __init__(self, clause: CountClause) -> None:
+        count = clause.count
+        assert count.number is not None, "the clause has a bound that is computed"
+        self._count = count
+        self._number: Callable[[Frame], object] = count.number
+        self._is_sum = count.peers.amount is not None
+        # A bound of at least so many is the stricter one if it is larger.
+        self._at_least = clause.is_at_least
+        # Each node is a group of its own, and its number may read the node.
+        self._of_nodes = clause.groups_are == "nodes"
+        self._ways: tuple[OnTheWay, ...] = ()
+        self._owner: object = None
+        self._rows: tuple[Mapping[str, int], NodeRows] | None = None
+        self._versions: npt.NDArray[np.int64] = np.empty(0, np.int64)
+        self._found: list[Bounds] = []
+        self.bounds: Bounds = np.empty(0, np.int64)
+        self.eased: Bounds | None = None
+        self.failed: Mask = np.zeros(1, np.bool_)
+
+    def update(self, ids: GroupIds, size: int, table: NodeTable, evaluation: Evaluation) -> None:
+        """Works out the numbers that have changed. Raises DeadlineExceededError.
+
+        `ids` has the group of each row, of so many.
+        """
+        frame, count = evaluation.frame(), self._count
+        groups, gone = frame.groups, frame.gone
+        assert isinstance(groups, CallGroups), "a call has groups where a policy reads them"
+        ways = self._ways_of(groups)
+        if ways != self._ways or len(self._versions) != size or self._owner is not table.owner:
+            self._ways, self._owner = ways, table.owner
+            self._versions = np.full(size, _NEVER)
+            self._found = [np.full(size, LARGEST) for _ in ways]
+            self.failed = np.zeros(size + 1, np.bool_)
+            self._combine()
+        # Rows of nodes that are gone may still have a group.
+        known = self._rows_of(table)
+        there, at = np.unique(ids[known], return_index=True)
+        rows, there = known[at[there >= 0]], there[there >= 0]
+        versions = self._versions_of(groups, ways, table)[rows]
+        changed = np.flatnonzero(versions != self._versions[there])
+        if not len(changed):
+            return
+        time = evaluation.time
+        time.charge(count.policy)
+        # What pods leave when they are evicted is not given back here.
+        frame.gone = ()
+        try:
+            for done, number in enumerate(changed.tolist()):
+                if done and not done % count.nodes_per_look:
+                    time.check()
+                group, row = int(there[number]), int(rows[number])
+                frame.node = table.nodes[row]
+                self._evaluate(group, groups, frame, evaluation)
+                self._versions[group] = versions[number]
+        finally:
+            frame.groups, frame.gone = groups, gone
+        time.rest()
+        self._combine()
+
+    def _rows_of(self, table: NodeTable) -> NodeRows:
+        """The rows of the nodes of a table."""
+        if self._rows is None or self._rows[0] is not table.rows:
+            found = np.fromiter(table.rows.values(), np.intp, len(table.rows))
+            self._rows = table.rows, np.sort(found)
+        return self._rows[1]
+
+    def _ways_of(self, groups: CallGroups) -> tuple[OnTheWay, ...]:
+        if groups.on_the_way == "bound" or not self._count.groups.pods:
+            return ("bound",)
+        return ("worst", "bound") if self._count.weight is None else ("predicted",)
+
+    def _versions_of(
+        self, groups: CallGroups, ways: Sequence[OnTheWay], table: NodeTable
+    ) -> npt.NDArray[np.int64]:
+        """The version of what the number of each row's group depends on."""
+        reads = self._count.groups
+        of_groups = groups.counting(ways[0])
+        versioned = of_groups.with_versions(reads.digests, table, reads_pods=reads.pods)
+        if self._of_nodes:
+            return versioned.versions
+        # The number is the same for all nodes of a group, so theirs do not matter.
+        found: npt.NDArray[np.int64] = versioned.versions - table.versions
+        return found
+
+    def _evaluate(
+        self, group: int, groups: CallGroups, frame: Frame, evaluation: Evaluation
+    ) -> None:
+        self.failed[group] = False
+        for way, found in zip(self._ways, self._found, strict=True):
+            frame.groups = groups.counting(way)
+            try:
+                found[group] = self._whole(self._number(frame))
+            except EvaluationError as error:
+                evaluation.report(self._count.policy, self._count.name, error)
+                self.failed[group] = True
+                found[group] = LARGEST
+                return
+
+    def _whole(self, value: object) -> Any:
+        if self._is_sum:
+            return sum_bound(value, up=self._at_least)
+        return number_of(value, percent=False)
+
+    def _combine(self) -> None:
+        if len(self._found) == 1:
+            self.bounds, self.eased = self._found[0].copy(), None
+            return
+        worst, best = (np.maximum, np.minimum) if self._at_least else (np.minimum, np.maximum)
+        self.bounds, self.eased = worst(*self._found), best(*self._found)

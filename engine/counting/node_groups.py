@@ -1,0 +1,519 @@
+"""Node groups: the nodes of the cluster in groups, and what each group has, change by change.
+
+A policy names the groups (`group rack by node.labels["rack"]`). KnownGroups belong to the
+CallOpener and live as long as it does. A node that has changed is taken out of the sums of its
+group and put in again; no other group is touched. A CallGroups is of one call.
+
+Pods on their way count in every group where they may end (`worst`), where they probably end
+(`predicted`), or nowhere (`bound`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Generic, Literal, TypeVar
+
+import numpy as np
+
+from engine.cache.node_table import UNKNOWN_ROW, NodeTable, NodeWithPods, Versions
+from engine.counting.domains import Domains
+from engine.counting.in_flight_pods import GroupIds, InFlightPod
+from engine.program.columns import Freshness, grown
+from engine.program.frame import Evaluation, Frame, GroupsOfCall
+from engine.program.node_groups import GroupSpec
+from engine.program.program import GroupReads
+from grammar.values.node_groups import GroupOfNodes
+from grammar.values.quantity import NANO, Quantity, Resources
+from grammar.values.time import Timestamp
+
+# Where pods on their way count.
+OnTheWay = Literal["worst", "predicted", "bound"]
+Amounts = Mapping[str, Quantity]
+T = TypeVar("T")
+
+_OUTSIDE = -1
+# So many groups without a node are kept.
+_MOST_GONE = 1000
+
+
+class _Sums(dict[str, Quantity]):
+    """Amounts by resource, added up; an amount that is 0 stays as long as the group does."""
+
+    def add(self, amounts: Amounts, sign: int) -> None:
+        for resource, amount in amounts.items():
+            known = self.get(resource)
+            if known is None:
+                self[resource] = Quantity(sign * amount.nanos, amount.suffix)
+            else:
+                suffix = known.suffix if known.nanos else amount.suffix
+                self[resource] = Quantity(known.nanos + sign * amount.nanos, suffix)
+
+
+@dataclass(slots=True)
+class _Members:
+    """The nodes of one group by row, and what they have.
+
+    `unknown` is the number of nodes whose pods are not known. `labels` counts the nodes with each
+    label and value.
+    """
+
+    value: object
+    rows: set[int] = field(default_factory=set)
+    ready: int = 0
+    unknown: int = 0
+    labels: Counter[tuple[str, str]] = field(default_factory=Counter)
+    allocatable: _Sums = field(default_factory=_Sums)
+    capacity: _Sums = field(default_factory=_Sums)
+    requested: _Sums = field(default_factory=_Sums)
+
+    def put(self, row: int, node: NodeWithPods) -> None:
+        self.rows.add(row)
+        self._add(node, 1)
+        self.labels.update(node.labels.items())
+
+    def take(self, row: int, node: NodeWithPods) -> None:
+        self.rows.discard(row)
+        self._add(node, -1)
+        for label in node.labels.items():
+            self.labels[label] -= 1
+            if not self.labels[label]:
+                del self.labels[label]
+
+    def load(self, node: NodeWithPods, sign: int) -> None:
+        """Adds what the pods of a node request, or takes it away."""
+        if node.requested is None:
+            self.unknown += sign
+        else:
+            self.requested.add(node.requested, sign)
+
+    def _add(self, node: NodeWithPods, sign: int) -> None:
+        self.ready += sign * _is_ready(node)
+        self.allocatable.add(node.allocatable, sign)
+        self.capacity.add((node.status and node.status.capacity) or {}, sign)
+        self.load(node, sign)
+
+    def made(self, nodes: Sequence[NodeWithPods | None]) -> GroupOfNodes:
+        """The group as it is now; `nodes` are those of the table."""
+
+        def members() -> Sequence[NodeWithPods]:
+            found = [node for row in self.rows if (node := nodes[row]) is not None]
+            return sorted(found, key=lambda node: node.name)
+
+        count = len(self.rows)
+        return GroupOfNodes(
+            self.value,
+            members,
+            count,
+            self.ready,
+            {key: value for (key, value), times in self.labels.items() if times == count},
+            Resources(self.allocatable),
+            Resources(self.capacity),
+            None if self.unknown else Resources(self.requested),
+        )
+
+
+def _is_ready(node: NodeWithPods) -> bool:
+    conditions = (node.status and node.status.conditions) or ()
+    return any(each.type == "Ready" and each.status == "True" for each in conditions)
+
+
+class NodeGroups:
+    """The groups of one specification. `ids` has the number of each row's group.
+
+    `ids` is another array whenever any node is in another group. `changed` has for each group the
+    number of its last change, and `reloaded` the same of what its pods request; the last item is
+    for nodes in no group. `last_change` is the greatest of these.
+    """
+
+    def __init__(self, spec: GroupSpec) -> None:
+        self.spec = spec
+        self.last_change = 0
+        self._start_over()
+
+    def _start_over(self) -> None:
+        frame = Frame(None, Timestamp.ZERO, slots=self.spec.slots)
+        self._domains = Domains(self.spec.by, frame)
+        self._fresh = Freshness()
+        self._seen: list[NodeWithPods | None] = []
+        self._members: list[_Members] = []
+        self._made: list[GroupOfNodes | None] = []
+        self._table: NodeTable | None = None
+        self.ids: GroupIds = np.empty(0, np.int32)
+        self.changed = np.zeros(1, np.int64)
+        self.reloaded = np.zeros(1, np.int64)
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def update(self, table: NodeTable, check: Callable[[], None]) -> None:
+        """Follows the nodes that have changed.
+
+        `check` raises an EngineError when the time is over; the next call continues.
+        """
+        if self._table is table:
+            return
+        if len(self._members) > _MOST_GONE + 2 * len(table.nodes):
+            # Most of the groups have no node any more.
+            self._start_over()
+        size = len(table.nodes)
+        self._seen += [None] * (size - len(self._seen))
+        ids = grown(self.ids, size, _OUTSIDE)
+        ids = ids if ids is not self.ids else ids.copy()
+        is_moved = len(ids) != len(self.ids)
+        is_known = self._table is not None and self._table.rows is table.rows
+        gone = [] if is_known else self._gone(table)
+        try:
+            for row in gone:
+                is_moved |= self._follow(table, row, ids)
+            for portion in self._fresh.stale(table, lambda: 0):
+                for row in portion.tolist():
+                    is_moved |= self._follow(table, row, ids)
+                self._fresh.worked_out(table, portion)
+                check()
+        finally:
+            if is_moved:
+                self.ids = ids
+        self._table = table
+
+    def _gone(self, table: NodeTable) -> list[int]:
+        """The rows of nodes that are gone. The version of such a row stays."""
+        pairs = enumerate(zip(self._seen, table.nodes, strict=False))
+        return [row for row, (seen, node) in pairs if seen is not None and node is None]
+
+    def _follow(self, table: NodeTable, row: int, ids: GroupIds) -> bool:
+        """Takes another state of a row. Returns whether it is in another group."""
+        before, node = self._seen[row], None if row == UNKNOWN_ROW else table.nodes[row]
+        old = int(ids[row])
+        self._seen[row] = node
+        if before is not None and node is not None and _same_node(before, node):
+            if old >= 0:
+                self._members[old].load(before, -1)
+                self._members[old].load(node, 1)
+                self._touch(old, self.reloaded)
+            return False
+        new = _OUTSIDE if node is None else self._domains.number(table, row)
+        for number in range(len(self._members), new + 1):
+            self._add_group(self._domains.values[number])
+        if before is not None and old >= 0:
+            self._members[old].take(row, before)
+        if node is not None and new >= 0:
+            self._members[new].put(row, node)
+        for group in {old, new}:
+            self._touch(group, self.changed)
+        ids[row] = new
+        return old != new
+
+    def _add_group(self, value: object) -> None:
+        self._members.append(_Members(value))
+        self._made.append(None)
+        # The last item stays that of no group.
+        self.changed = np.insert(self.changed, -1, 0)
+        self.reloaded = np.insert(self.reloaded, -1, 0)
+
+    def _touch(self, group: int, versions: Versions) -> None:
+        # The numbers only rise, so that a sum of them is never that of an earlier state.
+        self.last_change += 1
+        versions[group] = self.last_change
+        if group >= 0:
+            self._made[group] = None
+
+    def group(self, number: int) -> GroupOfNodes:
+        """A group without pods on their way. The same object as long as it stays as it is."""
+        made = self._made[number]
+        if made is None:
+            assert self._table is not None, "it is updated first"
+            made = self._made[number] = self._members[number].made(self._seen)
+        return made
+
+    def node_of(self, number: int) -> NodeWithPods | None:
+        """One of the nodes of a group; None if it has none any more."""
+        return next((self._seen[row] for row in self._members[number].rows), None)
+
+
+def _same_node(one: NodeWithPods, other: NodeWithPods) -> bool:
+    """Whether two views differ in their pods alone."""
+    return one.metadata is other.metadata and one.status is other.status and one.spec is other.spec
+
+
+class _Arrivals:
+    """What pods on their way add to the groups of one specification, by resource.
+
+    It follows the pods in flight: a pod that is there for the second time costs a comparison.
+    """
+
+    def __init__(self, *, predicted: bool) -> None:
+        self._predicted = predicted
+        self._ids: GroupIds | None = None
+        self._counted: dict[str, tuple[InFlightPod, int, list[int], dict[str, int]]] = {}
+        self._more: dict[int, dict[str, int]] = {}
+        self._made: dict[int, tuple[GroupOfNodes, GroupOfNodes]] = {}
+        self.reloaded = np.zeros(1, np.int64)
+        self.last_change = 0
+
+    def follow(self, groups: NodeGroups, pods: Sequence[InFlightPod]) -> None:
+        if self._ids is not groups.ids:
+            self._ids = groups.ids
+            touched = set(self._more)
+            self._counted, self._more = {}, {}
+            self._touch(touched)
+        if len(self.reloaded) < len(groups) + 1:
+            self.reloaded = grown(self.reloaded, len(groups) + 1, 0).copy()
+        there = {pod.uid: pod for pod in pods}
+        for uid, (pod, row, *_) in list(self._counted.items()):
+            if there.get(uid) is not pod or (self._predicted and pod.predicted != row):
+                self._remove(uid)
+        for uid, pod in there.items():
+            if uid not in self._counted:
+                self._add(uid, pod, groups.ids)
+
+    def _add(self, uid: str, pod: InFlightPod, ids: GroupIds) -> None:
+        row = pod.predicted if self._predicted else UNKNOWN_ROW
+        ends = ids[[row]] if self._predicted else pod.groups(ids)
+        found = [group for group in ends.tolist() if group >= 0]
+        amounts = {"pods": NANO}
+        if (peer := pod.pod) is not None:
+            amounts |= {resource: each.nanos for resource, each in peer.requests.items()}
+        self._counted[uid] = pod, row, found, amounts
+        self._change_by(found, amounts, 1)
+
+    def _remove(self, uid: str) -> None:
+        _, _, found, amounts = self._counted.pop(uid)
+        self._change_by(found, amounts, -1)
+
+    def _change_by(self, groups: Sequence[int], amounts: Mapping[str, int], sign: int) -> None:
+        for group in groups:
+            more = self._more.setdefault(group, {})
+            for resource, nanos in amounts.items():
+                more[resource] = more.get(resource, 0) + sign * nanos
+            if not more["pods"]:
+                del self._more[group]
+        self._touch(groups)
+
+    def _touch(self, groups: Sequence[int] | set[int]) -> None:
+        self.last_change += 1
+        for group in groups:
+            self.reloaded[group] = self.last_change
+            self._made.pop(group, None)
+
+    def group(self, groups: NodeGroups, number: int) -> GroupOfNodes:
+        """A group with the pods on their way."""
+        base = groups.group(number)
+        if (more := self._more.get(number)) is None:
+            return base
+        made = self._made.get(number)
+        if made is None or made[0] is not base:
+            made = self._made[number] = base, base.requesting(more)
+        return made[1]
+
+
+@dataclass(slots=True)
+class _Known:
+    """The groups of one specification, with the pods on their way in two ways."""
+
+    groups: NodeGroups
+    arrivals: Mapping[OnTheWay, _Arrivals]
+
+
+class KnownGroups:
+    """The groups of all specifications of a registry, by digest."""
+
+    def __init__(self, specs: Mapping[str, GroupSpec]) -> None:
+        self._known = {digest: _fresh(spec) for digest, spec in specs.items()}
+
+    def adopt(self, specs: Mapping[str, GroupSpec]) -> None:
+        """Takes other specifications; what is kept of equal ones stays."""
+        known = self._known
+        self._known = {
+            digest: known[digest] if digest in known else _fresh(spec)
+            for digest, spec in specs.items()
+        }
+
+    def get(self, digest: str) -> _Known | None:
+        return self._known.get(digest)
+
+
+def _fresh(spec: GroupSpec) -> _Known:
+    arrivals: dict[OnTheWay, _Arrivals] = {
+        "worst": _Arrivals(predicted=False),
+        "predicted": _Arrivals(predicted=True),
+    }
+    return _Known(NodeGroups(spec), arrivals)
+
+
+class CallGroups(GroupsOfCall):
+    """The groups as one call sees them, with pods on their way counted as `on_the_way` says."""
+
+    def __init__(
+        self,
+        known: KnownGroups,
+        table: NodeTable,
+        in_flight: Callable[[], Sequence[InFlightPod]],
+        check: Callable[[], None],
+        on_the_way: OnTheWay = "worst",
+    ) -> None:
+        """`in_flight` are the other pods that may end on nodes of the table."""
+        self._known = known
+        self._table = table
+        self._in_flight = in_flight
+        self._check = check
+        self.on_the_way: OnTheWay = on_the_way
+        self._followed: dict[str, _Known | None] = {}
+
+    def counting(self, on_the_way: OnTheWay) -> CallGroups:
+        """The same groups with pods on their way counted in another way."""
+        if on_the_way == self.on_the_way:
+            return self
+        return CallGroups(self._known, self._table, self._in_flight, self._check, on_the_way)
+
+    def of(self, digest: str, node: str) -> GroupOfNodes | None:
+        known = self._updated(digest)
+        if known is None:
+            return None
+        number = int(known.groups.ids[self._table.rows.get(node, UNKNOWN_ROW)])
+        return self._group(known, number) if number >= 0 else None
+
+    def ids(self, digest: str, table: NodeTable) -> GroupIds:
+        """The number of the group of each row of a table, below 0 where it is in none."""
+        known = self._updated(digest)
+        if known is None:
+            return np.full(len(table.nodes), _OUTSIDE, np.int32)
+        return self._of_table(known.groups.ids, table)
+
+    def version(self, digest: str) -> Hashable:
+        """Something that is equal as long as no group changes."""
+        if (known := self._updated(digest)) is None:
+            return None
+        arrivals = known.arrivals.get(self.on_the_way)
+        last = arrivals.last_change if arrivals is not None else None
+        return id(known), known.groups.last_change, last
+
+    def states(self, digest: str) -> Iterator[tuple[GroupOfNodes, NodeWithPods | None]]:
+        """Each group by number, with one of its nodes, None where it has none any more."""
+        if (known := self._updated(digest)) is not None:
+            for number in range(len(known.groups)):
+                yield self._group(known, number), known.groups.node_of(number)
+
+    def with_versions(
+        self, digests: Sequence[str], table: NodeTable, *, reads_pods: bool
+    ) -> NodeTable:
+        """The table with versions that also change when a group of the node does.
+
+        With `reads_pods` they change with what is requested in the group, too.
+        """
+        versions = table.versions
+        for digest in digests:
+            if (known := self._updated(digest)) is None:
+                continue
+            of_group = known.groups.changed
+            if reads_pods:
+                of_group = of_group + known.groups.reloaded
+                if (arrivals := known.arrivals.get(self.on_the_way)) is not None:
+                    size = len(of_group)
+                    of_group[: size - 1] += arrivals.reloaded[: size - 1]
+            versions = versions + of_group[self._of_table(known.groups.ids, table)]
+        return NodeTable(table.owner, table.rows, table.nodes, versions, table.index, table.use)
+
+    def _of_table(self, ids: GroupIds, table: NodeTable) -> GroupIds:
+        """Group numbers by row of another table, which shows nodes as a request has them."""
+        if table.owner is self._table.owner:
+            return ids if len(ids) == len(table.nodes) else ids[: len(table.nodes)]
+        found = np.full(len(table.nodes), _OUTSIDE, np.int32)
+        rows = self._table.rows
+        for name, row in table.rows.items():
+            found[row] = ids[rows.get(name, UNKNOWN_ROW)]
+        return found
+
+    def _group(self, known: _Known, number: int) -> GroupOfNodes:
+        arrivals = known.arrivals.get(self.on_the_way)
+        if arrivals is None:
+            return known.groups.group(number)
+        return arrivals.group(known.groups, number)
+
+    def _updated(self, digest: str) -> _Known | None:
+        """The groups of a specification as they are now. Raises what `check` raises."""
+        if digest not in self._followed:
+            if (known := self._known.get(digest)) is not None:
+                known.groups.update(self._table, self._check)
+                if (arrivals := known.arrivals.get(self.on_the_way)) is not None:
+                    arrivals.follow(known.groups, self._in_flight())
+            self._followed[digest] = known
+        return self._followed[digest]
+
+
+def count_on_the_way(frame: Frame, on_the_way: OnTheWay) -> None:
+    """Has what is evaluated in a frame count pods on their way in another way from now on."""
+    if isinstance(frame.groups, CallGroups):
+        frame.groups = frame.groups.counting(on_the_way)
+
+
+@contextmanager
+def counted_on_the_way(frame: Frame, on_the_way: OnTheWay) -> Iterator[None]:
+    """The same for a while."""
+    outer = frame.groups
+    count_on_the_way(frame, on_the_way)
+    try:
+        yield
+    finally:
+        frame.groups = outer
+
+
+class PerGroup(Generic[T]):
+    """What a rule that reads one group and no node gives for each group, while that stays."""
+
+    def __init__(self, digest: str, evaluate: Callable[[Frame], T]) -> None:
+        self._digest = digest
+        self._evaluate = evaluate
+        self._version: Hashable = None
+        self._known: list[GroupOfNodes] = []
+        self._values: list[T] = []
+
+    def forget(self) -> None:
+        self._version, self._known, self._values = None, [], []
+
+    def values(
+        self, groups: CallGroups, frame: Frame, check: Callable[[], None]
+    ) -> tuple[list[T], bool]:
+        """The value for each group by number, for nodes in no group at the end, and if it is new.
+
+        `check` is called before each evaluation.
+        """
+        version = groups.version(self._digest)
+        if self._values and version == self._version:
+            return self._values, False
+        known, values = list[GroupOfNodes](), list[T]()
+        for number, (group, node) in enumerate(groups.states(self._digest)):
+            known.append(group)
+            if number < len(self._known) and self._known[number] is group:
+                values.append(self._values[number])
+                continue
+            check()
+            frame.node = node
+            values.append(self._evaluate(frame))
+        frame.node = None
+        values.append(self._evaluate(frame))
+        self._version, self._known, self._values = version, known, values
+        return values, True
+
+
+class GroupVersions:
+    """The tables for a memo whose rules read groups of nodes: a change of a group is one too."""
+
+    def __init__(self, reads: Sequence[GroupReads]) -> None:
+        self._digests = tuple(dict.fromkeys(digest for each in reads for digest in each.digests))
+        self._reads_pods = any(each.pods for each in reads)
+        self._on_the_way: OnTheWay | None = None
+
+    def table(self, table: NodeTable, evaluation: Evaluation, fresh: Freshness) -> NodeTable:
+        """A table with versions that also change with the groups; the same one without any."""
+        if not self._digests:
+            return table
+        groups = evaluation.frame().groups
+        assert isinstance(groups, CallGroups), "a call has groups where a policy reads them"
+        if groups.on_the_way != self._on_the_way:
+            # Versions of the one way tell nothing about the other.
+            self._on_the_way = groups.on_the_way
+            fresh.forget()
+        return groups.with_versions(self._digests, table, reads_pods=self._reads_pods)

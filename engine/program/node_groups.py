@@ -1,0 +1,100 @@
+"""Node groups as programs read them: what a group is by, and how a closure finds that of a node.
+
+The engine keeps the groups of nodes (`engine.counting.node_groups`) and gives a frame those of its
+call. A GroupSpec belongs to a program.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+from engine.program.frame import Evaluate, Frame
+from grammar.meaning.environment import Environment
+from grammar.tree import ast
+from grammar.tree.groups import Group
+from grammar.tree.printer import print_expression
+from grammar.tree.walk import walk
+from grammar.values.errors import EvaluationError, MissingError
+from grammar.values.node_groups import GroupOfNodes
+
+_DIGEST_LENGTH = 16
+
+
+@dataclass(frozen=True, eq=False)
+class GroupSpec:
+    """A compiled `group`: `by` is the value that its nodes have in common.
+
+    `digest` is equal for groups of equal meaning, in whichever policy they stand.
+    """
+
+    policy: str
+    name: str
+    digest: str
+    by: Evaluate
+    slots: int
+
+
+def digest_of(group: Group, environment: Environment) -> str:
+    """The digest of what a group is by, with the definitions that this uses."""
+    texts, found, left = dict[str, str](), set[str](), [group.by]
+    while left:
+        expr = left.pop()
+        for part in walk(expr):
+            if isinstance(part, ast.LetReference | ast.DefCall) and part.name not in found:
+                found.add(part.name)
+                body, _ = environment.definitions.body(part.name)
+                texts[part.name] = print_expression(body)
+                left.append(body)
+    whole = f"{print_expression(group.by)} {sorted(texts.items())}"
+    return hashlib.sha256(whole.encode()).hexdigest()[:_DIGEST_LENGTH]
+
+
+def read_group(digest: str, name: str) -> Evaluate:
+    """The closure of the name of a group: the group of the frame's node."""
+
+    def run(frame: Frame) -> object:
+        node = frame.node
+        group = frame.groups.of(digest, node.name) if node is not None else None  # type: ignore[attr-defined]
+        if group is None:
+            raise MissingError(f"the node is in no `{name}`")
+        return group if not frame.gone else _without(group, frame)
+
+    return run
+
+
+def _without(group: GroupOfNodes, frame: Frame) -> GroupOfNodes:
+    """The group of the frame's node as if the pods that are gone from the node were not there."""
+    less: dict[str, int] = {"pods": 0}
+    for pod in frame.gone:
+        less["pods"] -= 1_000_000_000
+        for resource, amount in pod.requests.items():
+            less[resource] = less.get(resource, 0) - amount.nanos
+    return group.requesting(less)
+
+
+def once_per_group(evaluate: Evaluate, read: Evaluate, *, of_nodes: bool) -> Evaluate:
+    """The closure of a part that reads one group alone, evaluated once for each state of it.
+
+    `read` gives the group. With `of_nodes` the part does not read what pods request.
+    """
+    part = object()
+
+    def run(frame: Frame) -> object:
+        group = read(frame)
+        assert isinstance(group, GroupOfNodes), "a group was read"
+        kept = group.kept_of_nodes if of_nodes else group.kept
+        found: tuple[object, EvaluationError | None] | None
+        found = kept.get(part)  # type: ignore[assignment]
+        if found is None:
+            try:
+                found = evaluate(frame), None
+            except EvaluationError as error:
+                found = None, error.with_traceback(None)
+            kept[part] = found
+        value, failure = found
+        if failure is not None:
+            raise failure.with_traceback(None)
+        return value
+
+    return run
