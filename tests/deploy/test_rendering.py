@@ -513,7 +513,43 @@ def test_placet_keeps_its_own_certificate_right() -> None:
         for verb in ("get", "patch")
         for resource in resources
     }
-    assert ("ClusterRole", "placet-certificates") not in of_ci(DEFAULTS)
+    without = rendered("--kube-version", "1.36.0", "--set", "webhooks.policies=false")
+    assert ("ClusterRole", "placet-certificates") not in without
+
+
+@pytest.mark.parametrize(
+    ("values", "is_there"),
+    [
+        ("mode=service", True),
+        ("certificates.mode=certManager", False),
+        ("certificates.mode=certManager,webhooks.policies=true", True),
+        ("webhooks.policies=false", False),
+    ],
+)
+def test_the_webhook_for_policies_is_on_where_placet_makes_its_certificate(
+    values: str, is_there: bool
+) -> None:
+    objects = rendered("--kube-version", "1.36.0", "--set", values)
+    assert (("ValidatingWebhookConfiguration", "placet") in objects) == is_there
+
+
+def test_policies_of_the_values_are_checked_before_they_get_in() -> None:
+    policies = ("--set", "policies.shop\\.policy=policy shop {}")
+    objects = rendered("--kube-version", "1.36.0", *policies)
+    job, files = objects["Job", "placet-check"], objects["ConfigMap", "placet-check"]
+    weights = []
+    for each in (files, job):
+        annotations = each["metadata"]["annotations"]
+        assert annotations["helm.sh/hook"] == "pre-install,pre-upgrade"
+        weights.append(int(annotations.get("helm.sh/hook-weight", 0)))
+    assert weights == sorted(weights), "the files are there before the Job"
+    assert files["data"] == {"shop.policy": "policy shop {}"}
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    (mount, _) = container["volumeMounts"]
+    assert container["args"] == ["check", mount["mountPath"]]
+    assert ("Job", "placet-check") not in of_ci(DEFAULTS)
+    off = rendered("--kube-version", "1.36.0", *policies, "--set", "policyCheck.enabled=false")
+    assert ("Job", "placet-check") not in off
 
 
 @pytest.mark.parametrize(("mode", "port"), [("second-scheduler", 12348), ("service", 12345)])

@@ -208,6 +208,33 @@ def test_the_three_commands_of_the_page(installed: Installation, tmp_path: Path)
     assert "web runs on spot nodes only" in said
 
 
+def test_a_broken_policy_in_the_values_does_not_get_in(installed: Installation) -> None:
+    """Its check is a Job, whose log says what is wrong; nothing else changes."""
+    cluster = Cluster(installed.plane, "checked")
+    good = 'cluster policy all { filter "ready" { require node.ready } }'
+    installed.install(f"policies.all\\.policy={good}")
+    try:
+        with pytest.raises(AssertionError):
+            installed.install("policies.all\\.policy=cluster policy all { filtr }")
+        kept = cluster.kubectl(
+            "get", "configmap", "placet-policies", f"--namespace={NAMESPACE}", "--output=json"
+        )
+        assert json.loads(kept)["data"] == {"all.policy": good}
+    finally:
+        installed.install()
+
+
+def test_definitions_that_are_there_already_stay_as_they_are(installed: Installation) -> None:
+    """Of kubectl, or of another release: a second one installs beside the first."""
+    installed.install()
+    said = installed.helm(
+        "install", "second", str(CHART), "--dry-run=server", "--set=scheduler.name=second"
+    )
+    assert "kind: CustomResourceDefinition" not in said
+    assert "The cluster had definitions of policies already" in said
+    assert "kind: CustomResourceDefinition" in installed.helm("get", "manifest", RELEASE)
+
+
 def test_helm_test_runs_a_pod_that_ends_well(installed: Installation) -> None:
     """On the only node without a taint, as it may be in a cluster of one node."""
     installed.install()

@@ -91,9 +91,18 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- end -}}
 {{- end }}
 
+{{/* Whether the API server asks Placet about policies: `true`, or empty. */}}
+{{- define "placet.checksPolicies" -}}
+{{- if kindIs "bool" .Values.webhooks.policies -}}
+{{- if .Values.webhooks.policies -}}true{{- end -}}
+{{- else if eq .Values.certificates.mode "selfSigned" -}}
+true
+{{- end -}}
+{{- end }}
+
 {{/* Whether the API server calls Placet's webhooks: `true`, or empty. */}}
 {{- define "placet.webhooks" -}}
-{{- if or .Values.webhooks.policies .Values.portable.enabled (eq (include "placet.optIn" .) "webhook") -}}
+{{- if or (include "placet.checksPolicies" .) .Values.portable.enabled (eq (include "placet.optIn" .) "webhook") -}}
 true
 {{- end -}}
 {{- end }}
