@@ -245,7 +245,7 @@ class Actor(ABC, Generic[R]):
 
     @abstractmethod
     def _trouble_lease(self, how: str) -> None:
-        """The Lease of Placet is deleted, restored as a new object, or edited by somebody."""
+        """The Lease of Placet is deleted, restored from a backup, or edited by somebody."""
 
     @abstractmethod
     def _stop_api(self, down: float) -> None:

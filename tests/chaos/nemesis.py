@@ -71,6 +71,8 @@ class Nemesis(Actor[Replica]):
         self._observer = observer
         self._aside = ThreadPoolExecutor(1)
         self._api_restart: Future[None] | None = None
+        # The Lease of Placet as it was when the phase began, if there was one.
+        self._backup: dict[str, Any] | None = None
         # The namespaces of each burst.
         self._bursts: dict[str, list[str]] = {}
         # What each Placet had open, since its process has been at rest for the first time.
@@ -112,6 +114,7 @@ class Nemesis(Actor[Replica]):
             scheduler.started.wait_ready()
 
     def _act(self, phase: Sequence[Action]) -> None:
+        self._back_up()
         self._begin(phase)
         ends = time.monotonic() + length(phase)
         while (now := time.monotonic()) < ends:
@@ -170,14 +173,16 @@ class Nemesis(Actor[Replica]):
         if how == "edited":
             self._send("PATCH", _OWN_LEASE, {"spec": {"holderIdentity": "somebody"}})
             return
-        kept = None
-        if how == "restored":
-            with suppress(ApiError, OSError, http.client.HTTPException):
-                kept = self._api.request("GET", _OWN_LEASE)
         self._send("DELETE", _OWN_LEASE)
-        if kept is not None:
-            del kept["metadata"]["resourceVersion"]
-            self._send("POST", _LEASES, kept)
+        if how == "restored" and self._backup is not None:
+            self._send("POST", _LEASES, self._backup)
+
+    def _back_up(self) -> None:
+        """Keep the content of the Lease."""
+        self._backup = None
+        with suppress(ApiError, OSError, http.client.HTTPException):
+            self._backup = self._api.request("GET", _OWN_LEASE)
+            del self._backup["metadata"]["resourceVersion"]
 
     def _stop_api(self, down: float) -> None:
         if self._api_restart is None or self._api_restart.done():

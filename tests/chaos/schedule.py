@@ -32,9 +32,10 @@ _NO_TIMES: Mapping[str, str] = {}
 # the version (410), and `missed` shows no change before it says so. Of `bind`, `lost` and `doubled`
 # are a `share` of the calls of the verb, and `unanswered` one of the Bindings and of the looks at
 # pods, to which the API server's answer gets lost; `delayed` is a Binding of kube-scheduler that
-# arrives late. A `lease` is `deleted`, `restored` as a new object with the same content, or
-# `edited` so that somebody else holds it. By a `partition`, requests of a Placet do not reach the
-# API server, or answers do not come back: to all requests, or to those about its Lease.
+# arrives late. A `lease` is `deleted`, `restored` as a new object that has the content of when the
+# phase began, or `edited` so that somebody else holds it. By a `partition`, requests of a Placet do
+# not reach the API server, or answers do not come back: to all requests, or to those about its
+# Lease.
 FAULTS = (
     "kill",
     "kill",
@@ -71,6 +72,7 @@ FAULTS = (
 _NO_DOUBT = ""
 _DOUBTS = (
     *(2 * (_NO_DOUBT,)),
+    "lease how=restored",
     "stop",
     *(2 * ("restart",)),
     "partition fault=requests of=all",

@@ -106,6 +106,8 @@ class Play(Actor[Replica]):
         self._api = api
         self._random = Random(seed)
         self._states: dict[str, str] = {}
+        # The Lease of Placet as it was when the phase began, if there was one.
+        self._backup: dict[str, Any] | None = None
         self._known: dict[str, Any] = {}
         pairs = zip(SCHEDULERS, self.replicas.values(), strict=True)
         self.schedulers = {
@@ -199,6 +201,7 @@ class Play(Actor[Replica]):
         await self._wait_ready()
 
     async def _act(self, phase: Sequence[Action]) -> None:
+        self._backup = self._api.lease(_OWN_LEASE).lease
         self._begin(phase)
         await self._run_until(self._loop.time() + length(phase))
         await self._finish()
@@ -295,10 +298,9 @@ class Play(Actor[Replica]):
         if how == "edited":
             lease.edit(holderIdentity="somebody")
             return
-        kept = lease.lease
         lease.delete()
-        if how == "restored" and kept is not None:
-            lease.restore(kept)
+        if how == "restored" and self._backup is not None:
+            lease.restore(self._backup)
 
     def _stop_api(self, down: float) -> None:
         self._api.stop_running()
