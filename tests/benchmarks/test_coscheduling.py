@@ -19,6 +19,7 @@ import pytest
 from engine.objects.pod_group import COSCHEDULING, LABEL
 from tests.benchmarks.results import Record
 from tests.benchmarks.test_gangs import GROUPS, NODES, emptied, plane
+from tests.e2e.api import Api
 from tests.e2e.bound_pods import watched_bindings
 from tests.e2e.cluster import Cluster
 from tests.e2e.control_plane import ControlPlane
@@ -30,7 +31,7 @@ from tests.e2e.test_pod_groups import DEFINITION
 __all__ = ["plane"]
 
 PROGRAM = os.environ.get("COSCHEDULING", "")
-ROUNDS, SECONDS = 3, 60.0
+ROUNDS, SECONDS = 2, 30.0
 POLICY = 'cluster policy groups { gang "group" { for at most 10s } }'
 PLUGIN = {
     "profiles": [
@@ -87,15 +88,16 @@ def scheduler(plane: ControlPlane, folder: Path, *, plugin: bool) -> Iterator[No
         yield
 
 
-def create(cluster: Cluster, name: str, size: int) -> list[dict[str, Any]]:
+def create(plane: ControlPlane, cluster: Cluster, name: str, size: int) -> list[dict[str, Any]]:
     """A PodGroup; returns its pods, which are not created yet."""
+    path = f"/apis/{COSCHEDULING}/v1alpha1/namespaces/{cluster.namespace}/podgroups"
     group = {
         "apiVersion": f"{COSCHEDULING}/v1alpha1",
         "kind": "PodGroup",
         "metadata": {"name": name, "namespace": cluster.namespace},
         "spec": {"minMember": size, "scheduleTimeoutSeconds": 10},
     }
-    cluster.apply(group)
+    Api(plane).request("POST", path, group)
     made = (f"{name}-{number}" for number in range(size))
     return [pod(each, cluster.namespace, {LABEL: name}, cpu="1") for each in made]
 
@@ -142,14 +144,19 @@ def test_beside_coscheduling(plane: ControlPlane, tmp_path: Path, record: Record
             folder.mkdir()
             with scheduler(plane, folder, plugin=plugin):
                 cluster.create_nodes(node(f"n{each}") for each in range(NODES))
-                of = [create(cluster, f"g{number}x{each}", SIZE) for each in range(GROUPS)]
+                of = [
+                    create(plane, cluster, f"g{number}{plugin}x{each}".lower(), SIZE)
+                    for each in range(GROUPS)
+                ]
                 pods = [each for members in of for each in members]
                 many[plugin].append(played(plane, cluster, pods, SIZE, NODES * SIZE))
                 emptied(cluster)
                 for each in range(NODES):
                     cluster.delete_node(f"n{each}")
                 cluster.create_nodes(node(f"small{each}", cpu="5") for each in range(2))
-                pair = [create(cluster, f"{name}{number}", 6) for name in "ab"]
+                pair = [
+                    create(plane, cluster, f"{name}{number}{plugin}".lower(), 6) for name in "ab"
+                ]
                 mixed = [each for turn in zip(*pair, strict=True) for each in turn]
                 two[plugin].append(played(plane, cluster, mixed, 6, 6))
                 emptied(cluster)
