@@ -74,7 +74,8 @@ class KnownGang:
     `remind_at`. The first in `order` goes first. `text` says what it waits for, and `told` is what
     kube-scheduler knows of that. It is not tried before the time `not_before`; `tried` is the last
     attempt that failed. It `is_settled` what it waits for until a pod of it changes, where too few
-    members exist until `stands_until`.
+    members exist until `stands_until`. Until `long_until` an attempt takes too long for a look, and
+    one member was `sent_at` a time to be asked about instead.
     """
 
     name: GangName
@@ -99,6 +100,8 @@ class KnownGang:
     not_before: float = 0.0
     stands_until: float = 0.0
     is_settled: bool = False
+    long_until: float = -math.inf
+    sent_at: float = -math.inf
     pause: float = 0.0
     why_given_up: str = ""
     tried: Try | None = None

@@ -195,7 +195,7 @@ class Gangs:
             return False
         if gang.gathers:
             return call.pod.uid in gang.places
-        return self._tries.gather(gang, call, None) is not None
+        return self._tries.look(gang, call)
 
     def admit(self, call: VerbCall, node: str) -> bool:
         """Whether the binding of a pod has to wait for its gang.

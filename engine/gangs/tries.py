@@ -14,6 +14,7 @@ from weakref import ref
 from engine.cache.node_table import NodeRows
 from engine.counting.in_flight_pods import InFlightPods
 from engine.decision.verb_call import VerbCall
+from engine.errors import DeadlineExceededError
 from engine.gangs.attempts import Attempts
 from engine.gangs.gang import KnownGang, Try
 from engine.gangs.known_gangs import KnownGangs
@@ -24,7 +25,12 @@ from engine.objects.peer import Peer
 # A gang that did not fit is tried again after so many times of what the attempt has taken, and
 # after this pause at least. The same holds for all gangs of a namespace together: they cost a
 # twentieth of the time at most.
-_COST_FACTOR, _LEAST_PAUSE_SECONDS = 19.0, 0.1
+_COST_FACTOR, _LEAST_PAUSE_SECONDS = 19.0, 0.5
+# The time in which kube-scheduler hears of places that were given up for a gang.
+_HEARS_SECONDS = 0.1
+# For how long no look tries a gang that took too long for one, and how often kube-scheduler asks
+# about one of its members instead.
+_LONG_SECONDS, _SENT_SECONDS = 60.0, 5.0
 # The waiting gangs that are tried before a gang behind them, at each attempt.
 _MOST_RIVALS = 4
 
@@ -71,10 +77,30 @@ class Tries:
             self._known.give_up(gang, "no node", f"no node is left for {call.pod.name}")
         elif self._take_places(gang, call, members):
             # kube-scheduler has to hear of it first.
-            gang.not_before = self._clock() + _LEAST_PAUSE_SECONDS
+            gang.not_before = self._clock() + _HEARS_SECONDS
         else:
             gang.tried, gang.is_settled = now_known, True
         return None
+
+    def look(self, gang: KnownGang, call: VerbCall) -> bool:
+        """Whether the gang fits, or a call of filter about the pod of the call is to tell that.
+
+        A look has little time. Where an attempt takes more, a call of filter makes it, about one
+        member now and then. Raises what the time of the call does; the next look does not try then.
+        """
+        now = self._clock()
+        if now >= gang.long_until:
+            try:
+                return self.gather(gang, call, None) is not None
+            except DeadlineExceededError:
+                gang.long_until = now + _LONG_SECONDS
+                raise
+        known = self._what_is_known(call, self._placeable(gang, call), None)
+        is_known = gang.tried is not None and gang.tried.covers(known)
+        if is_known or self._rests(gang) or now < gang.sent_at + _SENT_SECONDS:
+            return False
+        gang.sent_at = now
+        return True
 
     def stands(self, gang: KnownGang) -> bool:
         """Whether a gang still waits for the same, so that nobody has to look again."""

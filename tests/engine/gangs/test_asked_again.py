@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from statistics import median
 
 import pytest
 
+from engine.engine import Engine
+from engine.errors import DeadlineExceededError
+from engine.objects.request_pod import RequestPod
+from engine.program.policy_time import DecisionTime, PolicyTimes
 from tests.engine.gangs.test_gangs import World, names
 from tests.support import builders
-from tests.support.engines import node_of
+from tests.support.engines import CODEC, Known, node_of, registry_of
 
 FULL = "policy p: together: 2 of 3 members fit"
 
@@ -23,11 +28,13 @@ def full() -> World:
 
 
 def test_new_room_is_seen_after_a_pause() -> None:
-    """At most a tenth of a second where attempts take no time."""
+    """At most half a second where attempts take no time."""
     world = full()
     world.cache.put_node(node_of(builders.node("n2", cpu="1")))
     assert world.ask("a0", "n1", "n2") == FULL
-    world.now += 0.2
+    world.now += 0.4
+    assert world.ask("a0", "n1", "n2") == FULL
+    world.now += 0.1
     assert world.ask("a0", "n1", "n2") != FULL
 
 
@@ -99,3 +106,33 @@ def test_what_a_gang_that_waits_costs() -> None:
 
     first = seconds()
     assert seconds() < first / 6
+
+
+def test_a_look_that_takes_too_long_is_left_to_filter() -> None:
+    """kube-scheduler is to ask about one member now and then, and not about each of them."""
+    world, tick = full(), 0.0005
+
+    def clock() -> float:
+        world.now += tick
+        return world.now
+
+    times = PolicyTimes(clock, lambda: 0.0, lambda _: None, lambda *_: None, lambda: 1)
+    time_of = DecisionTime(clock, policies=times)
+    engine = Engine(
+        registry_of(world.text), Known(world.cache), CODEC, world.observer, time=time_of
+    )
+    pods = [engine.looks.read(builders.raw(world.pods[name])) for name in names("a", 3)]
+
+    def looked(pod: RequestPod) -> bool:
+        """What looks say in the end: each one continues what the last one had no time for."""
+        for _ in range(10):
+            with suppress(DeadlineExceededError):
+                return engine.looks.would_pass(pod)
+        raise AssertionError("there is no end of looks")
+
+    assert [looked(pod) for pod in pods] == [True, False, False]
+    world.now += 10
+    assert [looked(pod) for pod in pods] == [True, False, False]
+    tick = 0.0
+    world.now += 100
+    assert [looked(pod) for pod in pods] == [False, False, False]
