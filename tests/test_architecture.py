@@ -45,6 +45,10 @@ STARTS = {
     "engine/cluster/binding.py: create_task in Binder.bind": "one call awaits it",
     "engine/cluster/condition_waits.py: ensure_future in ConditionWaits._change": "one call awaits "
     "it, and it cannot fail",
+    "engine/cluster/data_sources.py: ThreadPoolExecutor in DataKeeper.__init__": "the one thread "
+    "that reads texts, which `close` ends",
+    "engine/cluster/data_sources.py: run_in_executor in DataKeeper._parse": "the task of the "
+    "source awaits it, and gets its error",
     "engine/cluster/data_watching.py: create_task in _Reflected.run": "the task of the source "
     "waits for both in a group, ends with them and fails with them",
     "engine/cluster/binding.py: create_task in Binder._send": "one pod whose binding is unknown; "

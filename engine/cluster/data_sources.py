@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -175,8 +176,8 @@ class DataKeeper:
         self._states: dict[str, SourceState] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._policies: Mapping[str, tuple[str, ...]] = {}
-        # One text at a time: the threads are for others too.
-        self._parsing = asyncio.Lock()
+        # One text at a time, always in the same thread: what an allocator keeps, it keeps once.
+        self._reader = ThreadPoolExecutor(1, "data")
 
     def adopt(
         self, specs: Mapping[str, TableSpec], policies: Mapping[str, tuple[str, ...]]
@@ -212,6 +213,7 @@ class DataKeeper:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        self._reader.shutdown(wait=False, cancel_futures=True)
         await self._parts.prometheus.close()
 
     def _begin(self, digest: str, spec: TableSpec) -> None:
@@ -304,8 +306,7 @@ class DataKeeper:
 
     async def _parse(self, parse: Callable[[], RowSample]) -> RowSample:
         """Rows, made in a thread. Raises DataError."""
-        async with self._parsing:
-            return await asyncio.to_thread(parse)
+        return await asyncio.get_running_loop().run_in_executor(self._reader, parse)
 
 
 def _known(api: DataApi | None) -> DataApi:

@@ -148,4 +148,6 @@ def _failure(status: SourceStatus) -> str:
         return ""
     if status.is_stale:
         return f"{status.error}; no rows are read"
+    if status.rows == 1:
+        return f"{status.error}; the last row is read"
     return f"{status.error}; the last {counted(status.rows, 'row')} are read"

@@ -1,15 +1,15 @@
 """Tables of objects of a real API server: volumes, storage, and two kinds of definitions."""
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
-from cli.data_sources import data_rights
-from cli.world import read_policies
-from grammar.meaning.schema import load_schema
 from tests.e2e.api import Api
 from tests.e2e.cluster import Cluster
 from tests.e2e.control_plane import ControlPlane
@@ -31,16 +31,24 @@ def served(plane: ControlPlane, cluster: Cluster, folder: Path, rules: str) -> I
     file = folder / "rules.policy"
     where = f'pod.metadata.namespace == "{cluster.namespace}"'
     file.write_text(f"cluster policy rules {{ for pods where {where} {rules} }}")
-    tables = read_policies([file], load_schema()).registry.tables.values()
-    account = f"placet-{cluster.namespace}"
-    rights = [*data_rights((t.source for t in tables), account, cluster.namespace)]
-    for each in rights:
-        if "subjects" in each:
-            each["subjects"] = [USER]
-    cluster.apply(*rights)
+    cluster.apply(*rights(file, f"placet-{cluster.namespace}"))
     with placet(folder, file, f"--kubeconfig={plane.placet_kubeconfig}") as server:
         server.wait_ready()
         yield server
+
+
+def rights(policies: Path, name: str) -> list[dict[str, Any]]:
+    """The rights that `placet manifests` prints for policies, for the user of the tests."""
+    command = [sys.executable, "-m", "cli", "manifests", "--policies", str(policies)]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    found: list[dict[str, Any]] = [
+        each for each in yaml.safe_load_all(printed) if each["metadata"]["name"] == "placet-data"
+    ]
+    for each in found:
+        each["metadata"]["name"] = name
+        if "subjects" in each:
+            each["subjects"], each["roleRef"]["name"] = [USER], name
+    return found
 
 
 def becomes(server: Placet, asked: dict[str, Any], *wanted: str) -> None:
