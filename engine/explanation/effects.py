@@ -46,7 +46,7 @@ class PolicyEffect:
 
 
 @dataclass(slots=True)
-class _Seen:
+class _SeenOfPolicy:
     """What was seen of one policy."""
 
     pods: int = 0
@@ -63,7 +63,7 @@ def effects(
     """The effects of the policies that the engine enforces, by their addresses."""
     names = sorted(cluster.snapshot().table.rows)
     programs = {p.address: p for p in engine.registry.programs}
-    seen = {address: _Seen() for address in programs}
+    seen = {address: _SeenOfPolicy() for address in programs}
     keys = sorted(cluster.pod_bodies)
     step = max(1, -(-len(keys) // MOST_PODS))
     asked = keys[::step]
@@ -82,7 +82,7 @@ def _ask(
     engine: Engine,
     pod: NamedPod,
     names: Sequence[str],
-    seen: dict[str, _Seen],
+    seen: dict[str, _SeenOfPolicy],
     clock: Callable[[], float],
 ) -> None:
     try:
@@ -90,10 +90,10 @@ def _ask(
         selection = inspection.selection
         applying = [p.address for p in (*selection.enforced, *selection.audited)]
         for address in applying:
-            seen.setdefault(address, _Seen()).pods += 1
+            seen.setdefault(address, _SeenOfPolicy()).pods += 1
         governing = selection.governing
         for loser in selection.gave_way:
-            lost = seen.setdefault(loser.address, _Seen())
+            lost = seen.setdefault(loser.address, _SeenOfPolicy())
             lost.pods += 1
             if governing is not None:
                 lost.gave_way[governing.address] += 1
@@ -116,13 +116,13 @@ def _ask(
         _points(each, seen)
 
 
-def _rejection(found: Objection, seen: dict[str, _Seen]) -> None:
+def _rejection(found: Objection, seen: dict[str, _SeenOfPolicy]) -> None:
     if found.policy in seen:
         rejected = int(found.refused.sum())
         seen[found.policy].rejected.setdefault(found.name, []).append(rejected)
 
 
-def _points(found: Contribution, seen: dict[str, _Seen]) -> None:
+def _points(found: Contribution, seen: dict[str, _SeenOfPolicy]) -> None:
     if found.policy in seen and len(found.points):
         is_equal = bool((found.points == found.points[0]).all())
         equal = seen[found.policy].equal
@@ -132,7 +132,7 @@ def _points(found: Contribution, seen: dict[str, _Seen]) -> None:
 # ---- in words
 
 
-def _of_policy(program: Program, seen: _Seen, whole: str, nodes: int) -> PolicyEffect:
+def _of_policy(program: Program, seen: _SeenOfPolicy, whole: str, nodes: int) -> PolicyEffect:
     text = f"selects {seen.pods} of {whole}"
     for other, number in seen.taken_from.most_common():
         text += f", takes over {number} from {other}"

@@ -245,7 +245,7 @@ class ExpressionRemedies(Misplaced):
                 return None
             items, said = lexemes.slice(first, at - 2), lexemes.slice(closer + 1, end)
             edit = Fix(lexemes.span(first, end), f"{items}.exists(x, x{said})")
-            return with_edit(self.unexpected(at, closer), edit)
+            return with_edit(self.unexpected(at, at), edit)
         if is_star and self.previous.text == "(" and lexemes[closer].text == ")":
             first = lexemes.operand_before(at - 1)
             if first is None or lexemes[at - 3].text != ".":

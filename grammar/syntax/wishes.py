@@ -163,10 +163,16 @@ _FILLERS = frozenset(
 )
 
 
+_TEXT = re.compile(r'"(?:\\.|[^"\\])*"')
 # Clauses in which parts of other languages have remedies of their own.
 _WITH_PARTS = ("spread ", "gang ", "share ")
 # Clauses whose keyword says nothing of what is wished.
 _SILENT = frozenset({"filter", "score", "limit", "share", "rule", "constraint"})
+
+
+_NOT = re.compile(
+    r"\bnot\s+(?:on|in|at|beside|next|near|with|together|alongside|close|spot|windows|linux|arm)\b"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +182,11 @@ class WishedItem:
     span: Span
     text: str
     in_policy: bool = True
+
+    @property
+    def negates_words(self) -> bool:
+        """Whether a `not` here is one of plain words, such as `not on spot`."""
+        return _NOT.search(self.text) is not None
 
     @property
     def is_clause(self) -> bool:
@@ -290,7 +301,7 @@ def wished(item: WishedItem) -> Iterator[str]:
     if _holds_policy(item) or (not item.in_policy and "{" in item.text):
         return
     # What stands in a text of several words is no wish.
-    body = re.sub(r'"[^"]*\s[^"]*"', '""', _body(item.text))
+    body = _TEXT.sub(lambda m: '""' if " " in m[0] else m[0], _body(item.text))
     yield from _named(item, (clause for read in _READERS for clause in read(body)))
 
 
@@ -581,7 +592,12 @@ def _rooms(body: str) -> Iterator[str]:
     """`free memory > 8Gi`, `at least 8Gi of memory free`, `2 cpu available`."""
     resource = _find(r"\b(memory|ram|mem|cpus?|cores?)\b", body)
     amount = _find(_AMOUNT, body)
-    if resource is None or amount is None or not _find(r"\b(free|available|left|idle)\b", body):
+    if (
+        "node." in body
+        or resource is None
+        or amount is None
+        or not _find(r"\b(free|available|left|idle)\b", body)
+    ):
         return
     unit = habits.UNITS.get(amount[2] or "", "")
     name = "cpu" if resource[1].lower()[0] == "c" else "memory"
