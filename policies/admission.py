@@ -22,7 +22,7 @@ from policies.manifest_text import RULES, object_page, report
 from policies.manifests import ManifestReading, additions, manifest_from
 from policies.resource import Manifest
 from policies.sugar import policy_of
-from policies.validation import CheckedFile, Validation, checked_file, identity
+from policies.validation import CheckedFile, Validation, checked_file, identity, of_objects
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ def check_object(
     if read.manifest is not None:
         policy, wrong = policy_of(read.manifest, page)
         file, found = File((policy,)), [*found, *wrong]
-    checked = checked_file(page.source, file, found, schema, cost_limit)
+    checked = of_objects(checked_file(page.source, file, found, schema, cost_limit))
     policies = tuple(with_estimates(policy, size) for policy in checked.policies)
     return CheckedObject(read.manifest, replace(checked, policies=policies))
 

@@ -98,7 +98,7 @@ class _HintTrials:
         item = item_at(source.text, found.span.start, rules=is_yaml)
         if item is None or len(item.text) > _LONGEST:
             return None
-        if alone and item.is_clause and source.slice(found.span) != "not":
+        if alone and item.is_clause and not item.negates_words:
             return None
         for clause in islice(read(item), _MOST_CLAUSES):
             hint = f"write `{clause}`{reason(item.text, clause)}"

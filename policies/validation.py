@@ -379,7 +379,8 @@ def _check(source: Source, schema: Schema, cost_limit: int) -> CheckedFile:
     from policies.manifests import mendable, parse_manifests  # noqa: PLC0415
 
     parsed, found, others = parse_manifests(source)
-    file = replace(checked_file(source, parsed, found, schema, cost_limit), others=others)
+    file = of_objects(checked_file(source, parsed, found, schema, cost_limit))
+    file = replace(file, others=others)
     if not any(d.fix is not None for d in file.diagnostics):
         return file
     spans = mendable(source)
@@ -396,6 +397,18 @@ def checked_file(
     # The further checks would report the parts that could not be parsed.
     looked = (_further(p, cost_limit) if whole else _without_echoes(p, source) for p in policies)
     return CheckedFile(source, whole, tuple(looked), file.tests, tuple(found))
+
+
+def of_objects(file: CheckedFile) -> CheckedFile:
+    """The file with its diagnostics in the words of objects, which select pods by a selector."""
+
+    def said(found: Diagnostic) -> Diagnostic:
+        hint = None if found.hint is None else found.hint.replace("`for`", "`podSelector`")
+        message = found.message.replace("`for`", "`podSelector`")
+        return replace(found, message=message, hint=hint)
+
+    policies = (replace(p, diagnostics=tuple(map(said, p.diagnostics))) for p in file.policies)
+    return replace(file, policies=tuple(policies))
 
 
 def _mended_in(found: Iterable[Diagnostic], spans: Sequence[Span]) -> tuple[Diagnostic, ...]:

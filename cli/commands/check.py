@@ -67,9 +67,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="SNAPSHOT",
         action="append",
         type=Path,
-        help="also warn of label keys that no node has, of percentages that are 0 of a workload, "
-        "and of policies that can be slow, in the cluster of the output of "
-        "`kubectl get nodes,pods -A -o json` (or yaml); may be given again",
+        help="also say what each policy and clause does, and warn of label keys that no node has, "
+        "of percentages that are 0 of a workload, and of policies that can be slow, in the cluster "
+        "of the output of `kubectl get nodes,pods -A -o json` (or yaml); may be given again",
     )
     parser.add_argument(
         "--cost", action="store_true", help="show what each expression can cost for one node"
@@ -115,12 +115,14 @@ def run(args: argparse.Namespace) -> int:
         from engine.objects.codec import ObjectCodec  # noqa: PLC0415
 
         codec = ObjectCodec(schema)
-        warnings = ClusterWarnings(read_cluster(args.cluster, codec), codec)
-        validation = warnings.added(validation)
+        cluster = read_cluster(args.cluster, codec)
+        validation = ClusterWarnings(cluster, codec).added(validation)
     findings = list(validation.findings())
     names = [source.name for source in sources]
     for line in render(findings, args.format, names, colour=wants_colour(sys.stdout)):
         print(line, file=beneath(sys.stdout))
+    if args.cluster and args.format == "human":
+        _put_effects(args, schema, validation)
     if args.cost:
         for file in validation.files:
             for checked in file.policies:
@@ -137,6 +139,27 @@ def run(args: argparse.Namespace) -> int:
         return Exit.ERROR
     failing = ("error", "warning") if args.strict else ("error",)
     return Exit.FINDINGS if any(d.severity in failing for d, _ in findings) else Exit.OK
+
+
+def _put_effects(args: argparse.Namespace, schema: Schema, validation: Validation) -> None:
+    """Prints what each policy and each clause does in the cluster."""
+    # Importing the engine takes as long as the rest of a check.
+    from cli.world import read_cluster  # noqa: PLC0415
+    from engine.enforced import enforced  # noqa: PLC0415
+    from engine.explanation.effects import effects  # noqa: PLC0415
+    from engine.objects.codec import ObjectCodec  # noqa: PLC0415
+    from engine.offline import offline_engine  # noqa: PLC0415
+
+    policies = enforced(validation)
+    codec = ObjectCodec(schema, policies.needs.annotations)
+    cluster = read_cluster(args.cluster, codec)
+    found = effects(offline_engine(policies.registry, cluster, codec), cluster)
+    for policy in found:
+        put_line(f"policy {policy.policy}: {policy.text}", sys.stdout)
+        for clause in policy.clauses:
+            put_line(f"  {clause.clause}: {clause.text}", sys.stdout)
+    if found:
+        put_line("", sys.stdout)
 
 
 def _put_portability(args: argparse.Namespace, schema: Schema, validation: Validation) -> None:

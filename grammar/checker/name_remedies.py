@@ -179,6 +179,9 @@ class NameRemedies:
             case ast.Binary("==" | "!=" | "in", left, right):
                 other = self._kind(right if expr is left else left)
                 wanted = other in (STRING, QUANTITY, DURATION, list_of(STRING))
+                beside = right if expr is left else left
+                # Two constants would be compared.
+                wanted = wanted and not isinstance(beside, ast.Literal | ast.ListLiteral)
             case ast.Index(operand, index):
                 wanted = expr is index and self._kind(operand).name == "map"
             case ast.ListLiteral(elements):
@@ -349,6 +352,11 @@ class NameRemedies:
         if (key := self.label_key(expr)) is not None:
             return key
         operand = print_expression(expr.operand)
+        if kind == list_of(Type("NodeCondition")):
+            # `node.status.conditions.Ready == "True"`
+            whole = self._condition()
+            test = f'{operand}.exists(c, c.type == "{expr.name}" && c.status == "True")'
+            return Remedy(whole.span, "node.ready" if expr.name == "Ready" else test)
         is_called = any(
             len(overload.params) == 1 and overload.params[0].name == kind.name
             for overload in self._environment.overloads(expr.name, member=True)

@@ -42,6 +42,8 @@ class Remedies(NameRemedies):
                     return made
         if expr.op == "in":
             return self._membership(expr, left, right)
+        if (amount := self._amount(expr, left, right)) is not None:
+            return amount
         if {left, right} == {INT, DOUBLE}:
             texts = [
                 f"double({print_expression(e)})" if k == INT else grouped(e)
@@ -55,6 +57,18 @@ class Remedies(NameRemedies):
             or self._converted(expr, left, right)
             or self._of_record(expr, left, right)
         )
+
+    def _amount(self, expr: ast.Binary, left: Type, right: Type) -> Remedy | None:
+        """`node.free["memory"] > 16 * 1024 * 1024 * 1024`, which calculates an amount."""
+        for side, kind, other in ((expr.right, right, left), (expr.left, left, right)):
+            if kind == INT and other == QUANTITY and (number := _product(side)) is not None:
+                size, unit = number, ""
+                for unit_of in ("Ki", "Mi", "Gi", "Ti"):
+                    if size % 1024 or size < 1024:
+                        break
+                    size, unit = size // 1024, unit_of
+                return self._beside(expr, side, f'"{size}{unit}"')
+        return None
 
     def _of_record(self, expr: ast.Binary, left: Type, right: Type) -> Remedy | None:
         """`pod.workload == "web"`, which compares an object with its name."""
@@ -230,6 +244,18 @@ class Remedies(NameRemedies):
 
     def _holds_keys(self, expr: ast.Expr) -> bool:
         return isinstance(expr, ast.Index | ast.Select) and self._kind(expr.operand).name == "map"
+
+
+def _product(expr: ast.Expr) -> int | None:
+    """The value of a product of whole numbers."""
+    match expr:
+        case ast.Literal(int() as number) if not isinstance(number, bool):
+            return number
+        case ast.Binary("*", left, right):
+            first, second = _product(left), _product(right)
+            return None if first is None or second is None else first * second
+        case _:
+            return None
 
 
 def is_number(text: str) -> bool:

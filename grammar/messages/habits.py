@@ -151,6 +151,14 @@ CALLS = (
     ),
     _row("re_match", "Rego", "{1}.matches({0})", "", 2),
     _row("regex.match re.match re.search regexp.MatchString", "Rego", "{1}.matches({0})", "", 2),
+    _row("glob.match fnmatch path.Match", "Rego, Python, Go", "{1}.matches({0})", "", 2),
+    _row("version Version parseVersion semver.parse", "Python, Nomad", "semver({0}, true)", "", 1),
+    _row("hour hours", "Python", "{0}.getHours()", "timestamp", 1),
+    _row("minute minutes", "Python", "{0}.getMinutes()", "timestamp", 1),
+    _row(
+        "weekday dayOfWeek day_of_week isoweekday", "Python", "{0}.getDayOfWeek()", "timestamp", 1
+    ),
+    _row("month", "Python", "{0}.getMonth()", "timestamp", 1),
     _row("substr slice substring mid", "SQL", "{0}.substring({1}, {2})", _S, 3),
     _row("replaceAll replace_all gsub", "Java, Ruby", "{0}.replace({1}, {2})", _S, 3),
     _row("equals Equals eq equal isEqualTo is", "Java, Go templates", "{0} == {1}", "", 2),
@@ -355,7 +363,7 @@ CLAUSES = (
     _row("desc summary about doc comment", "YAML", "description"),
     _row("enforcement enforcementAction validationActions action dryRun", "Gatekeeper", "mode"),
     _row(
-        "matchConditions podSelector appliesTo targets target scope subject where",
+        "matchConditions podSelector appliesTo targets target scope subject where when",
         "ValidatingAdmissionPolicy, Kubernetes YAML",
         "for pods where",
     ),

@@ -121,6 +121,9 @@ class ClauseRemedies(Misplaced):
         lexemes, at, word = self.lexemes, self.at, self.item.text
         if word not in ("if", "when", "unless", "where"):
             return None
+        if word == "where" and self.previous.text == "{" and "REQUIRE" in self.accepted:
+            # The condition of a filter, as in SQL.
+            return None
         if "WHEN" in self.accepted and "LBRACE" in self.accepted:
             opener = find(lexemes, at, ("{",))
             if opener is None:

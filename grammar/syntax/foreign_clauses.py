@@ -274,6 +274,18 @@ def _pods_on_nodes(text: str) -> Iterator[str]:
         yield rest.replace(bound[0], f"per node at most {amount}")
 
 
+def _bare_labels(text: str) -> Iterator[str]:
+    """`pods where app == "db"` and `pods where labels.app == "db"`, without the pod."""
+    found = re.match(r"(limit|for|share)\b.*?\bpods where\s+", text)
+    if found is None:
+        return
+    head, rest = text[: found.end()], text[found.end() :]
+    owner = "pod" if found[1] == "for" else "peer"
+    label = re.match(r"(?:labels\.)?([A-Za-z][\w-]*)\s*(==|!=)\s*(\"[^\"]*\")", rest)
+    if label is not None and label[1] not in ("pod", "peer", "node", "now"):
+        yield f'{head}{owner}.labels["{label[1]}"] {label[2]} {label[3]}{rest[label.end() :]}'
+
+
 def reason(text: str, clause: str) -> str:
     """What a hint adds to a clause, where the change needs a reason."""
     if text.startswith("limit") and " ? " in clause:
@@ -283,6 +295,7 @@ def reason(text: str, clause: str) -> str:
 
 _OF_ITEMS: tuple[Callable[[str], Iterator[str]], ...] = (
     _cases,
+    _bare_labels,
     _branches,
     _soft_filters,
     _pods_on_nodes,

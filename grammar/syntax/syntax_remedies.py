@@ -26,12 +26,14 @@ from grammar.syntax.clause_remedies import (
 from grammar.syntax.lexemes import Lexemes
 from grammar.syntax.trials import Keep
 from grammar.syntax.waiting_remedies import WaitingRemedies
+from grammar.tree.printer import print_string
 from grammar.tree.source import Source, Span
 
 _MACRO_NAMES = frozenset("all exists exists_one existsOne filter map any some every".split())
 _MACROS = {"any": "exists", "all": "all"}
 # A key of labels or annotations that is written like a field.
 _KEY = re.compile(r"([\w.]+\.(?:labels|annotations))\.([\w./-]+)")
+_SLASHES = re.compile(r"/((?:\\.|[^/\n\\])+)/[a-z]*")
 _RESERVED = {
     "if": "`condition ? value : other`, or `when` behind the name of a clause",
     "for": "`list.all(x, …)`, `list.exists(x, …)` or `list.map(x, …)`",
@@ -130,6 +132,8 @@ class ExpressionRemedies(Misplaced):
             self._unit,
             self._percentage,
             self._items_of_list,
+            self._sql_list,
+            self._slashes,
             self._foreign_text,
             self._unclosed,
             self._arrow,
@@ -214,15 +218,8 @@ class ExpressionRemedies(Misplaced):
                 inner = lexemes.slice(opener + 1, last - 2).removeprefix(".").removesuffix("}")
                 found = self.unexpected(outer, opener)
                 return with_edit(found, Fix(lexemes.span(outer, last), inner.strip()))
-        if self.item.text == "*" and self.previous.text == "[" and lexemes[at + 1].text == "]":
-            first = lexemes.operand_before(at - 1)
-            last = lexemes.expression_end(at, STOPS | {"&&", "||"})
-            end = lexemes.expression_end(at + 2, STOPS | {"&&", "||"})
-            if first is None or end <= at + 1:
-                return None
-            items, said = lexemes.slice(first, at - 2), lexemes.slice(at + 2, end)
-            edit = Fix(lexemes.span(first, end), f"{items}.exists(x, x{said})")
-            return with_edit(self.unexpected(at, last), edit)
+        if (each := self._each_or_all()) is not None:
+            return each
         if self.item.text == ":" and opener is not None and lexemes[opener].text == "[":
             closer = lexemes.partner.get(opener)
             if closer is None or lexemes[opener - 1].text in ("", "(", ",", "==", "in"):
@@ -235,6 +232,52 @@ class ExpressionRemedies(Misplaced):
                     replace(edit, text=f".slice({start}, {end_text})"),
                 )
         return None
+
+    def _each_or_all(self) -> Diagnostic | None:
+        """`items[*].name` and `items[].name` of JSONPath and jq, and `count(*)` of SQL."""
+        lexemes, at = self.lexemes, self.at
+        is_star = self.item.text == "*"
+        closer = at + is_star
+        if self.previous.text == "[" and lexemes[closer].text == "]":
+            first = lexemes.operand_before(at - 1)
+            end = lexemes.expression_end(closer + 1, STOPS | {"&&", "||"})
+            if first is None or end <= closer:
+                return None
+            items, said = lexemes.slice(first, at - 2), lexemes.slice(closer + 1, end)
+            edit = Fix(lexemes.span(first, end), f"{items}.exists(x, x{said})")
+            return with_edit(self.unexpected(at, at), edit)
+        if is_star and self.previous.text == "(" and lexemes[closer].text == ")":
+            first = lexemes.operand_before(at - 1)
+            if first is None or lexemes[at - 3].text != ".":
+                return None
+            edit = Fix(lexemes.span(first, closer), f"size({lexemes.slice(first, at - 4)})")
+            return with_edit(self.unexpected(at, at), edit)
+        return None
+
+    def _sql_list(self) -> Diagnostic | None:
+        """`x in ("a", "b")`, whose list is in brackets here."""
+        lexemes, opener = self.lexemes, self.lexemes.opener(self.at)
+        if self.item.text != "," or opener is None or lexemes[opener].text != "(":
+            return None
+        closer = lexemes.partner.get(opener)
+        if closer is None or lexemes[opener - 1].text not in ("in", "IN"):
+            return None
+        edit = Fix(lexemes.span(opener, closer), f"[{lexemes.slice(opener + 1, closer - 1)}]")
+        return with_edit(self.unexpected(self.at, self.at), edit)
+
+    def _slashes(self) -> Diagnostic | None:
+        """`x == /^a/`, a regular expression between slashes."""
+        lexemes, at = self.lexemes, self.at
+        if self.item.text != "/" or self.previous.text not in ("==", "=~", "~", "!~", "!="):
+            return None
+        first = lexemes.operand_before(at - 1)
+        written = _SLASHES.match(self.source.text, self.item.start)
+        if first is None or written is None:
+            return None
+        sign = "!" if self.previous.text in ("!=", "!~") else ""
+        text = f"{sign}{lexemes.slice(first, at - 2)}.matches({print_string(written[1])})"
+        edit = Fix(Span(lexemes[first].start, written.end()), text)
+        return with_edit(self.unexpected(at, at), edit)
 
     def _unclosed(self) -> Diagnostic | None:
         """A bracket that lacks its partner: the error is at the one that is there."""

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
+from grammar.messages import habits
 from grammar.syntax import foreign_clauses
 from grammar.syntax.clause_remedies import DOMAINS, ITEMS
 from grammar.syntax.lexemes import Lexemes
@@ -162,10 +163,16 @@ _FILLERS = frozenset(
 )
 
 
+_TEXT = re.compile(r'"(?:\\.|[^"\\])*"')
 # Clauses in which parts of other languages have remedies of their own.
-_WITH_PARTS = ("spread ", "gang ", "limit ", "share ")
+_WITH_PARTS = ("spread ", "gang ", "share ")
 # Clauses whose keyword says nothing of what is wished.
 _SILENT = frozenset({"filter", "score", "limit", "share", "rule", "constraint"})
+
+
+_NOT = re.compile(
+    r"\bnot\s+(?:on|in|at|beside|next|near|with|together|alongside|close|spot|windows|linux|arm)\b"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +182,11 @@ class WishedItem:
     span: Span
     text: str
     in_policy: bool = True
+
+    @property
+    def negates_words(self) -> bool:
+        """Whether a `not` here is one of plain words, such as `not on spot`."""
+        return _NOT.search(self.text) is not None
 
     @property
     def is_clause(self) -> bool:
@@ -288,7 +300,8 @@ def wished(item: WishedItem) -> Iterator[str]:
     """The clauses for a wish in plain words, the likeliest first."""
     if _holds_policy(item) or (not item.in_policy and "{" in item.text):
         return
-    body = _body(item.text)
+    # What stands in a text of several words is no wish.
+    body = _TEXT.sub(lambda m: '""' if " " in m[0] else m[0], _body(item.text))
     yield from _named(item, (clause for read in _READERS for clause in read(body)))
 
 
@@ -453,7 +466,7 @@ def _shares(body: str) -> Iterator[str]:
         return
     written = part[0].lower()
     amount = _PARTS.get(written) or re.sub(r"[^\d.]", "", written) + "%"
-    where = _nodes(on[1])
+    where = _nodes(re.sub(r"\s+(?:strict|best effort.*)\s*\Z", "", on[1]))
     if where is None:
         return
     kind = "at least" if _find(_ENOUGH, body) else "at most"
@@ -572,6 +585,26 @@ def _filters(body: str) -> Iterator[str]:
     yield f'filter "{found[1].lower()}" {{ require {made} }}'
 
 
+_AMOUNT = r"(\d+(?:\.\d+)?)\s*(Ki|Mi|Gi|Ti|[KMGT]i?B|[kMGT]|m|cores?|cpus?)?\b"
+
+
+def _rooms(body: str) -> Iterator[str]:
+    """`free memory > 8Gi`, `at least 8Gi of memory free`, `2 cpu available`."""
+    resource = _find(r"\b(memory|ram|mem|cpus?|cores?)\b", body)
+    amount = _find(_AMOUNT, body)
+    if (
+        "node." in body
+        or resource is None
+        or amount is None
+        or not _find(r"\b(free|available|left|idle)\b", body)
+    ):
+        return
+    unit = habits.UNITS.get(amount[2] or "", "")
+    name = "cpu" if resource[1].lower()[0] == "c" else "memory"
+    sign = "<=" if _find(rf"{_ONLY}|{_BELOW}", body) else ">="
+    yield f'filter "room" {{ require node.free["{name}"] {sign} "{amount[1]}{unit}" }}'
+
+
 def _gangs(body: str) -> Iterator[str]:
     """`all or nothing`, `all pods at once`."""
     if _find(r"\b(all or nothing|all-or-nothing|at once|all together|start together)\b", body):
@@ -581,6 +614,7 @@ def _gangs(body: str) -> Iterator[str]:
 _READERS: tuple[Callable[[str], Iterator[str]], ...] = (
     _shares,
     _hours,
+    _rooms,
     _limits,
     _spreads,
     _gangs,

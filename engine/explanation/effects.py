@@ -1,0 +1,163 @@
+"""Effects: what each policy and each clause does in a cluster, in a few words.
+
+A policy that says something else than its author means selects no pod, rejects every node or none,
+or gives all nodes the same score. Who checks policies against a cluster shows this beside them. The
+pods are asked one by one, as if they had no node; of large clusters only some of them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from engine.cache.cluster_copy import ClusterCopy, NamedPod
+from engine.engine import Engine
+from engine.errors import EngineError
+from engine.explanation.inspection import Contribution, Inspection, Objection
+from engine.explanation.portions import PodResults, finished
+from engine.program.program import Program
+from grammar.messages.texts import counted
+
+# The pods that are asked which policies select them, and those of a policy that are asked about
+# nodes. Of more they are taken evenly.
+MOST_PODS = 500
+MOST_OF_A_POLICY = 5
+
+
+@dataclass(frozen=True, slots=True)
+class ClauseEffect:
+    """What a clause does; `is_void` says that it makes no difference, or leaves no node."""
+
+    clause: str
+    text: str
+    is_void: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyEffect:
+    """What a policy does: which part of the pods it selects, and what each of its clauses does."""
+
+    policy: str
+    text: str
+    clauses: Sequence[ClauseEffect]
+    is_void: bool = False
+
+
+@dataclass(slots=True)
+class _SeenOfPolicy:
+    """What was seen of one policy."""
+
+    pods: int = 0
+    taken_from: Counter[str] = field(default_factory=Counter)
+    gave_way: Counter[str] = field(default_factory=Counter)
+    asked: int = 0
+    rejected: dict[str, list[int]] = field(default_factory=dict)
+    equal: dict[str, bool] = field(default_factory=dict)
+
+
+def effects(
+    engine: Engine, cluster: ClusterCopy, clock: Callable[[], float] = time.monotonic
+) -> list[PolicyEffect]:
+    """The effects of the policies that the engine enforces, by their addresses."""
+    names = sorted(cluster.snapshot().table.rows)
+    programs = {p.address: p for p in engine.registry.programs}
+    seen = {address: _SeenOfPolicy() for address in programs}
+    keys = sorted(cluster.pod_bodies)
+    step = max(1, -(-len(keys) // MOST_PODS))
+    asked = keys[::step]
+    for key in asked:
+        pod = cluster.pod(key)
+        with cluster.asking(pod):
+            _ask(engine, pod, names, seen, clock)
+    whole = counted(len(asked), "pod") if step == 1 else f"{len(asked)} pods of {len(keys):,}"
+    return [
+        _of_policy(programs[address], found, whole, len(names))
+        for address, found in sorted(seen.items())
+    ]
+
+
+def _ask(
+    engine: Engine,
+    pod: NamedPod,
+    names: Sequence[str],
+    seen: dict[str, _SeenOfPolicy],
+    clock: Callable[[], float],
+) -> None:
+    try:
+        inspection = Inspection.of(engine, pod.body)
+        selection = inspection.selection
+        applying = [p.address for p in (*selection.enforced, *selection.audited)]
+        for address in applying:
+            seen.setdefault(address, _SeenOfPolicy()).pods += 1
+        governing = selection.governing
+        for loser in selection.gave_way:
+            lost = seen.setdefault(loser.address, _SeenOfPolicy())
+            lost.pods += 1
+            if governing is not None:
+                lost.gave_way[governing.address] += 1
+                seen[governing.address].taken_from[loser.address] += 1
+        if all(seen[a].asked >= MOST_OF_A_POLICY for a in applying):
+            return
+        work = PodResults(inspection, names, clock)
+        objections = finished(work.objections())
+        for program in selection.audited:
+            objections += finished(work.objections_of(program))
+        given = finished(work.contributions(list(names)))
+    except EngineError:
+        # What cannot be decided about a pod is an error of its own.
+        return
+    for address in applying:
+        seen[address].asked += 1
+    for objection in objections:
+        _rejection(objection, seen)
+    for each in given:
+        _points(each, seen)
+
+
+def _rejection(found: Objection, seen: dict[str, _SeenOfPolicy]) -> None:
+    if found.policy in seen:
+        rejected = int(found.refused.sum())
+        seen[found.policy].rejected.setdefault(found.name, []).append(rejected)
+
+
+def _points(found: Contribution, seen: dict[str, _SeenOfPolicy]) -> None:
+    if found.policy in seen and len(found.points):
+        is_equal = bool((found.points == found.points[0]).all())
+        equal = seen[found.policy].equal
+        equal[found.name] = equal.get(found.name, True) and is_equal
+
+
+# ---- in words
+
+
+def _of_policy(program: Program, seen: _SeenOfPolicy, whole: str, nodes: int) -> PolicyEffect:
+    text = f"selects {seen.pods} of {whole}"
+    for other, number in seen.taken_from.most_common():
+        text += f", takes over {number} from {other}"
+    for other, number in seen.gave_way.most_common():
+        text += f", gives way to {other} for {number}"
+    clauses = [
+        *(_of_rejections(name, numbers, nodes) for name, numbers in seen.rejected.items()),
+        *(_of_points(name, equal=equal, nodes=nodes) for name, equal in seen.equal.items()),
+    ]
+    return PolicyEffect(program.address, text, clauses, is_void=seen.pods == 0)
+
+
+def _of_rejections(name: str, numbers: Sequence[int], nodes: int) -> ClauseEffect:
+    """By how many nodes a clause rejects for each of some pods."""
+    least, most = min(numbers), max(numbers)
+    if most == 0:
+        return ClauseEffect(name, "passes on every node", is_void=True)
+    if least == nodes:
+        every = "the only node" if nodes == 1 else f"all {nodes:,} nodes"
+        return ClauseEffect(name, f"rejects {every}", is_void=True)
+    number = f"{most:,}" if least == most else f"{least:,} to {most:,}"
+    return ClauseEffect(name, f"rejects {number} of {counted(nodes, 'node')}")
+
+
+def _of_points(name: str, *, equal: bool, nodes: int) -> ClauseEffect:
+    if equal and nodes > 1:
+        return ClauseEffect(name, "gives all nodes the same score", is_void=True)
+    return ClauseEffect(name, "gives nodes different scores")

@@ -1,0 +1,122 @@
+"""What newcomers write: each mistake gets an answer, and usual tasks take a few runs of check.
+
+tests/golden/newcomers.yaml has the mistakes, in the words of Kubernetes YAML, Rego, CEL, SQL,
+Python, Helm and Nomad, and what the answer to each must match.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from cli.policy_tests.runner import Runner, collect
+from grammar.meaning.schema import Schema, load_schema
+from grammar.tree.source import Source
+from policies.validation import Validator, check_source
+from tests.support.hints import edit_of, edited, errors
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "newcomers.yaml"
+CASES = [(c["text"], c["answer"]) for c in yaml.safe_load(GOLDEN.read_text(encoding="utf-8"))]
+RUNS = 3
+
+# What somebody writes who has read nothing, and a test that the policy must pass in the end.
+WEB = '{"labels": {"app": "web"}, "workload": {"name": "web", "replicas": 4}}'
+TASKS = [
+    (
+        "at most 3 per zone",
+        f"""node "a" {{"zone": "a"}} node "b" {{"zone": "b"}}
+        pod "shop/w-1" {WEB} on "a" pod "shop/w-2" {WEB} on "a" pod "shop/w-3" {WEB} on "a"
+        pod "shop/w-4" {WEB} expect reject "a" by "X" expect pass "b\"""",
+    ),
+    (
+        "never beside a database",
+        f"""node "a" node "b" pod "shop/db" {{"labels": {{"app": "database"}}}} on "a"
+        pod "shop/w-1" {WEB} expect reject "a" by "X" expect pass "b\"""",
+    ),
+    (
+        "half on spot",
+        f"""node "a" {{"labels": {{"karpenter.sh/capacity-type": "spot"}}}}
+        node "b" {{"labels": {{"karpenter.sh/capacity-type": "on-demand"}}}}
+        pod "shop/w-1" {WEB} on "a" pod "shop/w-2" {WEB} on "a" pod "shop/w-3" {WEB}
+        expect reject "a" by "X" expect pass "b\"""",
+    ),
+    (
+        "one per node",
+        f"""node "a" node "b" pod "shop/w-1" {WEB} on "a" pod "shop/w-2" {WEB}
+        expect reject "a" by "X" expect pass "b\"""",
+    ),
+    (
+        "spread over zones",
+        f"""node "a" {{"zone": "a"}} node "b" {{"zone": "b"}} pod "shop/w-1" {WEB} on "a"
+        pod "shop/w-2" {WEB} expect reject "a" by "X" expect pass "b\"""",
+    ),
+    (
+        "prefer zone a",
+        f"""node "a" {{"zone": "a"}} node "b" {{"zone": "b"}} pod "shop/w-1" {WEB}
+        expect score "a" == 10 expect score "b" == 0""",
+    ),
+    (
+        "only on arm64",
+        f"""node "a" {{"labels": {{"kubernetes.io/arch": "amd64"}}}}
+        node "b" {{"labels": {{"kubernetes.io/arch": "arm64"}}}}
+        pod "shop/w-1" {WEB} expect reject "a" by "X" expect pass "b\"""",
+    ),
+    (
+        "not on spot",
+        f"""node "a" {{"labels": {{"karpenter.sh/capacity-type": "spot"}}}} node "b"
+        pod "shop/w-1" {WEB} expect reject "a" by "X" expect pass "b\"""",
+    ),
+    (
+        'filter "memory" { require free memory > 8Gi }',
+        f"""node "a" {{"allocatable": {{"memory": "4Gi"}}}} node "b" pod "shop/w-1" {WEB}
+        expect reject "a" by "X" expect pass "b\"""",
+    ),
+    (
+        "between 9 and 17 hours",
+        f"""at "2026-11-20T20:00:00Z" node "a" pod "shop/w-1" {WEB} expect reject "a" by "X\"""",
+    ),
+    (
+        "nodeSelector: disktype: ssd",
+        f"""node "a" node "b" {{"labels": {{"disktype": "ssd"}}}} pod "shop/w-1" {WEB}
+        expect reject "a" by "X" expect pass "b\"""",
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def schema() -> Schema:
+    return load_schema()
+
+
+@pytest.mark.parametrize(("text", "answer"), CASES, ids=[text for text, _ in CASES])
+def test_a_mistake_gets_its_answer(text: str, answer: str | None, schema: Schema) -> None:
+    source = Source("example.policy", f"cluster policy example {{\n  {text}\n}}\n")
+    said = [f"{d.message} ({d.hint})" for d in check_source(source, schema).diagnostics]
+    if answer is None:
+        assert said == []
+    else:
+        assert re.search(answer, "\n".join(said)), said
+
+
+@pytest.mark.parametrize(("wish", "test"), TASKS, ids=[wish for wish, _ in TASKS])
+def test_a_task_is_done_in_three_runs(wish: str, test: str, schema: Schema, tmp_path: Path) -> None:
+    text = f'policy web in namespace "shop" {{\n  {wish}\n}}\n'
+    for _ in range(RUNS - 1):
+        found = errors(text, schema)
+        if not found:
+            break
+        edit = edit_of(found[0])
+        assert edit is not None, (text, found[0])
+        text = edited(text, edit)
+    assert errors(text, schema) == []
+    (name,) = re.findall(r'(?:filter|limit|share|spread|score) "([^"]*)"', text)
+    path = tmp_path / "web.policy"
+    path.write_text(f'{text}\ntest "it" {{ {test.replace("X", name)} }}\n', encoding="utf-8")
+    collection = collect([path], Validator(schema))
+    (suite,) = collection.suites
+    assert [d.message for d, _ in suite.errors] == [], text
+    (result,) = Runner(collection, schema).run(suite, suite.tests)
+    assert result.outcome == "passed", (text, result.diagnostics)
