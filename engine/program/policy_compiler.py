@@ -157,6 +157,14 @@ def _tokens(value: object) -> Iterator[str]:
         yield repr(value)
 
 
+def group_specs(compiler: Compiler) -> Iterator[GroupSpec]:
+    """What the groups of nodes of an environment are by."""
+    environment = compiler.environment
+    for group in environment.groups.values():
+        by = compiler.compile(group.by)
+        yield GroupSpec(digest_of_group(group, environment), by, compiler.slots)
+
+
 # ---- one policy
 
 
@@ -477,14 +485,7 @@ class _PolicyCompiler:
 
     def groups(self) -> Iterator[GroupSpec]:
         """What the `group`s are by."""
-        for name, group in self._environment.groups.items():
-            yield GroupSpec(
-                policy=self._policy.address,
-                name=name,
-                digest=digest_of_group(group, self._environment),
-                by=self._shared(group.by),
-                slots=self._compiler.slots,
-            )
+        return group_specs(self._compiler)
 
     def _labels(self, exprs: Iterable[Expr]) -> tuple[str, ...] | None:
         """The labels of the node that expressions read; None if they read more of it."""

@@ -104,7 +104,7 @@ def test_a_group_that_nothing_reads() -> None:
             ["P0107 slots"],
         ),
         (
-            'let s = int(domain.slots) let n = s limit "l" { per domain node.ready at most n strict }',
+            'let s = int(domain.slots) limit "l" { per domain node.ready at most s strict }',
             ["P0107 slots"],
         ),
         ('limit "l" { per domain node.labels["slots"] at most int(domain) strict }', []),
