@@ -77,6 +77,9 @@ def check(
         name = read.path[0]
         if name in VARIABLES:
             names.add(name)
+        if name in environment.groups:
+            # It is the group of a node.
+            names.add("node")
         if name in hidden:
             problem = catalogue.unavailable(name, "this expression", read.span)
             found.append(replace(problem, hint=hidden[name] or None))

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 
 from engine.cache.cluster_copy import ClusterCopy, NamedPod
+from engine.counting.node_groups import CallGroups, KnownGroups
 from engine.data.reading import DataError, rows_of_text
 from engine.decision.after import AfterDecision
 from engine.decision.journal import Journal
@@ -17,9 +18,12 @@ from engine.engine import Engine
 from engine.errors import EngineError
 from engine.objects.codec import ObjectCodec
 from engine.objects.request_pod import SYSTEM_NAMESPACES, Exemptions
+from engine.program.compiler import Compiler
 from engine.program.frame import Frame
+from engine.program.policy_compiler import group_specs
 from engine.program.policy_time import DecisionTime
 from engine.program.tables import Table, Tables
+from grammar.meaning.environment import Environment
 from grammar.messages.diagnostics import UserError
 from grammar.values.time import Timestamp
 
@@ -81,6 +85,13 @@ def _tables(registry: Registry, cluster: ClusterCopy) -> Tables:
                 raise UserError(f"{given.file}: {error}", hint) from None
             found[digest] = Table(spec, rows)
     return found
+
+
+def give_groups(frame: Frame, environment: Environment, cluster: ClusterCopy) -> None:
+    """Gives a frame the groups of nodes that expressions of an environment read."""
+    specs = {spec.digest: spec for spec in group_specs(Compiler(environment))}
+    table = cluster.snapshot().table
+    frame.groups = CallGroups(KnownGroups(specs), table, tuple, frame.check)
 
 
 def question_frame(

@@ -45,7 +45,10 @@ class Notebook:
     def with_items(self, source: Source, items: Iterable[Item]) -> Notebook:
         added = {
             item_key(item): TypedItem(
-                source.slice(item.span), source, item.span.start, isinstance(item, Let | Def)
+                source.slice(item.span),
+                source,
+                item.span.start,
+                isinstance(item, Let | Def | Group),
             )
             for item in items
         }

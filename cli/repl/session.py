@@ -31,7 +31,7 @@ from engine.enforced import enforced
 from engine.explanation.document import PodExplanation
 from engine.explanation.written import Values
 from engine.objects.codec import ObjectCodec
-from engine.offline import question_frame
+from engine.offline import give_groups, question_frame
 from engine.program.frame import Frame
 from engine.program.tables import TableSpec
 from grammar.checker.policy_checker import VARIABLES
@@ -255,6 +255,8 @@ class ReplSession:
             values = question_frame(pod, cluster, self.codec)
             if self.node is not None and cluster is not None:
                 values.node = cluster.node(self.node)
+            if cluster is not None:
+                give_groups(values, expression.environment, cluster)
             yield values
 
     def explained(self, node: str | None = None, *, every_node: bool = False) -> PodExplanation:

@@ -568,9 +568,10 @@ class Cache:
         now: int,
         check: Check = endless,
         size: Size = nothing,
+        basis: Sequence[object] = (),
     ) -> Tally:
         """The same for pods that may add something else with the time alone; see `Tallies`."""
-        return self.tallies.timed(name, scope, adds, now, check, size)
+        return self.tallies.timed(name, scope, adds, now, check, size, basis)
 
     def census(
         self,

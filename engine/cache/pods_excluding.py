@@ -56,8 +56,9 @@ class PodsExcluding:
         now: int,
         check: Check = endless,
         size: Size = nothing,
+        basis: Sequence[object] = (),
     ) -> Tally:
-        whole = self._pods.timed_tally(name, scope, adds, now, check, size)
+        whole = self._pods.timed_tally(name, scope, adds, now, check, size, basis)
         return whole.without(self._gone_of(scope), lambda pod: adds(pod)[0])
 
     def _gone_of(self, scope: Scope) -> Iterator[tuple[str, Peer]]:

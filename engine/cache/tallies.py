@@ -212,13 +212,19 @@ class TimedTally(Tally):
     INVARIANT: a pod that is not kept adds the same from `now` on, whenever that is asked.
     """
 
-    __slots__ = ("_adds", "_due", "_held", "now")
+    __slots__ = ("_adds", "_due", "_held", "basis", "now")
 
-    def __init__(self, adds: AddsUntil, now: int, size: int = 0) -> None:
-        """`adds` answers for its moment, `now`. So does every later function."""
+    def __init__(
+        self, adds: AddsUntil, now: int, size: int = 0, basis: Sequence[object] = ()
+    ) -> None:
+        """`adds` answers for its moment, `now`. So does every later function.
+
+        `basis` is what they read beside pods and the time.
+        """
         super().__init__(lambda pod: self._adds(pod)[0], size=size)
         self._adds = adds
         self.now = now
+        self.basis = basis
         self._held: dict[str, _Held] = {}
         # By moment. It has pods, too, that are not kept any more, or until another moment.
         self._due: list[tuple[int, str]] = []
@@ -430,26 +436,28 @@ class Tallies:
         now: int,
         check: Check = endless,
         size: Size = nothing,
+        basis: Sequence[object] = (),
     ) -> Tally:
         """The same for pods that may add something else with the time alone, as it is `now`.
 
-        `adds` answers for this moment, which is in nanoseconds.
+        `adds` answers for this moment, which is in nanoseconds. It reads no more than the pod, the
+        time and the `basis`: with another one, all is counted anew.
         """
         of = scope, name
         tally = self._used.get(of)
-        if isinstance(tally, TimedTally) and tally.now <= now:
+        if isinstance(tally, TimedTally) and tally.now <= now and tally.basis == basis:
             tally.continue_at(adds, now)
             tally.catch_up()
             self._used.move_to_end(of)
             return tally
         if tally is not None:
-            # The clock was set back.
+            # The clock was set back, or the basis is another one.
             self._drop(of)
         begun = self._begun.get(of)
-        if begun is None or not isinstance(begun.made, TimedTally) or begun.made.now > now:
-            begun = self._begin(of, TimedTally(adds, now, size()))
-        made = begun.made
-        assert isinstance(made, TimedTally), "it was begun for that"
+        made = begun.made if begun is not None else None
+        if not isinstance(made, TimedTally) or made.now > now or made.basis != basis:
+            begun = self._begin(of, made := TimedTally(adds, now, size(), basis))
+        assert begun is not None, "it was begun"
         made.continue_at(adds, now)
         self._finish(of, begun, check)
         self._keep(of, made)

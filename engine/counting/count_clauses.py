@@ -7,6 +7,7 @@ instead. CountClauses belong to the plan for a pod shape and live as long as it 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from collections.abc import Set as AbstractSet
 
 import numpy as np
 
@@ -65,6 +66,12 @@ class CountClauses:
         )
         self.need_workloads = any(each.clause.count.needs_workloads for each in self._strict)
         self.soft = bool(self._soft)
+
+    def tables_changed(self, digests: AbstractSet[str]) -> None:
+        """Has evaluated again what reads these tables: there are other ones now."""
+        for groups in (*self._strict, *self._soft):
+            if groups.clause.count.tables & digests:
+                groups.forget()
 
     def headrooms(
         self, counter: PodCounter, table: NodeTable, rows: NodeRows, evaluation: Evaluation

@@ -25,9 +25,10 @@ from engine.program.frame import Evaluation, Frame
 from engine.program.operations import sum_bound
 from engine.program.program import CountClause
 from grammar.values.errors import EvaluationError
+from grammar.values.time import NEVER
 
 # The version of what was never evaluated.
-_NEVER = -1
+_UNKNOWN = -1
 
 
 class GroupNumbers:
@@ -52,6 +53,8 @@ class GroupNumbers:
         self._owner: object = None
         self._rows: tuple[Mapping[str, int], NodeRows] | None = None
         self._versions: npt.NDArray[np.int64] = np.empty(0, np.int64)
+        # The moments from which on numbers may be others, as rows of tables become stale.
+        self._until: npt.NDArray[np.int64] = np.empty(0, np.int64)
         self._found: list[Bounds] = []
         self.bounds: Bounds = np.empty(0, np.int64)
         self.eased: Bounds | None = None
@@ -68,7 +71,8 @@ class GroupNumbers:
         ways = self._ways_of(groups)
         if ways != self._ways or len(self._versions) != size or self._owner is not table.owner:
             self._ways, self._owner = ways, table.owner
-            self._versions = np.full(size, _NEVER)
+            self._versions = np.full(size, _UNKNOWN)
+            self._until = np.full(size, NEVER)
             self._found = [np.full(size, LARGEST) for _ in ways]
             self.failed = np.zeros(size + 1, np.bool_)
             self._combine()
@@ -77,7 +81,8 @@ class GroupNumbers:
         there, at = np.unique(ids[known], return_index=True)
         rows, there = known[at[there >= 0]], there[there >= 0]
         versions = self._versions_of(groups, ways, table)[rows]
-        changed = np.flatnonzero(versions != self._versions[there])
+        is_due = self._until[there] <= evaluation.now()
+        changed = np.flatnonzero((versions != self._versions[there]) | is_due)
         if not len(changed):
             return
         time = evaluation.time
@@ -89,13 +94,17 @@ class GroupNumbers:
                 if done and not done % count.nodes_per_look:
                     time.check()
                 group, row = int(there[number]), int(rows[number])
-                frame.node = table.nodes[row]
+                frame.node, frame.until = table.nodes[row], NEVER
                 self._evaluate(group, groups, frame, evaluation)
-                self._versions[group] = versions[number]
+                self._versions[group], self._until[group] = versions[number], frame.until
         finally:
             frame.groups, frame.gone = groups, gone
         time.rest()
         self._combine()
+
+    def forget(self) -> None:
+        """Has every number be worked out anew."""
+        self._versions[:] = _UNKNOWN
 
     def _rows_of(self, table: NodeTable) -> NodeRows:
         """The rows of the nodes of a table."""

@@ -213,7 +213,8 @@ class CountGroups:
         self._adds_amounts = clause.count.peers.amount is not None
         self._kept = KeptCounts(adds_amounts=self._adds_amounts)
         timed = isinstance(clause, ShareProgram) and clause.time_dependent
-        self._fresh = Freshness(time_dependent=timed)
+        # Rows of tables become stale.
+        self._fresh = Freshness(time_dependent=timed or bool(clause.count.tables))
         self._domains: dict[Hashable, int] = {}
 
     def update(self, table: NodeTable, evaluation: Evaluation) -> None:
@@ -239,6 +240,12 @@ class CountGroups:
             ids, counted = (np.where(numbers.failed[i], OUTSIDE, i) for i in self._whole)
             self.ids = masked[0] if np.array_equal(masked[0], ids) else ids
             self.counted = masked[1] if np.array_equal(masked[1], counted) else counted
+
+    def forget(self) -> None:
+        """Forgets what was evaluated from tables."""
+        self._fresh.forget()
+        if self._numbers is not None:
+            self._numbers.forget()
 
     def _update_ids(self, table: NodeTable, evaluation: Evaluation) -> None:
         """Finds the groups of the nodes that have changed."""

@@ -43,6 +43,7 @@ from engine.program.program import (
     CountClause,
     CountProgram,
     LimitProgram,
+    Peers,
     ShareProgram,
     SpreadProgram,
 )
@@ -208,7 +209,7 @@ class PodCounter:
         """
         clause = groups.clause
         members = self._membership(clause, groups)
-        tally = self._tally(members, timed=clause.count.peers.time_dependent)
+        tally = self._tally(members, clause.count.peers)
         found, afloat = kept.count(tally, self._table, ids, size), 0
         for change in self.changes(ids):
             if change.high and members.inside(change.pod):
@@ -313,7 +314,7 @@ class PodCounter:
             plain = self._of_revision(plain)
         amount = count.peers.amount
         members = plain if amount is None else self._adding(plain, count, amount)
-        tally = self._tally(members, timed=count.peers.time_dependent)
+        tally = self._tally(members, count.peers)
         there = self._there(members, tally)
         high = groups.count_of(tally, self._table)
         if there.pod is not None and not there.waits:
@@ -576,7 +577,7 @@ class PodCounter:
         scope, name = Scope(peer.namespace, uid), ("workload", terminating)
         return _Membership(counts, scope, name, None, _may_count)
 
-    def _tally(self, members: _Membership, *, timed: bool) -> Tally:
+    def _tally(self, members: _Membership, peers: Peers) -> Tally:
         counts, scope, name, _, may_count, of_pod = members
         if scope is None:
             return Tally(counts)
@@ -586,15 +587,16 @@ class PodCounter:
             # The functions keep the pod in question, and the name what they read of it.
             return self.context.pod.decoded_bytes + bytes_of(of_pod)
 
-        if not timed:
+        if not peers.time_dependent:
             return self.pods.tally(name, scope, counts, may_count, check, size)
         frame = self._frame
+        basis = tuple(frame.tables.get(digest) for digest in peers.tables)
 
         def adds(pod: Peer) -> tuple[int, int]:
             frame.until = NEVER
             return counts(pod), frame.until
 
-        return self.pods.timed_tally(name, scope, adds, frame.now.nanos, check, size)
+        return self.pods.timed_tally(name, scope, adds, frame.now.nanos, check, size, basis)
 
     def _add(self, found: Counts, groups: CountGroups, node: str, amount: int) -> None:
         row = self._table.rows.get(node, UNKNOWN_ROW)

@@ -174,6 +174,8 @@ class Plan:
     def tables_changed(self, digests: AbstractSet[str]) -> None:
         """Has evaluated again what reads these tables: there are other ones now."""
         self.scorer.tables_changed(digests)
+        for counts in (self.counts, *(counts for _, counts in self.audited_counts)):
+            counts.tables_changed(digests)
         for memo in (self.filters, *(memo for _, memo in self.audits)):
             memo.tables_changed(digests)
 

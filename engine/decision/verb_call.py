@@ -119,6 +119,7 @@ class VerbCall(msgspec.Struct, frozen=True, eq=False):
         if plan.time_dependent_counts:
             frame = frame.anew()
             frame.now = Timestamp(evaluation.now())
+            frame.tables = evaluation.frame().tables
         namespace = snapshot.namespaces.get(pod.namespace)
         labels = namespace.labels if namespace is not None else UNLABELLED
         peer = partial(pod.rooted, root, labels)

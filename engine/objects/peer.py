@@ -53,7 +53,7 @@ class Workload(msgspec.Struct, frozen=True, gc=False):
     """A controller of pods. Two pods belong together if their workloads have the same uid.
 
     `replicas` is the number of pods that it wants, None if not known, and `surge` how many more it
-    may have in a rollout.
+    may have in a rollout. `created` is None if the controller is not known.
     """
 
     kind: str
@@ -61,6 +61,7 @@ class Workload(msgspec.Struct, frozen=True, gc=False):
     uid: str
     replicas: int | None = None
     surge: int = 0
+    created: Timestamp | None = None
 
 
 def workload_of(owners: Iterable[OwnerReference]) -> Workload | None:
@@ -389,7 +390,8 @@ def decode_controller(kind: str, data: bytes | msgspec.Raw) -> Controller:
         replicas = min(max(replicas, 0), _MOST_REPLICAS)
         surge = _surge(spec.strategy, replicas) if kind == "Deployment" else 0
         surge = min(max(surge, 0), _MOST_REPLICAS)
-    workload = Workload(kind, metadata.name or "", metadata.uid or "", replicas, surge)
+    name, uid, created = metadata.name or "", metadata.uid or "", metadata.creationTimestamp
+    workload = Workload(kind, name, uid, replicas, surge, created)
     return Controller(workload, workload_of(metadata.ownerReferences or ()))
 
 

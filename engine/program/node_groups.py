@@ -28,8 +28,6 @@ class GroupSpec:
     `digest` is equal for groups of equal meaning, in whichever policy they stand.
     """
 
-    policy: str
-    name: str
     digest: str
     by: Evaluate
     slots: int

@@ -157,6 +157,14 @@ def _tokens(value: object) -> Iterator[str]:
         yield repr(value)
 
 
+def group_specs(compiler: Compiler) -> Iterator[GroupSpec]:
+    """What the groups of nodes of an environment are by."""
+    environment = compiler.environment
+    for group in environment.groups.values():
+        by = compiler.compile(group.by)
+        yield GroupSpec(digest_of_group(group, environment), by, compiler.slots)
+
+
 # ---- one policy
 
 
@@ -305,6 +313,7 @@ class _PolicyCompiler:
             nodes_per_look=self._nodes_per_look(clause),
             needs_workloads=clause.needs_workloads,
             groups=self._group_reads([number]) if isinstance(number, Expr) else NO_READS,
+            tables=self._tables_of(*children(clause, skip=(*_UNDECIDING, PodSet))),
         )
 
     def _spread(self, clause: Spread) -> SpreadProgram:
@@ -339,19 +348,22 @@ class _PolicyCompiler:
         where = pods.where
         paths = self._paths(where) if where is not None else set()
         read = {path[0] for path in paths}
+        tables = self._tables_of(*children(pods))
+        is_timed = "now" in read or bool(tables)
         return Peers(
             where=self._shared(where) if where is not None else None,
             by_pod=not read.isdisjoint({"pod", "namespaceObject"}),
             of_pod=self._pod_parts.compiled([where] if where is not None else []),
             by_labels=all(p[:2] == ("peer", "labels") for p in paths if p[0] == "peer"),
-            key_of=self._key_of(where) if where is not None and "now" not in read else None,
-            time_dependent="now" in read,
+            key_of=self._key_of(where) if where is not None and not is_timed else None,
+            time_dependent=is_timed,
             everywhere=pods.all,
             namespaces=self._optional(pods.namespaces),
             placed=pods.placed,
             replicas=where is None,
             revision=pods.revision,
             amount=self._optional(pods.amount),
+            tables=tuple(sorted(tables)),
         )
 
     def _key_of(self, where: Expr) -> PeerKey | None:
@@ -473,14 +485,7 @@ class _PolicyCompiler:
 
     def groups(self) -> Iterator[GroupSpec]:
         """What the `group`s are by."""
-        for name, group in self._environment.groups.items():
-            yield GroupSpec(
-                policy=self._policy.address,
-                name=name,
-                digest=digest_of_group(group, self._environment),
-                by=self._shared(group.by),
-                slots=self._compiler.slots,
-            )
+        return group_specs(self._compiler)
 
     def _labels(self, exprs: Iterable[Expr]) -> tuple[str, ...] | None:
         """The labels of the node that expressions read; None if they read more of it."""
@@ -499,8 +504,8 @@ class _PolicyCompiler:
             value=value,
             range=scale,
             missing=float(clause.missing or 0),
-            time_dependent=self._reads_time(clause.value),
-            tables=self._tables_of(clause.value),
+            time_dependent=any(map(self._reads_time, children((clause.value, clause.range)))),
+            tables=self._tables_of(*children((clause.value, clause.range))),
             nodes_per_look=self._nodes_per_look(clause),
             of_pod=self._pod_parts.compiled(children((clause.value, clause.range))),
             groups=self._group_reads(children((clause.value, clause.range))),

@@ -164,7 +164,8 @@ class Peers:
     pod, of which it reads the parts `of_pod`; `by_labels` that peers with equal labels count alike,
     and `time_dependent` that the set may change with the time. Peers with equal keys of `key_of`
     count alike; it is None where most peers would have a key of their own. Each pod adds `amount`,
-    which reads `peer`; None means that it adds one.
+    which reads `peer`; None means that it adds one. `tables` has the digests of the tables that
+    tell which pods count, and what they add.
     """
 
     where: Evaluate | None = None
@@ -179,6 +180,7 @@ class Peers:
     replicas: bool = False
     revision: bool = False
     amount: Evaluate | None = None
+    tables: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +209,8 @@ class CountProgram:
     `weight` is None for a strict clause, else its weight in the mean. With `terminating` a
     terminating pod counts until it is gone. `number` computes the number of the bound for the
     group of the frame's node; it is None where that number is a constant. `groups` is what it reads
-    of groups of nodes. `needs_workloads` says that counts need the workloads of pods.
+    of groups of nodes. `needs_workloads` says that counts need the workloads of pods. `tables` has
+    the digests of the tables that the bound and the groups read.
     """
 
     policy: str
@@ -222,6 +225,7 @@ class CountProgram:
     nodes_per_look: int
     needs_workloads: bool
     groups: GroupReads = NO_READS
+    tables: frozenset[str] = frozenset()
 
     def recorded(self, recorder: OutcomeRecorder) -> CountProgram:
         """The same part of a clause, whose `when` is recorded."""

@@ -95,8 +95,10 @@ _PEER = _POD | {"peer"}
 _PEER_ALONE = frozenset({"peer"})
 # The number of a bound must not change with the time, nor from one counted pod to the next.
 _BOUND = _POD - {"now"}
-_NODE_BOUND = _BOUND | {"node"} | _WITH_GROUPS
-_DOMAIN_BOUND = _BOUND | {"domain"}
+# A count reads the rows that there are: with other ones it is worked out anew.
+_COUNT_BOUND = _BOUND | _WITH_DATA
+_NODE_BOUND = _COUNT_BOUND | {"node"} | _WITH_GROUPS
+_DOMAIN_BOUND = _COUNT_BOUND | {"domain"}
 _NODE = frozenset({"node"})
 _VICTIM = _PLACE | {"victim"} | _WITH_DATA | _WITH_GROUPS
 _VICTIMS = _PLACE | {"victims"} | _WITH_DATA | _WITH_GROUPS
@@ -344,15 +346,15 @@ class _PolicyChecker:
             case Score():
                 return self._score(item)
             case Share():
-                on = self._bool(item.on, _PLACE, "`on nodes where`")
-                return replace(item, on=on, bound=self._bound(item.bound, "share", _BOUND))
+                on = self._bool(item.on, _PLACE | _WITH_DATA, "`on nodes where`")
+                return replace(item, on=on, bound=self._bound(item.bound, "share", _COUNT_BOUND))
             case Spread():
-                over = self._domain(item.over)
+                over = self._domain(item.over, _WITH_DATA)
                 with self._domain_typed(over, item.skew):
                     skew = self._number(item.skew, "the skew of a spread", _DOMAIN_BOUND)
                 least = item.min_domains
                 if least is not None:
-                    least = self._number(least, "the number of domains of a spread", _BOUND)
+                    least = self._number(least, "the number of domains of a spread", _COUNT_BOUND)
                 return replace(item, over=over, skew=skew, min_domains=least)
             case Limit():
                 return self._limit(item)
@@ -401,13 +403,14 @@ class _PolicyChecker:
 
     def _limit(self, item: Limit) -> Limit:
         per, scope = item.per, item.per.scope
-        domain = self._domain(per.domain) if per.domain and not per.group else None
+        domain = self._domain(per.domain, _WITH_DATA) if per.domain and not per.group else None
         if per.group:
             domain = self._group_of(per)
-        where = self._bool(per.where, _NODE_BOUND, "`nodes where`") if per.where else None
-        in_group = _BOUND | {per.group if domain is not None else GROUP}
+        pool = _COUNT_BOUND | {"node"}
+        where = self._bool(per.where, pool, "`nodes where`") if per.where else None
+        in_group = _COUNT_BOUND | {per.group if domain is not None else GROUP}
         by_scope = {"node": _NODE_BOUND, "domain": _DOMAIN_BOUND, "group": in_group}
-        allowed = by_scope.get(scope, _BOUND)
+        allowed = by_scope.get(scope, _COUNT_BOUND)
         of = f"of {scope}" if per.of_nodes else f"per {scope}"
         with self._domain_typed(domain, item.bound.amount):
             bound = self._bound(item.bound, f"limit {of}", allowed, item.pods)
@@ -571,7 +574,8 @@ class _PolicyChecker:
         if (amount := pods.amount) is not None:
             if not clause.may_sum:
                 self._found.append(catalogue.sum_of_pods(clause.keyword, amount.span))
-            amount = self._check(amount, None, _PEER_ALONE, "`sum`, which reads only the peer")
+            place = _PEER_ALONE | _WITH_DATA
+            amount = self._check(amount, None, place, "`sum`, which reads only the peer")
             if amount.type.name not in _AMOUNTS:
                 hint = catalogue.wanted_hint(QUANTITY, amount.type)
                 wrong = catalogue.wrong_type(amount.type, _AN_AMOUNT, amount.span, hint)
@@ -582,7 +586,7 @@ class _PolicyChecker:
         namespaces = pods.namespaces
         if namespaces is not None:
             namespaces = self._bool(namespaces, _NAMESPACE, "a namespaceSelector")
-        where = self._bool(pods.where, _PEER, "`pods where`")
+        where = self._bool(pods.where, _PEER | _WITH_DATA, "`pods where`")
         return replace(pods, where=where, namespaces=namespaces)
 
     def _group_of(self, per: Per) -> Expr | None:
@@ -594,8 +598,8 @@ class _PolicyChecker:
             return None
         return group.by
 
-    def _domain(self, expr: Expr) -> Expr:
-        domain = self._check(expr, None, frozenset({"node"}), "a domain, which reads only the node")
+    def _domain(self, expr: Expr, more: frozenset[str] = frozenset()) -> Expr:
+        domain = self._check(expr, None, _NODE | more, "a domain, which reads only the node")
         if domain.type.name not in ("string", "int", "bool", "dyn", "error"):
             expected = "a value that names a domain"
             self._found.append(catalogue.wrong_type(domain.type, expected, domain.span))

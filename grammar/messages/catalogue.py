@@ -18,6 +18,7 @@ from grammar.messages.texts import escaped
 from grammar.tree.clause_parts import LONGEST_WAIT, SHORTEST_WAIT
 from grammar.tree.clauses import CLAUSE_WORDS
 from grammar.tree.data import ROW
+from grammar.tree.groups import GROUP
 from grammar.tree.printer import print_length
 from grammar.tree.source import Span
 from grammar.tree.types import BOOL, STRING, Type, loses_record
@@ -314,7 +315,7 @@ def unknown_name(name: str, candidates: Iterable[str], span: Span) -> Diagnostic
 def unknown_field(record: Type, name: str, candidates: Iterable[str], span: Span) -> Diagnostic:
     names = tuple(candidates)
     more = _similar(name, names, span)
-    if not more and record.name.startswith(ROW):
+    if not more and record.name.startswith((ROW, GROUP)):
         more = {"hint": f"it has {listed((f'`{each}`' for each in names), 'and')}"}
     elif not more:
         more = {"hint": f"`placet schema {record}` lists its fields"}

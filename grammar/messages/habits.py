@@ -350,9 +350,14 @@ CLAUSES = (
         "ratio percentage percent split portion proportion targetSize", "PlacementPolicy", "share"
     ),
     _row(
-        "podGroup pod_group group coscheduling gangScheduling allOrNothing schedulingGroup",
+        "podGroup pod_group coscheduling gangScheduling allOrNothing schedulingGroup",
         "coscheduling, Volcano, Kubernetes YAML",
         "gang",
+    ),
+    _row(
+        "groupBy group_by nodeGroup node_group nodePool partition aggregate",
+        "SQL, cloud providers",
+        "group",
     ),
     _row("preemption evict eviction victims disruption protect", "Kubernetes", "preempt"),
     _row("binding prebind permitBind", "kube-scheduler", "bind"),

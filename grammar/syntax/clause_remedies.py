@@ -20,7 +20,8 @@ from grammar.tree.source import Source, Span
 ITEMS = frozenset(
     (
         *CLAUSE_WORDS,
-        *"use description weight mode failure portable let def for policy cluster test".split(),
+        *"use description weight mode failure portable let def group for".split(),
+        *"policy cluster test".split(),
     )
 )
 PARTS = frozenset(
@@ -30,6 +31,8 @@ PARTS = frozenset(
 WORDS = ITEMS | PARTS
 # What ends an expression that a remedy repeats.
 STOPS = WORDS - {"of", "pods", "nodes", "min", "at"} | {"at", ";"}
+# What can stand behind `per`.
+_PER = {"CLUSTER", "DOMAIN", "GROUP", "NODE"}
 # Terminals of operators and of what an expression can begin with.
 OPERATORS = frozenset({"PLUS", "MULOP", "RELOP"})
 
@@ -227,7 +230,7 @@ class ClauseRemedies(Misplaced):
                 )
             if kind:
                 return with_edit(found, Fix(lexemes.span(at, last), f"{kind} {amount}"))
-        if set(accepted) == {"CLUSTER", "DOMAIN", "NODE"} and self.item.kind in ("word", "string"):
+        if set(accepted) == _PER and self.item.kind in ("word", "string"):
             rest = lexemes.operand_after(at) or at
             text = word.strip("\"'")
             if lexemes.slice(at, rest).startswith("node."):

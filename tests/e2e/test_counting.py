@@ -105,3 +105,42 @@ def test_a_burst_against_a_strict_share(
 
         assert placed == PODS, server.process.tail()
         assert most == PODS * 40 // 100
+
+
+ROOM = """
+  group zone by node.zone
+  limit "n+1" {
+    sum peer.requests["cpu"] of all pods where peer.namespace == pod.namespace
+    per group zone at most 0.66 * zone.allocatable["cpu"] strict
+  }
+"""
+
+
+def test_a_burst_against_a_bound_that_reads_its_zone(
+    plane: ControlPlane, cluster: Cluster, served: Stage, tmp_path: Path
+) -> None:
+    """Watches are late; one zone has twice the nodes of another one, and twice the pods at most."""
+    zones = "aabccc"
+    cluster.create_nodes(
+        node(f"n{number}", {"topology.kubernetes.io/zone": zone}, cpu="16")
+        for number, zone in enumerate(zones)
+    )
+    most = {zone: int(0.66 * 16 * zones.count(zone) / 0.2) for zone in "abc"}
+    names = [f"web-{number}" for number in range(300)]
+    cluster.create_pods(pod(name, cluster.namespace, GOVERNED, cpu="200m") for name in names)
+    with api_proxy(plane.url, plane.authority, tmp_path / "proxy.crt") as proxy:
+        user = {"token": plane.placet_token}
+        file = kubeconfig(tmp_path / "placet.kubeconfig", proxy.url, tmp_path / "proxy.crt", user)
+        server = served.watch(ROOM, file, "--bind", "--lease=none")
+        server.wait_ready()
+        proxy.delay = LATE_SECONDS
+        served.schedule(server, binds=True)
+        greatest, placed, deadline = Counter[str](), 0, time.monotonic() + 150.0
+        while placed < len(names) and time.monotonic() < deadline:
+            where = Counter(zones[int(to[1:])] for to in cluster.placements().values())
+            placed = where.total()
+            greatest |= where
+            time.sleep(0.1)
+        sys.stdout.write(f"{placed} pods placed, {dict(greatest)} of {most}\n")
+        assert placed == len(names), server.process.tail()
+        assert all(greatest[zone] <= most[zone] for zone in most)

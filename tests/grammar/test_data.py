@@ -301,21 +301,35 @@ def test_where_tables_can_be_read(text: str, schema: Schema) -> None:
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        'limit "a" { pods where data.load[peer.name].cpu > "1" per node at most 1 strict }',
+        'limit "a" { sum data.load[peer.name].cpu of pods where true per node at most 1 strict }',
+        'limit "a" { pods where true per node at most size(data.load) strict }',
+        'limit "a" { pods where true per domain data.load[node.name].cpu > "1" at most 1 strict }',
+        f'limit "a" {{ pods where true used nodes where {READ} at most 2 strict }}',
+        f'share "a" {{ of replicas on nodes where {READ} at most 4 strict }}',
+        'share "a" { of replicas on nodes where node.ready at most size(data.load) strict }',
+        'spread "a" { over node.zone skew at most size(data.load) strict }',
+        'spread "a" { over node.zone skew at most 1 min domains size(data.load) strict }',
+        'score "a" weight 1 { value node.usage["cpu"] range 0 .. size(data.load) }',
+    ],
+)
+def test_counts_and_ranges_read_tables(text: str, schema: Schema) -> None:
+    assert findings(cluster(f"{LOAD} {text}"), schema) == []
+
+
+@pytest.mark.parametrize(
     ("text", "code"),
     [
         ('for pods where data.load["n"].cpu > "1"', "P0111"),
-        ('limit "a" { pods where data.load["n"].cpu > "1" per node at most 1 strict }', "P0111"),
+        ('limit "a" when size(data.load) > 1 { per node at most 1 strict }', "P0111"),
+        ('group g by data.load[node.name].cpu > "1"', "P0111"),
         (
-            'limit "a" { pods where peer.name != "" per node at most size(data.load) strict }',
-            "P0111",
+            'limit "a" { pods where peer.name in data.load per node at most 1 strict mutual }',
+            "P0131",
         ),
-        (
-            'limit "a" { pods where peer.name != "" per domain data.load["n"].time at most 1 strict }',  # noqa: E501 - one text
-            "P0111",
-        ),
-        (f'share "a" {{ of replicas on nodes where {READ} at most 40% strict }}', "P0111"),
         ('gang "a" when size(data.load) > 1 { }', "P0111"),
-        ('score "a" weight 1 { value node.usage["cpu"] range 0 .. size(data.load) }', "P0111"),
         ('filter "a" { require node.ready message "{data.load[node.name].cpu}" }', "P0210"),
         (f'let hot = {READ} filter "a" {{ require node.ready message "{{hot}}" }}', "P0210"),
     ],

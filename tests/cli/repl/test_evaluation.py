@@ -37,6 +37,19 @@ def test_without_a_node_all_nodes_have_a_row(say: Say) -> None:
     assert say(":node *").out == "all of 4 nodes\n"
 
 
+def test_a_group_is_that_of_the_node(say: Say) -> None:
+    assert say("group zone by node.zone").out == "added group zone\n"
+    shown = say("zone.nodes").out
+    assert [row.split() for row in shown.splitlines()[1:]] == [
+        ["n-1", "2"],
+        ["n-2", "1"],
+        ["n-3", "1"],
+        ["n-4", "2"],
+    ]
+    say(":node n-4")
+    assert say("zone.map(n, n.name)").out == '["n-1", "n-4"] : list(string)\n'
+
+
 def test_an_expression_fails_only_if_no_node_has_a_value(say: Say) -> None:
     said = say('node.labels["capacity"]')
     assert said.out.splitlines()[1:3] == ['n-1   "spot"', "n-2   error: there is no key `capacity`"]

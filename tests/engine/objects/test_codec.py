@@ -349,3 +349,10 @@ def test_the_copy_that_kubectl_keeps_of_a_pod_is_not_read(schema: Schema) -> Non
 def test_what_a_pod_waits_for(spec: dict[str, object], is_gated: bool, has_claims: bool) -> None:
     found = peer_of(builders.pod("a", spec=spec))
     assert (found.is_gated, found.has_claims) == (is_gated, has_claims)
+
+
+def test_a_controller_has_the_time_of_its_creation() -> None:
+    metadata = {"name": "web", "creationTimestamp": "2026-11-21T10:00:00Z"}
+    found = decode_controller("Job", encoded({"metadata": metadata}))
+    assert found.workload.created == Timestamp.parse("2026-11-21T10:00:00Z")
+    assert decode_controller("Job", encoded({"metadata": {"name": "web"}})).workload.created is None
