@@ -91,7 +91,6 @@ DICTIONARIES = {
         "engine/counting/domains.py: Domains._numbers",
         "engine/counting/node_groups.py: _Arrivals._made",
         "engine/counting/node_groups.py: _Arrivals._more",
-        "engine/gangs/tries.py: Tries._tried_until",
         "engine/gangs/members.py: Members._waiting",
         "engine/gangs/node_room.py: NodeRoom._free",
     ),
