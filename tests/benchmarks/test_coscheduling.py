@@ -16,7 +16,6 @@ from typing import Any
 
 import pytest
 
-from engine.objects.pod_group import COSCHEDULING, LABEL
 from tests.benchmarks.results import Record
 from tests.benchmarks.test_gangs import GROUPS, NODES, emptied, plane
 from tests.e2e.api import Api
@@ -26,7 +25,7 @@ from tests.e2e.control_plane import ControlPlane
 from tests.e2e.gangs import SIZE, by_group, gang_server
 from tests.e2e.kube_scheduler import started_kube_scheduler
 from tests.e2e.manifests import node, pod
-from tests.e2e.test_pod_groups import DEFINITION
+from tests.e2e.test_pod_groups import COSCHEDULING, DEFINITION, LABEL
 
 __all__ = ["plane"]
 

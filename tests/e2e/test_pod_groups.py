@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from engine.objects.pod_group import COSCHEDULING, KUBERNETES, LABEL
 from tests.e2e.api import Api
 from tests.e2e.cluster import Cluster
 from tests.e2e.control_plane import control_plane
@@ -24,6 +23,8 @@ from tests.e2e.permissions import create_role
 
 pytestmark = pytest.mark.e2e
 
+KUBERNETES, COSCHEDULING = "scheduling.k8s.io", "scheduling.x-k8s.io"
+LABEL = "scheduling.x-k8s.io/pod-group"
 GATE = "--feature-gates=GenericWorkload=true"
 SERVED = "--runtime-config=scheduling.k8s.io/v1alpha2=true"
 POLICY = """policy groups {
