@@ -265,7 +265,7 @@ def test_what_sources_of_data_need_is_mounted() -> None:
     assert configured["dataCa"] == f"{mounts['data-ca']}/ca.crt"
     assert configured["dataToken"] == f"{mounts['data-token']}/token"
     volumes = {each["name"]: each for each in pod_of(objects)["spec"]["volumes"]}
-    assert volumes["data"] == {"name": "data", "configMap": {"name": "prices"}}
+    assert volumes["data"] == {"name": "data", "persistentVolumeClaim": {"claimName": "prices"}}
     assert volumes["data-ca"]["secret"]["secretName"] == "monitoring-ca"
     assert volumes["data-token"]["secret"]["secretName"] == "monitoring-token"
     egress = objects["NetworkPolicy", "placet"]["spec"]["egress"]
