@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import re
 from collections.abc import Mapping
 from importlib.resources import files
-from ipaddress import ip_address
 from logging import Logger
 from pathlib import Path
 
@@ -16,20 +14,12 @@ from prometheus_client import CollectorRegistry
 from cli.command import (
     CommandError,
     Exit,
-    add_context_arguments,
-    add_frozen_arguments,
-    address,
     cannot_listen,
-    lease,
-    pause,
-    positive,
-    seconds,
-    size,
 )
-from cli.data_sources import add_source_arguments, data_access
 from cli.demo.demo_cluster import Demo, announcement
 from cli.demo.start import QuietStart, move_taken_ports
-from cli.placet_configuration import add_configuration_arguments
+from cli.serving.data_sources import data_access
+from cli.serving.flags import add_flags
 from cli.streams import OutputError, close_output, put_text
 from cli.version import version
 from engine.cache.cluster_file import ClusterFileError
@@ -37,13 +27,10 @@ from engine.cache.reflector import Timing
 from engine.cluster.client import Limits
 from engine.cluster.connection_configuration import own_namespace
 from engine.counting.in_flight_pods import (
-    BIND_TIMEOUT_SECONDS,
     DEFAULT_SCHEDULERS,
-    KUBE_SCHEDULER_LEASE,
     Schedulers,
 )
 from engine.errors import ClusterConfigurationError
-from engine.objects.gate import GATE
 from engine.objects.peer import DEFAULT_SCHEDULER
 from engine.objects.request_pod import SYSTEM_NAMESPACES, Exemptions
 from engine.portable.label_conditions import Frozen
@@ -55,7 +42,7 @@ from server.metrics.metrics import Metrics
 from server.metrics.misconfiguration import exposure
 from server.runtime.cluster_runtime import Access
 from server.runtime.file_cluster import ClusterFiles, SnapshotOrigin
-from server.runtime.observers import FORMATS, finish_log, start_logging
+from server.runtime.observers import finish_log, start_logging
 from server.runtime.reloader import (
     ConfigurationFile,
     PolicyReloader,
@@ -64,7 +51,6 @@ from server.runtime.reloader import (
 )
 from server.runtime.server_runtime import CannotListenError, Options, serve
 from server.settings import (
-    DEFAULT_LISTEN,
     SelfSigned,
     Settings,
     SettingsError,
@@ -74,42 +60,11 @@ from server.settings import (
 )
 from server.view.view import DEFAULT_PORT
 
-_NAME = re.compile("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-
 
 def exemptions(args: argparse.Namespace) -> Exemptions:
     named = set(args.exempt_namespace)
     always = frozenset() if "none" in named else SYSTEM_NAMESPACES | {own_namespace()}
     return Exemptions(always | (named - {"none"}), by_annotation=not args.no_bypass)
-
-
-def _namespace(text: str) -> str:
-    if not _NAME.fullmatch(text):
-        raise argparse.ArgumentTypeError(f"`{text}` is not a valid namespace name")
-    return text
-
-
-def _object_name(text: str) -> str:
-    if len(text) > 253 or not all(map(_NAME.fullmatch, text.split("."))):
-        raise argparse.ArgumentTypeError(f"`{text}` is not a valid name of an object")
-    return text
-
-
-def _secret(text: str) -> tuple[str, str]:
-    namespace, slash, name = text.partition("/")
-    if not slash:
-        raise argparse.ArgumentTypeError(f"`{text}` is not a Secret such as kube-system/placet-tls")
-    return _namespace(namespace), _object_name(name)
-
-
-def _tls_name(text: str) -> str:
-    try:
-        return str(ip_address(text))
-    except ValueError:
-        pass
-    if len(text) > 253 or not all(map(_NAME.fullmatch, text.split("."))):
-        raise argparse.ArgumentTypeError(f"`{text}` is not a DNS name or an IP address")
-    return text
 
 
 def tls_files(args: argparse.Namespace, file: Path | None = None) -> TlsFiles | None:
@@ -187,276 +142,7 @@ examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    add_configuration_arguments(parser)
-    what = parser.add_argument_group("policies and cluster")
-    what.add_argument(
-        "--policies",
-        metavar="PATH",
-        nargs="+",
-        action="extend",
-        default=[],
-        type=Path,
-        help="policy files, and folders of policy files; read again when they change",
-    )
-    what.add_argument(
-        "--cluster",
-        metavar="SNAPSHOT",
-        nargs="+",
-        action="extend",
-        default=[],
-        type=Path,
-        help="files that `kubectl get nodes,pods -A -o json|yaml` wrote; read again when they "
-        "change. JSON is read sixty times as fast as YAML. Without it, Placet watches the "
-        "cluster of the kubeconfig, or the one that it runs in",
-    )
-    add_context_arguments(
-        what,
-        "how to reach the cluster (default: $KUBECONFIG, ~/.kube/config, or the service "
-        "account of the pod)",
-    )
-    what.add_argument(
-        "--watch-idle",
-        metavar="TIME",
-        type=seconds,
-        default="120s",
-        help="restart a watch that has been silent for this long (default: %(default)s)",
-    )
-    what.add_argument(
-        "--kube-api-qps",
-        metavar="N",
-        type=positive,
-        default=200,
-        help="requests to the API server per second, on average (default: %(default)s)",
-    )
-    what.add_argument(
-        "--kube-api-burst",
-        metavar="N",
-        type=positive,
-        default=400,
-        help="requests to the API server in a burst (default: %(default)s)",
-    )
-    what.add_argument(
-        "--lease",
-        metavar="NAMESPACE/NAME",
-        type=lease,
-        default=f"{own_namespace()}/placet",
-        help="the Lease of the replica that decides by counts and writes statuses; `none` if there "
-        "is only one replica (default: %(default)s)",
-    )
-    what.add_argument(
-        "--standby",
-        action="store_true",
-        help="be ready only while holding the Lease: for replicas behind one Service",
-    )
-    what.add_argument(
-        "--no-cluster",
-        action="store_true",
-        help="watch no cluster: requests must contain whole nodes (nodeCacheCapable: false)",
-    )
-    what.add_argument(
-        "--demo",
-        action="store_true",
-        help="use an embedded cluster, and embedded policies unless --policies names some",
-    )
-    who = parser.add_argument_group("pods without policies")
-    defaults = ", ".join(sorted(SYSTEM_NAMESPACES | {own_namespace()}))
-    who.add_argument(
-        "--exempt-namespace",
-        metavar="NS",
-        action="append",
-        default=[],
-        type=_namespace,
-        help="a namespace whose pods are scheduled without any policy; may be repeated; added to "
-        f"{defaults} unless one of them is `none`",
-    )
-    who.add_argument(
-        "--no-bypass",
-        action="store_true",
-        help="ignore the annotation by which a pod bypasses policies",
-    )
-    how = parser.add_argument_group("serving")
-    how.add_argument(
-        "--listen",
-        metavar="HOST:PORT",
-        type=address,
-        default=DEFAULT_LISTEN,
-        help="the address to listen on; without HOST every interface, with port 0 any free port "
-        "(default: %(default)s)",
-    )
-    how.add_argument(
-        "--http-timeout",
-        metavar="TIME",
-        type=seconds,
-        default="5s",
-        help="the extender's httpTimeout in kube-scheduler's configuration; "
-        "an answer takes at most four fifths of it (default: %(default)s)",
-    )
-    how.add_argument(
-        "--body-limit",
-        metavar="SIZE",
-        type=size,
-        default="64Mi",
-        help="the largest request body (default: %(default)s)",
-    )
-    how.add_argument(
-        "--body-budget",
-        metavar="SIZE",
-        type=size,
-        help="the most memory for the bodies of all requests and for unsent answers together; "
-        "requests beyond it wait (default: four times --body-limit)",
-    )
-    how.add_argument(
-        "--resolvable-rejections",
-        action="store_true",
-        help="send rejections that an eviction could resolve as FailedNodes; only for "
-        "kube-scheduler 1.38 or newer, which asks extenders for the victims there",
-    )
-    add_source_arguments(parser)
-    binding = parser.add_argument_group("binding")
-    binding.add_argument(
-        "--bind",
-        action="store_true",
-        help="bind pods: for an extender with a bindVerb; needs deploy/rbac/bind/placet.yaml",
-    )
-    scheduler = parser.add_argument_group("kube-scheduler")
-    scheduler.add_argument(
-        "--scheduler-name",
-        metavar="NAME",
-        action="append",
-        default=[],
-        help="the schedulerName of the pods of a kube-scheduler that calls Placet: of pods that "
-        "filter was not asked about, only these are bound or requeued, and may be on their way to "
-        "a node when Placet starts; the first one is that of new pods of namespaces that opt in; "
-        f"may be repeated (default: {DEFAULT_SCHEDULER})",
-    )
-    scheduler.add_argument(
-        "--scheduler-lease",
-        metavar="NAMESPACE/NAME",
-        type=scheduler_lease,
-        help="the Lease of the kube-schedulers with these names: pods that the last holder had in "
-        "hand are not on their way when another one acquires it "
-        f"(default: {'/'.join(KUBE_SCHEDULER_LEASE)}, of {DEFAULT_SCHEDULER})",
-    )
-    scheduler.add_argument(
-        "--bind-timeout",
-        metavar="TIME",
-        type=seconds,
-        help="bindTimeoutSeconds in kube-scheduler's configuration: for this long a pod with "
-        "volumes or claims may be on its way to a node when Placet starts, unless Placet binds "
-        f"(default: {BIND_TIMEOUT_SECONDS:g}s)",
-    )
-    scheduler.add_argument(
-        "--permit-timeout",
-        metavar="TIME",
-        type=seconds,
-        help="the longest time that a Permit plugin of kube-scheduler has a pod wait; any pod may "
-        "be on its way for that much longer (default: 0s)",
-    )
-    scheduler.add_argument(
-        "--gate",
-        action="store_true",
-        help=f"kube-scheduler asks only about pods with the marker `{GATE}`: report the pods that "
-        "policies select and that were created without it",
-    )
-    add_frozen_arguments(scheduler)
-    endurance = parser.add_argument_group("load and shutdown")
-    endurance.add_argument(
-        "--max-in-flight",
-        metavar="N",
-        type=positive,
-        default=100,
-        help="the largest number of calls at the same time; more are refused "
-        "(default: %(default)s)",
-    )
-    endurance.add_argument(
-        "--max-connections",
-        metavar="N",
-        type=positive,
-        help="the largest number of open connections, half of them from one address; for one more, "
-        "one that is silent is closed (default: four times --max-in-flight)",
-    )
-    endurance.add_argument(
-        "--health-listen",
-        metavar="HOST:PORT",
-        type=address,
-        help="also serve health and metrics here, over plain HTTP, on a thread of their own: they "
-        "answer even when the server is busy",
-    )
-    endurance.add_argument(
-        "--view-port",
-        metavar="PORT",
-        type=view_port,
-        default=argparse.SUPPRESS,
-        help="the port on 127.0.0.1 of the view, which placet decisions and placet status ask, or "
-        f"`none` for no view (default: {DEFAULT_PORT}, or any free port if --listen has port 0)",
-    )
-    endurance.add_argument(
-        "--lameduck",
-        metavar="TIME",
-        type=pause,
-        default="5s",
-        help="how long to serve after SIGTERM, while not ready, before connections are refused "
-        "(default: %(default)s)",
-    )
-    tls = parser.add_argument_group("HTTPS", "the files are read again when they change")
-    tls.add_argument(
-        "--tls-cert", metavar="FILE", type=Path, help="a certificate with its chain (PEM)"
-    )
-    tls.add_argument("--tls-key", metavar="FILE", type=Path, help="its key (PEM), not encrypted")
-    tls.add_argument(
-        "--webhook-listen",
-        metavar="HOST:PORT",
-        type=address,
-        help="serve the admission webhooks here, with this certificate, and everything else on "
-        "--listen over plain HTTP: for a kube-scheduler beside Placet",
-    )
-    tls.add_argument(
-        "--tls-secret",
-        metavar="NAMESPACE/NAME",
-        type=_secret,
-        help="instead of both: the Secret where Placet keeps a certificate and a CA that it makes "
-        "and renews; needs deploy/rbac/certificates/placet.yaml",
-    )
-    tls.add_argument(
-        "--tls-name",
-        metavar="NAME",
-        action="append",
-        default=[],
-        type=_tls_name,
-        help="a DNS name or an IP address in the certificate of --tls-secret; may be repeated",
-    )
-    tls.add_argument(
-        "--webhook-configuration",
-        metavar="NAME",
-        action="append",
-        default=[],
-        type=_object_name,
-        help="a Mutating- or ValidatingWebhookConfiguration whose caBundle is kept equal to the CA "
-        "of --tls-secret; may be repeated",
-    )
-    tls.add_argument(
-        "--client-ca",
-        metavar="FILE",
-        type=Path,
-        help="CA certificates (PEM): clients must have a certificate of one of them, except for "
-        "health, version and the admission webhooks",
-    )
-    tls.add_argument(
-        "--client-name",
-        metavar="NAME",
-        action="append",
-        default=[],
-        help="the common name that client certificates must have; may be repeated (default: any)",
-    )
-    how.add_argument(
-        "--log-format",
-        choices=FORMATS,
-        default="text",
-        help="the format of the log on standard error, one line per event (default: text)",
-    )
-    how.add_argument(
-        "-v", "--verbose", action="store_true", help="log every call and every rejection"
-    )
+    add_flags(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -587,23 +273,6 @@ def _settings(args: argparse.Namespace, file: Path | None) -> Settings:
         )
     except SettingsError as error:
         raise CommandError(str(error), "see placet serve --help") from None
-
-
-def scheduler_lease(text: str) -> tuple[str, str]:
-    """The namespace and name of the Lease of a kube-scheduler."""
-    named = lease(text)
-    if named is None:
-        raise argparse.ArgumentTypeError(f"`{text}` is not a Lease such as kube-system/placet")
-    return named
-
-
-def view_port(text: str) -> int | None:
-    """The port of the view, or None for `none`."""
-    if text == "none":
-        return None
-    if not text.isdecimal() or not text.isascii() or int(text[:9]) > 65535:
-        raise argparse.ArgumentTypeError(f"`{text}` is not a port, and not `none`")
-    return int(text)
 
 
 def _view_port(args: argparse.Namespace) -> int | None:

@@ -14,7 +14,7 @@ import yaml
 from aiohttp import ClientSession
 
 from cli.commands.serve import APPLIED, configure
-from cli.placet_configuration import placet_configuration
+from cli.serving.placet_configuration import placet_configuration
 from tests.cli.conftest import Placet
 from tests.cli.test_serve import serving, until
 from tests.support.books import section

@@ -13,7 +13,7 @@ import yaml
 
 from cli.commands import serve
 from cli.main import main
-from cli.placet_configuration import placet_configuration
+from cli.serving.placet_configuration import placet_configuration
 from cli.version import UNTAGGED
 from tests.deploy.chart import CHART, README, ROOT, SCHEMA, readme, values
 from tests.deploy.kustomize import MANIFESTS

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from cli.commands import serve
-from cli.placet_configuration import placet_configuration
+from cli.serving.placet_configuration import placet_configuration
 from tests.deploy.chart import CHART, ROOT
 from tests.deploy.kustomize import MANIFESTS, NoHelmError, helm, manifests, program
 

@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from cli.commands.manifests import FILE
-from cli.data_sources import resource_name
 from cli.main import main
+from cli.serving.data_sources import resource_name
 
 POLICY = """\
 cluster policy p {
