@@ -73,6 +73,7 @@ _NO_DOUBT = ""
 _DOUBTS = (
     *(2 * (_NO_DOUBT,)),
     "lease how=restored",
+    "lease how=deleted",
     "stop",
     *(2 * ("restart",)),
     "partition fault=requests of=all",
