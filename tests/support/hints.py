@@ -47,7 +47,9 @@ def follow(text: str, schema: Schema) -> Iterator[Followed]:
             yield Followed(text, found, _fault(text, found, said, schema, STEPS))
 
 
-def _fault(text: str, found: Diagnostic, said: list[Diagnostic], schema: Schema, steps: int) -> str:
+def _fault(
+    text: str, found: Diagnostic, said: list[Diagnostic], schema: Schema, steps: float
+) -> str:
     """Why the hint of an error leads nowhere; empty if it leads on.
 
     The next error must be right of this one and another one, and its hint must lead on as well.
