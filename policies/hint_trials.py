@@ -34,6 +34,10 @@ _UNKNOWN = frozenset({"P0001", "P0002", "P0101", "P0103", "P0105"})
 # No clause is as long; and so many are tried for one.
 _LONGEST = 1000
 _MOST_CLAUSES = 4
+# What an edit behind a certain one counts if it is certain too: `--fix` makes them all.
+_OF_CERTAIN = 0.2
+# So many items are found in the time of one check.
+_LOOKS = 8
 
 
 def tried(
@@ -43,7 +47,7 @@ def tried(
 
     None stands for an error that only follows from another one of the same clause.
     """
-    trials = _HintTrials(look)
+    trials = _HintTrials(look, [d for d in found if d.severity == "error"])
     changed: dict[int, Diagnostic | None] = {}
     wishes: list[Span] = []
     for each in found:
@@ -78,9 +82,10 @@ def _edit(found: Diagnostic) -> Fix | None:
 
 @dataclass(slots=True)
 class _HintTrials:
-    """The trials of one text; `left` is the number of characters that may still be checked."""
+    """The trials of one text with its errors; `left` is how many characters may be checked."""
 
     look: Look
+    known: Sequence[Diagnostic]
     left: int = MOST
 
     @property
@@ -94,8 +99,9 @@ class _HintTrials:
 
         `alone` is for words that stand in no clause, or that say no to something.
         """
-        is_yaml = is_manifest(source.name)
-        item = item_at(source.text, found.span.start, rules=is_yaml)
+        # To find the item takes a part of the time of a check.
+        self.left -= len(source.text) // _LOOKS
+        item = item_at(source.text, found.span.start, rules=is_manifest(source.name))
         if item is None or len(item.text) > _LONGEST:
             return None
         if alone and item.is_clause and not item.negates_words:
@@ -111,18 +117,21 @@ class _HintTrials:
         """Whether a hint leads on; `within` for one after which the edit itself has no error."""
         edit = _edit(found)
         assert edit is not None
+        if self.spent:
+            return False
         begin, text = 0, source.text
         if not is_manifest(source.name):
             # Only the policy around the diagnostic is checked again.
             first = min(edit.span.start, found.span.start)
             last = max(edit.span.end, found.span.end)
-            known = starts(text)
-            begin = max((s for s in known if s <= first), default=0)
-            text = text[begin : min((s for s in known if s > last), default=len(text))]
+            blocks = starts(text)
+            begin = max((s for s in blocks if s <= first), default=0)
+            text = text[begin : min((s for s in blocks if s > last), default=len(text))]
         here = _shifted(found, begin)
-        said = self._errors(source.name, text)
         if within:
             return self._is_whole(source.name, text, here)
+        end = begin + len(text)
+        said = [_shifted(d, begin) for d in self.known if begin <= d.span.start <= end]
         return self._holds(source.name, text, here, said, STEPS)
 
     def _is_whole(self, name: str, text: str, found: Diagnostic) -> bool:
@@ -140,7 +149,7 @@ class _HintTrials:
         return [d for d in self.look(Source(name, text)) if d.severity == "error"]
 
     def _holds(
-        self, name: str, text: str, found: Diagnostic, said: Sequence[Diagnostic], steps: int
+        self, name: str, text: str, found: Diagnostic, said: Sequence[Diagnostic], steps: float
     ) -> bool:
         edit = _edit(found)
         assert edit is not None
@@ -163,19 +172,20 @@ class _HintTrials:
                 # An error elsewhere that could not be seen before.
                 return True
             following = new[0]
-        if found.fix is not None:
-            # Nothing else can be meant, and other mistakes of the clause say nothing about it.
-            return not any(d.span.start < end and start < d.span.end for d in new)
-        if len(after) - following.span.end >= len(text) - found.span.start:
+        both_certain = found.fix is not None and following.fix is not None
+        if len(after) - following.span.end >= len(text) - found.span.start and not both_certain:
             return False
         if _edit(following) is not None:
             same = (following.code, following.message) == (found.code, found.message)
-            return not same and steps > 1 and self._holds(name, after, following, now, steps - 1)
+            cost = _OF_CERTAIN if both_certain else 1
+            return (
+                not same and steps > cost and self._holds(name, after, following, now, steps - cost)
+            )
         if following.span.start < end:
             return False
         lexemes = Lexemes(after)
         apart = lexemes.at(following.span.start) - lexemes.at(end)
-        return apart >= _APART
+        return found.fix is not None or apart >= _APART
 
 
 def _place(found: Diagnostic, text: str, changed: int) -> tuple[str, str, int]:

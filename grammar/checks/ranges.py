@@ -22,7 +22,8 @@ from grammar.tree.walk import roots, walk
 
 _NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
 _COMPARISONS = frozenset(_NEGATED)
-_COUNTS = frozenset({"size"})
+# What is the same for all nodes.
+_OF_POD = frozenset({"pod", "now", "namespaceObject"})
 
 
 def impossible_ranges(checked: Checked) -> Iterator[Diagnostic]:
@@ -132,7 +133,7 @@ def equal_scores(checked: Checked) -> Iterator[Diagnostic]:
     definitions = checked.environment.definitions
     for clause in of_kind(checked.policy.items, Score):
         read = roots([clause.value, *clause.ends], definitions)
-        if any(name == "node" or name.startswith(("data", "card")) for name in read):
+        if read - _OF_POD:
             continue
         message = "this reads nothing of the node, so all nodes get the same score"
         hint = "write a value of the node, or a `when` if it is about the pod"

@@ -2,8 +2,8 @@
 
 The parser makes one for each text. The edit is applied and the text is parsed again: it must get
 further than before, and the hints of the errors after it must end in a text without an error, at
-most three edits later. A hint that does not is a guess, and is not shown. Of an edit that is
-certain only the first is asked: other mistakes of the clause say nothing about it.
+most three edits later, of which certain ones do not count. A hint that does not is a guess, and is
+not shown.
 """
 
 from __future__ import annotations
@@ -77,7 +77,10 @@ class Trials:
             return False
 
         def keep(place: int) -> Keep:
-            return lambda said: self._leads_on(changed, place, said, steps - 1)
+            # A chain of certain edits may be as long as it is: `--fix` makes them all.
+            return lambda said: self._leads_on(
+                changed, place, said, steps - (found.fix is None or said.fix is None)
+            )
 
         stop = self._look(changed, keep)
         if stop is None:
@@ -95,10 +98,10 @@ class Trials:
         if rest <= end - max(self._item(text[begin:end], at - begin).end + begin, last):
             # Another item has a mistake of its own.
             return True
+        if has_edit:
+            return steps > 1 or (found.fix is not None and said.fix is not None)
         if found.fix is not None:
             return True
-        if has_edit:
-            return steps > 1
         lexemes = Lexemes(changed)
         behind = len(head) + len(edit.text)
         return lexemes.at(stop.at) - lexemes.at(behind) >= _APART

@@ -10,8 +10,10 @@ from grammar.messages.diagnostics import Diagnostic, Fix
 from grammar.tree.source import Source
 from policies.validation import check_source
 
-# A chain of hints ends within so many edits.
+# A chain of hints ends within so many edits; those behind certain ones that are certain too, which
+# `--fix` all makes, count less.
 STEPS = 3
+_OF_CERTAIN = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,9 @@ def follow(text: str, schema: Schema) -> Iterator[Followed]:
             yield Followed(text, found, _fault(text, found, said, schema, STEPS))
 
 
-def _fault(text: str, found: Diagnostic, said: list[Diagnostic], schema: Schema, steps: int) -> str:
+def _fault(
+    text: str, found: Diagnostic, said: list[Diagnostic], schema: Schema, steps: float
+) -> str:
     """Why the hint of an error leads nowhere; empty if it leads on.
 
     The next error must be right of this one and another one, and its hint must lead on as well.
@@ -68,9 +72,10 @@ def _fault(text: str, found: Diagnostic, said: list[Diagnostic], schema: Schema,
         return f"the same error: {following.message}"
     if edit_of(following) is None:
         return ""
-    if steps == 1:
+    cost = _OF_CERTAIN if found.fix is not None and following.fix is not None else 1
+    if steps <= cost:
         return "too long a chain"
-    return _fault(after, following, now, schema, steps - 1)
+    return _fault(after, following, now, schema, steps - cost)
 
 
 def _place(found: Diagnostic, text: str, changed: int) -> tuple[str, str, int]:
