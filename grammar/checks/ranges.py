@@ -132,6 +132,8 @@ def equal_scores(checked: Checked) -> Iterator[Diagnostic]:
     definitions = checked.environment.definitions
     for clause in of_kind(checked.policy.items, Score):
         read = roots([clause.value, *clause.ends], definitions)
+        if not read.isdisjoint(checked.environment.groups):
+            continue
         if any(name == "node" or name.startswith(("data", "card")) for name in read):
             continue
         message = "this reads nothing of the node, so all nodes get the same score"
