@@ -47,6 +47,7 @@ DICTIONARIES = {
         "engine/gangs/paper.py: Paper._masks",
         "engine/simulation/cycle.py: Simulation._outcomes",
         "engine/counting/node_groups.py: CallGroups._followed",
+        "engine/counting/node_groups.py: CallGroups._others",
         "engine/decision/card_room.py: CardClaims._programs",
         "engine/explanation/inspection.py: Inspection._counted",
         "engine/explanation/inspection.py: Inspection._counts",

@@ -22,7 +22,7 @@ from engine.cache.node_table import UNKNOWN_ROW, NodeTable, NodeWithPods, Versio
 from engine.counting.domains import Domains
 from engine.counting.in_flight_pods import GroupIds, InFlightPod
 from engine.program.columns import Freshness, grown
-from engine.program.frame import Evaluation, Frame, GroupsOfCall
+from engine.program.frame import Evaluation, Frame, GroupsOfCall, LazyFrame
 from engine.program.node_groups import GroupSpec
 from engine.program.program import GroupReads
 from grammar.values.node_groups import GroupOfNodes
@@ -360,13 +360,17 @@ class CallGroups(GroupsOfCall):
         self._in_flight = in_flight
         self._check = check
         self.on_the_way: OnTheWay = on_the_way
+        self._others: dict[OnTheWay, CallGroups] = {on_the_way: self}
         self._followed: dict[str, _Known | None] = {}
 
     def counting(self, on_the_way: OnTheWay) -> CallGroups:
         """The same groups with pods on their way counted in another way."""
-        if on_the_way == self.on_the_way:
-            return self
-        return CallGroups(self._known, self._table, self._in_flight, self._check, on_the_way)
+        found = self._others.get(on_the_way)
+        if found is None:
+            found = CallGroups(self._known, self._table, self._in_flight, self._check, on_the_way)
+            found._others = self._others
+            self._others[on_the_way] = found
+        return found
 
     def of(self, digest: str, node: str) -> GroupOfNodes | None:
         known = self._updated(digest)
@@ -474,15 +478,27 @@ class PerGroup(Generic[T]):
         self._version, self._known, self._values = None, [], []
 
     def values(
-        self, groups: CallGroups, frame: Frame, check: Callable[[], None]
+        self, groups: CallGroups, make: LazyFrame, check: Callable[[], None]
     ) -> tuple[list[T], bool]:
         """The value for each group by number, for nodes in no group at the end, and if it is new.
 
-        `check` is called before each evaluation.
+        `make` gives the frame for evaluations, and `check` is called before each of them.
         """
         version = groups.version(self._digest)
         if self._values and version == self._version:
             return self._values, False
+        frame = make()
+        outer, frame.groups = frame.groups, groups
+        try:
+            self._evaluate_changed(groups, frame, check)
+        finally:
+            frame.groups = outer
+        self._version = version
+        return self._values, True
+
+    def _evaluate_changed(
+        self, groups: CallGroups, frame: Frame, check: Callable[[], None]
+    ) -> None:
         known, values = list[GroupOfNodes](), list[T]()
         for number, (group, node) in enumerate(groups.states(self._digest)):
             known.append(group)
@@ -494,8 +510,7 @@ class PerGroup(Generic[T]):
             values.append(self._evaluate(frame))
         frame.node = None
         values.append(self._evaluate(frame))
-        self._version, self._known, self._values = version, known, values
-        return values, True
+        self._known, self._values = known, values
 
 
 class GroupVersions:

@@ -21,6 +21,7 @@ from engine.counting.in_flight_pods import GroupIds
 from engine.counting.node_groups import (
     CallGroups,
     GroupVersions,
+    OnTheWay,
     PerGroup,
     counted_on_the_way,
 )
@@ -97,6 +98,7 @@ class FilterMemo:
         rows: NodeRows,
         evaluation: Evaluation,
         known_rows: KnownRows | None = None,
+        on_the_way: OnTheWay = "worst",
     ) -> Decision:
         """A verdict per row. Raises DeadlineExceededError and ExpensivePolicyError.
 
@@ -107,7 +109,7 @@ class FilterMemo:
         codes = self._plain.evaluated(table, rows, evaluation)
         rejections: Sequence[Rejection | None] = self._plain.rejections
         if self._rows.clauses or self._groups:
-            codes, rejections = self._by_groups(table, rows, evaluation, codes)
+            codes, rejections = self._by_groups(table, rows, evaluation, codes, on_the_way)
         if not np.count_nonzero(codes):
             return Decision(codes, (FEASIBLE,), known_rows)
         counts: list[int] = np.bincount(codes, minlength=len(rejections)).tolist()
@@ -125,14 +127,20 @@ class FilterMemo:
         return Decision(codes, verdicts, known_rows)
 
     def _by_groups(
-        self, table: NodeTable, rows: NodeRows, evaluation: Evaluation, codes: Codes
+        self,
+        table: NodeTable,
+        rows: NodeRows,
+        evaluation: Evaluation,
+        codes: Codes,
+        on_the_way: OnTheWay,
     ) -> tuple[Codes, Sequence[Rejection | None]]:
         """The codes with those of clauses that read groups, and the rejections of all of them."""
-        groups = evaluation.frame().groups
+        found = evaluation.groups_of_call()
+        assert isinstance(found, CallGroups), "a call has groups where a policy reads them"
+        groups = found.counting(on_the_way)
         if len(self._groups) == 1 and not self._rows.clauses and not np.count_nonzero(codes):
             # The usual case: one rule, and nothing else in the way.
             (memo,) = self._groups
-            assert isinstance(groups, CallGroups), "a call has groups where a policy reads them"
             return memo.evaluated(groups, table, rows, evaluation), memo.rejections
         codes, rejections = codes.copy(), list(self._plain.rejections)
 
@@ -142,15 +150,14 @@ class FilterMemo:
             rejections.extend(more[1:])
 
         if self._rows.clauses and len(left := np.flatnonzero(codes == 0)):
-            found = self._rows.evaluated(table, rows[left], evaluation)
-            reject(left, found, self._rows.rejections)
+            with counted_on_the_way(evaluation.frame(), on_the_way):
+                by_row = self._rows.evaluated(table, rows[left], evaluation)
+            reject(left, by_row, self._rows.rejections)
         for memo in self._groups:
             left = np.flatnonzero(codes == 0)
             if not len(left):
                 break
-            assert isinstance(groups, CallGroups), "a call has groups where a policy reads them"
-            found = memo.evaluated(groups, table, rows[left], evaluation)
-            reject(left, found, memo.rejections)
+            reject(left, memo.evaluated(groups, table, rows[left], evaluation), memo.rejections)
         return codes, rejections
 
 
@@ -174,7 +181,7 @@ class _GroupMemo:
         """Indexes into `rejections`, in the order of `rows`."""
         time, clause = evaluation.time, self._clause
         time.charge(clause.policy)
-        found, is_new = self._values.values(groups, evaluation.frame(), time.check)
+        found, is_new = self._values.values(groups, evaluation.frame, time.check)
         time.rest()
         if is_new:
             unknown = Rejection(clause, known=False)
@@ -307,10 +314,8 @@ def check_on_the_way(
     """
     if not memo.reads_pods or np.count_nonzero(decided.codes) < len(rows):
         return
-    frame = evaluation.frame()
-    with counted_on_the_way(frame, "bound"):
-        if not np.count_nonzero(memo.decide(table, rows, evaluation).codes == 0):
-            return
+    if not np.count_nonzero(memo.decide(table, rows, evaluation, on_the_way="bound").codes == 0):
+        return
     rejected = [v.reason for v in decided.verdicts if isinstance(v, Rejected) and v.resolvable]
     raise BriefWaitError(f"waiting for in-flight pods: {'; '.join(dict.fromkeys(rejected))}")
 

@@ -55,10 +55,10 @@ class ScoreMemo:
 
         Raises DeadlineExceededError and ExpensivePolicyError; finished portions are kept.
         """
+        if self._alone is not None:
+            return self._alone.values(table, rows, evaluation)
         if self._reads_groups:
             with counted_on_the_way(evaluation.frame(), "predicted"):
-                if self._alone is not None:
-                    return self._alone.values(table, rows, evaluation)
                 return self._by_row(table, rows, evaluation)
         return self._by_row(table, rows, evaluation)
 
@@ -102,7 +102,7 @@ class _GroupValues:
         time = evaluation.time
         self._report = evaluation.report
         time.charge(self._clause.policy)
-        found, is_new = self._known.values(_groups(evaluation), evaluation.frame(), time.check)
+        found, is_new = self._known.values(_groups(evaluation), evaluation.frame, time.check)
         time.rest()
         if is_new:
             self.numbers = np.array(found)
@@ -114,9 +114,9 @@ class _GroupValues:
 
 
 def _groups(evaluation: Evaluation) -> CallGroups:
-    groups = evaluation.frame().groups
+    groups = evaluation.groups_of_call()
     assert isinstance(groups, CallGroups), "a call has groups where a policy reads them"
-    return groups
+    return groups.counting("predicted")
 
 
 def _unheard(_policy: str, _clause: str, _error: EvaluationError) -> None:
@@ -192,11 +192,10 @@ class _GroupMean:
 
     def points(self, table: NodeTable, rows: NodeRows, evaluation: Evaluation) -> Points:
         """In the order of `rows`."""
-        with counted_on_the_way(evaluation.frame(), "predicted"):
-            is_new = [values.update(evaluation) for values in self._values]
-            if any(is_new):
-                self._points = self._scale.scores(np.array([v.numbers for v in self._values]))
-            found: Points = self._points[self._values[0].groups_of(table, evaluation)[rows]]
+        is_new = [values.update(evaluation) for values in self._values]
+        if any(is_new):
+            self._points = self._scale.scores(np.array([v.numbers for v in self._values]))
+        found: Points = self._points[self._values[0].groups_of(table, evaluation)[rows]]
         return found
 
 

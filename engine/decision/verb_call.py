@@ -215,6 +215,7 @@ class CallOpener:
         group = self.cluster.pods.group(pod.namespace, pod.group) if pod.group else None
         registry = self.registry
         made: list[Frame] = []
+        grouped: list[CallGroups] = []
         moments: list[Timestamp] = []
 
         def now() -> int:
@@ -232,11 +233,22 @@ class CallOpener:
                 )
                 made[0].cardFacts, made[0].tables = self.facts, self.tables
                 if registry.groups:
-                    nodes = known.table if known is not None else NO_NODES
-                    made[0].groups = self._groups_of(nodes, pod.uid, made[0])
+                    made[0].groups = groups()
             return made[0]
 
-        evaluation = Evaluation(frame, now, time, self.clause_failed, self._observer.shortened)
+        def check() -> None:
+            # The frame gets another check for what is evaluated after the answer.
+            made[0].check() if made else time.check()
+
+        def groups() -> CallGroups:
+            if not grouped:
+                nodes = known.table if known is not None else NO_NODES
+                in_flight = partial(self._in_flight.others, pod.uid, nodes)
+                grouped.append(CallGroups(self._groups, nodes, in_flight, check))
+            return grouped[0]
+
+        failed, shortened = self.clause_failed, self._observer.shortened
+        evaluation = Evaluation(frame, now, time, failed, shortened, groups)
         # A plan keeps its namespace alive, so that its id is not reused.
         shape = pod.shape(registry.shapes)
         key = (id(namespace), pod.namespace, root, group, exempt, shape)
@@ -260,15 +272,6 @@ class CallOpener:
             )
             self._observer.conflict(plan.selection.governing.address, other.address)
         return VerbCall(pod, known, plan, evaluation, self.cluster, exemptions.exempts)
-
-    def _groups_of(self, table: NodeTable, uid: str, frame: Frame) -> CallGroups:
-        in_flight = partial(self._in_flight.others, uid, table)
-
-        def check() -> None:
-            # The frame gets another one for what is evaluated after the answer.
-            frame.check()
-
-        return CallGroups(self._groups, table, in_flight, check)
 
     def snapshot(self) -> Snapshot | None:
         """The cluster, or None while not all of it is known."""

@@ -187,7 +187,8 @@ class Evaluation(msgspec.Struct, frozen=True, eq=False):
     the time of the frame, in nanoseconds, without the frame. `time` has
     the deadline, and learns which policy is evaluated. `report` takes the policy, the clause and
     the error of an evaluation that failed. `report_text` takes the policy, the clause and the whole
-    text of a rejection that is too long for an answer.
+    text of a rejection that is too long for an answer. `groups` gives the groups of nodes
+    without the frame.
     """
 
     frame: LazyFrame
@@ -195,6 +196,11 @@ class Evaluation(msgspec.Struct, frozen=True, eq=False):
     time: CallTime
     report: Report
     report_text: ReportText
+    groups: Callable[[], GroupsOfCall] | None = None
+
+    def groups_of_call(self) -> GroupsOfCall:
+        """The groups of nodes, without the frame where that can be."""
+        return self.frame().groups if self.groups is None else self.groups()
 
 
 # The text of a rejection for an answer.

@@ -67,6 +67,13 @@ TIMED = {
 }
 SCORES = {"a score by age": 'score "s" weight 1 { value node.age.getMinutes() range minmax }'}
 SPREADS = 10
+# Of a group of nodes, by what it is by, and of the node: {0} is the one or the other.
+GROUPS = {"a row": 'node.labels["row"]', "a zone": "node.zone"}
+GROUPED = {
+    "room": 'filter "f" { require {0}.free["memory"] >= 8 * pod.requests["memory"] }',
+    "use": 'score "s" weight 1 { value {0}.usage["cpu"] range 1 .. 0 }',
+}
+AS_MUCH = AtMost(1.3)
 
 pytestmark = pytest.mark.bench
 
@@ -113,8 +120,8 @@ class Asking:
             self._ask = self._engine.prioritize
         self._number = count()
 
-    def milliseconds(self, shape: int) -> float:
-        """Return the time of a call about a new pod of a shape."""
+    def milliseconds(self, shape: int, *, forget: bool = False) -> float:
+        """Return the time of a call about a new pod of a shape, which may be bound after it."""
         labels = _labels(shape) | {"row": f"r{shape}", "pattern": f"p-.{shape}.?7"}
         name, memory = f"asked-{next(self._number)}", f"{1024 + shape}Mi"
         asked = builders.raw(builders.pod(name, "shop", memory=memory, labels=labels))
@@ -122,7 +129,10 @@ class Asking:
         names = ListedNames.of(self._names)
         assert names is not None
         self._ask(asked, names, None, math.inf)
-        return (time.thread_time() - began) * 1000
+        taken = (time.thread_time() - began) * 1000
+        if forget:
+            self._engine.in_flight.forget(CODEC.peer(asked).uid)
+        return taken
 
 
 @pytest.fixture(autouse=True)
@@ -165,6 +175,26 @@ def test_plain(plain: float, record: Record) -> None:
 def test_rule(name: str, plain: float, record: Record) -> None:
     """A filter of one rule."""
     _recorded(record, name, Asking(f'filter "f" {{ require {RULES[name]} }}'), plain)
+
+
+@pytest.mark.parametrize("of", GROUPS)
+@pytest.mark.parametrize("name", GROUPED)
+def test_group(name: str, of: str, record: Record) -> None:
+    """A rule about a group of nodes, against the same rule about the node."""
+    is_score = name == "use"
+    of_node = Asking(GROUPED[name].replace("{0}", "node"), scores=is_score)
+    group = f"group g by {GROUPS[of]} "
+    of_group = Asking(group + GROUPED[name].replace("{0}", "g"), scores=is_score)
+    for state, shapes in (("warm", [0] * 10 * CALLS), ("new shape", range(1, 1 + CALLS))):
+        for each in (of_node, of_group):
+            each.milliseconds(0, forget=True)
+        pairs = [
+            (of_node.milliseconds(n, forget=True), of_group.milliseconds(n, forget=True))
+            for n in shapes
+        ]
+        node, taken = (min(each) for each in zip(*pairs, strict=True))
+        detail = f"{taken:.3g} ms; of the node: {node:.3g} ms"
+        record(f"{name} of {of}, {state} / of the node", taken / node, AS_MUCH, detail)
 
 
 @pytest.mark.parametrize("name", [*TIMED, *SCORES])

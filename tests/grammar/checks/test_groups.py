@@ -115,6 +115,11 @@ def test_a_domain_has_the_type_of_its_expression(clause: str, wanted: list[str])
     assert errors(clause) == wanted
 
 
+def test_a_score_of_a_group_differs_between_nodes() -> None:
+    score = 'score "s" weight 1 { value rack.usage["cpu"] range 1 .. 0 }'
+    assert found(RACK + score, ["P0350"]) == []
+
+
 def test_a_group_is_printed_as_it_is_written() -> None:
     text = (
         "cluster policy p {\n"
