@@ -2,7 +2,7 @@
 
 The parser makes one for each text. The edit is applied and the text is parsed again: it must get
 further than before, and the hints of the errors after it must end in a text without an error, at
-most three edits later, of which certain ones do not count. A hint that does not is a guess, and is
+most three edits later, of which certain ones count less. A hint that does not is a guess, and is
 not shown.
 """
 
@@ -21,6 +21,8 @@ Keep = Callable[[Diagnostic], bool]
 STEPS = 3
 # The most characters that are parsed for the hints of one text: some seconds.
 MOST = 250_000
+# What an edit behind a certain one counts if it is certain too: `--fix` makes them all.
+_OF_CERTAIN = 0.2
 # An error so many words behind an edit is another mistake.
 _APART = 4
 
@@ -61,9 +63,9 @@ class Trials:
         """What says of the error at an offset of the text whether its hint leads on."""
         return lambda found: self._leads_on(text, at, found, STEPS)
 
-    def _leads_on(self, text: str, at: int, found: Diagnostic, steps: int) -> bool:
+    def _leads_on(self, text: str, at: int, found: Diagnostic, steps: float) -> bool:
         edit = found.fix or found.remedy
-        if edit is None or steps == 0:
+        if edit is None or steps <= 0:
             return True
         # Only the policy around the error is parsed again.
         first, last = min(at, edit.span.start), max(at, edit.span.end)
@@ -77,10 +79,11 @@ class Trials:
             return False
 
         def keep(place: int) -> Keep:
-            # A chain of certain edits may be as long as it is: `--fix` makes them all.
-            return lambda said: self._leads_on(
-                changed, place, said, steps - (found.fix is None or said.fix is None)
-            )
+            def is_kept(said: Diagnostic) -> bool:
+                cost = _OF_CERTAIN if found.fix is not None and said.fix is not None else 1
+                return self._leads_on(changed, place, said, steps - cost)
+
+            return is_kept
 
         stop = self._look(changed, keep)
         if stop is None:
@@ -99,7 +102,8 @@ class Trials:
             # Another item has a mistake of its own.
             return True
         if has_edit:
-            return steps > 1 or (found.fix is not None and said.fix is not None)
+            both_certain = found.fix is not None and said.fix is not None
+            return steps > (_OF_CERTAIN if both_certain else 1)
         if found.fix is not None:
             return True
         lexemes = Lexemes(changed)

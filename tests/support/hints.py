@@ -66,7 +66,9 @@ def _fault(
     if not new:
         return "the same errors"
     following = new[0]
-    if len(after) - following.span.end > len(text) - found.span.start:
+    # A bracket is shown where it opens, and found to be open further behind.
+    is_bracket = following.code == "P0140"
+    if len(after) - following.span.end > len(text) - found.span.start and not is_bracket:
         return f"an error before it: {following.message}"
     if (following.code, following.message) == (found.code, found.message):
         return f"the same error: {following.message}"
