@@ -99,7 +99,7 @@ def test_keys_and_values_are_those_of_the_cluster(
     [
         ('filter "f" { ', ["detail", "message", "missing", "require"]),
         ('limit "l" { at ', ["least", "most"]),
-        ('limit "l" { per ', ["cluster", "domain", "node"]),
+        ('limit "l" { per ', ["cluster", "domain", "group", "node"]),
         ("for ", ["pods"]),
         ("for pods ", ["where"]),
         ("mode ", ["enforce", "audit"]),
