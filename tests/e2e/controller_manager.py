@@ -12,7 +12,12 @@ READY_SECONDS = 60.0
 # Others would act on nodes and pods that have no kubelets.
 DEPLOYMENTS = ("deployment-controller", "replicaset-controller")
 # With the deletion of what belongs to a deleted workload.
-WORKLOADS = (*DEPLOYMENTS, "daemonset-controller", "garbage-collector-controller")
+WORKLOADS = (
+    *DEPLOYMENTS,
+    "daemonset-controller",
+    "job-controller",
+    "garbage-collector-controller",
+)
 
 
 @contextmanager

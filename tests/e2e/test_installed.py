@@ -177,10 +177,10 @@ def test_the_api_server_takes_every_object_of_each_mode(installed: Installation,
     assert done.count("(server dry run)") == sum(map(bool, yaml.safe_load_all(text)))
 
 
-def block(language: str) -> str:
-    """Return the first text in a language under "Three commands"."""
-    section = PAGE.read_text().partition("## Three commands")[2]
-    return section.partition(f"```{language}\n")[2].partition("```")[0]
+def block(language: str, title: str = "Three commands", number: int = 0) -> str:
+    """Return a text in a language of a section of the page."""
+    section = PAGE.read_text().partition(f"## {title}")[2].partition("\n## ")[0]
+    return section.split(f"```{language}\n")[number + 1].partition("```")[0]
 
 
 def test_the_three_commands_of_the_page(installed: Installation, tmp_path: Path) -> None:
@@ -271,6 +271,37 @@ def test_a_strict_bound_holds_while_placet_is_killed_upgraded_and_scaled(
         installed.install("bind.enabled=true", "config.maxInFlight=50", "replicas=3")
         until(lambda: len(observer.nodes) > before_all, SECONDS, installed.report)
     assert restarted.restarts("placet") > 0
+
+
+def left_of_placet(cluster: Cluster) -> list[str]:
+    """Return the objects of all kinds that are named after Placet, as `kind/name`."""
+    kinds = cluster.kubectl("api-resources", "--verbs=list", "--output=name").split()
+    # What the API server keeps by itself for an hour, and metrics that nobody serves here.
+    kinds = [kind for kind in kinds if not kind.startswith("events") and "metrics" not in kind]
+    text = cluster.kubectl("get", ",".join(kinds), "--all-namespaces", "--output=name")
+    return sorted(line for line in text.splitlines() if "placet" in line)
+
+
+def test_nothing_is_left_after_the_commands_of_the_page(
+    installed: Installation, tmp_path: Path
+) -> None:
+    """No webhook, role, Lease or marker, and a new pod is placed by the cluster's own scheduler."""
+    installed.uninstall()
+    installed.install("bind.enabled=true", "webhooks.policies=true")
+    cluster = opted_in(installed, "leaving")
+    wait_opted_in(cluster)
+    cluster.create_pods([web(cluster, "stays"), tolerant(cluster, "waits", "waits")])
+    assert left_of_placet(cluster) != []
+    for line in block("sh", "Uninstalling").splitlines():
+        installed.command(line, tmp_path)
+    until(
+        lambda: all("customresourcedefinition" in name for name in left_of_placet(cluster)),
+        SECONDS,
+        lambda: str(left_of_placet(cluster)),
+    )
+    cluster.create_pods([web(cluster, "after")])
+    until(lambda: "after" in cluster.placements(), SECONDS, installed.report)
+    assert cluster.pod("after")["spec"]["schedulerName"] == "default-scheduler"
 
 
 def test_beside_the_kube_scheduler_of_the_control_plane(installed: Installation) -> None:
