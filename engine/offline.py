@@ -6,9 +6,9 @@ It decides as that of a server does, at the time of the copy. Nobody binds what 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
-from engine.cache.cluster_copy import ClusterCopy, NamedPod
+from engine.cache.cluster_copy import ClusterCopy, DataText, NamedPod
 from engine.counting.node_groups import CallGroups, KnownGroups
 from engine.data.reading import DataError, rows_of_text
 from engine.decision.after import AfterDecision
@@ -64,22 +64,21 @@ def offline_engine(
         after=AfterDecision(clock, journal=journal),
     )
     if registry.tables and cluster.data:
-        made.take_tables(_tables(registry, cluster))
+        made.take_tables(tables_of(registry, cluster.data, cluster.now))
     return made
 
 
-def _tables(registry: Registry, cluster: ClusterCopy) -> Tables:
-    """The tables that policies declare and that the copy has.
+def tables_of(registry: Registry, data: Mapping[str, DataText], now: Timestamp) -> Tables:
+    """The tables that policies declare and that texts are given for, by name or digest.
 
-    A row is of the time of the copy, or as much older as it says.
+    A row is of the time `now`, or as much older as it says. Raises UserError.
     """
     found: dict[str, Table] = {}
-    at = cluster.now.nanos
     for digest, spec in registry.tables.items():
-        given = cluster.data.get(spec.name) or cluster.data.get(digest)
+        given = data.get(spec.name) or data.get(digest)
         if given is not None:
             try:
-                rows = rows_of_text(spec, given.text, given.form, at, complete=False)
+                rows = rows_of_text(spec, given.text, given.form, now.nanos, complete=False)
             except DataError as error:
                 hint = f"fix the rows of `{spec.name}`"
                 raise UserError(f"{given.file}: {error}", hint) from None

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from contextlib import nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cli.command import Exit
@@ -17,18 +19,31 @@ from cli.sources import (
     asked_pod,
     chosen_flag,
     is_live,
+    live_data,
     opened,
     question_namespace,
 )
-from cli.world import add_cluster_argument, add_pod_file_argument, read_cluster
-from engine.cache.cluster_copy import ClusterCopy, NamedPod
+from cli.world import (
+    add_cluster_argument,
+    add_data_argument,
+    add_pod_file_argument,
+    check_data,
+    read_cluster,
+    read_data,
+    read_policies,
+)
+from engine.cache.cluster_copy import ClusterCopy, DataText, NamedPod
 from engine.cache.pod_manifests import read_pod
+from engine.enforced import EnforcedPolicies
 from engine.explanation.written import Values
 from engine.objects.codec import ObjectCodec
-from engine.offline import question_frame
+from engine.offline import question_frame, tables_of
 from engine.program.frame import Frame
+from engine.program.tables import Tables
 from grammar.meaning.schema import Schema, load_schema
 from grammar.messages.diagnostics import human
+from grammar.tree.printer import print_data
+from grammar.values.time import Timestamp
 
 if TYPE_CHECKING:
     from cli.live import LiveCluster
@@ -39,6 +54,7 @@ examples:
   placet eval -n shop --pod web-1 --all-nodes 'node.free["cpu"]'
   placet eval --cluster cluster.json --node n-1 'node.free["cpu"]'
   placet eval --cluster cluster.json --pod shop/web-1 --all-nodes 'node.usage["memory"]'
+  placet eval --policies load.policy --data load=load.csv 'data.load["n-1"].cpu'
 """
 _OF_CLAUSES = "it exists only in `preempt` and `pods where` clauses"
 _OF_BOUNDS = "it exists only in the bounds of limits per domain and of spreads"
@@ -56,24 +72,47 @@ def configure(parser: argparse.ArgumentParser) -> None:
     nodes.add_argument(
         "--all-nodes", action="store_true", help="one row for each node of the cluster"
     )
+    parser.add_argument(
+        "--policies",
+        metavar="PATH",
+        action="append",
+        type=Path,
+        help="a policy file or a folder of them, whose tables of data the expression can read; may "
+        "be given again",
+    )
+    add_data_argument(parser)
     add_output_argument(parser, "json", "yaml")
     add_cluster_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     schema = load_schema()
-    expression = _checked(args, schema)
+    policies = read_policies(args.policies or (), schema)
+    expression = _checked(args, schema, policies)
     if expression is None:
         return Exit.ERROR
     codec = ObjectCodec(schema, expression.annotations)
     if not _is_live(args):
+        data = read_data(args)
+        check_data([policies], data)
         cluster = read_cluster(args.cluster, codec) if args.cluster else None
-        return _evaluated(args, expression, cluster, codec, None)
+        tables = _tables(policies, data, cluster)
+        return _evaluated(args, expression, cluster, codec, None, tables)
     with opened(args) as live:
         found = live.read(question_namespace(args, live))
         if found.documents is None:
             raise ForbiddenError(found)
-        return _evaluated(args, expression, found.documents.cluster(codec), codec, live)
+        cluster = found.documents.cluster(codec)
+        tables = _tables(policies, live_data(live, args, [policies]), cluster)
+        return _evaluated(args, expression, cluster, codec, live, tables)
+
+
+def _tables(
+    policies: EnforcedPolicies, data: Mapping[str, DataText], cluster: ClusterCopy | None
+) -> Tables:
+    """The tables of the policies, as of the time of the cluster."""
+    now = cluster.now if cluster is not None else Timestamp.now()
+    return tables_of(policies.registry, data, now)
 
 
 def _is_live(args: argparse.Namespace) -> bool:
@@ -89,11 +128,13 @@ def _evaluated(
     cluster: ClusterCopy | None,
     codec: ObjectCodec,
     live: LiveCluster | None,
+    tables: Tables,
 ) -> int:
     asked = _asked(args, cluster, live)
     values = Values(load_schema())
     with nullcontext() if cluster is None or asked is None else cluster.asking(asked):
         read = question_frame(asked, cluster, codec)
+        read.tables = tables
         if args.all_nodes and cluster is not None:
             return _every_node(args, expression, read, cluster, values)
         if args.node is not None and cluster is not None:
@@ -145,8 +186,12 @@ def _every_node(
     return Exit.FINDINGS if failed else Exit.OK
 
 
-def _checked(args: argparse.Namespace, schema: Schema) -> Expression | None:
-    """The checked expression; None after its errors were printed."""
+def _checked(
+    args: argparse.Namespace, schema: Schema, policies: EnforcedPolicies
+) -> Expression | None:
+    """The checked expression, which can read the tables of policies; None after its errors."""
+    every = (c.environment.tables.items() for c in policies.validation.policies)
+    declared = {name: print_data(data) for tables in every for name, data in tables}
     hidden = dict.fromkeys(("peer", "victim", "victims"), _OF_CLAUSES)
     hidden["domain"] = _OF_BOUNDS
     if not args.pod and not args.pod_file:
@@ -154,7 +199,8 @@ def _checked(args: argparse.Namespace, schema: Schema) -> Expression | None:
         hidden |= {"pod": hint, "namespaceObject": hint}
     if not args.node and not args.all_nodes:
         hidden["node"] = "give a node with --node NAME, or all of them with --all-nodes"
-    expression, found, source = check(args.expression, schema, hidden)
+    definitions = "\n".join(declared.values())
+    expression, found, source = check(args.expression, schema, hidden, definitions)
     print_findings([(d, source) for d in found])
     return expression
 

@@ -198,3 +198,32 @@ def test_a_manifest_that_is_none_is_an_error(
     assert (done.code, done.out) == (2, "")
     assert done.err.startswith(f"error: {message}")
     assert "\n  = help: " in done.err
+
+
+# ---- tables of data
+
+LOAD = """\
+policy load {
+  for pods where pod.priority >= 0
+  data "load" {
+    from configmap "kube-system/load" key "load.csv" by "node" columns { cpu: double }
+    every 30s stale after 90s
+  }
+  filter "hot" { require data.load[node.name].cpu < 0.8 missing pass }
+}
+"""
+
+
+def test_tables_of_policies_are_read_from_files(placet: Placet, folder: Path) -> None:
+    (folder / "load.policy").write_text(LOAD, encoding="utf-8")
+    (folder / "load.csv").write_text("node,cpu\nn-1,0.5\nn-2,0.9\n", encoding="utf-8")
+    given = ("--policies", "load.policy", "--data", "load=load.csv")
+    assert placet("eval", 'data.load["n-1"].cpu', *given).out == "0.5 : double\n"
+    done = placet("eval", "data.load[node.name].cpu > 0.8", *given, *CLUSTER, "--node", "n-2")
+    assert (done.out, done.err) == ("true : bool\n", "")
+    done = placet("eval", 'data.load["n-1"].cpus', *given)
+    assert done.code == 2
+    assert "Row of load has no field `cpus`" in done.err
+    done = placet("eval", 'data.load["n-1"].cpu', *given[:2])
+    assert (done.code, done.out) == (1, "")
+    assert 'warning: `data "load"` has no rows here' in done.err
