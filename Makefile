@@ -31,6 +31,9 @@ unexport PYTHONDONTWRITEBYTECODE
 demo: .venv/stamp  ## serve a built-in cluster and ready-made policies until Ctrl-C
 	.venv/bin/placet serve --demo
 
+# It waits for what sources do in minutes.
+HOSTILE_SOURCES = tests/e2e/test_data_hostile.py
+
 # No test of these folders runs here, and reading them takes time.
 OTHERS = tests/e2e tests/benchmarks tests/image
 
@@ -41,8 +44,9 @@ thorough: .venv/stamp answers  ## run all of `test` with all examples, and what 
 	.venv/bin/python -m pytest --numprocesses=auto --dist=worksteal \
 	  -m "not e2e and not bench and not chaos and not rollouts and not image and not browser" --hypothesis-profile=thorough
 
-hostile: .venv/stamp  ## measure a good client beside hostile ones: make hostile CONNECTIONS=2000
+hostile: .venv/stamp  ## measure a good client beside hostile ones, and beside hostile sources of data: make hostile CONNECTIONS=2000
 	CONNECTIONS=$(or $(CONNECTIONS),2000) .venv/bin/python -m pytest -s tests/server/test_hostile_clients.py
+	.venv/bin/python -m pytest -m e2e -o faulthandler_timeout=3600 $(HOSTILE_SOURCES)
 
 answers: .venv/stamp  ## compare the answers in all recorded worlds; `test` compares a few
 	.venv/bin/python -m tests.recorder --compare tests/golden/answers.json
@@ -72,7 +76,7 @@ screenshots: ui-test  ## copy pictures of the page into the docs
 
 e2e: .venv/stamp  ## test with a real kube-scheduler; runs `kube` first, or says why it skips
 	.venv/bin/python -m pytest -m e2e -o faulthandler_timeout=3600 tests/e2e tests/differential \
-	  $(addprefix --ignore=,$(INSTALLED) tests/differential/test_node_groups.py)
+	  $(addprefix --ignore=,$(INSTALLED) $(HOSTILE_SOURCES) tests/differential/test_node_groups.py)
 
 e2e-installed: .venv/stamp  ## test the chart with helm and kwok, and its alerts with Prometheus
 	.venv/bin/python -m pytest -m e2e -o faulthandler_timeout=3600 tests/deploy $(INSTALLED)
