@@ -5,12 +5,16 @@ from __future__ import annotations
 import argparse
 import errno
 import logging
+import secrets
 import socket
 import sys
 from collections.abc import Iterator
 
 from server.settings import DEFAULT_LISTEN
 from server.view.view import DEFAULT_PORT, HOST
+
+# Outgoing connections get the ports above: on Linux from 32768 on, elsewhere from 49152 on.
+_BELOW_EPHEMERAL = range(20_000, 32_768)
 
 
 class QuietStart(logging.Filter):
@@ -62,7 +66,8 @@ def _is_taken(host: str, port: int) -> bool:
 
 
 def _free_port(host: str) -> int:
-    with socket.socket() as probe:
-        probe.bind((host, 0))
-        port: int = probe.getsockname()[1]
-    return port
+    """A port that is free, and that no outgoing connection gets before the server listens."""
+    while True:
+        port = _BELOW_EPHEMERAL.start + secrets.randbelow(len(_BELOW_EPHEMERAL))
+        if not _is_taken(host, port):
+            return port

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from cli.demo.demo_cluster import NODE_NAMES, POD
 from tests.cli.test_serve import serving, until
@@ -80,7 +80,9 @@ def page(browser: Browser) -> Iterator[Page]:
     """A page of a new visitor, on a screen; what goes wrong in its scripts fails the test."""
     context = browser.new_context(viewport={"width": 1280, "height": 800}, color_scheme="light")
     page = context.new_page()
-    page.set_default_timeout(10_000)
+    # A busy machine takes its time.
+    page.set_default_timeout(30_000)
+    expect.set_options(timeout=30_000)
     failures: list[str] = []
     page.on("pageerror", lambda error: failures.append(str(error)))
     page.on("console", lambda m: failures.append(m.text) if "Content Security" in m.text else None)
