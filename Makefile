@@ -25,7 +25,7 @@ COMPILE = pip compile --universal --python-version 3.11 --generate-hashes --no-e
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test thorough hostile answers check fmt e2e e2e-installed differential differential-cel portable fgd rollouts chaos chaos-mutants simulated bench instructions kube conformance \
-	image-test sbom lock versions openapi site clean
+	image-test sbom lock versions openapi examples site clean
 .DELETE_ON_ERROR:
 
 demo: .venv/stamp  ## serve a built-in cluster and ready-made policies until Ctrl-C
@@ -190,6 +190,9 @@ versions: .venv/stamp  ## test the server with the lowest and newest packages on
 
 openapi: .venv/stamp  ## write docs/openapi.yaml from the structs of the API
 	.venv/bin/python -m tests.support.openapi_document > docs/openapi.yaml
+
+examples: .venv/stamp  ## write deploy/examples from the library
+	.venv/bin/python -m tests.support.library_examples
 
 colours: .venv/stamp  ## write the keywords of the language into the grammar of the VS Code extension
 	.venv/bin/python -m tests.editors.colours
