@@ -30,7 +30,7 @@ COMMANDS = {
     "lsp": "answer editors: diagnostics, completion, hover, format and fixes of policy files",
     "compile": "print what portable policies say about a pod in Kubernetes' own words",
     "eval": "show the value of an expression for a pod and a node",
-    "schema": "show the fields of pods and nodes that policies can read",
+    "schema": "show what policies can read, or the fields of a configuration of serve",
     "explain": "show which policies apply to a pod, and why each node passes or fails",
     "decisions": "show what the running Placet decided about pods",
     "status": "show what the running Placet is and knows",
