@@ -38,6 +38,20 @@ def test_the_api_server_takes_every_example_of_the_library(cluster: Cluster) -> 
     assert text.count("(server dry run)") == len([*(DEPLOY / "examples").glob("*.yaml")])
 
 
+def test_one_name_lists_both_kinds(cluster: Cluster) -> None:
+    define(cluster)
+    names = ("one-per-zone", "headroom")
+    for name in names:
+        made = yaml.safe_load((DEPLOY / "examples" / f"{name}.yaml").read_text())
+        made["metadata"].pop("namespace", None)
+        cluster.kubectl("apply", "-n", cluster.namespace, "-f", "-", text=json.dumps(made))
+    try:
+        found = cluster.kubectl("get", "placet", "-n", cluster.namespace, "-o", "name")
+        assert {line.rpartition("/")[2] for line in found.splitlines()} == set(names)
+    finally:
+        cluster.kubectl("delete", "clusterplacementpolicies", "--all")
+
+
 def test_pods_are_as_restricted_as_the_standard_asks(cluster: Cluster) -> None:
     """A namespace that enforces it takes a pod of the Deployment's template."""
     label = "pod-security.kubernetes.io/enforce=restricted"
