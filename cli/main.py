@@ -63,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         try:
             with escaped_streams():
-                return _main(sys.argv[1:] if argv is None else list(argv))
+                return _main(_of_program() if argv is None else list(argv))
         finally:
             sys.stdout.flush()
     except BrokenPipeError:
@@ -116,6 +116,12 @@ def _unknown_argument(command: str, given: str) -> tuple[str, str]:
     close = nearest(flag, flags)
     hint = f"a similar one exists: `{close}`" if close else f"see {helped} --help"
     return f"there is no flag `{flag}`", hint
+
+
+def _of_program() -> list[str]:
+    """The arguments of this process. kubectl asks `kubectl_complete-placet` to complete a line."""
+    is_asked = Path(sys.argv[0]).stem == "kubectl_complete-placet"
+    return [*(["completion", "--kubectl"] if is_asked else []), *sys.argv[1:]]
 
 
 def program() -> str:
