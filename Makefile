@@ -25,7 +25,7 @@ COMPILE = pip compile --universal --python-version 3.11 --generate-hashes --no-e
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test thorough hostile answers check fmt e2e e2e-installed differential differential-cel portable fgd rollouts chaos chaos-mutants simulated bench instructions kube conformance \
-	image-test sbom lock versions openapi site clean
+	image-test sbom krew lock versions openapi examples site clean
 .DELETE_ON_ERROR:
 
 demo: .venv/stamp  ## serve a built-in cluster and ready-made policies until Ctrl-C
@@ -161,6 +161,19 @@ sbom: .venv/stamp  ## write build/sbom.cdx.json, the bill of materials of the wh
 	build/sbom/tools/bin/cyclonedx-py environment --output-reproducible --output-format JSON \
 	  --output-file build/sbom.cdx.json build/sbom/placet/bin/python
 
+krew: .venv/stamp  ## build the archive of the kubectl plugin for krew in build/krew, and its manifest
+	@test "$$(uname -sm)" = "Linux x86_64" || { echo "the archive is for Linux on x86_64: build it there" >&2; exit 1; }
+	rm -rf build/krew && mkdir -p build/krew/placet
+	.venv/bin/hatchling build --target wheel --directory build/krew/wheel
+	$(PIP) download --require-hashes --no-deps --dest build/krew/locked --requirement requirements-image.lock
+	$(PIP) install --no-compile --no-index --find-links build/krew/locked --target build/krew/placet/lib \
+	  build/krew/wheel/*.whl
+	cp deploy/krew/kubectl-placet LICENSE build/krew/placet
+	tar -C build/krew/placet --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -cf - . \
+	  | gzip -n > build/krew/placet-linux-amd64.tar.gz
+	sum=$$(sha256sum < build/krew/placet-linux-amd64.tar.gz | cut -c1-64) \
+	&& sed "s/sha256: .*/sha256: $$sum/" deploy/krew/placet.yaml > build/krew/placet.yaml
+
 vendor: .venv/stamp  ## fetch the libraries of the page from npm; tests/browser/vendor.py has the versions
 	.venv/bin/python -m tests.browser.vendor
 
@@ -190,6 +203,9 @@ versions: .venv/stamp  ## test the server with the lowest and newest packages on
 
 openapi: .venv/stamp  ## write docs/openapi.yaml from the structs of the API
 	.venv/bin/python -m tests.support.openapi_document > docs/openapi.yaml
+
+examples: .venv/stamp  ## write deploy/examples from the library
+	.venv/bin/python -m tests.support.library_examples
 
 colours: .venv/stamp  ## write the keywords of the language into the grammar of the VS Code extension
 	.venv/bin/python -m tests.editors.colours

@@ -30,7 +30,7 @@ COMMANDS = {
     "lsp": "answer editors: diagnostics, completion, hover, format and fixes of policy files",
     "compile": "print what portable policies say about a pod in Kubernetes' own words",
     "eval": "show the value of an expression for a pod and a node",
-    "schema": "show the fields of pods and nodes that policies can read",
+    "schema": "show what policies can read, or the fields of a configuration of serve",
     "explain": "show which policies apply to a pod, and why each node passes or fails",
     "decisions": "show what the running Placet decided about pods",
     "status": "show what the running Placet is and knows",
@@ -63,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         try:
             with escaped_streams():
-                return _main(sys.argv[1:] if argv is None else list(argv))
+                return _main(_of_program() if argv is None else list(argv))
         finally:
             sys.stdout.flush()
     except BrokenPipeError:
@@ -116,6 +116,12 @@ def _unknown_argument(command: str, given: str) -> tuple[str, str]:
     close = nearest(flag, flags)
     hint = f"a similar one exists: `{close}`" if close else f"see {helped} --help"
     return f"there is no flag `{flag}`", hint
+
+
+def _of_program() -> list[str]:
+    """The arguments of this process. kubectl asks `kubectl_complete-placet` to complete a line."""
+    is_asked = Path(sys.argv[0]).stem == "kubectl_complete-placet"
+    return [*(["completion", "--kubectl"] if is_asked else []), *sys.argv[1:]]
 
 
 def program() -> str:

@@ -39,6 +39,8 @@ _PLURALS = {
     "PlacementPolicy": ("placementpolicies", "plp"),
     "ClusterPlacementPolicy": ("clusterplacementpolicies", "cplp"),
 }
+# `kubectl get placet` lists the objects of all kinds. They are not in `all`: that is for what runs.
+_CATEGORY = "placet"
 
 
 def _rule(rule: str, message: str) -> Schema:
@@ -139,6 +141,7 @@ def _definition(kind: str) -> Schema:
                 "plural": plural,
                 "singular": kind.lower(),
                 "shortNames": [short],
+                "categories": [_CATEGORY],
             },
             "scope": "Namespaced" if kind == "PlacementPolicy" else "Cluster",
             "conversion": {"strategy": "None"},

@@ -142,6 +142,8 @@ def test_installed_programs_work(installed: Path, tmp_path: Path) -> None:
     policy.write_text("policy arm {\n  for pods where pod.priority > 0\n}\n", encoding="utf-8")
     assert "usage: kubectl placet" in run(installed / "kubectl-placet", "--help", cwd=tmp_path)
     assert "no problems found" in run(installed / "placet", "check", policy, cwd=tmp_path)
+    said = run(installed / "kubectl_complete-placet", "explain", "--dec", cwd=tmp_path)
+    assert said == "--decision\n:4\n"
 
 
 def test_wheel_is_the_same_when_built_again(wheel: Path, tmp_path: Path) -> None:
@@ -159,7 +161,8 @@ def test_scripts_start_the_launcher(wheel: Path) -> None:
         (path,) = (name for name in archive.namelist() if name.endswith("/entry_points.txt"))
         declared = ConfigParser()
         declared.read_string(archive.read(path).decode())
-    scripts = dict.fromkeys(["placet", "kubectl-placet"], "placet.__main__:main")
+    names = ["placet", "kubectl-placet", "kubectl_complete-placet"]
+    scripts = dict.fromkeys(names, "placet.__main__:main")
     assert dict(declared["console_scripts"]) == scripts
 
 

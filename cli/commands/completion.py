@@ -1,13 +1,15 @@
 """Command `completion`: a shell script that completes commands, flags, choices, files and names.
 
 The script asks this command for the names of pods, nodes, namespaces and contexts of the cluster
-that the line names, which is that of the kubeconfig.
+that the line names, which is that of the kubeconfig. kubectl completes `kubectl placet` without the
+script: it runs the program `kubectl_complete-placet`, which is this command with the words behind
+`placet` (https://kubernetes.io/docs/tasks/extend-kubectl/kubectl-plugins/).
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import shtab
@@ -49,6 +51,9 @@ _placet_{0}() {{
   compadd -a names
 }}
 """
+# What kubectl does beside the candidates, in the last line of an answer: complete files, or
+# nothing else, or folders. The numbers are those of cobra's ShellCompDirective.
+_FILES, _NOTHING, _DIRECTORIES = 0, 4, 16
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -57,6 +62,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     # For the scripts: a kind of names, and the words of the line.
     parser.add_argument("--names", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    # For kubectl: the words of the line, of which the last one is to be completed.
+    parser.add_argument("--kubectl", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -65,7 +72,12 @@ def run(args: argparse.Namespace) -> int:
         if kind not in _NAMES.values():
             kinds = ", ".join(_NAMES.values())
             raise CommandError(f"`{kind}` are not names of a cluster", f"ask for {kinds}")
-        _print_names(kind, words)
+        for name in _names(kind, words):
+            print(name)
+        return Exit.OK
+    if args.kubectl is not None:
+        candidates, directive = _answer(args.kubectl or [""])
+        print(*candidates, f":{directive}", sep="\n")
         return Exit.OK
     if args.shell is None:
         raise CommandError("no shell is given", f"give one of {', '.join(_OTHER_NAME)}")
@@ -74,11 +86,10 @@ def run(args: argparse.Namespace) -> int:
 
     parser = parser_of("placet", COMMANDS)
     for action in _actions(parser):
-        if action.type is Path or action.metavar == "FILE":
-            folder = _FOLDERS & {*action.option_strings}
+        if _is_file(action):
             # shtab reads this attribute; argparse does not declare it.
-            vars(action)["complete"] = shtab.DIRECTORY if folder else shtab.FILE
-        elif (kind := _NAMES.get(action.dest)) is not None and action.choices is None:
+            vars(action)["complete"] = shtab.DIRECTORY if _is_folder(action) else shtab.FILE
+        elif (kind := _kind(action)) is not None:
             names = f"_placet_{kind}"
             fish = f"(placet completion --names {kind} (commandline -opc) 2>/dev/null)"
             vars(action)["complete"] = {"bash": names, "zsh": names, "fish": fish}
@@ -89,8 +100,81 @@ def run(args: argparse.Namespace) -> int:
     return Exit.OK
 
 
-def _print_names(kind: str, words: Sequence[str]) -> None:
-    """Prints the names of a kind, as far as they can be read; a completion shows no errors."""
+def _is_file(action: argparse.Action) -> bool:
+    return action.type is Path or action.metavar == "FILE"
+
+
+def _is_folder(action: argparse.Action) -> bool:
+    return bool(_FOLDERS & {*action.option_strings})
+
+
+def _kind(action: argparse.Action) -> str | None:
+    """The kind of names of the cluster that it takes."""
+    return _NAMES.get(action.dest) if action.choices is None else None
+
+
+def _answer(words: Sequence[str]) -> tuple[list[str], int]:
+    """What can be in place of the last word, and what kubectl does beside it."""
+    # `cli.main` imports this module.
+    from cli.main import COMMANDS, parser_of  # noqa: PLC0415
+
+    *before, last = words
+    command = next((word for word in before if not word.startswith("-")), None)
+    if command is None:
+        flags = ["--help", "--version"]
+        named = [f"{name}\t{about}" for name, about in COMMANDS.items()]
+        return _beginning(flags if last.startswith("-") else named, last), _NOTHING
+    if command not in COMMANDS:
+        return [], _NOTHING
+    parser = _of_command(parser_of("placet", {command}), command)
+    actions = [each for each in _actions(parser) if each.help is not argparse.SUPPRESS]
+    by_flag = {flag: each for each in actions for flag in each.option_strings}
+    after = before[before.index(command) + 1 :]
+    asked, start = _asked(actions, by_flag, after, last)
+    if asked is None:
+        flags = [*by_flag] if last.startswith("-") else []
+        return _beginning(flags, last), _NOTHING
+    if asked.choices is not None:
+        return _beginning([f"{start}{choice}" for choice in asked.choices], last), _NOTHING
+    if _is_file(asked):
+        return [], _DIRECTORIES if _is_folder(asked) else _FILES
+    kind = _kind(asked)
+    found = _names(kind, words) if kind is not None else []
+    return _beginning([f"{start}{name}" for name in found], last), _NOTHING
+
+
+def _asked(
+    actions: Sequence[argparse.Action],
+    by_flag: Mapping[str, argparse.Action],
+    after: Sequence[str],
+    last: str,
+) -> tuple[argparse.Action | None, str]:
+    """The argument whose value the last word is, and what stands before the value in this word."""
+    flag, equals, _ = last.partition("=")
+    if equals and flag in by_flag:
+        return by_flag[flag], f"{flag}="
+    if last.startswith("-"):
+        return None, ""
+    places = [each for each in actions if not each.option_strings]
+    waiting: argparse.Action | None = None
+    for word in after:
+        if word.startswith("-"):
+            given = by_flag.get(word)
+            waiting = given if given is not None and given.nargs != 0 else None
+        elif waiting is not None:
+            # A flag with several values takes them until the next flag.
+            waiting = waiting if waiting.nargs == "+" else None
+        elif places and places[0].nargs not in ("*", "+"):
+            places.pop(0)
+    return waiting or (places[0] if places else None), ""
+
+
+def _beginning(candidates: Sequence[str], last: str) -> list[str]:
+    return [each for each in candidates if each.startswith(last)]
+
+
+def _names(kind: str, words: Sequence[str]) -> Sequence[str]:
+    """The names of a kind, as far as they can be read; a completion shows no errors."""
     # These imports take as long as all others together.
     from cli.live import opened  # noqa: PLC0415
     from engine.cluster.connection_configuration import known_contexts  # noqa: PLC0415
@@ -101,15 +185,23 @@ def _print_names(kind: str, words: Sequence[str]) -> None:
     known, _ = parser.parse_known_args([w for w in words if not w.startswith("-o")])
     try:
         if kind == "contexts":
-            names = known_contexts(known.kubeconfig)
-        else:
-            with opened(known.kubeconfig, known.context) as live:
-                every = "" if known.all_namespaces else known.namespace or live.namespace
-                names = live.names(kind, every)
+            return [*known_contexts(known.kubeconfig)]
+        with opened(known.kubeconfig, known.context) as live:
+            every = "" if known.all_namespaces else known.namespace or live.namespace
+            return [*live.names(kind, every)]
     except (UserError, ClusterConfigurationError):
-        names = []
-    for name in names:
-        print(name)
+        return []
+
+
+def _of_command(parser: argparse.ArgumentParser, command: str) -> argparse.ArgumentParser:
+    """The parser of one command of a parser of all."""
+    (commands,) = (
+        each
+        for each in parser._actions  # noqa: SLF001 - see below
+        if isinstance(each, argparse._SubParsersAction)  # noqa: SLF001 - see below
+    )
+    found: argparse.ArgumentParser = commands.choices[command]
+    return found
 
 
 def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:

@@ -1,12 +1,13 @@
-"""Command `schema`: the variables, types and fields that policies can read."""
+"""Command `schema`: what policies can read, and the fields of a configuration of `placet serve`."""
 
 from __future__ import annotations
 
 import argparse
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from cli.command import Exit
+from cli.command import CommandError, Exit
 from cli.console import lines, show, table
 from cli.render import print_findings
 from grammar.checker.policy_checker import VARIABLES
@@ -22,6 +23,7 @@ examples:
   placet schema
   placet schema node
   placet schema pod.spec.containers.resources
+  placet schema --configuration
 """
 _STEP = re.compile(r"[^.\[\]]+|\[[^\]]*\]")
 
@@ -33,9 +35,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         help="a variable or a type with fields, as in node.status; without PATH, all variables",
     )
+    parser.add_argument(
+        "--configuration",
+        action="store_true",
+        help="print the JSON schema of a PlacetConfiguration instead, for editors",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.configuration:
+        if args.path is not None:
+            hint = f"leave out --configuration or `{args.path}`"
+            raise CommandError("--configuration takes no path", hint)
+        print(json.dumps(_of_configuration(), indent=2, ensure_ascii=False))
+        return Exit.OK
     schema = load_schema()
     if args.path is None:
         _variables()
@@ -57,6 +70,15 @@ def run(args: argparse.Namespace) -> int:
         # The expression of a short form is shown over the variable that was asked for.
         _record(record, args.path if args.path.split(".")[0] in VARIABLES else "self")
     return Exit.OK
+
+
+def _of_configuration() -> Mapping[str, object]:
+    """The JSON schema of a PlacetConfiguration."""
+    # These imports take longer than all others together.
+    from cli.serving.flags import add_flags  # noqa: PLC0415
+    from cli.serving.placet_configuration import placet_configuration  # noqa: PLC0415
+
+    return placet_configuration(add_flags, [], {}).schema()
 
 
 def _looked_up(path: str, schema: Schema) -> tuple[Type, Field | None] | Diagnostic:

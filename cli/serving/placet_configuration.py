@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from cli.command import CommandError, read_text
+from cli.command import CommandError, pause, positive, read_text, seconds
 from cli.doctor.configuration_text import read
 from grammar.messages.diagnostics import nearest
 from policies.documents import Document
@@ -25,6 +25,20 @@ API_VERSION = f"{GROUP}/v1alpha1"
 _HEAD = {"apiVersion": API_VERSION, "kind": KIND}
 _PREFIX = "PLACET_"
 _SWITCH = {"true": True, "false": False}
+# What a text of the file may be, by the type of the flag. An editor may take what Placet refuses,
+# and never the other way round.
+_DURATION = {
+    "type": ["string", "integer"],
+    "pattern": "^([+-]?([0-9.]+([nuµμm]?s|[mhdw]))+|[+-]?0)$",
+    "minimum": 0,
+    "maximum": 0,
+}
+_OF_TYPE: Mapping[Callable[[str], object], Mapping[str, object]] = {
+    positive: {"type": ["integer", "string"], "minimum": 1, "pattern": "^[0-9]+$"},
+    seconds: _DURATION,
+    pause: _DURATION,
+}
+_OF_TEXT: Mapping[str, object] = {"type": ["string", "number"]}
 # Flags that are no fields: they name the file, and print what is in force.
 _ABOUT = frozenset({"config", "print_config"})
 
@@ -73,6 +87,18 @@ class Flag:
         except (argparse.ArgumentTypeError, ValueError) as error:
             return str(error)
         return ""
+
+    @property
+    def schema(self) -> Mapping[str, object]:
+        """What its field may be, as a JSON schema with its help."""
+        about = self.options["help"] % {"default": self.options.get("default", "")}
+        if self.is_switch:
+            return {"description": about, "type": "boolean"}
+        if (choices := self.options.get("choices")) is not None:
+            return {"description": about, "enum": list(choices)}
+        if self.is_list:
+            return {"description": about, "type": "array", "items": {"type": "string"}}
+        return {"description": about, **_OF_TYPE.get(self.options.get("type", str), _OF_TEXT)}
 
     def words(self, value: Value) -> Iterator[str]:
         """The value on a command line."""
@@ -132,6 +158,20 @@ class PlacetConfiguration:
     def document(self) -> Mapping[str, object]:
         """The same as data."""
         return {**_HEAD, **{each.flag.field: _plain(each.value) for each in self._every()}}
+
+    def schema(self) -> Mapping[str, object]:
+        """The JSON schema of such a file, for editors."""
+        head = {key: {"const": value} for key, value in _HEAD.items()}
+        fields = {flag.field: flag.schema for flag in self.flags}
+        return {
+            "$schema": "http://json-schema.org/draft-07/schema#",
+            "title": KIND,
+            "description": "The flags of `placet serve` as fields of a file.",
+            "type": "object",
+            "required": [*_HEAD],
+            "additionalProperties": False,
+            "properties": {**head, **fields},
+        }
 
     def _every(self) -> Iterator[Given]:
         for flag in self.flags:

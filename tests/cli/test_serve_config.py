@@ -9,12 +9,15 @@ import shlex
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import jsonschema_rs
 import pytest
 import yaml
 from aiohttp import ClientSession
 
+from cli.command import CommandError
 from cli.commands.serve import APPLIED, configure
 from cli.serving.placet_configuration import placet_configuration
+from engine.cluster.connection_configuration import own_namespace
 from tests.cli.conftest import Placet
 from tests.cli.test_serve import serving, until
 from tests.support.books import section
@@ -70,6 +73,60 @@ def test_the_page_shows_what_is_printed(placet: Placet, file: Path) -> None:
     lines = placet(*shlex.split(command)).out.splitlines()
     assert [line for line in lines if not line.endswith("  # default")] == shown.splitlines()[:-1]
     assert shown.splitlines()[-1] == "…"
+
+
+SCHEMA = Path(__file__).parents[2] / "deploy" / "editors" / "placet-configuration.schema.json"
+VALUES: tuple[object, ...] = (
+    *(True, False, None, 0, 1, 7, 12345, 0.5, -1, [], ["a"], ["a", "b"], [1], {}),
+    *("", "0", "7", "-7", "5s", "1h30m", ".5s", "+5µs", "2w", "-5s", "5", "64Mi", "text", "none"),
+    *("127.0.0.1:9", ":9", "kube-system/placet", "one two"),
+)
+
+
+@pytest.mark.skipif(own_namespace() != "kube-system", reason="defaults name the pod's namespace")
+def test_the_schema_that_ships_is_the_one_that_is_printed(placet: Placet) -> None:
+    """`placet schema --configuration > deploy/editors/placet-configuration.schema.json`."""
+    assert placet("schema", "--configuration").out == SCHEMA.read_text(encoding="utf-8")
+
+
+def test_the_schema_takes_what_is_valid_and_no_misspelt_field(placet: Placet) -> None:
+    schema = jsonschema_rs.validator_for(json.loads(placet("schema", "--configuration").out))
+    page = section("operations", "The configuration of placet serve")
+    page_of_schema = section("operations", "The schema for editors")
+    (text,) = re.findall(r"(?ms)^```yaml\n(.*?)^```$", page)
+    valid = yaml.safe_load(text)
+    assert schema.is_valid(valid)
+    assert schema.is_valid(yaml.safe_load(placet("serve", "--print-config").out))
+    (lined,) = re.findall(r"(?ms)^```yml\n(# yaml-language-server: .*?)^```$", page_of_schema)
+    assert schema.is_valid(yaml.safe_load(lined))
+    assert not schema.is_valid({**valid, "httpTimeuot": "1s"})
+    assert not schema.is_valid({**valid, "kind": "PlacetConfig"})
+    assert not schema.is_valid({"httpTimeout": "1s"})
+
+
+def test_the_schema_refuses_no_value_that_is_taken(placet: Placet, file: Path) -> None:
+    """And refuses most of the others: a type, a unit or a choice."""
+    schema = jsonschema_rs.validator_for(json.loads(placet("schema", "--configuration").out))
+    seen = {(taken, valid): 0 for taken in (True, False) for valid in (True, False)}
+    for flag in placet_configuration(configure, [], {}).flags:
+        for value in VALUES:
+            file.write_text(f"{HEAD}{flag.field}: {json.dumps(value)}\n")
+            try:
+                placet_configuration(configure, ["--config", str(file)], {})
+                taken = True
+            except CommandError:
+                taken = False
+            valid = schema.is_valid(yaml.safe_load(file.read_text()))
+            assert valid or not taken, (flag.field, value)
+            seen[taken, valid] += 1
+    assert seen[False, False] > 2 * seen[False, True]
+
+
+def test_a_schema_has_no_path(placet: Placet) -> None:
+    done = placet("schema", "--configuration", "node")
+    assert done.code == 2
+    assert "--configuration takes no path" in done.err
+    assert "leave out --configuration or `node`" in done.err
 
 
 @pytest.fixture

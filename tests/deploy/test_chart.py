@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import base64
 import json
 import re
 from collections.abc import Iterator
@@ -15,8 +16,11 @@ from cli.commands import serve
 from cli.main import main
 from cli.serving.placet_configuration import placet_configuration
 from cli.version import UNTAGGED
+from policies.crds import definitions
+from policies.resource import STORED
 from tests.deploy.chart import CHART, README, ROOT, SCHEMA, readme, values
 from tests.deploy.kustomize import MANIFESTS
+from tests.support.library_examples import examples
 
 DEFAULTS: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
 RULES: dict[str, Any] = json.loads(SCHEMA.read_text(encoding="utf-8"))
@@ -94,6 +98,24 @@ def test_versions_are_those_of_the_newest_release() -> None:
     version = [*released, UNTAGGED.removesuffix(".dev0")][0]
     assert (chart["version"], chart["appVersion"]) == (version, version)
     assert chart["apiVersion"] == "v2"
+
+
+def test_artifact_hub_is_told_of_what_ships() -> None:
+    """The kinds, an example of each, and the icon of the page."""
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))
+    told = {key.partition("/")[2]: value for key, value in chart["annotations"].items()}
+    kinds = [
+        (made["spec"]["names"]["kind"], STORED, made["metadata"]["name"])
+        for made in definitions().values()
+    ]
+    crds = yaml.safe_load(told["crds"])
+    assert [(each["kind"], each["version"], each["name"]) for each in crds] == kinds
+    made = {text["metadata"]["name"]: text for text in map(yaml.safe_load, examples().values())}
+    shown = yaml.safe_load(told["crdsExamples"])
+    assert [each["kind"] for each in shown] == [kind for kind, _, _ in kinds]
+    assert shown == [made[each["metadata"]["name"]] for each in shown]
+    icon = (ROOT / "server" / "view" / "ui" / "icon.svg").read_bytes()
+    assert chart["icon"] == f"data:image/svg+xml;base64,{base64.b64encode(icon).decode()}"
 
 
 def test_command_prints_the_manifests(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,6 +8,7 @@ import yaml
 
 from tests.e2e.cluster import Cluster
 from tests.e2e.manifests import pod
+from tests.e2e.policies import define
 from tests.e2e.waiting import until
 
 pytestmark = pytest.mark.e2e
@@ -28,6 +29,27 @@ def test_the_api_server_takes_every_object(cluster: Cluster, file: Path) -> None
     flags = ("--server-side", "--dry-run=server", "--validate=strict", "--force-conflicts")
     text = cluster.kubectl("apply", *flags, "-f", str(file))
     assert text.count("(server dry run)") == len(list(yaml.safe_load_all(file.read_text())))
+
+
+def test_the_api_server_takes_every_example_of_the_library(cluster: Cluster) -> None:
+    define(cluster)
+    flags = ("--dry-run=server", "--validate=strict")
+    text = cluster.kubectl("apply", *flags, "-f", str(DEPLOY / "examples"))
+    assert text.count("(server dry run)") == len([*(DEPLOY / "examples").glob("*.yaml")])
+
+
+def test_one_name_lists_both_kinds(cluster: Cluster) -> None:
+    define(cluster)
+    names = ("one-per-zone", "headroom")
+    for name in names:
+        made = yaml.safe_load((DEPLOY / "examples" / f"{name}.yaml").read_text())
+        made["metadata"].pop("namespace", None)
+        cluster.kubectl("apply", "-n", cluster.namespace, "-f", "-", text=json.dumps(made))
+    try:
+        found = cluster.kubectl("get", "placet", "-n", cluster.namespace, "-o", "name")
+        assert {line.rpartition("/")[2] for line in found.splitlines()} == set(names)
+    finally:
+        cluster.kubectl("delete", "clusterplacementpolicies", "--all")
 
 
 def test_pods_are_as_restricted_as_the_standard_asks(cluster: Cluster) -> None:

@@ -66,6 +66,7 @@ def test_names_scope_and_versions(kind: str, short: str) -> None:
     spec = made["spec"]
     assert made["metadata"]["name"] == f"{spec['names']['plural']}.{spec['group']}"
     assert spec["names"]["shortNames"] == [short]
+    assert spec["names"]["categories"] == ["placet"]
     assert spec["scope"] == ("Namespaced" if kind == "PlacementPolicy" else "Cluster")
     assert spec["conversion"] == {"strategy": "None"}
     stored = [(v["name"], v["served"], v["storage"]) for v in spec["versions"]]

@@ -16,6 +16,7 @@ ELSEWHERE = {
     "CONTRIBUTING.md": "contributing.md",
     "docs/index.md": "documentation.md",
     "deploy/chart/README.md": "chart.md",
+    "deploy/examples/README.md": "library-examples.md",
 }
 LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)(#[^)\s]*)?\)")
 # The second word says what tests do with an example; Markdown knows only the first.

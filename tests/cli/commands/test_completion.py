@@ -129,6 +129,59 @@ def test_bash_asks_for_names(placet: Placet, folder: Path) -> None:
     assert out == f"web-completion.--names.pods.{line.replace(' ', '.')}.\n"
 
 
+KUBECTL = [
+    ("ex", {"explain"}, 4),
+    ("--v", {"--version"}, 4),
+    ("explain --dec", {"--decision"}, 4),
+    ("explain --output=j", {"--output=json"}, 4),
+    ("explain -o j", {"json"}, 4),
+    ("check --format g", {"github"}, 4),
+    ("check a", set(), 0),
+    ("check --strict a.policy b", set(), 0),
+    ("serve --policies a.policy b", set(), 0),
+    ("explain shop/web-1 --cluster c", set(), 0),
+    ("crds --output p", set(), 16),
+    ("completion f", {"fish"}, 4),
+    ("completion fish x", set(), 4),
+    ("explian x", set(), 4),
+]
+
+
+def answered(out: str) -> tuple[set[str], int]:
+    """The candidates without their descriptions, and the number in the last line."""
+    *rows, directive = out.splitlines()
+    assert directive.startswith(":")
+    return {row.partition("\t")[0] for row in rows}, int(directive[1:])
+
+
+@pytest.mark.parametrize(
+    ("line", "completed", "directive"), KUBECTL, ids=[line for line, *_ in KUBECTL]
+)
+def test_kubectl_is_told_candidates_and_what_to_do_beside(
+    placet: Placet, line: str, completed: set[str], directive: int
+) -> None:
+    done = placet("completion", "--kubectl", *shlex.split(line))
+    assert (done.code, done.err) == (0, "")
+    assert answered(done.out) == (completed, directive)
+
+
+@pytest.mark.parametrize("words", [[""], []], ids=["empty word", "no word"])
+def test_kubectl_is_told_every_command(placet: Placet, words: list[str]) -> None:
+    done = placet("completion", "--kubectl", *words)
+    assert answered(done.out) == ({*COMMANDS}, 4)
+
+
+@pytest.mark.parametrize(("line", "completed"), NAMES, ids=[line for line, _ in NAMES])
+async def test_kubectl_is_told_names_of_the_cluster(
+    placet: Placet, folder: Path, monkeypatch: pytest.MonkeyPatch, line: str, completed: set[str]
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(folder / "config"))
+    words = shlex.split(line)[1:]
+    async with live_shop(folder):
+        done = await asyncio.to_thread(placet, "completion", "--kubectl", *words)
+    assert answered(done.out) == (completed, 4)
+
+
 def test_what_cannot_be_read_completes_to_nothing(
     placet: Placet, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
