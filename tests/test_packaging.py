@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.versions import PYTHONS
+
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 PROGRAMS = Path(sys.executable).parent
@@ -154,6 +156,15 @@ def test_nothing_keeps_an_index_from_taking_the_wheel() -> None:
     """An index refuses every classifier that starts with `Private ::`."""
     classifiers = PROJECT["project"]["classifiers"]
     assert [name for name in classifiers if name.startswith("Private ::")] == []
+
+
+def test_no_python_is_claimed_that_is_not_tested() -> None:
+    """`make versions` tests each of them that is there."""
+    prefix = "Programming Language :: Python :: 3."
+    minors = [c.removeprefix(prefix) for c in PROJECT["project"]["classifiers"] if prefix in c]
+    claimed = [f"3.{minor}" for minor in minors]
+    assert claimed == sorted({*claimed} & {*PYTHONS}, key=PYTHONS.index)
+    assert PROJECT["project"]["requires-python"] == f">={claimed[0]}"
 
 
 def test_scripts_start_the_launcher(wheel: Path) -> None:
