@@ -164,8 +164,6 @@ def _run(args: argparse.Namespace, file: Path | None = None) -> int:
     cluster = _cluster(args)
     log = start_logging(args.log_format, verbose=args.verbose)
     quiet = QuietStart()
-    if args.demo and not args.policies and not args.verbose:
-        log.addFilter(quiet)
     raise_open_files()
     if warning := too_few_files(settings):
         log.warning("%s", warning)
@@ -199,6 +197,8 @@ def _run(args: argparse.Namespace, file: Path | None = None) -> int:
                 close_output()
                 log.warning("the introduction to the demo is lost: %s", error)
 
+    if args.demo and not args.policies and not args.verbose:
+        log.addFilter(quiet)
     try:
         asyncio.run(serve(options, load_schema(), metrics, tls, log, started))
     except KeyboardInterrupt:
@@ -216,6 +216,7 @@ def _run(args: argparse.Namespace, file: Path | None = None) -> int:
         log.info("stopped")
         return Exit.OK
     finally:
+        log.removeFilter(quiet)
         finish_log()
 
 

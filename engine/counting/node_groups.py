@@ -188,13 +188,14 @@ class NodeGroups:
         before, node = self._seen[row], None if row == UNKNOWN_ROW else table.nodes[row]
         old = int(ids[row])
         self._seen[row] = node
-        if before is not None and node is not None and _same_node(before, node):
+        # What a group is by may read the pods of a node, too.
+        new = _OUTSIDE if node is None else self._domains.number(table, row)
+        if before is not None and node is not None and new == old and _same_node(before, node):
             if old >= 0:
                 self._members[old].load(before, -1)
                 self._members[old].load(node, 1)
                 self._touch(old, self.reloaded)
             return False
-        new = _OUTSIDE if node is None else self._domains.number(table, row)
         for number in range(len(self._members), new + 1):
             self._add_group(self._domains.values[number])
         if before is not None and old >= 0:

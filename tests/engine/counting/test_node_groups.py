@@ -14,6 +14,7 @@ from engine.decision.preemption import Victims
 from engine.decision.verdict import Feasible, Rejected
 from engine.engine import Engine
 from engine.errors import BriefWaitError
+from engine.objects.peer import key_of
 from grammar.values.node_groups import GroupOfNodes
 from tests.support.builders import node, pod, raw
 from tests.support.engines import (
@@ -106,6 +107,17 @@ def test_a_node_goes_to_another_group_and_away() -> None:
     cache.remove_node("a-2")
     cache.remove_node("alone")
     assert {v: g.nodes for v, g in groups_of(cache, known).items()} == {"b": 2}
+
+
+def test_a_node_goes_to_another_group_with_its_pods() -> None:
+    """What a group is by may read the pods of a node."""
+    cache, known = racks(), node_groups(ROOM.replace('node.labels["rack"]', "size(node.pods)"))
+    assert {v: g.nodes for v, g in groups_of(cache, known).items()} == {0: 4}
+    web = peer_of(pod("web", on="a-1"))
+    cache.put_pod(web)
+    assert {v: g.nodes for v, g in groups_of(cache, known).items()} == {0: 3, 1: 1}
+    cache.remove_pod(key_of(web))
+    assert {v: g.nodes for v, g in groups_of(cache, known).items()} == {0: 4}
 
 
 def test_values_of_other_types_are_other_groups() -> None:
