@@ -1,10 +1,12 @@
 """Bounded waiting, and the readiness probe that is mostly waited for."""
 
 import http.client
+import secrets
 import socket
 import ssl
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 INTERVAL_SECONDS = 0.1
@@ -49,11 +51,16 @@ def answers_ok(port: int, path: str, authority: Path | None = None) -> bool:
         connection.close()
 
 
+# Outgoing connections get the ports above, and would take one before a process listens on it.
+_PORTS = range(20_000, 32_768)
+
+
 def free_port() -> int:
     """Return a loopback port nobody listens on at the moment."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
+    while True:
+        port = _PORTS.start + secrets.randbelow(len(_PORTS))
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
 
 
 def _connection(port: int, authority: Path | None) -> http.client.HTTPConnection:
