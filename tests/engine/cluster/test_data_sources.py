@@ -299,11 +299,12 @@ async def test_no_step_of_the_loop_is_long() -> None:
     longest = 0.0
     async with prometheus(handle) as url, keeping() as kept:
         kept.adopt(load(url))
-        before = time.perf_counter()
+        # The time of this thread: others may have the processor for long.
+        before = time.thread_time()
         while not kept.tables:
             await asyncio.sleep(0)
-            longest, before = max(longest, time.perf_counter() - before), time.perf_counter()
-    assert longest < 0.1, "a test may share its processor"
+            longest, before = max(longest, time.thread_time() - before), time.thread_time()
+    assert longest < 0.1
 
 
 async def test_the_first_error_stays_while_the_reason_does() -> None:
