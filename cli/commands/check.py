@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cli.command import CommandError, Exit, add_frozen_arguments, input_source, replace_text
 from cli.render import (
@@ -27,6 +28,9 @@ from grammar.messages.texts import counted
 from grammar.tree.source import Source
 from policies.loader import Loaded, load
 from policies.validation import Validation, Validator, check_source
+
+if TYPE_CHECKING:
+    from engine.cache.cluster_copy import ClusterDocuments
 
 EXAMPLES = """\
 examples:
@@ -108,21 +112,23 @@ def run(args: argparse.Namespace) -> int:
             put_line(line, notes)
         sources = tuple(m.source for m in mended)
     validation = Validator(schema, args.cost_limit).validate(sources)
+    documents: ClusterDocuments | None = None
     if args.cluster:
         # Importing the engine takes as long as the rest of a check.
         from cli.cluster_warnings import ClusterWarnings  # noqa: PLC0415
-        from cli.world import read_cluster  # noqa: PLC0415
+        from engine.cache.cluster_copy import read_documents  # noqa: PLC0415
         from engine.objects.codec import ObjectCodec  # noqa: PLC0415
 
-        codec = ObjectCodec(schema)
-        cluster = read_cluster(args.cluster, codec)
-        validation = ClusterWarnings(cluster, codec).added(validation)
+        # Standard input can be read only once.
+        documents, codec = read_documents(args.cluster), ObjectCodec(schema)
+        validation = ClusterWarnings(documents.cluster(codec), codec).added(validation)
     findings = list(validation.findings())
     names = [source.name for source in sources]
     for line in render(findings, args.format, names, colour=wants_colour(sys.stdout)):
         print(line, file=beneath(sys.stdout))
-    if args.cluster and args.format == "human":
-        _put_effects(args, schema, validation)
+    if documents is not None and args.format == "human":
+        for line in _effects(documents, schema, validation):
+            put_line(line, sys.stdout)
     if args.cost:
         for file in validation.files:
             for checked in file.policies:
@@ -141,10 +147,9 @@ def run(args: argparse.Namespace) -> int:
     return Exit.FINDINGS if any(d.severity in failing for d, _ in findings) else Exit.OK
 
 
-def _put_effects(args: argparse.Namespace, schema: Schema, validation: Validation) -> None:
-    """Prints what each policy and each clause does in the cluster."""
+def _effects(documents: ClusterDocuments, schema: Schema, validation: Validation) -> Iterator[str]:
+    """The lines that say what each policy and each clause does in the cluster."""
     # Importing the engine takes as long as the rest of a check.
-    from cli.world import read_cluster  # noqa: PLC0415
     from engine.enforced import enforced  # noqa: PLC0415
     from engine.explanation.effects import effects  # noqa: PLC0415
     from engine.objects.codec import ObjectCodec  # noqa: PLC0415
@@ -152,14 +157,14 @@ def _put_effects(args: argparse.Namespace, schema: Schema, validation: Validatio
 
     policies = enforced(validation)
     codec = ObjectCodec(schema, policies.needs.annotations)
-    cluster = read_cluster(args.cluster, codec)
+    cluster = documents.cluster(codec)
     found = effects(offline_engine(policies.registry, cluster, codec), cluster)
     for policy in found:
-        put_line(f"policy {policy.policy}: {policy.text}", sys.stdout)
+        yield f"policy {policy.policy}: {policy.text}"
         for clause in policy.clauses:
-            put_line(f"  {clause.clause}: {clause.text}", sys.stdout)
+            yield f"  {clause.clause}: {clause.text}"
     if found:
-        put_line("", sys.stdout)
+        yield ""
 
 
 def _put_portability(args: argparse.Namespace, schema: Schema, validation: Validation) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -87,3 +89,12 @@ def test_a_policy_says_from_which_it_takes_pods_over(
     found = said(text, tmp_path, capsys)
     assert found["policy shop/first"] == "selects 2 of 2 pods, takes over 2 from shop/second"
     assert found["policy shop/second"] == "selects 2 of 2 pods, gives way to shop/first for 2"
+
+
+def test_the_cluster_is_read_once_so_that_it_may_be_piped_in(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "p.policy").write_text(f"policy web {WEB} }}", encoding="utf-8")
+    monkeypatch.setattr(sys, "stdin", StringIO(CLUSTER))
+    assert main(["check", "--cluster", "-", str(tmp_path / "p.policy")]) == Exit.OK
+    assert capsys.readouterr().out.startswith("policy shop/web: selects 2 of 2 pods\n")
