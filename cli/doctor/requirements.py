@@ -1,4 +1,4 @@
-"""What policies need of a kube-scheduler configuration, beyond a `filterVerb`."""
+"""Requirements: what policies need of a kube-scheduler configuration, beyond a `filterVerb`."""
 
 from __future__ import annotations
 

@@ -26,18 +26,10 @@ from engine.counting.in_flight_pods import (
 )
 from engine.objects.gate import GATE
 from engine.objects.peer import DEFAULT_SCHEDULER
-from engine.objects.request_pod import SYSTEM_NAMESPACES, Exemptions
+from engine.objects.request_pod import SYSTEM_NAMESPACES
 from server.runtime.observers import FORMATS
-from server.settings import (
-    DEFAULT_LISTEN,
-)
+from server.settings import DEFAULT_LISTEN
 from server.view.view import DEFAULT_PORT
-
-
-def exemptions(args: argparse.Namespace) -> Exemptions:
-    named = set(args.exempt_namespace)
-    always = frozenset() if "none" in named else SYSTEM_NAMESPACES | {own_namespace()}
-    return Exemptions(always | (named - {"none"}), by_annotation=not args.no_bypass)
 
 
 _NAME = re.compile("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")

@@ -439,10 +439,11 @@ class Observer:
         """The pods without a node that fit, while nothing else happens."""
         with self._lock:
             now = self._clock()
+            groups = {app: self._state(app, now).groups for app in _A_NODE}
             full = {
                 app
-                for app in _A_NODE
-                if all(self._state(app, now).groups[node] >= MOST_A_NODE for node in self._nodes)
+                for app, counts in groups.items()
+                if all(counts[node] >= MOST_A_NODE for node in self._nodes)
             }
             has_cards = sum(bool(pod.cards) for pod in self._pods.values() if pod.ours)
             if has_cards >= CARDS_A_NODE * len(self._nodes):

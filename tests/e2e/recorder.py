@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import ssl
 import sys
 import threading
 import time
@@ -10,6 +11,8 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+import trustme
 
 UPSTREAM_TIMEOUT_SECONDS = 30.0
 
@@ -74,6 +77,33 @@ def recorder(upstream_port: int) -> Iterator[Recorder]:
 def answering(handler: type[BaseHTTPRequestHandler]) -> Iterator[int]:
     """Serve with a handler on a free loopback port; yield the port."""
     with serving(ThreadingHTTPServer(("127.0.0.1", 0), handler)) as server:
+        yield server.server_port
+
+
+@contextmanager
+def answering_tls(name: str, answer: Callable[[str], tuple[int, str, bytes]]) -> Iterator[int]:
+    """Serve over HTTPS under a name, on a free loopback port; yield the port.
+
+    `answer` gives the status, the type and the body for a path.
+    """
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            status, kind, body = answer(self.path)
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    trustme.CA().issue_cert(name).configure_cert(context)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    with serving(server):
         yield server.server_port
 
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from tests.e2e.control_plane import ControlPlane
 from tests.e2e.manifests import node, pod
 from tests.e2e.placet import Placet, placet
 from tests.e2e.policies import API_VERSION, cluster_policy, define
+from tests.e2e.recorder import answering
 from tests.e2e.waiting import until
 
 pytestmark = pytest.mark.e2e
@@ -131,15 +132,11 @@ def source() -> Iterator[Source]:
         def log_message(self, *_: object) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    made.port = server.server_port
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield made
-    finally:
-        made.over.set()
-        server.shutdown()
-        server.server_close()
+    with answering(Handler) as made.port:
+        try:
+            yield made
+        finally:
+            made.over.set()
 
 
 # What the status says; None of a source that is as it should be.

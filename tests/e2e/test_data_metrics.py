@@ -2,20 +2,16 @@
 
 import json
 import re
-import ssl
 import subprocess
 import sys
-import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
-import trustme
 
 from tests.e2e.api import Api
 from tests.e2e.cluster import Cluster
@@ -23,6 +19,7 @@ from tests.e2e.control_plane import ControlPlane
 from tests.e2e.kube_scheduler import extender, kube_scheduler
 from tests.e2e.manifests import node, pod
 from tests.e2e.placet import placet
+from tests.e2e.recorder import answering_tls
 from tests.e2e.test_data import allow, offered
 from tests.e2e.waiting import until
 
@@ -70,29 +67,11 @@ class Metrics:
 def aggregated(plane: ControlPlane, cluster: Cluster, metrics: Metrics) -> Iterator[None]:
     """The server behind the API server, for as long as the block runs."""
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            body = json.dumps(metrics.answer(self.path)).encode()
-            self.send_response(200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+    def answer(path: str) -> tuple[int, str, bytes]:
+        return 200, "application/json", json.dumps(metrics.answer(path)).encode()
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    trustme.CA().issue_cert("localhost").configure_cert(context)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.socket = context.wrap_socket(server.socket, server_side=True)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        with registered(plane, cluster, server.server_port):
-            yield
-    finally:
-        server.shutdown()
-        server.server_close()
+    with answering_tls("localhost", answer) as port, registered(plane, cluster, port):
+        yield
 
 
 @contextmanager

@@ -1,16 +1,12 @@
 """Load of nodes from a real metrics-server, which scrapes a server in the place of kubelets."""
 
-import ssl
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
-import trustme
 
 from tests.e2e.api import Api
 from tests.e2e.cluster import Cluster
@@ -20,6 +16,7 @@ from tests.e2e.permissions import GROUP
 from tests.e2e.placet import placet
 from tests.e2e.process import running
 from tests.e2e.programs import built_tool
+from tests.e2e.recorder import answering_tls
 from tests.e2e.test_data import allow
 from tests.e2e.test_data_metrics import POLICY, registered
 from tests.e2e.waiting import free_port, until
@@ -55,28 +52,12 @@ class Kubelet:
 def served(kubelet: Kubelet) -> Iterator[int]:
     """The port of a kubelet, as long as the block runs."""
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            body = kubelet.text().encode()
-            self.send_response(200 if self.path == "/metrics/resource" else 404)
-            self.send_header("Content-Type", "text/plain; version=0.0.4")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+    def answer(path: str) -> tuple[int, str, bytes]:
+        status = 200 if path == "/metrics/resource" else 404
+        return status, "text/plain; version=0.0.4", kubelet.text().encode()
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    trustme.CA().issue_cert("127.0.0.1").configure_cert(context)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.socket = context.wrap_socket(server.socket, server_side=True)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield server.server_port
-    finally:
-        server.shutdown()
-        server.server_close()
+    with answering_tls("127.0.0.1", answer) as port:
+        yield port
 
 
 def reached(name: str, port: int) -> dict[str, Any]:

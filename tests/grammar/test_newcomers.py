@@ -1,4 +1,4 @@
-"""What newcomers write: each mistake gets an answer, and usual tasks take a few runs of check.
+"""Newcomers: each of their mistakes gets an answer, and usual tasks take a few runs of check.
 
 tests/golden/newcomers.yaml has the mistakes, in the words of Kubernetes YAML, Rego, CEL, SQL,
 Python, Helm and Nomad, and what the answer to each must match.

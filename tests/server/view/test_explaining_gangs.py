@@ -1,4 +1,4 @@
-"""What a replica holds of a gang: over HTTP, and in the terminal with `--decision`."""
+"""Gangs as a replica holds them: over HTTP, and in the terminal with `--decision`."""
 
 from __future__ import annotations
 
