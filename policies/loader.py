@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -131,19 +131,20 @@ def _inside(folder: Path, files: Iterable[Path]) -> bool:
 
 def library_sources() -> tuple[Source, ...]:
     """The policies that come with Placet."""
-    return tuple(source for source in _of_library() if not is_test_file(source.name))
+    return _of_library(tests=False)
 
 
 def library_tests() -> tuple[Source, ...]:
     """The tests of the policies that come with Placet."""
-    return tuple(source for source in _of_library() if is_test_file(source.name))
+    return _of_library(tests=True)
 
 
-def _of_library() -> Iterator[Source]:
+def _of_library(*, tests: bool) -> tuple[Source, ...]:
     shipped = files("policies").joinpath("library")
     every = (*shipped.iterdir(), *shipped.joinpath("gpu").iterdir())
-    texts = sorted((f for f in every if f.name.endswith(SUFFIX)), key=lambda f: f.name)
-    return (Source(f"library/{f.name}", f.read_text("utf-8")) for f in texts)
+    wanted = (f for f in every if f.name.endswith(SUFFIX) and is_test_file(f.name) == tests)
+    texts = sorted(wanted, key=lambda f: f.name)
+    return tuple(Source(f"library/{f.name}", f.read_text("utf-8")) for f in texts)
 
 
 def is_test_file(name: str) -> bool:

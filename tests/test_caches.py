@@ -93,6 +93,7 @@ DICTIONARIES = {
         "engine/counting/node_groups.py: _Arrivals._made",
         "engine/counting/node_groups.py: _Arrivals._more",
         "engine/gangs/members.py: Members._waiting",
+        "engine/gangs/tries.py: Tries._tried_until",
         "engine/gangs/node_room.py: NodeRoom._free",
     ),
     POLICIES: (

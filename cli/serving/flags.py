@@ -31,7 +31,6 @@ from server.runtime.observers import FORMATS
 from server.settings import DEFAULT_LISTEN
 from server.view.view import DEFAULT_PORT
 
-
 _NAME = re.compile("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 

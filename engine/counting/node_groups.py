@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Generic, Literal, TypeVar
 
 import numpy as np
@@ -128,8 +129,10 @@ class NodeGroups:
     for nodes in no group. `last_change` is the greatest of these.
     """
 
-    def __init__(self, spec: GroupSpec) -> None:
+    def __init__(self, spec: GroupSpec, numbers: Iterator[int] | None = None) -> None:
+        """`numbers` are those of changes, in order; others may take some of them."""
         self.spec = spec
+        self._numbers = count(1) if numbers is None else numbers
         self.last_change = 0
         self._start_over()
 
@@ -215,9 +218,7 @@ class NodeGroups:
         self.reloaded = np.insert(self.reloaded, -1, 0)
 
     def _touch(self, group: int, versions: Versions) -> None:
-        # The numbers only rise, so that a sum of them is never that of an earlier state.
-        self.last_change += 1
-        versions[group] = self.last_change
+        versions[group] = self.last_change = next(self._numbers)
         if group >= 0:
             self._made[group] = None
 
@@ -245,7 +246,9 @@ class _Arrivals:
     It follows the pods in flight: a pod that is there for the second time costs a comparison.
     """
 
-    def __init__(self, *, predicted: bool) -> None:
+    def __init__(self, numbers: Iterator[int], *, predicted: bool) -> None:
+        """`numbers` are those of changes, as for the groups."""
+        self._numbers = numbers
         self._predicted = predicted
         self._ids: GroupIds | None = None
         self._counted: dict[str, tuple[InFlightPod, int, list[int], dict[str, int]]] = {}
@@ -294,7 +297,7 @@ class _Arrivals:
         self._touch(groups)
 
     def _touch(self, groups: Sequence[int] | set[int]) -> None:
-        self.last_change += 1
+        self.last_change = next(self._numbers)
         for group in groups:
             self.reloaded[group] = self.last_change
             self._made.pop(group, None)
@@ -319,29 +322,33 @@ class _Known:
 
 
 class KnownGroups:
-    """The groups of all specifications of a registry, by digest."""
+    """The groups of all specifications of a registry, by digest.
+
+    INVARIANT: all take the numbers of their changes from one row. So the greatest number of a
+    node's group rises with each change of the group, and when the node goes to another one.
+    """
 
     def __init__(self, specs: Mapping[str, GroupSpec]) -> None:
-        self._known = {digest: _fresh(spec) for digest, spec in specs.items()}
+        self._numbers = count(1)
+        self._known = {digest: self._fresh(spec) for digest, spec in specs.items()}
 
     def adopt(self, specs: Mapping[str, GroupSpec]) -> None:
         """Takes other specifications; what is kept of equal ones stays."""
         known = self._known
         self._known = {
-            digest: known[digest] if digest in known else _fresh(spec)
+            digest: known[digest] if digest in known else self._fresh(spec)
             for digest, spec in specs.items()
         }
 
     def get(self, digest: str) -> _Known | None:
         return self._known.get(digest)
 
-
-def _fresh(spec: GroupSpec) -> _Known:
-    arrivals: dict[OnTheWay, _Arrivals] = {
-        "worst": _Arrivals(predicted=False),
-        "predicted": _Arrivals(predicted=True),
-    }
-    return _Known(NodeGroups(spec), arrivals)
+    def _fresh(self, spec: GroupSpec) -> _Known:
+        arrivals: dict[OnTheWay, _Arrivals] = {
+            "worst": _Arrivals(self._numbers, predicted=False),
+            "predicted": _Arrivals(self._numbers, predicted=True),
+        }
+        return _Known(NodeGroups(spec, self._numbers), arrivals)
 
 
 class CallGroups(GroupsOfCall):
@@ -363,6 +370,11 @@ class CallGroups(GroupsOfCall):
         self.on_the_way: OnTheWay = on_the_way
         self._others: dict[OnTheWay, CallGroups] = {on_the_way: self}
         self._followed: dict[str, _Known | None] = {}
+
+    @property
+    def has_arrivals(self) -> bool:
+        """Whether other pods are on their way."""
+        return bool(self._in_flight())
 
     def counting(self, on_the_way: OnTheWay) -> CallGroups:
         """The same groups with pods on their way counted in another way."""
@@ -414,10 +426,10 @@ class CallGroups(GroupsOfCall):
                 continue
             of_group = known.groups.changed
             if reads_pods:
-                of_group = of_group + known.groups.reloaded
+                of_group = np.maximum(of_group, known.groups.reloaded)
                 if (arrivals := known.arrivals.get(self.on_the_way)) is not None:
-                    size = len(of_group)
-                    of_group[: size - 1] += arrivals.reloaded[: size - 1]
+                    last = len(of_group) - 1
+                    of_group[:last] = np.maximum(of_group[:last], arrivals.reloaded[:last])
             versions = versions + of_group[self._of_table(known.groups.ids, table)]
         return NodeTable(table.owner, table.rows, table.nodes, versions, table.index, table.use)
 

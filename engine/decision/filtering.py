@@ -310,9 +310,13 @@ def check_on_the_way(
 ) -> None:
     """Raises BriefWaitError where only pods on their way keep the pod off every node.
 
-    They count in every group of nodes where they may end, and end in one of these.
+    Such a pod counts in every group of nodes where it may end, although it will end in one only.
     """
     if not memo.reads_pods or np.count_nonzero(decided.codes) < len(rows):
+        return
+    groups = evaluation.groups_of_call()
+    assert isinstance(groups, CallGroups), "a call has groups where a policy reads them"
+    if not groups.has_arrivals:
         return
     if not np.count_nonzero(memo.decide(table, rows, evaluation, on_the_way="bound").codes == 0):
         return

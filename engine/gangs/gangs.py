@@ -259,7 +259,7 @@ class Gangs:
     def pod_changed(self, old: Peer | None, new: Peer | None, _revision: int) -> None:
         """Takes a new state of a pod from the cache; it is a PodEventHandler."""
         touched = self._members.pod_changed(old, new)
-        if not _differ_in_conditions(old, new):
+        if touched and not _differ_in_conditions(old, new):
             for name in touched:
                 if (known := self.known.find(name)) is not None:
                     known.is_settled = False

@@ -128,11 +128,15 @@ class Tries:
         self._tried_until = {n: until for n, until in self._tried_until.items() if until > now}
 
     def _rest(self, gang: KnownGang, began: float) -> None:
-        """Has a gang wait after an attempt in vain, and all of its namespace."""
-        ended = self._clock()
+        """Has a gang wait after an attempt in vain, and all of its namespace.
+
+        A cheap attempt ends no pause of an earlier, costly one.
+        """
+        ended, namespace = self._clock(), gang.name.namespace
         pause = _COST_FACTOR * (ended - began)
-        gang.not_before = began + max(_LEAST_PAUSE_SECONDS, pause)
-        self._tried_until[gang.name.namespace] = ended + pause
+        gang.not_before = max(gang.not_before, began + max(_LEAST_PAUSE_SECONDS, pause))
+        until = self._tried_until.get(namespace, 0.0)
+        self._tried_until[namespace] = max(until, ended + pause)
 
     def _placeable(self, gang: KnownGang, call: VerbCall) -> Mapping[str, Peer]:
         """The waiting members of which it is known how many they want to be."""

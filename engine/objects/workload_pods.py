@@ -123,7 +123,8 @@ def _wanted(kind: str, spec: Json, key: str) -> int:
     field = "parallelism" if kind in ("Job", "CronJob") else "replicas"
     wanted = spec.get(field)
     wanted = 1 if wanted is None else wanted
-    if field == "parallelism" and isinstance(most := spec.get("completions"), int):
+    most = spec.get("completions") if field == "parallelism" else None
+    if isinstance(wanted, int) and isinstance(most, int):
         wanted = min(wanted, most)
     if not isinstance(wanted, int) or not 0 <= wanted <= MOST_PODS:
         text = f"`{field}` of the {kind} `{key}` is no number from 0 to {MOST_PODS}"

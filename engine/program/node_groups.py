@@ -42,7 +42,9 @@ def digest_of(group: Group, environment: Environment) -> str:
             if isinstance(part, ast.LetReference | ast.DefCall) and part.name not in found:
                 found.add(part.name)
                 body, _ = environment.definitions.body(part.name)
-                texts[part.name] = print_expression(body)
+                definition = environment.defs.get(part.name)
+                names = [p.name for p in definition.parameters] if definition is not None else []
+                texts[part.name] = f"{names} {print_expression(body)}"
                 left.append(body)
     whole = f"{print_expression(group.by)} {sorted(texts.items())}"
     return hashlib.sha256(whole.encode()).hexdigest()[:_DIGEST_LENGTH]

@@ -15,7 +15,7 @@ from grammar.tree.groups import Group
 from grammar.tree.walk import children
 
 
-def too_deep(definitions: Mapping[str, Let | Def]) -> Let | Def | None:
+def too_deep(definitions: Mapping[str, Let | Def | Group]) -> Let | Def | Group | None:
     """The first definition whose depth, with the definitions it uses, is above MAX_DEPTH.
 
     This is a loop without recursion.
@@ -43,11 +43,10 @@ def too_deep(definitions: Mapping[str, Let | Def]) -> Let | Def | None:
     return None
 
 
-def _uses(definition: Let | Def, names: Mapping[str, object]) -> dict[str, int]:
+def _uses(definition: Let | Def | Group, names: Mapping[str, object]) -> dict[str, int]:
     """The greatest depth at which each name is used; under the empty name, that of the body."""
-    body = definition.value if isinstance(definition, Let) else definition.body
     found: dict[str, int] = {"": 0}
-    stack = [(body, 1)]
+    stack = [(body_of(definition), 1)]
     while stack:
         expr, depth = stack.pop()
         found[""] = max(found[""], depth)

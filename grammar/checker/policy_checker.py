@@ -184,7 +184,7 @@ class _PolicyChecker:
 
     def run(self) -> Checked:
         self._structure()
-        if (deep := too_deep({**self._lets, **self._defs})) is not None:
+        if (deep := too_deep({**self._lets, **self._defs, **self._groups})) is not None:
             self._found.append(catalogue.deep_definition(deep.name, MAX_DEPTH, deep.name_span))
             return Checked(self._policy, self._environment, tuple(self._found))
         named = (self._groups, self._lets, self._defs)

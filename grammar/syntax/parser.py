@@ -277,10 +277,11 @@ def _attempt(source: Source, start: str, keep: Callable[[int], Keep]) -> object 
         if error.diagnostic.code == "P0202":
             # All parts of the clause that are there could be read.
             at = stretch(source.text, at, in_block=start == "rules").end
-        found = syntax_remedies.improved(error.diagnostic, source)
-        if not keep(at)(found):
-            found = error.diagnostic
-        return Stop(at, found if keep(at)(found) else without_hint(found), built=True)
+        plain, is_kept = error.diagnostic, keep(at)
+        found = syntax_remedies.improved(plain, source)
+        if not is_kept(found):
+            found = plain if plain is not found and is_kept(plain) else without_hint(plain)
+        return Stop(at, found, built=True)
     except UnexpectedToken as error:
         at = min(error.token.start_pos or 0, len(source.text))
         at = len(source.text) if error.token.type == "$END" else at

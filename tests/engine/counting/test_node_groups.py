@@ -291,3 +291,43 @@ def test_groups_of_an_unknown_cluster_are_missing() -> None:
     groups = CallGroups(known, table, tuple, lambda: None)
     assert groups.of("unknown", "a-1") is None
     assert set(groups.ids("unknown", table).tolist()) == {-1}
+
+
+@pytest.mark.parametrize("changes", range(12))
+def test_a_node_of_another_group_is_looked_at_again(changes: int) -> None:
+    """However often each of the two groups has changed before."""
+    text = """cluster policy p {
+      group rack by node.labels["rack"]
+      filter "room" { require rack.free["cpu"] >= 2 && node.labels["ok"] == "y" }
+    }"""
+    moves, ok = {"ok": "y"}, ["moves"]
+    cache = cache_of(
+        [
+            node("a", cpu="4", labels={"rack": "a"}),
+            node("b", cpu="1", labels={"rack": "b"}),
+            node("moves", cpu="4", labels={**moves, "rack": "a"}),
+        ]
+    )
+    engine = engine_of(text, cache)
+    assert passing(engine, "first", "0", ok) == ok
+    for number in range(changes):
+        cache.put_pod(peer_of(pod(f"p-{number}", cpu="100m", on="a")))
+        passing(engine, f"asked-{number}", "0", ok)
+        engine.in_flight.forget(peer_of(pod(f"asked-{number}")).uid)
+    cache.put_pod(peer_of(pod("large", cpu="4", on="moves")))
+    cache.put_node(node_of(node("moves", cpu="4", labels={**moves, "rack": "b"})))
+    assert passing(engine, "last", "0", ok) == []
+
+
+def test_parameters_of_a_function_are_part_of_what_a_group_is_by() -> None:
+    """So that groups of two policies are one only where they mean the same."""
+    digests = set()
+    for parameters in ("a: string, b: string", "b: string, a: string"):
+        text = f"""cluster policy p {{
+          def pick({parameters}): string = a
+          group g by pick(node.name, node.zone)
+          filter "f" {{ require g.nodes > 0 }}
+        }}"""
+        (program,) = programs_of(text)
+        digests |= {spec.digest for spec in program.groups}
+    assert len(digests) == 2

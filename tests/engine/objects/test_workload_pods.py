@@ -107,6 +107,10 @@ def test_the_pod_of_a_daemon_set_is_for_one_node_and_tolerates_its_state() -> No
         (workload("Deployment", replicas="3"), "`replicas` of the Deployment `shop/web` is no num"),
         (workload("Deployment", template={}), "the Deployment `shop/web` has no pod template"),
         ({"kind": "Job", "metadata": {}}, "a Job has no name"),
+        (
+            workload("Job", parallelism="2", completions=3),
+            "`parallelism` of the Job `shop/web` is no number",
+        ),
     ],
 )
 def test_a_workload_without_pods_is_an_error(item: Object, message: str) -> None:

@@ -131,3 +131,10 @@ def test_a_group_is_printed_as_it_is_written() -> None:
     assert format_file(parse_file(source)[0], source) == text
     (checked,) = check_source(source, SCHEMA).policies
     assert not checked.broken
+
+
+def test_a_long_chain_of_names_and_groups_is_too_deep() -> None:
+    """It is an error like any other, however long the chain is."""
+    pairs = (f"let a{n} = g{n}.nodes group g{n} by a{n + 1} " for n in range(600))
+    (deep,) = errors("".join(pairs) + 'let a600 = 1 filter "f" { require a0 > 0 }')
+    assert deep.startswith("P0011 ")
