@@ -184,7 +184,7 @@ def example_objects(test: Test, schema: Schema) -> list[Object]:
                 found.append(objects.pod(item))
             case _:
                 continue
-    return [*found, *objects.controllers]
+    return [*found, *objects.controllers, *objects.groups]
 
 
 def _check_duplicates(test: Test) -> None:

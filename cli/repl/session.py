@@ -123,12 +123,15 @@ class ReplSession:
         for problem in loaded.problems:
             raise CommandError(problem.message, problem.hint)
         validation = self._adopt(loaded.sources, self.notebook)
+        self._read_tables()
         self.files = tuple(paths)
         return validation
 
     def use(self, notebook: Notebook) -> Validation:
         """Replaces the notebook. Raises FindingsError for one with errors."""
-        return self._adopt(self._sources, notebook)
+        validation = self._adopt(self._sources, notebook)
+        self._read_tables()
+        return validation
 
     def _adopt(self, sources: tuple[Source, ...], notebook: Notebook) -> Validation:
         validation = self._validator.validate([*sources, *notebook.sources])
@@ -149,7 +152,6 @@ class ReplSession:
         self.environment = own[0].environment if own else bare
         self._sources, self.notebook = sources, notebook
         self._keep(self.policies.needs.annotations)
-        self._read_tables()
         return validation
 
     def open(self, origin: ClusterOrigin) -> None:
@@ -193,6 +195,8 @@ class ReplSession:
             return
         rows = self.origin.rows([found[digest] for digest in found.keys() - self._tables])
         self._tables |= found.keys()
+        if not rows:
+            return
         self._documents = replace(self._documents, data={**rows, **self._documents.data})
         self.cluster = self._documents.cluster(self.codec)
 

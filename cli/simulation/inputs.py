@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -31,7 +32,7 @@ from engine.objects.codec import ObjectCodec
 from engine.objects.eligibility import ineligible
 from engine.objects.peer import decode_controller
 from engine.objects.resources import CPU
-from engine.objects.workload_pods import is_workload, pinned
+from engine.objects.workload_pods import WorkloadPods, is_workload, pinned
 from engine.offline import offline_engine
 from engine.simulation.cycle import SimulatedClock, Simulation, Waiting, grown, shuffled, waiting
 from engine.simulation.node_resources import NodeResources
@@ -222,17 +223,23 @@ def read_pods(
     pods, uids = _PodsRead(), Uids(cluster)
     try:
         contents = [trace_pods(file)] if is_trace(file) else list(documents(file))
-        for item in objects(contents, file, _hint(file)):
-            if not is_workload(item):
-                _add(item, file, namespace, pods)
+        found: list[Object | WorkloadPods] = [
+            expanded(item, file, namespace, uids.known) if is_workload(item) else item
+            for item in objects(contents, file, _hint(file))
+        ]
+        made = [each for each in found if isinstance(each, WorkloadPods)]
+        # All at once: for that, the whole file is looked at.
+        every = iter(stored([pod for each in made for pod in each.pods], contents))
+        for each in found:
+            if not isinstance(each, WorkloadPods):
+                _add(each, file, namespace, pods)
                 continue
-            made = expanded(item, file, namespace, uids.known)
             pods.workloads += 1
-            pods.owners.extend(made.controllers)
-            for pod in stored(made.pods, contents):
+            pods.owners.extend(each.controllers)
+            for pod in islice(every, len(each.pods)):
                 _add(pod, file, namespace, pods)
-                if made.of_each_node:
-                    pods.daemons.add(f"{made.namespace}/{pod['metadata']['name']}")
+                if each.of_each_node:
+                    pods.daemons.add(f"{each.namespace}/{pod['metadata']['name']}")
     except ClusterFileError as error:
         raise CommandError(error.message, error.hint or _hint(file)) from None
     if not pods.bodies:
