@@ -47,7 +47,10 @@ def tried(
 
     None stands for an error that only follows from another one of the same clause.
     """
-    trials = _HintTrials(look, [d for d in found if d.severity == "error"])
+    errors = [d for d in found if d.severity == "error"]
+    trials = _HintTrials(look, errors)
+    if not errors and trials.all_lead_on(source, found):
+        return {}
     changed: dict[int, Diagnostic | None] = {}
     wishes: list[Span] = []
     for each in found:
@@ -112,6 +115,18 @@ class _HintTrials:
             if self.leads_on(source, said, within=True):
                 return said
         return None
+
+    def all_lead_on(self, source: Source, found: Sequence[Diagnostic]) -> bool:
+        """Whether a text without errors has none after the edits of all its warnings either."""
+        edits = {(e.span.start, e.span.end, e.text) for d in found if (e := _edit(d)) is not None}
+        parts, done = list[str](), 0
+        for start, end, text in sorted(edits):
+            if start < done:
+                return False
+            parts += source.text[done:start], text
+            done = end
+        parts.append(source.text[done:])
+        return not self._errors(source.name, "".join(parts)) and not self.spent
 
     def leads_on(self, source: Source, found: Diagnostic, *, within: bool = False) -> bool:
         """Whether a hint leads on; `within` for one after which the edit itself has no error."""
