@@ -51,7 +51,8 @@ class GroupNumbers:
         self._of_nodes = clause.groups_are == "nodes"
         self._ways: tuple[OnTheWay, ...] = ()
         self._owner: object = None
-        self._rows: tuple[Mapping[str, int], NodeRows] | None = None
+        # For these groups and rows: a row of each group, and the groups.
+        self._there: tuple[GroupIds, Mapping[str, int], NodeRows, GroupIds] | None = None
         self._versions: npt.NDArray[np.int64] = np.empty(0, np.int64)
         # The moments from which on numbers may be others, as rows of tables become stale.
         self._until: npt.NDArray[np.int64] = np.empty(0, np.int64)
@@ -76,10 +77,7 @@ class GroupNumbers:
             self._found = [np.full(size, LARGEST) for _ in ways]
             self.failed = np.zeros(size + 1, np.bool_)
             self._combine()
-        # Rows of nodes that are gone may still have a group.
-        known = self._rows_of(table)
-        there, at = np.unique(ids[known], return_index=True)
-        rows, there = known[at[there >= 0]], there[there >= 0]
+        rows, there = self._groups_of(table, ids)
         versions = self._versions_of(groups, ways, table)[rows]
         is_due = self._until[there] <= evaluation.now()
         changed = np.flatnonzero((versions != self._versions[there]) | is_due)
@@ -106,12 +104,16 @@ class GroupNumbers:
         """Has every number be worked out anew."""
         self._versions[:] = _UNKNOWN
 
-    def _rows_of(self, table: NodeTable) -> NodeRows:
-        """The rows of the nodes of a table."""
-        if self._rows is None or self._rows[0] is not table.rows:
-            found = np.fromiter(table.rows.values(), np.intp, len(table.rows))
-            self._rows = table.rows, np.sort(found)
-        return self._rows[1]
+    def _groups_of(self, table: NodeTable, ids: GroupIds) -> tuple[NodeRows, GroupIds]:
+        """A row of each group that has a node, and the number of the group."""
+        last = self._there
+        if last is None or last[0] is not ids or last[1] is not table.rows:
+            # Rows of nodes that are gone may still have a group.
+            known = np.sort(np.fromiter(table.rows.values(), np.intp, len(table.rows)))
+            there, at = np.unique(ids[known], return_index=True)
+            last = ids, table.rows, known[at[there >= 0]], there[there >= 0]
+            self._there = last
+        return last[2], last[3]
 
     def _ways_of(self, groups: CallGroups) -> tuple[OnTheWay, ...]:
         if groups.on_the_way == "bound" or not self._count.groups.pods:
