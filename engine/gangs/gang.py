@@ -73,9 +73,12 @@ class KnownGang:
     `began` to gather at another one, and is given up at `until`; its members are woken again at
     `remind_at`. The first in `order` goes first. `text` says what it waits for, and `told` is what
     kube-scheduler knows of that. It is not tried before the time `not_before`; `tried` is the last
-    attempt that failed. It `is_settled` what it waits for until a pod of it changes, where too few
-    members exist until `stands_until`. Until `long_until` an attempt takes too long for a look, and
-    one member was `sent_at` a time to be asked about instead.
+    attempt that failed.
+
+    `is_settled`: what it waits for is known, and stays so until one of its pods changes.
+    `stands_until`: the end of that where too few members exist. `long_until`: before this time no
+    look tries it, because an attempt took too long. `sent_at`: when kube-scheduler was last told to
+    ask about a member instead.
     """
 
     name: GangName

@@ -69,9 +69,8 @@ from engine.program.program import GangProgram
 
 # A waiting gang that nobody has asked about for so long is forgotten, and so is a released one.
 _FORGOTTEN_SECONDS = 900.0
-
-
-# Where too few members exist, other objects than pods may say how many are needed.
+# Where too few members exist, other objects than pods may say how many are needed, so the gang is
+# looked at again after this time.
 _STANDS_SECONDS = 1.0
 # The bytes of what is kept of members that were asked about; one takes some 300.
 _MOST_ASKED = 8 << 20

@@ -87,7 +87,7 @@ def findings(data: Data, policy: Policy) -> list[Diagnostic]:
         why = "is not a name that an expression can read"
         hint = "write letters, digits and `_`, such as `load`"
         found.append(catalogue.bad_data(f"`{data.name}` {why}", data.name_span, hint))
-    # What is no parameter is found elsewhere, and an example is none of a source.
+    # Another check reports names that are not parameters. An example value is not a real source.
     if not data.names and not has_example(data.source):
         found.extend(_of_source(data, policy))
     found.extend(_of_columns(data))

@@ -21,7 +21,7 @@ from grammar.tree.walk import walk
 from grammar.values.quantity import NANO, Quantity
 
 _RELATIONS = ("<", "<=", ">", ">=", "==", "!=")
-# Less memory than this is no amount that anybody means, but none.
+# Nobody means less memory than this, except 0.
 _LEAST_BYTES = 100_000
 # So many cores no node has; and from here on, hundreds and fifties are millicores.
 _MOST_CORES = 1000

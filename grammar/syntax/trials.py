@@ -1,8 +1,8 @@
 """Trials: whether the edit that a hint describes leads on, before anybody is shown the hint.
 
 The parser makes one for each text. The edit is applied and the text is parsed again: it must get
-further than before, and the hints of the errors after it must end in a text without an error, at
-most three edits later, of which certain ones count less. A hint that does not is a guess, and is
+further than before, and the hints of the errors after it must end in a text without an error after
+at most three edits; an edit that is certain counts less. A hint that does not is a guess, and is
 not shown.
 """
 
