@@ -43,6 +43,7 @@ COMMANDS = {
     "manifests": "print the manifests that install Placet with a second kube-scheduler",
     "scheduler-config": "write a kube-scheduler configuration that calls Placet",
     "doctor": "report problems in a kube-scheduler configuration",
+    "conformance": "hold any extender to what kube-scheduler expects of it",
     "completion": "print a shell script that completes commands, flags and files",
 }
 _FLAG = re.compile(r"(?<![\w-])--?[a-z][a-z-]*")

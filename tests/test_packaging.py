@@ -109,6 +109,7 @@ def test_wheel_passes_check_wheel_contents(wheel: Path) -> None:
     assert done.returncode == 0, done.stdout
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("arguments", [["--version"], ["check", "--help"]])
 def test_launcher_runs_from_the_wheel_alone(
     arguments: list[str], wheel: Path, tmp_path: Path
@@ -130,6 +131,7 @@ def test_launcher_runs_from_the_wheel_alone(
     assert "placet" in done.stdout
 
 
+@pytest.mark.process
 def test_installed_wheel_is_of_the_version_it_says(
     installed: Path, wheel: Path, tmp_path: Path
 ) -> None:
@@ -139,6 +141,7 @@ def test_installed_wheel_is_of_the_version_it_says(
     assert said == run(PROGRAMS / "placet", "--version", cwd=tmp_path)
 
 
+@pytest.mark.process
 def test_installed_programs_work(installed: Path, tmp_path: Path) -> None:
     policy = tmp_path / "arm.policy"
     policy.write_text("policy arm {\n  for pods where pod.priority > 0\n}\n", encoding="utf-8")
