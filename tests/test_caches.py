@@ -122,6 +122,7 @@ DICTIONARIES = {
         "engine/cards/fragmentation.py: Mix._usable",
         "engine/counting/groups.py: KeptCounts._kept",
         "engine/counting/in_flight_pods.py: InFlightPod._groups",
+        "engine/decision/audit_log.py: AuditLog._open",
         "engine/decision/filtering.py: _RowMemo._known",
         "engine/decision/journal.py: Journal._records",
         "engine/decision/plugin_filters.py: _Memo._known",

@@ -246,6 +246,7 @@ class ClusterRuntime:
         cache = self.informers.cache
         cache.add_event_handler(engine.in_flight.pod_changed)
         cache.add_event_handler(engine.gangs.pod_changed)
+        cache.add_event_handler(engine.audits.log.pod_changed)
         cache.add_event_handler(deciding.rejected.pod_changed)
         cache.add_event_handler(self._lag_of_new_pods(pod_seen))
         self._rejected = deciding.rejected
