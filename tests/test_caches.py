@@ -98,10 +98,12 @@ DICTIONARIES = {
     ),
     POLICIES: (
         "engine/cluster/data_sources.py: DataKeeper._states",
+        "engine/cluster/policy_reports.py: PolicyReports._written",
         "engine/gangs/attempts.py: Attempts._domains",
         "engine/gangs/members.py: Members._values",
         "engine/cache/tallies.py: Tallies._within",
         "engine/program/policy_time.py: _Budgets.used",
+        "server/runtime/audit_reporting.py: AuditStatuses._changed",
         "server/runtime/card_report.py: CardReport._told",
         "server/runtime/cluster_runtime.py: PortablePods._verdicts",
         "server/runtime/policies.py: Objects._used",

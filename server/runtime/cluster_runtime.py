@@ -33,6 +33,7 @@ from engine.cluster.events import Events
 from engine.cluster.gang_reviewer import GangReviewer
 from engine.cluster.in_flight_ends import OverduePods, SchedulerLease, UnseenPods
 from engine.cluster.lease import LeaderGate, Lease, TakeOver
+from engine.cluster.policy_reports import PolicyReports
 from engine.cluster.requeue import Requeuer
 from engine.counting.in_flight_pods import PLACING_SECONDS, Schedulers
 from engine.decision.journal import Journal
@@ -53,6 +54,7 @@ from grammar.meaning.schema import Schema
 from grammar.values.time import SECOND, Timestamp
 from server.api_failures import ApiFailures
 from server.http.health import ReadinessCheck
+from server.runtime.audit_reporting import AuditReporter, AuditStatuses
 from server.runtime.card_report import CardReport, UsualPods
 from server.runtime.data_tables import DataTables
 from server.runtime.file_cluster import leave_uncollected
@@ -278,6 +280,9 @@ class ClusterRuntime:
             follow = self._follow_scheduler(engine, schedulers.lease)
             stack.push_async_callback(end, start("in-flight", follow))
         stack.push_async_callback(end, start("usual-pods", self._follow_usual_pods(engine)))
+        stack.push_async_callback(
+            end, start("policy-reports", self._audit_reporter(deciding).follow)
+        )
         self._cards = CardReport(engine.cards, self.informers.snapshot, self._log)
         stack.push_async_callback(end, start("cards", self._follow_cards(self._cards)))
         self.informers.start(self._needs)
@@ -301,6 +306,7 @@ class ClusterRuntime:
             deciding.portable.portability,
             engine.gangs.statuses,
             lambda: deciding.data.statuses,
+            AuditStatuses(engine.audits.log),
             binds=schedulers.call_bind,
         )
         return StatusReporter(
@@ -320,6 +326,18 @@ class ClusterRuntime:
             ungated,
             Events(client, self._identity),
             requeuer,
+        )
+
+    def _audit_reporter(self, deciding: Deciding) -> AuditReporter:
+        """What writes PolicyReports while this replica leads."""
+        lease = self._lease
+        return AuditReporter(
+            PolicyReports(self._client),
+            deciding.engine.audits.log,
+            lambda: deciding.reloader.enforced,
+            lambda: self.informers.policies,
+            lambda: lease is None or lease.held,
+            self._failures.report,
         )
 
     def _follow_usual_pods(self, engine: Engine) -> Callable[[], Awaitable[None]]:
