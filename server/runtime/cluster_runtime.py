@@ -452,6 +452,9 @@ class ClusterRuntime:
             self.snapshot()
         except NotSyncedError as error:
             return (ReadinessCheck("cluster", str(error)),)
+        if self._lease is not None and self._lease.is_cut_off:
+            # Behind a Service, calls go to another replica, and the Lease follows them.
+            return (ReadinessCheck("cluster"), ReadinessCheck("lease", self._lease.failure))
         if not self._is_standby or self._lease is None or self._lease.held:
             return (ReadinessCheck("cluster"),)
         holder = f"`{self._lease.holder}` holds" if self._lease.holder else "no replica holds"
