@@ -33,6 +33,7 @@ COMMANDS = {
     "schema": "show what policies can read, or the fields of a configuration of serve",
     "explain": "show which policies apply to a pod, and why each node passes or fails",
     "decisions": "show what the running Placet decided about pods",
+    "audit": "show which pods policies in audit mode would have kept pending",
     "status": "show what the running Placet is and knows",
     "ui": "show in the browser what the running Placet decided, and why",
     "test": "run the tests of policy files",

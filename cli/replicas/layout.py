@@ -9,6 +9,7 @@ from rich.table import Table
 from cli.command import CommandError
 from cli.console import Part, table
 from cli.explanation.layout import FAIL, NAMED, PASS, passed, preemption
+from engine.explanation.audit_document import said
 from engine.explanation.decision_document import CountedGroup, DecisionDetail, Listing, Summary
 from engine.objects.api_types import mapping
 from grammar.messages.texts import counted, named
@@ -69,6 +70,8 @@ def every_node(decision: DecisionDetail) -> Iterator[Part]:
     for each in decision.counts:
         yield f"{each.policy}: {each.clause} {_groups(each.groups)}"
     yield from preemption(decision)
+    for audit in decision.audits:
+        yield f"{audit.policy}, in audit, {said(audit)}"
 
 
 def one_node(decision: DecisionDetail, node: str) -> Iterator[Part]:

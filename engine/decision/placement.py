@@ -177,15 +177,15 @@ class Placement:
 
     def closed(
         self, counts: CountClauses, call: VerbCall, names: Sequence[str]
-    ) -> list[tuple[str, int]]:
-        """The strict ones of these clauses without headroom on some nodes, and the number of these.
+    ) -> list[tuple[str, Mask]]:
+        """The strict ones of these clauses without headroom on some nodes, and which these are.
 
         `counts` need not be those of the call's plan.
         """
         snapshot = call.snapshot
         question = _question(call, snapshot, snapshot.table.find(names))
-        closed = ((h.rule.name, int((~h.open).sum())) for h in self._of(counts, question))
-        return [(name, number) for name, number in closed if number]
+        closed = ((h.rule.name, ~h.open) for h in self._of(counts, question))
+        return [(name, mask) for name, mask in closed if mask.any()]
 
     def open(self, call: VerbCall, rows: NodeRows) -> Mask:
         """Which of these nodes have headroom under every strict clause, and cards for the pod."""

@@ -11,6 +11,7 @@ from typing import Literal as OneOf
 
 import msgspec
 
+from engine.explanation.audit_document import PolicyAudit
 from engine.explanation.decision_document import ClauseCounts, DecisionDetail
 from engine.gangs.gang_of_pod import Presence
 
@@ -151,13 +152,6 @@ class Relaxation(msgspec.Struct, frozen=True):
 
     without: Sequence[NamedClause]
     gained: int
-
-
-class PolicyAudit(msgspec.Struct, frozen=True):
-    """A policy in audit mode, and the number of nodes that it would reject."""
-
-    policy: str
-    nodes: int
 
 
 class NodeRow(msgspec.Struct, frozen=True):

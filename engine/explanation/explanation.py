@@ -34,7 +34,6 @@ from engine.explanation.document import (
     NodeGroup,
     NodeRow,
     PodExplanation,
-    PolicyAudit,
     PolicyNotInForce,
     ReadValue,
     RejectingClause,
@@ -121,7 +120,7 @@ def explain(found: Analysis, values: Values, asker: Asker) -> PodExplanation:
             )
             for relaxed in found.summary.relaxations[:_MOST_RELAXATIONS]
         ],
-        audits=[PolicyAudit(address, nodes) for address, nodes in found.audits.items()],
+        audits=found.audits,
         rows=None if found.rows is None else _rows(found, found.rows, held),
         scores=_scores(found),
         counts=[clause_counts(each) for each in found.counts],

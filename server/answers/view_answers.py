@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from engine.decision.registry import Registry
+from engine.explanation.audit_document import PolicyAuditDetail
 from engine.gangs.gang import GangStatus
 from engine.program.program import Program
 from engine.program.tables import SourceStatus
@@ -338,13 +339,15 @@ class PolicyList(msgspec.Struct, frozen=True):
 class PolicyDetail(PolicySummary, frozen=True, kw_only=True):
     """A policy in full. `text` is its file, or the page of its object, in which the lines count.
 
-    `history` has the numbers of pods over time, the oldest first.
+    `history` has the numbers of pods over time, the oldest first. `audit` is null for a policy that
+    is not in audit mode.
     """
 
     replica: str
     text: str
     diagnostics: Sequence[Problem]
     history: Sequence[Sample]
+    audit: PolicyAuditDetail | None = None
 
 
 def problems(found: Iterable[Diagnostic], source: Source) -> Sequence[Problem]:

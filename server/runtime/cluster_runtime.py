@@ -33,6 +33,7 @@ from engine.cluster.events import Events
 from engine.cluster.gang_reviewer import GangReviewer
 from engine.cluster.in_flight_ends import OverduePods, SchedulerLease, UnseenPods
 from engine.cluster.lease import LeaderGate, Lease, TakeOver
+from engine.cluster.policy_reports import PolicyReports
 from engine.cluster.requeue import Requeuer
 from engine.counting.in_flight_pods import PLACING_SECONDS, Schedulers
 from engine.decision.journal import Journal
@@ -53,6 +54,7 @@ from grammar.meaning.schema import Schema
 from grammar.values.time import SECOND, Timestamp
 from server.api_failures import ApiFailures
 from server.http.health import ReadinessCheck
+from server.runtime.audit_reporting import AuditReporter, AuditStatuses
 from server.runtime.card_report import CardReport, UsualPods
 from server.runtime.data_tables import DataTables
 from server.runtime.file_cluster import leave_uncollected
@@ -246,6 +248,7 @@ class ClusterRuntime:
         cache = self.informers.cache
         cache.add_event_handler(engine.in_flight.pod_changed)
         cache.add_event_handler(engine.gangs.pod_changed)
+        cache.add_event_handler(engine.audits.log.pod_changed)
         cache.add_event_handler(deciding.rejected.pod_changed)
         cache.add_event_handler(self._lag_of_new_pods(pod_seen))
         self._rejected = deciding.rejected
@@ -277,6 +280,9 @@ class ClusterRuntime:
             follow = self._follow_scheduler(engine, schedulers.lease)
             stack.push_async_callback(end, start("in-flight", follow))
         stack.push_async_callback(end, start("usual-pods", self._follow_usual_pods(engine)))
+        stack.push_async_callback(
+            end, start("policy-reports", self._audit_reporter(deciding).follow)
+        )
         self._cards = CardReport(engine.cards, self.informers.snapshot, self._log)
         stack.push_async_callback(end, start("cards", self._follow_cards(self._cards)))
         self.informers.start(self._needs)
@@ -300,6 +306,7 @@ class ClusterRuntime:
             deciding.portable.portability,
             engine.gangs.statuses,
             lambda: deciding.data.statuses,
+            AuditStatuses(engine.audits.log),
             binds=schedulers.call_bind,
         )
         return StatusReporter(
@@ -319,6 +326,18 @@ class ClusterRuntime:
             ungated,
             Events(client, self._identity),
             requeuer,
+        )
+
+    def _audit_reporter(self, deciding: Deciding) -> AuditReporter:
+        """What writes PolicyReports while this replica leads."""
+        lease = self._lease
+        return AuditReporter(
+            PolicyReports(self._client),
+            deciding.engine.audits.log,
+            lambda: deciding.reloader.enforced,
+            lambda: self.informers.policies,
+            lambda: lease is None or lease.held,
+            self._failures.report,
         )
 
     def _follow_usual_pods(self, engine: Engine) -> Callable[[], Awaitable[None]]:
@@ -433,6 +452,9 @@ class ClusterRuntime:
             self.snapshot()
         except NotSyncedError as error:
             return (ReadinessCheck("cluster", str(error)),)
+        if self._lease is not None and self._lease.is_cut_off:
+            # Behind a Service, calls go to another replica, and the Lease follows them.
+            return (ReadinessCheck("cluster"), ReadinessCheck("lease", self._lease.failure))
         if not self._is_standby or self._lease is None or self._lease.held:
             return (ReadinessCheck("cluster"),)
         holder = f"`{self._lease.holder}` holds" if self._lease.holder else "no replica holds"

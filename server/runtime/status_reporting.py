@@ -31,7 +31,7 @@ from engine.cache.reflector import Report
 from engine.cache.tallies import Scope
 from engine.cluster import status_writer as status
 from engine.cluster.client import ApiClient, path_of
-from engine.cluster.events import Events, PodEvent, Regarding
+from engine.cluster.events import Events, PodEvent, Regarding, regarding
 from engine.cluster.lease import micro_time
 from engine.cluster.requeue import Requeuer
 from engine.cluster.status_writer import Reported
@@ -68,6 +68,7 @@ from policies.resource import (
 )
 from policies.sugar import CLAUSE, matches
 from policies.validation import CheckedFile
+from server.runtime.audit_reporting import AuditStatuses
 from server.runtime.reloader import TO_BIND
 
 GROUP_PATH = "/apis/placement-policy.scheduling.x-k8s.io/v1"
@@ -101,8 +102,6 @@ _Outcome = tuple[Literal["True", "False"], str, str]
 
 class _ReportedObject(msgspec.Struct):
     metadata: Metadata
-    apiVersion: str = ""
-    kind: str = ""
     status: msgspec.Raw = msgspec.Raw(b"{}")
 
 
@@ -159,6 +158,7 @@ class Statuses:
         portability: PortabilityOf | None = None,
         gangs: Callable[[], Iterable[GangStatus]] = tuple,
         sources: Callable[[], Iterable[SourceStatus]] = tuple,
+        audits: AuditStatuses | None = None,
         *,
         binds: bool = True,
     ) -> None:
@@ -166,10 +166,12 @@ class Statuses:
 
         `ungated` are counted where kube-scheduler asks only about marked pods. `portability` says
         what of a portable policy others are told. `gangs` gives those that wait or gather, and
-        `sources` how those of tables of data do. `binds` says that this server has the verb bind.
+        `sources` how those of tables of data do. `audits` says what policies in audit mode would
+        have done. `binds` says that this server has the verb bind.
         """
         self._gangs = gangs
         self._sources = sources
+        self._audits = audits
         self._binds = binds
         self._portability = portability
         self._cache = cache
@@ -247,6 +249,9 @@ class Statuses:
                 )
             if manifest is not None and self._ungated is not None:
                 wanted = _with_ungated(wanted, self._passed_by(name, manifest, self._ungated))
+            if program is not None and self._audits is not None:
+                audit = self._audits.of(program, metadata, written)
+                wanted = msgspec.structs.replace(wanted, audit=audit)
             if program is not None and program.binding_work:
                 wanted = _with_binder(wanted, program.binding_work, binds=self._binds)
             if program is not None and program.tables:
@@ -640,7 +645,4 @@ def _event(
     action: str = "Select",
 ) -> PodEvent:
     """An event about a policy object."""
-    policy = msgspec.json.decode(raw, type=_ReportedObject)
-    meta = policy.metadata
-    about = Regarding(policy.apiVersion, policy.kind, meta.namespace, meta.name, meta.uid)
-    return PodEvent(about, kind, reason, action, note)
+    return PodEvent(regarding(raw), kind, reason, action, note)

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from engine.explanation.audit_document import AuditList
 from engine.explanation.decision_document import DecisionDetail, Listing
 from engine.explanation.document import PodExplanation
 from server.answers.view_answers import (
@@ -111,6 +112,7 @@ OPERATIONS: Sequence[Operation] = (
             503: "the replica does not know the cluster, or cannot read the pod",
         },
     ),
+    Operation("/audit", "audit", "what policies in audit mode would have rejected", AuditList),
     Operation("/policies", "policies", "the policies and their state", PolicyList),
     Operation(
         "/policies/{name}",

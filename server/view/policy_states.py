@@ -12,6 +12,13 @@ import msgspec
 from engine.decision.journal import Journal
 from engine.enforced import EnforcedPolicies
 from engine.engine import Engine
+from engine.explanation.audit_document import (
+    AuditList,
+    DecisionAudit,
+    audit_list,
+    decision_audits,
+    policy_audit,
+)
 from engine.objects.peer import Peer
 from engine.program.program import Program
 from grammar.messages.diagnostics import Diagnostic
@@ -120,6 +127,14 @@ class PolicyStates:
                 kept.append(Sample(now.at, pods))
         self._history = {n: kept for n, kept in self._history.items() if n in now.objects}
 
+    def audits(self) -> AuditList:
+        """What policies in audit mode would have rejected."""
+        return audit_list(self._replica, self._engine.audits.log, self._now())
+
+    def audits_of(self, uid: str) -> Sequence[DecisionAudit]:
+        """What they would have done with a pod."""
+        return decision_audits(self._engine.audits.log, uid)
+
     def listing(self) -> Callable[[], PolicyList]:
         """What makes the list, in a thread."""
         now = self._gathered()
@@ -138,12 +153,15 @@ class PolicyStates:
         if known is None:
             return None
         history = tuple(self._history.get(known.summary.origin, ()))
+        audits = self._engine.audits.log.policies.get(address)
+        audit = None if audits is None else policy_audit(address, audits)
         return lambda: PolicyDetail(
             **msgspec.structs.asdict(known.summary),
             replica=self._replica,
             text=known.file.source.text,
             diagnostics=problems(known.found, known.file.source),
             history=history,
+            audit=audit,
         )
 
     def _gathered(self) -> _Now:

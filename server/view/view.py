@@ -99,6 +99,7 @@ class View:
             web.get(f"{API}/decisions/stream", self.stream),
             web.get(f"{API}/decisions/{{namespace}}/{{name}}", self.decision),
             web.get(f"{API}/explain/{{namespace}}/{{name}}", self.explain),
+            web.get(f"{API}/audit", self.audit),
             web.get(f"{API}/policies", self.policies),
             web.get(f"{API}/policies/{{name}}", self.policy),
             web.get(f"{API}/policies/{{namespace}}/{{name}}", self.policy),
@@ -129,14 +130,19 @@ class View:
         if record is None:
             text = f"there is no recent decision about {namespace}/{name}\n"
             raise web.HTTPNotFound(text=text)
-        generation = self._journal.generation
-        return await self._json(lambda: detail(self._replica, record, generation))
+        generation, audits = self._journal.generation, self._policies.audits_of(record.uid)
+        return await self._json(lambda: detail(self._replica, record, generation, audits))
 
     async def explain(self, request: web.Request) -> web.Response:
         """What would be decided about a pod now; with `node` also what is said of that node."""
         namespace, name = request.match_info["namespace"], request.match_info["name"]
         answer = await self._explainer.explain(namespace, name, request.query.get("node"))
         return await self._json(answer)
+
+    async def audit(self, _request: web.Request) -> web.Response:
+        """What policies in audit mode would have rejected."""
+        found = self._policies.audits()
+        return await self._json(lambda: found)
 
     async def policies(self, _request: web.Request) -> web.Response:
         """The policies and their state."""
