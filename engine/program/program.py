@@ -384,6 +384,21 @@ class PreemptProgram:
     order: Evaluate | None
     passes_missing: bool
 
+    def recorded(self, recorder: OutcomeRecorder) -> PreemptProgram:
+        """The same clause, whose outcomes are recorded."""
+        missing, spares = not self.passes_missing, len(self.protects)
+        conditions = (*self.protects, *((self.allows,) if self.allows is not None else ()))
+        recorded = tuple(
+            recorder.condition(self.name, i, each, missing=missing if i < spares else not missing)
+            for i, each in enumerate(conditions)
+        )
+        return replace(
+            self,
+            when=recorder.when(self.name, self.when),
+            protects=recorded[:spares],
+            allows=recorded[-1] if self.allows is not None else None,
+        )
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CardsProgram:
@@ -521,7 +536,7 @@ class Program:
     def recorded(self, recorder: OutcomeRecorder) -> Program:
         """The same policy, whose selector and clauses record their outcomes.
 
-        What only happens at bindings and preemptions is not recorded.
+        What only happens at bindings is not recorded.
         """
         return replace(
             self,
@@ -532,6 +547,7 @@ class Program:
             spreads=tuple(each.recorded(recorder) for each in self.spreads),
             limits=tuple(each.recorded(recorder) for each in self.limits),
             gangs=tuple(each.recorded(recorder) for each in self.gangs),
+            preempts=tuple(each.recorded(recorder) for each in self.preempts),
         )
 
 
