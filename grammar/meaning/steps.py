@@ -303,8 +303,8 @@ class Estimator:
                 return first.item or self.assumptions.field("", expr.type)
             case "math.least":
                 several = sizes if len(sizes) > 1 else (first.item or ATOM,)
-                known = [each.greatest for each in several if each.greatest is not None]
-                return Size(greatest=min(known, default=None))
+                ints = [each.greatest for each in several if each.greatest is not None]
+                return Size(greatest=min(ints, default=None))
             case "charAt":
                 return Size(1)
             case "url" | "getScheme" | "getHost" | "getHostname" | "getPort":
