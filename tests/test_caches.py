@@ -112,6 +112,7 @@ DICTIONARIES = {
         "server/view/policy_states.py: PolicyStates._history",
     ),
     PROGRAM: (
+        "engine/decision/filtering.py: FilterMemo._by_way",
         "engine/cache/informers.py: Informers._informers",
         "engine/objects/decoding.py: StructFactory._structs",
         "server/api_failures.py: ApiFailures._known",

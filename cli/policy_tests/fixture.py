@@ -218,14 +218,18 @@ def _tested_pod(test: Test, cluster: ClusterCopy, snapshot: Sequence[_Document])
     """The last pod without a node: of the test, else of its `cluster` files."""
     pods = [item for item in test.items if isinstance(item, TestPod) and item.on is None]
     if pods:
-        name = pods[-1].name
-        return cluster.pod(name if "/" in name else f"{NAMESPACE}/{name}")
+        return cluster.pod(key_in_test(pods[-1].name))
     pending = cluster.snapshot().pending
     waiting = [k for k in bodies([d for _, d in snapshot], "Pod") if k in pending]
     if not waiting:
         hint = 'add a pod that is not `on` a node, as in `pod "shop/web-1"`'
         raise bad_test("the test has no pod to test", test.name_span, hint)
     return cluster.pod(waiting[-1])
+
+
+def key_in_test(pod: str) -> str:
+    """The `namespace/name` of a pod by its name in a test."""
+    return pod if "/" in pod else f"{NAMESPACE}/{pod}"
 
 
 def _namespace(pod: str) -> str:

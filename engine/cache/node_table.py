@@ -14,7 +14,7 @@ from engine.objects.codec import Namespace, Node
 from engine.objects.disruption_budget import Budgets
 from engine.objects.peer import Peer, Workload, key_of
 from engine.objects.resources import total_requests
-from grammar.values.quantity import Quantity, Resources
+from grammar.values.quantity import Resources, less
 from grammar.values.time import Timestamp
 
 
@@ -39,7 +39,7 @@ def with_pods(
     """
     if requested is None and pods is not None:
         requested = total_requests([pod.requests for pod in pods])
-    free = None if requested is None else _free(node.allocatable, requested)
+    free = None if requested is None else less(node.allocatable, requested)
     return NodeWithPods(
         name=node.name,
         labels=node.labels,
@@ -65,16 +65,7 @@ def without(known: NodeWithPods, gone: Collection[Peer]) -> NodeWithPods:
     uids = {pod.uid for pod in gone}
     left = tuple(pod for pod in known.pods or () if pod.uid not in uids)
     requested = total_requests([pod.requests for pod in left])
-    return replace(known, requested=requested, free=_free(known.allocatable, requested), pods=left)
-
-
-def _free(allocatable: Resources, requested: Resources) -> Resources:
-    """Allocatable minus requested, of every resource of either; below 0 on an over-full node."""
-    left = Resources(allocatable)
-    for resource, amount in requested.items():
-        whole = left[resource]
-        left[resource] = Quantity(whole.nanos - amount.nanos, whole.suffix)
-    return left
+    return replace(known, requested=requested, free=less(known.allocatable, requested), pods=left)
 
 
 NodeRows = npt.NDArray[np.intp]

@@ -54,7 +54,9 @@ class GroupNumbers:
         # For these groups and rows: a row of each group, and the groups.
         self._there: tuple[GroupIds, Mapping[str, int], NodeRows, GroupIds] | None = None
         self._versions: npt.NDArray[np.int64] = np.empty(0, np.int64)
-        # The moments from which on numbers may be others, as rows of tables become stale.
+        # The moments from which on numbers may be others, with the time or as rows of tables become
+        # stale, and the time of the last call.
+        self._last = -NEVER
         self._until: npt.NDArray[np.int64] = np.empty(0, np.int64)
         self._found: list[Bounds] = []
         self.bounds: Bounds = np.empty(0, np.int64)
@@ -79,7 +81,11 @@ class GroupNumbers:
             self._combine()
         rows, there = self._groups_of(table, ids)
         versions = self._versions_of(groups, ways, table)[rows]
-        is_due = self._until[there] <= evaluation.now()
+        if (now := evaluation.now()) < self._last:
+            # The clock was set back.
+            self.forget()
+        self._last = now
+        is_due = self._until[there] <= now
         changed = np.flatnonzero((versions != self._versions[there]) | is_due)
         if not len(changed):
             return

@@ -212,9 +212,7 @@ class CountGroups:
         self._narrow = bounds_every_group(clause)
         self._adds_amounts = clause.count.peers.amount is not None
         self._kept = KeptCounts(adds_amounts=self._adds_amounts)
-        timed = isinstance(clause, ShareProgram) and clause.time_dependent
-        # Rows of tables become stale.
-        self._fresh = Freshness(time_dependent=timed or bool(clause.count.tables))
+        self._fresh = Freshness(time_dependent=clause.count.time_dependent)
         self._domains: dict[Hashable, int] = {}
 
     def update(self, table: NodeTable, evaluation: Evaluation) -> None:

@@ -362,10 +362,11 @@ class CallGroups(GroupsOfCall):
         check: Callable[[], None],
         on_the_way: OnTheWay = "worst",
     ) -> None:
-        """`in_flight` are the other pods that may end on nodes of the table."""
+        """`in_flight` are the other pods that may end on nodes of the table; it is called once."""
         self._known = known
         self._table = table
         self._in_flight = in_flight
+        self._arriving: list[Sequence[InFlightPod]] = []
         self._check = check
         self.on_the_way: OnTheWay = on_the_way
         self._others: dict[OnTheWay, CallGroups] = {on_the_way: self}
@@ -374,16 +375,21 @@ class CallGroups(GroupsOfCall):
     @property
     def has_arrivals(self) -> bool:
         """Whether other pods are on their way."""
-        return bool(self._in_flight())
+        return bool(self._others_in_flight())
 
     def counting(self, on_the_way: OnTheWay) -> CallGroups:
         """The same groups with pods on their way counted in another way."""
         found = self._others.get(on_the_way)
         if found is None:
             found = CallGroups(self._known, self._table, self._in_flight, self._check, on_the_way)
-            found._others = self._others
+            found._others, found._arriving = self._others, self._arriving
             self._others[on_the_way] = found
         return found
+
+    def _others_in_flight(self) -> Sequence[InFlightPod]:
+        if not self._arriving:
+            self._arriving.append(self._in_flight())
+        return self._arriving[0]
 
     def of(self, digest: str, node: str) -> GroupOfNodes | None:
         known = self._updated(digest)
@@ -455,7 +461,7 @@ class CallGroups(GroupsOfCall):
             if (known := self._known.get(digest)) is not None:
                 known.groups.update(self._table, self._check)
                 if (arrivals := known.arrivals.get(self.on_the_way)) is not None:
-                    arrivals.follow(known.groups, self._in_flight())
+                    arrivals.follow(known.groups, self._others_in_flight())
             self._followed[digest] = known
         return self._followed[digest]
 
@@ -527,21 +533,19 @@ class PerGroup(Generic[T]):
 
 
 class GroupVersions:
-    """The tables for a memo whose rules read groups of nodes: a change of a group is one too."""
+    """The tables for a memo whose rules read groups of nodes: a change of a group is one too.
+
+    Such a memo counts pods on their way in one way: versions of one tell nothing about another.
+    """
 
     def __init__(self, reads: Sequence[GroupReads]) -> None:
         self._digests = tuple(dict.fromkeys(digest for each in reads for digest in each.digests))
         self._reads_pods = any(each.pods for each in reads)
-        self._on_the_way: OnTheWay | None = None
 
-    def table(self, table: NodeTable, evaluation: Evaluation, fresh: Freshness) -> NodeTable:
+    def table(self, table: NodeTable, evaluation: Evaluation) -> NodeTable:
         """A table with versions that also change with the groups; the same one without any."""
         if not self._digests:
             return table
         groups = evaluation.frame().groups
         assert isinstance(groups, CallGroups), "a call has groups where a policy reads them"
-        if groups.on_the_way != self._on_the_way:
-            # Versions of the one way tell nothing about the other.
-            self._on_the_way = groups.on_the_way
-            fresh.forget()
         return groups.with_versions(self._digests, table, reads_pods=self._reads_pods)

@@ -227,7 +227,7 @@ class Compiler:
         self._lets: dict[tuple[str, bool], tuple[Evaluate, bool]] = {}
         self._defs: dict[tuple[str, bool], tuple[tuple[int, ...], Evaluate, bool]] = {}
         self.stages = Stages(environment)
-        # Whether a comparison around the part works out how long its result lasts.
+        # Whether what is around the part works out how long its result lasts.
         self._is_timed = False
         self._estimator = Estimator(environment, GREATEST, by_call=False)
         self._room = ColumnRoom()
@@ -308,11 +308,14 @@ class Compiler:
     def _reads(self, expr: ast.Expr) -> Iterator[FieldRead]:
         return reads(expr, self.environment.definitions)
 
-    def timed_part(self, expr: ast.Expr) -> Evaluate:
-        """The closure of a part of a comparison which works out how long its result lasts."""
+    def timed_part(self, expr: ast.Expr, *, general: bool = False) -> Evaluate:
+        """The closure of a part of what works out how long its result lasts.
+
+        With `general` no fast path makes it, as of who makes one.
+        """
         outer, self._is_timed = self._is_timed, True
         try:
-            return self.part(expr)
+            return self.general(expr) if general else self.part(expr)
         finally:
             self._is_timed = outer
 

@@ -221,8 +221,7 @@ class _PolicyCompiler:
                     yield self._score(clause)
                 case Share(on=on, bound=bound):
                     count = self._count(clause, bound.amount)
-                    timed = self._reads_time(on)
-                    yield ShareProgram(count, compiled(on), self._bound(bound), timed)
+                    yield ShareProgram(count, compiled(on), self._bound(bound))
                 case Spread():
                     yield self._spread(clause)
                 case Limit(per=per, bound=bound):
@@ -300,6 +299,7 @@ class _PolicyCompiler:
     ) -> CountProgram:
         """The common part of a clause that counts; `number` is that of its bound."""
         computed = self._number(number)
+        exprs = tuple(children(clause, skip=(*_UNDECIDING, PodSet)))
         return CountProgram(
             policy=self._policy.address,
             name=clause.name,
@@ -313,7 +313,8 @@ class _PolicyCompiler:
             nodes_per_look=self._nodes_per_look(clause),
             needs_workloads=clause.needs_workloads,
             groups=self._group_reads([number]) if isinstance(number, Expr) else NO_READS,
-            tables=self._tables_of(*children(clause, skip=(*_UNDECIDING, PodSet))),
+            tables=self._tables_of(*exprs),
+            time_dependent=any(self._reads_time(e) for e in exprs if e is not clause.when),
         )
 
     def _spread(self, clause: Spread) -> SpreadProgram:

@@ -210,7 +210,8 @@ class CountProgram:
     terminating pod counts until it is gone. `number` computes the number of the bound for the
     group of the frame's node; it is None where that number is a constant. `groups` is what it reads
     of groups of nodes. `needs_workloads` says that counts need the workloads of pods. `tables` has
-    the digests of the tables that the bound and the groups read.
+    the digests of the tables that the bound and the groups read. `time_dependent` says that the
+    number or the groups may change with the time alone.
     """
 
     policy: str
@@ -226,6 +227,7 @@ class CountProgram:
     needs_workloads: bool
     groups: GroupReads = NO_READS
     tables: frozenset[str] = frozenset()
+    time_dependent: bool = False
 
     def recorded(self, recorder: OutcomeRecorder) -> CountProgram:
         """The same part of a clause, whose `when` is recorded."""
@@ -261,14 +263,10 @@ class _CountingProgram:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ShareProgram(_CountingProgram):
-    """A compiled share: bounds the number of the pods on the nodes for which `on` is true.
-
-    `time_dependent` says that these nodes may change with the time alone.
-    """
+    """A compiled share: bounds the number of the pods on the nodes for which `on` is true."""
 
     on: Evaluate
     bound: BoundProgram
-    time_dependent: bool
 
     @property
     def groups_are(self) -> GroupKind:
@@ -383,6 +381,21 @@ class PreemptProgram:
     keep: int | None
     order: Evaluate | None
     passes_missing: bool
+
+    def recorded(self, recorder: OutcomeRecorder) -> PreemptProgram:
+        """The same clause, whose outcomes are recorded."""
+        missing, spares = not self.passes_missing, len(self.protects)
+        conditions = (*self.protects, *((self.allows,) if self.allows is not None else ()))
+        recorded = tuple(
+            recorder.condition(self.name, i, each, missing=missing if i < spares else not missing)
+            for i, each in enumerate(conditions)
+        )
+        return replace(
+            self,
+            when=recorder.when(self.name, self.when),
+            protects=recorded[:spares],
+            allows=recorded[-1] if self.allows is not None else None,
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -521,7 +534,7 @@ class Program:
     def recorded(self, recorder: OutcomeRecorder) -> Program:
         """The same policy, whose selector and clauses record their outcomes.
 
-        What only happens at bindings and preemptions is not recorded.
+        What only happens at bindings is not recorded.
         """
         return replace(
             self,
@@ -532,6 +545,7 @@ class Program:
             spreads=tuple(each.recorded(recorder) for each in self.spreads),
             limits=tuple(each.recorded(recorder) for each in self.limits),
             gangs=tuple(each.recorded(recorder) for each in self.gangs),
+            preempts=tuple(each.recorded(recorder) for each in self.preempts),
         )
 
 

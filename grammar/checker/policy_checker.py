@@ -93,10 +93,11 @@ _WITH_GROUPS = frozenset({GROUP})
 _PEER = _POD | {"peer"}
 # What a pod adds to a sum is the same whichever pod is asked about, and so is its gang.
 _PEER_ALONE = frozenset({"peer"})
-# The number of a bound must not change with the time, nor from one counted pod to the next.
-_BOUND = _POD - {"now"}
-# A count reads the rows that there are: with other ones it is worked out anew.
-_COUNT_BOUND = _BOUND | _WITH_DATA
+# What must stay the same while the pod does.
+_LASTING = _POD - {"now"}
+# The number of a bound is the same for all pods that are counted. It is worked out anew when tables
+# have other rows, and when the time changes it.
+_COUNT_BOUND = _POD | _WITH_DATA
 _NODE_BOUND = _COUNT_BOUND | {"node"} | _WITH_GROUPS
 _DOMAIN_BOUND = _COUNT_BOUND | {"domain"}
 _NODE = frozenset({"node"})
@@ -480,8 +481,8 @@ class _PolicyChecker:
         if count is not None:
             count = self._check(count, INT, _NODE, where)
         if number is not None:
-            number = self._check(number, INT, _BOUND, of_pod)
-        take = self._check(item.take, _CARD_AMOUNTS, _BOUND, of_pod)
+            number = self._check(number, INT, _LASTING, of_pod)
+        take = self._check(item.take, _CARD_AMOUNTS, _LASTING, of_pod)
         found = replace(item, on=on, count=count, number=number, take=take)
         if item.pick is not None:
             found = replace(found, pick=self._pick(item.pick))
@@ -504,13 +505,13 @@ class _PolicyChecker:
                 where = least.span if isinstance(least, Expr) else item.name_span
                 self._found.append(catalogue.unfit_for_gang(message, where, hint))
         if least is not None:
-            least = self._number(least, "the number of a gang", _BOUND)
+            least = self._number(least, "the number of a gang", _LASTING)
         within = self._domain(item.within) if item.within is not None else None
         return replace(item, by=by, at_least=least, within=within)
 
     def _wait(self, wait: WaitUntil) -> WaitUntil:
         where = "`wait until`, which reads `pod` and `node`"
-        allowed = _BOUND | {"node"} | _WITH_DATA
+        allowed = _LASTING | {"node"} | _WITH_DATA
         return replace(wait, condition=self._bool(wait.condition, allowed, where))
 
     def _pick(self, pick: Pick) -> Pick:

@@ -543,6 +543,9 @@ class Builder(ExpressionBuilder):
 
     def expect(self, c: list[Child]) -> Expectation:
         node, *by = _tokens(c, "STRING")
+        if _has(c, "EVICT"):
+            *victims, on = map(text_of, (node, *by))
+            return Expectation("evict", on, victims=tuple(victims), span=span_of(c))
         if _has(c, "PASS"):
             return Expectation("pass", text_of(node), span=span_of(c))
         if by:

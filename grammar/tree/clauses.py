@@ -253,8 +253,8 @@ class Preempt(AnyClause):
         return "preempt"
 
     @property
-    def is_tested(self) -> bool:
-        return False
+    def tested_parts(self) -> tuple[TestedPart, ...]:
+        return tuple(TestedPart("condition", c.expr, c.word) for c in self.own_conditions)
 
 
 @dataclass(frozen=True, slots=True)

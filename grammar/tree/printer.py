@@ -644,6 +644,9 @@ def _test_item(item: TestItem) -> str:
             return f"expect pass {print_string(node)}"
         case Expectation("reject", node, clause):
             return f"expect reject {print_string(node)} by {print_string(clause or '')}"
+        case Expectation("evict", node):
+            victims = ", ".join(map(print_string, item.victims)) or "none"
+            return f"expect evict {victims} on {print_string(node)}"
         case Expectation(_, node, _, op, number):
             return f"expect score {print_string(node)} {op} {print_number(number or 0)}"
         case _:
