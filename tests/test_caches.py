@@ -47,6 +47,7 @@ DICTIONARIES = {
         "engine/gangs/paper.py: Paper._masks",
         "engine/simulation/cycle.py: Simulation._outcomes",
         "engine/counting/node_groups.py: CallGroups._followed",
+        "engine/counting/node_groups.py: CallGroups._numbers",
         "engine/counting/node_groups.py: CallGroups._others",
         "engine/decision/card_room.py: CardClaims._programs",
         "engine/explanation/inspection.py: Inspection._counted",
@@ -114,6 +115,7 @@ DICTIONARIES = {
     PROGRAM: (
         "engine/decision/filtering.py: FilterMemo._by_way",
         "engine/cache/informers.py: Informers._informers",
+        "engine/counting/named_counts.py: NamedCount._last",
         "engine/objects/decoding.py: StructFactory._structs",
         "server/api_failures.py: ApiFailures._known",
         "server/log_limit.py: LimitedLog._kinds",
@@ -121,6 +123,8 @@ DICTIONARIES = {
         "server/metrics/misconfiguration.py: MisconfigurationWarnings._warned",
     ),
     COUNTED: (
+        "engine/cache/ended_pods.py: EndedPods._pods",
+        "engine/cache/ended_pods.py: EndedPods._spaces",
         "engine/cache/tallies.py: Tallies._censuses",
         "engine/cards/fragmentation.py: Mix._usable",
         "engine/counting/groups.py: KeptCounts._kept",

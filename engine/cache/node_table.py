@@ -140,9 +140,6 @@ class NodeTable:
 # A table of a cluster of which nothing is known.
 NO_NODES = NodeTable(object(), {}, (None,), np.zeros(1, np.int64))
 
-# The phases of a pod that has ended: it takes no resources any more.
-ENDED = frozenset({"Succeeded", "Failed"})
-
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:

@@ -20,7 +20,8 @@ from engine.cache.tallies import Scope
 from engine.counting.bounds import Counts, GroupCounts, Mask
 from engine.counting.groups import CountGroups, CountHeadroom
 from engine.counting.in_flight_pods import GroupIds
-from engine.counting.pod_counter import PodChange, PodCounter, PodInGroup, Presence
+from engine.counting.members import PodChange, PodInGroup, Presence
+from engine.counting.pod_counter import PodCounter
 from engine.objects.codec import Namespace
 from engine.objects.peer import Peer, key_of, placed_pod, values_at
 from engine.objects.remembered import Remembered, bytes_of

@@ -20,7 +20,8 @@ from engine.counting.bounds import Mask
 from engine.counting.count_clauses import CountClauses, narrowed
 from engine.counting.groups import CountHeadroom, Headroom
 from engine.counting.in_flight_pods import InFlightPods
-from engine.counting.pod_counter import CountContext, PodCounter
+from engine.counting.members import CountContext
+from engine.counting.pod_counter import PodCounter
 from engine.decision.card_room import CardRoom
 from engine.decision.verb_call import ClusterState, VerbCall
 from engine.decision.verdict import ClauseName, Decision, Rejected, Verdict

@@ -26,8 +26,10 @@ from engine.cache.pods_excluding import KnownPods
 from engine.cards.card_functions import CardFacts
 from engine.cards.fragmentation import Mix
 from engine.counting.in_flight_pods import InFlightPods
+from engine.counting.members import CountContext
+from engine.counting.named_counts import CallCounts
 from engine.counting.node_groups import CallGroups, KnownGroups
-from engine.counting.pod_counter import CountContext
+from engine.counting.pod_counter import PodCounter
 from engine.decision.card_room import CardClaims
 from engine.decision.plan import Plan, SharedMemos
 from engine.decision.registry import Registry
@@ -126,6 +128,14 @@ class VerbCall(msgspec.Struct, frozen=True, eq=False):
         return CountContext(
             pod, peer, frame, evaluation.time, root, plan, evaluation.report, self.exempts
         )
+
+    def counts(self, in_flight: InFlightPods) -> CallCounts:
+        """The named counts of the policies, of the pods that are there and of those in flight."""
+        snapshot = self.snapshot
+        others = in_flight.others(self.pod.uid, snapshot.table)
+        context = self.context(snapshot)
+        counter = PodCounter(self.cluster.pods, others, snapshot.table, context)
+        return CallCounts(self.plan.named, counter, snapshot.table)
 
 
 class CallOpener:
@@ -232,7 +242,7 @@ class CallOpener:
                     Frame(whole, at, slots=slots, namespace=namespace, check=time.check_within)
                 )
                 made[0].cardFacts, made[0].tables = self.facts, self.tables
-                if registry.groups:
+                if registry.groups or registry.names_counts:
                     made[0].groups = groups()
             return made[0]
 
@@ -244,8 +254,13 @@ class CallOpener:
             if not grouped:
                 nodes = known.table if known is not None else NO_NODES
                 in_flight = partial(self._in_flight.others, pod.uid, nodes)
-                grouped.append(CallGroups(self._groups, nodes, in_flight, check))
+                groups = CallGroups(self._groups, nodes, in_flight, check, counts=counts)
+                grouped.append(groups)
             return grouped[0]
+
+        def counts() -> CallCounts:
+            # Nothing reads a count before there is a plan.
+            return call.counts(self._in_flight)
 
         failed, shortened = self.clause_failed, self._observer.shortened
         evaluation = Evaluation(frame, now, time, failed, shortened, groups)
@@ -271,7 +286,8 @@ class CallOpener:
                 "no policy gives way without one that governs"
             )
             self._observer.conflict(plan.selection.governing.address, other.address)
-        return VerbCall(pod, known, plan, evaluation, self.cluster, exemptions.exempts)
+        call = VerbCall(pod, known, plan, evaluation, self.cluster, exemptions.exempts)
+        return call
 
     def snapshot(self) -> Snapshot | None:
         """The cluster, or None while not all of it is known."""

@@ -16,7 +16,7 @@ from engine.cache.tallies import FULL
 from engine.cards.card_functions import CardFacts
 from engine.cards.node_cards import Card, holders
 from engine.counting.bounds import OFF, ON, GroupCounts, fewest, wanted_on
-from engine.counting.pod_counter import PodInGroup
+from engine.counting.members import PodInGroup
 from engine.explanation.inspection import Contribution, Objection
 from engine.explanation.written import ClauseResults, Written, WrittenClauses, rows
 from engine.objects.peer import Peer, key_of

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from engine.cache.cluster_copy import NamedPod
-from engine.counting.pod_counter import PRESENCES, PodInGroup
+from engine.counting.members import PRESENCES, PodInGroup
 from engine.decision.verdict import Failed, Feasible, message_of
 from engine.enforced import EnforcedPolicies
 from engine.explanation.analysis import Analysis, Shortfall

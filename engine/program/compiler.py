@@ -20,7 +20,7 @@ from engine.program import macros, operations
 from engine.program.columns import ColumnRoom, once_per_node, once_per_pod, with_own_steps
 from engine.program.frame import Evaluate, Frame
 from engine.program.item_kinds import ItemKinds, value_key
-from engine.program.node_groups import digest_of, once_per_group, read_group
+from engine.program.node_groups import digest_of, once_per_group, read_count, read_group
 from engine.program.tables import read_row, read_table
 from grammar.checker.expression_checker import Checker
 from grammar.meaning.card_forms import FACTS
@@ -467,6 +467,8 @@ class Compiler:
             return read_table(table)
         if expr.name in self.environment.groups:
             return self._group(expr.name)
+        if (count := self.environment.counts.get(expr.name)) is not None:
+            return read_count(digest_of(count, self.environment), expr.name)
         read = self._read(expr.name)
         return amounts.brief(read) if expr.name == "now" and not self._is_timed else read
 

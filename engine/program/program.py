@@ -17,7 +17,7 @@ from engine.program.pod_shape import Path
 from engine.program.tables import TableSpec
 from grammar.checker.policy_checker import Checked
 from grammar.messages.catalogue import listed
-from grammar.tree.clause_parts import MissingRule, NodeSet, Order
+from grammar.tree.clause_parts import MissingRule, NodeSet, Order, PodState
 from grammar.values.errors import EvaluationError, MissingError
 
 # The two ends of a score's range, or how it compares the nodes of a request.
@@ -62,13 +62,16 @@ class WaitProgram:
 
 @dataclass(frozen=True, slots=True)
 class GroupReads:
-    """The groups of nodes that a part of a program reads, by digest.
+    """The groups of nodes that a part of a program reads, and the named counts, by digest.
 
-    With `pods` it reads what pods request there. `alone` says that it reads one group, and else
-    nothing that differs between nodes or with the time.
+    `counts` are those of the counts. With `pods` it reads what pods request there, or counts them.
+    `of_nodes` says that something of this differs between nodes. `alone` says that it reads one
+    group, and else nothing that differs between nodes or with the time.
     """
 
     digests: tuple[str, ...] = ()
+    counts: tuple[str, ...] = ()
+    of_nodes: bool = False
     pods: bool = False
     alone: bool = False
 
@@ -163,9 +166,9 @@ class Peers:
     the namespaces for which `namespaces` is true. `by_pod` says that the set depends on the frame's
     pod, of which it reads the parts `of_pod`; `by_labels` that peers with equal labels count alike,
     and `time_dependent` that the set may change with the time. Peers with equal keys of `key_of`
-    count alike; it is None where most peers would have a key of their own. Each pod adds `amount`,
-    which reads `peer`; None means that it adds one. `tables` has the digests of the tables that
-    tell which pods count, and what they add.
+    count alike; it is None where most peers would have a key of their own. With a `state` only pods
+    in it count. Each pod adds `amount`, which reads `peer`; None means that it adds one. `tables`
+    has the digests of the tables that tell which pods count, and what they add.
     """
 
     where: Evaluate | None = None
@@ -179,6 +182,7 @@ class Peers:
     placed: bool = False
     replicas: bool = False
     revision: bool = False
+    state: PodState = ""
     amount: Evaluate | None = None
     tables: tuple[str, ...] = ()
 
@@ -232,6 +236,24 @@ class CountProgram:
     def recorded(self, recorder: OutcomeRecorder) -> CountProgram:
         """The same part of a clause, whose `when` is recorded."""
         return replace(self, when=recorder.when(self.name, self.when))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NamedCountProgram:
+    """A compiled `count`: what is added up for the cluster, for each node, or for each group.
+
+    `digest` is equal for counts of equal meaning, in whichever policy they stand, and `group` that
+    of its group. `of_pod` are the parts that read only the pod, which say which pods count. `value`
+    makes what expressions read of a number, or of thousandths for a sum.
+    """
+
+    digest: str
+    name: str
+    count: CountProgram
+    scope: OneOf["cluster", "node", "group"]
+    group: str
+    of_pod: tuple[Evaluate, ...]
+    value: Callable[[int], object]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -475,7 +497,7 @@ class Program:
     policies of equal weight. `reads` are the paths of the pod that its selector and clauses read,
     messages aside. `digest` is the result of `digest_of`. `selects_by` is what the selector reads
     of a pod that is there, None if it reads more than is known of a pod that is there. `tables` are
-    what its `data` blocks declare, and `groups` what its `group`s are by.
+    what its `data` blocks declare, `groups` what its `group`s are by, and `named` its `count`s.
     """
 
     address: str
@@ -502,6 +524,7 @@ class Program:
     selects_by: Reads | None
     tables: tuple[TableSpec, ...]
     groups: tuple[GroupSpec, ...]
+    named: tuple[NamedCountProgram, ...]
     source: Checked
 
     @property

@@ -54,8 +54,9 @@ def deadlocked_limits(checked: Checked) -> Iterator[Diagnostic]:
 def pods_that_never_count(checked: Checked) -> Iterator[Diagnostic]:
     """A warning (P0340) for each `pods where` about ended pods, or about the pod alone."""
     environment = checked.environment
-    for clause in checked.policy.clauses:
-        where = clause.counted.where if clause.counted is not None else None
+    counted = [clause.counted for clause in checked.policy.clauses if clause.counted is not None]
+    for pods in (*counted, *(each.pods for each in environment.counts.values())):
+        where = pods.where
         if where is None or isinstance(where, ast.Literal):
             continue
         read = roots([where], environment.definitions)
@@ -64,10 +65,16 @@ def pods_that_never_count(checked: Checked) -> Iterator[Diagnostic]:
             message = "this reads the pod alone, so it counts every pod or none"
             hint = f"write `{meant}`, in which `peer` is a counted pod"
             yield Diagnostic("P0340", "warning", message, where.span, hint=hint)
-        for part in walk(where):
+        for part in walk(where) if pods.state != "ended" else ():
             if isinstance(part, ast.Binary) and part.op == "==" and _is_ended(part):
                 message = "pods that have ended are never counted"
-                yield Diagnostic("P0340", "warning", message, part.span, hint="leave it out")
+                yield Diagnostic(
+                    "P0340",
+                    "warning",
+                    message,
+                    part.span,
+                    hint="leave it out, or count `ended pods`",
+                )
 
 
 def _is_ended(expr: ast.Binary) -> bool:

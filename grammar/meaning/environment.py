@@ -11,7 +11,7 @@ from grammar.meaning.schema import Field, Schema
 from grammar.tree.ast import Call, Expr, Ident, Select
 from grammar.tree.clauses import Cards, Def, Let
 from grammar.tree.data import Data
-from grammar.tree.groups import Group
+from grammar.tree.groups import Count, Group
 from grammar.tree.types import DYN, POISON, TYPE, Overload, Type, resolve
 from grammar.tree.walk import Definitions
 from grammar.values import format as format_
@@ -102,7 +102,8 @@ class Environment:
     Names are looked up first in `container` and its parents (CEL langdef, Name Resolution). With
     `uniform_literals`, as in Kubernetes, the items of a list and the values of a map have one type.
     `cards` are the clauses of this kind, by name, as they are written; `tables` are the `data`
-    blocks by the names that expressions read, `groups` those of nodes by their names.
+    blocks by the names that expressions read, `groups` those of nodes and `counts` those of pods by
+    their names.
     """
 
     variables: Mapping[str, Type]
@@ -115,6 +116,7 @@ class Environment:
     cards: Mapping[str, Cards] = field(default_factory=dict)
     tables: Mapping[str, Data] = field(default_factory=dict)
     groups: Mapping[str, Group] = field(default_factory=dict)
+    counts: Mapping[str, Count] = field(default_factory=dict)
 
     @property
     def definitions(self) -> Definitions:

@@ -390,7 +390,7 @@ def not_iterable(found: Type, macro: str, span: Span) -> Diagnostic:
 
 def recursion(names: Sequence[str], span: Span) -> Diagnostic:
     path = " → ".join(f"`{n}`" for n in names)
-    hint = "a `let`, `def` or policy cannot use itself"
+    hint = "a `let`, `def`, `count` or policy cannot use itself"
     return _error("P0110", f"the definition is circular: {path}", span, hint)
 
 
@@ -600,6 +600,27 @@ def unknown_group(name: str, groups: Iterable[str], span: Span) -> Diagnostic:
     if not more:
         more = {"hint": f"declare it with `group {name} by` and an expression of the node"}
     return _error("P0138", f"there is no group `{name}`", span, **more)
+
+
+def pending_nowhere(span: Span, better: str = "") -> Diagnostic:
+    """Pending pods by node, or in a limit."""
+    message = "pending pods are on no node, so they are counted for the whole cluster"
+    hint = f"write `{better}`"
+    if not better:
+        message = "pending pods are on no node, so no bound of a place counts them"
+        hint = "give them a name with `count NAME = pending pods where …`, and read it in a rule"
+    return _error("P0139", message, span, hint)
+
+
+def state_of_spread(state: str, span: Span) -> Diagnostic:
+    message = f"a spread compares numbers of pods that are placed, and not of {state} ones"
+    return _error("P0139", message, span, f"leave out `{state}`")
+
+
+def many_counts(most: int, span: Span) -> Diagnostic:
+    """A strict bound that would have to be worked out very often."""
+    message = f"a strict bound reads at most {most} counts"
+    return _error("P0139", message, span, "add them up in one `count`, or make it `best effort`")
 
 
 def not_mutual(reason: str, span: Span, hint: str) -> Diagnostic:

@@ -343,7 +343,7 @@ CLAUSES = (
     ),
     _row(
         "antiAffinity podAntiAffinity podAffinity max quota cap cardinality atMost maximum "
-        "exclusive count distinct_hosts distinct_property anti_affinity",
+        "exclusive distinct_hosts distinct_property anti_affinity",
         "Kubernetes YAML, Nomad, YARN",
         "limit",
     ),
@@ -360,6 +360,7 @@ CLAUSES = (
         "SQL, cloud providers",
         "group",
     ),
+    _row("countIf count_if countPods podCount tally total", "SQL, spreadsheets", "count"),
     _row("preemption evict eviction victims disruption protect", "Kubernetes", "preempt"),
     _row("binding prebind permitBind", "kube-scheduler", "bind"),
     _row("include import extends inherit inherits uses", "programming languages", "use"),

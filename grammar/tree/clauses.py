@@ -32,7 +32,7 @@ from grammar.tree.clause_parts import (
     WrittenValue,
 )
 from grammar.tree.data import Data
-from grammar.tree.groups import Group
+from grammar.tree.groups import Count, Group
 from grammar.tree.source import Span
 from grammar.tree.types import Type
 from grammar.tree.written_tests import Test
@@ -417,7 +417,7 @@ class ForPods:
     span: Span = field(default=NO_SPAN, compare=False)
 
 
-Item = Setting | ForPods | Let | Def | Use | Data | Group | Clause
+Item = Setting | ForPods | Let | Def | Use | Data | Group | Count | Clause
 
 
 def of_kind(items: Iterable[Item], kind: type[K]) -> tuple[K, ...]:
