@@ -13,6 +13,8 @@ from grammar.checker.constants import coerce
 from grammar.checker.definitions import body_of, name_used, reads_cards, too_deep
 from grammar.checker.expression_checker import DATA, Checker
 from grammar.checker.group_checker import with_group
+from grammar.checker.place_remedies import in_place
+from grammar.checker.type_remedies import number_in_quotes
 from grammar.meaning import access
 from grammar.meaning import card_forms as cards
 from grammar.meaning.environment import FUNCTIONS_OF_CARDS, Environment
@@ -396,7 +398,8 @@ class _PolicyChecker:
             low, high = coerce(low, kind, self._found), coerce(high, kind, self._found)
         for edge in (low, high):
             if not (agrees(kind, edge.type) or {kind.name, edge.type.name} <= {*_NUMBERS}):
-                self._found.append(catalogue.range_type(edge.type, kind, edge.span))
+                written = str(edge.value) if isinstance(edge, Literal) else ""
+                self._found.append(catalogue.range_type(edge.type, kind, edge.span, written))
         if isinstance(low, Literal) and isinstance(high, Literal) and low.value == high.value:
             self._found.append(catalogue.empty_range(low.span))
         return Bounds(low, high)
@@ -632,7 +635,9 @@ class _PolicyChecker:
             types, kind, expected = _AMOUNTS, QUANTITY, _AN_AMOUNT
         if checked.type.name not in types:
             hint = catalogue.wanted_hint(kind, checked.type)
-            self._found.append(catalogue.wrong_type(checked.type, expected, checked.span, hint))
+            wrong = catalogue.wrong_type(checked.type, expected, checked.span, hint)
+            remedy = number_in_quotes(checked)
+            self._found.append(wrong if remedy is None else remedy.on(wrong))
         return checked
 
     def _texts(self, item: C) -> C:
@@ -685,6 +690,7 @@ class _PolicyChecker:
             if name in self._environment.groups and name not in allowed:
                 root = GROUP
             if (root in (DATA, GROUP) or root in VARIABLES) and root not in allowed:
-                self._found.append(catalogue.unavailable(name, where, read.span))
+                wrong = catalogue.unavailable(name, where, read.span)
+                self._found.append(in_place(wrong, root, where, checked))
                 return replace(checked, type=POISON)
         return checked
