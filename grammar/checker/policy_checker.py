@@ -8,19 +8,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TypeVar, assert_never
 
-from grammar.checker import data_checker, parameters
+from grammar.checker import data_checker, group_checker, parameters
 from grammar.checker.annotation_keys import why_not_written
 from grammar.checker.constants import coerce
 from grammar.checker.definitions import Definition, name_used, reads_cards, too_deep
 from grammar.checker.expression_checker import DATA, Checker
-from grammar.checker.group_checker import (
-    many_counts,
-    varying,
-    with_count,
-    with_group,
-    wrong_count,
-    wrong_pods,
-)
+from grammar.checker.place_remedies import in_place
+from grammar.checker.type_remedies import number_in_quotes
 from grammar.meaning import access
 from grammar.meaning import card_forms as cards
 from grammar.meaning.environment import FUNCTIONS_OF_CARDS, Environment
@@ -275,9 +269,9 @@ class _PolicyChecker:
             # The name is known, so that its uses are no further errors.
             if isinstance(item, Group):
                 poison = replace(item, by=replace(item.by, type=POISON))
-                self._environment = with_group(self._environment, poison)
+                self._environment = group_checker.with_group(self._environment, poison)
             elif isinstance(item, Count):
-                self._environment = with_count(self._environment, item, POISON)
+                self._environment = group_checker.with_count(self._environment, item, POISON)
             else:
                 self._environment = self._environment.defining(item)
             return
@@ -298,13 +292,13 @@ class _PolicyChecker:
             self._definitions = self._environment.definitions
             group = replace(item, by=self._domain(item.by))
             self._checked[item.name] = group
-            self._environment = with_group(self._environment, group)
+            self._environment = group_checker.with_group(self._environment, group)
             return
         if isinstance(item, Count):
             self._definitions = self._environment.definitions
             count = self._count(item)
             self._checked[item.name] = count
-            self._environment = with_count(self._environment, count, count.type)
+            self._environment = group_checker.with_count(self._environment, count, count.type)
             return
         checked, found = self._definition(item)
         self._checked[item.name] = checked
@@ -313,7 +307,7 @@ class _PolicyChecker:
 
     def _count(self, item: Count) -> Count:
         """The checked count."""
-        self._found.extend(wrong_count(item))
+        self._found.extend(group_checker.wrong_count(item))
         domain = self._group_of(item.per) if item.per.group else None
         return replace(item, pods=self._pods(item.pods), per=replace(item.per, domain=domain))
 
@@ -354,11 +348,11 @@ class _PolicyChecker:
         if isinstance(item, RejectingClause):
             item = self._texts(item)
         if isinstance(item, CountingClause) and item.pods is not None:
-            self._found.extend(wrong_pods(item, item.pods))
+            self._found.extend(group_checker.wrong_pods(item, item.pods))
             item = replace(item, pods=self._pods(item.pods))
         match item:
             case Filter():
-                place = _PLACE | _WITH_DATA | _WITH_GROUPS
+                place = _PLACE | _READ
                 requires = tuple(self._bool(r, place, "`require`") for r in item.requires)
                 wait = self._wait(item.wait) if item.wait is not None else None
                 return replace(item, requires=requires, wait=wait)
@@ -387,7 +381,7 @@ class _PolicyChecker:
                 assert_never(item)
 
     def _score(self, item: Score) -> Score:
-        value = self._check(item.value, None, _PLACE | _WITH_DATA | _WITH_GROUPS, "`value`")
+        value = self._check(item.value, None, _PLACE | _READ, "`value`")
         kind, bounds = value.type, item.range
         if isinstance(bounds, Bounds):
             bounds = self._bounds(bounds, value)
@@ -415,7 +409,8 @@ class _PolicyChecker:
             low, high = coerce(low, kind, self._found), coerce(high, kind, self._found)
         for edge in (low, high):
             if not (agrees(kind, edge.type) or {kind.name, edge.type.name} <= {*_NUMBERS}):
-                self._found.append(catalogue.range_type(edge.type, kind, edge.span))
+                written = str(edge.value) if isinstance(edge, Literal) else ""
+                self._found.append(catalogue.range_type(edge.type, kind, edge.span, written))
         if isinstance(low, Literal) and isinstance(high, Literal) and low.value == high.value:
             self._found.append(catalogue.empty_range(low.span))
         return Bounds(low, high)
@@ -436,7 +431,7 @@ class _PolicyChecker:
         with self._domain_typed(domain, item.bound.amount):
             bound = self._bound(item.bound, f"limit {of}", allowed, item.pods)
         if item.strength.strict:
-            self._found.extend(many_counts(bound, self._environment))
+            self._found.extend(group_checker.many_counts(bound, self._environment))
         if bound.percent:
             self._found.append(catalogue.percentage_of_nothing(bound.span))
         if per.of_nodes:
@@ -587,7 +582,7 @@ class _PolicyChecker:
         if item.when is None:
             return None
         if item.when_reads_node:
-            return self._bool(item.when, _PLACE | _WITH_DATA | _WITH_GROUPS, "`when`")
+            return self._bool(item.when, _PLACE | _READ, "`when`")
         where = f"the `when` of a {item.keyword}, which reads only the pod"
         return self._bool(item.when, _POD, where)
 
@@ -651,20 +646,22 @@ class _PolicyChecker:
             types, kind, expected = _AMOUNTS, QUANTITY, _AN_AMOUNT
         if checked.type.name not in types:
             hint = catalogue.wanted_hint(kind, checked.type)
-            self._found.append(catalogue.wrong_type(checked.type, expected, checked.span, hint))
+            wrong = catalogue.wrong_type(checked.type, expected, checked.span, hint)
+            remedy = number_in_quotes(checked)
+            self._found.append(wrong if remedy is None else remedy.on(wrong))
         return checked
 
     def _texts(self, item: C) -> C:
         """The message and the detail of a clause."""
         message, detail = item.message, item.detail
         if message is not None:
-            allowed = _PLACE | _WITH_DATA | _WITH_GROUPS
+            allowed = _PLACE | _READ
             message = self._template(message, allowed, "a message")
             for hole in message.parts:
                 if isinstance(hole, Expr):
-                    self._found.extend(varying(hole, self._environment, VARIABLES))
+                    self._found.extend(group_checker.varying(hole, self._environment, VARIABLES))
         if detail is not None:
-            allowed = _PLACE | _WITH_DATA | _WITH_GROUPS
+            allowed = _PLACE | _READ
             detail = self._template(detail, allowed, "a detail")
         return replace(item, message=message, detail=detail)
 
@@ -695,6 +692,7 @@ class _PolicyChecker:
             if (count := self._environment.counts.get(name)) and name not in allowed:
                 root = count.stands_for
             if (root in _READ or root in VARIABLES) and root not in allowed:
-                self._found.append(catalogue.unavailable(name, where, read.span))
+                wrong = catalogue.unavailable(name, where, read.span)
+                self._found.append(in_place(wrong, root, where, checked))
                 return replace(checked, type=POISON)
         return checked

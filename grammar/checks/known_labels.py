@@ -7,7 +7,7 @@ placed does not run yet. The checks look at policies that are written out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from grammar.checker.macro_types import inside
 from grammar.checks.known_words import constants
@@ -15,7 +15,7 @@ from grammar.meaning.environment import Environment
 from grammar.meaning.schema import print_as_written
 from grammar.messages.diagnostics import Diagnostic, Fix
 from grammar.tree import ast
-from grammar.tree.printer import print_string
+from grammar.tree.printer import print_expression, print_string
 from grammar.tree.types import STRING
 
 _MAPS = frozenset({"labels", "nodeSelector", "matchLabels"})
@@ -27,6 +27,7 @@ FORMER: Mapping[str, str] = {
     "beta.kubernetes.io/os": "kubernetes.io/os",
     "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
     "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "node-role.kubernetes.io/master": "node-role.kubernetes.io/control-plane",
 }
 _SHORT = {
     "topology.kubernetes.io/region": "node.region",
@@ -61,11 +62,27 @@ def known_otherwise(expr: ast.Expr, environment: Environment) -> Iterator[Diagno
         ):
             edit = Fix(found.span, print_string(FORMER[key]))
             yield _warning(f"the label `{key}` is gone", found, edit, f"write `{edit.text}`")
+        case ast.Binary("==" | "!=", ast.Select(_, holder) as labels, ast.MapLiteral(entries)) if (
+            holder in _MAPS and entries
+        ):
+            yield _whole_map(expr, labels, entries, environment)
         case ast.Binary("==" | "!=" | "in", left, right):
             for read, other in ((left, right), (right, left)):
                 yield from _value(expr, read, other, environment)
         case _:
             return
+
+
+def _whole_map(
+    expr: ast.Binary, read: ast.Expr, entries: Sequence[ast.MapEntry], environment: Environment
+) -> Diagnostic:
+    """`node.labels == {"a": "b"}`, which no node with another label is."""
+    shown = print_as_written(read, environment.schema)
+    parts = (f"{shown}[{print_expression(e.key)}] == {print_expression(e.value)}" for e in entries)
+    meant = " && ".join(parts)
+    meant = meant if expr.op == "==" else f"!({meant})"
+    message = f"this compares all of `{shown}`, with its other keys"
+    return _warning(message, expr, Fix(expr.span, meant), f"write `{meant}`")
 
 
 def _former(expr: ast.Index, key: str) -> Iterator[Diagnostic]:
