@@ -613,9 +613,7 @@ def unknown_table(name: str, tables: Iterable[str], span: Span) -> Diagnostic:
 def unknown_group(name: str, groups: Iterable[str], span: Span) -> Diagnostic:
     """`per group NAME` of which the policy has no group."""
     more = _similar(name, tuple(groups), span)
-    declared: _Similar = {
-        "hint": f"declare it with `group {name} by` and an expression of the node"
-    }
+    declared: _Similar = {"hint": f"declare it with `group {name} by` and a value of the node"}
     return _error("P0138", f"there is no group `{name}`", span, **(more or declared))
 
 
