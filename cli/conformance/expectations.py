@@ -349,7 +349,9 @@ def _strangers(
 
 
 def _difference(sent: Any, back: Any, path: str = "") -> str:
-    """The path of the first field that differs, where absent and empty are the same."""
+    """The path of the first field that differs; absent, empty and zero are the same, as in Go."""
+    if _is_zero(sent) and _is_zero(back):
+        return ""
     if isinstance(sent, dict) and isinstance(back, dict):
         for key in {**sent, **back}:
             found = _difference(sent.get(key), back.get(key), f"{path}.{key}" if path else key)
@@ -361,7 +363,14 @@ def _difference(sent: Any, back: Any, path: str = "") -> str:
             if found := _difference(one, other, f"{path}[{number}]"):
                 return found
         return ""
-    return "" if sent == back or (not sent and not back) else path
+    return "" if sent == back else path
+
+
+def _is_zero(value: Any) -> bool:
+    """Whether Go leaves the value out, or writes it where nothing was: `{"port": {"Port": 0}}`."""
+    if isinstance(value, dict):
+        return all(map(_is_zero, value.values()))
+    return not value
 
 
 _KINDS: Mapping[type, str] = {list: "an array", dict: "an object"}
