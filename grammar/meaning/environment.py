@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from grammar.meaning import card_forms
+from grammar.meaning.added_functions import added_functions
 from grammar.meaning.schema import Field, Schema
 from grammar.tree.ast import Call, Expr, Ident, Select
 from grammar.tree.clauses import Cards, Def, Let
@@ -53,7 +54,9 @@ def table(overloads: Iterable[Overload]) -> Functions:
     return MappingProxyType({name: tuple(its) for name, its in found.items()})
 
 
-FUNCTIONS: Functions = table(o for topic in _TOPICS for o in topic.OVERLOADS)
+FUNCTIONS: Functions = table(
+    (*(o for topic in _TOPICS for o in topic.OVERLOADS), *added_functions())
+)
 # The functions of a policy with a `cards` clause. The engine gives those of cards their values.
 FUNCTIONS_OF_CARDS: Functions = MappingProxyType({**FUNCTIONS, **table(card_forms.DECLARED)})
 
