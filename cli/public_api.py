@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from engine.simulation.result import SimulationResult
     from grammar.meaning.schema import Schema
 
-__all__ = ["Error", "PlacedPod", "Placet", "Simulated", "function"]
+__all__ = ["Error", "SimulatedPod", "Placet", "Simulated", "function"]
 
 # Questions of programs have time; a server's have as long as kube-scheduler waits.
 _SECONDS = 300.0
 
 
 @dataclass(frozen=True, slots=True)
-class PlacedPod:
+class SimulatedPod:
     """Where a pod, `namespace/name`, goes; `node` is None if it stays pending.
 
     `reasons` has the number of nodes for each reason of a pending pod.
@@ -52,14 +52,14 @@ class PlacedPod:
 class Simulated:
     """What became of each pod, in the order in which they came."""
 
-    pods: Sequence[PlacedPod]
+    pods: Sequence[SimulatedPod]
 
     @property
-    def placed(self) -> Sequence[PlacedPod]:
+    def placed(self) -> Sequence[SimulatedPod]:
         return [each for each in self.pods if each.node is not None]
 
     @property
-    def pending(self) -> Sequence[PlacedPod]:
+    def pending(self) -> Sequence[SimulatedPod]:
         return [each for each in self.pods if each.node is None]
 
 
@@ -187,9 +187,9 @@ def _simulated(found: SimulationResult) -> Simulated:
     from engine.simulation import cycle  # noqa: PLC0415
 
     pods = [
-        PlacedPod(each.pod, each.node, {})
+        SimulatedPod(each.pod, each.node, {})
         if isinstance(each, cycle.Placed)
-        else PlacedPod(each.pod, None, each.reasons if isinstance(each, cycle.Pending) else {})
+        else SimulatedPod(each.pod, None, each.reasons if isinstance(each, cycle.Pending) else {})
         for each in found.outcomes
     ]
     return Simulated(pods)
