@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from engine.simulation.result import SimulationResult
     from grammar.meaning.schema import Schema
 
-__all__ = ["Error", "SimulatedPod", "Placet", "Simulated", "function"]
+__all__ = ["Error", "Placet", "Simulated", "SimulatedPod", "function"]
 
 # Questions of programs have time; a server's have as long as kube-scheduler waits.
 _SECONDS = 300.0

@@ -250,6 +250,7 @@ def needs(policies: Iterable[Policy]) -> Needs:
         or any(c.needs_workloads for p in known for c in p.clauses),
         groups=any(isinstance(e, Select) and e.name == "group" for e in read)
         or any(gang.by is None for p in known for gang in of_kind(p.items, Gang)),
+        failures=any(isinstance(e, Select) and e.name == "failures" for e in read),
         annotations=frozenset[str]().union(*map(named_annotations, known), bypass, taken, form),
     )
 

@@ -30,6 +30,7 @@ import numpy as np
 
 from engine.cache.census import Census
 from engine.cache.ended_pods import EndedPods
+from engine.cache.failures import Failures
 from engine.cache.names import NameIndex
 from engine.cache.node_table import (
     NodeTable,
@@ -53,6 +54,7 @@ from engine.cache.tallies import (
 )
 from engine.objects.codec import Namespace, Node
 from engine.objects.disruption_budget import DisruptionBudget, by_namespace
+from engine.objects.failed_pod import FailedPod
 from engine.objects.peer import (
     ENDED,
     UNLABELLED,
@@ -316,6 +318,7 @@ class Cache:
         self.ended = EndedPods()
         self._workloads = Workloads()
         self._groups: dict[tuple[str, GroupName], PodGroup] = {}
+        self.failures = Failures()
         self._pending: dict[str, Peer] = {}
         # The pods without a node that are nominated to one, by key.
         self.nominated: dict[str, Peer] = {}
@@ -434,6 +437,11 @@ class Cache:
     def remove_group(self, namespace: str, name: GroupName) -> None:
         self._groups.pop((namespace, name), None)
         self._snapshot = None
+
+    def put_failure(self, pod: FailedPod) -> None:
+        """Remember a pod that has failed; it stays when the pod is deleted."""
+        if self.failures.put(pod):
+            self._snapshot = None
 
     # ---- assumed pods
 
@@ -604,6 +612,7 @@ class Cache:
                 strays=self.nodes.strays(),
                 namespaces=self._namespaces,
                 workloads=self._workloads.roots,
+                failures=self.failures.by_controller(),
                 budgets=by_namespace(self._budgets.values()) if self._knows_budgets else None,
             )
         return self._snapshot

@@ -9,6 +9,7 @@ from itertools import chain, repeat
 import numpy as np
 import numpy.typing as npt
 
+from engine.cache.failures import KnownFailures
 from engine.cache.names import KnownRows, ListedNames, NameIndex
 from engine.objects.codec import Namespace, Node
 from engine.objects.disruption_budget import Budgets
@@ -147,8 +148,8 @@ class Snapshot:
 
     `pending` are the pods without a node, and `strays` the pods on an unknown node, by key
     (`namespace/name`). Pods that have ended are in neither of the two, and on no node. `workloads`
-    are the root workloads by the uid of a pod's direct controller. `budgets` are the disruption
-    budgets, None if they are not known.
+    are the root workloads by the uid of a pod's direct controller, and `failures` the last pods of
+    that controller that failed. `budgets` are the disruption budgets, None if they are not known.
     """
 
     table: NodeTable
@@ -157,6 +158,7 @@ class Snapshot:
     namespaces: Mapping[str, Namespace]
     workloads: Mapping[str, Workload]
     budgets: Budgets | None = None
+    failures: KnownFailures = field(default_factory=dict)
 
     def node(self, name: str) -> NodeWithPods | None:
         return self.table.node(name)

@@ -14,6 +14,7 @@ from typing import Literal, Protocol
 import msgspec
 import numpy as np
 
+from engine.cache.failures import lately
 from engine.cache.node_table import (
     NO_NODES,
     NodeRows,
@@ -233,10 +234,14 @@ class CallOpener:
                 moments.append(self._time.now())
             return moments[0].nanos
 
+        attempts = known.failures.get(pod.controller) if known is not None else None
+        failures = lately(attempts, now()) if attempts else ()
+
         def frame() -> Frame:
             if not made:
                 whole = pod.pod if root is None else replace(pod.pod, workload=root)
                 whole = whole if group is None else replace(whole, group=group)
+                whole = replace(whole, failures=failures) if failures else whole
                 at, slots = Timestamp(now()), registry.slots
                 made.append(
                     Frame(whole, at, slots=slots, namespace=namespace, check=time.check_within)
@@ -266,7 +271,7 @@ class CallOpener:
         evaluation = Evaluation(frame, now, time, failed, shortened, groups)
         # A plan keeps its namespace alive, so that its id is not reused.
         shape = pod.shape(registry.shapes)
-        key = (id(namespace), pod.namespace, root, group, exempt, shape)
+        key = (id(namespace), pod.namespace, root, group, failures, exempt, shape)
         plan = self._plans.get(key)
         if plan is None or (plan.until != NEVER and not plan.lasts(now())):
             made_now = Plan(

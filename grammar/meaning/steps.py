@@ -70,6 +70,7 @@ _LENGTHS: Mapping[str, int] = {
     "matchExpressions": 20,
     "matchFields": 20,
     "victims": 250,
+    "failures": 10,
     "labels": 60,
     "namespaceLabels": 60,
     "annotations": 60,
