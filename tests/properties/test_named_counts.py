@@ -103,7 +103,7 @@ def compare(engine: Engine, oracle: Oracle, world: World, pod: Body) -> None:
     assert (scores and list(scores)) == oracle.scores({**asked, "groups": read}, views)
 
 
-@settings(max_examples=examples(400), deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(
     st.tuples(strategies.counting_policies("p1"), strategies.counting_policies("p2")),
     st.tuples(strategies.pods("p-1"), strategies.pods("p-2")),
