@@ -20,6 +20,7 @@ from engine.cache.cluster_file import ClusterFileError, ClusterFileReader, bodie
 from engine.errors import BadObjectError
 from engine.objects.codec import ObjectCodec, decode_namespace
 from engine.objects.defaulting import default_node, default_pod
+from engine.objects.peer import ENDED
 from grammar.checker.policy_checker import VARIABLES
 from grammar.meaning.environment import Environment
 from grammar.meaning.evaluator import evaluate
@@ -253,7 +254,7 @@ _NODE_FIELDS = ("labels", "annotations", "uid", "age", *_ZONES, "ready", "alloca
 _NAMESPACE_FIELDS = ("labels", "annotations")
 _POD_FIELDS = (
     *("labels", "annotations", "uid", "age", "priority", "requests", "limits", "workload"),
-    "group",
+    *("group", "ready"),
     *_PARTS,
 )
 # Fields of the language that a test cannot set, each with a hint.
@@ -321,9 +322,7 @@ class ObjectBuilder:
         for name, key in _ZONES.items():
             if name in fields:
                 labels[key] = self._reader.string(fields[name], f"a {name}")
-        ready = self._reader.json(fields["ready"].value) if "ready" in fields else True
-        if not isinstance(ready, bool):
-            raise bad_test("this must be true or false", fields["ready"].value.span)
+        ready = self._is_ready(fields)
         amounts = _AMOUNTS | self._map(fields, "allocatable")
         built = {
             "apiVersion": "v1",
@@ -339,7 +338,7 @@ class ObjectBuilder:
         return self._with_parts(built, "Node", fields)
 
     def pod(self, item: TestPod) -> Object:
-        """One container. Pending, or running for a day if it is `on` a node.
+        """One container. Pending, or running and ready for a day if it is `on` a node.
 
         Raises BadTestError.
         """
@@ -370,7 +369,20 @@ class ObjectBuilder:
             "spec": spec,
             "status": status,
         }
-        return self._with_parts(built, "Pod", fields)
+        whole = self._with_parts(built, "Pod", fields)
+        if item.on is not None and "conditions" not in whole["status"]:
+            ended = whole["status"].get("phase") in ENDED
+            ready = not ended and self._is_ready(fields)
+            since = str(self._reader.now) if ended else metadata["creationTimestamp"]
+            condition = {"type": "Ready", "status": str(ready), "lastTransitionTime": since}
+            whole["status"]["conditions"] = [condition]
+        return whole
+
+    def _is_ready(self, fields: Mapping[str, MapEntry]) -> bool:
+        ready = self._reader.json(fields["ready"].value) if "ready" in fields else True
+        if not isinstance(ready, bool):
+            raise bad_test("this must be true or false", fields["ready"].value.span)
+        return ready
 
     def _fields(
         self, record: str, item: TestObject, known: tuple[str, ...]

@@ -22,7 +22,7 @@ CAVEAT = (
     " pod counts all nodes"
 )
 Applies = OneOf["governs", "as a guardrail", "in audit", "gives way", "rejects all", "no"]
-TracedPart = OneOf["when", "require", "value"]
+TracedPart = OneOf["when", "require", "bound", "value"]
 What = OneOf["policies", "nodes", "counts", "time"]
 GangProgress = OneOf["waiting", "fits", "gathering", "given up", "begun", "not tried"]
 CauseKind = OneOf[

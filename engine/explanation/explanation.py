@@ -381,6 +381,8 @@ def _outcome(found: Analysis, name: str) -> str:
 def _on_node(said: ClauseEvidence, values: Values) -> ClauseOnNode:
     objection = said.objection
     when = [] if said.when is None else [traced_expression("when", said.when, values)]
+    if said.bound is not None:
+        when = [traced_expression("bound", said.bound, values)]
     return ClauseOnNode(
         objection.policy,
         objection.name,
