@@ -23,7 +23,7 @@ from engine.cluster.client import Api
 from engine.counting.in_flight_pods import DEFAULT_SCHEDULERS, Schedulers
 from engine.decision.after import AfterDecision
 from engine.decision.journal import Journal
-from engine.decision.placement import ReplicaRole, open_gate
+from engine.decision.placement import ReplicaRole, held_by_nothing, open_gate
 from engine.decision.recent_answers import LastAnswers, RejectedPods
 from engine.enforced import EnforcedPolicies
 from engine.engine import Engine
@@ -58,6 +58,7 @@ from server.runtime.data_tables import DataAccess, DataTables
 from server.runtime.file_cluster import FileCluster, NoCluster, SnapshotOrigin
 from server.runtime.observers import LogObserver, start_logging
 from server.runtime.policies import PolicyReader
+from server.runtime.policy_first import PolicyFirst
 from server.runtime.reloader import (
     GROUP,
     ClusterSource,
@@ -108,6 +109,8 @@ class Options:
     configuration: Mapping[str, object] = field(default_factory=dict)
     file: ConfigurationFile | None = None
     data: DataAccess = field(default_factory=DataAccess)
+    # The namespaces whose new pods wait for policies that are older than them.
+    policy_first: frozenset[str] = frozenset()
 
 
 class CannotListenError(Exception):
@@ -319,13 +322,16 @@ def _deciding(
         lambda: view.cluster_size().nodes,
     )
     gate = cluster.gate if cluster is not None else open_gate
+    has_first = cluster is not None and options.policy_first
+    first = PolicyFirst(options.policy_first) if has_first else None
+    holds = first.waiting if first is not None else held_by_nothing
     engine = Engine(
         enforced.registry,
         view,
         ObjectCodec(schema),
         observer,
         exemptions=options.exemptions,
-        role=ReplicaRole(gate, binds=options.schedulers.call_bind),
+        role=ReplicaRole(gate, options.schedulers.call_bind, holds),
         time=DecisionTime(policies=times),
         after=AfterDecision(
             journal=journal,
@@ -359,7 +365,9 @@ def _deciding(
     )
     portable = PortablePods(engine, ObjectCodec(schema), options.frozen, times)
     schedulers = options.schedulers
-    return Deciding(engine, journal, observer, rejected, reloader, portable, schedulers, data)
+    return Deciding(
+        engine, journal, observer, rejected, reloader, portable, schedulers, data, first
+    )
 
 
 def _application(
