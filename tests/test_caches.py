@@ -115,6 +115,7 @@ DICTIONARIES = {
         "engine/cache/informers.py: Informers._informers",
         "engine/objects/decoding.py: StructFactory._structs",
         "server/api_failures.py: ApiFailures._known",
+        "server/runtime/policy_first.py: PolicyFirst._asked",
         "server/runtime/policy_first.py: PolicyFirst._known",
         "server/log_limit.py: LimitedLog._kinds",
         "server/metrics/call_metrics.py: CallMetrics._verbs",

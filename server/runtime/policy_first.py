@@ -58,7 +58,8 @@ class PolicyFirst:
         self._now = now
         # By namespace, the version up to which its policies are known.
         self._known: dict[str, int] = {}
-        self._asked: set[str] = set()
+        # And up to which pods wait.
+        self._asked: dict[str, int] = {}
         self._is_due = asyncio.Event()
 
     def waiting(self, pod: RequestPod) -> str:
@@ -69,7 +70,7 @@ class PolicyFirst:
             return ""
         if self._now().nanos - pod.created.nanos > _MOST_SECONDS * SECOND:
             return ""
-        self._asked.add(pod.namespace)
+        self._asked[pod.namespace] = max(self._asked.get(pod.namespace, 0), pod.revision)
         self._is_due.set()
         return WAITS
 
@@ -78,8 +79,10 @@ class PolicyFirst:
         while True:
             await self._is_due.wait()
             self._is_due.clear()
-            asked, self._asked = self._asked, set()
-            for namespace in asked:
+            asked, self._asked = self._asked, {}
+            for namespace, revision in asked.items():
+                if revision <= self._known.get(namespace, 0):
+                    continue
                 try:
                     await self._look(namespace, api, policies)
                 except (ApiError, ApiUnreachableError) as error:

@@ -38,7 +38,7 @@ from policies.admission import Examiner
 from server.admission.checking_process import CheckingProcess
 from server.admission.webhooks import WebhookParts
 from server.api_failures import ApiFailures
-from server.app import ADOPTERS, WEBHOOKS, AppParts, create_app
+from server.app import ADOPTERS, WARNINGS, WEBHOOKS, AppParts, create_app
 from server.http import sockets as running
 from server.http.bodies import ByteBudget
 from server.http.connections import Connections
@@ -192,13 +192,12 @@ async def serve(
         if cluster is not None and options.schedulers.call_bind:
             answers = cluster.last_answers()
         deciding = _deciding(stack, common, view, answers, policies, objects, enforced)
-        begun, data = deciding.reloader.readiness, deciding.data
-        common.readiness.begin(lambda: (*begun(), *data.checks()))
         binder = None
         if cluster is not None and answers is not None:
             binder = cluster.binder(deciding.engine, answers, options.schedulers)
         app = _application(common, deciding, binder, processes.admission)
-        shown = _shown(common, deciding, processes.drafts)
+        common.readiness.begin(_readiness(deciding, app, credentials))
+        shown = _shown(common, deciding, processes.drafts, credentials)
         await _serve_view(stack, common, shown, _follow_file(common, deciding, app))
         if cluster is not None:
             await cluster.follow(stack, deciding, binder, metrics.pod_seen)
@@ -396,6 +395,20 @@ def _application(
     )
 
 
+def _readiness(
+    deciding: Deciding, app: web.Application, credentials: Credentials | None
+) -> Readiness:
+    """The checks of a server that has started."""
+    begun, data, warnings = deciding.reloader.readiness, deciding.data, app[WARNINGS]
+
+    def checks() -> Sequence[ReadinessCheck]:
+        certificate = () if credentials is None else (credentials.check(),)
+        seen = (ReadinessCheck(name, text, is_warning=True) for name, text in warnings.seen)
+        return (*begun(), *data.checks(), *certificate, *seen)
+
+    return checks
+
+
 def _node_count(view: ClusterSource) -> int | None:
     try:
         return len(view.snapshot().table.rows)
@@ -424,7 +437,12 @@ def _follow_file(
     return lambda: reloader.document
 
 
-def _shown(common: _Common, deciding: Deciding, drafts: CheckingProcess) -> View:
+def _shown(
+    common: _Common,
+    deciding: Deciding,
+    drafts: CheckingProcess,
+    credentials: Credentials | None,
+) -> View:
     """The view of the server, whose metrics and numbers of policies are followed from now on."""
     engine, journal, reloader = deciding.engine, deciding.journal, deciding.reloader
     view, replica = reloader.view, socket.gethostname()
@@ -438,6 +456,7 @@ def _shown(common: _Common, deciding: Deciding, drafts: CheckingProcess) -> View
         common.metrics,
         cluster,
         lambda: deciding.data.statuses,
+        lambda: credentials.in_use if credentials is not None else None,
     )
     common.supervisor.start("metrics", lambda: common.metrics.state.follow(status))
     states = PolicyStates(replica, engine, journal, lambda: reloader.enforced, view.policies)
