@@ -287,6 +287,10 @@ class ClusterRuntime:
         stack.push_async_callback(
             end, start("policy-reports", self._audit_reporter(deciding).follow)
         )
+        if (first := deciding.first) is not None:
+            report = self._failures.report
+            follow_first = partial(first.follow, self._client, deciding.reloader, report)
+            stack.push_async_callback(end, start("policy-first", follow_first))
         self._cards = CardReport(engine.cards, self.informers.snapshot, self._log)
         stack.push_async_callback(end, start("cards", self._follow_cards(self._cards)))
         self.informers.start(self._needs)
