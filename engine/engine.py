@@ -143,6 +143,8 @@ class Engine:
             self._observer.bypassed(key, request_pod.uid, request_pod.bypass)
         try:
             call = self._calls.open(request_pod, names, deadline)
+            if not call.plan.selection.exempt:
+                self._placement.check_held(request_pod)
             if call.plan.empty or not names:
                 decided = self._accepted(call, names, began)
             else:

@@ -272,6 +272,13 @@ class PolicyStatus(Base, frozen=True):
             " kube-scheduler did not ask about them."
         ),
     ] = None
+    earlyPods: Annotated[
+        _Count | None,
+        Meta(
+            description="Those of them that were created after the policy, and placed before it was"
+            " in force for the first time."
+        ),
+    ] = None
     outdatedPods: Annotated[
         _Count | None,
         Meta(
@@ -310,6 +317,7 @@ class Metadata(Struct, frozen=True):
     uid: str = ""
     generation: int = 0
     resourceVersion: str = ""
+    creationTimestamp: str = ""
 
 
 class PlacementPolicy(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -118,6 +118,8 @@ DICTIONARIES = {
         "engine/counting/named_counts.py: NamedCount._last",
         "engine/objects/decoding.py: StructFactory._structs",
         "server/api_failures.py: ApiFailures._known",
+        "server/runtime/policy_first.py: PolicyFirst._asked",
+        "server/runtime/policy_first.py: PolicyFirst._known",
         "server/log_limit.py: LimitedLog._kinds",
         "server/metrics/call_metrics.py: CallMetrics._verbs",
         "server/metrics/misconfiguration.py: MisconfigurationWarnings._warned",

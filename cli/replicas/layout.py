@@ -150,6 +150,8 @@ def status(found: ReplicaStatus) -> Iterator[Part]:
     for check in found.failing:
         yield f"  {'warning' if check.warning else 'failing'}: {check.name}: {check.failure}"
     yield _leader(found)
+    if (used := found.certificate) is not None and not used.warning:
+        yield f"certificate {used.file}, valid until {used.expires}"
     kept = counted(found.recorded, "pod")
     yield f"{counted(found.decisions, 'decision')}; the last ones about {kept} are kept"
     yield ""

@@ -27,6 +27,7 @@ from engine.decision.verb_call import ClusterState, VerbCall
 from engine.decision.verdict import ClauseName, Decision, Rejected, Verdict
 from engine.errors import BriefWaitError, HandoverError, WaitingError
 from engine.objects.peer import Peer
+from engine.objects.request_pod import RequestPod
 from engine.program.frame import Evaluation, Floats
 from grammar.values.time import SECOND, Timestamp
 
@@ -50,15 +51,22 @@ def open_gate(*, asked: bool = True) -> str:  # noqa: ARG001 - a CountGate
     return ""
 
 
+def held_by_nothing(_pod: RequestPod) -> str:
+    """Where no pod waits before it is decided about."""
+    return ""
+
+
 @dataclass(frozen=True, slots=True)
 class ReplicaRole:
     """What this replica may decide: by counts, as its `gate` says.
 
-    `binds` says that pods are bound here: so they get cards here, and wait for their gang.
+    `binds` says that pods are bound here: so they get cards here, and wait for their gang. `holds`
+    gives the reason why a pod waits before it is decided about, or empty.
     """
 
     gate: CountGate = open_gate
     binds: bool = True
+    holds: Callable[[RequestPod], str] = held_by_nothing
 
 
 ONLY_REPLICA = ReplicaRole()
@@ -104,6 +112,11 @@ class Placement:
         self._role = role
         self._now = now
         self.in_flight = in_flight
+
+    def check_held(self, pod: RequestPod) -> None:
+        """Raises BriefWaitError where a pod has to wait, whatever its policies say."""
+        if reason := self._role.holds(pod):
+            raise BriefWaitError(reason)
 
     def check(self, call: VerbCall, *, asked: bool = True) -> None:
         """Raises HandoverError where another replica decides by the counts of a call.

@@ -121,6 +121,14 @@ class DataSource(msgspec.Struct, frozen=True):
     cause: str
 
 
+class CertificateInUse(msgspec.Struct, frozen=True):
+    """The certificate of new connections; `warning` says that it has expired, or will soon."""
+
+    file: str
+    expires: str
+    warning: str
+
+
 class ReplicaStatus(msgspec.Struct, frozen=True, kw_only=True):
     """What a replica is and knows at this time.
 
@@ -128,7 +136,7 @@ class ReplicaStatus(msgspec.Struct, frozen=True, kw_only=True):
     watched, null without a watched cluster. `inFlight` has the first of `podsInFlight`, and
     `rejections` the clauses that have rejected most. `gangs` has those of each policy in numbers,
     and `someGangs` the first of them: those that gather, then those that wait longest. `data` has
-    the sources of tables.
+    the sources of tables. `certificate` is null for a server without TLS.
     """
 
     replica: str
@@ -149,6 +157,7 @@ class ReplicaStatus(msgspec.Struct, frozen=True, kw_only=True):
     rejections: Sequence[ClauseRejections]
     decisions: int
     recorded: int
+    certificate: CertificateInUse | None = None
 
 
 def data_sources(found: Iterable[SourceStatus]) -> Sequence[DataSource]:

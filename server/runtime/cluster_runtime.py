@@ -57,8 +57,10 @@ from server.http.health import ReadinessCheck
 from server.runtime.audit_reporting import AuditReporter, AuditStatuses
 from server.runtime.card_report import CardReport, UsualPods
 from server.runtime.data_tables import DataTables
+from server.runtime.early_pods import EarlyPods
 from server.runtime.file_cluster import leave_uncollected
 from server.runtime.observers import LogObserver
+from server.runtime.policy_first import PolicyFirst
 from server.runtime.reloader import PolicyReloader
 from server.runtime.status_reporting import (
     LedCluster,
@@ -97,7 +99,8 @@ class Deciding:
     """What decides about a cluster: the engine, its policies, and who hears of its decisions.
 
     `rejected` are the pods to look at again, `schedulers` those that ask, and `portable` tells
-    others of policies. `data` are the tables that the engine reads.
+    others of policies. `data` are the tables that the engine reads. `first` has pods wait for older
+    policies, None where none do.
     """
 
     engine: Engine
@@ -108,6 +111,7 @@ class Deciding:
     portable: PortablePods
     schedulers: Schedulers
     data: DataTables
+    first: PolicyFirst | None = None
 
 
 @asynccontextmanager
@@ -283,6 +287,10 @@ class ClusterRuntime:
         stack.push_async_callback(
             end, start("policy-reports", self._audit_reporter(deciding).follow)
         )
+        if (first := deciding.first) is not None:
+            report = self._failures.report
+            follow_first = partial(first.follow, self._client, deciding.reloader, report)
+            stack.push_async_callback(end, start("policy-first", follow_first))
         self._cards = CardReport(engine.cards, self.informers.snapshot, self._log)
         stack.push_async_callback(end, start("cards", self._follow_cards(self._cards)))
         self.informers.start(self._needs)
@@ -307,6 +315,7 @@ class ClusterRuntime:
             engine.gangs.statuses,
             lambda: deciding.data.statuses,
             AuditStatuses(engine.audits.log),
+            EarlyPods(deciding.journal.has_decided, Timestamp.now()),
             binds=schedulers.call_bind,
         )
         return StatusReporter(

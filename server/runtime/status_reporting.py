@@ -69,6 +69,7 @@ from policies.resource import (
 from policies.sugar import CLAUSE, matches
 from policies.validation import CheckedFile
 from server.runtime.audit_reporting import AuditStatuses
+from server.runtime.early_pods import EarlyPods, early_text
 from server.runtime.reloader import TO_BIND
 
 GROUP_PATH = "/apis/placement-policy.scheduling.x-k8s.io/v1"
@@ -159,6 +160,7 @@ class Statuses:
         gangs: Callable[[], Iterable[GangStatus]] = tuple,
         sources: Callable[[], Iterable[SourceStatus]] = tuple,
         audits: AuditStatuses | None = None,
+        early: EarlyPods | None = None,
         *,
         binds: bool = True,
     ) -> None:
@@ -167,11 +169,13 @@ class Statuses:
         `ungated` are counted where kube-scheduler asks only about marked pods. `portability` says
         what of a portable policy others are told. `gangs` gives those that wait or gather, and
         `sources` how those of tables of data do. `audits` says what policies in audit mode would
-        have done. `binds` says that this server has the verb bind.
+        have done, and `early` counts pods that were placed before their policy. `binds` says that
+        this server has the verb bind.
         """
         self._gangs = gangs
         self._sources = sources
         self._audits = audits
+        self._early = early
         self._binds = binds
         self._portability = portability
         self._cache = cache
@@ -249,6 +253,9 @@ class Statuses:
                 )
             if manifest is not None and self._ungated is not None:
                 wanted = _with_ungated(wanted, self._passed_by(name, manifest, self._ungated))
+            if manifest is not None and program is not None and not program.audit:
+                early = self._early_pods(program.address, manifest, metadata, written, snapshot)
+                wanted = msgspec.structs.replace(wanted, earlyPods=early)
             if program is not None and self._audits is not None:
                 audit = self._audits.of(program, metadata, written)
                 wanted = msgspec.structs.replace(wanted, audit=audit)
@@ -313,6 +320,26 @@ class Statuses:
         tally = self._cache.tally(("outdated", version), _scope(manifest), is_outdated)
         return msgspec.structs.replace(
             status, conditions=(*status.conditions, condition), outdatedPods=len(tally.waiting)
+        )
+
+    def _early_pods(
+        self,
+        address: str,
+        manifest: Manifest,
+        metadata: Metadata,
+        written: PolicyStatus,
+        snapshot: Snapshot,
+    ) -> int | None:
+        """The pods that were placed before the policy was in force."""
+        if self._early is None:
+            return None
+        scope, selects = _scope(manifest), self.selects(manifest)
+        return self._early.count(
+            address,
+            metadata,
+            written,
+            snapshot.pods,
+            lambda pod: scope.holds(pod) and selects(pod),
         )
 
     def _namespaces(self, manifest: Manifest) -> frozenset[str] | None:
@@ -578,6 +605,9 @@ class StatusReporter:
             if (changed := readiness_news(report)) is not None:
                 kind, reason, note = changed
                 self._events.add(_event(objects[names[report.path]], reason, note, kind, "Enforce"))
+            if (early := report.wanted.earlyPods) and early != report.written.earlyPods:
+                about = objects[names[report.path]]
+                self._events.add(_event(about, "PlacedBefore", early_text(early), action="Enforce"))
             await asyncio.sleep(0)
         await status.write(self._cluster.client, reports, f"{now[:19]}Z")
 

@@ -13,6 +13,7 @@ from engine.engine import Engine
 from engine.program.tables import SourceStatus
 from grammar.values.time import SECOND, Timestamp
 from server.answers.view_answers import (
+    CertificateInUse,
     FailedCheck,
     InFlight,
     ReplicaStatus,
@@ -40,11 +41,12 @@ def status_reader(
     metrics: Metrics,
     cluster: ClusterRuntime | None,
     data: Callable[[], Sequence[SourceStatus]],
+    certificate: Callable[[], CertificateInUse | None] = lambda: None,
     now: Callable[[], Timestamp] = Timestamp.now,
 ) -> Callable[[], ReplicaStatus]:
     """A function that reads the status of a server; `cluster` is None if none is watched.
 
-    `data` gives the sources of tables.
+    `data` gives the sources of tables, and `certificate` that of new connections.
     """
     started = _second(now())
 
@@ -74,6 +76,7 @@ def status_reader(
             rejections=rejections(metrics.rejections()),
             decisions=journal.number,
             recorded=len(journal),
+            certificate=certificate(),
         )
 
     return read
