@@ -13,7 +13,7 @@ from grammar.checks.counts_in_filters import is_counted
 from grammar.meaning.schema import print_as_written
 from grammar.messages.diagnostics import Diagnostic, Fix
 from grammar.tree import ast
-from grammar.tree.clauses import Limit, of_kind
+from grammar.tree.clauses import Limit, Preempt, Share, of_kind
 from grammar.tree.walk import roots, walk
 
 # The phases of pods that have ended.
@@ -68,6 +68,25 @@ def pods_that_never_count(checked: Checked) -> Iterator[Diagnostic]:
             if isinstance(part, ast.Binary) and part.op == "==" and _is_ended(part):
                 message = "pods that have ended are never counted"
                 yield Diagnostic("P0340", "warning", message, part.span, hint="leave it out")
+
+
+def conditions_on_the_pod_alone(checked: Checked) -> Iterator[Diagnostic]:
+    """A warning (P0340) for `on nodes where` and `protect victim where` that read the pod alone."""
+    environment = checked.environment
+    for clause in checked.policy.clauses:
+        wheres: tuple[tuple[ast.Expr, str, str], ...] = ()
+        if isinstance(clause, Share):
+            wheres = ((clause.on, "node", "it is about all nodes or none"),)
+        elif isinstance(clause, Preempt):
+            message = "it protects every victim or none"
+            wheres = tuple((p, "victim", message) for p in clause.protect)
+        for where, name, why in wheres:
+            if roots([where], environment.definitions) != {"pod"}:
+                continue
+            meant = print_as_written(where, environment.schema).replace("pod.", f"{name}.")
+            message = f"this reads the pod alone, so {why}"
+            hint = f"write `{meant}`, or a `when` if it is about the pod"
+            yield Diagnostic("P0340", "warning", message, where.span, hint=hint)
 
 
 def _is_ended(expr: ast.Binary) -> bool:
