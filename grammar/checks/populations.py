@@ -9,13 +9,19 @@ from collections.abc import Iterator
 
 from grammar.checker.policy_checker import Checked
 from grammar.checks.clause_numbers import constant
+from grammar.checks.conditions import conditions
 from grammar.checks.counts_in_filters import is_counted
 from grammar.meaning.schema import print_as_written
 from grammar.messages.diagnostics import Diagnostic, Fix
 from grammar.tree import ast
-from grammar.tree.clauses import Limit, Preempt, Share, of_kind
+from grammar.tree.clauses import Limit, of_kind
 from grammar.tree.walk import roots, walk
 
+# What a condition is about, and what it says if it reads the pod alone.
+_ABOUT_OTHERS = {
+    "on nodes where": ("node", "it is about all nodes or none"),
+    "protect": ("victim", "it protects every victim or none"),
+}
 # The phases of pods that have ended.
 _ENDED = ("Failed", "Succeeded")
 
@@ -72,21 +78,15 @@ def pods_that_never_count(checked: Checked) -> Iterator[Diagnostic]:
 
 def conditions_on_the_pod_alone(checked: Checked) -> Iterator[Diagnostic]:
     """A warning (P0340) for `on nodes where` and `protect victim where` that read the pod alone."""
-    environment = checked.environment
-    for clause in checked.policy.clauses:
-        wheres: tuple[tuple[ast.Expr, str, str], ...] = ()
-        if isinstance(clause, Share):
-            wheres = ((clause.on, "node", "it is about all nodes or none"),)
-        elif isinstance(clause, Preempt):
-            message = "it protects every victim or none"
-            wheres = tuple((p, "victim", message) for p in clause.protect)
-        for where, name, why in wheres:
-            if roots([where], environment.definitions) != {"pod"}:
-                continue
-            meant = print_as_written(where, environment.schema).replace("pod.", f"{name}.")
-            message = f"this reads the pod alone, so {why}"
-            hint = f"write `{meant}`, or a `when` if it is about the pod"
-            yield Diagnostic("P0340", "warning", message, where.span, hint=hint)
+    for condition in conditions(checked.policy):
+        name, why = _ABOUT_OTHERS.get(condition.word, ("", ""))
+        if not name or roots([condition.expr], checked.environment.definitions) != {"pod"}:
+            continue
+        shown = print_as_written(condition.expr, checked.environment.schema)
+        meant = shown.replace("pod.", f"{name}.")
+        message = f"this reads the pod alone, so {why}"
+        hint = f"write `{meant}`, or a `when` if it is about the pod"
+        yield Diagnostic("P0340", "warning", message, condition.expr.span, hint=hint)
 
 
 def _is_ended(expr: ast.Binary) -> bool:
