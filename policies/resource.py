@@ -252,6 +252,21 @@ class PolicyStatus(Base, frozen=True):
         ),
     ] = ()
     inForce: VersionInForce | None = None
+    mode: Annotated[
+        str,
+        Meta(
+            max_length=64,
+            description="Whether its clauses keep pods off nodes (Strict), prefer nodes"
+            " (BestEffort), or both, or only report (Audit).",
+        ),
+    ] = ""
+    target: Annotated[
+        str,
+        Meta(
+            max_length=256,
+            description="The bounds of its shares, and its other clauses by their kinds.",
+        ),
+    ] = ""
     matchedPods: Annotated[_Count | None, Meta(description="The pods that the policy selects.")] = (
         None
     )

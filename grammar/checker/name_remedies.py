@@ -30,7 +30,9 @@ _WRAPPERS = frozenset({"object", "oldObject", "request", "review", "resource", "
 
 # Names of what holds the definitions and parameters of a policy elsewhere.
 _PARAMETERS = frozenset({"int", "double", "bool", "string"})
-_HOLDERS = frozenset({"variables", "params", "vars", "var", "locals", "let", "Values"})
+_HOLDERS = frozenset(
+    {"variables", "params", "vars", "var", "config", "settings", "env", "locals", "local", "Values"}
+)
 
 
 @dataclass(frozen=True, slots=True)

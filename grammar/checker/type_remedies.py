@@ -113,6 +113,11 @@ class Remedies(NameRemedies):
         elif kind == STRING and isinstance(given, int | float) and expr.op in RELATIONS:
             function = "int" if isinstance(given, int) else "double"
             return self._beside(expr, value, f"{function}({text})")
+        elif isinstance(value, ast.Select) and value.name == "priority" and isinstance(given, str):
+            if print_expression(value.operand) == "pod" and not is_number(given):
+                named = f"pod.spec.priorityClassName {expr.op} {print_string(given)}"
+                return Remedy(expr.span, named)
+            made = given if is_number(given) else None
         elif kind in (INT, DOUBLE) and isinstance(given, str):
             made = given if is_number(given) else _number_of_day(value, given)
             if kind == DOUBLE and made is None and given.endswith("%") and is_number(given[:-1]):

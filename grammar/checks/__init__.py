@@ -38,7 +38,11 @@ from grammar.checks.patterns import (
     placeholders_as_texts,
     templates_in_texts,
 )
-from grammar.checks.populations import deadlocked_limits, pods_that_never_count
+from grammar.checks.populations import (
+    conditions_on_the_pod_alone,
+    deadlocked_limits,
+    pods_that_never_count,
+)
 from grammar.checks.ranges import equal_scores, impossible_ranges
 from grammar.checks.references import (
     bad_patterns,
@@ -93,6 +97,7 @@ WRITTEN_OUT: tuple[Check, ...] = (
     gang_keys,
     gangs_of_the_same_pods,
     pods_that_never_count,
+    conditions_on_the_pod_alone,
     silent_protections,
     vanishing_percentages,
     has_below_absent,

@@ -8,6 +8,7 @@ placed does not run yet. The checks look at policies that are written out.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
 
 from grammar.checker.macro_types import inside
 from grammar.checks.known_words import constants
@@ -29,6 +30,25 @@ FORMER: Mapping[str, str] = {
     "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
     "node-role.kubernetes.io/master": "node-role.kubernetes.io/control-plane",
 }
+# Keys of labels that nodes have by themselves.
+KEYS = frozenset(
+    (
+        *(key for key in FORMER.values()),
+        "kubernetes.io/hostname",
+        "node.kubernetes.io/exclude-from-external-load-balancers",
+        "karpenter.sh/capacity-type",
+        "karpenter.sh/nodepool",
+        "eks.amazonaws.com/capacityType",
+        "eks.amazonaws.com/nodegroup",
+        "cloud.google.com/gke-nodepool",
+        "cloud.google.com/gke-spot",
+        "kubernetes.azure.com/scalesetpriority",
+        "nvidia.com/gpu.product",
+        "nvidia.com/gpu.present",
+    )
+)
+# Keys that differ in a letter or two.
+_NEARLY = 0.95
 _SHORT = {
     "topology.kubernetes.io/region": "node.region",
     "topology.kubernetes.io/zone": "node.zone",
@@ -87,6 +107,10 @@ def _whole_map(
 
 def _former(expr: ast.Index, key: str) -> Iterator[Diagnostic]:
     if key not in FORMER:
+        if key not in KEYS and (close := get_close_matches(key, KEYS, 1, _NEARLY)):
+            edit = Fix(expr.index.span, print_string(close[0]))
+            message = f"the label `{key}` is not one of Kubernetes"
+            yield _warning(message, expr.index, edit, f"write `{edit.text}`")
         return
     now, root = FORMER[key], expr.operand
     while isinstance(root, ast.Select):
@@ -119,6 +143,10 @@ def _value(
                 edit = Fix(found.span, print_string(name))
                 message = f"`{text}` is called `{name}` in Kubernetes"
                 yield _warning(message, found, edit, f"write `{edit.text}`")
+        elif text == "Pod" and _is_kind_of_workload(read) and expr.op in ("==", "!="):
+            meant = f"{'!' if expr.op == '==' else ''}has({_workload(read, environment)})"
+            message = "a pod without a controller has no workload"
+            yield _warning(message, found, Fix(expr.span, meant), f"write `{meant}`")
         elif text in _OWNED and _is_kind_of_workload(read):
             edit = Fix(found.span, print_string(_OWNED[text]))
             message = f"the workload of a pod of a Deployment is the `{_OWNED[text]}`"
@@ -134,6 +162,10 @@ def _key(read: ast.Expr) -> str | None:
             return _key(target)
         case _:
             return None
+
+
+def _workload(read: ast.Expr, environment: Environment) -> str:
+    return print_as_written(read, environment.schema).removesuffix(".kind")
 
 
 def _is_architecture(read: ast.Expr) -> bool:

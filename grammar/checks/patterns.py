@@ -43,7 +43,7 @@ def patterns_as_texts(expr: ast.Expr, environment: Environment) -> Iterator[Diag
             yield from _in_list(expr, left, elements, environment)
         case ast.Call(
             "startsWith" | "endsWith" | "contains" as name, target, (ast.Literal() as text,)
-        ) if target is not None and _has_no_signs(target) and "*" in str(text.value):
+        ) if target is not None and _has_no_signs(target) and _SIGNS.search(str(text.value)):
             yield from _called(expr, name, target, text, environment)
         case ast.Call("matches", target, (ast.Literal(str() as text) as literal,)) if (
             target is not None
@@ -122,14 +122,16 @@ def _called(
 ) -> Iterator[Diagnostic]:
     written = str(text.value)
     shown = print_as_written(target, environment.schema)
-    plain = written.strip("*")
-    if "*" not in plain and plain:
+    plain = written.removeprefix("^").removesuffix("$")
+    plain = plain.removeprefix(".*").removesuffix(".*").strip("*")
+    if _SIGNS.search(plain) is None and plain:
         meant = f"{shown}.{name}({print_string(plain)})"
     elif (pattern := glob_as_pattern(written)) is not None:
         meant = f"{shown}.matches({print_string(pattern)})"
     else:
         return
-    yield _warning(written, f"has a `*`, and `{name}` takes no patterns", expr, meant)
+    sign = next(iter(_SIGNS.findall(written)))
+    yield _warning(written, f"has a `{sign}`, and `{name}` takes no patterns", expr, meant)
 
 
 def _matched(literal: ast.Literal, text: str) -> Iterator[Diagnostic]:

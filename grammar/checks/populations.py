@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from grammar.checker.policy_checker import Checked
 from grammar.checks.clause_numbers import constant
+from grammar.checks.conditions import conditions
 from grammar.checks.counts_in_filters import is_counted
 from grammar.meaning.schema import print_as_written
 from grammar.messages.diagnostics import Diagnostic, Fix
@@ -16,6 +17,11 @@ from grammar.tree import ast
 from grammar.tree.clauses import Limit, of_kind
 from grammar.tree.walk import roots, walk
 
+# What a condition is about, and what it says if it reads the pod alone.
+_ABOUT_OTHERS = {
+    "on nodes where": ("node", "it is about all nodes or none"),
+    "protect": ("victim", "it protects every victim or none"),
+}
 # The phases of pods that have ended.
 _ENDED = ("Failed", "Succeeded")
 
@@ -75,6 +81,19 @@ def pods_that_never_count(checked: Checked) -> Iterator[Diagnostic]:
                     part.span,
                     hint="leave it out, or count `ended pods`",
                 )
+
+
+def conditions_on_the_pod_alone(checked: Checked) -> Iterator[Diagnostic]:
+    """A warning (P0340) for `on nodes where` and `protect victim where` that read the pod alone."""
+    for condition in conditions(checked.policy):
+        name, why = _ABOUT_OTHERS.get(condition.word, ("", ""))
+        if not name or roots([condition.expr], checked.environment.definitions) != {"pod"}:
+            continue
+        shown = print_as_written(condition.expr, checked.environment.schema)
+        meant = shown.replace("pod.", f"{name}.")
+        message = f"this reads the pod alone, so {why}"
+        hint = f"write `{meant}`, or a `when` if it is about the pod"
+        yield Diagnostic("P0340", "warning", message, condition.expr.span, hint=hint)
 
 
 def _is_ended(expr: ast.Binary) -> bool:

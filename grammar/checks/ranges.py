@@ -98,7 +98,7 @@ def _alone(expr: ast.Binary, checked: Checked) -> Iterator[Diagnostic]:
             value = "true"
         else:
             continue
-        if expr.op in ("==", "!=") and possible.values is None and not possible.excluded:
+        if expr.op in ("==", "!=") and possible.values is None:
             # A number that is out of range has a warning of its own.
             continue
         shown = print_as_written(read, checked.environment.schema)
@@ -117,11 +117,6 @@ def _range(read: ast.Expr, checked: Checked) -> tuple[Allowed, str] | None:
             return Allowed(low=float(least), high=float(most)), f"from {least} to {most}"
         case ast.Call("size", _, _):
             return Allowed(low=0.0), "never negative"
-        case ast.Select(
-            ast.Ident("pod" | "node") | ast.Select(ast.Ident("pod" | "node"), "metadata"),
-            "name" | "namespace" | "uid" as name,
-        ) if checked.policy.namespace is None or name != "namespace":
-            return Allowed(excluded=frozenset({""})), "never empty"
         case ast.Select(
             ast.Ident("pod") | ast.Select(ast.Ident("pod"), "metadata"), "namespace"
         ) if (namespace := checked.policy.namespace) is not None:

@@ -115,7 +115,7 @@ def _of_both(
 # ---- numbers that are texts
 
 _WRITTEN = re.compile(r"-?\d+(?:\.\d+)?\Z")
-_VERSION = re.compile(r"v?\d+(?:\.\d+){1,2}(?:[-+][\w.]*)?\Z")
+_VERSION = re.compile(r"(?:v\d+(?:\.\d+){0,2}|\d+(?:\.\d+){1,2})(?:[-+][\w.]*)?\Z")
 _TEXTS_OF_USERS = frozenset({"labels", "annotations", "namespaceLabels"})
 
 
@@ -144,7 +144,7 @@ def numbers_as_texts(expr: ast.Expr, environment: Environment) -> Iterator[Diagn
             "P0338", "warning", message, expr.span, hint=f"write `{text}`", remedy=edit
         )
         return
-    if any(isinstance(s, ast.Literal) and "." in str(s.value) for s in sides):
+    if any(isinstance(s, ast.Literal) and not str(s.value).lstrip("-").isdigit() for s in sides):
         called = (f"semver({print_as_written(side, schema)}, true)" for side in sides)
         text = f" {expr.op} ".join(called)
         message = 'this is an order of texts, in which `"1.9"` is after `"1.10"`'

@@ -41,7 +41,7 @@ OPERATORS = (
     _row("!== <> ne NE NotEquals notEquals", "JavaScript, SQL, Go templates", "{0} != {1}"),
     _row("gt GT Gt GreaterThan", "Go templates, YAML", "{0} > {1}"),
     _row("lt LT Lt LessThan", "Go templates, YAML", "{0} < {1}"),
-    _row("ge gte GE GreaterThanOrEquals", "Go templates", "{0} >= {1}"),
+    _row("ge gte GE GreaterThanOrEquals =>", "Go templates, Kyverno", "{0} >= {1}"),
     _row("le lte LE LessThanOrEquals", "Go templates", "{0} <= {1}"),
     _row("In IN AnyIn AllIn", "Kubernetes YAML, SQL, Kyverno", "{0} in {1}"),
     _row("NotIn notin NOTIN AnyNotIn AllNotIn", "Kubernetes YAML, Kyverno", "!({0} in {1})"),

@@ -6,6 +6,7 @@ both halves know of the unexpected word.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
@@ -132,7 +133,7 @@ ELSEWHERE = {
     "default": "a node passes unless a clause rejects it",
     "package": "a policy has its name behind `policy`",
     **dict.fromkeys(
-        ("tolerations", "toleration"),
+        ("tolerations", "toleration", "taints"),
         "the pod has its tolerations, and kube-scheduler reads them; the taints of a node are in"
         " `node.spec.taints`",
     ),
@@ -357,7 +358,10 @@ class ClauseRemedies(Misplaced):
                 edit = Fix(lexemes.span(at, at), "")
                 hint = "leave out the `f`: braces in a text hold expressions"
                 return with_edit(found, edit, hint, certain=True)
-            if self.item.kind in ("word", "number"):
+            if lexemes[at + 1].text == "(" and (text := self._formatted(at)) is not None:
+                closer = lexemes.partner[at + 1]
+                return with_edit(found, Fix(lexemes.span(at, closer), text))
+            if self.item.kind in ("word", "number") and lexemes[at + 1].text != "(":
                 last = at
                 while lexemes.touches(last + 1) and (
                     lexemes[last + 1].kind in ("word", "number")
@@ -386,6 +390,17 @@ class ClauseRemedies(Misplaced):
             return with_edit(found, Fix(Span(start, start), "weight 10 "), hint)
         return None
 
+    def _formatted(self, at: int) -> str | None:
+        """`sprintf("no %v", [pod.name])` as a text with the expressions in braces."""
+        lexemes, text, closer = self.lexemes, at + 2, self.lexemes.partner.get(at + 1)
+        if closer is None or lexemes[text].kind != "string":
+            return None
+        values = [v.strip(" []") for v in lexemes.slice(text + 1, closer - 1).split(",")]
+        made, wanted = lexemes[text].text, [v for v in values if v]
+        for value in wanted:
+            made = re.sub(r"%[-+#0-9.]*[a-zA-Z]|\{\d*\}", f"{{{value}}}", made, count=1)
+        return made
+
     # ---- clauses and parts
 
     def _clause(self) -> Diagnostic | None:
@@ -410,7 +425,7 @@ class ClauseRemedies(Misplaced):
                 found, whole, f"write `{one_line(whole.text)}`; {catalogue.CLAUSES_ARE}"
             )
         if _denies(word):
-            hint = f"write `filter`, and `require !(…)` around what you {word}"
+            hint = "write `filter`, and `require !(…)` around what must not be"
             return replace(found, hint=f"{hint}; {catalogue.CLAUSES_ARE}")
         if meant is not None:
             edit = Fix(lexemes.span(at, at), meant)

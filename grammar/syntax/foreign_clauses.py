@@ -33,7 +33,7 @@ _OF_SELECTOR = re.compile(r"[\"']?([\w./-]+)[\"']?\s*:\s*[\"']?([\w.-]+)[\"']?")
 # A requirement of a label selector, as kubectl reads it: `app=web`, `tier in (web, api)`, `!spot`.
 _REQUIREMENT = re.compile(
     r"(?P<key>[A-Za-z][\w./-]*)\s*"
-    r"(?:(?P<sign>==?|!=)\s*\"?(?P<value>[\w.-]+)\"?"
+    r"(?:(?P<sign>==?|!=)\s*[\"']?(?P<value>[\w.-]+)[\"']?"
     r"|(?P<word>in|notin)\s*\((?P<values>[^()]*)\))"
     r"|!(?P<absent>[A-Za-z][\w./-]*)"
 )
@@ -315,16 +315,27 @@ def _python_branches(text: str) -> Iterator[str]:
 
 def _rego(body: str) -> Iterator[str]:
     """`deny[msg] { input.node.zone == "a"; msg := "no" }`, whose body says what must not be."""
+    body = re.sub(r"^(\w+)\s*\[[^\]]*\]", r"\1", body)
     found = re.match(r"(deny|violation|allow)\b[^{]*?(?:\bif\b\s*)?\{\s*(.+?)\s*\}\s*\Z", body)
     if found is None:
         return
     said = re.search(r"msg\s*:?=\s*(?:sprintf\()?(\"[^\"]*\")", found[2])
     lines = [line.strip() for line in re.split(r";|\n", found[2])]
-    wanted = [re.sub(r"\binput\.", "", w) for w in lines if w and not re.match(r"msg\b", w)]
+    wanted = [_of_input(w) for w in lines if w and not re.match(r"msg\b", w)]
     made = " && ".join(wanted)
     made = made if found[1] == "allow" else f"!({made})"
     message = f" message {said[1]}" if said is not None else ""
     yield f'filter "{found[1]}" {{ require {made}{message} }}'
+
+
+def _of_input(line: str) -> str:
+    """A line of Rego: `input.node.zone == "a"`, `not input.review.object.spec.nodeSelector`."""
+    line = re.sub(r"\binput\.(?:(?:review|request)\.)?(?:object\.)?(?=(?:pod|node)\b)", "", line)
+    line = re.sub(r"\binput\.(?:(?:review|request)\.)?object\b", "pod", line)
+    absent = re.fullmatch(r"not\s+([\w.]+)", line)
+    if absent is not None:
+        return f"!has({absent[1]})"
+    return re.sub(r"^not\s+(.+)$", r"!(\1)", line)
 
 
 def _some_index(text: str) -> Iterator[str]:
@@ -361,6 +372,7 @@ def _label_selectors(text: str) -> Iterator[str]:
     """`for pods where app=web`, `"tier in (web, api)"` and `matchLabels { app: web }`."""
     found = re.match(r"((?:for|limit|share|spread)\b.*?\bpods where)\s+(.+)\Z", text)
     if found is None:
+        yield from _selected(text)
         return
     owner = "pod" if text.startswith("for") else "peer"
     said, rest = found[2], ""
@@ -375,13 +387,51 @@ def _label_selectors(text: str) -> Iterator[str]:
         while (each := _REQUIREMENT.match(inner, end)) is not None:
             made.append(_required(each, owner))
             end = each.end()
-            comma = re.compile(r"\s*,\s*").match(inner, end)
+            comma = re.compile(r"\s*(?:,|\band\b|&&)\s*").match(inner, end)
             end = comma.end() if comma is not None else end
             if comma is None:
                 break
         rest = said[quoted.end() :] if quoted is not None else inner[end:]
     if made:
         yield f"{found[1]} {' && '.join(made)}{rest}"
+
+
+def _selected(text: str) -> Iterator[str]:
+    """`for namespace "shop"`, `for pods of team "a"`, `selector: matchLabels: app: web`."""
+    pasted = re.fullmatch(
+        r"(?:(?:podSelector|selector|labelSelector)\s*:?\s*)?\{?\s*(?:matchLabels|labels)?\s*:?\s*\{?\s*"
+        r"((?:[\w./-]+\s*:\s*[\"']?[\w.-]+[\"']?[,\s]*)+?)\s*\}*",
+        text,
+    )
+    if pasted is not None and re.match(
+        r"podSelector|selector|labelSelector|matchLabels|labels", text
+    ):
+        made = [of_key(k, "In", [v], "pod") or "" for k, v in _OF_SELECTOR.findall(pasted[1])]
+        yield f"for pods where {' && '.join(made)}"
+    words = re.fullmatch(
+        r"for (?:all )?(?:pods )?(?:(?:of|in|with|from|having|labell?ed) )?(?:the )?(?:labels? )?"
+        r"(?P<key>(?!pods?\b)[\w./-]+)\s*[=:]*\s*[\"']?(?P<value>[\w.-]+)[\"']?",
+        text,
+    )
+    if words is not None and words["key"] in ("namespace", "ns"):
+        yield f'for pods where pod.namespace == "{words["value"]}"'
+    elif words is not None:
+        yield f"for pods where {of_key(words['key'], 'In', [words['value']], 'pod')}"
+
+
+def _expressions(body: str) -> Iterator[str]:
+    """`validations: - expression: "object.spec.priority > 0"`, and `variables` of the same."""
+    found = re.findall(r"expression[\"']?\s*:?\s*\"([^\"]+)\"", body)
+    if not found:
+        return
+    texts = [re.sub(r"\bobject\.", "pod.", text).replace("variables.", "") for text in found]
+    names = re.findall(r"name[\"']?\s*:?\s*\"?([A-Za-z_]\w*)\"?", body)
+    if re.match(r"variables\b", body) and len(names) == len(texts):
+        yield " ".join(f"let {n} = {t}" for n, t in zip(names, texts, strict=True))
+    elif re.match(r"matchConditions\b", body):
+        yield f"for pods where {' && '.join(texts)}"
+    elif not body.startswith("variables"):
+        yield f'filter "rules" {{ require {" && ".join(texts)} }}'
 
 
 def _required(found: re.Match[str], owner: str) -> str:
@@ -398,7 +448,7 @@ def _required(found: re.Match[str], owner: str) -> str:
 
 def _kyverno(body: str) -> Iterator[str]:
     """`match { any { resources { kinds ["Pod"] } } }`, with a selector or a namespace in it."""
-    if not re.match(r"(?:match|exclude)\b", body) or "resources" not in body:
+    if not re.match(r"(?:match|exclude|matchConstraints)\b", body) or "esource" not in body:
         return
     sign = "!=" if body.startswith("exclude") else "=="
     names = re.search(r"namespaces?[\"']?\s*:?\s*\[?\s*[\"']?([\w-]+)", body)
@@ -484,6 +534,7 @@ _OF_BODIES: tuple[Callable[[str], Iterator[str]], ...] = (
     _nomad,
     _kyverno,
     _rego,
+    _expressions,
     _pod_fields,
     _topology,
     _selectors,

@@ -15,6 +15,8 @@ from grammar.syntax.clause_remedies import STOPS, Misplaced, find, with_edit
 from grammar.syntax.lexemes import Lexemes
 
 _MACRO_NAMES = frozenset("all exists exists_one existsOne filter map any some every".split())
+_ENDS = frozenset({"sum", "max", "min"})
+_SIZES = frozenset({"len", "size", "count"})
 _MACROS = {"any": "exists", "all": "all"}
 
 
@@ -43,7 +45,7 @@ class ItemRemedies(Misplaced):
                 made = f"{method}({self.previous.text}, {body})"
                 edit = Fix(lexemes.span(opener - 1, closer), made)
                 return with_edit(self.unexpected(self.at, self.at), edit)
-        if self.item.text in ("=>", "->") and self.behind:
+        if self.item.text in ("=>", "->") and self.behind and lexemes[self.at + 1].kind != "number":
             hint = "write a function as `def name(x: TYPE): TYPE = …`"
             return replace(self.unexpected(self.at, self.at), hint=hint)
         return None
@@ -62,12 +64,15 @@ class ItemRemedies(Misplaced):
         items = lexemes.slice(at + 3, test - 1)
         body = lexemes.slice(opener + 1, at - 1)
         condition = lexemes.slice(test + 1, closer - 1)
-        called = lexemes[opener - 1] if lexemes[opener].text == "(" else None
-        first = opener if called is None or called.kind != "word" else opener - 1
-        function = called.text if called is not None else ""
         inner = lexemes[opener + 1]
         if inner.text == "[" and lexemes.partner.get(opener + 1) == closer - 1:
             return None
+        is_alone = lexemes[opener - 1].text == "(" and lexemes[closer + 1].text == ")"
+        if lexemes[opener].text == "[" and is_alone and lexemes[opener - 2].text in _ENDS:
+            body, opener, closer = lexemes.slice(opener + 1, at - 1), opener - 1, closer + 1
+        called = lexemes[opener - 1] if lexemes[opener].text == "(" else None
+        first = opener if called is None or called.kind != "word" else opener - 1
+        function = called.text if called is not None else ""
         if condition:
             items = f"{items}.filter({name}, {condition})"
         macro = _MACROS.get(function)
@@ -75,9 +80,9 @@ class ItemRemedies(Misplaced):
             made = f"{items}.{macro}({name}, {body})"
         else:
             made = items if body == name else f"{items}.map({name}, {body})"
-            if function in ("sum", "max", "min"):
+            if function in _ENDS:
                 made = f"{made}.{function}()"
-            elif function in ("len", "size", "count"):
+            elif function in _SIZES:
                 made = f"size({made})"
         return with_edit(self.unexpected(at, at), Fix(lexemes.span(first, closer), made))
 

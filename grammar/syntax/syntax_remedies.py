@@ -33,6 +33,10 @@ from grammar.tree.source import Source, Span
 
 # A key of labels or annotations that is written like a field.
 _KEY = re.compile(r"([\w.]+\.(?:labels|annotations))\.([\w./-]+)")
+_COMPARATIVES = {
+    ">": frozenset("greater more above over exceeds larger older higher bigger longer".split()),
+    "<": frozenset("less fewer below under smaller younger lower shorter".split()),
+}
 _WHOLE_DIVISION = re.compile(r"[\w)\]]\s*(?P<sign>//)\s*[\d(a-z][^\n]*")
 _PART_OF_NODE = re.compile(r"node\.(?:free|requested)(\[[^\]]*\])\Z")
 _SLASHES = re.compile(r"/((?:\\.|[^/\n\\])+)/[a-z]*")
@@ -422,11 +426,27 @@ class ExpressionRemedies(Misplaced):
         for n in range(at - 1, max(0, at - 40), -1):
             is_chain = lexemes[n].text == "?" and lexemes[n + 1].text == "."
             if is_chain and lexemes.touches(n) and lexemes.touches(n + 1):
-                edit = Fix(lexemes.span(n, n + 1), ".?")
-                return with_edit(self.unexpected(n, n + 1), edit)
+                return self._without_marks(n)
             if lexemes[n].text in WORDS:
                 break
         return None
+
+    def _without_marks(self, mark: int) -> Diagnostic | None:
+        """`node?.labels?.a`: what is absent is missing here, with a plain dot."""
+        lexemes, first = self.lexemes, self.lexemes.operand_before(mark)
+        last = mark
+        while lexemes[last + 1].text in (".", "?") or (
+            lexemes.touches(last + 1) and lexemes[last + 1].kind == "word"
+        ):
+            last += 1
+        if first is None:
+            return None
+        if lexemes[last].text in ("orValue", "value", "hasValue"):
+            edit = Fix(lexemes.span(mark, mark + 1), ".?")
+            return with_edit(self.unexpected(mark, mark + 1), edit)
+        made = lexemes.slice(first, last).replace("?.", ".")
+        found = self.unexpected(mark, mark + 1)
+        return with_edit(found, Fix(lexemes.span(first, last), made))
 
     def _optional(self, first: int, last: int) -> str | None:
         """The read of a key or field as an optional; None for what always has a value."""
@@ -445,6 +465,9 @@ class ExpressionRemedies(Misplaced):
             hint = f"leave out the `{word}`: names need no sign"
             found = catalogue.bad_character(word, lexemes.span(at, at))
             return with_edit(found, Fix(lexemes.span(at, at), ""), hint)
+        if word in ("&", "|") and self.previous.text == word * 2 and lexemes.touches(at):
+            hint = f"leave out this `{word}`"
+            return with_edit(self.unexpected(at, at), Fix(lexemes.span(at, at), ""), hint)
         first = lexemes.operand_before(at)
         if first is None or self.previous.text in WORDS:
             return None
@@ -475,6 +498,8 @@ class ExpressionRemedies(Misplaced):
         if last is None:
             return None
         right = lexemes.slice(behind, last)
+        if lexemes[last].kind == "number" and lexemes[last + 1].text in habits.UNITS:
+            right, last = f'"{right}{habits.UNITS[lexemes[last + 1].text]}"', last + 1
         if lexemes[behind].text == "/" and word in ("=~", "!~"):
             return None
         if word.lower() in ("in", "notin") or "in {1}" in here:
@@ -498,6 +523,8 @@ class ExpressionRemedies(Misplaced):
         absent = ("none", "null", "nil", "undefined", "defined", "empty", "missing", "absent")
         if word == "?" and second == ":":
             return None
+        if (compared := self._compared_in_words()) is not None:
+            return compared
         if words == ("not", "in") or (word == "!" and second == "in"):
             return "!({0} in {1})", 2, True
         if words[0] == "is":
@@ -532,6 +559,21 @@ class ExpressionRemedies(Misplaced):
         certain = row.here in ("{0} && {1}", "{0} || {1}") or word in ("=", "===", "!==", "<>")
         return row.here, 1, certain
 
+    def _compared_in_words(self) -> tuple[str, int, bool] | None:
+        """`greater than`, `older than`, `less than or equal to`, `at least`."""
+        lexemes, at = self.lexemes, self.at
+        sign = next((s for s, words in _COMPARATIVES.items() if lexemes[at].text in words), None)
+        used = 1
+        if lexemes[at].text == "at" and lexemes[at + 1].text in ("least", "most"):
+            sign, used = ">=" if lexemes[at + 1].text == "least" else "<=", 2
+        if sign is None or not self.behind:
+            return None
+        used += lexemes[at + used].text == "than"
+        if lexemes[at + used].text == "or" and lexemes[at + used + 1].text in ("equal", "equals"):
+            sign, used = f"{sign}=", used + 2
+            used += lexemes[at + used].text == "to"
+        return f"{{0}} {sign} {{1}}", used, False
+
     def _like(self, first: int, behind: int, last: int) -> Diagnostic | None:
         """SQL's `like`: a prefix, a suffix or a part, by where the `%` stands."""
         lexemes = self.lexemes
@@ -554,4 +596,6 @@ def _as_list(right: str) -> str:
     """SQL's list in parentheses as one in brackets; a text alone as a list of one."""
     if right.startswith("(") and right.endswith(")"):
         return f"[{right[1:-1]}]"
+    if right[:1] in "\"'" and "," in right:
+        return f"[{', '.join(print_string(part.strip()) for part in right[1:-1].split(','))}]"
     return f"[{right}]" if right[:1] in "\"'" else right

@@ -303,10 +303,12 @@ def wished(item: WishedItem) -> Iterator[str]:
     # What stands in a text of several words is no wish.
     body = _TEXT.sub(lambda m: '""' if " " in m[0] else m[0], _body(item.text))
     made = [clause for read in _READERS for clause in read(body)]
+    if item.is_clause and item.text.startswith(_WITH_PARTS):
+        made = [*foreign_clauses.clauses(item.text, _body(item.text)), *made]
     word = item.text.partition(" ")[0]
-    if word != "filter":
-        # What is written in a score is a score first; any condition is written in a filter.
-        made.sort(key=lambda clause: not clause.startswith(f"{word} "))
+    # What is written in a score is a score first; in a filter any condition is written.
+    others = "score " if word == "filter" else ""
+    made.sort(key=lambda c: c.startswith(others) if others else not c.startswith(f"{word} "))
     yield from _named(item, made)
 
 
@@ -466,6 +468,12 @@ def _limits(body: str) -> Iterator[str]:
         said = f"{kind} {number} per {per['domain'].strip(chr(34))}"
         yield f'limit "{said}" {{ {counted}per {domain} {kind} {number} {_strength(body)} }}'
         return
+    is_of_nodes = _find(r"\b(?:distinct|different|used)\s+(?:nodes?|hosts?|machines?)\b", body)
+    if is_of_nodes and (bound := _bound(body)) is not None:
+        where = _pods(body)
+        counted = "" if where is None else f"pods where {where} "
+        yield f'limit "nodes" {{ {counted}used nodes {bound[0]} {bound[1]} {_strength(body)} }}'
+        return
     alone = _find(rf"\A(?:limit\s+)?(?:count|max|replicas|{_ONLY})?\s*[=:]?\s*(\d+)\Z", body)
     if alone is not None:
         yield f'limit "at most {alone[1]}" {{ per node at most {alone[1]} strict }}'
@@ -573,7 +581,7 @@ def _preferences(body: str) -> Iterator[str]:
     found = _find(
         r"\b(?P<word>prefer|preferably|favou?r|rather|ideally|avoid|try to avoid)\s+(?P<what>.+)\Z",
         body,
-    )
+    ) or _find(r"\A(?:score\s+)?(?P<what>.+?)\s+(?P<word>preferred|if possible|first)\s*\Z", body)
     if found is None:
         return
     what = re.sub(r"^[:{=\s]+|[}\s]+\Z", "", found["what"])
@@ -593,7 +601,7 @@ def _filters(body: str) -> Iterator[str]:
         if first and (where := _nodes(first)):
             yield f'filter "unless" when !({unless[2].strip(" {}")}) {{ require {where} }}'
     found = _find(
-        r"\b(only|must be|must run|never|not|don't run|keep|stay|no)\s+"
+        r"\b(only|must be|must run|never|not|don't run|keep|stay|no|avoid)\s+"
         r"(?:run\s+)?(?:on|in|onto|at|off|away from|out of)\s+(.+)\Z",
         body,
     )
@@ -604,7 +612,11 @@ def _filters(body: str) -> Iterator[str]:
             yield f'filter "nodes" {{ require {where} }}'
         return
     if found is None:
-        found = _find(r"\b(only|must be|never|not|no)\s+(.+)\Z", body)
+        found = _find(r"\b(only|must be|never|not|no|avoid)\s+(.+)\Z", body)
+    if found is None and (last := _find(r"\A(.+?)\s+(?:nodes?|machines|hosts)\s+only\s*\Z", body)):
+        if (where := _nodes(last[1])) is not None:
+            yield f'filter "only" {{ require {where} }}'
+        return
     if found is None or (where := _nodes(found[2])) is None:
         return
     is_never = found[1].lower() not in ("only", "must be", "must run", "stay", "keep") or _find(

@@ -41,6 +41,7 @@ from engine.decision.placement import CountGate, open_gate
 from engine.decision.recent_answers import LastAnswers, RejectedPods
 from engine.engine import Engine
 from engine.errors import ApiError, ExpensivePolicyError, NotSyncedError
+from engine.explanation.decided_effects import DecidedEffects
 from engine.objects.codec import ObjectCodec
 from engine.objects.peer import Peer, key_of
 from engine.objects.request_pod import RequestPodReader
@@ -330,6 +331,7 @@ class ClusterRuntime:
                 observer.lost,
                 lambda: engine.expensive,
                 lambda: engine.unmet,
+                DecidedEffects(deciding.journal).of,
             ),
             self._statuses,
             ungated,

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from engine.counting.in_flight_pods import InFlightPod
 from engine.decision.journal import Journal
 from engine.engine import Engine
+from engine.explanation.decided_effects import DecidedEffects
 from engine.program.tables import SourceStatus
 from grammar.values.time import SECOND, Timestamp
 from server.answers.view_answers import (
@@ -49,6 +50,7 @@ def status_reader(
     `data` gives the sources of tables, and `certificate` that of new connections.
     """
     started = _second(now())
+    effects = DecidedEffects(journal)
 
     def read() -> ReplicaStatus:
         failing = [
@@ -64,7 +66,12 @@ def status_reader(
             started=started,
             ready=all(check.warning for check in failing),
             failing=failing,
-            policies=policies_in_force(registry, engine.expensive, engine.unmet),
+            policies=policies_in_force(
+                registry,
+                engine.expensive,
+                engine.unmet,
+                effects.of(registry.programs),
+            ),
             notInForce=sorted(program.address for program in registry.refusing),
             cluster=None if cluster is None else cluster.status(),
             podsInFlight=len(engine.in_flight),

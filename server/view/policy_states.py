@@ -19,6 +19,7 @@ from engine.explanation.audit_document import (
     decision_audits,
     policy_audit,
 )
+from engine.explanation.decided_effects import DecidedEffects
 from engine.objects.peer import Peer
 from engine.program.program import Program
 from grammar.messages.diagnostics import Diagnostic
@@ -60,6 +61,7 @@ class _Now:
     programs: Mapping[str, Program]
     expensive: frozenset[str]
     overruled: Mapping[str, Sequence[str]]
+    effects: Mapping[str, str]
     objects: Mapping[str, bytes]
     in_flight: Sequence[Peer]
 
@@ -104,6 +106,7 @@ class PolicyStates:
         self._replica = replica
         self._engine = engine
         self._journal = journal
+        self._effects = DecidedEffects(journal)
         self._read = read
         self._objects = objects
         self._now = now
@@ -166,12 +169,14 @@ class PolicyStates:
 
     def _gathered(self) -> _Now:
         flying = (known.pod for known, _ in self._engine.in_flight.first(_MOST_IN_FLIGHT))
+        programs = {program.address: program for program in self._engine.registry.programs}
         return _Now(
             str(Timestamp(self._now().nanos // SECOND * SECOND)),
             self._read(),
-            {program.address: program for program in self._engine.registry.programs},
+            programs,
             self._engine.expensive,
             _overruled(self._journal),
+            {address: each.text for address, each in self._effects.of(programs.values()).items()},
             self._objects() or {},
             [pod for pod in flying if pod is not None],
         )
@@ -236,6 +241,7 @@ def _known(
         errors=errors,
         warnings=len(found) - errors,
         overruledBy=now.overruled.get(address, ()),
+        effect=now.effects.get(address, ""),
         pods=now.numbers(file.source.name),
     )
     return _KnownPolicy(summary, file, found)
