@@ -71,6 +71,7 @@ from server.settings import SelfSigned, Settings
 from server.supervisor import Supervisor, end
 from server.view.drafts import DRAFT_MEMORY_MIB, Drafts
 from server.view.explaining import Explainer
+from server.view.overview import Overview
 from server.view.policy_states import PolicyStates
 from server.view.view import DEFAULT_PORT, HOST, MOST_CONNECTIONS, View, view_app
 from server.view.z_pages import ZPages
@@ -434,12 +435,13 @@ def _shown(common: _Common, deciding: Deciding, drafts: CheckingProcess) -> View
     common.supervisor.start("metrics", lambda: common.metrics.state.follow(status))
     states = PolicyStates(replica, engine, journal, lambda: reloader.enforced, view.policies)
     common.supervisor.start("policy-numbers", states.follow)
+    explainer = Explainer(replica, engine, journal, view, common.schema, lambda: reloader.enforced)
     return View(
         replica,
         journal,
         status,
         cluster,
-        Explainer(replica, engine, journal, view, common.schema, lambda: reloader.enforced),
+        explainer,
         states,
         Drafts(
             replica,
@@ -449,6 +451,7 @@ def _shown(common: _Common, deciding: Deciding, drafts: CheckingProcess) -> View
             view.documents,
             deciding.data.texts,
         ),
+        Overview(replica, engine, view, explainer, states),
         lambda: common.shutdown.has_begun,
     )
 

@@ -11,6 +11,7 @@ import msgspec
 
 from engine.explanation.decision_document import DecisionDetail, Listing
 from engine.explanation.document import PodExplanation
+from server.answers.overview_answers import FillList, ReplicaOverview, WaitingList
 from server.answers.view_answers import (
     CheckedDraft,
     CompletedDraft,
@@ -111,6 +112,20 @@ OPERATIONS: Sequence[Operation] = (
             503: "the replica does not know the cluster, or cannot read the pod",
         },
     ),
+    Operation(
+        "/overview",
+        "overview",
+        "the cluster at a glance: nodes, numbers of pods, and the last edits of policies",
+        ReplicaOverview,
+        parameters=(
+            _in_query("label", "the label by whose values nodes are grouped; the zone without one"),
+            _in_query("policy", "with `clause`: a bound, to be told how full it is on each node"),
+            _in_query("clause", "the clause of the bound"),
+            _in_query("of", "the workload of the bound, if it is of workloads"),
+        ),
+    ),
+    Operation("/waiting", "waiting", "the pods without a node, and why they wait", WaitingList),
+    Operation("/fills", "fills", "how full the bounds of strict counts are", FillList),
     Operation("/policies", "policies", "the policies and their state", PolicyList),
     Operation(
         "/policies/{name}",

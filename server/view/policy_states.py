@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -19,6 +19,7 @@ from grammar.values.time import SECOND, Timestamp
 from policies.resource import ClusterSpec, Manifest, PolicyStatus
 from policies.sugar import matches
 from policies.validation import CheckedFile, identity
+from server.answers.overview_answers import PolicyEdit
 from server.answers.view_answers import (
     PodNumbers,
     PolicyDetail,
@@ -28,12 +29,15 @@ from server.answers.view_answers import (
     State,
     problems,
 )
+from server.view.revisions import Revisions
 
 _LOOK_SECONDS = 15.0
 # The numbers that are kept of a policy: only those that differ from the ones before.
 _MOST_SAMPLES = 120
 # The objects between two turns of the event loop, and the pods in flight that are looked at.
 _TURN, _MOST_IN_FLIGHT = 50, 1000
+# The policies whose last edits are told.
+_MOST_EDITS = 10
 _NO_NUMBERS = PodNumbers(None, None, None, None, None)
 
 
@@ -101,6 +105,7 @@ class PolicyStates:
         self._objects = objects
         self._now = now
         self._history: dict[str, deque[Sample]] = {}
+        self._revisions = Revisions()
 
     async def follow(self) -> None:
         """Keeps the numbers of pods, until it is cancelled."""
@@ -111,6 +116,7 @@ class PolicyStates:
     async def look(self) -> None:
         """Adds the numbers of now to the history of each object, if they are others."""
         now = self._gathered()
+        self._revisions.look(now.read, now.objects, now.at)
         for number, name in enumerate(now.objects):
             if number % _TURN == _TURN - 1:
                 await asyncio.sleep(0)
@@ -119,6 +125,22 @@ class PolicyStates:
             if not kept or kept[-1].pods != pods:
                 kept.append(Sample(now.at, pods))
         self._history = {n: kept for n, kept in self._history.items() if n in now.objects}
+
+    def edits(self) -> Sequence[PolicyEdit]:
+        """The last edits of policies, the newest first."""
+        read, at = self._read(), str(Timestamp(self._now().nanos // SECOND * SECOND))
+        self._revisions.look(read, self._objects() or {}, at)
+        newest = self._revisions.edits(_MOST_EDITS)
+        decisions = Counter[str]()
+        since = {each.address: each.at for each in newest}
+        for record in self._journal:
+            address = record.policies.governing
+            if address is not None and since.get(address, "~") <= str(record.at):
+                decisions[address] += 1
+        return [
+            PolicyEdit(each.address, each.at, each.by, each.action, decisions[each.address])
+            for each in newest
+        ]
 
     def listing(self) -> Callable[[], PolicyList]:
         """What makes the list, in a thread."""

@@ -29,6 +29,7 @@ from server.answers.view_answers import ReplicaStatus
 from server.view.api_description import API, MOST_LISTED, description
 from server.view.drafts import MOST_BYTES, Drafts
 from server.view.explaining import Explainer
+from server.view.overview import Overview
 from server.view.policy_states import PolicyStates
 from server.view.z_pages import ZPages
 
@@ -77,6 +78,7 @@ class View:
         explainer: Explainer,
         policies: PolicyStates,
         drafts: Drafts,
+        overview: Overview,
         ends: Callable[[], bool] = lambda: False,
     ) -> None:
         self._replica = replica
@@ -86,6 +88,7 @@ class View:
         self._explainer = explainer
         self._policies = policies
         self._drafts = drafts
+        self._overview = overview
         self._ends = ends
         # One answer at a time is turned into JSON, whoever asks.
         self._formatting = asyncio.Lock()
@@ -99,6 +102,9 @@ class View:
             web.get(f"{API}/decisions/stream", self.stream),
             web.get(f"{API}/decisions/{{namespace}}/{{name}}", self.decision),
             web.get(f"{API}/explain/{{namespace}}/{{name}}", self.explain),
+            web.get(f"{API}/overview", self.overview),
+            web.get(f"{API}/waiting", self.waiting),
+            web.get(f"{API}/fills", self.fills),
             web.get(f"{API}/policies", self.policies),
             web.get(f"{API}/policies/{{name}}", self.policy),
             web.get(f"{API}/policies/{{namespace}}/{{name}}", self.policy),
@@ -137,6 +143,25 @@ class View:
         namespace, name = request.match_info["namespace"], request.match_info["name"]
         answer = await self._explainer.explain(namespace, name, request.query.get("node"))
         return await self._json(answer)
+
+    async def overview(self, request: web.Request) -> web.Response:
+        """The cluster at a glance: nodes by `label`, and how full a bound is there."""
+        query = request.query
+        bound = None
+        if "policy" in query and "clause" in query:
+            bound = query["policy"], query["clause"], query.get("of", "")
+        found = await self._overview.at_a_glance(query.get("label"), bound)
+        return await self._json(lambda: found)
+
+    async def waiting(self, _request: web.Request) -> web.Response:
+        """The pods without a node, and why they wait."""
+        found = await self._overview.waiting()
+        return await self._json(lambda: found)
+
+    async def fills(self, _request: web.Request) -> web.Response:
+        """How full bounds are."""
+        found = await self._overview.fills()
+        return await self._json(lambda: found)
 
     async def policies(self, _request: web.Request) -> web.Response:
         """The policies and their state."""

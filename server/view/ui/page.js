@@ -2,11 +2,12 @@
 import { html, render, useEffect, useState } from "./vendor/preact-htm.js";
 import { API, Badge, Empty, Problem, Waiting, parseAddress, useAnswer } from "./parts.js";
 import { Decisions } from "./decisions.js";
+import { Home } from "./home.js";
 import { Health } from "./health.js";
 import { Policies, Policy } from "./policies.js";
 import { Why } from "./why.js";
 
-const MENU = [["decisions", "Decisions"], ["policies", "Policies"], ["playground", "Playground"], ["health", "Health"]];
+const MENU = [["home", "Home"], ["decisions", "Decisions"], ["policies", "Policies"], ["playground", "Playground"], ["health", "Health"]];
 
 function useHash() {
   const [hash, setHash] = useState(location.hash);
@@ -29,8 +30,9 @@ function Lazy({ names }) {
   return found.Playground ? html`<${found.Playground} names=${names} />` : html`<${Waiting} />`;
 }
 
-function View({ names, status }) {
-  const [first = "decisions", ...rest] = names;
+function View({ names, filters, status }) {
+  const [first = "home", ...rest] = names;
+  if (first === "home") return html`<${Home} filters=${filters} status=${status} />`;
   if (first === "decisions") return html`<${Decisions} />`;
   if (first === "pods" && rest.length >= 2) {
     return html`<${Why} key=${`${rest[0]}/${rest[1]}`} namespace=${rest[0]} name=${rest[1]} node=${rest[2]} />`;
@@ -40,26 +42,26 @@ function View({ names, status }) {
   if (first === "playground") return html`<${Lazy} names=${rest} />`;
   if (first === "health") return html`<${Health} status=${status} />`;
   return html`<${Empty} title="There is no such view">
-    Go to the <a href="#/decisions">decisions</a>.<//>`;
+    Go <a href="#/home">home</a>.<//>`;
 }
 
 function Frame() {
-  const { names } = parseAddress(useHash());
+  const { names, filters } = parseAddress(useHash());
   const status = useAnswer(`${API}/status`, { seconds: 5 });
-  const chosen = names[0] === "pods" || !names.length ? "decisions" : names[0];
+  const chosen = names[0] === "pods" ? "decisions" : names[0] || "home";
   const title = names[0] === "pods" ? names.slice(1, 3).join("/") : (MENU.find(([n]) => n === chosen) || [])[1];
   useEffect(() => { document.title = title ? `${title} · Placet` : "Placet"; }, [title]);
   return html`
     <a class="skip" href="#main" onClick=${toMain}>Skip to the content</a>
     <header>
-      <a class="brand" href="#/decisions">Placet</a>
+      <a class="brand" href="#/home">Placet</a>
       <nav aria-label="Views">
         ${MENU.map(([name, text]) => html`<a href=${`#/${name}`}
           aria-current=${chosen === name ? "page" : undefined}>${text}</a>`)}
       </nav>
       <${Whose} ...${status} />
     </header>
-    <main id="main" tabindex="-1"><${View} names=${names} status=${status} /></main>`;
+    <main id="main" tabindex="-1"><${View} names=${names} filters=${filters} status=${status} /></main>`;
 }
 
 // The address of the page must stay, so that the link moves the focus only.
