@@ -115,7 +115,8 @@ class _LastLook:
 class Revisions:
     """The revisions of all policies, by their addresses; the newest is the last."""
 
-    def __init__(self) -> None:
+    def __init__(self, most_bytes: int = _MOST_BYTES) -> None:
+        self._most_bytes = most_bytes
         self._by_policy: dict[str, list[Revision]] = {}
         self._seen: dict[str, _LastLook] = {}
         self._has_looked = False
@@ -168,7 +169,7 @@ class Revisions:
         kept.append(revision)
         del kept[:-_MOST_OF_A_POLICY]
         # The longest history gives way, and keeps its newest.
-        while sum(map(_size, self._by_policy.values())) > _MOST_BYTES:
+        while sum(map(_size, self._by_policy.values())) > self._most_bytes:
             longest = max(
                 self._by_policy.values(), key=lambda found: (len(found) > 1, _size(found))
             )

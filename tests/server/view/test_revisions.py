@@ -7,7 +7,6 @@ from collections.abc import Mapping
 import msgspec
 
 from engine.enforced import EnforcedPolicies
-from server.view import revisions as module
 from server.view.revisions import Revisions, as_written
 from tests.support.view_server import Cluster
 
@@ -91,9 +90,10 @@ def test_an_object_is_written_as_its_author_did() -> None:
 
 
 def test_what_is_kept_is_bounded() -> None:
-    seen = Revisions()
-    for number in range(30):
-        look(seen, AT, f"policy web {{}} # {number} {'x' * 300_000}")
-    kept = seen.of("web")
-    assert 2 <= len(kept) < 20
-    assert sum(len(each.content) for each in kept) <= module._MOST_BYTES  # noqa: SLF001
+    seen = Revisions(most_bytes=500_000)
+    for number in range(25):
+        look(seen, AT, f"policy web {{}} policy api {{}} # {number} {'x' * 60_000}")
+    kept = seen.of("web"), seen.of("api")
+    assert sum(len(each.content) for found in kept for each in found) <= 500_000
+    assert all(3 <= len(found) <= 5 for found in kept)
+    assert kept[0][-1].text.startswith("policy web {} policy api {} # 24")
