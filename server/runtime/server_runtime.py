@@ -71,6 +71,7 @@ from server.settings import SelfSigned, Settings
 from server.supervisor import Supervisor, end
 from server.view.drafts import DRAFT_MEMORY_MIB, Drafts
 from server.view.explaining import Explainer
+from server.view.finding import Finder
 from server.view.overview import Overview
 from server.view.policy_states import PolicyStates
 from server.view.view import DEFAULT_PORT, HOST, MOST_CONNECTIONS, View, view_app
@@ -452,6 +453,7 @@ def _shown(common: _Common, deciding: Deciding, drafts: CheckingProcess) -> View
             deciding.data.texts,
         ),
         Overview(replica, engine, view, explainer, states),
+        Finder(replica, engine, journal, view, states.addresses),
         lambda: common.shutdown.has_begun,
     )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -35,9 +35,8 @@ from server.answers.overview_answers import (
 )
 from server.view.explaining import Explainer
 from server.view.policy_states import PolicyStates
+from server.view.turns import Turns, waiting_first
 
-# The longest step on the event loop, and the nodes or pods between two looks at the clock.
-_STEP_SECONDS, _PER_LOOK = 0.004, 32
 # For so long the nodes, the labels, the causes, and the fills serve those who ask.
 _NODES_SECONDS, _LABELS_SECONDS, _CAUSE_SECONDS, _FILLS_SECONDS = 1.0, 15.0, 15.0, 15.0
 # The workloads whose waiting pods are listed, and for how long one answer works out causes.
@@ -57,21 +56,6 @@ _USUAL_LABELS = (
     "node.kubernetes.io/instance-type",
 )
 _HOSTNAME = "kubernetes.io/hostname"
-
-
-class _Turns:
-    """Ends a step of the event loop after a few milliseconds."""
-
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
-        self._ends = clock() + _STEP_SECONDS
-        self._number = 0
-
-    async def take(self) -> None:
-        self._number += 1
-        if self._number % _PER_LOOK == 0 and self._clock() >= self._ends:
-            await asyncio.sleep(0)
-            self._ends = self._clock() + _STEP_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +202,7 @@ class Overview:
         kept, now = self._kept.nodes, self._clock()
         if label in kept and now - kept[label][0] < _NODES_SECONDS:
             return kept[label][1]
-        figures, turns = await self._figures(table), _Turns(self._clock)
+        figures, turns = await self._figures(table), Turns(self._clock)
         names = sorted(table.rows)
         groups: dict[str, int] = {}
         group: list[int] = []
@@ -251,7 +235,7 @@ class Overview:
         kept, of = self._kept, (table.owner, self._engine.registry)
         if kept.figures_of != of:
             kept.figures, kept.figures_of = {}, of
-        figures, turns = kept.figures, _Turns(self._clock)
+        figures, turns = kept.figures, Turns(self._clock)
         for row in table.rows.values():
             version, view = int(table.versions[row]), table.nodes[row]
             known = figures.get(row)
@@ -278,7 +262,7 @@ class Overview:
         if self._clock() - at < _LABELS_SECONDS:
             return known
         values: dict[str, set[str]] = {}
-        nodes, turns = Counter[str](), _Turns(self._clock)
+        nodes, turns = Counter[str](), Turns(self._clock)
         for view in table.nodes:
             for key, value in view.labels.items() if view is not None else ():
                 found = values.setdefault(key, set())
@@ -295,7 +279,7 @@ class Overview:
 
     async def _groups(self, snapshot: Snapshot) -> Sequence[_WaitingGroup]:
         found: dict[tuple[str, str], _WaitingGroup] = {}
-        turns = _Turns(self._clock)
+        turns = Turns(self._clock)
         for pod in snapshot.pending.values():
             known = found.setdefault(_owner(pod), one := _WaitingGroup(pod))
             if known is not one:
@@ -366,12 +350,12 @@ class Overview:
             snapshot = self._cluster.snapshot()
         except NotSyncedError:
             return ()
-        registry, turns = self._engine.registry, _Turns(self._clock)
+        registry, turns = self._engine.registry, Turns(self._clock)
         programs = [p for p in registry.programs if any(c.count.weight is None for c in p.counts)]
         if not programs:
             return ()
         one_of_each: dict[tuple[str, str], Peer] = {}
-        for pod in _pods(snapshot):
+        for pod in waiting_first(snapshot):
             one_of_each.setdefault(_owner(pod), pod)
             await turns.take()
         frame = Frame(None, Timestamp.now(), slots=registry.slots)
@@ -388,13 +372,6 @@ class Overview:
             if len(chosen) >= _PODS_OF_ALL:
                 break
         return list(chosen)
-
-
-def _pods(snapshot: Snapshot) -> Iterator[Peer]:
-    """Every pod, those that wait first."""
-    yield from snapshot.pending.values()
-    for view in snapshot.table.nodes:
-        yield from (view.pods or ()) if view is not None else ()
 
 
 def _owner(pod: Peer) -> tuple[str, str]:

@@ -29,6 +29,7 @@ from server.answers.view_answers import ReplicaStatus
 from server.view.api_description import API, MOST_LISTED, description
 from server.view.drafts import MOST_BYTES, Drafts
 from server.view.explaining import Explainer
+from server.view.finding import MOST_TEXT, Finder
 from server.view.overview import Overview
 from server.view.policy_states import PolicyStates
 from server.view.z_pages import ZPages
@@ -79,6 +80,7 @@ class View:
         policies: PolicyStates,
         drafts: Drafts,
         overview: Overview,
+        finder: Finder,
         ends: Callable[[], bool] = lambda: False,
     ) -> None:
         self._replica = replica
@@ -89,6 +91,7 @@ class View:
         self._policies = policies
         self._drafts = drafts
         self._overview = overview
+        self._finder = finder
         self._ends = ends
         # One answer at a time is turned into JSON, whoever asks.
         self._formatting = asyncio.Lock()
@@ -105,6 +108,8 @@ class View:
             web.get(f"{API}/overview", self.overview),
             web.get(f"{API}/waiting", self.waiting),
             web.get(f"{API}/fills", self.fills),
+            web.get(f"{API}/find", self.find),
+            web.get(f"{API}/workloads/{{namespace}}/{{kind}}/{{name}}", self.workload),
             web.get(f"{API}/policies", self.policies),
             web.get(f"{API}/policies/{{name}}", self.policy),
             web.get(f"{API}/policies/{{namespace}}/{{name}}", self.policy),
@@ -161,6 +166,23 @@ class View:
     async def fills(self, _request: web.Request) -> web.Response:
         """How full bounds are."""
         found = await self._overview.fills()
+        return await self._json(lambda: found)
+
+    async def find(self, request: web.Request) -> web.Response:
+        """What has the words of `text` in its name."""
+        found = await self._finder.find(request.query.get("text", "")[:MOST_TEXT])
+        return await self._json(lambda: found)
+
+    async def workload(self, request: web.Request) -> web.Response:
+        """The pods of a workload."""
+        names = [request.match_info[part] for part in ("namespace", "kind", "name")]
+        try:
+            found = await self._finder.workload(*names)
+        except EngineError as error:
+            raise web.HTTPServiceUnavailable(text=f"{error}\n") from None
+        if found is None:
+            text = f"no pod is of a {shown(names[1])} `{shown(names[0])}/{shown(names[2])}`\n"
+            raise web.HTTPNotFound(text=text)
         return await self._json(lambda: found)
 
     async def policies(self, _request: web.Request) -> web.Response:

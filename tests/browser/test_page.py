@@ -36,8 +36,7 @@ def test_decisions_appear_as_they_are_made(page: Page, demo: Demo) -> None:
 def test_decisions_are_filtered_and_the_address_keeps_the_filter(page: Page, demo: Demo) -> None:
     page.goto(f"{demo.view}/ui/#/decisions")
     expect(page.locator("tbody tr", has_text=POD)).to_be_visible()
-    page.keyboard.press("/")
-    page.keyboard.type("batch")
+    page.get_by_label("Pod or policy").fill("batch")
     expect(page.locator("tbody tr")).to_have_count(1)
     page.reload()
     expect(page.locator("tbody tr")).to_have_count(1)
@@ -308,6 +307,8 @@ VIEWS = {
     "node": (f"#/pods/{POD}/general-c1", ".node [open] .values"),
     "then": ("#/pods/shop/web-7d9c6b-6new", ".group"),
     "unknown": ("#/pods/shop/nobody", ".empty"),
+    "find": ("#/find?text=web", ".lines li"),
+    "workload": ("#/workloads/shop/Deployment/reports", ".cause"),
     "policies": ("#/policies", "tbody tr"),
     "policy": ("#/policies/shop/shop", ".text li"),
     "playground": ("#/playground/shop/shop", ".cm-line"),

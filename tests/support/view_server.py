@@ -37,6 +37,7 @@ from server.metrics.metrics import Metrics
 from server.settings import Settings
 from server.view.drafts import Drafts
 from server.view.explaining import Explainer
+from server.view.finding import Finder
 from server.view.overview import Overview
 from server.view.policy_states import PolicyStates
 from server.view.view import View, view_app
@@ -193,6 +194,7 @@ def view_over(parts: Parts) -> web.Application:
             parts.tables,
         ),
         Overview(parts.replica, parts.engine, parts.cluster.state, explainer, states),
+        Finder(parts.replica, parts.engine, parts.journal, parts.cluster.state, states.addresses),
         parts.ends,
     )
     return view_app(view, ZPages("1.2.3", lambda: {"placet.dev": {"listen": "127.0.0.1:12345"}}))

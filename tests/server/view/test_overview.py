@@ -19,6 +19,7 @@ from engine.cache.node_table import Snapshot
 from engine.decision.after import AfterDecision
 from engine.decision.journal import Journal
 from engine.errors import NotSyncedError
+from server.runtime.file_cluster import leave_uncollected
 from tests.support.builders import Object, node, pod, raw
 from tests.support.engines import Known, cache_of, engine_over, peer_of
 from tests.support.view_server import Cluster, Parts, view_of
@@ -221,6 +222,31 @@ async def test_edits_say_who_and_when() -> None:
         }
 
 
+async def test_everything_with_a_name_is_found() -> None:
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "rs-1"}
+    pods = [pod(f"web-{n}", "shop", labels=WEB, on="a1" if n else None) for n in range(25)]
+    for each in pods:
+        each["metadata"]["ownerReferences"] = [owner | {"controller": True}]
+    async with asking(pods=pods) as view:
+        found = await view.get("find?text=WEB")
+        kinds = {kind: [f["name"] for f in found["found"] if f["kind"] == kind] for kind in KINDS}
+        assert (kinds["policy"], kinds["clause"]) == (["web"], ["web: cpu", "web: zone"])
+        assert kinds["workload"] == ["shop/ReplicaSet/web"]
+        # The best twenty, and how many there are.
+        assert (kinds["pod"][0], len(kinds["pod"]), found["more"]) == ("shop/web-0", 20, 5)
+        assert [(f["kind"], f["name"]) for f in (await view.get("find?text=a1"))["found"]] == [
+            ("node", "a1")
+        ]
+        assert (await view.get("find?text=zone%20web"))["found"][0]["name"] == "web: zone"
+        assert (await view.get("find?text=%20"))["found"] == []
+        workload = await view.get("workloads/shop/ReplicaSet/web")
+        assert (workload["pods"], workload["waiting"]) == (25, 1)
+        assert workload["listed"][0] == {"pod": "shop/web-0", "node": None, "phase": "Pending"}
+
+
+KINDS = ("pod", "node", "workload", "policy", "clause", "reason")
+
+
 # ---- of many
 
 
@@ -253,6 +279,8 @@ async def test_a_large_cluster_is_answered_in_steps() -> None:
     cluster = Cluster(POLICIES, engine, known, state=Known(cache))
     # The table of the snapshot is made for decisions, whoever looks.
     cache.snapshot()
+    # As a server does.
+    leave_uncollected()
     ends = asyncio.Event()
     async with view_of(Parts(journal, cluster=cluster)) as url, ClientSession(url) as session:
         view = Asked(session, cluster)
@@ -263,10 +291,12 @@ async def test_a_large_cluster_is_answered_in_steps() -> None:
         seconds = time.perf_counter() - began
         readers = await asyncio.gather(*(view.get("overview") for _ in range(10)))
         waiting = await view.get("waiting")
+        named = await view.get("find?text=w4999")
         ends.set()
         longest = await watching
     assert (len(found["nodes"]["names"]), found["pods"], found["waiting"]) == (5_000, 50_000, 300)
     assert all(len(each["nodes"]["names"]) == 5_000 for each in readers)
     assert waiting["waiting"][0]["cause"] is not None
+    assert named["found"][0]["name"] == "ns39/w4999"
     assert seconds < 0.3
     assert longest < 0.02
