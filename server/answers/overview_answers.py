@@ -108,7 +108,7 @@ class FillList(msgspec.Struct, frozen=True):
 FoundKind = OneOf["pod", "node", "workload", "policy", "clause", "reason"]
 
 
-class Found(msgspec.Struct, frozen=True, gc=False):
+class FoundName(msgspec.Struct, frozen=True, gc=False):
     """Something whose name has the words.
 
     A pod is `namespace/name`, a workload `namespace/kind/name`, and a clause `policy: clause`.
@@ -125,7 +125,7 @@ class FoundList(msgspec.Struct, frozen=True):
     """What is found, the best of each kind first; `more` have no place in the list."""
 
     replica: str
-    found: Sequence[Found]
+    found: Sequence[FoundName]
     more: int
 
 

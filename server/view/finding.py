@@ -18,9 +18,9 @@ from engine.errors import NotSyncedError
 from engine.objects.peer import Peer, key_of
 from grammar.messages.texts import counted
 from server.answers.overview_answers import (
-    Found,
     FoundKind,
     FoundList,
+    FoundName,
     PodOfWorkload,
     WorkloadDetail,
 )
@@ -36,15 +36,15 @@ class _Results:
     """The best results of one kind so far, each with its rank, and how many there are."""
 
     number: int = 0
-    best: list[tuple[int, str, Found]] = field(default_factory=list)
+    best: list[tuple[int, str, FoundName]] = field(default_factory=list)
 
-    def add(self, rank: int, found: Found) -> None:
+    def add(self, rank: int, found: FoundName) -> None:
         self.number += 1
         self.best.append((rank, found.name, found))
         if len(self.best) >= 4 * _MOST_OF_A_KIND:
             self._shorten()
 
-    def listed(self) -> Sequence[Found]:
+    def listed(self) -> Sequence[FoundName]:
         self._shorten()
         return [found for _, _, found in self.best]
 
@@ -89,28 +89,28 @@ class Finder:
         more = sum(results.number for results in kinds.values()) - len(found)
         return FoundList(self._replica, found, more)
 
-    def _everything(self) -> Iterator[Found]:
+    def _everything(self) -> Iterator[FoundName]:
         for address in self._policies():
-            yield Found("policy", address, "")
+            yield FoundName("policy", address, "")
         for program in self._engine.registry.programs:
             for clause in program.source.policy.clauses:
-                yield Found("clause", f"{program.address}: {clause.name}", program.address)
+                yield FoundName("clause", f"{program.address}: {clause.name}", program.address)
         yield from self._reasons()
         try:
             snapshot = self._cluster.snapshot()
         except NotSyncedError:
             return
         for name in snapshot.table.rows:
-            yield Found("node", name, "")
+            yield FoundName("node", name, "")
         workloads = Counter[str]()
         for pod in waiting_first(snapshot):
-            yield Found("pod", key_of(pod), pod.nodeName)
+            yield FoundName("pod", key_of(pod), pod.nodeName)
             if (owner := pod.workload) is not None:
                 workloads[f"{pod.namespace}/{owner.kind}/{owner.name}"] += 1
         for name, number in workloads.items():
-            yield Found("workload", name, counted(number, "pod"))
+            yield FoundName("workload", name, counted(number, "pod"))
 
-    def _reasons(self) -> Iterator[Found]:
+    def _reasons(self) -> Iterator[FoundName]:
         """The reasons in the decisions that are kept, each with the last pod that has it."""
         seen: set[str] = set()
         for record in self._journal:
@@ -120,7 +120,7 @@ class Finder:
                 text = full_reason(verdict.policy, verdict.clause, verdict.reason)
                 if text not in seen:
                     seen.add(text)
-                    yield Found("reason", text, f"{record.namespace}/{record.name}")
+                    yield FoundName("reason", text, f"{record.namespace}/{record.name}")
 
     async def workload(self, namespace: str, kind: str, name: str) -> WorkloadDetail | None:
         """The pods of a workload, those that wait first; None if no pod is of it.
