@@ -10,7 +10,7 @@ import msgspec
 from engine.explanation.document import Cause
 from engine.explanation.fills import BoundFill
 
-Action = OneOf["created", "changed", "deleted", "in force since the start"]
+Action = OneOf["created", "changed", "edited", "deleted", "in force since the start"]
 
 
 class NodesInShort(msgspec.Struct, frozen=True, kw_only=True):
@@ -148,3 +148,39 @@ class WorkloadDetail(msgspec.Struct, frozen=True):
     pods: int
     waiting: int
     listed: Sequence[PodOfWorkload]
+
+
+# ---- one policy
+
+
+class SelectedPods(msgspec.Struct, frozen=True):
+    """The pods that a policy selects, as far as what is known of a pod that is there tells it.
+
+    `pods` are all of them, of which so many are `waiting`; `listed` are the first, those that wait
+    before others. `exactly` is false where the policy reads more of a pod, so that some may be too
+    many.
+    """
+
+    replica: str
+    policy: str
+    pods: int
+    waiting: int
+    exactly: bool
+    listed: Sequence[PodOfWorkload]
+
+
+class RevisionOfPolicy(msgspec.Struct, frozen=True):
+    """One text of a policy, as its author wrote it, with when and by whom."""
+
+    at: str
+    by: str
+    action: Action
+    text: str
+
+
+class RevisionList(msgspec.Struct, frozen=True):
+    """The texts that a policy had since the replica started, the newest first."""
+
+    replica: str
+    policy: str
+    revisions: Sequence[RevisionOfPolicy]

@@ -15,6 +15,8 @@ from server.answers.overview_answers import (
     FillList,
     FoundList,
     ReplicaOverview,
+    RevisionList,
+    SelectedPods,
     WaitingList,
     WorkloadDetail,
 )
@@ -150,6 +152,21 @@ OPERATIONS: Sequence[Operation] = (
             _in_path("name", "the workload"),
         ),
         fails={404: "no pod is of such a workload", 503: "the replica does not know the cluster"},
+    ),
+    Operation(
+        "/selected",
+        "selected",
+        "the pods that a policy selects",
+        SelectedPods,
+        parameters=(_in_query("policy", "the address of the policy"),),
+        fails={404: "no such policy is in force", 503: "the replica does not know the cluster"},
+    ),
+    Operation(
+        "/revisions",
+        "revisions",
+        "the texts that a policy had since the replica started",
+        RevisionList,
+        parameters=(_in_query("policy", "the address of the policy"),),
     ),
     Operation("/policies", "policies", "the policies and their state", PolicyList),
     Operation(

@@ -15,13 +15,17 @@ from engine.decision.verb_call import ClusterState
 from engine.decision.verdict import Feasible, full_reason
 from engine.engine import Engine
 from engine.errors import NotSyncedError
+from engine.explanation.fills import selects
 from engine.objects.peer import Peer, key_of
+from engine.program.frame import Frame
 from grammar.messages.texts import counted
+from grammar.values.time import Timestamp
 from server.answers.overview_answers import (
     FoundKind,
     FoundList,
     FoundName,
     PodOfWorkload,
+    SelectedPods,
     WorkloadDetail,
 )
 from server.view.turns import Turns, waiting_first
@@ -122,6 +126,25 @@ class Finder:
                     seen.add(text)
                     yield FoundName("reason", text, f"{record.namespace}/{record.name}")
 
+    async def selected(self, address: str) -> SelectedPods | None:
+        """The pods that a policy selects; None if it is not in force. Raises NotSyncedError."""
+        registry = self._engine.registry
+        program = next((p for p in registry.programs if p.address == address), None)
+        if program is None:
+            return None
+        turns, found = Turns(self._clock), list[Peer]()
+        frame, number, waiting = Frame(None, Timestamp.now(), slots=registry.slots), 0, 0
+        for pod in waiting_first(self._cluster.snapshot()):
+            if selects(program, pod, frame) and not self._engine.exemptions.exempts(pod):
+                number += 1
+                waiting += not pod.nodeName
+                if len(found) < _MOST_OF_A_KIND:
+                    found.append(pod)
+            await turns.take()
+        exactly = program.select is None or program.selects_by is not None
+        listed = [_pod_of(pod) for pod in found]
+        return SelectedPods(self._replica, address, number, waiting, exactly, listed)
+
     async def workload(self, namespace: str, kind: str, name: str) -> WorkloadDetail | None:
         """The pods of a workload, those that wait first; None if no pod is of it.
 
@@ -139,12 +162,13 @@ class Finder:
             await turns.take()
         if not found:
             return None
-        listed = [
-            PodOfWorkload(key_of(pod), pod.nodeName or None, pod.phase)
-            for pod in found[:_MOST_PODS]
-        ]
+        listed = [_pod_of(pod) for pod in found[:_MOST_PODS]]
         waiting = sum(not pod.nodeName for pod in found)
         wanted = found[0].workload.replicas if found[0].workload is not None else None
         return WorkloadDetail(
             self._replica, namespace, kind, name, wanted, len(found), waiting, listed
         )
+
+
+def _pod_of(pod: Peer) -> PodOfWorkload:
+    return PodOfWorkload(key_of(pod), pod.nodeName or None, pod.phase)

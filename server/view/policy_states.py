@@ -19,7 +19,7 @@ from grammar.values.time import SECOND, Timestamp
 from policies.resource import ClusterSpec, Manifest, PolicyStatus
 from policies.sugar import matches
 from policies.validation import CheckedFile, identity
-from server.answers.overview_answers import PolicyEdit
+from server.answers.overview_answers import PolicyEdit, RevisionList
 from server.answers.view_answers import (
     PodNumbers,
     PolicyDetail,
@@ -30,6 +30,7 @@ from server.answers.view_answers import (
     problems,
 )
 from server.view.revisions import Revisions
+from server.view.written import as_written, moved
 
 _LOOK_SECONDS = 15.0
 # The numbers that are kept of a policy: only those that differ from the ones before.
@@ -165,13 +166,30 @@ class PolicyStates:
         if known is None:
             return None
         history = tuple(self._history.get(known.summary.origin, ()))
-        return lambda: PolicyDetail(
-            **msgspec.structs.asdict(known.summary),
-            replica=self._replica,
-            text=known.file.source.text,
-            diagnostics=problems(known.found, known.file.source),
-            history=history,
-        )
+        raw = now.objects.get(known.summary.origin)
+
+        def make() -> PolicyDetail:
+            text = page = known.file.source.text
+            found = problems(known.found, known.file.source)
+            if raw is not None:
+                text = as_written(raw)
+                found = moved(found, page, text)
+            return PolicyDetail(
+                **msgspec.structs.asdict(known.summary),
+                replica=self._replica,
+                text=text,
+                diagnostics=found,
+                history=history,
+            )
+
+        return make
+
+    def revisions(self, address: str) -> Callable[[], RevisionList]:
+        """What makes the list of the texts that a policy had, in a thread."""
+        now = self._gathered()
+        self._revisions.look(now.read, now.objects, now.at)
+        found = self._revisions.of(address)[::-1]
+        return lambda: RevisionList(self._replica, address, [each.in_full() for each in found])
 
     def _gathered(self) -> _Now:
         flying = (known.pod for known, _ in self._engine.in_flight.first(_MOST_IN_FLIGHT))

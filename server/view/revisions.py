@@ -10,82 +10,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
-import yaml
 
 from engine.enforced import EnforcedPolicies
-from server.answers.overview_answers import Action
+from server.answers.overview_answers import Action, RevisionOfPolicy
+from server.view.written import EditedObject, FieldsManager, as_written
 
 _MOST_OF_A_POLICY = 20
 _MOST_BYTES = 4 << 20
 # What a revision takes besides its text.
 _REVISION_BYTES = 500
-# What others than the author write into the metadata of an object.
-_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-
-
-class _FieldsManager(msgspec.Struct, frozen=True):
-    manager: str = ""
-    time: str = ""
-    subresource: str = ""
-
-
-class _EditedMetadata(msgspec.Struct, frozen=True):
-    name: str = ""
-    namespace: str | None = None
-    uid: str = ""
-    creationTimestamp: str | None = None
-    labels: dict[str, str] | None = None
-    annotations: dict[str, str] | None = None
-    managedFields: Sequence[_FieldsManager] = ()
-
-
-class _EditedObject(msgspec.Struct, frozen=True):
-    """The parts of an object that its author writes, and who has written them."""
-
-    apiVersion: str = ""
-    kind: str = ""
-    metadata: _EditedMetadata = _EditedMetadata()
-    spec: msgspec.Raw = msgspec.Raw(b"{}")
-
-    @property
-    def last_writer(self) -> _FieldsManager:
-        """Who has written last, the status aside."""
-        writers = [each for each in self.metadata.managedFields if not each.subresource]
-        return max(writers, key=lambda each: each.time, default=_FieldsManager())
-
-
-def as_written(raw: bytes) -> str:
-    """The object as YAML, with what its author writes and nothing else. For a thread."""
-    found = msgspec.json.decode(raw, type=_EditedObject)
-    annotations = {
-        k: v for k, v in (found.metadata.annotations or {}).items() if k != _LAST_APPLIED
-    }
-    named = {
-        "name": found.metadata.name,
-        "namespace": found.metadata.namespace,
-        "labels": found.metadata.labels,
-        "annotations": annotations,
-    }
-    whole = {
-        "apiVersion": found.apiVersion,
-        "kind": found.kind,
-        "metadata": {key: value for key, value in named.items() if value},
-        "spec": msgspec.json.decode(found.spec),
-    }
-    return yaml.dump(whole, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
-
-
-class _Dumper(yaml.SafeDumper):
-    """Writes texts of several lines as people do, as blocks."""
-
-
-def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    return dumper.represent_scalar(
-        "tag:yaml.org,2002:str", text, style="|" if "\n" in text else None
-    )
-
-
-_Dumper.add_representer(str, _text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +31,11 @@ class Revision:
     action: Action
     content: str | bytes
 
-    @property
-    def text(self) -> str:
-        """What its author wrote. For a thread."""
-        return as_written(self.content) if isinstance(self.content, bytes) else self.content
+    def in_full(self) -> RevisionOfPolicy:
+        """The revision with what its author wrote. For a thread."""
+        content = self.content
+        text = as_written(content) if isinstance(content, bytes) else content
+        return RevisionOfPolicy(self.at, self.by, self.action, text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +76,7 @@ class Revisions:
     def edits(self, number: int) -> Sequence[Revision]:
         """The last edits, the newest first, each policy once; of a file only since the start."""
         newest = (found[-1] for found in self._by_policy.values())
-        last = [each for each in newest if each.by or each.action != "in force since the start"]
+        last = [each for each in newest if each.action != "in force since the start"]
         return sorted(last, key=lambda each: (each.at, each.address), reverse=True)[:number]
 
     def _looked_at(self, address: str, source: str | bytes, at: str) -> _LastLook:
@@ -150,17 +84,18 @@ class Revisions:
         if before is not None and before.source is source:
             return before
         mark: object = source
-        writer = _FieldsManager()
+        writer = FieldsManager()
         if isinstance(source, bytes):
-            found = msgspec.json.decode(source, type=_EditedObject)
+            found = msgspec.json.decode(source, type=EditedObject)
             mark, writer = (found.metadata.uid, bytes(found.spec)), found.last_writer
-            writer = _FieldsManager(
+            writer = FieldsManager(
                 writer.manager, writer.time or found.metadata.creationTimestamp or at
             )
         if before is None or before.mark != mark:
             action: Action = "changed"
             if before is None:
-                action = "created" if self._has_looked else "in force since the start"
+                known: Action = "edited" if writer.manager else "in force since the start"
+                action = "created" if self._has_looked else known
             self._add(Revision(address, writer.time or at, writer.manager, action, source))
         return _LastLook(source, mark)
 

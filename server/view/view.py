@@ -110,6 +110,8 @@ class View:
             web.get(f"{API}/fills", self.fills),
             web.get(f"{API}/find", self.find),
             web.get(f"{API}/workloads/{{namespace}}/{{kind}}/{{name}}", self.workload),
+            web.get(f"{API}/selected", self.selected),
+            web.get(f"{API}/revisions", self.revisions),
             web.get(f"{API}/policies", self.policies),
             web.get(f"{API}/policies/{{name}}", self.policy),
             web.get(f"{API}/policies/{{namespace}}/{{name}}", self.policy),
@@ -184,6 +186,21 @@ class View:
             text = f"no pod is of a {shown(names[1])} `{shown(names[0])}/{shown(names[2])}`\n"
             raise web.HTTPNotFound(text=text)
         return await self._json(lambda: found)
+
+    async def selected(self, request: web.Request) -> web.Response:
+        """The pods that the `policy` selects."""
+        address = request.query.get("policy", "")
+        try:
+            found = await self._finder.selected(address)
+        except EngineError as error:
+            raise web.HTTPServiceUnavailable(text=f"{error}\n") from None
+        if found is None:
+            raise web.HTTPNotFound(text=f"no policy `{shown(address)}` is in force\n")
+        return await self._json(lambda: found)
+
+    async def revisions(self, request: web.Request) -> web.Response:
+        """The texts that the `policy` had."""
+        return await self._json(self._policies.revisions(request.query.get("policy", "")))
 
     async def policies(self, _request: web.Request) -> web.Response:
         """The policies and their state."""

@@ -217,7 +217,7 @@ async def test_edits_say_who_and_when() -> None:
             "address": "shop/share",
             "at": "2026-11-21T09:00:00Z",
             "by": "kubectl",
-            "action": "in force since the start",
+            "action": "edited",
             "decisions": 0,
         }
 

@@ -81,7 +81,7 @@ def test_the_html_has_no_script_and_no_style_of_its_own() -> None:
 
 
 # They come when somebody opens the playground.
-_PLAYGROUND = ("playground.js", "editor.js", "words.js", "vendor/codemirror.js")
+_PLAYGROUND = ("playground.js", "editor.js", "vendor/codemirror.js")
 
 
 def _compressed(files: Iterable[bytes]) -> int:

@@ -6,9 +6,11 @@ from collections.abc import Mapping
 
 import msgspec
 
+from engine.decision.journal import Journal
 from engine.enforced import EnforcedPolicies
-from server.view.revisions import Revisions, as_written
-from tests.support.view_server import Cluster
+from server.view.revisions import Revisions
+from server.view.written import as_written
+from tests.support.view_server import Cluster, Parts, states_of
 
 NAME = "placementpolicies/shop/share"
 AT = "2026-11-21T12:00:00Z"
@@ -66,7 +68,10 @@ def test_a_file_has_edits_since_the_start_alone() -> None:
     look(seen, "2026-11-21T12:02:00Z", 'policy web { filter "b" { require true } } policy x {}')
     first = [(each.address, each.action) for each in seen.edits(10)]
     assert first == [("x", "created"), ("web", "changed")]
-    assert [each.text[13:24] for each in seen.of("web")][:2] == ['filter "a" ', 'filter "b" ']
+    assert [each.in_full().text[13:24] for each in seen.of("web")][:2] == [
+        'filter "a" ',
+        'filter "b" ',
+    ]
 
 
 def test_an_object_is_written_as_its_author_did() -> None:
@@ -96,4 +101,29 @@ def test_what_is_kept_is_bounded() -> None:
     kept = seen.of("web"), seen.of("api")
     assert sum(len(each.content) for found in kept for each in found) <= 500_000
     assert all(3 <= len(found) <= 5 for found in kept)
-    assert kept[0][-1].text.startswith("policy web {} policy api {} # 24")
+    assert kept[0][-1].in_full().text.startswith("policy web {} policy api {} # 24")
+
+
+BROKEN = 'filter "a" {\n  require node.nme == "x"\n}\n'
+
+
+def test_problems_stand_at_the_lines_of_the_yaml() -> None:
+    cluster = Cluster("", bodies={NAME: policy(BROKEN)})
+    states = states_of(Parts(Journal(), cluster=cluster))
+    detail = states.detail("shop/share")
+    assert detail is not None
+    found = detail()
+    (problem,) = [each for each in found.diagnostics if each.severity == "error"]
+    line = found.text.splitlines()[problem.line - 1]
+    assert line == '      require node.nme == "x"'
+    assert line[problem.column - 1 : problem.endColumn - 1] == "nme"
+
+
+def test_a_problem_of_a_field_stands_at_the_field() -> None:
+    raw = policy(RULES).replace(b'"podSelector"', b'"weight":-1,"podSelector"')
+    states = states_of(Parts(Journal(), cluster=Cluster("", bodies={NAME: raw})))
+    detail = states.detail(NAME)
+    assert detail is not None
+    found = detail()
+    (problem,) = [each for each in found.diagnostics if each.severity == "error"]
+    assert found.text.splitlines()[problem.line - 1] == "  weight: -1"
