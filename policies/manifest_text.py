@@ -15,7 +15,7 @@ Move = Callable[[Span], Span]
 
 RULES = "spec.rules"
 # The fields with a line on the page of an object; a field inside one of them uses its line.
-_LINES = (
+FIELDS = (
     "object",
     "metadata",
     "spec",
@@ -63,12 +63,12 @@ def object_page(name: str, rules: str) -> ManifestText:
     """The page of an object of the cluster: its rules, then a line for each other field."""
     starts: dict[str, int] = {}
     text = f"{rules}\n"
-    for field in _LINES:
+    for field in FIELDS:
         starts[field] = len(text)
         text += f"{field}\n"
 
     def place(field: str) -> Span:
-        known = nearest_above(field, starts) or _LINES[0]
+        known = nearest_above(field, starts) or FIELDS[0]
         return Span(starts[known], starts[known] + len(known))
 
     return ManifestText(Source(name, text), place, lambda span: span)
@@ -81,7 +81,7 @@ def report(found: Diagnostic, source: Source) -> str:
     """
     line, column = source.position(found.span.start)
     where, message = f"rules:{line}:{column}", found.message
-    fields = sum(len(field) + 1 for field in _LINES)
+    fields = sum(len(field) + 1 for field in FIELDS)
     if found.span.start >= len(source.text) - fields:
         where = source.line(line)
         if message.startswith(where):  # it names the field itself, or one inside it

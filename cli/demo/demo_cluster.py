@@ -1,9 +1,9 @@
-"""The demo cluster: twelve nodes in three zones and forty pods, and a question about them."""
+"""The demo cluster: twelve nodes in three zones, forty pods and two that wait, and a question."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import cycle
 from pathlib import Path
@@ -56,7 +56,10 @@ class DemoNode:
 
 @dataclass(frozen=True, slots=True)
 class DemoPods:
-    """The pods of one controller, and their nodes."""
+    """The pods of one controller, and their nodes; one without a node waits for one.
+
+    `said` is what kube-scheduler has said of it.
+    """
 
     namespace: str
     name: str
@@ -65,6 +68,8 @@ class DemoPods:
     on: tuple[str, ...]
     tier: str = ""
     priority: int = 0
+    selector: dict[str, str] = field(default_factory=dict)
+    said: str = ""
 
 
 def node_object(place: DemoNode, now: datetime) -> Object:
@@ -143,7 +148,8 @@ def _pod(name: str, place: str, owner: Object, pods: DemoPods, born: datetime) -
     pod["metadata"]["labels"] = {"app": pods.name} | ({"tier": pods.tier} if pods.tier else {})
     pod["metadata"]["ownerReferences"] = [_reference(owner)]
     pod["spec"] = {
-        "nodeName": place,
+        **({"nodeName": place} if place else {}),
+        **({"nodeSelector": pods.selector} if pods.selector else {}),
         "priority": pods.priority,
         "schedulerName": "default-scheduler",
         "containers": [
@@ -154,7 +160,16 @@ def _pod(name: str, place: str, owner: Object, pods: DemoPods, born: datetime) -
             }
         ],
     }
-    pod["status"] = {"phase": "Running"}
+    pod["status"] = {"phase": "Running" if place else "Pending"}
+    if pods.said:
+        pod["status"]["conditions"] = [
+            {
+                "type": "PodScheduled",
+                "status": "False",
+                "reason": "Unschedulable",
+                "message": f"0/{len(_PLACES)} nodes are available: {pods.said}.",
+            }
+        ]
     return pod
 
 
@@ -252,6 +267,29 @@ _SETS = (
         {"cpu": "1", "memory": "3Gi"},
         ("spot-a1", "spot-a1", "spot-b1", "spot-b1", "spot-c1", "spot-c1", "general-b1"),
         priority=-10,
+    ),
+    DemoPods(
+        "shop",
+        "reports",
+        "Deployment",
+        {"cpu": "1", "memory": "2Gi"},
+        ("",),
+        tier="web",
+        selector={
+            "node.kubernetes.io/instance-type": _GENERAL.name,
+            "karpenter.sh/capacity-type": "on-demand",
+        },
+        said="1 node(s) were unschedulable, 1 policy leaving-nodes: the node goes into"
+        " maintenance soon, 2 policy shop/shop: a database runs there, 8 node(s)"
+        " didn't match Pod's node affinity/selector",
+    ),
+    DemoPods(
+        "ml",
+        "train-large",
+        "Job",
+        {"cpu": "16", "memory": "96Gi", "nvidia.com/gpu": "8"},
+        ("",),
+        said="1 node(s) were unschedulable, 11 Insufficient nvidia.com/gpu",
     ),
     DemoPods(
         "kube-system",

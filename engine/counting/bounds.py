@@ -31,6 +31,7 @@ Counts = npt.NDArray[np.int64]
 # Numbers of bounds by group: ints, or floats for percentages.
 Bounds = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]
+Floats = npt.NDArray[np.float64]
 
 # The groups of a share: the nodes for which its `on` is not true, and the nodes for which it is
 # true. For a limit that counts nodes, OFF has the nodes that do not count, and each other node is a
@@ -210,6 +211,31 @@ def leaves_room(clause: CountClause, counts: GroupCounts) -> Mask | None:
     return found
 
 
+def fullness(clause: CountClause, counts: GroupCounts) -> tuple[Floats, Floats]:
+    """What counts against the upper bound of each group, and how much may; of a sum in thousandths.
+
+    NaN where nothing is bounded from above, or where nodes are counted in place of pods.
+    """
+    used, most = counts.high.astype(np.float64), np.full(len(counts.high), np.nan)
+    match clause:
+        case ShareProgram():
+            bound = counts.bound_of(clause, ON)
+            if bound.kind != "at least":
+                most[ON] = wanted_on(bound, counts.total, counts.pods)
+        case SpreadProgram():
+            # pods in the domain - pods in the emptiest domain <= maximum skew
+            used -= fewest(clause, counts)
+            most[counts.domains] = np.broadcast_to(_number(clause.skew, counts), most.shape)[
+                counts.domains
+            ]
+        case LimitProgram():
+            if clause.nodes is None and clause.bound.kind != "at least":
+                most[:] = _number(clause.bound.amount, counts)
+        case _:
+            assert_never(clause)
+    return used, most
+
+
 def _number(constant: float | None, counts: GroupCounts) -> float | Bounds:
     """The number of a bound: the constant of its clause, or what is computed for each group."""
     if counts.bounds is not None:
@@ -227,7 +253,7 @@ def fewest(clause: SpreadProgram, counts: GroupCounts) -> int:
     return int(among.min())
 
 
-def points(clause: CountClause, counts: GroupCounts) -> npt.NDArray[np.float64]:
+def points(clause: CountClause, counts: GroupCounts) -> Floats:
     """Points 0..100 for each group, of a clause that is a preference."""
     if isinstance(clause, SpreadProgram):
         among = counts.high[counts.domains]

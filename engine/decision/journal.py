@@ -107,15 +107,19 @@ class RecordedCounts(msgspec.Struct, frozen=True, eq=False):
 
     def by_name(self) -> Mapping[str, int]:
         """The pods of each group with any, by the group's name."""
+        name_of = self.group_names()
         groups = np.flatnonzero(self.pods)
-        pairs = list(zip(groups.tolist(), self.pods[groups].tolist(), strict=True))
+        pairs = zip(groups.tolist(), self.pods[groups].tolist(), strict=True)
+        return {name_of(group): pods for group, pods in pairs}
+
+    def group_names(self) -> Callable[[int], str]:
+        """What gives the name of a group by its number."""
         if self.is_share:
-            return {("its nodes" if g == ON else "other nodes"): pods for g, pods in pairs}
+            return lambda group: "its nodes" if group == ON else "other nodes"
         if self.names is None:
-            total = int(self.pods.sum())
-            return {"the cluster": total} if total else {}
+            return lambda _: "the cluster"
         known = {group: name for name, group in self.names.items()}
-        return {_group_name(known.get(group)): pods for group, pods in pairs}
+        return lambda group: _group_name(known.get(group))
 
 
 def _group_name(name: object) -> str:

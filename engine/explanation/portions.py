@@ -79,6 +79,12 @@ class PodResults:
             found += yield from self._again(step)
         return found
 
+    def headrooms_of_pod(self) -> Work[None]:
+        """Works out the headrooms of the strict counts of the policies that apply."""
+        for program in self.inspection.selection.enforced:
+            for counted in program.counts:
+                yield from self._count(counted)
+
     def objections_of(self, program: Program) -> Work[list[Objection]]:
         """The objections of a policy's filters, then of its strict counts, in their order."""
         found: list[Objection] = []

@@ -350,7 +350,7 @@ class PolicyList(msgspec.Struct, frozen=True):
 
 
 class PolicyDetail(PolicySummary, frozen=True, kw_only=True):
-    """A policy in full. `text` is its file, or the page of its object, in which the lines count.
+    """A policy in full. `text` is its file, or its object as YAML.
 
     `history` has the numbers of pods over time, the oldest first. `audit` is null for a policy that
     is not in audit mode.

@@ -72,6 +72,8 @@ from server.settings import SelfSigned, Settings
 from server.supervisor import Supervisor, end
 from server.view.drafts import DRAFT_MEMORY_MIB, Drafts
 from server.view.explaining import Explainer
+from server.view.finding import Finder
+from server.view.overview import Overview
 from server.view.policy_states import PolicyStates
 from server.view.view import DEFAULT_PORT, HOST, MOST_CONNECTIONS, View, view_app
 from server.view.z_pages import ZPages
@@ -461,12 +463,13 @@ def _shown(
     common.supervisor.start("metrics", lambda: common.metrics.state.follow(status))
     states = PolicyStates(replica, engine, journal, lambda: reloader.enforced, view.policies)
     common.supervisor.start("policy-numbers", states.follow)
+    explainer = Explainer(replica, engine, journal, view, common.schema, lambda: reloader.enforced)
     return View(
         replica,
         journal,
         status,
         cluster,
-        Explainer(replica, engine, journal, view, common.schema, lambda: reloader.enforced),
+        explainer,
         states,
         Drafts(
             replica,
@@ -476,6 +479,8 @@ def _shown(
             view.documents,
             deciding.data.texts,
         ),
+        Overview(replica, engine, view, explainer, states),
+        Finder(replica, engine, journal, view, states.addresses),
         lambda: common.shutdown.has_begun,
     )
 

@@ -12,6 +12,15 @@ import msgspec
 from engine.explanation.audit_document import AuditList
 from engine.explanation.decision_document import DecisionDetail, Listing
 from engine.explanation.document import PodExplanation
+from server.answers.overview_answers import (
+    FillList,
+    FoundList,
+    ReplicaOverview,
+    RevisionList,
+    SelectedPods,
+    WaitingList,
+    WorkloadDetail,
+)
 from server.answers.view_answers import (
     CheckedDraft,
     CompletedDraft,
@@ -113,6 +122,54 @@ OPERATIONS: Sequence[Operation] = (
         },
     ),
     Operation("/audit", "audit", "what policies in audit mode would have rejected", AuditList),
+    Operation(
+        "/overview",
+        "overview",
+        "the cluster at a glance: nodes, numbers of pods, and the last edits of policies",
+        ReplicaOverview,
+        parameters=(
+            _in_query("label", "the label by whose values nodes are grouped; the zone without one"),
+            _in_query("policy", "with `clause`: a bound, to be told how full it is on each node"),
+            _in_query("clause", "the clause of the bound"),
+            _in_query("of", "the workload of the bound, if it is of workloads"),
+        ),
+    ),
+    Operation("/waiting", "waiting", "the pods without a node, and why they wait", WaitingList),
+    Operation("/fills", "fills", "how full the bounds of strict counts are", FillList),
+    Operation(
+        "/find",
+        "find",
+        "pods, nodes, workloads, policies, clauses and reasons with some words in their names",
+        FoundList,
+        parameters=(_in_query("text", "the words; the first 200 characters count"),),
+    ),
+    Operation(
+        "/workloads/{namespace}/{kind}/{name}",
+        "workload",
+        "the pods of a workload, those that wait first",
+        WorkloadDetail,
+        parameters=(
+            _in_path("namespace", "the namespace of the workload"),
+            _in_path("kind", "its kind, such as Deployment"),
+            _in_path("name", "the workload"),
+        ),
+        fails={404: "no pod is of such a workload", 503: "the replica does not know the cluster"},
+    ),
+    Operation(
+        "/selected",
+        "selected",
+        "the pods that a policy selects",
+        SelectedPods,
+        parameters=(_in_query("policy", "the address of the policy"),),
+        fails={404: "no such policy is in force", 503: "the replica does not know the cluster"},
+    ),
+    Operation(
+        "/revisions",
+        "revisions",
+        "the texts that a policy had since the replica started",
+        RevisionList,
+        parameters=(_in_query("policy", "the address of the policy"),),
+    ),
     Operation("/policies", "policies", "the policies and their state", PolicyList),
     Operation(
         "/policies/{name}",

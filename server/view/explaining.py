@@ -28,7 +28,9 @@ from engine.explanation.analysis import Analysis, Analyst, PodQuestion
 from engine.explanation.decision_document import detail
 from engine.explanation.document import PodExplanation
 from engine.explanation.explanation import Asker, explain, undecided
-from engine.explanation.portions import Work
+from engine.explanation.fills import FilledBound, fills_of
+from engine.explanation.inspection import Inspection
+from engine.explanation.portions import PodResults, Work
 from engine.explanation.written import Values
 from grammar.meaning.schema import Schema
 from grammar.messages.texts import shown
@@ -73,6 +75,17 @@ class Explainer:
         self._analyst: Analyst | None = None
         self._one = asyncio.Lock()
         self._waiting = 0
+
+    async def fills(self, namespace: str, name: str) -> list[FilledBound]:
+        """The fill of each bound that holds for a pod; nothing for a pod that is gone.
+
+        Raises HTTPException and EngineError.
+        """
+        async with asyncio.timeout(_MOST_SECONDS), self._one:
+            pod = await self._pod(namespace, name)
+            inspection = Inspection.of(self._engine, pod.body)
+            work = PodResults(inspection, sorted(inspection.table.rows), self._clock)
+            return await self._done(fills_of(inspection, work, pod.node))
 
     async def explain(
         self, namespace: str, name: str, node: str | None

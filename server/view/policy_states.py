@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -27,6 +27,7 @@ from grammar.values.time import SECOND, Timestamp
 from policies.resource import ClusterSpec, Manifest, PolicyStatus
 from policies.sugar import matches
 from policies.validation import CheckedFile, identity
+from server.answers.overview_answers import PolicyEdit, RevisionList
 from server.answers.view_answers import (
     PodNumbers,
     PolicyDetail,
@@ -36,12 +37,16 @@ from server.answers.view_answers import (
     State,
     problems,
 )
+from server.view.revisions import Revisions
+from server.view.written import as_written, moved
 
 _LOOK_SECONDS = 15.0
 # The numbers that are kept of a policy: only those that differ from the ones before.
 _MOST_SAMPLES = 120
 # The objects between two turns of the event loop, and the pods in flight that are looked at.
 _TURN, _MOST_IN_FLIGHT = 50, 1000
+# The policies whose last edits are told.
+_MOST_EDITS = 10
 _NO_NUMBERS = PodNumbers(None, None, None, None, None)
 
 
@@ -111,6 +116,7 @@ class PolicyStates:
         self._objects = objects
         self._now = now
         self._history: dict[str, deque[Sample]] = {}
+        self._revisions = Revisions()
 
     async def follow(self) -> None:
         """Keeps the numbers of pods, until it is cancelled."""
@@ -121,6 +127,7 @@ class PolicyStates:
     async def look(self) -> None:
         """Adds the numbers of now to the history of each object, if they are others."""
         now = self._gathered()
+        self._revisions.look(now.read, now.objects, now.at)
         for number, name in enumerate(now.objects):
             if number % _TURN == _TURN - 1:
                 await asyncio.sleep(0)
@@ -137,6 +144,27 @@ class PolicyStates:
     def audits_of(self, uid: str) -> Sequence[DecisionAudit]:
         """What they would have done with a pod."""
         return decision_audits(self._engine.audits.log, uid)
+
+    def addresses(self) -> list[str]:
+        """Those of all policies, in force or not."""
+        files = (file for file in self._read().validation.files if not file.private)
+        return [each.policy.address for file in files for each in file.policies]
+
+    def edits(self) -> Sequence[PolicyEdit]:
+        """The last edits of policies, the newest first."""
+        read, at = self._read(), str(Timestamp(self._now().nanos // SECOND * SECOND))
+        self._revisions.look(read, self._objects() or {}, at)
+        newest = self._revisions.edits(_MOST_EDITS)
+        decisions = Counter[str]()
+        since = {each.address: each.at for each in newest}
+        for record in self._journal:
+            address = record.policies.governing
+            if address is not None and since.get(address, "~") <= str(record.at):
+                decisions[address] += 1
+        return [
+            PolicyEdit(each.address, each.at, each.by, each.action, decisions[each.address])
+            for each in newest
+        ]
 
     def listing(self) -> Callable[[], PolicyList]:
         """What makes the list, in a thread."""
@@ -158,14 +186,31 @@ class PolicyStates:
         history = tuple(self._history.get(known.summary.origin, ()))
         audits = self._engine.audits.log.policies.get(address)
         audit = None if audits is None else policy_audit(address, audits)
-        return lambda: PolicyDetail(
-            **msgspec.structs.asdict(known.summary),
-            replica=self._replica,
-            text=known.file.source.text,
-            diagnostics=problems(known.found, known.file.source),
-            history=history,
-            audit=audit,
-        )
+        raw = now.objects.get(known.summary.origin)
+
+        def make() -> PolicyDetail:
+            text = page = known.file.source.text
+            found = problems(known.found, known.file.source)
+            if raw is not None:
+                text = as_written(raw)
+                found = moved(found, page, text)
+            return PolicyDetail(
+                **msgspec.structs.asdict(known.summary),
+                replica=self._replica,
+                text=text,
+                diagnostics=found,
+                history=history,
+                audit=audit,
+            )
+
+        return make
+
+    def revisions(self, address: str) -> Callable[[], RevisionList]:
+        """What makes the list of the texts that a policy had, in a thread."""
+        now = self._gathered()
+        self._revisions.look(now.read, now.objects, now.at)
+        found = self._revisions.of(address)[::-1]
+        return lambda: RevisionList(self._replica, address, [each.in_full() for each in found])
 
     def _gathered(self) -> _Now:
         flying = (known.pod for known, _ in self._engine.in_flight.first(_MOST_IN_FLIGHT))

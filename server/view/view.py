@@ -29,6 +29,8 @@ from server.answers.view_answers import ReplicaStatus
 from server.view.api_description import API, MOST_LISTED, description
 from server.view.drafts import MOST_BYTES, Drafts
 from server.view.explaining import Explainer
+from server.view.finding import MOST_TEXT, Finder
+from server.view.overview import Overview
 from server.view.policy_states import PolicyStates
 from server.view.z_pages import ZPages
 
@@ -77,6 +79,8 @@ class View:
         explainer: Explainer,
         policies: PolicyStates,
         drafts: Drafts,
+        overview: Overview,
+        finder: Finder,
         ends: Callable[[], bool] = lambda: False,
     ) -> None:
         self._replica = replica
@@ -86,6 +90,8 @@ class View:
         self._explainer = explainer
         self._policies = policies
         self._drafts = drafts
+        self._overview = overview
+        self._finder = finder
         self._ends = ends
         # One answer at a time is turned into JSON, whoever asks.
         self._formatting = asyncio.Lock()
@@ -100,6 +106,13 @@ class View:
             web.get(f"{API}/decisions/{{namespace}}/{{name}}", self.decision),
             web.get(f"{API}/explain/{{namespace}}/{{name}}", self.explain),
             web.get(f"{API}/audit", self.audit),
+            web.get(f"{API}/overview", self.overview),
+            web.get(f"{API}/waiting", self.waiting),
+            web.get(f"{API}/fills", self.fills),
+            web.get(f"{API}/find", self.find),
+            web.get(f"{API}/workloads/{{namespace}}/{{kind}}/{{name}}", self.workload),
+            web.get(f"{API}/selected", self.selected),
+            web.get(f"{API}/revisions", self.revisions),
             web.get(f"{API}/policies", self.policies),
             web.get(f"{API}/policies/{{name}}", self.policy),
             web.get(f"{API}/policies/{{namespace}}/{{name}}", self.policy),
@@ -143,6 +156,57 @@ class View:
         """What policies in audit mode would have rejected."""
         found = self._policies.audits()
         return await self._json(lambda: found)
+
+    async def overview(self, request: web.Request) -> web.Response:
+        """The cluster at a glance: nodes by `label`, and how full a bound is there."""
+        query = request.query
+        bound = None
+        if "policy" in query and "clause" in query:
+            bound = query["policy"], query["clause"], query.get("of", "")
+        found = await self._overview.at_a_glance(query.get("label"), bound)
+        return await self._json(lambda: found)
+
+    async def waiting(self, _request: web.Request) -> web.Response:
+        """The pods without a node, and why they wait."""
+        found = await self._overview.waiting()
+        return await self._json(lambda: found)
+
+    async def fills(self, _request: web.Request) -> web.Response:
+        """How full bounds are."""
+        found = await self._overview.fills()
+        return await self._json(lambda: found)
+
+    async def find(self, request: web.Request) -> web.Response:
+        """What has the words of `text` in its name."""
+        found = await self._finder.find(request.query.get("text", "")[:MOST_TEXT])
+        return await self._json(lambda: found)
+
+    async def workload(self, request: web.Request) -> web.Response:
+        """The pods of a workload."""
+        names = [request.match_info[part] for part in ("namespace", "kind", "name")]
+        try:
+            found = await self._finder.workload(*names)
+        except EngineError as error:
+            raise web.HTTPServiceUnavailable(text=f"{error}\n") from None
+        if found is None:
+            text = f"no pod is of a {shown(names[1])} `{shown(names[0])}/{shown(names[2])}`\n"
+            raise web.HTTPNotFound(text=text)
+        return await self._json(lambda: found)
+
+    async def selected(self, request: web.Request) -> web.Response:
+        """The pods that the `policy` selects."""
+        address = request.query.get("policy", "")
+        try:
+            found = await self._finder.selected(address)
+        except EngineError as error:
+            raise web.HTTPServiceUnavailable(text=f"{error}\n") from None
+        if found is None:
+            raise web.HTTPNotFound(text=f"no policy `{shown(address)}` is in force\n")
+        return await self._json(lambda: found)
+
+    async def revisions(self, request: web.Request) -> web.Response:
+        """The texts that the `policy` had."""
+        return await self._json(self._policies.revisions(request.query.get("policy", "")))
 
     async def policies(self, _request: web.Request) -> web.Response:
         """The policies and their state."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from cli.demo.demo_cluster import NODE_NAMES, POD
@@ -95,3 +96,14 @@ def picture(page: Page, name: str) -> None:
     """Keeps a screenshot, which does not name this machine; `make screenshots` copies some."""
     page.evaluate(_RENAME, [socket.gethostname(), "placet-0"])
     page.screenshot(path=ROOT / "build" / "screenshots" / f"{name}.png", full_page=True)
+
+
+def everybody_can_use_it(page: Page, view: str) -> None:
+    """Nothing is cut off or hard to read, on a screen and on a phone, in light and in the dark."""
+    for width, scheme in ((1440, "light"), (1440, "dark"), (390, "light"), (390, "dark")):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        violations = Axe().run(page).response["violations"]
+        assert not [(v["id"], v["nodes"][0]["html"]) for v in violations]
+        picture(page, f"page-{view}-{width}-{scheme}")

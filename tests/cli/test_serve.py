@@ -150,7 +150,7 @@ def test_demo_says_what_runs_first_and_finds_free_ports(folder: Path) -> None:
         printed, log = server.out.read_text("utf-8"), server.err.read_text("utf-8")
         assert " WARNING " not in log
         head, moved, page, _, link, *_ = printed.splitlines()
-        assert head.startswith("Placet decides about a demo cluster of 12 nodes and 40 pods. ")
+        assert head.startswith("Placet decides about a demo cluster of 12 nodes and 42 pods. ")
         found = re.fullmatch(r"Port 12345 is taken, so it listens on port (\d+); name .*", moved)
         assert found
         assert server.url.endswith(f":{found[1]}")

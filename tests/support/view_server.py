@@ -19,6 +19,7 @@ from engine.cache.cluster_copy import DataText
 from engine.cache.informers import Needs
 from engine.decision.after import AfterDecision
 from engine.decision.journal import Journal
+from engine.decision.verb_call import ClusterState
 from engine.enforced import EnforcedPolicies, enforced
 from engine.engine import Engine
 from engine.errors import EngineError
@@ -36,6 +37,8 @@ from server.metrics.metrics import Metrics
 from server.settings import Settings
 from server.view.drafts import Drafts
 from server.view.explaining import Explainer
+from server.view.finding import Finder
+from server.view.overview import Overview
 from server.view.policy_states import PolicyStates
 from server.view.view import View, view_app
 from server.view.z_pages import ZPages
@@ -89,6 +92,7 @@ class Cluster:
     failure: EngineError | None = None
     bodies: Mapping[str, bytes] = field(default_factory=dict)
     parts: Sequence[bytes] = ()
+    state: ClusterState = field(default_factory=lambda: Known(cache_of([node("n")])))
 
     @cached_property
     def enforced(self) -> EnforcedPolicies:
@@ -136,7 +140,7 @@ class Parts:
         registry = self.cluster.enforced.registry
         return Engine(
             registry,
-            Known(cache_of([node("n")])),
+            self.cluster.state,
             CODEC,
             Silent(),
             after=AfterDecision(journal=self.journal),
@@ -173,13 +177,14 @@ async def view_of(parts: Parts) -> AsyncIterator[str]:
 
 def view_over(parts: Parts) -> web.Application:
     """The application of a view."""
+    explainer, states = explainer_of(parts), states_of(parts)
     view = View(
         parts.replica,
         parts.journal,
         lambda: parts.status(parts.replica, parts.journal),
         None,
-        explainer_of(parts),
-        states_of(parts),
+        explainer,
+        states,
         Drafts(
             parts.replica,
             parts.process,
@@ -188,6 +193,8 @@ def view_over(parts: Parts) -> web.Application:
             parts.cluster.documents,
             parts.tables,
         ),
+        Overview(parts.replica, parts.engine, parts.cluster.state, explainer, states),
+        Finder(parts.replica, parts.engine, parts.journal, parts.cluster.state, states.addresses),
         parts.ends,
     )
     return view_app(view, ZPages("1.2.3", lambda: {"placet.dev": {"listen": "127.0.0.1:12345"}}))

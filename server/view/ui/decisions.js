@@ -1,5 +1,5 @@
 // Decisions: the live list. It keeps the last 1,000 calls, and says how many it was not sent.
-import { html, useEffect, useLayoutEffect, useRef, useState } from "./vendor/preact-htm.js";
+import { html, useLayoutEffect, useState } from "./vendor/preact-htm.js";
 import {
   API, Badge, Bar, Empty, Problem, Waiting, address, answer, clock, count, duration, parseAddress, podAddress,
   policyAddress,
@@ -72,16 +72,6 @@ export function Decisions() {
   const { list, error, live, dropped } = useDecisions();
   const [paused, setPaused] = useState(null);
   const [shown, setShown] = useState(SHOWN);
-  const field = useRef(null);
-  useEffect(() => {
-    const pressed = (event) => {
-      if (event.key !== "/" || /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName)) return;
-      event.preventDefault();
-      field.current.focus();
-    };
-    addEventListener("keydown", pressed);
-    return () => removeEventListener("keydown", pressed);
-  }, []);
   const filter = (key) => (event) =>
     location.replace(address(["decisions"], { ...filters, [key]: event.target.value }));
   const all = paused || list;
@@ -100,8 +90,7 @@ export function Decisions() {
       </p></div>
     ${error && html`<${Problem} ...${error} />`}
     <form class="filters" onSubmit=${(event) => event.preventDefault()}>
-      <label>Pod or policy <input ref=${field} type="search" value=${filters.text || ""} onInput=${filter("text")}
-        placeholder="press / to search" /></label>
+      <label>Pod or policy <input type="search" value=${filters.text || ""} onInput=${filter("text")} /></label>
       <label>Outcome <select value=${filters.outcome || ""} onChange=${filter("outcome")}>
         <option value="">any</option>
         ${Object.entries(OUTCOMES).map(([key, [text]]) => html`<option value=${key}>${text}</option>`)}

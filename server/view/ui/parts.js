@@ -87,6 +87,15 @@ export function moment(text) {
   return Number.isNaN(time.getTime()) ? text : time.toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "short" });
 }
 
+// How long ago a time was, in words.
+export function ago(text) {
+  const seconds = (Date.now() - Date.parse(text)) / 1000;
+  if (Number.isNaN(seconds)) return text;
+  const [number, unit] = seconds < 90 ? [Math.max(0, seconds), "s"] : seconds < 5400 ? [seconds / 60, "min"]
+    : seconds < 129_600 ? [seconds / 3600, "h"] : [seconds / 86_400, "days"];
+  return `${Math.round(number)} ${unit} ago`;
+}
+
 export const duration = (seconds) =>
   seconds < 1 ? `${(seconds * 1000).toFixed(1)} ms` : `${seconds.toFixed(2)} s`;
 

@@ -3,6 +3,7 @@ import { html } from "./vendor/preact-htm.js";
 import {
   API, Badge, Bar, Empty, Problem, Waiting, address, clock, count, encodedPath, moment, podAddress, policyAddress, useAnswer,
 } from "./parts.js";
+import { Bounds, Line, Revisions, Selected } from "./policy.js";
 
 const STATES = { "in force": "good", "last valid version in force": "part", "not in force": "bad" };
 
@@ -51,11 +52,14 @@ export function Policy({ names }) {
         <li><a href=${policyAddress(each)}>${each}</a></li>`)}</ul></section>`}
     <p><a href=${address(["decisions"], { text: names.join("/") })}>The last pods that it governed</a></p>
     ${data.audit && html`<${Audit} audit=${data.audit} />`}
+    <${Selected} policy=${data.address} />
+    <${Bounds} policy=${data.address} />
     ${data.pods.matched !== null && html`<${Share} pods=${data.pods} history=${data.history} />`}
     <section><h2>Text</h2>
       <p class="quiet">${data.diagnostics.length ? count(data.diagnostics.length, "problem") : "Nothing is wrong with it."}${" "}
         <a href=${address(["playground", ...names])}>Edit it in the playground</a>, where nothing is written.</p>
-      <${Text} text=${data.text} diagnostics=${data.diagnostics} /></section>`;
+      <${Text} text=${data.text} diagnostics=${data.diagnostics} /></section>
+    <${Revisions} policy=${data.address} />`;
 }
 
 // What a policy in audit mode would have done.
@@ -107,7 +111,7 @@ function History({ history }) {
 function Text({ text, diagnostics }) {
   return html`<div class="scroll text" tabindex="0" role="region" aria-label="Text of the policy"><ol>
     ${text.replace(/\n$/, "").split("\n").map((line, index) => html`
-      <li class=${diagnostics.some((each) => each.line === index + 1) ? "marked" : ""}><code>${line || " "}</code>
+      <li class=${diagnostics.some((each) => each.line === index + 1) ? "marked" : ""}><${Line} line=${line} />
       ${diagnostics.filter((each) => each.line === index + 1).map((each) => html`<div class=${`note ${each.severity}`}>
         <strong>${each.severity} ${each.code}</strong> ${each.message}
         ${each.notes.map((note) => html`<div>${note}</div>`)}

@@ -42,10 +42,13 @@ def test_nodes_are_of_many_kinds(reading: Reading) -> None:
 def test_pods_fit_where_they_are(reading: Reading) -> None:
     """No node is over-full, and every pod has a controller whose size is known or has none."""
     assert reading.notices == ()
-    assert len(reading.cache.snapshot().pods()) == 40
+    assert len(reading.cache.snapshot().pods()) == 42
+    waiting = reading.cache.snapshot().pending
+    assert sorted(waiting) == ["ml/train-large-0x", "shop/reports-7d9c6b-0x"]
+    assert all(pod.unscheduled is not None for pod in waiting.values())
     for view in reading.cache.snapshot().nodes.values():
         assert view.free is not None
         assert all(amount.nanos >= 0 for amount in view.free.values())
     workloads = {pod.workload for pod in reading.cache.snapshot().pods().values()}
     kinds = Counter(workload.kind for workload in workloads if workload is not None)
-    assert kinds == {"Deployment": 6, "StatefulSet": 1, "Job": 1, "DaemonSet": 1}
+    assert kinds == {"Deployment": 7, "StatefulSet": 1, "Job": 2, "DaemonSet": 1}

@@ -81,7 +81,7 @@ def test_the_html_has_no_script_and_no_style_of_its_own() -> None:
 
 
 # They come when somebody opens the playground.
-_PLAYGROUND = ("playground.js", "editor.js", "words.js", "vendor/codemirror.js")
+_PLAYGROUND = ("playground.js", "editor.js", "vendor/codemirror.js")
 
 
 def _compressed(files: Iterable[bytes]) -> int:
@@ -93,6 +93,7 @@ def test_the_page_is_small() -> None:
     files = page_files()
     assert _compressed(c for name, c in files.items() if name not in _PLAYGROUND) < 60_000
     assert _compressed(files[name] for name in _PLAYGROUND) < 130_000
+    assert sum(_compressed([content]) for content in files.values()) < 220_000
 
 
 def test_only_the_playground_imports_the_editor() -> None:

@@ -1,0 +1,137 @@
+"""Fills: how full the bounds of strict counts are, group by group, as a pod that counts sees them.
+
+The numbers are those with which filter decides: what every pod adds that is, or may end, in a
+group. A bound of what a workload has is one for each workload.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+
+from engine.cache.names import KnownRows
+from engine.counting.bounds import LARGEST, Floats, GroupCounts, fullness
+from engine.counting.groups import CountHeadroom
+from engine.decision.journal import recorded_counts
+from engine.explanation.document import NamedClause
+from engine.explanation.inspection import Inspection
+from engine.explanation.portions import PodResults, Work
+from engine.objects.peer import Peer, placed_pod
+from engine.program.frame import Frame
+from engine.program.operations import THOUSANDTHS
+from engine.program.program import Program
+from grammar.values.errors import EvaluationError
+
+# The groups of one bound that are listed.
+_MOST_GROUPS = 50
+
+
+class GroupFill(msgspec.Struct, frozen=True):
+    """A group of nodes: what counts there, and how much may. Of a spread: beyond the emptiest."""
+
+    name: str
+    used: float
+    most: float
+
+
+class BoundFill(NamedClause, frozen=True):
+    """How full a bound is, the fullest groups first; `more` have no place in the list.
+
+    `of` is the workload whose pods count, empty where the clause says itself which pods do.
+    """
+
+    of: str
+    groups: Sequence[GroupFill]
+    more: int
+
+    @property
+    def part(self) -> float:
+        """What is used of the fullest group."""
+        return self.groups[0].used / self.groups[0].most
+
+
+@dataclass(frozen=True, slots=True)
+class FilledBound:
+    """A bound with the part that is used of the group of each node; nodes without a bound lack."""
+
+    fill: BoundFill
+    parts: Mapping[str, float]
+
+
+def selects(program: Program, pod: Peer, frame: Frame) -> bool:
+    """Whether a policy may select a pod that is there; true where more of the pod would be read."""
+    if program.namespace not in (None, pod.namespace):
+        return False
+    if program.select is None or program.selects_by is None:
+        return True
+    frame.pod = placed_pod(pod)
+    frame.memo = {}
+    try:
+        return program.select(frame) is True
+    except EvaluationError:
+        return False
+
+
+def fills_of(inspection: Inspection, work: PodResults, node: str) -> Work[list[FilledBound]]:
+    """The fill of each bound that holds for a pod, which is on this node, or on none.
+
+    Yields after each portion. Raises DeadlineExceededError for what gets no further.
+    """
+    yield from work.headrooms_of_pod()
+    return list(_fills(inspection, work, node))
+
+
+def _fills(inspection: Inspection, work: PodResults, node: str) -> Iterator[FilledBound]:
+    known_rows = KnownRows(inspection.table.find(work.names), inspection.table.rows)
+    here = work.names.index(node) if node in inspection.table.rows else None
+    for headroom in work.headrooms:
+        used, most = fullness(headroom.clause, _with_pod(headroom, here))
+        if headroom.clause.count.peers.amount is not None:
+            used, most = used / THOUSANDTHS, most / THOUSANDTHS
+        (recorded,) = recorded_counts([headroom], known_rows) or (None,)
+        if recorded is None:
+            continue
+        name_of = recorded.group_names()
+        groups = np.unique(headroom.groups[headroom.groups >= 0])
+        groups = groups[(most[groups] > 0) & (most[groups] < LARGEST / THOUSANDTHS)]
+        if not len(groups):
+            continue
+        parts = used / np.where(most > 0, most, 1)
+        order = groups[np.argsort(-parts[groups], kind="stable")]
+        listed = [
+            GroupFill(name_of(group), _number(used, group), _number(most, group))
+            for group in order[:_MOST_GROUPS].tolist()
+        ]
+        count = headroom.clause.count
+        of = "" if count.peers.where is not None else _workload(inspection.peer)
+        fill = BoundFill(count.policy, count.name, of, listed, len(order) - len(listed))
+        bounded = set(order.tolist())
+        of_node = {
+            name: round(float(parts[group]), 3)
+            for name, group in zip(work.names, headroom.groups.tolist(), strict=True)
+            if group in bounded
+        }
+        yield FilledBound(fill, of_node)
+
+
+def _with_pod(headroom: CountHeadroom, here: int | None) -> GroupCounts:
+    """The counts with the pod that is asked about, where it has a node."""
+    counts = headroom.counts
+    if here is None or (group := headroom.groups[here]) < 0:
+        return counts
+    high, low = counts.high.copy(), counts.low.copy()
+    high[group] += counts.own
+    low[group] += counts.own
+    return msgspec.structs.replace(counts, high=high, low=low)
+
+
+def _number(numbers: Floats, group: int) -> float:
+    found = float(numbers[group])
+    return int(found) if found.is_integer() else round(found, 3)
+
+
+def _workload(pod: Peer) -> str:
+    return pod.name if pod.workload is None else f"{pod.workload.kind} {pod.workload.name}"

@@ -1,0 +1,186 @@
+"""Answers about the whole cluster: nodes, pods that wait, how full bounds are, and edits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal as OneOf
+
+import msgspec
+
+from engine.explanation.document import Cause
+from engine.explanation.fills import BoundFill
+
+Action = OneOf["created", "changed", "edited", "deleted", "in force since the start"]
+
+
+class NodesInShort(msgspec.Struct, frozen=True, kw_only=True):
+    """The nodes, each by its place in all of these lists; they are in the order of their names.
+
+    `groups` are the values of the `label`, and `group` has the place of the node's value there; -1
+    for a node without the label. `labels` are others by which nodes can be grouped. `cpu`, `memory`
+    and `cards` are percentages of what is allocatable that pods request, -1 where there is none.
+    `state` is 0 for a node that is ready, 1 for one that takes no pods, and 2 for one that is not
+    ready. `bound` has what is used of the bound that was asked for, in percent; null without one.
+    """
+
+    label: str
+    labels: Sequence[str]
+    groups: Sequence[str]
+    names: Sequence[str]
+    group: Sequence[int]
+    cpu: Sequence[int]
+    memory: Sequence[int]
+    pods: Sequence[int]
+    cards: Sequence[int] | None
+    state: Sequence[int]
+    bound: Sequence[int] | None
+
+
+class PolicyEdit(msgspec.Struct, frozen=True):
+    """An edit of a policy: when, and by whom as far as the object or the replica can tell.
+
+    `decisions` are those that are kept, were made since, and were governed by the policy.
+    """
+
+    address: str
+    at: str
+    by: str
+    action: Action
+    decisions: int
+
+
+class ReplicaOverview(msgspec.Struct, frozen=True, kw_only=True):
+    """The cluster at a glance. `nodes` is null while the cluster is not known; `problem` says why.
+
+    `pods` have a node, and `waiting` have none. `edits` has the last ones, the newest first.
+    """
+
+    replica: str
+    at: str
+    problem: str
+    nodes: NodesInShort | None
+    pods: int
+    waiting: int
+    edits: Sequence[PolicyEdit]
+
+
+class WaitingPods(msgspec.Struct, frozen=True):
+    """Pods of one workload that wait: the first of them, their number, and why that one waits.
+
+    `since` is when the first was created, null if that is not known. `asked` says that a scheduler
+    has said something about the pod. `cause` is that of its explanation; it is null while it is not
+    worked out, or where `problem` says why there is none.
+    """
+
+    pod: str
+    pods: int
+    since: str | None
+    asked: bool
+    cause: Cause | None
+    problem: str
+
+
+class WaitingList(msgspec.Struct, frozen=True):
+    """The pods without a node, those that wait longest first; `more` are pods of other workloads.
+
+    `complete` says that all causes are worked out: asked again, the replica goes on.
+    """
+
+    replica: str
+    waiting: Sequence[WaitingPods]
+    more: int
+    complete: bool
+
+
+class FillList(msgspec.Struct, frozen=True):
+    """How full the bounds of strict limits, shares and spreads are, the fullest first.
+
+    They are seen from some pods of each policy, so of bounds of workloads there may be others.
+    """
+
+    replica: str
+    at: str
+    bounds: Sequence[BoundFill]
+
+
+# ---- what is found
+
+FoundKind = OneOf["pod", "node", "workload", "policy", "clause", "reason"]
+
+
+class FoundName(msgspec.Struct, frozen=True, gc=False):
+    """Something whose name has the words.
+
+    A pod is `namespace/name`, a workload `namespace/kind/name`, and a clause `policy: clause`.
+    `about` is the node of a pod or empty, the policy of a clause, the last pod that was rejected
+    with a reason, or the number of pods of a workload.
+    """
+
+    kind: FoundKind
+    name: str
+    about: str
+
+
+class FoundList(msgspec.Struct, frozen=True):
+    """What is found, the best of each kind first; `more` have no place in the list."""
+
+    replica: str
+    found: Sequence[FoundName]
+    more: int
+
+
+class PodOfWorkload(msgspec.Struct, frozen=True):
+    """A pod of a workload; `node` is null while it waits."""
+
+    pod: str
+    node: str | None
+    phase: str
+
+
+class WorkloadDetail(msgspec.Struct, frozen=True):
+    """A workload with its first pods, those that wait first; `replicas` is null if not known."""
+
+    replica: str
+    namespace: str
+    kind: str
+    name: str
+    replicas: int | None
+    pods: int
+    waiting: int
+    listed: Sequence[PodOfWorkload]
+
+
+# ---- one policy
+
+
+class SelectedPods(msgspec.Struct, frozen=True):
+    """The pods that a policy selects, as far as what is known of a pod that is there tells it.
+
+    `pods` are all of them, of which so many are `waiting`; `listed` are the first, those that wait
+    before others. `exactly` is false where the policy reads more of a pod, so that some may be too
+    many.
+    """
+
+    replica: str
+    policy: str
+    pods: int
+    waiting: int
+    exactly: bool
+    listed: Sequence[PodOfWorkload]
+
+
+class RevisionOfPolicy(msgspec.Struct, frozen=True):
+    """One text of a policy, as its author wrote it, with when and by whom."""
+
+    at: str
+    by: str
+    action: Action
+    text: str
+
+
+class RevisionList(msgspec.Struct, frozen=True):
+    """The texts that a policy had since the replica started, the newest first."""
+
+    replica: str
+    policy: str
+    revisions: Sequence[RevisionOfPolicy]

@@ -1,0 +1,117 @@
+"""Written: policy objects as YAML, with what their authors wrote and nothing else.
+
+The problems of an object stand at lines of its page, see `policies.manifest_text`; here they are
+moved to the lines of the YAML.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import msgspec
+import yaml
+
+from policies.manifest_text import FIELDS, RULES
+from server.answers.view_answers import Problem
+
+# What others than the author write into the metadata of an object.
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+class FieldsManager(msgspec.Struct, frozen=True):
+    """Who has written fields of an object, and when last."""
+
+    manager: str = ""
+    time: str = ""
+    subresource: str = ""
+
+
+class _EditedMetadata(msgspec.Struct, frozen=True):
+    name: str = ""
+    namespace: str | None = None
+    uid: str = ""
+    creationTimestamp: str | None = None
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    managedFields: Sequence[FieldsManager] = ()
+
+
+class EditedObject(msgspec.Struct, frozen=True):
+    """The parts of an object that its author writes, and who has written them."""
+
+    apiVersion: str = ""
+    kind: str = ""
+    metadata: _EditedMetadata = _EditedMetadata()
+    spec: msgspec.Raw = msgspec.Raw(b"{}")
+
+    @property
+    def last_writer(self) -> FieldsManager:
+        """Who has written last, the status aside."""
+        writers = [each for each in self.metadata.managedFields if not each.subresource]
+        return max(writers, key=lambda each: each.time, default=FieldsManager())
+
+
+def as_written(raw: bytes) -> str:
+    """The object as YAML, with what its author writes and nothing else. For a thread."""
+    found = msgspec.json.decode(raw, type=EditedObject)
+    annotations = {
+        k: v for k, v in (found.metadata.annotations or {}).items() if k != _LAST_APPLIED
+    }
+    named = {
+        "name": found.metadata.name,
+        "namespace": found.metadata.namespace,
+        "labels": found.metadata.labels,
+        "annotations": annotations,
+    }
+    whole = {
+        "apiVersion": found.apiVersion,
+        "kind": found.kind,
+        "metadata": {key: value for key, value in named.items() if value},
+        "spec": msgspec.json.decode(found.spec),
+    }
+    return yaml.dump(whole, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes texts of several lines as people do, as blocks."""
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar(
+        "tag:yaml.org,2002:str", text, style="|" if "\n" in text else None
+    )
+
+
+_Dumper.add_representer(str, _text)
+
+
+def moved(problems: Sequence[Problem], page: str, text: str) -> Sequence[Problem]:
+    """The problems of an object at the lines of its YAML in place of those of its page."""
+    lines, pages = text.splitlines(), page.splitlines()
+    rules = _line_of(RULES, lines)
+    is_block = re.fullmatch(r" *rules: \|[-+]?", lines[rules - 1]) is not None
+    indent = len(lines[rules - 1]) - len(lines[rules - 1].lstrip()) + 2
+
+    def place(line: int, column: int) -> tuple[int, int]:
+        if line > len(pages) - len(FIELDS):
+            return _line_of(pages[min(line, len(pages)) - 1], lines), 1
+        return (rules + line, column + indent) if is_block else (rules, 1)
+
+    found = []
+    for each in problems:
+        line, column = place(each.line, each.column)
+        end, end_column = place(each.endLine, each.endColumn)
+        moved_to = {"line": line, "column": column, "endLine": end, "endColumn": end_column}
+        found.append(msgspec.structs.replace(each, **moved_to))
+    return found
+
+
+def _line_of(field: str, lines: Sequence[str]) -> int:
+    """The line of a field such as `spec.rules`, or of what is around it; the first line else."""
+    depth, best = 0, 1
+    parts = field.split(".")
+    for number, line in enumerate(lines, 1):
+        if depth < len(parts) and line.startswith(f"{'  ' * depth}{parts[depth]}:"):
+            depth, best = depth + 1, number
+    return best

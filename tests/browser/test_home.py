@@ -1,0 +1,212 @@
+"""Home: the questions of an operator are answered where the page opens, or one action away."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+from urllib.request import urlopen
+
+import pytest
+from playwright.sync_api import Page, Route, expect
+
+from tests.browser.conftest import Demo, everybody_can_use_it
+
+pytestmark = pytest.mark.browser
+ZONE = "topology.kubernetes.io/zone"
+REPORTS = "shop/reports-7d9c6b-0x"
+
+
+def answered(demo: Demo, path: str) -> Any:
+    with urlopen(f"{demo.view}/api/v1/{path}") as response:  # noqa: S310 - the demo's own address
+        return json.load(response)
+
+
+def section(page: Page, name: str) -> Any:
+    return page.get_by_role("region", name=name, exact=True)
+
+
+def test_the_page_opens_on_the_cluster(page: Page, demo: Demo) -> None:
+    page.goto(f"{demo.view}/")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("12 nodes 40 pods placed 2 wait")
+    expect(page).to_have_title("Home · Placet")
+    nodes = section(page, "Nodes")
+    expect(nodes.locator("canvas")).to_have_count(3)
+    expect(nodes).to_contain_text("eu-west-1b 5 nodes, cpu 23 %")
+
+
+def test_pods_that_wait_say_why_as_the_terminal_does(page: Page, demo: Demo) -> None:
+    page.goto(f"{demo.view}/ui/")
+    waiting = section(page, "Pods that wait")
+    for pod in ("ml/train-large-0x", REPORTS):
+        cause = answered(demo, f"explain/{pod}")["cause"]["text"]
+        row = waiting.locator("li", has_text=pod)
+        expect(row.locator(".why")).to_contain_text(cause[1:])
+    waiting.get_by_role("link", name=REPORTS).click()
+    expect(page.locator(".cause")).to_contain_text("a database runs there (2 nodes)")
+
+
+def test_the_fullest_bounds_and_what_rejects(page: Page, demo: Demo) -> None:
+    page.goto(f"{demo.view}/ui/")
+    fills = section(page, "What fills up")
+    expect(fills.locator("li").nth(0)).to_contain_text("batch/batch: spot")
+    expect(fills.locator("li").nth(1)).to_contain_text("3 of 3")
+    rejecting = section(page, "What rejects most")
+    expect(rejecting.locator(".fill").first).to_have_text(re.compile(r".+: .+\d+ nodes?"))
+    fills.locator("li", has_text="zone").get_by_role("button").click()
+    expect(page.locator("label", has_text=re.compile("^Bound")).locator("select")).to_have_value(
+        "policy=batch%2Fbatch&clause=zone&of="
+    )
+    expect(page.locator(".legend")).to_contain_text("90 % and more")
+    page.get_by_text("Nodes as a list").click()
+    expect(page.locator(".names").first).to_contain_text("100 %")
+
+
+def test_nodes_are_coloured_by_the_verdict_for_a_pod(page: Page, demo: Demo) -> None:
+    page.goto(f"{demo.view}/ui/")
+    row = section(page, "Pods that wait").locator("li", has_text=REPORTS)
+    row.get_by_role("button", name="Show on the nodes").click()
+    legend = page.locator(".legend")
+    explained = answered(demo, f"explain/{REPORTS}")
+    rejected = sum(g["nodes"] for g in explained["groups"] if g["rejectedBy"])
+    expect(legend).to_contain_text(f"{rejected} rejected by policies")
+    # The colours that are drawn are those of the legend.
+    found = page.evaluate(
+        """() => { const found = {};
+          for (const canvas of document.querySelectorAll(".squares canvas")) {
+            const pen = canvas.getContext("2d"), side = 44, lines = canvas.height / side;
+            for (let x = 0; x < canvas.width / side; x++) for (let y = 0; y < lines; y++) {
+              const [r, g, b, a] = pen.getImageData(x * side + 4, y * side + 22, 1, 1).data;
+              if (a) found[`rgb(${r}, ${g}, ${b})`] = (found[`rgb(${r}, ${g}, ${b})`] || 0) + 1;
+            } }
+          return found; }"""
+    )
+    of_legend = page.evaluate(
+        "getComputedStyle(document.querySelector('.legend .rejected')).backgroundColor"
+    )
+    assert found[of_legend] == rejected
+    assert sum(found.values()) == 12
+
+
+def test_a_click_on_a_node_leads_to_what_each_clause_says(page: Page, demo: Demo) -> None:
+    page.goto(f"{demo.view}/ui/#/home?by=pod&pod={REPORTS}")
+    expect(page.locator(".legend a")).to_be_visible()
+    zone = page.locator("figure", has_text="eu-west-1a").locator("canvas")
+    zone.click(position={"x": 66, "y": 22})
+    node = page.get_by_role("region", name="Node general-a1")
+    expect(node).to_contain_text("Pods5")
+    assert "node=general-a1" in page.url
+    node.get_by_role("link").click()
+    expect(page.get_by_role("region", name="Node general-a1")).to_contain_text("databases")
+
+
+def test_the_group_and_the_colour_are_remembered_and_in_the_address(page: Page, demo: Demo) -> None:
+    page.goto(f"{demo.view}/ui/")
+    page.get_by_label("Grouped by").select_option("kubernetes.io/arch")
+    page.get_by_label("Coloured by").select_option("memory")
+    expect(page.locator("figcaption").first).to_contain_text("amd64 9 nodes")
+    assert "label=kubernetes.io%2Farch" in page.url
+    assert "by=memory" in page.url
+    sent = page.url
+    page.goto(f"{demo.view}/ui/#/health")
+    page.goto(f"{demo.view}/ui/")
+    expect(page.get_by_label("Grouped by")).to_have_value("kubernetes.io/arch")
+    expect(page.get_by_label("Coloured by")).to_have_value("memory")
+    page.evaluate("localStorage.clear()")
+    page.goto(sent)
+    expect(page.get_by_label("Coloured by")).to_have_value("memory")
+
+
+def many(nodes: int) -> dict[str, Any]:
+    """The overview of a large cluster."""
+    return {
+        "replica": "placet-0",
+        "at": "2026-11-21T12:00:00Z",
+        "problem": "",
+        "pods": 50_000,
+        "waiting": 0,
+        "edits": [
+            {
+                "address": "shop/web",
+                "at": "2026-11-21T12:00:00Z",
+                "by": "kubectl-edit",
+                "action": "changed",
+                "decisions": 7,
+            }
+        ],
+        "nodes": {
+            "label": ZONE,
+            "labels": [ZONE],
+            "groups": [f"zone-{number}" for number in range(6)],
+            "names": [f"node-{number:05}" for number in range(nodes)],
+            "group": [number % 6 for number in range(nodes)],
+            "cpu": [number % 101 for number in range(nodes)],
+            "memory": [number % 101 for number in range(nodes)],
+            "pods": [10] * nodes,
+            "cards": None,
+            "state": [int(not number % 97) for number in range(nodes)],
+            "bound": None,
+        },
+    }
+
+
+# When the first and the last square are painted, and how many there are.
+COUNTING = """
+window.squares = { first: null, last: 0, count: 0 };
+const fill = CanvasRenderingContext2D.prototype.fillRect;
+CanvasRenderingContext2D.prototype.fillRect = function (...box) {
+  window.squares.first = window.squares.first ?? performance.now();
+  fill.apply(this, box);
+  window.squares.last = performance.now();
+  window.squares.count += 1;
+};
+"""
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_5000_nodes_are_drawn_within_200_ms(page: Page, demo: Demo, width: int) -> None:
+    document = many(5_000)
+    page.set_viewport_size({"width": width, "height": 900})
+    page.add_init_script(COUNTING)
+    page.route("**/api/v1/overview**", lambda route: route.fulfill(json=document))
+    page.goto(f"{demo.view}/ui/")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("5,000 nodes")
+    expect(page.locator("canvas")).to_have_count(6)
+    expect(section(page, "What changed")).to_contain_text("changed")
+    expect(section(page, "What changed")).to_contain_text("by kubectl-edit")
+    squares = page.evaluate("window.squares")
+    assert squares["count"] >= 5_000
+    assert squares["last"] - squares["first"] < 200
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    if width == 1440:
+        everybody_can_use_it(page, "home-5000")
+
+
+def test_what_the_cluster_says_is_never_markup(page: Page, demo: Demo) -> None:
+    hostile = "<img src=x onerror=\"document.title='owned'\">"
+    document = many(3)
+    document["nodes"]["names"][0] = document["nodes"]["groups"][0] = hostile
+    document["edits"][0] |= {"by": hostile, "address": f"shop/{hostile}"}
+    cause = {"kind": "policy", "text": hostile, "hint": hostile}
+    waits = {"pod": f"shop/{hostile}", "pods": 2, "since": None, "asked": True}
+    listed = {"replica": "r", "waiting": [waits | {"cause": cause, "problem": ""}]}
+    group = {"name": hostile, "used": 1, "most": 2}
+    bound = {"policy": hostile, "clause": hostile, "of": hostile, "groups": [group], "more": 0}
+
+    def answer(route: Route) -> None:
+        kind = route.request.url.partition("/api/v1/")[2].partition("?")[0]
+        found = {
+            "overview": document,
+            "waiting": listed | {"more": 0, "complete": True},
+            "fills": {"replica": "r", "at": "2026-11-21T12:00:00Z", "bounds": [bound]},
+        }
+        route.fulfill(json=found[kind])
+
+    page.route(re.compile(r"/api/v1/(overview|waiting|fills)"), answer)
+    page.goto(f"{demo.view}/ui/")
+    expect(section(page, "Pods that wait")).to_contain_text(hostile)
+    expect(section(page, "What fills up")).to_contain_text(hostile)
+    expect(section(page, "What changed")).to_contain_text(hostile)
+    expect(page.locator("figcaption").first).to_contain_text(hostile)
+    assert page.locator("img").count() == 0
+    expect(page).to_have_title("Home · Placet")

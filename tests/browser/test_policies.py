@@ -1,0 +1,110 @@
+"""The page of a policy: its text in colours, its pods, its bounds, and the texts that it had."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from playwright.sync_api import Page, expect
+
+from engine.decision.journal import Journal
+from tests.browser.conftest import Demo, everybody_can_use_it
+from tests.support.builders import node, pod, raw
+from tests.support.engines import Known, cache_of, engine_over
+from tests.support.view_server import Cluster, Parts, running
+
+pytestmark = pytest.mark.browser
+NAME = "placementpolicies/shop/share"
+RULES = """limit "zone" {
+  pods where peer.labels["app"] == "web"
+  per domain node.labels["topology.kubernetes.io/zone"]
+  at most 3
+  strict
+}
+"""
+
+
+def policy(rules: str, manager: str = "kubectl-client-side-apply") -> bytes:
+    metadata = {"name": "share", "namespace": "shop", "uid": "u", "generation": 1}
+    written = [{"manager": manager, "time": "2026-11-21T12:00:00Z"}]
+    return msgspec.json.encode(
+        {
+            "apiVersion": "placement-policy.scheduling.x-k8s.io/v1",
+            "kind": "PlacementPolicy",
+            "metadata": metadata | {"managedFields": written},
+            "spec": {"podSelector": {"matchLabels": {"app": "web"}}, "rules": rules},
+        }
+    )
+
+
+def parts() -> Parts:
+    """A view over one object that selects four pods, two of them in one zone."""
+    labels = {"app": "web"}
+    pods = [
+        pod("web-0", "shop", labels=labels),
+        pod("web-1", "shop", labels=labels, on="a"),
+        pod("web-2", "shop", labels=labels, on="a"),
+        pod("web-3", "shop", labels=labels, on="b"),
+        pod("other", "shop", on="b"),
+    ]
+    cache = cache_of([node("a", "eu-1"), node("b", "eu-2")], pods)
+    cluster = Cluster("", bodies={NAME: policy(RULES)}, state=Known(cache))
+    cluster.known = {f"shop/{each['metadata']['name']}": raw(each) for each in pods}
+    engine = engine_over("", cache)
+    engine.adopt(cluster.enforced.registry)
+    cluster.engine = engine
+    return Parts(Journal(), cluster=cluster)
+
+
+def test_a_policy_object_shows_what_its_author_wrote(page: Page) -> None:
+    with running(parts()) as found:
+        page.goto(f"{found.urls[0]}/ui/#/policies/shop/share")
+        text = page.locator(".text").first
+        expect(text.locator("li").nth(1)).to_have_text("kind: PlacementPolicy")
+        expect(text).to_contain_text("app: web")
+        expect(text).not_to_contain_text("spec.podSelector")
+        expect(text.locator(".t-keyword", has_text="limit")).to_be_visible()
+        expect(text.locator(".t-string").first).to_have_text('"zone"')
+        expect(text.locator(".t-key").first).to_have_text("apiVersion")
+        page.get_by_role("link", name="Edit it in the playground").click()
+        expect(page.get_by_label("Text of the draft")).to_contain_text("kind: PlacementPolicy")
+
+
+def test_a_policy_has_its_pods_and_its_bounds(page: Page) -> None:
+    with running(parts()) as found:
+        page.goto(f"{found.urls[0]}/ui/#/policies/shop/share")
+        selected = page.get_by_role("region", name="Pods that it selects")
+        expect(selected).to_contain_text("4 pods, 1 without a node.")
+        expect(selected.locator("li", has_text="shop/web-0")).to_contain_text("waits")
+        bounds = page.get_by_role("region", name="How full its bounds are")
+        expect(bounds.locator(".fill").nth(0)).to_contain_text("eu-1")
+        expect(bounds.locator(".fill").nth(0)).to_contain_text("2 of 3")
+        expect(bounds.locator(".fill").nth(1)).to_contain_text("1 of 3")
+        everybody_can_use_it(page, "policy-object")
+        bounds.get_by_role("link", name="On the nodes").click()
+        page.get_by_text("Nodes as a list").click()
+        expect(page.locator(".names").first).to_contain_text("a 67 %")
+
+
+def test_an_edit_is_shown_beside_the_text_before(page: Page) -> None:
+    made = parts()
+    with running(made) as found:
+        url = f"{found.urls[0]}/ui/#/policies/shop/share"
+        page.goto(url)
+        revisions = page.get_by_role("region", name="Revisions")
+        expect(revisions).to_contain_text("by kubectl-client-side-apply")
+        expect(revisions).to_contain_text("has seen no other text")
+        made.cluster.bodies = {NAME: policy(RULES.replace("3", "2"), manager="argocd")}
+        page.reload()
+        expect(revisions).to_contain_text("changed by argocd")
+        expect(revisions.locator(".gone")).to_have_text("- at most 3")
+        expect(revisions.locator(".come")).to_have_text("+ at most 2")
+        page.goto(f"{found.urls[0]}/ui/#/home")
+        changed = page.get_by_role("region", name="What changed")
+        expect(changed).to_contain_text("shop/share changed")
+
+
+def test_the_text_of_a_file_is_coloured(page: Page, demo: Demo) -> None:
+    page.goto(f"{demo.view}/ui/#/policies/batch/batch")
+    expect(page.locator(".t-comment")).to_contain_text("What the team")
+    expect(page.locator(".t-literal").first).to_have_text("3")
+    expect(page.get_by_role("region", name="How full its bounds are")).to_contain_text("6 of 6")

@@ -1,0 +1,129 @@
+"""The revisions of policies: what an edit is, who made it, and how much is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from engine.decision.journal import Journal
+from engine.enforced import EnforcedPolicies
+from server.view.revisions import Revisions
+from server.view.written import as_written
+from tests.support.view_server import Cluster, Parts, states_of
+
+NAME = "placementpolicies/shop/share"
+AT = "2026-11-21T12:00:00Z"
+
+
+def policy(rules: str, *, status: int = 0, manager: str = "kubectl", at: str = AT) -> bytes:
+    annotations = {
+        "team": "web",
+        "kubectl.kubernetes.io/last-applied-configuration": "{}",
+    }
+    metadata = {"name": "share", "namespace": "shop", "uid": "u", "annotations": annotations}
+    written = [{"manager": manager, "time": at}]
+    return msgspec.json.encode(
+        {
+            "apiVersion": "placement-policy.scheduling.x-k8s.io/v1",
+            "kind": "PlacementPolicy",
+            "metadata": metadata | {"managedFields": written, "resourceVersion": str(status)},
+            "spec": {"podSelector": {"matchLabels": {"app": "web"}}, "rules": rules},
+            "status": {"matchedPods": status},
+        }
+    )
+
+
+def read(text: str = "", bodies: Mapping[str, bytes] | None = None) -> EnforcedPolicies:
+    return Cluster(text, bodies=bodies or {}).enforced
+
+
+def look(seen: Revisions, at: str, text: str = "", *, stored: bytes | None = None) -> None:
+    named = {} if stored is None else {NAME: stored}
+    seen.look(read(text, named), named, at)
+
+
+RULES = 'filter "a" {\n  require true\n}\n'
+
+
+def test_an_edit_of_an_object_has_its_manager_and_a_status_is_none() -> None:
+    seen = Revisions()
+    look(seen, AT, stored=policy(RULES))
+    look(seen, "2026-11-21T12:01:00Z", stored=policy(RULES, status=5))
+    assert len(seen.of("shop/share")) == 1
+    later = "2026-11-21T12:02:00Z"
+    look(seen, later, stored=policy(RULES * 2, manager="argocd", at=later))
+    (edit,) = seen.edits(10)
+    assert (edit.at, edit.by, edit.action) == (later, "argocd", "changed")
+    look(seen, "2026-11-21T12:03:00Z")
+    (edit,) = seen.edits(10)
+    assert (edit.at, edit.action) == ("2026-11-21T12:03:00Z", "deleted")
+
+
+def test_a_file_has_edits_since_the_start_alone() -> None:
+    seen = Revisions()
+    look(seen, AT, 'policy web { filter "a" { require true } }')
+    assert seen.edits(10) == []
+    look(seen, "2026-11-21T12:01:00Z", 'policy web { filter "b" { require true } }')
+    look(seen, "2026-11-21T12:02:00Z", 'policy web { filter "b" { require true } } policy x {}')
+    first = [(each.address, each.action) for each in seen.edits(10)]
+    assert first == [("x", "created"), ("web", "changed")]
+    assert [each.in_full().text[13:24] for each in seen.of("web")][:2] == [
+        'filter "a" ',
+        'filter "b" ',
+    ]
+
+
+def test_an_object_is_written_as_its_author_did() -> None:
+    assert as_written(policy(RULES)) == (
+        "apiVersion: placement-policy.scheduling.x-k8s.io/v1\n"
+        "kind: PlacementPolicy\n"
+        "metadata:\n"
+        "  name: share\n"
+        "  namespace: shop\n"
+        "  annotations:\n"
+        "    team: web\n"
+        "spec:\n"
+        "  podSelector:\n"
+        "    matchLabels:\n"
+        "      app: web\n"
+        "  rules: |\n"
+        '    filter "a" {\n'
+        "      require true\n"
+        "    }\n"
+    )
+
+
+def test_what_is_kept_is_bounded() -> None:
+    seen = Revisions(most_bytes=500_000)
+    for number in range(25):
+        look(seen, AT, f"policy web {{}} policy api {{}} # {number} {'x' * 60_000}")
+    kept = seen.of("web"), seen.of("api")
+    assert sum(len(each.content) for found in kept for each in found) <= 500_000
+    assert all(3 <= len(found) <= 5 for found in kept)
+    assert kept[0][-1].in_full().text.startswith("policy web {} policy api {} # 24")
+
+
+BROKEN = 'filter "a" {\n  require node.nme == "x"\n}\n'
+
+
+def test_problems_stand_at_the_lines_of_the_yaml() -> None:
+    cluster = Cluster("", bodies={NAME: policy(BROKEN)})
+    states = states_of(Parts(Journal(), cluster=cluster))
+    detail = states.detail("shop/share")
+    assert detail is not None
+    found = detail()
+    (problem,) = [each for each in found.diagnostics if each.severity == "error"]
+    line = found.text.splitlines()[problem.line - 1]
+    assert line == '      require node.nme == "x"'
+    assert line[problem.column - 1 : problem.endColumn - 1] == "nme"
+
+
+def test_a_problem_of_a_field_stands_at_the_field() -> None:
+    raw = policy(RULES).replace(b'"podSelector"', b'"weight":-1,"podSelector"')
+    states = states_of(Parts(Journal(), cluster=Cluster("", bodies={NAME: raw})))
+    detail = states.detail(NAME)
+    assert detail is not None
+    found = detail()
+    (problem,) = [each for each in found.diagnostics if each.severity == "error"]
+    assert found.text.splitlines()[problem.line - 1] == "  weight: -1"
