@@ -94,7 +94,7 @@ def test_no_bound_is_passed_wherever_pods_end(
         if offered:
             pods[name] = Pod(kind, offered)
         flying = [name for name, each in pods.items() if not each.on]
-        if flying and data.draw(st.booleans()):
+        if bool(flying) and data.draw(st.booleans()):
             arrived = data.draw(st.sampled_from(flying))
             there = pods[arrived]
             there.on = data.draw(st.sampled_from(there.offered))
