@@ -432,7 +432,9 @@ def _shown(common: _Common, deciding: Deciding, drafts: CheckingProcess) -> View
         lambda: deciding.data.statuses,
     )
     common.supervisor.start("metrics", lambda: common.metrics.state.follow(status))
-    states = PolicyStates(replica, engine, journal, lambda: reloader.enforced, view.policies)
+    states = PolicyStates(
+        replica, engine, journal, lambda: reloader.enforced, view.policies, common.log
+    )
     common.supervisor.start("policy-numbers", states.follow)
     return View(
         replica,
