@@ -461,7 +461,9 @@ def _shown(
         lambda: credentials.in_use if credentials is not None else None,
     )
     common.supervisor.start("metrics", lambda: common.metrics.state.follow(status))
-    states = PolicyStates(replica, engine, journal, lambda: reloader.enforced, view.policies)
+    states = PolicyStates(
+        replica, engine, journal, lambda: reloader.enforced, view.policies, common.log
+    )
     common.supervisor.start("policy-numbers", states.follow)
     explainer = Explainer(replica, engine, journal, view, common.schema, lambda: reloader.enforced)
     return View(

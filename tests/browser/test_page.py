@@ -176,6 +176,14 @@ ARM = """policy shop in namespace "shop" {
 """
 
 
+def test_a_wish_in_the_playground_finds_policies(page: Page, demo: Demo) -> None:
+    page.goto(f"{demo.view}/ui/#/playground")
+    page.get_by_label("What should it do?").fill("at most three per zone")
+    page.get_by_role("button", name="Find policies").click()
+    page.locator("ul.lines button").first.click()
+    expect(page.get_by_label("Text of the draft")).to_contain_text("per domain node.zone")
+
+
 def test_an_edit_in_the_playground_moves_the_counts(page: Page, demo: Demo) -> None:
     page.goto(f"{demo.view}/ui/#/policies/shop/shop")
     page.get_by_role("link", name="Edit it in the playground").click()
@@ -189,6 +197,7 @@ def test_an_edit_in_the_playground_moves_the_counts(page: Page, demo: Demo) -> N
     page.keyboard.press("Control+Enter")
     expect(result).to_contain_text("16 pods would get another answer.")
     expect(result).to_contain_text("15 pass fewer nodes")
+    expect(result).to_contain_text("selects 15 of 40 pods")
     row = result.locator("tr", has_text=POD)
     expect(row).to_contain_text("5 → 2")
     expect(row.locator(".gone")).to_contain_text("spot-a1")

@@ -157,7 +157,12 @@ def explainer_of(parts: Parts) -> Explainer:
 def states_of(parts: Parts) -> PolicyStates:
     cluster = parts.cluster
     return PolicyStates(
-        parts.replica, parts.engine, parts.journal, lambda: cluster.enforced, lambda: cluster.bodies
+        parts.replica,
+        parts.engine,
+        parts.journal,
+        lambda: cluster.enforced,
+        lambda: cluster.bodies,
+        logging.getLogger("placet"),
     )
 
 
