@@ -94,6 +94,7 @@ class Engine:
         self._offered = OfferedNodes(codec)
         self._placement = Placement(cluster, self.in_flight, role, time.now)
         self.audits = Audits(self._calls, self._placement, observer, after.later)
+        self._hold = role.hold
         self._recent_victims = RecentVictims(time.clock)
         self._pods = RequestPodReader(codec)
         self._time = time
@@ -143,8 +144,8 @@ class Engine:
             self._observer.bypassed(key, request_pod.uid, request_pod.bypass)
         try:
             call = self._calls.open(request_pod, names, deadline)
-            if not call.plan.selection.exempt:
-                self._placement.check_held(request_pod)
+            if self._hold is not None and not call.plan.selection.exempt:
+                self._hold(request_pod)
             if call.plan.empty or not names:
                 decided = self._accepted(call, names, began)
             else:
