@@ -26,6 +26,7 @@ from server.answers.view_answers import (
     DescribedName,
     DraftSession,
     DraftText,
+    PastedPod,
     Point,
     PolicyDetail,
     PolicyList,
@@ -217,6 +218,20 @@ OPERATIONS: Sequence[Operation] = (
         DescribedName,
         body=Point,
         fails=_OF_DRAFTS,
+    ),
+    Operation(
+        "/place",
+        "place",
+        "where the pod of a manifest, or of its workload, would go; nothing is written",
+        PodExplanation,
+        body=PastedPod,
+        fails={
+            **_OF_DRAFTS,
+            400: "a body without a manifest of one pod or workload",
+            404: "there is no such node",
+            409: "a policy with errors keeps the pod waiting",
+            503: "the replica does not know the cluster",
+        },
     ),
     Operation(
         "/evaluate",

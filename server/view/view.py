@@ -120,6 +120,7 @@ class View:
             web.post(f"{API}/complete", self.complete),
             web.post(f"{API}/describe", self.describe),
             web.post(f"{API}/evaluate", self.evaluate),
+            web.post(f"{API}/place", self.place),
             web.get(f"{API}/status", self.status),
             web.get(f"{API}/cache/compare", self.compare),
             web.get(f"{API}/openapi.json", self.description),
@@ -238,6 +239,10 @@ class View:
         """What a draft would change in a cluster that comes with it."""
         found = await self._drafts.evaluate(request)
         return await self._json(lambda: found)
+
+    async def place(self, request: web.Request) -> web.Response:
+        """Where the pod of a manifest would go."""
+        return await self._json(await self._explainer.place(*await self._drafts.pasted(request)))
 
     async def status(self, _request: web.Request) -> web.Response:
         """The state of the replica and of what it knows."""

@@ -5,10 +5,11 @@ import { Decisions } from "./decisions.js";
 import { Find, Workload } from "./find.js";
 import { Home } from "./home.js";
 import { Health } from "./health.js";
+import { Place } from "./place.js";
 import { Policies, Policy } from "./policies.js";
 import { Why } from "./why.js";
 
-const MENU = [["home", "Home"], ["decisions", "Decisions"], ["policies", "Policies"], ["playground", "Playground"], ["health", "Health"], ["find", "Find"]];
+const MENU = [["home", "Home"], ["decisions", "Decisions"], ["policies", "Policies"], ["place", "Place a pod"], ["playground", "Playground"], ["health", "Health"], ["find", "Find"]];
 
 function useHash() {
   const [hash, setHash] = useState(location.hash);
@@ -35,6 +36,7 @@ function View({ names, filters, status }) {
   const [first = "home", ...rest] = names;
   if (first === "home") return html`<${Home} filters=${filters} status=${status} />`;
   if (first === "find") return html`<${Find} />`;
+  if (first === "place") return html`<${Place} node=${rest[0]} />`;
   if (first === "workloads" && rest.length === 3) return html`<${Workload} key=${rest.join("/")} names=${rest} />`;
   if (first === "decisions") return html`<${Decisions} />`;
   if (first === "pods" && rest.length >= 2) {
