@@ -24,7 +24,7 @@ COMPILE = pip compile --universal --python-version 3.11 --generate-hashes --no-e
 # Without bytecode each of the many processes that tests start would compile Placet again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test thorough hostile answers check fmt e2e e2e-installed differential differential-cel portable fgd rollouts chaos chaos-mutants simulated bench instructions kube conformance \
+.PHONY: demo test thorough processes hostile answers check fmt e2e e2e-installed differential differential-cel portable fgd rollouts chaos chaos-mutants simulated bench instructions kube conformance \
 	image-test sbom krew lock versions openapi examples site clean
 .DELETE_ON_ERROR:
 
@@ -37,15 +37,18 @@ HOSTILE_SOURCES = tests/e2e/test_data_hostile.py
 # No test of these folders runs here, and reading them takes time.
 OTHERS = tests/e2e tests/benchmarks tests/image
 
-test: .venv/stamp  ## run every test except thorough, e2e, bench and chaos; a part of random examples
+test: .venv/stamp  ## run every test except thorough, processes, e2e, bench and chaos; a part of random examples
 	.venv/bin/python -m pytest --numprocesses=auto --dist=worksteal $(addprefix --ignore=,$(OTHERS))
 
-thorough: .venv/stamp answers  ## run all of `test` with all examples, and what takes too long for it
+thorough: .venv/stamp answers  ## run all of `test` and `processes` with all examples, and what takes too long for it
 	.venv/bin/python -m pytest --numprocesses=auto --dist=worksteal \
 	  -m "not e2e and not bench and not chaos and not rollouts and not image and not browser" --hypothesis-profile=thorough
 
+processes: .venv/stamp  ## run the tests that start servers and end them in every way; CI does
+	.venv/bin/python -m pytest --numprocesses=auto --dist=worksteal -m process $(addprefix --ignore=,$(OTHERS))
+
 hostile: .venv/stamp  ## measure a good client beside hostile ones, and beside hostile sources of data: make hostile CONNECTIONS=2000
-	CONNECTIONS=$(or $(CONNECTIONS),2000) .venv/bin/python -m pytest -s tests/server/test_hostile_clients.py
+	CONNECTIONS=$(or $(CONNECTIONS),2000) .venv/bin/python -m pytest -s -m process tests/server/test_hostile_clients.py
 	.venv/bin/python -m pytest -m e2e -o faulthandler_timeout=3600 $(HOSTILE_SOURCES)
 
 answers: .venv/stamp  ## compare the answers in all recorded worlds; `test` compares a few

@@ -11,7 +11,7 @@ from engine.program.fast_paths import FAST_PATHS
 from engine.program.frame import Frame
 from engine.program.trace import Step, Tracer
 from grammar.checker.expression_checker import Checker
-from grammar.checker.policy_checker import VARIABLES, check_policy
+from grammar.checker.policy_checker import VARIABLES, Checked, check_policy
 from grammar.meaning.environment import Environment
 from grammar.meaning.schema import Schema
 from grammar.messages import catalogue
@@ -19,6 +19,7 @@ from grammar.messages.diagnostics import Diagnostic
 from grammar.syntax.parser import parse_expression, parse_rules
 from grammar.tree.ast import Expr
 from grammar.tree.clauses import Policy
+from grammar.tree.groups import COUNT_OF_NODES
 from grammar.tree.source import Source
 from grammar.tree.walk import reads
 from grammar.values.errors import EvaluationError
@@ -28,12 +29,16 @@ NAME = "expression"
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """A source with its typed tree; `names` are the variables that it reads."""
+    """A source with its typed tree; `names` are the variables that it reads.
+
+    `definitions` are those that it can use, None if there are none.
+    """
 
     source: Source
     expr: Expr
     environment: Environment
     names: frozenset[str]
+    definitions: Checked | None = None
 
     @property
     def annotations(self) -> frozenset[str]:
@@ -68,7 +73,10 @@ def check(
     parsed, found = parse_expression(Source(NAME, text))
     if parsed is None:
         return None, found, source
-    environment = _environment(text, definitions, schema)
+    defined = _defined(text, definitions, schema) if definitions else None
+    environment = Environment(variables=VARIABLES, schema=schema, uniform_literals=True)
+    if defined is not None:
+        environment = defined.environment
     checker = Checker(environment)
     expr = checker.check(parsed)
     found = list(checker.found)
@@ -77,15 +85,16 @@ def check(
         name = read.path[0]
         if name in VARIABLES:
             names.add(name)
-        if name in environment.groups:
-            # It is the group of a node.
+        count = environment.counts.get(name)
+        if name in environment.groups or (count and count.stands_for == COUNT_OF_NODES):
+            # It is that of a node.
             names.add("node")
-        if name in hidden:
+        if name in hidden or (count and "pod" in hidden):
             problem = catalogue.unavailable(name, "this expression", read.span)
-            found.append(replace(problem, hint=hidden[name] or None))
+            found.append(replace(problem, hint=hidden.get(name, hidden.get("pod")) or None))
     if any(d.severity == "error" for d in found):
         return None, found, source
-    return Expression(source, expr, environment, frozenset(names)), found, source
+    return Expression(source, expr, environment, frozenset(names), defined), found, source
 
 
 class Evaluator:
@@ -113,9 +122,7 @@ class Evaluator:
         return Failure(error, innermost)
 
 
-def _environment(text: str, definitions: str, schema: Schema) -> Environment:
-    if not definitions:
-        return Environment(variables=VARIABLES, schema=schema, uniform_literals=True)
+def _defined(text: str, definitions: str, schema: Schema) -> Checked:
     before = "".join("\n" if c == "\n" else " " for c in text)
     items, _ = parse_rules(Source(NAME, f"{before}\n{definitions}"))
-    return check_policy(Policy("", items, cluster=True), schema).environment
+    return check_policy(Policy("", items, cluster=True), schema)

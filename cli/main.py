@@ -33,6 +33,7 @@ COMMANDS = {
     "schema": "show what policies can read, or the fields of a configuration of serve",
     "explain": "show which policies apply to a pod, and why each node passes or fails",
     "decisions": "show what the running Placet decided about pods",
+    "audit": "show which pods policies in audit mode would have kept pending",
     "status": "show what the running Placet is and knows",
     "ui": "show in the browser what the running Placet decided, and why",
     "test": "run the tests of policy files",
@@ -43,6 +44,7 @@ COMMANDS = {
     "manifests": "print the manifests that install Placet with a second kube-scheduler",
     "scheduler-config": "write a kube-scheduler configuration that calls Placet",
     "doctor": "report problems in a kube-scheduler configuration",
+    "conformance": "hold any extender to what kube-scheduler expects of it",
     "completion": "print a shell script that completes commands, flags and files",
 }
 _FLAG = re.compile(r"(?<![\w-])--?[a-z][a-z-]*")

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from engine.cache.informers import Needs
 from engine.cards.node_cards import TAKEN
 from engine.decision.registry import Registry
-from engine.objects.request_pod import BYPASS, FORM
+from engine.objects.request_pod import BYPASS, EARLIER_BYPASS, FORM
 from engine.program.policy_compiler import compile_policy
 from engine.program.program import Program
 from grammar.checker.policy_checker import Checked
@@ -238,7 +238,7 @@ def needs(policies: Iterable[Policy]) -> Needs:
     read = list(walk(known))
     # A mutual limit of a pod that bypasses policies keeps nobody out.
     mutual = any(limit.mutual for p in known for limit in of_kind(p.items, Limit))
-    bypass = {BYPASS} if mutual else set()
+    bypass = {BYPASS, EARLIER_BYPASS} if mutual else set()
     cards = [c for p in known for c in of_kind(p.items, Cards)]
     taken = {TAKEN} if cards else set()
     taken |= {c.index for c in cards if c.index is not None}
@@ -250,6 +250,7 @@ def needs(policies: Iterable[Policy]) -> Needs:
         or any(c.needs_workloads for p in known for c in p.clauses),
         groups=any(isinstance(e, Select) and e.name == "group" for e in read)
         or any(gang.by is None for p in known for gang in of_kind(p.items, Gang)),
+        failures=any(isinstance(e, Select) and e.name == "failures" for e in read),
         annotations=frozenset[str]().union(*map(named_annotations, known), bypass, taken, form),
     )
 

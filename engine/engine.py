@@ -68,6 +68,7 @@ class Engine:
     decisions leave behind. `schedulers` are those that ask. `codec` reads pods, `in_flight` has
     those that may end on nodes that they were offered, `cards` answers questions about cards,
     `gangs` has the gangs that wait or gather, and `looks` looks again at pods that were rejected.
+    `audits` has a log of what policies in audit mode would have rejected.
     """
 
     def __init__(
@@ -92,7 +93,7 @@ class Engine:
         self._observer = observer
         self._offered = OfferedNodes(codec)
         self._placement = Placement(cluster, self.in_flight, role, time.now)
-        self._audits = Audits(self._calls, self._placement, observer, after.later)
+        self.audits = Audits(self._calls, self._placement, observer, after.later)
         self._recent_victims = RecentVictims(time.clock)
         self._pods = RequestPodReader(codec)
         self._time = time
@@ -142,6 +143,8 @@ class Engine:
             self._observer.bypassed(key, request_pod.uid, request_pod.bypass)
         try:
             call = self._calls.open(request_pod, names, deadline)
+            if not call.plan.selection.exempt:
+                self._placement.check_held(request_pod)
             if call.plan.empty or not names:
                 decided = self._accepted(call, names, began)
             else:
@@ -172,8 +175,10 @@ class Engine:
             known = call.snapshot.table.find(names)
         points = self._scored(call, table, rows, known)
         if self._calls.registry.soft_counts and call.known is not None:
-            best = call.known.table.find([names[int(np.argmax(points))]])
-            self.in_flight.predict(call.pod.uid, int(best[0]))
+            best = int(np.argmax(points))
+            # To read one of the names takes as long as to read all of them.
+            row = rows[best] if nodes is None else call.known.table.find([names[best]])[0]
+            self.in_flight.predict(call.pod.uid, int(row))
         scores = Scores(points, known_rows)
         self._after.scored(call, names, scores, self._time.clock() - began)
         return scores
@@ -285,6 +290,7 @@ class Engine:
         counts_first = registry.counts and not self.registry.counts
         self.codec.keep(registry.annotations)
         self._calls.adopt(registry)
+        self.audits.log.adopted(registry.programs)
         self.in_flight.forget_tallies()
         self.gangs.adopted()
         self._after.adopted()
@@ -360,7 +366,7 @@ class Engine:
         seconds = self._time.clock() - began
         self._after.later(lambda: self._finish(call, names, decided, seconds))
         if plan.audits or plan.audited_counts:
-            self._audits.follow(call, names, table, rows)
+            self.audits.follow(call, names, table, rows, decided)
         is_hopeless = np.count_nonzero(decided.codes) == len(decided.codes)
         if not is_hopeless:
             return decided

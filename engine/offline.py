@@ -17,12 +17,13 @@ from engine.decision.registry import Registry
 from engine.engine import Engine
 from engine.errors import EngineError
 from engine.objects.codec import ObjectCodec
-from engine.objects.request_pod import SYSTEM_NAMESPACES, Exemptions
+from engine.objects.request_pod import NO_EXEMPTIONS, SYSTEM_NAMESPACES, Exemptions
 from engine.program.compiler import Compiler
 from engine.program.frame import Frame
-from engine.program.policy_compiler import group_specs
+from engine.program.policy_compiler import compile_policy, group_specs
 from engine.program.policy_time import DecisionTime
 from engine.program.tables import Table, Tables
+from grammar.checker.policy_checker import Checked
 from grammar.meaning.environment import Environment
 from grammar.messages.diagnostics import UserError
 from grammar.values.time import Timestamp
@@ -94,16 +95,24 @@ def give_groups(frame: Frame, environment: Environment, cluster: ClusterCopy) ->
 
 
 def question_frame(
-    asked: NamedPod | None, cluster: ClusterCopy | None, codec: ObjectCodec
+    asked: NamedPod | None,
+    cluster: ClusterCopy | None,
+    codec: ObjectCodec,
+    definitions: Checked | None = None,
 ) -> Frame:
-    """The frame in which an engine would evaluate rules for the pod. Raises UserError."""
+    """The frame in which an engine would evaluate rules for the pod. Raises UserError.
+
+    `definitions` are the groups and counts that are read there.
+    """
     if asked is None:
         now = cluster.now if cluster is not None else Timestamp.now()
         return Frame(None, now, slots=0)
     try:
         if cluster is None:
             return Frame(codec.pod(asked.body), Timestamp.now(), slots=0)
-        call, _ = offline_engine(Registry(), cluster, codec).opened(asked.body)
+        registry = Registry() if definitions is None else Registry([compile_policy(definitions)])
+        made = offline_engine(registry, cluster, codec, exemptions=NO_EXEMPTIONS)
+        call, _ = made.opened(asked.body)
         return call.evaluation.frame()
     except EngineError as error:
         raise UserError(str(error), "fix the pod") from None

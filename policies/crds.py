@@ -108,14 +108,14 @@ _CONDITION = '.status.conditions[?(@.type=="{}")].{}'
 _COLUMNS = (
     ("Ready", "string", _CONDITION.format("Ready", "status")),
     ("Reason", "string", _CONDITION.format("Ready", "reason")),
-    ("Target", "string", ".spec['placementPolicy','policy'].targetSize"),
+    ("Mode", "string", ".status.mode"),
+    ("Target", "string", ".status.target"),
     ("Placed", "integer", ".status.placedPods"),
     ("Matched", "integer", ".status.matchedPods"),
     ("Weight", "integer", ".spec.weight"),
     ("Age", "date", ".metadata.creationTimestamp"),
 )
 _WIDE_COLUMNS = (
-    ("Mode", "string", ".spec.enforcementMode"),
     ("Conflicting", "string", _CONDITION.format("Conflicting", "message")),
     ("Violations", "integer", ".status.violations"),
     ("Message", "string", _CONDITION.format("Ready", "message")),

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from grammar.messages.diagnostics import Diagnostic, Fix
-from grammar.syntax.foreign_clauses import reason
+from grammar.syntax.foreign_clauses import keeps_meaning, reason
 from grammar.syntax.lexemes import Lexemes
 from grammar.syntax.parser import starts, stretch
 from grammar.syntax.trials import STEPS
@@ -66,6 +66,8 @@ def tried(
             clause = trials.clause(source, each, wished, alone=True)
         if clause is None and edit is not None and not trials.leads_on(source, each):
             edit, changed[id(each)] = None, without(each)
+            if is_error and not is_open:
+                clause = trials.clause(source, each, foreign)
         if clause is None and edit is None and is_error:
             clause = trials.clause(source, each, wished)
         if clause is not None and clause.remedy is not None:
@@ -109,7 +111,8 @@ class _HintTrials:
             return None
         if alone and item.is_clause and not item.negates_words:
             return None
-        for clause in islice(read(item), _MOST_CLAUSES):
+        kept = (clause for clause in read(item) if keeps_meaning(item.text, clause))
+        for clause in islice(kept, _MOST_CLAUSES):
             hint = f"write `{clause}`{reason(item.text, clause)}"
             said = replace(found, hint=hint, fix=None, remedy=Fix(item.span, clause))
             if self.leads_on(source, said, within=True):

@@ -199,6 +199,44 @@ class VersionInForce(Base, frozen=True):
     parameters: _Parameters | None = None
 
 
+class AuditedPodStatus(Base, frozen=True):
+    """A pod that a policy in audit mode would have rejected.
+
+    Like the fields of AuditStatus, these have no defaults: a merge patch then has all of them.
+    """
+
+    pod: Annotated[str, Meta(max_length=512)]
+    workload: Annotated[str, Meta(max_length=316)]
+    clause: Annotated[
+        str, Meta(max_length=1024, description="The clause that rejects most of its nodes.")
+    ]
+    since: Annotated[str, Meta(max_length=64, extra_json_schema={"format": "date-time"})]
+    node: Annotated[
+        str,
+        Meta(
+            max_length=253,
+            description="The node that the pod went to in spite of the policy, as far as known.",
+        ),
+    ]
+
+
+class AuditStatus(Base, frozen=True):
+    """What a policy in audit mode would have done. It is written at most once a minute."""
+
+    since: Annotated[str, Meta(max_length=64, extra_json_schema={"format": "date-time"})]
+    waitingPods: Annotated[
+        _Count, Meta(description="The pods that the policy would have kept pending.")
+    ]
+    workloads: Annotated[_Count, Meta(description="The workloads of these pods.")]
+    elsewherePods: Annotated[
+        _Count, Meta(description="The pods on a node that the policy would have rejected.")
+    ]
+    lastPods: Annotated[
+        tuple[AuditedPodStatus, ...],
+        Meta(max_length=10, description="The last of all these pods, the newest first."),
+    ]
+
+
 class PolicyStatus(Base, frozen=True):
     """The status of a policy."""
 
@@ -214,6 +252,21 @@ class PolicyStatus(Base, frozen=True):
         ),
     ] = ()
     inForce: VersionInForce | None = None
+    mode: Annotated[
+        str,
+        Meta(
+            max_length=64,
+            description="Whether its clauses keep pods off nodes (Strict), prefer nodes"
+            " (BestEffort), or both, or only report (Audit).",
+        ),
+    ] = ""
+    target: Annotated[
+        str,
+        Meta(
+            max_length=256,
+            description="The bounds of its shares, and its other clauses by their kinds.",
+        ),
+    ] = ""
     matchedPods: Annotated[_Count | None, Meta(description="The pods that the policy selects.")] = (
         None
     )
@@ -232,6 +285,13 @@ class PolicyStatus(Base, frozen=True):
         Meta(
             description="Those of them that were created without the marker of the gate, so that"
             " kube-scheduler did not ask about them."
+        ),
+    ] = None
+    earlyPods: Annotated[
+        _Count | None,
+        Meta(
+            description="Those of them that were created after the policy, and placed before it was"
+            " in force for the first time."
         ),
     ] = None
     outdatedPods: Annotated[
@@ -254,6 +314,7 @@ class PolicyStatus(Base, frozen=True):
         _Count | None,
         Meta(description="The gangs that were given up last, and that are tried again."),
     ] = None
+    audit: AuditStatus | None = None
     diagnostics: Annotated[
         tuple[Annotated[str, Meta(max_length=1024)], ...],
         Meta(
@@ -271,6 +332,7 @@ class Metadata(Struct, frozen=True):
     uid: str = ""
     generation: int = 0
     resourceVersion: str = ""
+    creationTimestamp: str = ""
 
 
 class PlacementPolicy(Struct, frozen=True, kw_only=True, omit_defaults=True):

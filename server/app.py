@@ -48,6 +48,7 @@ READING_PATHS = frozenset({"/metrics"})
 
 
 # The application of the webhooks alone, for a port of their own.
+WARNINGS = web.AppKey("WARNINGS", MisconfigurationWarnings)
 WEBHOOKS = web.AppKey("WEBHOOKS", web.Application)
 
 
@@ -123,6 +124,7 @@ def create_app(parts: AppParts) -> web.Application:
     app[CONNECTIONS] = Connections(settings, budget, metrics, limited, _by_path(at_once))
     adopters.append(app[CONNECTIONS].adopt)
     app[ADOPTERS] = adopters
+    app[WARNINGS] = warnings
     app.add_routes(
         [web.post(path, handler, expect_handler=_ask_later) for path, handler in by_path.items()]
     )

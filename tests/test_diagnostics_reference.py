@@ -64,9 +64,14 @@ class Section:
 
 
 SECTIONS = tuple(
-    Section(match[1], match[0])
-    for page in pages("diagnostics")
-    for match in _SECTION.finditer(page.read_text(encoding="utf-8"))
+    sorted(
+        (
+            Section(match[1], match[0])
+            for page in pages("diagnostics")
+            for match in _SECTION.finditer(page.read_text(encoding="utf-8"))
+        ),
+        key=lambda each: each.code,
+    )
 )
 EXAMPLES = tuple(s for s in SECTIONS if s.code not in WITHOUT_EXAMPLE)
 MENDED = tuple(s for s in EXAMPLES if s.mended is not None)

@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from engine.cache.cluster_file import ClusterFileReader
+from engine.cache.failures import lately
 from engine.cache.node_table import Snapshot
 from engine.data.reading import rows_of_text
 from engine.decision.registry import Registry
@@ -102,7 +103,12 @@ class Scene:
         node = self.snapshot.nodes["node-1"]
         assert node.pods is not None
         return {
-            "pod": replace(pod, workload=self.snapshot.workloads[controller], group=self.group),
+            "pod": replace(
+                pod,
+                workload=self.snapshot.workloads[controller],
+                group=self.group,
+                failures=lately(self.snapshot.failures[controller], self.now.nanos),
+            ),
             "node": node,
             "namespaceObject": self.snapshot.namespaces[pod.namespace],
             "now": self.now,

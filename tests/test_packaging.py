@@ -88,7 +88,8 @@ def test_wheel_has_every_file_of_a_package(package: str, names: list[str]) -> No
     wanted = {
         f"placet/bundle/{path.as_posix()}" for path in files if "__pycache__" not in path.parts
     }
-    wanted.discard("placet/bundle/cli/launcher.py")  # which is placet/__main__.py
+    # Which are placet/__main__.py and placet/__init__.py.
+    wanted -= {f"placet/bundle/cli/{name}.py" for name in ("launcher", "public_api")}
     assert wanted - set(names) == set()
     assert f"placet/bundle/{package}/py.typed" in wanted
 
@@ -109,6 +110,7 @@ def test_wheel_passes_check_wheel_contents(wheel: Path) -> None:
     assert done.returncode == 0, done.stdout
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("arguments", [["--version"], ["check", "--help"]])
 def test_launcher_runs_from_the_wheel_alone(
     arguments: list[str], wheel: Path, tmp_path: Path
@@ -130,6 +132,7 @@ def test_launcher_runs_from_the_wheel_alone(
     assert "placet" in done.stdout
 
 
+@pytest.mark.process
 def test_installed_wheel_is_of_the_version_it_says(
     installed: Path, wheel: Path, tmp_path: Path
 ) -> None:
@@ -139,6 +142,7 @@ def test_installed_wheel_is_of_the_version_it_says(
     assert said == run(PROGRAMS / "placet", "--version", cwd=tmp_path)
 
 
+@pytest.mark.process
 def test_installed_programs_work(installed: Path, tmp_path: Path) -> None:
     policy = tmp_path / "arm.policy"
     policy.write_text("policy arm {\n  for pods where pod.priority > 0\n}\n", encoding="utf-8")
@@ -146,6 +150,8 @@ def test_installed_programs_work(installed: Path, tmp_path: Path) -> None:
     assert "no problems found" in run(installed / "placet", "check", policy, cwd=tmp_path)
     said = run(installed / "kubectl_complete-placet", "explain", "--dec", cwd=tmp_path)
     assert said == "--decision\n:4\n"
+    asked = "import placet; print(placet.Placet.__name__, placet.function('a.b(int) int').__name__)"
+    assert run(installed / "python", "-c", asked, cwd=tmp_path) == "Placet made\n"
 
 
 def test_wheel_is_the_same_when_built_again(wheel: Path, tmp_path: Path) -> None:

@@ -183,6 +183,7 @@ def _run(args: argparse.Namespace, file: Path | None = None) -> int:
         args.configuration.document(),
         _file(args, file),
         data_access(args),
+        frozenset(args.policy_first),
     )
 
     def started(url: str, reloader: PolicyReloader) -> None:

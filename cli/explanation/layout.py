@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cli.console import Part, console, lines, table
+from engine.explanation.audit_document import PolicyAudit
 from engine.explanation.cause import event_time, pod_scheduled
 from engine.explanation.decision_document import DecisionDetail
 from engine.explanation.document import (
@@ -123,7 +124,15 @@ def every_node(found: PodExplanation) -> Iterator[Part]:
     if found.rows is None:
         yield from _unfit(found)
     for audit in found.audits:
-        yield f"{audit.policy}, in audit, would reject {counted(audit.nodes, 'node')}"
+        yield f"{audit.policy}, in audit, {_would(audit)}"
+
+
+def _would(audit: PolicyAudit) -> str:
+    """What a policy in audit mode would do."""
+    by = ", ".join(f"`{each.clause}` {each.nodes}" for each in audit.clauses)
+    left = "" if audit.passing else ", and leave none that passes"
+    since = f", as since {audit.since}" if audit.since else ""
+    return f"would reject {counted(audit.nodes, 'node')}{f' ({by})' if by else ''}{left}{since}"
 
 
 def _unfit_passing(found: PodExplanation) -> str:

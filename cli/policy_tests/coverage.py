@@ -18,6 +18,7 @@ from engine.program.program import Condition, GangProgram, Program
 from grammar.checker.policy_checker import Checked
 from grammar.messages.texts import excerpt
 from grammar.tree.ast import Expr, Literal
+from grammar.tree.clause_parts import TestedPart
 from grammar.tree.clauses import Clause, Policy
 from grammar.tree.source import Source, Span
 from grammar.values.errors import MissingError
@@ -45,10 +46,7 @@ class Branch:
 
 
 def branches(file: CheckedFile) -> Iterator[Branch]:
-    """The branches of a file's policies, in the order of the text.
-
-    Clauses about preemption have none, because tests cannot ask about them.
-    """
+    """The branches of a file's policies, in the order of the text."""
     for checked in file.policies:
         policy = checked.policy
         points: list[_Texts] = []
@@ -57,8 +55,7 @@ def branches(file: CheckedFile) -> Iterator[Branch]:
             texts = (f"{name} never selected a pod", f"{name} never skipped a pod")
             points.append((_for_point(policy, policy.selector), texts))
         for clause in policy.clauses:
-            if clause.is_tested:
-                points.extend(_clause_points(file.source, policy, clause))
+            points.extend(_clause_points(file.source, policy, clause))
         for point, words in points:
             for outcome, never in zip((True, False), words, strict=False):
                 yield Branch(file.source, point, outcome, never)
@@ -76,11 +73,12 @@ def _clause_points(source: Source, policy: Policy, clause: Clause) -> Iterator[_
     for part in parts:
         match part.kind:
             case "condition":
-                texts: tuple[str, ...] = _truth(f"the `{part.word}` of {name}")
+                which = f"the `{part.word}`"
+                if sum(each.word == part.word for each in parts) > 1:
+                    which = _excerpt(source, part)
+                texts: tuple[str, ...] = _truth(f"{which} of {name}")
             case "requirement":
-                assert part.expr is not None, "a requirement is an expression"
-                text = excerpt(source.slice(part.expr.span), _MAX_TEXT)
-                which = name if len(parts) == 1 else f"`{text}` of {name}"
+                which = name if len(parts) == 1 else f"{_excerpt(source, part)} of {name}"
                 texts = (f"{which} never passed", f"{which} never failed")
             case "value":
                 texts = (f"{name} was never computed",)
@@ -89,6 +87,11 @@ def _clause_points(source: Source, policy: Policy, clause: Clause) -> Iterator[_
             case _:
                 assert_never(part.kind)
         yield _point(policy, clause, part.expr), texts
+
+
+def _excerpt(source: Source, part: TestedPart) -> str:
+    assert part.expr is not None, "a condition is an expression"
+    return f"`{excerpt(source.slice(part.expr.span), _MAX_TEXT)}`"
 
 
 def _truth(what: str) -> tuple[str, str]:

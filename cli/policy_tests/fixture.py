@@ -20,6 +20,7 @@ from engine.cache.cluster_file import ClusterFileError, ClusterFileReader, bodie
 from engine.errors import BadObjectError
 from engine.objects.codec import ObjectCodec, decode_namespace
 from engine.objects.defaulting import default_node, default_pod
+from engine.objects.peer import ENDED
 from grammar.checker.policy_checker import VARIABLES
 from grammar.meaning.environment import Environment
 from grammar.meaning.evaluator import evaluate
@@ -218,14 +219,18 @@ def _tested_pod(test: Test, cluster: ClusterCopy, snapshot: Sequence[_Document])
     """The last pod without a node: of the test, else of its `cluster` files."""
     pods = [item for item in test.items if isinstance(item, TestPod) and item.on is None]
     if pods:
-        name = pods[-1].name
-        return cluster.pod(name if "/" in name else f"{NAMESPACE}/{name}")
+        return cluster.pod(key_in_test(pods[-1].name))
     pending = cluster.snapshot().pending
     waiting = [k for k in bodies([d for _, d in snapshot], "Pod") if k in pending]
     if not waiting:
         hint = 'add a pod that is not `on` a node, as in `pod "shop/web-1"`'
         raise bad_test("the test has no pod to test", test.name_span, hint)
     return cluster.pod(waiting[-1])
+
+
+def key_in_test(pod: str) -> str:
+    """The `namespace/name` of a pod by its name in a test."""
+    return pod if "/" in pod else f"{NAMESPACE}/{pod}"
 
 
 def _namespace(pod: str) -> str:
@@ -249,7 +254,7 @@ _NODE_FIELDS = ("labels", "annotations", "uid", "age", *_ZONES, "ready", "alloca
 _NAMESPACE_FIELDS = ("labels", "annotations")
 _POD_FIELDS = (
     *("labels", "annotations", "uid", "age", "priority", "requests", "limits", "workload"),
-    "group",
+    *("group", "ready"),
     *_PARTS,
 )
 # Fields of the language that a test cannot set, each with a hint.
@@ -317,9 +322,7 @@ class ObjectBuilder:
         for name, key in _ZONES.items():
             if name in fields:
                 labels[key] = self._reader.string(fields[name], f"a {name}")
-        ready = self._reader.json(fields["ready"].value) if "ready" in fields else True
-        if not isinstance(ready, bool):
-            raise bad_test("this must be true or false", fields["ready"].value.span)
+        ready = self._is_ready(fields)
         amounts = _AMOUNTS | self._map(fields, "allocatable")
         built = {
             "apiVersion": "v1",
@@ -335,7 +338,7 @@ class ObjectBuilder:
         return self._with_parts(built, "Node", fields)
 
     def pod(self, item: TestPod) -> Object:
-        """One container. Pending, or running for a day if it is `on` a node.
+        """One container. Pending, or running and ready for a day if it is `on` a node.
 
         Raises BadTestError.
         """
@@ -366,7 +369,20 @@ class ObjectBuilder:
             "spec": spec,
             "status": status,
         }
-        return self._with_parts(built, "Pod", fields)
+        whole = self._with_parts(built, "Pod", fields)
+        if item.on is not None and "conditions" not in whole["status"]:
+            ended = whole["status"].get("phase") in ENDED
+            ready = not ended and self._is_ready(fields)
+            since = str(self._reader.now) if ended else metadata["creationTimestamp"]
+            condition = {"type": "Ready", "status": str(ready), "lastTransitionTime": since}
+            whole["status"]["conditions"] = [condition]
+        return whole
+
+    def _is_ready(self, fields: Mapping[str, MapEntry]) -> bool:
+        ready = self._reader.json(fields["ready"].value) if "ready" in fields else True
+        if not isinstance(ready, bool):
+            raise bad_test("this must be true or false", fields["ready"].value.span)
+        return ready
 
     def _fields(
         self, record: str, item: TestObject, known: tuple[str, ...]

@@ -10,7 +10,7 @@ import math
 import operator
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import count
 from pathlib import Path
@@ -18,10 +18,17 @@ from typing import Literal as OneOf
 from typing import assert_never
 
 from cli.policy_tests.coverage import Coverage
-from cli.policy_tests.fixture import BadTestError, Fixture, FixtureBuilder, bad_test
+from cli.policy_tests.fixture import (
+    BadTestError,
+    Fixture,
+    FixtureBuilder,
+    bad_test,
+    key_in_test,
+)
 from cli.render import Finding
 from cli.world import undeclared
 from engine.cache.cluster_copy import ClusterDocuments
+from engine.decision.preemption import Victims
 from engine.decision.registry import Registry
 from engine.decision.verdict import Failed, Feasible, Rejected, Verdict, message_of
 from engine.enforced import needs_of
@@ -33,6 +40,7 @@ from engine.objects.request_pod import NO_EXEMPTIONS
 from engine.offline import offline_engine
 from engine.program.policy_compiler import compile_policy
 from engine.program.program import GangProgram, Program
+from engine.simulation.cycle import Simulation, waiting
 from grammar.checker.policy_checker import Checked
 from grammar.meaning.schema import Schema
 from grammar.messages.diagnostics import Diagnostic, UserError, nearest
@@ -237,6 +245,22 @@ class FixtureEngine:
         return None if scores is None else dict(zip(nodes, scores, strict=True))
 
     @cached_property
+    def proposed(self) -> Mapping[str, Victims]:
+        """The victims that kube-scheduler proposes on nodes without room for the pod."""
+        pod = waiting(self._fixture.pod.body, self._codec)
+        demanded = self._engine.cards.demand(pod.body) if self._engine.cards.are_used else {}
+        simulation = Simulation(self._made(), self._fixture.cluster.pods, ())
+        return simulation.proposed(replace(pod, cards=demanded))
+
+    @cached_property
+    def evicted(self) -> Mapping[str, Sequence[str]]:
+        """The pods that would be evicted on each node that is kept. Raises EngineError."""
+        kept = self._engine.preempt(self._fixture.pod.body, self.proposed, math.inf)
+        snapshot = self._fixture.cluster.snapshot()
+        names = {pod.uid: key for key, pod in snapshot.pods().items()}
+        return {node: sorted(names[uid] for uid in each.uids) for node, each in kept.items()}
+
+    @cached_property
     def inspection(self) -> Inspection:
         """Raises EngineError."""
         return Inspection.of(self._engine, self._fixture.pod.body)
@@ -279,6 +303,10 @@ def _expectations(test: Test, fixture: Fixture, programs: Sequence[Program]) -> 
             raise _unknown("node", item.node, fixture.nodes, item)
         if item.clause is not None and item.clause not in clauses:
             raise _unknown("rejecting clause", item.clause, sorted(clauses), item)
+        for victim in item.victims:
+            if fixture.cluster.pods.pod(key_in_test(victim)) is None:
+                pods = list(fixture.cluster.snapshot().pods())
+                raise _unknown("pod", victim, pods, item)
     return found
 
 
@@ -291,6 +319,8 @@ def _unknown(kind: str, name: str, names: Sequence[str], item: Expectation) -> B
 def _failure(item: Expectation, engine: FixtureEngine) -> Diagnostic | None:
     """The difference between an expectation and the answer; None if it is met."""
     try:
+        if item.kind == "evict":
+            return _evict_failure(item, engine)
         verdict = engine.verdict(item.node)
         match item.kind:
             case "pass":
@@ -337,6 +367,21 @@ def _score_failure(item: Expectation, verdict: Verdict, engine: FixtureEngine) -
         for c in engine.inspection.contributions(engine.feasible)
     )
     return _failed(item, f"`{item.node}` has another score", f"it is {score}", notes=notes)
+
+
+def _evict_failure(item: Expectation, engine: FixtureEngine) -> Diagnostic | None:
+    if item.node not in engine.proposed:
+        message = f"nobody would be evicted on `{item.node}`, whatever the policies say"
+        hint = "leave too little room there, and let a pod with a lower priority take it"
+        return _failed(item, message, "kube-scheduler proposes no victim", hint=hint)
+    evicted = engine.evicted.get(item.node, ())
+    if list(evicted) == sorted(map(key_in_test, item.victims)):
+        return None
+    if not evicted:
+        return _failed(item, f"nobody may be evicted on `{item.node}`", "the policies forbid it")
+    those = ", ".join(f"`{pod}`" for pod in evicted)
+    what = "pods are" if not item.victims else "other pods are"
+    return _failed(item, f"{what} evicted on `{item.node}`", f"these are: {those}")
 
 
 def _rejection(verdict: Rejected | Failed) -> str:

@@ -23,7 +23,7 @@ from grammar.meaning.environment import Environment
 from grammar.messages.texts import counted, named
 from grammar.tree.ast import Comprehension, DefCall, Expr, Ident, Index, LetReference, Select
 from grammar.tree.clauses import Def, Filter, Let, Policy, Score
-from grammar.tree.groups import Group
+from grammar.tree.groups import Count, Group
 from grammar.tree.printer import print_expression
 from grammar.tree.types import Type
 from grammar.tree.walk import children
@@ -76,7 +76,7 @@ def cost(session: ReplSession, text: str) -> Iterator[Reply]:
         (checked, file.source)
         for file in session.policies.texts
         for checked in file.policies
-        if not all(isinstance(item, Let | Def | Group) for item in checked.policy.items)
+        if not all(isinstance(item, Let | Def | Group | Count) for item in checked.policy.items)
     ]
     if not found:
         hint = "load some, or give an expression, as in `:cost node.ready`"

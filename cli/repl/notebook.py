@@ -15,7 +15,7 @@ from cli.render import Finding
 from grammar.messages.diagnostics import Diagnostic
 from grammar.tree.clauses import Def, ForPods, Item, Let, Policy, Setting, Use
 from grammar.tree.data import Data
-from grammar.tree.groups import Group
+from grammar.tree.groups import Count, Group
 from grammar.tree.source import Source, Span
 from policies.validation import Identity, identity
 
@@ -48,7 +48,7 @@ class Notebook:
                 source.slice(item.span),
                 source,
                 item.span.start,
-                isinstance(item, Let | Def | Group),
+                isinstance(item, Let | Def | Group | Count),
             )
             for item in items
         }
@@ -113,7 +113,7 @@ class Notebook:
 
 def item_key(item: Item) -> Key:
     match item:
-        case Let(name) | Def(name) | Group(name):
+        case Let(name) | Def(name) | Group(name) | Count(name):
             return "name", name
         case Use(name):
             return "use", name
@@ -138,6 +138,8 @@ def item_title(item: Item) -> str:
             return f'data "{name}"'
         case Group(name):
             return f"group {name}"
+        case Count(name):
+            return f"count {name}"
         case Use(name):
             return f'use "{name}"'
         case _:

@@ -256,10 +256,10 @@ class ReplSession:
         self._keep(expression.annotations)
         cluster, pod = self.cluster, self.pod
         with cluster.asking(pod) if cluster is not None and pod is not None else nullcontext():
-            values = question_frame(pod, cluster, self.codec)
+            values = question_frame(pod, cluster, self.codec, expression.definitions)
             if self.node is not None and cluster is not None:
                 values.node = cluster.node(self.node)
-            if cluster is not None:
+            if cluster is not None and pod is None:
                 give_groups(values, expression.environment, cluster)
             yield values
 

@@ -9,6 +9,7 @@ from rich.table import Table
 from cli.command import CommandError
 from cli.console import Part, table
 from cli.explanation.layout import FAIL, NAMED, PASS, passed, preemption
+from engine.explanation.audit_document import said
 from engine.explanation.decision_document import CountedGroup, DecisionDetail, Listing, Summary
 from engine.objects.api_types import mapping
 from grammar.messages.texts import counted, named
@@ -69,6 +70,8 @@ def every_node(decision: DecisionDetail) -> Iterator[Part]:
     for each in decision.counts:
         yield f"{each.policy}: {each.clause} {_groups(each.groups)}"
     yield from preemption(decision)
+    for audit in decision.audits:
+        yield f"{audit.policy}, in audit, {said(audit)}"
 
 
 def one_node(decision: DecisionDetail, node: str) -> Iterator[Part]:
@@ -147,6 +150,8 @@ def status(found: ReplicaStatus) -> Iterator[Part]:
     for check in found.failing:
         yield f"  {'warning' if check.warning else 'failing'}: {check.name}: {check.failure}"
     yield _leader(found)
+    if (used := found.certificate) is not None and not used.warning:
+        yield f"certificate {used.file}, valid until {used.expires}"
     kept = counted(found.recorded, "pod")
     yield f"{counted(found.decisions, 'decision')}; the last ones about {kept} are kept"
     yield ""
@@ -182,6 +187,7 @@ def _policies_in_force(found: ReplicaStatus) -> Iterator[Part]:
             mode += f", unmet: {each.unmet}" if each.unmet else ""
             rows.add_row(each.address, kind, mode, str(each.weight), each.digest)
         yield rows
+        yield from (f"{each.address}: {each.effect}" for each in found.policies if each.effect)
     if found.notInForce:
         yield f"not in force: {', '.join(found.notInForce)}"
     yield ""

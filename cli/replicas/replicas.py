@@ -25,6 +25,7 @@ from engine.cache.cluster_copy import ambiguous
 from engine.cluster.client import CORE, ApiClient, connect, path_of
 from engine.cluster.port_forward import PortForward, local_socket
 from engine.errors import ApiError, ClusterConfigurationError, EngineError
+from engine.explanation.audit_document import AuditList
 from engine.explanation.decision_document import DecisionDetail, Listing
 from engine.explanation.document import PodExplanation
 from grammar.messages.texts import os_reason
@@ -162,6 +163,13 @@ class Replica:
         """Its last decision about a pod, or None. Raises CommandError."""
         path = f"/decisions/{quote(namespace, '')}/{quote(name, '')}"
         return await self._get(path, DecisionDetail)
+
+    async def audit(self) -> AuditList:
+        """What its policies in audit mode would have rejected. Raises CommandError."""
+        found = await self._get("/audit", AuditList)
+        if found is None:
+            raise self._strange(404)
+        return found
 
     async def explanation(self, namespace: str, name: str) -> PodExplanation | None:
         """What it would decide about a pod now, or None. Raises CommandError."""

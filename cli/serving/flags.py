@@ -153,22 +153,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="use an embedded cluster, and embedded policies unless --policies names some",
     )
-    who = parser.add_argument_group("pods without policies")
-    defaults = ", ".join(sorted(SYSTEM_NAMESPACES | {own_namespace()}))
-    who.add_argument(
-        "--exempt-namespace",
-        metavar="NS",
-        action="append",
-        default=[],
-        type=_namespace,
-        help="a namespace whose pods are scheduled without any policy; may be repeated; added to "
-        f"{defaults} unless one of them is `none`",
-    )
-    who.add_argument(
-        "--no-bypass",
-        action="store_true",
-        help="ignore the annotation by which a pod bypasses policies",
-    )
+    _add_pods(parser)
     how = parser.add_argument_group("serving")
     how.add_argument(
         "--listen",
@@ -351,4 +336,33 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     )
     how.add_argument(
         "-v", "--verbose", action="store_true", help="log every call and every rejection"
+    )
+
+
+def _add_pods(parser: argparse.ArgumentParser) -> None:
+    """The flags about pods that are not decided about, or not yet."""
+    who = parser.add_argument_group("pods and policies")
+    defaults = ", ".join(sorted(SYSTEM_NAMESPACES | {own_namespace()}))
+    who.add_argument(
+        "--exempt-namespace",
+        metavar="NS",
+        action="append",
+        default=[],
+        type=_namespace,
+        help="a namespace whose pods are scheduled without any policy; may be repeated; added to "
+        f"{defaults} unless one of them is `none`",
+    )
+    who.add_argument(
+        "--no-bypass",
+        action="store_true",
+        help="ignore the annotation by which a pod bypasses policies",
+    )
+    who.add_argument(
+        "--policy-first",
+        metavar="NS",
+        action="append",
+        default=[],
+        type=_namespace,
+        help="a namespace whose new pods wait until the policies that are older than them are in "
+        "force, for at most a minute; may be repeated",
     )

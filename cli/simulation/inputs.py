@@ -23,14 +23,14 @@ import msgspec
 from cli.command import CommandError
 from engine.cache.cluster_copy import ClusterDocuments, read_documents
 from engine.cache.cluster_file import ClusterFileError, documents, workload_uids
-from engine.cache.node_table import ENDED, NodeWithPods
+from engine.cache.node_table import NodeWithPods
 from engine.cache.pod_manifests import DEFAULT_NAMESPACE, expanded, objects, stored
 from engine.enforced import EnforcedPolicies
 from engine.errors import BadObjectError
 from engine.objects.api_types import mapping, mappings
 from engine.objects.codec import ObjectCodec
 from engine.objects.eligibility import ineligible
-from engine.objects.peer import decode_controller
+from engine.objects.peer import ENDED, decode_controller
 from engine.objects.resources import CPU
 from engine.objects.workload_pods import WorkloadPods, is_workload, pinned
 from engine.offline import offline_engine

@@ -29,9 +29,10 @@ import msgspec
 import numpy as np
 
 from engine.cache.census import Census
+from engine.cache.ended_pods import EndedPods
+from engine.cache.failures import Failures
 from engine.cache.names import NameIndex
 from engine.cache.node_table import (
-    ENDED,
     NodeTable,
     NodeWithPods,
     RowUse,
@@ -53,7 +54,9 @@ from engine.cache.tallies import (
 )
 from engine.objects.codec import Namespace, Node
 from engine.objects.disruption_budget import DisruptionBudget, by_namespace
+from engine.objects.failed_pod import FailedPod
 from engine.objects.peer import (
+    ENDED,
     UNLABELLED,
     Controller,
     Peer,
@@ -312,8 +315,10 @@ class Cache:
         # By namespace, and by key in each, because counts are mostly of one namespace.
         self._spaces: dict[str, dict[str, Peer]] = {}
         self.tallies = Tallies(self._spaces)
+        self.ended = EndedPods()
         self._workloads = Workloads()
         self._groups: dict[tuple[str, GroupName], PodGroup] = {}
+        self.failures = Failures()
         self._pending: dict[str, Peer] = {}
         # The pods without a node that are nominated to one, by key.
         self.nominated: dict[str, Peer] = {}
@@ -371,6 +376,7 @@ class Cache:
                 handle(pod.uid)
         if pod.phase in ENDED:
             self.remove_pod(key)
+            self.ended.put(self._completed(pod))
             return
         assumed = self._assumed.get(key)
         if assumed is not None:
@@ -431,6 +437,11 @@ class Cache:
     def remove_group(self, namespace: str, name: GroupName) -> None:
         self._groups.pop((namespace, name), None)
         self._snapshot = None
+
+    def put_failure(self, pod: FailedPod) -> None:
+        """Remember a pod that has failed; it stays when the pod is deleted."""
+        if self.failures.put(pod):
+            self._snapshot = None
 
     # ---- assumed pods
 
@@ -601,6 +612,7 @@ class Cache:
                 strays=self.nodes.strays(),
                 namespaces=self._namespaces,
                 workloads=self._workloads.roots,
+                failures=self.failures.by_controller(),
                 budgets=by_namespace(self._budgets.values()) if self._knows_budgets else None,
             )
         return self._snapshot
@@ -638,14 +650,16 @@ class Cache:
             if not pods:
                 del self._spaces[old.namespace]
             del self._beside(old)[key]
-            self.nodes.touch(old.nodeName)
+            if not _differ_in_readiness(old, pod):
+                self.nodes.touch(old.nodeName)
             self.nominated.pop(key, None)
             self._workloads.remove_pod(old.controller, key)
             self.tallies.leaves(key, old)
         if pod is not None:
             pods = self._spaces.setdefault(pod.namespace, {})
             pods[key] = self._beside(pod)[key] = pod
-            self.nodes.touch(pod.nodeName)
+            if not _differ_in_readiness(old, pod):
+                self.nodes.touch(pod.nodeName)
             if pod.nominatedNodeName and not pod.nodeName:
                 self.nominated[key] = pod
             self._workloads.add_pod(pod.controller, key)
@@ -657,3 +671,10 @@ class Cache:
     def _beside(self, pod: Peer) -> dict[str, Peer]:
         """The pods on the same node, or the pending ones, by key."""
         return self.nodes.pods(pod.nodeName) if pod.nodeName else self._pending
+
+
+def _differ_in_readiness(old: Peer | None, new: Peer | None) -> bool:
+    """Whether nothing else of a pod has changed, which no rule about its node reads."""
+    if old is None or new is None or old.ready is new.ready:
+        return False
+    return msgspec.structs.replace(new, ready=old.ready) == old

@@ -16,6 +16,7 @@ from engine.cache.reflector import Reflector, Report, Timing, unreported
 from engine.cache.store import ObjectStore
 from engine.errors import NotSyncedError
 from engine.objects.codec import ObjectCodec
+from engine.objects.failed_pod import FAILED
 from engine.objects.pod_group import GROUP_VERSIONS, KUBERNETES
 from policies.manifest_names import GROUP
 
@@ -29,6 +30,8 @@ NODES = Resource("nodes", "/api/v1/nodes")
 PODS = Resource(
     "pods", "/api/v1/pods", field_selector="status.phase!=Succeeded,status.phase!=Failed"
 )
+# For rules about earlier pods of the same controller.
+FAILED_PODS = Resource("failedpods", "/api/v1/pods", field_selector=f"status.phase={FAILED}")
 NAMESPACES = Resource("namespaces", "/api/v1/namespaces")
 # A cluster without our definitions has none of these.
 POLICIES = tuple(
@@ -61,13 +64,14 @@ CONTROLLERS: Mapping[str, Resource] = {
 class Needs:
     """The optional parts of a cluster that rules read; `annotations` are keys of other pods.
 
-    `groups`: rules are about the PodGroups of pods. `budgets`: pods may be evicted for the sake of
-    a rule, so disruption budgets are to be spared.
+    `groups`: rules are about the PodGroups of pods. `failures`: about pods that have failed.
+    `budgets`: pods may be evicted for the sake of a rule, so disruption budgets are to be spared.
     """
 
     namespaces: bool = False
     workloads: bool = False
     groups: bool = False
+    failures: bool = False
     annotations: frozenset[str] = frozenset()
     budgets: bool = False
 
@@ -75,6 +79,8 @@ class Needs:
 def object_lists(needs: Needs) -> Mapping[str, Resource]:
     """What is watched of a cluster for these needs, without policies: resources by kind."""
     found = {"Node": NODES, "Pod": PODS}
+    if needs.failures:
+        found["failed Pod"] = FAILED_PODS
     if needs.namespaces:
         found["Namespace"] = NAMESPACES
     if needs.budgets:
@@ -236,6 +242,8 @@ class Informers:
                     yield resource, store.nodes(self._codec, self.cache)
                 case "Pod":
                     yield resource, store.pods(self._codec, self.cache)
+                case "failed Pod":
+                    yield resource, store.failed_pods(self.cache)
                 case "Namespace":
                     yield resource, store.namespaces(self.cache)
                 case "PodDisruptionBudget":

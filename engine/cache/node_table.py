@@ -9,12 +9,13 @@ from itertools import chain, repeat
 import numpy as np
 import numpy.typing as npt
 
+from engine.cache.failures import KnownFailures
 from engine.cache.names import KnownRows, ListedNames, NameIndex
 from engine.objects.codec import Namespace, Node
 from engine.objects.disruption_budget import Budgets
 from engine.objects.peer import Peer, Workload, key_of
 from engine.objects.resources import total_requests
-from grammar.values.quantity import Quantity, Resources
+from grammar.values.quantity import Resources, less
 from grammar.values.time import Timestamp
 
 
@@ -39,7 +40,7 @@ def with_pods(
     """
     if requested is None and pods is not None:
         requested = total_requests([pod.requests for pod in pods])
-    free = None if requested is None else _free(node.allocatable, requested)
+    free = None if requested is None else less(node.allocatable, requested)
     return NodeWithPods(
         name=node.name,
         labels=node.labels,
@@ -65,16 +66,7 @@ def without(known: NodeWithPods, gone: Collection[Peer]) -> NodeWithPods:
     uids = {pod.uid for pod in gone}
     left = tuple(pod for pod in known.pods or () if pod.uid not in uids)
     requested = total_requests([pod.requests for pod in left])
-    return replace(known, requested=requested, free=_free(known.allocatable, requested), pods=left)
-
-
-def _free(allocatable: Resources, requested: Resources) -> Resources:
-    """Allocatable minus requested, of every resource of either; below 0 on an over-full node."""
-    left = Resources(allocatable)
-    for resource, amount in requested.items():
-        whole = left[resource]
-        left[resource] = Quantity(whole.nanos - amount.nanos, whole.suffix)
-    return left
+    return replace(known, requested=requested, free=less(known.allocatable, requested), pods=left)
 
 
 NodeRows = npt.NDArray[np.intp]
@@ -149,9 +141,6 @@ class NodeTable:
 # A table of a cluster of which nothing is known.
 NO_NODES = NodeTable(object(), {}, (None,), np.zeros(1, np.int64))
 
-# The phases of a pod that has ended: it takes no resources any more.
-ENDED = frozenset({"Succeeded", "Failed"})
-
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
@@ -159,8 +148,8 @@ class Snapshot:
 
     `pending` are the pods without a node, and `strays` the pods on an unknown node, by key
     (`namespace/name`). Pods that have ended are in neither of the two, and on no node. `workloads`
-    are the root workloads by the uid of a pod's direct controller. `budgets` are the disruption
-    budgets, None if they are not known.
+    are the root workloads by the uid of a pod's direct controller, and `failures` the last pods of
+    that controller that failed. `budgets` are the disruption budgets, None if they are not known.
     """
 
     table: NodeTable
@@ -169,6 +158,7 @@ class Snapshot:
     namespaces: Mapping[str, Namespace]
     workloads: Mapping[str, Workload]
     budgets: Budgets | None = None
+    failures: KnownFailures = field(default_factory=dict)
 
     def node(self, name: str) -> NodeWithPods | None:
         return self.table.node(name)

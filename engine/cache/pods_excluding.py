@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from engine.cache.cache import Cache
 from engine.cache.census import Census
+from engine.cache.ended_pods import EndedPods
 from engine.cache.tallies import (
     Adds,
     AddsUntil,
@@ -73,6 +74,10 @@ class PodsExcluding:
     ) -> Census:
         whole = self._pods.census(name, scope, key_of, check)
         return whole.without(pod for pod in self._gone.values() if scope.holds(pod))
+
+    @property
+    def ended(self) -> EndedPods:
+        return self._pods.ended
 
     def within(self, scope: Scope) -> Iterator[tuple[str, Peer]]:
         return ((key, pod) for key, pod in self._pods.within(scope) if key not in self._gone)

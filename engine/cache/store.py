@@ -17,6 +17,7 @@ from engine.cache.cache import Cache
 from engine.objects.codec import Namespace, Node, ObjectCodec, decode_namespace
 from engine.objects.decoding import revision_of
 from engine.objects.disruption_budget import DisruptionBudget, decode_budget
+from engine.objects.failed_pod import FailedPod, decode_failed
 from engine.objects.peer import Controller, Peer, decode_controller
 from engine.objects.pod_group import GroupName, PodGroup, decode_group
 from engine.objects.remembered import Remembered
@@ -153,6 +154,21 @@ def controllers(kind: str, cache: Cache) -> ObjectStore[Controller]:
         put,
         lambda key: cache.remove_controller(uids.pop(key)),
         lambda _, controller: cache.controller(controller.workload.uid) == controller,
+    )
+
+
+def failed_pods(cache: Cache) -> ObjectStore[FailedPod | None]:
+    """The store of the pods that have failed. The cache remembers them when they are gone."""
+
+    def put(_: str, pod: FailedPod | None, *__: object) -> None:
+        if pod is not None:
+            cache.put_failure(pod)
+
+    return ObjectStore(
+        decode_failed,
+        put,
+        lambda _: None,
+        lambda _, pod: pod is None or cache.failures.holds(pod),
     )
 
 

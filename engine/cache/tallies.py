@@ -92,11 +92,12 @@ _ANYWHERE = Scope()
 class Tally:
     """The pods of a scope for which `counts` is not 0, added up.
 
-    `nodes` has the sum on each node, `placed` is their sum, and `waiting` has the keys of the pods
-    without a node. `placed_of` and `waiting_of` have the numbers of pods of each workload, by its
-    uid. `version` rises by one with each change of `nodes`. `may_count` is false of pods that it
-    need not follow; None where all pods of the scope may count. `whole` is the tally of which this
-    is a part, since its version 0; None for most. `bytes` is what its functions and its name keep.
+    `nodes` has the sum on each node, `placed` is their sum, `waiting` has the keys of the pods
+    without a node, and `queued` is the sum of these. `placed_of` and `waiting_of` have the numbers
+    of pods of each workload, by its uid. `version` rises by one with each change of `nodes`.
+    `may_count` is false of pods that it need not follow; None where all pods of the scope may
+    count. `whole` is the tally of which this is a part, since its version 0; None for most. `bytes`
+    is what its functions and its name keep.
     """
 
     __slots__ = (
@@ -107,6 +108,7 @@ class Tally:
         "nodes",
         "placed",
         "placed_of",
+        "queued",
         "version",
         "waiting",
         "waiting_of",
@@ -117,7 +119,7 @@ class Tally:
         self._counts = counts
         self.may_count = may_count
         self.nodes: Counter[str] = Counter()
-        self.placed = 0
+        self.placed = self.queued = 0
         self.waiting: set[str] = set()
         self.placed_of: dict[str, int] = {}
         self.waiting_of: dict[str, int] = {}
@@ -151,6 +153,7 @@ class Tally:
         left = Tally(counts)
         left.whole = self
         left.nodes, left.placed, left.waiting = self.nodes.copy(), self.placed, self.waiting.copy()
+        left.queued = self.queued
         left.placed_of, left.waiting_of = self.placed_of.copy(), self.waiting_of.copy()
         for key, pod in gone:
             if amount := self.added(key, pod, counts):
@@ -169,6 +172,7 @@ class Tally:
         if not pod.nodeName:
             if key in self.waiting:
                 self.waiting.discard(key)
+                self.queued -= amount
                 _add(self.waiting_of, pod, -1)
             return
         _add(self.placed_of, pod, -1)
@@ -182,6 +186,7 @@ class Tally:
         if not pod.nodeName:
             if key not in self.waiting:
                 self.waiting.add(key)
+                self.queued += amount
                 _add(self.waiting_of, pod, 1)
             return
         _add(self.placed_of, pod, 1)

@@ -34,6 +34,25 @@ class Regarding(msgspec.Struct, frozen=True, rename="camel"):
     uid: str
 
 
+class _RegardedMetadata(msgspec.Struct):
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+
+
+class _RegardedObject(msgspec.Struct, rename="camel"):
+    api_version: str = ""
+    kind: str = ""
+    metadata: _RegardedMetadata = msgspec.field(default_factory=_RegardedMetadata)
+
+
+def regarding(body: bytes) -> Regarding:
+    """The object with this JSON."""
+    found = msgspec.json.decode(body, type=_RegardedObject)
+    meta = found.metadata
+    return Regarding(found.api_version, found.kind, meta.namespace, meta.name, meta.uid)
+
+
 @dataclass(frozen=True, slots=True)
 class PodEvent:
     """An event. `reason` and `action` are one word each; `note` is its text."""

@@ -177,6 +177,7 @@ class Lease:
         self._now = now
         self._report = report
         self._held_until = float("-inf")
+        self._answered_at = clock()
         # The Lease at its last change by a holder, and the time of that by our clock: the times in
         # the Lease are of clocks that need not agree with ours.
         self._seen: object = None
@@ -192,6 +193,11 @@ class Lease:
     def held(self) -> bool:
         """Whether this replica holds the Lease, so that no other one can."""
         return self._clock() < self._held_until
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether the API server has not answered for as long as a holder could renew the Lease."""
+        return self._clock() - self._answered_at > self._times.renew_deadline
 
     @property
     def held_until(self) -> float:
@@ -249,8 +255,10 @@ class Lease:
         try:
             lease = await self._read()
             await self._decide(lease, began)
-            self.failure = ""
+            self.failure, self._answered_at = "", self._clock()
         except (ApiError, ApiUnreachableError) as error:
+            if isinstance(error, ApiError):
+                self._answered_at = self._clock()
             if isinstance(error, ApiError) and error.status == _CONFLICT:
                 return
             self.failure = why(_WORK, error)

@@ -5,13 +5,15 @@ belong to CountGroups of one clause and one pod shape. A number is worked out an
 reads has changed.
 
 Pods on their way may make a strict bound stricter or easier. So it is worked out with all of them
-where they may end, and with none of them, and the stricter number of the two counts: nothing is
-passed wherever they end, as long as the bound only rises or only falls with what it reads.
+where they may end, and with none of them, and the strictest number counts: nothing is passed
+wherever they end, as long as the bound only rises or only falls with what it reads. Of several
+named counts each is taken in both ways, beside each way of the others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -20,7 +22,7 @@ import numpy.typing as npt
 from engine.cache.node_table import NodeRows, NodeTable
 from engine.counting.bounds import LARGEST, Bounds, Mask, number_of
 from engine.counting.in_flight_pods import GroupIds
-from engine.counting.node_groups import CallGroups, OnTheWay
+from engine.counting.node_groups import CallGroups, OnTheWay, Ways
 from engine.program.frame import Evaluation, Frame
 from engine.program.operations import sum_bound
 from engine.program.program import CountClause
@@ -49,12 +51,14 @@ class GroupNumbers:
         self._at_least = clause.is_at_least
         # Each node is a group of its own, and its number may read the node.
         self._of_nodes = clause.groups_are == "nodes"
-        self._ways: tuple[OnTheWay, ...] = ()
+        self._ways: tuple[tuple[OnTheWay, Ways], ...] = ()
         self._owner: object = None
         # For these groups and rows: a row of each group, and the groups.
         self._there: tuple[GroupIds, Mapping[str, int], NodeRows, GroupIds] | None = None
         self._versions: npt.NDArray[np.int64] = np.empty(0, np.int64)
-        # The moments from which on numbers may be others, as rows of tables become stale.
+        # The moments from which on numbers may be others, with the time or as rows of tables become
+        # stale, and the time of the last call.
+        self._last = -NEVER
         self._until: npt.NDArray[np.int64] = np.empty(0, np.int64)
         self._found: list[Bounds] = []
         self.bounds: Bounds = np.empty(0, np.int64)
@@ -79,7 +83,11 @@ class GroupNumbers:
             self._combine()
         rows, there = self._groups_of(table, ids)
         versions = self._versions_of(groups, ways, table)[rows]
-        is_due = self._until[there] <= evaluation.now()
+        if (now := evaluation.now()) < self._last:
+            # The clock was set back.
+            self.forget()
+        self._last = now
+        is_due = self._until[there] <= now
         changed = np.flatnonzero((versions != self._versions[there]) | is_due)
         if not len(changed):
             return
@@ -115,22 +123,33 @@ class GroupNumbers:
             self._there = last
         return last[2], last[3]
 
-    def _ways_of(self, groups: CallGroups) -> tuple[OnTheWay, ...]:
-        if groups.on_the_way == "bound" or not self._count.groups.pods:
-            return ("bound",)
-        return ("worst", "bound") if self._count.weight is None else ("predicted",)
+    def _ways_of(self, groups: CallGroups) -> tuple[tuple[OnTheWay, Ways], ...]:
+        """The ways to count pods on their way, of groups and of each named count."""
+        reads = self._count.groups
+        most: OnTheWay = "bound" if groups.on_the_way == "bound" else "worst"
+        if self._count.weight is not None and most == "worst":
+            return (("predicted", ()),)
+        of_groups: Sequence[OnTheWay] = (
+            (most, "certain")
+            if len(reads.counts) < len(reads.digests) and reads.pods and most == "worst"
+            else (most,)
+        )
+        of_counts: Sequence[OnTheWay] = (most, "certain")
+        pairs = ([(digest, way) for way in of_counts] for digest in reads.counts)
+        return tuple((way, others) for way in of_groups for others in product(*pairs))
 
     def _versions_of(
-        self, groups: CallGroups, ways: Sequence[OnTheWay], table: NodeTable
+        self, groups: CallGroups, ways: Sequence[tuple[OnTheWay, Ways]], table: NodeTable
     ) -> npt.NDArray[np.int64]:
         """The version of what the number of each row's group depends on."""
         reads = self._count.groups
-        of_groups = groups.counting(ways[0])
-        versioned = of_groups.with_versions(reads.digests, table, reads_pods=reads.pods)
-        if self._of_nodes:
-            return versioned.versions
         # The number is the same for all nodes of a group, so theirs do not matter.
-        found: npt.NDArray[np.int64] = versioned.versions - table.versions
+        found: npt.NDArray[np.int64] = table.versions if self._of_nodes else 0 * table.versions
+        every = {way for way, others in ways} | {way for _, others in ways for _, way in others}
+        for way in sorted(every):
+            of_way = groups.counting(way)
+            versioned = of_way.with_versions(reads.digests, table, reads_pods=reads.pods)
+            found = found + versioned.versions - table.versions
         return found
 
     def _evaluate(
@@ -138,7 +157,7 @@ class GroupNumbers:
     ) -> None:
         self.failed[group] = False
         for way, found in zip(self._ways, self._found, strict=True):
-            frame.groups = groups.counting(way)
+            frame.groups = groups.counting(*way)
             try:
                 found[group] = self._whole(self._number(frame))
             except EvaluationError as error:
@@ -157,4 +176,4 @@ class GroupNumbers:
             self.bounds, self.eased = self._found[0].copy(), None
             return
         worst, best = (np.maximum, np.minimum) if self._at_least else (np.minimum, np.maximum)
-        self.bounds, self.eased = worst(*self._found), best(*self._found)
+        self.bounds, self.eased = worst.reduce(self._found), best.reduce(self._found)

@@ -58,7 +58,7 @@ OUTSIDE = -1
 # The tallies of a clause whose counts by group are kept: of all pods, and of a few revisions.
 _MOST_KEPT = 3
 # The bytes of what a clause reads of pods to know whether they count.
-_MOST_ALIKE = 4 << 20
+MOST_ALIKE = 4 << 20
 
 
 # The nodes that a spread counts for a pod, by its `nodes`; None where it counts every node.
@@ -193,7 +193,7 @@ class CountGroups:
         self.min_domains: float | None = None
         self.bounds: Bounds | None = None
         self.has_lower_bound = isinstance(clause, LimitProgram) and clause.bound.kind != "at most"
-        self.alike: Remembered[Hashable, bool] = Remembered(_MOST_ALIKE)
+        self.alike: Remembered[Hashable, bool] = Remembered(MOST_ALIKE)
         self._size = 2 if isinstance(clause, ShareProgram) else 0
         of_nodes = isinstance(clause, LimitProgram) and clause.nodes is not None
         self._has_off = isinstance(clause, ShareProgram) or of_nodes
@@ -212,9 +212,7 @@ class CountGroups:
         self._narrow = bounds_every_group(clause)
         self._adds_amounts = clause.count.peers.amount is not None
         self._kept = KeptCounts(adds_amounts=self._adds_amounts)
-        timed = isinstance(clause, ShareProgram) and clause.time_dependent
-        # Rows of tables become stale.
-        self._fresh = Freshness(time_dependent=timed or bool(clause.count.tables))
+        self._fresh = Freshness(time_dependent=clause.count.time_dependent)
         self._domains: dict[Hashable, int] = {}
 
     def update(self, table: NodeTable, evaluation: Evaluation) -> None:

@@ -20,11 +20,12 @@ from engine.cache.tallies import Scope
 from engine.counting.bounds import Counts, GroupCounts, Mask
 from engine.counting.groups import CountGroups, CountHeadroom
 from engine.counting.in_flight_pods import GroupIds
-from engine.counting.pod_counter import PodChange, PodCounter, PodInGroup, Presence
+from engine.counting.members import PodChange, PodInGroup, Presence
+from engine.counting.pod_counter import PodCounter
 from engine.objects.codec import Namespace
 from engine.objects.peer import Peer, key_of, placed_pod, values_at
 from engine.objects.remembered import Remembered, bytes_of
-from engine.objects.request_pod import BYPASS
+from engine.objects.request_pod import BYPASS, EARLIER_BYPASS
 from engine.program.frame import (
     MEMO_BYTES,
     CheckDeadline,
@@ -136,7 +137,8 @@ class MutualLimit:
         counts, applies = clause.mutual.counts, clause.mutual.applies
         selects = [p.selects_by for p in (program, *ahead) if p.selects_by is not None]
         self._reads_namespace = any(r.namespace for r in (counts, applies, *selects))
-        rest = {("annotations", BYPASS)}.union(applies.pod, *(s.pod for s in selects))
+        bypass = {("annotations", key) for key in (BYPASS, EARLIER_BYPASS)}
+        rest = bypass.union(applies.pod, *(s.pod for s in selects))
         counting, governing = values_at(counts.pod), values_at(rest)
         counted = values_at(counts.peer)
 

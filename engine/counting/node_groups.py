@@ -5,7 +5,8 @@ CallOpener and live as long as it does. A node that has changed is taken out of 
 group and put in again; no other group is touched. A CallGroups is of one call.
 
 Pods on their way count in every group where they may end (`worst`), where they probably end
-(`predicted`), or nowhere (`bound`).
+(`predicted`), or nowhere (`bound`). Nor do pods that are only assumed on their nodes count in a
+named count that is `certain`.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Generic, Literal, TypeVar
+from typing import Generic, Literal, Protocol, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from engine.cache.node_table import UNKNOWN_ROW, NodeTable, NodeWithPods, Versions
 from engine.counting.domains import Domains
@@ -31,8 +33,11 @@ from grammar.values.quantity import NANO, Quantity, Resources
 from grammar.values.time import Timestamp
 
 # Where pods on their way count.
-OnTheWay = Literal["worst", "predicted", "bound"]
+OnTheWay = Literal["worst", "predicted", "bound", "certain"]
+# How some named counts count pods on their way, by digest.
+Ways = tuple[tuple[str, OnTheWay], ...]
 Amounts = Mapping[str, Quantity]
+Counts = npt.NDArray[np.int64]
 T = TypeVar("T")
 
 _OUTSIDE = -1
@@ -351,8 +356,48 @@ class KnownGroups:
         return _Known(NodeGroups(spec, self._numbers), arrivals)
 
 
+@dataclass(frozen=True, slots=True)
+class CountNumbers:
+    """A named count, in each group of nodes. The group of each row is in `ids`.
+
+    `changed` has the number of the last change of each group, the last item for nodes in no group.
+    """
+
+    ids: GroupIds
+    values: Counts
+    changed: Versions
+
+
+class CountsOfCall(Protocol):
+    """The named counts as one call sees them."""
+
+    def numbers(self, digest: str, groups: CallGroups) -> CountNumbers | None:
+        """A count in each group, None if it is not known. `groups` say which pods count.
+
+        Raises EngineError.
+        """
+        ...
+
+    def value(self, digest: str, found: CountNumbers, frame: Frame) -> object:
+        """What expressions read of a count for the frame's node; None if it has none."""
+        ...
+
+
+class _NoCounts:
+    """The named counts where there are none."""
+
+    def numbers(self, _digest: str, _groups: CallGroups) -> CountNumbers | None:
+        return None
+
+    def value(self, _digest: str, _found: CountNumbers, _frame: Frame) -> object:
+        return None
+
+
 class CallGroups(GroupsOfCall):
-    """The groups as one call sees them, with pods on their way counted as `on_the_way` says."""
+    """The groups as one call sees them, with pods on their way counted as `on_the_way` says.
+
+    So are the named counts, but for those that `others` says something else of, by digest.
+    """
 
     def __init__(
         self,
@@ -361,35 +406,76 @@ class CallGroups(GroupsOfCall):
         in_flight: Callable[[], Sequence[InFlightPod]],
         check: Callable[[], None],
         on_the_way: OnTheWay = "worst",
+        counts: Callable[[], CountsOfCall] = _NoCounts,
+        others: Ways = (),
     ) -> None:
-        """`in_flight` are the other pods that may end on nodes of the table."""
+        """`in_flight` are the other pods that may end on nodes of the table; it is called once."""
+        self.table = table
+        self._counts = counts
+        self._opened: list[CountsOfCall] = []
+        self._ways = others
+        self._numbers: dict[str, CountNumbers | None] = {}
         self._known = known
-        self._table = table
         self._in_flight = in_flight
+        self._arriving: list[Sequence[InFlightPod]] = []
         self._check = check
         self.on_the_way: OnTheWay = on_the_way
-        self._others: dict[OnTheWay, CallGroups] = {on_the_way: self}
+        self._others: dict[tuple[OnTheWay, Ways], CallGroups] = {(on_the_way, others): self}
         self._followed: dict[str, _Known | None] = {}
 
     @property
     def has_arrivals(self) -> bool:
         """Whether other pods are on their way."""
-        return bool(self._in_flight())
+        return bool(self._others_in_flight())
 
-    def counting(self, on_the_way: OnTheWay) -> CallGroups:
+    def counting(self, on_the_way: OnTheWay, others: Ways = ()) -> CallGroups:
         """The same groups with pods on their way counted in another way."""
-        found = self._others.get(on_the_way)
+        found = self._others.get((on_the_way, others))
         if found is None:
-            found = CallGroups(self._known, self._table, self._in_flight, self._check, on_the_way)
-            found._others = self._others
-            self._others[on_the_way] = found
+            given = self._known, self.table, self._in_flight, self._check
+            found = CallGroups(*given, on_the_way, self._counts, others)
+            found._others, found._opened = self._others, self._opened
+            found._arriving = self._arriving
+            self._others[on_the_way, others] = found
         return found
+
+    def _others_in_flight(self) -> Sequence[InFlightPod]:
+        if not self._arriving:
+            self._arriving.append(self._in_flight())
+        return self._arriving[0]
+
+    def number(self, digest: str, frame: Frame) -> object:
+        found = self.numbers(digest)
+        return None if found is None else self._counts_of_call().value(digest, found, frame)
+
+    def _counts_of_call(self) -> CountsOfCall:
+        if not self._opened:
+            self._opened.append(self._counts())
+        return self._opened[0]
+
+    def numbers(self, digest: str) -> CountNumbers | None:
+        """A named count in each group; None if it is not one of the call."""
+        if digest not in self._numbers:
+            way = dict(self._ways).get(digest, self.on_the_way)
+            plain = self if not self._ways and way == self.on_the_way else self.counting(way)
+            if plain is self:
+                self._numbers[digest] = self._counts_of_call().numbers(digest, self)
+            else:
+                self._numbers[digest] = plain.numbers(digest)
+        return self._numbers[digest]
+
+    def grouped(self, digest: str) -> tuple[GroupIds, int]:
+        """The number of the group of each row of the call's own table, and how many there are."""
+        known = self._updated(digest)
+        return (
+            (np.empty(0, np.int32), 0) if known is None else (known.groups.ids, len(known.groups))
+        )
 
     def of(self, digest: str, node: str) -> GroupOfNodes | None:
         known = self._updated(digest)
         if known is None:
             return None
-        number = int(known.groups.ids[self._table.rows.get(node, UNKNOWN_ROW)])
+        number = int(known.groups.ids[self.table.rows.get(node, UNKNOWN_ROW)])
         return self._group(known, number) if number >= 0 else None
 
     def ids(self, digest: str, table: NodeTable) -> GroupIds:
@@ -422,6 +508,8 @@ class CallGroups(GroupsOfCall):
         """
         versions = table.versions
         for digest in digests:
+            if (counted := self.numbers(digest)) is not None:
+                versions = versions + counted.changed[self._of_table(counted.ids, table)]
             if (known := self._updated(digest)) is None:
                 continue
             of_group = known.groups.changed
@@ -435,10 +523,10 @@ class CallGroups(GroupsOfCall):
 
     def _of_table(self, ids: GroupIds, table: NodeTable) -> GroupIds:
         """Group numbers by row of another table, which shows nodes as a request has them."""
-        if table.owner is self._table.owner:
+        if table.owner is self.table.owner:
             return ids if len(ids) == len(table.nodes) else ids[: len(table.nodes)]
         found = np.full(len(table.nodes), _OUTSIDE, np.int32)
-        rows = self._table.rows
+        rows = self.table.rows
         for name, row in table.rows.items():
             found[row] = ids[rows.get(name, UNKNOWN_ROW)]
         return found
@@ -453,9 +541,9 @@ class CallGroups(GroupsOfCall):
         """The groups of a specification as they are now. Raises what `check` raises."""
         if digest not in self._followed:
             if (known := self._known.get(digest)) is not None:
-                known.groups.update(self._table, self._check)
+                known.groups.update(self.table, self._check)
                 if (arrivals := known.arrivals.get(self.on_the_way)) is not None:
-                    arrivals.follow(known.groups, self._in_flight())
+                    arrivals.follow(known.groups, self._others_in_flight())
             self._followed[digest] = known
         return self._followed[digest]
 
@@ -527,21 +615,19 @@ class PerGroup(Generic[T]):
 
 
 class GroupVersions:
-    """The tables for a memo whose rules read groups of nodes: a change of a group is one too."""
+    """The tables for a memo whose rules read groups of nodes: a change of a group is one too.
+
+    Such a memo counts pods on their way in one way: versions of one tell nothing about another.
+    """
 
     def __init__(self, reads: Sequence[GroupReads]) -> None:
         self._digests = tuple(dict.fromkeys(digest for each in reads for digest in each.digests))
         self._reads_pods = any(each.pods for each in reads)
-        self._on_the_way: OnTheWay | None = None
 
-    def table(self, table: NodeTable, evaluation: Evaluation, fresh: Freshness) -> NodeTable:
+    def table(self, table: NodeTable, evaluation: Evaluation) -> NodeTable:
         """A table with versions that also change with the groups; the same one without any."""
         if not self._digests:
             return table
         groups = evaluation.frame().groups
         assert isinstance(groups, CallGroups), "a call has groups where a policy reads them"
-        if groups.on_the_way != self._on_the_way:
-            # Versions of the one way tell nothing about the other.
-            self._on_the_way = groups.on_the_way
-            fresh.forget()
         return groups.with_versions(self._digests, table, reads_pods=self._reads_pods)

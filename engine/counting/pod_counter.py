@@ -1,4 +1,4 @@
-"""PodCounter: the pods that a count clause counts, group by group, for one request.
+"""PodCounter: the pods that a clause or a named count counts, group by group, for one request.
 
 A pod counts in a group if it is on a node of the group, or may end there: it is in flight, assumed,
 or nominated. The counter lives as long as one call. Tallies, which the cache keeps up to date, live
@@ -11,34 +11,45 @@ from collections.abc import (
     Callable,
     Collection,
     Generator,
-    Hashable,
+    Iterable,
+    Iterator,
     Mapping,
     Sequence,
 )
+from contextlib import contextmanager
 from functools import partial
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
-import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from engine.cache.node_table import UNKNOWN_ROW, NodeTable
 from engine.cache.pods_excluding import KnownPods
 from engine.cache.tallies import (
     FULL,
-    Adds,
-    MayCount,
     Scope,
     Tally,
 )
 from engine.counting.bounds import OFF, Counts, GroupCounts, nodes_in_use
 from engine.counting.groups import CountGroups, KeptCounts
 from engine.counting.in_flight_pods import GroupIds, InFlightPod, by_amount
-from engine.objects.peer import TEMPLATE_HASH, Peer, Workload, key_of
+from engine.counting.members import (
+    CountContext,
+    Counted,
+    CountedPod,
+    KeptCount,
+    Membership,
+    PodChange,
+    PodInGroup,
+    is_in,
+)
+from engine.counting.node_groups import OnTheWay
+from engine.objects.peer import TEMPLATE_HASH, Peer, key_of
 from engine.objects.remembered import bytes_of
 from engine.objects.request_pod import RequestPod
-from engine.program.frame import Evaluate, Frame, Report, unlimited
+from engine.program.frame import Evaluate, Frame, unlimited
 from engine.program.operations import added
-from engine.program.policy_time import BRIEF_SECONDS, CallTime
+from engine.program.policy_time import BRIEF_SECONDS
 from engine.program.program import (
     CountClause,
     CountProgram,
@@ -55,85 +66,13 @@ from grammar.values.time import NEVER
 _TEMPLATE_LABELS = (TEMPLATE_HASH, "controller-revision-hash")
 _NO_DOMAINS = np.zeros(0, np.bool_)
 
-# Both have labels, a namespace and a deletion timestamp.
-CountedPod = Peer | RequestPod
-
-
-def _exempts_none(_: Peer) -> bool:
-    return False
+# The pods between two turns of a search for people.
+_TURN = 256
 
 
 def _may_count(_: Peer) -> bool:
     """The pods of a workload may count: they are those of the scope."""
     return True
-
-
-class PodChange(NamedTuple):
-    """A pod that counts otherwise than the cache has it on a node.
-
-    In each of the groups it adds `high` to the pods that may be there, `low` to those that are.
-    """
-
-    pod: Peer
-    groups: GroupIds
-    high: int
-    low: int
-
-
-# How a pod is in a group: on a node of it for certain, or it may end there. A pod that is `guessed`
-# is on the node, but nobody knows on which of its cards.
-Presence = Literal["bound", "guessed", "in flight", "nominated"]
-PRESENCES: tuple[Presence, ...] = ("bound", "guessed", "in flight", "nominated")
-# The pods between two turns of a search for people.
-_TURN = 256
-
-
-class PodInGroup(NamedTuple):
-    """A pod that a clause counts, by `namespace/name`, and how it is in its group."""
-
-    key: str
-    presence: Presence
-
-
-class CountContext(msgspec.Struct, frozen=True, eq=False):
-    """The pod in question, and what rules about other pods read of it.
-
-    `peer` decodes the pod as other pods see it (BadObjectError). `root` is its root controller,
-    None if not known. `shape` identifies all that rules read of the pod; `frame` may be of another
-    pod of that shape, and nothing but counting uses it. `report` is told of pods without an amount,
-    also later, by tallies. `exempts` says which pods no policy governs.
-    """
-
-    pod: RequestPod
-    peer: Callable[[], Peer]
-    frame: Frame
-    time: CallTime
-    root: Workload | None
-    shape: Hashable
-    report: Report
-    exempts: Callable[[Peer], bool] = _exempts_none
-
-
-class _Membership(NamedTuple):
-    """The pods that a clause counts.
-
-    `counts` tests a pod, or gives what it adds to a sum, `scope` is where such pods can be (None:
-    only the pod in question), and `name` identifies the function for tallies (None: do not keep).
-    `by_labels` is the same function where labels are enough to tell, else None. `may_count` tells
-    the same of all pods of a workload with the same labels; None where that cannot be told.
-    `of_pod` is the part of the name that the pod in question has.
-    """
-
-    counts: Adds
-    scope: Scope | None
-    name: Hashable
-    by_labels: Callable[[CountedPod], bool] | None
-    may_count: MayCount | None = None
-    of_pod: Hashable = None
-
-    def inside(self, pod: Peer) -> int:
-        """What a pod adds, wherever it is."""
-        return self.counts(pod) if self.scope is not None and self.scope.holds(pod) else 0
 
 
 class _There(NamedTuple):
@@ -183,21 +122,81 @@ class PodCounter:
         An in-flight pod counts in every group that it was offered; with `predicted` only in the one
         where it probably ends. With `of_revision` only pods of the same template count.
         """
+        with self._timed(clause.count.policy):
+            return self._counts(clause, groups, predicted=predicted, of_revision=of_revision)
+
+    @contextmanager
+    def _timed(self, policy: str) -> Iterator[None]:
+        """Has a policy use the time while pods are counted for it."""
         # Tallies keep the frame, and its deadline must not outlive this request.
-        time, policy = self.context.time, clause.count.policy
+        time = self.context.time
+        before = time.policy
         # Mostly no pod has to be evaluated but the one in question.
         if time.times is not None and policy in time.times.used:
             time.charge(policy)
         began = time.times.work() if time.times is not None else 0.0
         self._frame.check = time.check_within
         try:
-            return self._counts(clause, groups, predicted=predicted, of_revision=of_revision)
+            yield
         finally:
             self._frame.check = unlimited
-            if time.policy:
+            if before:
+                time.charge(before)
+            elif time.policy:
                 time.rest()
             elif time.times is not None and (used := time.times.work() - began) > BRIEF_SECONDS:
                 time.times.use(policy, used)
+
+    def numbers(
+        self, count: CountProgram, of: KeptCount, ids: GroupIds, size: int, on_the_way: OnTheWay
+    ) -> Counts:
+        """What a named count has in each of so many groups, without the pod in question.
+
+        `ids` has the group of each row. Pending pods are in one group.
+        """
+        with self._timed(count.policy):
+            members = self._membership(count, of)
+            if (amount := count.peers.amount) is not None:
+                members = self._adding(members, count, amount)
+            if count.peers.state == "pending":
+                return np.array([self._pending(members, count.peers, on_the_way)])
+            tally = self._tally(members, count.peers)
+            found, there = of.kept.count(tally, self._table, ids, size), self._there(members, tally)
+            if there.pod is not None and not there.waits:
+                self._add(found, ids, there.pod.nodeName, -there.adds)
+            if on_the_way == "certain":
+                found = self._without_assumed(found, ids, members, tally)
+            elif on_the_way != "bound" and not count.peers.state:
+                is_predicted = on_the_way == "predicted"
+                ends = self._in_flight_ends(count, ids, members, tally, predicted=is_predicted)
+                self._add_on_the_way(found, ids, ends, self._nominated_of(members))
+            return found
+
+    def _pending(self, members: Membership, peers: Peers, on_the_way: OnTheWay) -> int:
+        """What the pods without a node add up to.
+
+        A pod on its way may have one that no watch has shown, and one that is assumed may lose it.
+        """
+        tally = self._tally(members, peers)
+        there, uid = self._there(members, tally), self.context.pod.uid
+        found = tally.queued - (there.adds if there.waits else 0)
+        for each in self._in_flight if on_the_way != "bound" else ():
+            is_shown = each.name in tally.waiting
+            if is_shown != (on_the_way == "worst") and each.pod is not None:
+                adds = members.inside(each.pod)
+                found += -adds if is_shown else adds if on_the_way == "worst" else 0
+        if on_the_way == "worst":
+            assumed = (replace(p, nodeName="") for p in self.pods.assumed() if p.uid != uid)
+            found += sum(map(members.inside, assumed))
+        return found
+
+    def adds(self, count: CountProgram, of: Counted, pods: Iterable[Peer]) -> int:
+        """What these pods add to a named count, wherever they are."""
+        with self._timed(count.policy):
+            members = self._membership(count, of)
+            if (amount := count.peers.amount) is not None:
+                members = self._adding(members, count, amount)
+            return sum(map(members.inside, pods))
 
     def in_cells(
         self, groups: CountGroups, kept: KeptCounts, ids: GroupIds, size: int
@@ -208,7 +207,7 @@ class PodCounter:
         if it ends nowhere, it waits for a place again.
         """
         clause = groups.clause
-        members = self._membership(clause, groups)
+        members = self._membership(clause.count, groups)
         tally = self._tally(members, clause.count.peers)
         found, afloat = kept.count(tally, self._table, ids, size), 0
         for change in self.changes(ids):
@@ -249,7 +248,7 @@ class PodCounter:
 
         It is for people: it looks at every pod, and yields after some of them.
         """
-        members, amount = self._membership(clause, groups), clause.count.peers.amount
+        members, amount = self._membership(clause.count, groups), clause.count.peers.amount
         counts, scope = members.counts, members.scope
         if amount is not None:
             counts = self._adding(members, clause.count, amount).counts
@@ -309,7 +308,7 @@ class PodCounter:
         self, clause: CountClause, groups: CountGroups, *, predicted: bool, of_revision: bool
     ) -> GroupCounts:
         count = clause.count
-        plain = self._membership(clause, groups)
+        plain = self._membership(count, groups)
         if of_revision:
             plain = self._of_revision(plain)
         amount = count.peers.amount
@@ -318,11 +317,10 @@ class PodCounter:
         there = self._there(members, tally)
         high = groups.count_of(tally, self._table)
         if there.pod is not None and not there.waits:
-            self._add(high, groups, there.pod.nodeName, -there.adds)
-        low = self._without_assumed(high, groups, members, tally)
-        in_flight = self._in_flight_ends(count, groups, members, tally, predicted=predicted)
-        ahead = ((pod.nominatedNodeName, members.inside(pod)) for pod in self._nominated)
-        nominated = [(node, adds) for node, adds in ahead if adds]
+            self._add(high, groups.counted, there.pod.nodeName, -there.adds)
+        low = self._without_assumed(high, groups.counted, members, tally)
+        in_flight = self._in_flight_ends(count, groups.counted, members, tally, predicted=predicted)
+        nominated = self._nominated_of(members)
         own = self._own(plain, count)
         waiting = len(tally.waiting) - there.waits
         total = pods = tally.placed - (0 if there.waits else there.adds) + waiting + own
@@ -335,10 +333,7 @@ class PodCounter:
             high, low = nodes_in_use(high, low, ends) if own else (high * 0, low * 0)
             total = int(np.count_nonzero(ids > OFF))
         else:
-            for adds, ended in in_flight.items():
-                _add_all(high, ended, adds)
-            for node, adds in nominated:
-                self._add(high, groups, node, adds)
+            self._add_on_the_way(high, groups.counted, in_flight, nominated)
         return GroupCounts(
             high=high,
             low=low,
@@ -354,7 +349,7 @@ class PodCounter:
             eased=groups.eased,
         )
 
-    def _there(self, members: _Membership, tally: Tally) -> _There:
+    def _there(self, members: Membership, tally: Tally) -> _There:
         """What the pod in question adds to the tally."""
         known = self.pods.pod(self._key)
         if known is None or known.uid != self.context.pod.uid:
@@ -362,22 +357,40 @@ class PodCounter:
         adds = tally.added(self._key, known, members.counts)
         return _There(known, adds) if adds else _NOT_THERE
 
+    def _nominated_of(self, members: Membership) -> list[tuple[str, int]]:
+        """The nodes of the nominated pods that count, and what they add."""
+        ahead = ((pod.nominatedNodeName, members.inside(pod)) for pod in self._nominated)
+        return [(node, adds) for node, adds in ahead if adds]
+
+    def _add_on_the_way(
+        self,
+        high: Counts,
+        ids: GroupIds,
+        in_flight: Mapping[int, list[GroupIds]],
+        nominated: Sequence[tuple[str, int]],
+    ) -> None:
+        """Adds the pods that may end in the groups."""
+        for adds, ended in in_flight.items():
+            _add_all(high, ended, adds)
+        for node, adds in nominated:
+            self._add(high, ids, node, adds)
+
     def _without_assumed(
-        self, high: Counts, groups: CountGroups, members: _Membership, tally: Tally
+        self, high: Counts, ids: GroupIds, members: Membership, tally: Tally
     ) -> Counts:
         """The counts without what other pods add that are only assumed to be on their nodes."""
         low, uid, scope = high.copy(), self.context.pod.uid, members.scope
         for pod in self.pods.assumed():
             if pod.uid != uid and scope is not None and scope.holds(pod):
                 adds = tally.added(key_of(pod), pod, members.counts)
-                self._add(low, groups, pod.nodeName, -adds)
+                self._add(low, ids, pod.nodeName, -adds)
         return low
 
     def _in_flight_ends(
         self,
         count: CountProgram,
-        groups: CountGroups,
-        members: _Membership,
+        ids: GroupIds,
+        members: Membership,
         tally: Tally,
         *,
         predicted: bool,
@@ -388,7 +401,6 @@ class PodCounter:
         is_kept = members.name is not None and not count.peers.time_dependent
         tell = members.by_labels and partial(_by_labels, members.by_labels, members.scope)
         found = by_amount(self._in_flight, members.inside, tally if is_kept else None, tell)
-        ids = groups.counted
         return {
             adds: [ids[[each.predicted]] if predicted else each.groups(ids) for each in such]
             for adds, such in found.items()
@@ -423,7 +435,7 @@ class PodCounter:
         unwanted, ending = surplus(self.pods, numbers)
         return pods - unwanted, pods - ending if exact else pods
 
-    def _of_revision(self, found: _Membership) -> _Membership:
+    def _of_revision(self, found: Membership) -> Membership:
         """Those of the pods that have the template of the pod in question."""
         labels = self.context.pod.labels
         if (label := next((each for each in _TEMPLATE_LABELS if each in labels), None)) is None:
@@ -436,23 +448,25 @@ class PodCounter:
         name = None if found.name is None else (found.name, template)
         return found._replace(counts=counts, name=name)
 
-    def _membership(self, clause: CountClause, groups: CountGroups) -> _Membership:
-        """The pods that the clause counts."""
-        count, context = clause.count, self.context
+    def _membership(self, count: CountProgram, of: Counted) -> Membership:
+        """The pods that count."""
+        context = self.context
         if count.peers.where is None:
-            found = self._workload(clause)
+            found = self._workload(count)
             return self._of_revision(found) if count.peers.revision else found
         scope = Scope(None if count.peers.everywhere else context.pod.namespace)
         where, frame, time = count.peers.where, self._frame, context.time
         times = time.times
         inside = self._inside(count.peers.namespaces)
-        alike, key_of = groups.alike, count.peers.key_of
-        by_labels = count.peers.by_labels
+        alike, key_of = of.alike, count.peers.key_of
+        by_labels, state = count.peers.by_labels, count.peers.state
 
         def counts(pod: CountedPod) -> bool:
             if inside is not None and pod.namespace not in inside:
                 return False
             if pod.deletionTimestamp is not None and not count.terminating:
+                return False
+            if state and not is_in(pod, state):
                 return False
             return holds_for_alike(pod)
 
@@ -488,11 +502,11 @@ class PodCounter:
 
         # A change of the namespaces makes another tally; such changes are rare. Clauses of a policy
         # that count the same pods have one closure for that.
-        of_pod = groups.pod_values
+        of_pod = of.pod_values
         if of_pod is None and count.peers.by_pod:
             of_pod = context.shape
-        name = (count.policy, where, count.terminating, of_pod, inside)
-        return _Membership(
+        name = (count.policy, where, count.terminating, state, of_pod, inside)
+        return Membership(
             counts,
             scope,
             name,
@@ -501,9 +515,7 @@ class PodCounter:
             of_pod,
         )
 
-    def _adding(
-        self, membership: _Membership, count: CountProgram, amount: Evaluate
-    ) -> _Membership:
+    def _adding(self, membership: Membership, count: CountProgram, amount: Evaluate) -> Membership:
         """The membership with what each pod adds: 0 where it has no amount, which is reported."""
         counts, scope, name, _, may_count, of_pod = membership
         context, frame = self.context, self._frame
@@ -529,9 +541,9 @@ class PodCounter:
 
         # A name may stand for the pods of a workload, for whatever clause.
         adding = None if name is None else (name, count)
-        return _Membership(adds, scope, adding, None, may_count, of_pod)
+        return Membership(adds, scope, adding, None, may_count, of_pod)
 
-    def _own(self, members: _Membership, count: CountProgram) -> int:
+    def _own(self, members: Membership, count: CountProgram) -> int:
         """What the pod in question adds; without an amount, so much that it fits nowhere."""
         amount = count.peers.amount
         if amount is None and members.by_labels is not None:
@@ -562,11 +574,11 @@ class PodCounter:
                 continue
         return frozenset(found)
 
-    def _workload(self, clause: CountClause) -> _Membership:
+    def _workload(self, count: CountProgram) -> Membership:
         """The pods of the same root controller. A pod without one is counted alone."""
-        peer, terminating = self.context.peer(), clause.count.terminating
+        peer, terminating = self.context.peer(), count.terminating
         if peer.workload is None:
-            return _Membership(lambda pod: pod.uid == peer.uid, None, None, None)
+            return Membership(lambda pod: pod.uid == peer.uid, None, None, None)
         uid = peer.workload.uid
 
         def counts(pod: Peer) -> bool:
@@ -575,9 +587,9 @@ class PodCounter:
             return pod.workload is not None and pod.workload.uid == uid
 
         scope, name = Scope(peer.namespace, uid), ("workload", terminating)
-        return _Membership(counts, scope, name, None, _may_count)
+        return Membership(counts, scope, name, None, _may_count)
 
-    def _tally(self, members: _Membership, peers: Peers) -> Tally:
+    def _tally(self, members: Membership, peers: Peers) -> Tally:
         counts, scope, name, _, may_count, of_pod = members
         if scope is None:
             return Tally(counts)
@@ -596,12 +608,13 @@ class PodCounter:
             frame.until = NEVER
             return counts(pod), frame.until
 
-        return self.pods.timed_tally(name, scope, adds, frame.now.nanos, check, size, basis)
+        pods = self.pods.ended if peers.state == "ended" else self.pods
+        return pods.timed_tally(name, scope, adds, frame.now.nanos, check, size, basis)
 
-    def _add(self, found: Counts, groups: CountGroups, node: str, amount: int) -> None:
+    def _add(self, found: Counts, ids: GroupIds, node: str, amount: int) -> None:
         row = self._table.rows.get(node, UNKNOWN_ROW)
         # What is full stays full: what is beyond it was not added.
-        if (group := groups.counted[row]) >= 0 and found[group] < FULL:
+        if (group := ids[row]) >= 0 and found[group] < FULL:
             found[group] = min(found.item(group) + amount, FULL)
 
 

@@ -1,7 +1,7 @@
 """Audit: what policies in audit mode would reject, which is reported and changes no answer.
 
 It is worked out after the answer, in portions of a few milliseconds, so that no other call waits
-for it. Audits belong to the engine and live as long as it does.
+for it. Audits belong to the engine and live as long as it does, and so does their log.
 """
 
 from __future__ import annotations
@@ -12,22 +12,25 @@ from functools import partial
 import msgspec
 
 from engine.cache.node_table import NodeRows, NodeTable
+from engine.counting.bounds import Mask
 from engine.counting.count_clauses import CountClauses
 from engine.decision.after import Later
+from engine.decision.audit_log import AuditLog
 from engine.decision.filtering import FilterMemo
 from engine.decision.placement import Placement
 from engine.decision.verb_call import CallOpener, Observer, VerbCall
-from engine.decision.verdict import Feasible
+from engine.decision.verdict import Decision, Feasible
 from engine.errors import DeadlineExceededError, EngineError
 from engine.program.policy_time import MOST_PORTIONS
 from engine.program.program import Program
 
-# The clauses that reject some of the nodes, with the number of these.
-_Rejecting = list[tuple[str, int]]
+# The clauses that reject some of the nodes, and which.
+_Rejecting = list[tuple[str, Mask]]
+_Work = Callable[[VerbCall], _Rejecting]
 
 
 class Audits:
-    """Audits of filter's calls."""
+    """Audits of filter's calls, and the `log` of what they have found."""
 
     def __init__(
         self,
@@ -36,16 +39,23 @@ class Audits:
         observer: Observer,
         later: Later,
     ) -> None:
+        self.log = AuditLog(calls.now)
+        self.log.adopted(calls.registry.programs)
         self._calls = calls
         self._placement = placement
         self._observer = observer
         self._later = later
 
     def follow(
-        self, call: VerbCall, names: Sequence[str], table: NodeTable, rows: NodeRows
+        self,
+        call: VerbCall,
+        names: Sequence[str],
+        table: NodeTable,
+        rows: NodeRows,
+        decided: Decision,
     ) -> None:
-        """Audits a call about these nodes, later."""
-        work = self._audit(call, names, table, rows)
+        """Audits a call about these nodes, later. `decided` is its answer."""
+        work = self._audit(call, names, table, rows, decided.codes == 0)
         self._later(lambda: self._continue(work))
 
     def _continue(self, work: Iterator[None]) -> None:
@@ -55,22 +65,31 @@ class Audits:
             return
 
     def _audit(
-        self, call: VerbCall, names: Sequence[str], table: NodeTable, rows: NodeRows
+        self,
+        call: VerbCall,
+        names: Sequence[str],
+        table: NodeTable,
+        rows: NodeRows,
+        passing: Mask,
     ) -> Iterator[None]:
         """Reports what policies in audit mode would reject; stops at the end of each portion."""
+        parts: dict[str, tuple[Program, list[_Work]]] = {}
         for program, memo in call.plan.audits:
-            yield from self._report(program, call, partial(_rejecting, memo, table, rows))
+            work: _Work = partial(_rejecting, memo, table, rows)
+            parts.setdefault(program.address, (program, []))[1].append(work)
         for program, counts in call.plan.audited_counts:
-            yield from self._report(program, call, partial(self._closed, counts, names))
-
-    def _report(
-        self, program: Program, call: VerbCall, work: Callable[[VerbCall], _Rejecting]
-    ) -> Iterator[None]:
-        for clause, count in (yield from self._in_portions(program, call, work)):
-            self._observer.would_reject(program.address, clause, count)
+            work = partial(self._closed, counts, names)
+            parts.setdefault(program.address, (program, []))[1].append(work)
+        for program, works in parts.values():
+            rejecting: _Rejecting = []
+            for work in works:
+                rejecting += yield from self._in_portions(program, call, work)
+            for clause, mask in rejecting:
+                self._observer.would_reject(program.address, clause, int(mask.sum()))
+            self.log.asked(program, call, names, passing, rejecting)
 
     def _in_portions(
-        self, program: Program, call: VerbCall, work: Callable[[VerbCall], _Rejecting]
+        self, program: Program, call: VerbCall, work: _Work
     ) -> Generator[None, None, _Rejecting]:
         """What the work finds, in portions of time; nothing if it takes too many."""
         for _ in range(MOST_PORTIONS):
@@ -90,5 +109,9 @@ class Audits:
 
 def _rejecting(memo: FilterMemo, table: NodeTable, rows: NodeRows, call: VerbCall) -> _Rejecting:
     would = memo.decide(table, rows, call.evaluation)
-    found = zip(would.verdicts, would.counts(), strict=True)
-    return [(v.clause, count) for v, count in found if count and not isinstance(v, Feasible)]
+    found = enumerate(zip(would.verdicts, would.counts(), strict=True))
+    return [
+        (v.clause, would.codes == code)
+        for code, (v, count) in found
+        if count and not isinstance(v, Feasible)
+    ]

@@ -82,15 +82,16 @@ class FilterMemo:
         """`failed` is the verdict of every node where a `for` cannot be evaluated."""
         self._failed = failed
         self._plain = _RowMemo([clause for clause in clauses if not clause.groups])
-        self._rows = _RowMemo([c for c in clauses if c.groups and not c.groups.alone])
-        self._groups = [_GroupMemo(clause) for clause in clauses if clause.groups.alone]
+        self._grouped = [clause for clause in clauses if clause.groups]
+        self._by_way: dict[OnTheWay, _ByGroups] = {}
         # Whether pods on their way can make a difference.
         self.reads_pods = any(clause.groups.pods for clause in clauses)
 
     def tables_changed(self, digests: AbstractSet[str]) -> None:
         """Has the clauses that read these tables be evaluated again."""
         self._plain.tables_changed(digests)
-        self._rows.tables_changed(digests)
+        for memo in self._by_way.values():
+            memo.tables_changed(digests)
 
     def decide(
         self,
@@ -108,8 +109,11 @@ class FilterMemo:
             return decision([self._failed] * len(rows), known_rows)
         codes = self._plain.evaluated(table, rows, evaluation)
         rejections: Sequence[Rejection | None] = self._plain.rejections
-        if self._rows.clauses or self._groups:
-            codes, rejections = self._by_groups(table, rows, evaluation, codes, on_the_way)
+        if self._grouped:
+            memo = self._by_way.get(on_the_way)
+            if memo is None:
+                memo = self._by_way[on_the_way] = _ByGroups(self._grouped, on_the_way)
+            codes, rejections = memo.added(table, rows, evaluation, codes, rejections)
         if not np.count_nonzero(codes):
             return Decision(codes, (FEASIBLE,), known_rows)
         counts: list[int] = np.bincount(codes, minlength=len(rejections)).tolist()
@@ -126,23 +130,36 @@ class FilterMemo:
             verdicts.append(rejection.verdict(text))
         return Decision(codes, verdicts, known_rows)
 
-    def _by_groups(
+
+class _ByGroups:
+    """The rejections by clauses that read groups of nodes, with pods on their way in one way."""
+
+    def __init__(self, clauses: Sequence[FilterProgram], on_the_way: OnTheWay) -> None:
+        self._on_the_way = on_the_way
+        self._rows = _RowMemo([clause for clause in clauses if not clause.groups.alone])
+        self._groups = [_GroupMemo(clause) for clause in clauses if clause.groups.alone]
+
+    def tables_changed(self, digests: AbstractSet[str]) -> None:
+        """Has the clauses that read these tables be evaluated again."""
+        self._rows.tables_changed(digests)
+
+    def added(
         self,
         table: NodeTable,
         rows: NodeRows,
         evaluation: Evaluation,
         codes: Codes,
-        on_the_way: OnTheWay,
+        rejections: Sequence[Rejection | None],
     ) -> tuple[Codes, Sequence[Rejection | None]]:
-        """The codes with those of clauses that read groups, and the rejections of all of them."""
+        """The codes of other clauses with those of these, and the rejections of all of them."""
         found = evaluation.groups_of_call()
         assert isinstance(found, CallGroups), "a call has groups where a policy reads them"
-        groups = found.counting(on_the_way)
+        groups = found.counting(self._on_the_way)
         if len(self._groups) == 1 and not self._rows.clauses and not np.count_nonzero(codes):
             # The usual case: one rule, and nothing else in the way.
             (memo,) = self._groups
             return memo.evaluated(groups, table, rows, evaluation), memo.rejections
-        codes, rejections = codes.copy(), list(self._plain.rejections)
+        codes, rejections = codes.copy(), list(rejections)
 
         def reject(left: NodeRows, found: Codes, more: Sequence[Rejection | None]) -> None:
             rejected = found > 0
@@ -150,7 +167,7 @@ class FilterMemo:
             rejections.extend(more[1:])
 
         if self._rows.clauses and len(left := np.flatnonzero(codes == 0)):
-            with counted_on_the_way(evaluation.frame(), on_the_way):
+            with counted_on_the_way(evaluation.frame(), self._on_the_way):
                 by_row = self._rows.evaluated(table, rows[left], evaluation)
             reject(left, by_row, self._rows.rejections)
         for memo in self._groups:
@@ -169,10 +186,11 @@ class _GroupMemo:
         (digest,) = clause.groups.digests
         self._digest = digest
         self._values = PerGroup(digest, partial(judge, clause))
-        # By the number of a group; the last ones are for no group, and for an unknown node.
-        self._codes: Codes = np.zeros(2, np.int32)
-        # Of the last answer: the rows, their groups, and the codes. Mostly the next one is equal.
-        self._last: tuple[NodeRows, GroupIds, Codes] | None = None
+        # By the number of a group; the last one is for no group.
+        self._codes: Codes = np.zeros(1, np.int32)
+        self._unknown = 0
+        # The groups of the last table by row, and the codes by row. Mostly the next are the same.
+        self._by_row: tuple[GroupIds, Codes] | None = None
         self.rejections: list[Rejection | None] = [None]
 
     def evaluated(
@@ -186,19 +204,16 @@ class _GroupMemo:
         if is_new:
             unknown = Rejection(clause, known=False)
             known = {rejection: at for at, rejection in enumerate(dict.fromkeys([None, *found]))}
-            known.setdefault(unknown, len(known))
+            self._unknown = known.setdefault(unknown, len(known))
             self.rejections = list(known)
-            self._codes = np.array([known[each] for each in (*found, unknown)], np.int32)
-            self._last = None
+            self._codes = np.array([known[each] for each in found], np.int32)
+            self._by_row = None
         ids = groups.ids(self._digest, table)
-        if (last := self._last) is not None and last[0] is rows and last[1] is ids:
-            return last[2]
-        numbers = ids[rows]
-        # No group is the last but one, and an unknown node the last.
-        at = np.where(rows == UNKNOWN_ROW, -1, np.where(numbers < 0, -2, numbers))
-        codes: Codes = self._codes[at]
-        self._last = rows, ids, codes
-        return codes
+        if self._by_row is None or self._by_row[0] is not ids:
+            by_row = self._codes[ids]
+            by_row[UNKNOWN_ROW] = self._unknown
+            self._by_row = ids, by_row
+        return self._by_row[1][rows]
 
 
 class _RowMemo:
@@ -224,7 +239,9 @@ class _RowMemo:
 
     def evaluated(self, table: NodeTable, rows: NodeRows, evaluation: Evaluation) -> Codes:
         """Indexes into `rejections`, in the order of `rows`."""
-        table = self._groups.table(table, evaluation, self._fresh)
+        if not self.clauses:
+            return np.zeros(len(rows), np.int32)
+        table = self._groups.table(table, evaluation)
         if len(self.rejections) > _MOST_REJECTIONS:
             self._start_over()
         portions = self._fresh.stale(table, evaluation.now, rows)

@@ -23,6 +23,7 @@ from engine.decision.preemption import Victims
 from engine.decision.registry import Selection
 from engine.decision.verb_call import VerbCall
 from engine.decision.verdict import Decision, Failed, Feasible, Scores, Verdict
+from engine.objects.peer import Peer
 from engine.objects.request_pod import RequestPod
 from grammar.values.format import show
 from grammar.values.time import Timestamp
@@ -203,6 +204,11 @@ class Journal:
 
     def find(self, namespace: str, name: str) -> DecisionRecord | None:
         return self._records.get((namespace, name))
+
+    def has_decided(self, pod: Peer, address: str) -> bool:
+        """Whether the last answer about a pod was given with the policy of this address."""
+        record = self.find(pod.namespace, pod.name)
+        return record is not None and record.uid == pod.uid and address in record.policies.digests
 
     def adopted(self) -> None:
         """Other policies are enforced from now on."""

@@ -20,12 +20,14 @@ from engine.counting.bounds import Mask
 from engine.counting.count_clauses import CountClauses, narrowed
 from engine.counting.groups import CountHeadroom, Headroom
 from engine.counting.in_flight_pods import InFlightPods
-from engine.counting.pod_counter import CountContext, PodCounter
+from engine.counting.members import CountContext
+from engine.counting.pod_counter import PodCounter
 from engine.decision.card_room import CardRoom
 from engine.decision.verb_call import ClusterState, VerbCall
 from engine.decision.verdict import ClauseName, Decision, Rejected, Verdict
 from engine.errors import BriefWaitError, HandoverError, WaitingError
 from engine.objects.peer import Peer
+from engine.objects.request_pod import RequestPod
 from engine.program.frame import Evaluation, Floats
 from grammar.values.time import SECOND, Timestamp
 
@@ -49,15 +51,22 @@ def open_gate(*, asked: bool = True) -> str:  # noqa: ARG001 - a CountGate
     return ""
 
 
+def held_by_nothing(_pod: RequestPod) -> str:
+    """Where no pod waits before it is decided about."""
+    return ""
+
+
 @dataclass(frozen=True, slots=True)
 class ReplicaRole:
     """What this replica may decide: by counts, as its `gate` says.
 
-    `binds` says that pods are bound here: so they get cards here, and wait for their gang.
+    `binds` says that pods are bound here: so they get cards here, and wait for their gang. `holds`
+    gives the reason why a pod waits before it is decided about, or empty.
     """
 
     gate: CountGate = open_gate
     binds: bool = True
+    holds: Callable[[RequestPod], str] = held_by_nothing
 
 
 ONLY_REPLICA = ReplicaRole()
@@ -103,6 +112,11 @@ class Placement:
         self._role = role
         self._now = now
         self.in_flight = in_flight
+
+    def check_held(self, pod: RequestPod) -> None:
+        """Raises BriefWaitError where a pod has to wait, whatever its policies say."""
+        if reason := self._role.holds(pod):
+            raise BriefWaitError(reason)
 
     def check(self, call: VerbCall, *, asked: bool = True) -> None:
         """Raises HandoverError where another replica decides by the counts of a call.
@@ -177,15 +191,15 @@ class Placement:
 
     def closed(
         self, counts: CountClauses, call: VerbCall, names: Sequence[str]
-    ) -> list[tuple[str, int]]:
-        """The strict ones of these clauses without headroom on some nodes, and the number of these.
+    ) -> list[tuple[str, Mask]]:
+        """The strict ones of these clauses without headroom on some nodes, and which these are.
 
         `counts` need not be those of the call's plan.
         """
         snapshot = call.snapshot
         question = _question(call, snapshot, snapshot.table.find(names))
-        closed = ((h.rule.name, int((~h.open).sum())) for h in self._of(counts, question))
-        return [(name, number) for name, number in closed if number]
+        closed = ((h.rule.name, ~h.open) for h in self._of(counts, question))
+        return [(name, mask) for name, mask in closed if mask.any()]
 
     def open(self, call: VerbCall, rows: NodeRows) -> Mask:
         """Which of these nodes have headroom under every strict clause, and cards for the pod."""

@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from collections.abc import Set as AbstractSet
 from copy import copy
+from itertools import count
 from typing import TypeVar
 from weakref import WeakValueDictionary
 
 from engine.counting.count_clauses import CountClauses
+from engine.counting.named_counts import NamedCount
 from engine.decision import scoring
 from engine.decision.card_room import CardRoom, SpareMemo
 from engine.decision.filtering import FilterMemo
@@ -22,7 +24,7 @@ from engine.decision.verdict import Failed
 from engine.objects.codec import Namespace
 from engine.program.frame import MEMO_BYTES, Evaluation, Frame, unlimited
 from engine.program.pod_shape import pod_values
-from engine.program.program import FilterProgram, ScoreProgram, applies
+from engine.program.program import FilterProgram, NamedCountProgram, ScoreProgram, applies
 from grammar.messages.texts import MOST_SHOWN, cut, shown
 from grammar.values.time import NEVER
 
@@ -41,6 +43,8 @@ class SharedMemos:
         self._filters: WeakValueDictionary[Hashable, FilterMemo] = WeakValueDictionary()
         self._scorers: WeakValueDictionary[Hashable, scoring.Scorer] = WeakValueDictionary()
         self._spares: WeakValueDictionary[Hashable, SpareMemo] = WeakValueDictionary()
+        self._named: WeakValueDictionary[Hashable, NamedCount] = WeakValueDictionary()
+        self._changes = count(1)
 
     def filters(self, clauses: Sequence[FilterProgram], evaluation: Evaluation) -> FilterMemo:
         """The memo of some clauses, for the pod of the evaluation. Raises ExpensivePolicyError."""
@@ -49,6 +53,19 @@ class SharedMemos:
     def scorer(self, clauses: Sequence[ScoreProgram], evaluation: Evaluation) -> scoring.Scorer:
         """The same for scores."""
         return _shared(self._scorers, scoring.Scorer, clauses, evaluation)
+
+    def named(self, program: NamedCountProgram, evaluation: Evaluation) -> NamedCount:
+        """The same for a named count."""
+        evaluation.time.charge(program.count.policy)
+        values = pod_values(program.of_pod, evaluation.frame())
+        evaluation.time.rest()
+        key = program.digest, values
+        found = self._named.get(key) if values is not None else None
+        if found is None:
+            found = NamedCount(program, values, self._changes)
+            if values is not None:
+                self._named[key] = found
+        return found
 
     def spare(self, clause: ScoreProgram, evaluation: Evaluation) -> SpareMemo:
         """The same for what others may take of cards."""
@@ -91,10 +108,10 @@ class Plan:
 
     `empty`: no policy concerns pods of the shape, and no limit of other pods may keep them out.
     `filters`, `scorer`, `counts` and `cards` decide. `gives_cards`: a policy has cards for these
-    pods. `gangs` has the clauses of gangs that apply; the first one decides. `scored`: some score
-    clause or count preference applies. `audits` and `audited_counts` belong to policies in audit
-    mode. `frame` is for counting. From `until` on, in nanoseconds,
-    other clauses may apply.
+    pods. `named` has the counts that rules read, by digest. `gangs` has the clauses of gangs that
+    apply; the first one decides. `scored`: some score clause or count preference applies. `audits`
+    and `audited_counts` belong to policies in audit mode. `frame` is for counting. From `until` on,
+    in nanoseconds, other clauses may apply.
     """
 
     def __init__(
@@ -133,6 +150,8 @@ class Plan:
         )
         scores = (clause for program in enforced for clause in program.scores)
         self.scorer = memos.scorer([c for c in scores if applies(c, evaluation)], evaluation)
+        named = (each for p in (*enforced, *selection.audited) for each in p.named)
+        self.named = {each.digest: memos.named(each, evaluation) for each in named}
         counts = [clause for program in enforced for clause in program.counts]
         self.counts = CountClauses(counts, evaluation, mutual)
         cards = [clause for program in enforced for clause in program.cards]
@@ -156,7 +175,7 @@ class Plan:
         self.frame.check = unlimited
         every = (*enforced, *selection.audited)
         self.time_dependent_counts = any(
-            c.count.peers.time_dependent for p in every for c in p.counts
+            c.count.peers.time_dependent for p in every for c in (*p.counts, *p.named)
         )
         self._clauses = (
             selection,

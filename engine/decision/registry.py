@@ -56,11 +56,11 @@ class Registry:
     """Compiled policies by namespace, without policies that only provide clauses for others.
 
     `shapes` tells pods apart by what the policies read of them. `counts`: some policy counts
-    pods, or reads a group of nodes; `soft_counts`: some policy does so as a preference;
-    `reads_peers`: some policy reads more than labels of the pods that it counts. `mutual` are
-    the limits that hold for the pods there, too. `tables` are what policies read beside pods
-    and nodes, and `groups` the groups of nodes that they read, by their digests; `annotations`
-    are the keys of the annotations that they read of pods that count.
+    pods, or reads a group of nodes; `names_counts`: some policy has a `count`; `soft_counts`: some
+    policy does so as a preference; `reads_peers`: some policy reads more than labels of the pods
+    that it counts. `mutual` are the limits that hold for the pods there, too. `tables` are what
+    policies read beside pods and nodes, and `groups` the groups of nodes that they read, by their
+    digests; `annotations` are the keys of the annotations that they read of pods that count.
     """
 
     def __init__(
@@ -82,8 +82,9 @@ class Registry:
         every = (*self.programs, *self.refusing)
         self.slots = max((p.slots for p in every), default=0)
         self.groups = {group.digest: group for p in self.programs for group in p.groups}
+        self.names_counts = any(p.named for p in self.programs)
         # Pods on their way count in what is requested in a group.
-        self.counts = any(p.counts for p in self.programs) or bool(self.groups)
+        self.counts = any(p.counts for p in self.programs) or bool(self.groups) or self.names_counts
         self.cards = any(p.cards for p in self.programs)
         self.tables = {table.digest: table for p in self.programs for table in p.tables}
         self.soft_counts = any(
@@ -104,7 +105,9 @@ class Registry:
         )
         peers = [clause.count.peers for program in self.programs for clause in program.counts]
         by_labels = (p.by_labels and p.where is not None and p.amount is None for p in peers)
-        self.reads_peers = bool(self.mutual or self.groups) or not all(by_labels)
+        self.reads_peers = bool(self.mutual or self.groups or self.names_counts) or not all(
+            by_labels
+        )
 
     @property
     def guardrails(self) -> Iterator[Program]:

@@ -14,6 +14,7 @@ from typing import Literal, Protocol
 import msgspec
 import numpy as np
 
+from engine.cache.failures import lately
 from engine.cache.node_table import (
     NO_NODES,
     NodeRows,
@@ -26,8 +27,10 @@ from engine.cache.pods_excluding import KnownPods
 from engine.cards.card_functions import CardFacts
 from engine.cards.fragmentation import Mix
 from engine.counting.in_flight_pods import InFlightPods
+from engine.counting.members import CountContext
+from engine.counting.named_counts import CallCounts
 from engine.counting.node_groups import CallGroups, KnownGroups
-from engine.counting.pod_counter import CountContext
+from engine.counting.pod_counter import PodCounter
 from engine.decision.card_room import CardClaims
 from engine.decision.plan import Plan, SharedMemos
 from engine.decision.registry import Registry
@@ -127,6 +130,14 @@ class VerbCall(msgspec.Struct, frozen=True, eq=False):
             pod, peer, frame, evaluation.time, root, plan, evaluation.report, self.exempts
         )
 
+    def counts(self, in_flight: InFlightPods) -> CallCounts:
+        """The named counts of the policies, of the pods that are there and of those in flight."""
+        snapshot = self.snapshot
+        others = in_flight.others(self.pod.uid, snapshot.table)
+        context = self.context(snapshot)
+        counter = PodCounter(self.cluster.pods, others, snapshot.table, context)
+        return CallCounts(self.plan.named, counter, snapshot.table)
+
 
 class CallOpener:
     """Opens calls. `registry` has the policies that are enforced; it is replaced as a whole.
@@ -223,16 +234,20 @@ class CallOpener:
                 moments.append(self._time.now())
             return moments[0].nanos
 
+        attempts = known.failures.get(pod.controller) if known is not None else None
+        failures = lately(attempts, now()) if attempts else ()
+
         def frame() -> Frame:
             if not made:
                 whole = pod.pod if root is None else replace(pod.pod, workload=root)
                 whole = whole if group is None else replace(whole, group=group)
+                whole = replace(whole, failures=failures) if failures else whole
                 at, slots = Timestamp(now()), registry.slots
                 made.append(
                     Frame(whole, at, slots=slots, namespace=namespace, check=time.check_within)
                 )
                 made[0].cardFacts, made[0].tables = self.facts, self.tables
-                if registry.groups:
+                if registry.groups or registry.names_counts:
                     made[0].groups = groups()
             return made[0]
 
@@ -244,14 +259,19 @@ class CallOpener:
             if not grouped:
                 nodes = known.table if known is not None else NO_NODES
                 in_flight = partial(self._in_flight.others, pod.uid, nodes)
-                grouped.append(CallGroups(self._groups, nodes, in_flight, check))
+                groups = CallGroups(self._groups, nodes, in_flight, check, counts=counts)
+                grouped.append(groups)
             return grouped[0]
+
+        def counts() -> CallCounts:
+            # Nothing reads a count before there is a plan.
+            return call.counts(self._in_flight)
 
         failed, shortened = self.clause_failed, self._observer.shortened
         evaluation = Evaluation(frame, now, time, failed, shortened, groups)
         # A plan keeps its namespace alive, so that its id is not reused.
         shape = pod.shape(registry.shapes)
-        key = (id(namespace), pod.namespace, root, group, exempt, shape)
+        key = (id(namespace), pod.namespace, root, group, failures, exempt, shape)
         plan = self._plans.get(key)
         if plan is None or (plan.until != NEVER and not plan.lasts(now())):
             made_now = Plan(
@@ -271,7 +291,8 @@ class CallOpener:
                 "no policy gives way without one that governs"
             )
             self._observer.conflict(plan.selection.governing.address, other.address)
-        return VerbCall(pod, known, plan, evaluation, self.cluster, exemptions.exempts)
+        call = VerbCall(pod, known, plan, evaluation, self.cluster, exemptions.exempts)
+        return call
 
     def snapshot(self) -> Snapshot | None:
         """The cluster, or None while not all of it is known."""

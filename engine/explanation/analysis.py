@@ -22,6 +22,7 @@ from engine.decision.verdict import Feasible, Verdict
 from engine.enforced import EnforcedPolicies
 from engine.engine import Engine
 from engine.errors import EngineError, UnknownNodeError
+from engine.explanation.audit_document import AuditedClause, PolicyAudit, second
 from engine.explanation.evidence import (
     ClauseEvidence,
     CountEvidence,
@@ -88,7 +89,7 @@ class Analysis:
 
     `unfit` has by node the reasons of kube-scheduler's own plugins against it, as far as nodes and
     pods show them. `parts` has the texts of the `require`s of a filter and on how many nodes each
-    does not hold, by the index of its objection. `audits` is by policy how many nodes it would
+    does not hold, by the index of its objection. `audits` says what policies in audit mode would
     reject. `rows` has by node what is said of it beside its rejections, None if there are too many
     nodes. `gang` is None for a pod that is in none. `problem` is an error in the place of an
     answer.
@@ -103,7 +104,7 @@ class Analysis:
     counts: Sequence[RecordedCounts]
     nearest: Sequence[Miss]
     parts: Mapping[int, Sequence[tuple[str, int]]]
-    audits: Mapping[str, int]
+    audits: Sequence[PolicyAudit]
     rows: Mapping[str, Sequence[str]] | None
     unfit: Mapping[str, Sequence[str]]
     clauses: Sequence[ClauseEvidence] = ()
@@ -173,11 +174,20 @@ class Analyst:
         if question.every_node or len(names) <= LISTED:
             rows = yield from self._rows(results, given, work)
         rejected = yield from self._unfit(inspection, question.pod, work)
-        audits: dict[str, int] = {}
+        audits: list[PolicyAudit] = []
+        since = {} if question.offers else self._kept_since(inspection.peer.uid)
         for program in inspection.selection.audited:
             against = yield from work.objections_of(program)
             would = ClauseResults(inspection, names, {}, against).refused.any(axis=0)
-            audits[program.address] = int(would.sum())
+            audits.append(
+                PolicyAudit(
+                    program.address,
+                    int(would.sum()),
+                    [AuditedClause(o.name, n) for o in against if (n := int(o.refused.sum()))],
+                    int((~would & ~results.refused.any(axis=0)).sum()),
+                    since.get(program.address),
+                )
+            )
         known_rows = KnownRows(inspection.table.find(names), inspection.table.rows)
         clauses: list[ClauseEvidence] = []
         terms: list[ScoreEvidence] = []
@@ -206,6 +216,11 @@ class Analyst:
             gang=gang,
             problem=problem,
         )
+
+    def _kept_since(self, uid: str) -> Mapping[str, str]:
+        """By policy in audit mode, since when it leaves a pod no node."""
+        known = self._engine.audits.log.of(uid)
+        return {address: second(pod.since) for address, pod in known if pod.would_wait}
 
     def _offered(
         self, question: PodQuestion, names: Sequence[str]

@@ -10,7 +10,7 @@ import msgspec
 from engine.cards.node_cards import TAKEN
 from engine.decision.registry import Registry, Selection
 from engine.explanation.document import Applies
-from engine.objects.request_pod import BYPASS, FORM, form_versions
+from engine.objects.request_pod import BYPASS, EARLIER_BYPASS, FORM, form_versions
 from engine.program.frame import Frame
 from engine.program.program import Program
 from grammar.messages.diagnostics import nearest
@@ -72,9 +72,9 @@ def misspelt_annotations(body: bytes) -> Iterator[tuple[str, str]]:
     """
     pod = msgspec.json.decode(body)
     by_name = {known.rpartition("/")[2]: known for known in _ANNOTATIONS}
-    groups = {known.partition("/")[0] for known in _ANNOTATIONS}
+    groups = {known.partition("/")[0] for known in (*_ANNOTATIONS, EARLIER_BYPASS)}
     for key in pod.get("metadata", {}).get("annotations") or {}:
-        if key in _ANNOTATIONS:
+        if key in (*_ANNOTATIONS, EARLIER_BYPASS):
             continue
         group, _, name = key.rpartition("/")
         if nearest(group, groups) and (close := nearest(name, by_name)) is not None:

@@ -17,6 +17,7 @@ from engine.decision.journal import (
     RecordedVerdicts,
 )
 from engine.decision.verdict import Failed, Feasible, Verdict, full_reason
+from engine.explanation.audit_document import DecisionAudit
 from grammar.values.time import SECOND, Timestamp
 
 
@@ -122,7 +123,8 @@ class DecisionDetail(Summary, frozen=True, kw_only=True):
     `policiesChanged` says whether the policies have changed since. `passed` is null if no policy
     selects the pod and every node passes; `scores` is null if there was no prioritize call, or no
     score applies. `preemption` is the last preempt call, which
-    may be older, null if there was none.
+    may be older, null if there was none. `audits` are what policies in audit mode would have done
+    with the pod, in any call.
     """
 
     replica: str
@@ -138,6 +140,7 @@ class DecisionDetail(Summary, frozen=True, kw_only=True):
     reasons: Sequence[Reason]
     scores: Sequence[NodeScore] | None
     preemption: PreemptionDetail | None = None
+    audits: Sequence[DecisionAudit] = ()
 
 
 def listing(replica: str, records: Iterable[DecisionRecord], *, more: bool) -> Listing:
@@ -161,7 +164,12 @@ def summary(record: DecisionRecord) -> Summary:
     )
 
 
-def detail(replica: str, record: DecisionRecord, generation: int) -> DecisionDetail:
+def detail(
+    replica: str,
+    record: DecisionRecord,
+    generation: int,
+    audits: Sequence[DecisionAudit] = (),
+) -> DecisionDetail:
     """`generation` is the journal's now."""
     groups = list(_groups(record.answered)) if record.answered is not None else None
     passed = [n for v, names in groups or () if isinstance(v, Feasible) for n in names]
@@ -180,6 +188,7 @@ def detail(replica: str, record: DecisionRecord, generation: int) -> DecisionDet
         reasons=_reasons(groups or ()),
         scores=_scores(record),
         preemption=_preemption(record.preempted) if record.preempted is not None else None,
+        audits=audits,
     )
 
 

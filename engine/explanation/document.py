@@ -11,6 +11,7 @@ from typing import Literal as OneOf
 
 import msgspec
 
+from engine.explanation.audit_document import PolicyAudit
 from engine.explanation.decision_document import ClauseCounts, DecisionDetail
 from engine.gangs.gang_of_pod import Presence
 
@@ -21,7 +22,7 @@ CAVEAT = (
     " pod counts all nodes"
 )
 Applies = OneOf["governs", "as a guardrail", "in audit", "gives way", "rejects all", "no"]
-TracedPart = OneOf["when", "require", "value"]
+TracedPart = OneOf["when", "require", "bound", "value"]
 What = OneOf["policies", "nodes", "counts", "time"]
 GangProgress = OneOf["waiting", "fits", "gathering", "given up", "begun", "not tried"]
 CauseKind = OneOf[
@@ -151,13 +152,6 @@ class Relaxation(msgspec.Struct, frozen=True):
 
     without: Sequence[NamedClause]
     gained: int
-
-
-class PolicyAudit(msgspec.Struct, frozen=True):
-    """A policy in audit mode, and the number of nodes that it would reject."""
-
-    policy: str
-    nodes: int
 
 
 class NodeRow(msgspec.Struct, frozen=True):

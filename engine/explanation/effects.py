@@ -134,15 +134,26 @@ def _points(found: Contribution, seen: dict[str, _SeenOfPolicy]) -> None:
 
 def _of_policy(program: Program, seen: _SeenOfPolicy, whole: str, nodes: int) -> PolicyEffect:
     text = f"selects {seen.pods} of {whole}"
-    for other, number in seen.taken_from.most_common():
-        text += f", takes over {number} from {other}"
-    for other, number in seen.gave_way.most_common():
-        text += f", gives way to {other} for {number}"
+    text += ways(seen.taken_from, seen.gave_way)
     clauses = [
         *(_of_rejections(name, numbers, nodes) for name, numbers in seen.rejected.items()),
         *(_of_points(name, equal=equal, nodes=nodes) for name, equal in seen.equal.items()),
     ]
     return PolicyEffect(program.address, text, clauses, is_void=seen.pods == 0)
+
+
+def ways(taken_from: Counter[str], gave_way: Counter[str]) -> str:
+    """From which policies one takes pods over, and to which it gives way, with their numbers."""
+    taken = (f", takes over {n} from {other}" for other, n in taken_from.most_common())
+    given = (f", gives way to {other} for {n}" for other, n in gave_way.most_common())
+    return "".join((*taken, *given))
+
+
+def all_nodes(nodes: int) -> str:
+    return "the only node" if nodes == 1 else f"all {nodes:,} nodes"
+
+
+SAME_SCORE = "gives all nodes the same score"
 
 
 def _of_rejections(name: str, numbers: Sequence[int], nodes: int) -> ClauseEffect:
@@ -151,13 +162,12 @@ def _of_rejections(name: str, numbers: Sequence[int], nodes: int) -> ClauseEffec
     if most == 0:
         return ClauseEffect(name, "passes on every node", is_void=True)
     if least == nodes:
-        every = "the only node" if nodes == 1 else f"all {nodes:,} nodes"
-        return ClauseEffect(name, f"rejects {every}", is_void=True)
+        return ClauseEffect(name, f"rejects {all_nodes(nodes)}", is_void=True)
     number = f"{most:,}" if least == most else f"{least:,} to {most:,}"
     return ClauseEffect(name, f"rejects {number} of {counted(nodes, 'node')}")
 
 
 def _of_points(name: str, *, equal: bool, nodes: int) -> ClauseEffect:
     if equal and nodes > 1:
-        return ClauseEffect(name, "gives all nodes the same score", is_void=True)
+        return ClauseEffect(name, SAME_SCORE, is_void=True)
     return ClauseEffect(name, "gives nodes different scores")

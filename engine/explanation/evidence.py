@@ -16,7 +16,7 @@ from engine.cache.tallies import FULL
 from engine.cards.card_functions import CardFacts
 from engine.cards.node_cards import Card, holders
 from engine.counting.bounds import OFF, ON, GroupCounts, fewest, wanted_on
-from engine.counting.pod_counter import PodInGroup
+from engine.counting.members import PodInGroup
 from engine.explanation.inspection import Contribution, Objection
 from engine.explanation.written import ClauseResults, Written, WrittenClauses, rows
 from engine.objects.peer import Peer, key_of
@@ -34,7 +34,7 @@ from engine.program.program import (
 from engine.program.trace import Step
 from grammar.meaning import card_forms as cards
 from grammar.tree.ast import Expr, Ident
-from grammar.tree.clauses import Cards, Score
+from grammar.tree.clauses import Cards, Limit, Score
 from grammar.values.errors import EvaluationError
 from grammar.values.format import show
 from grammar.values.quantity import NANO, Quantity
@@ -65,7 +65,7 @@ class ClauseEvidence:
     """What one clause says about a node.
 
     `when` and `requires` are those of a filter, `counts` is that of a clause that counts, or of
-    cards.
+    cards, and `bound` the number of a limit that reads groups or named counts.
     """
 
     objection: Objection
@@ -75,6 +75,7 @@ class ClauseEvidence:
     when: Traced | None = None
     requires: Sequence[Traced] = ()
     counts: CountEvidence | None = None
+    bound: Traced | None = None
 
     @property
     def clause(self) -> str:
@@ -134,7 +135,11 @@ def _clause(
     counts = counted_on(objection, written, found, name)
     if objection.program.counts_pods:
         # Its `when` is the same for every node.
-        return ClauseEvidence(objection, written, refuses, detail, counts=counts)
+        program, bound = objection.program, None
+        if isinstance(program, LimitProgram) and isinstance(clause, Limit) and program.count.groups:
+            assert isinstance(clause.bound.amount, Expr), "it reads something"
+            bound = traced(written, clause.bound.amount, frame)
+        return ClauseEvidence(objection, written, refuses, detail, counts=counts, bound=bound)
     when = None if clause.when is None else traced(written, clause.when, frame)
     requires = tuple(traced(written, require, frame) for require in clause.requirements)
     return ClauseEvidence(objection, written, refuses, detail, when, requires, counts)

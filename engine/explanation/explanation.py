@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from engine.cache.cluster_copy import NamedPod
-from engine.counting.pod_counter import PRESENCES, PodInGroup
+from engine.counting.members import PRESENCES, PodInGroup
 from engine.decision.verdict import Failed, Feasible, message_of
 from engine.enforced import EnforcedPolicies
 from engine.explanation.analysis import Analysis, Shortfall
@@ -34,7 +34,6 @@ from engine.explanation.document import (
     NodeGroup,
     NodeRow,
     PodExplanation,
-    PolicyAudit,
     PolicyNotInForce,
     ReadValue,
     RejectingClause,
@@ -121,7 +120,7 @@ def explain(found: Analysis, values: Values, asker: Asker) -> PodExplanation:
             )
             for relaxed in found.summary.relaxations[:_MOST_RELAXATIONS]
         ],
-        audits=[PolicyAudit(address, nodes) for address, nodes in found.audits.items()],
+        audits=found.audits,
         rows=None if found.rows is None else _rows(found, found.rows, held),
         scores=_scores(found),
         counts=[clause_counts(each) for each in found.counts],
@@ -382,6 +381,8 @@ def _outcome(found: Analysis, name: str) -> str:
 def _on_node(said: ClauseEvidence, values: Values) -> ClauseOnNode:
     objection = said.objection
     when = [] if said.when is None else [traced_expression("when", said.when, values)]
+    if said.bound is not None:
+        when = [traced_expression("bound", said.bound, values)]
     return ClauseOnNode(
         objection.policy,
         objection.name,

@@ -17,8 +17,9 @@ from engine.cache.node_table import NodeRows, NodeTable
 from engine.counting.bounds import GroupCounts, Mask
 from engine.counting.count_clauses import CountClauses
 from engine.counting.groups import CountGroups, CountHeadroom
+from engine.counting.members import PodInGroup
 from engine.counting.mutual_limits import MutualLimit
-from engine.counting.pod_counter import PodCounter, PodInGroup
+from engine.counting.pod_counter import PodCounter
 from engine.decision import filtering, scoring
 from engine.decision.filtering import Rejection
 from engine.decision.registry import Selection

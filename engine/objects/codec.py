@@ -13,6 +13,7 @@ import msgspec
 
 from engine.objects.api_types import ObjectMeta, SlimNamespace
 from engine.objects.decoding import ObjectDecoder, StructFactory
+from engine.objects.failed_pod import PodFailure
 from engine.objects.peer import HostPort, Peer, PeerDecoder, Workload, host_ports, workload_of
 from engine.objects.pod_group import PodGroup, group_name
 from engine.objects.resources import PodRequests, pod_limits, pod_requests
@@ -31,7 +32,8 @@ class Pod:
     """The pod of a request.
 
     The attributes up to `priority` are for the engine, the others are the fields of the schema's
-    Pod. `workload` is the direct controller; of the `group` the name alone is known.
+    Pod. `workload` is the direct controller; of the `group` the name alone is known, and of
+    `failures` nothing.
     """
 
     name: str
@@ -49,6 +51,7 @@ class Pod:
     workload: Workload | None
     group: PodGroup | None
     hostPorts: tuple[HostPort, ...]
+    failures: tuple[PodFailure, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

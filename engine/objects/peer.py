@@ -43,6 +43,8 @@ UNLABELLED: Mapping[str, str] = {}
 _NO_ANNOTATIONS: Mapping[str, str] = {}
 # The type of the condition that Placet sets on a pod, so that kube-scheduler asks again.
 REQUEUE_CONDITION = "placement-policy.scheduling.x-k8s.io/Evaluate"
+# The phases of a pod that has ended: it takes no resources any more.
+ENDED = frozenset({"Succeeded", "Failed"})
 # The label that the pods of one template of a Deployment have in common.
 TEMPLATE_HASH = "pod-template-hash"
 # The address of a port that stands for all addresses of the node.
@@ -117,7 +119,9 @@ class Peer(msgspec.Struct, frozen=True, gc=False):
     PodScheduled condition while it is not True. `requeued` is the reason of Placet's own
     condition, another one after each requeue; empty if the pod has none, or has a node.
     `is_gated` says that the pod has scheduling gates, `has_claims` that it has no node yet, and
-    claims of volumes or devices, which kube-scheduler may have to bind before the pod.
+    claims of volumes or devices, which kube-scheduler may have to bind before the pod. `ready` says
+    that its condition Ready is True. `ended` is the time when it ended, as far as that is known,
+    None of a pod that has not.
     Dictionaries are shared: never write to them.
     """
 
@@ -146,6 +150,8 @@ class Peer(msgspec.Struct, frozen=True, gc=False):
     requeued: str
     is_gated: bool
     has_claims: bool
+    ready: bool = False
+    ended: Timestamp | None = None
 
 
 class _PlacedMetadata(msgspec.Struct, frozen=True, gc=False):
@@ -302,6 +308,8 @@ class PeerDecoder:
             requeued="" if spec.nodeName else _requeued(status),
             is_gated=bool(spec.schedulingGates),
             has_claims=not spec.nodeName and self._has_claims(spec),
+            ready=_is_ready(status),
+            ended=_ended(status) if status.phase in ENDED else None,
         )
 
     def _has_claims(self, spec: PodSpec) -> bool:
@@ -347,6 +355,18 @@ def _unscheduled(status: PodStatus) -> ObjectCondition | None:
     """The PodScheduled condition of a pod without a node."""
     found = _condition(status, "PodScheduled")
     return found if found is not None and found.status != "True" else None
+
+
+def _is_ready(status: PodStatus) -> bool:
+    found = _condition(status, "Ready")
+    return found is not None and found.status == "True"
+
+
+def _ended(status: PodStatus) -> Timestamp | None:
+    """The time of the last change of a condition: when a pod ends, it is not ready any more."""
+    moments = (each.lastTransitionTime for each in status.conditions or ())
+    known = [moment for moment in moments if moment is not None]
+    return max(known, key=lambda moment: moment.nanos, default=status.startTime)
 
 
 def _requeued(status: PodStatus) -> str:

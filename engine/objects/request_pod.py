@@ -21,7 +21,9 @@ from grammar.values.time import Timestamp
 from policies.manifest_names import GROUP
 
 # The annotation that exempts a pod from policies. Its value is the reason.
-BYPASS = f"{GROUP}/bypass"
+BYPASS = "placet.dev/bypass"
+# Its earlier name, which is understood too.
+EARLIER_BYPASS = f"{GROUP}/bypass"
 _MOST_REASON = 200
 # What each quote of a JSON means in memory, besides the text: a string has two.
 _QUOTE_BYTES = 50
@@ -31,6 +33,7 @@ _POD_BYTES, _LABEL_BYTES = 1024, 256
 
 class _Annotations(msgspec.Struct, frozen=True, gc=False):
     bypass: str | None = msgspec.field(name=BYPASS, default=None)
+    earlier: str | None = msgspec.field(name=EARLIER_BYPASS, default=None)
 
 
 class _Metadata(msgspec.Struct, frozen=True, gc=False):
@@ -106,7 +109,8 @@ class RequestPod:
         self.labels = codec.labels(metadata.labels or {})
         self.deletionTimestamp = metadata.deletionTimestamp
         annotations = metadata.annotations or _Annotations()
-        self.bypass = (annotations.bypass or "").strip()[:_MOST_REASON]
+        reason = (annotations.bypass or "").strip() or (annotations.earlier or "").strip()
+        self.bypass = reason[:_MOST_REASON]
         self.revision = revision_of(metadata.resourceVersion)
         self.owner = workload_of(metadata.ownerReferences or ())
         self.controller = self.owner.uid if self.owner is not None else ""
@@ -191,7 +195,8 @@ class Exemptions:
         """Whether a pod that is there is exempt, as far as its annotations are kept."""
         if pod.namespace in self.namespaces:
             return True
-        return self.by_annotation and bool(pod.annotations.get(BYPASS, "").strip())
+        keys = (BYPASS, EARLIER_BYPASS) if self.by_annotation else ()
+        return any(pod.annotations.get(key, "").strip() for key in keys)
 
     def bypasses(self, pod: RequestPod) -> bool:
         """Whether the pod is exempt by its annotation alone. A bypass by annotation is reported."""

@@ -13,7 +13,9 @@ from typing import Any
 from engine.program.frame import Evaluate, Frame
 from engine.program.operations import FieldChain
 from grammar.values.errors import EvaluationError, MissingError
+from grammar.values.time import SECOND
 
+MINUTE = 60 * SECOND
 _nanos = attrgetter("nanos")
 _COMPARED: Mapping[str, Callable[[int, int], bool]] = {
     "<": lt,
@@ -92,6 +94,17 @@ def until_it_turns(compare: str, left: Evaluate, right: Evaluate, *, rises: bool
         if ahead >= 0:
             frame.holds_until(frame.now.nanos + (ahead or 1))
         return meets(difference, 0)
+
+    return run
+
+
+def until_the_next_minute(read: Evaluate) -> Evaluate:
+    """A part of the calendar of `now` that lasts for a minute at least, in whatever time zone."""
+
+    def run(frame: Frame) -> object:
+        nanos = frame.now.nanos
+        frame.holds_until(nanos - nanos % MINUTE + MINUTE)
+        return read(frame)
 
     return run
 

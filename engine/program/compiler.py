@@ -20,7 +20,7 @@ from engine.program import macros, operations
 from engine.program.columns import ColumnRoom, once_per_node, once_per_pod, with_own_steps
 from engine.program.frame import Evaluate, Frame
 from engine.program.item_kinds import ItemKinds, value_key
-from engine.program.node_groups import digest_of, once_per_group, read_group
+from engine.program.node_groups import digest_of, once_per_group, read_count, read_group
 from engine.program.tables import read_row, read_table
 from grammar.checker.expression_checker import Checker
 from grammar.meaning.card_forms import FACTS
@@ -227,7 +227,7 @@ class Compiler:
         self._lets: dict[tuple[str, bool], tuple[Evaluate, bool]] = {}
         self._defs: dict[tuple[str, bool], tuple[tuple[int, ...], Evaluate, bool]] = {}
         self.stages = Stages(environment)
-        # Whether a comparison around the part works out how long its result lasts.
+        # Whether what is around the part works out how long its result lasts.
         self._is_timed = False
         self._estimator = Estimator(environment, GREATEST, by_call=False)
         self._room = ColumnRoom()
@@ -308,11 +308,14 @@ class Compiler:
     def _reads(self, expr: ast.Expr) -> Iterator[FieldRead]:
         return reads(expr, self.environment.definitions)
 
-    def timed_part(self, expr: ast.Expr) -> Evaluate:
-        """The closure of a part of a comparison which works out how long its result lasts."""
+    def timed_part(self, expr: ast.Expr, *, general: bool = False) -> Evaluate:
+        """The closure of a part of what works out how long its result lasts.
+
+        With `general` no fast path makes it, as of who makes one.
+        """
         outer, self._is_timed = self._is_timed, True
         try:
-            return self.part(expr)
+            return self.general(expr) if general else self.part(expr)
         finally:
             self._is_timed = outer
 
@@ -464,6 +467,8 @@ class Compiler:
             return read_table(table)
         if expr.name in self.environment.groups:
             return self._group(expr.name)
+        if (count := self.environment.counts.get(expr.name)) is not None:
+            return read_count(digest_of(count, self.environment), expr.name)
         read = self._read(expr.name)
         return amounts.brief(read) if expr.name == "now" and not self._is_timed else read
 

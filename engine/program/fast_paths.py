@@ -182,6 +182,21 @@ def time_test(compiler: Compiler, expr: ast.Expr) -> Evaluate | None:
     return amounts.until_it_turns(expr.op, *parts, rises=left > right)
 
 
+# Zones differ by whole minutes.
+_OF_MINUTES = frozenset(
+    {"getFullYear", "getMonth", "getDate", "getDayOfMonth", "getDayOfWeek", "getDayOfYear"}
+) | {"getHours", "getMinutes"}
+
+
+def calendar(compiler: Compiler, expr: ast.Expr) -> Evaluate | None:
+    """A part of the calendar of `now`, such as `now.getHours("Europe/Paris")`."""
+    match expr:
+        case ast.Call(function, ast.Ident("now") as target) if function in _OF_MINUTES:
+            if target.absolute or compiler.local("now") is None:
+                return amounts.until_the_next_minute(compiler.timed_part(expr, general=True))
+    return None
+
+
 class _Following:
     """What follows `now`: sums and differences in which it occurs at most once."""
 
@@ -306,6 +321,7 @@ FAST_PATHS: tuple[FastPath, ...] = (
     value_or_default,
     key_test,
     time_test,
+    calendar,
     comparison,
     loop,
 )

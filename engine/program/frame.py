@@ -58,11 +58,18 @@ class GroupsOfCall(Protocol):
         """The group of a node by its name; None if it is in no group."""
         ...
 
+    def number(self, digest: str, frame: Frame) -> object:
+        """The value of a named count for the frame's node; None if it has none."""
+        ...
+
 
 class _NoGroups:
     """The groups of a frame to which nobody has given any."""
 
     def of(self, _digest: str, _node: str) -> GroupOfNodes | None:
+        return None
+
+    def number(self, _digest: str, _frame: Frame) -> object:
         return None
 
 

@@ -1,4 +1,4 @@
-"""Node groups as programs read them: what a group is by, and how a closure finds that of a node.
+"""Node groups and counts as programs read them: what each is of, and how a closure finds it.
 
 The engine keeps the groups of nodes (`engine.counting.node_groups`) and gives a frame those of its
 call. A GroupSpec belongs to a program.
@@ -7,16 +7,21 @@ call. A GroupSpec belongs to a program.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from engine.program.frame import Evaluate, Frame
+from engine.program.operations import THOUSANDTHS
+from engine.program.tables import digest_of as digest_of_table
 from grammar.meaning.environment import Environment
 from grammar.tree import ast
-from grammar.tree.groups import Group
+from grammar.tree.groups import Count, Group
 from grammar.tree.printer import print_expression
-from grammar.tree.walk import walk
+from grammar.tree.types import INT, QUANTITY, Type
+from grammar.tree.walk import children, walk
 from grammar.values.errors import EvaluationError, MissingError
 from grammar.values.node_groups import GroupOfNodes
+from grammar.values.quantity import NANO, Quantity
 
 _DIGEST_LENGTH = 16
 
@@ -33,20 +38,25 @@ class GroupSpec:
     slots: int
 
 
-def digest_of(group: Group, environment: Environment) -> str:
-    """The digest of what a group is by, with the definitions that this uses."""
-    texts, found, left = dict[str, str](), set[str](), [group.by]
+def digest_of(item: Group | Count, environment: Environment) -> str:
+    """The digest of a group, or of a count, with the definitions and tables that it uses."""
+    own = tuple(children(item))
+    texts, left = dict[str, str](), list(own)
     while left:
-        expr = left.pop()
-        for part in walk(expr):
-            if isinstance(part, ast.LetReference | ast.DefCall) and part.name not in found:
-                found.add(part.name)
+        for part in walk(left.pop()):
+            if isinstance(part, ast.Ident) and part.name in environment.tables:
+                texts[part.name] = digest_of_table(environment.tables[part.name])
+            if isinstance(part, ast.LetReference | ast.DefCall) and part.name not in texts:
                 body, _ = environment.definitions.body(part.name)
                 definition = environment.defs.get(part.name)
                 names = [p.name for p in definition.parameters] if definition is not None else []
                 texts[part.name] = f"{names} {print_expression(body)}"
                 left.append(body)
-    whole = f"{print_expression(group.by)} {sorted(texts.items())}"
+    kind = ""
+    if isinstance(item, Count):
+        pods = item.pods
+        kind = f"{pods.all} {pods.state} {pods.amount is None} {item.per.scope}"
+    whole = f"{kind} {[print_expression(e) for e in own]} {sorted(texts.items())}"
     return hashlib.sha256(whole.encode()).hexdigest()[:_DIGEST_LENGTH]
 
 
@@ -61,6 +71,34 @@ def read_group(digest: str, name: str) -> Evaluate:
         return group if not frame.gone else _without(group, frame)
 
     return run
+
+
+def read_count(digest: str, name: str) -> Evaluate:
+    """The closure of the name of a count."""
+
+    def run(frame: Frame) -> object:
+        found = frame.groups.number(digest, frame)
+        if found is None:
+            raise MissingError(f"there is no `{name}` of the node")
+        return found
+
+    return run
+
+
+def number_of_sum(kind: Type, *, is_sum: bool) -> Callable[[int], object]:
+    """What makes the value of a count, of a type: of a number of pods, or of thousandths."""
+    if not is_sum:
+        return int
+    if kind == QUANTITY:
+        return lambda thousandths: Quantity(thousandths * (NANO // THOUSANDTHS))
+    if kind == INT:
+        return lambda thousandths: thousandths // THOUSANDTHS
+    return lambda thousandths: thousandths / THOUSANDTHS
+
+
+def namespace_of_pod(frame: Frame) -> object:
+    """The namespace of the frame's pod."""
+    return frame.pod.namespace  # type: ignore[attr-defined]
 
 
 def _without(group: GroupOfNodes, frame: Frame) -> GroupOfNodes:

@@ -50,6 +50,7 @@ COMPUTED: Mapping[str, tuple[Path, ...]] = {
     "requests": _REQUESTED,
     "limits": _REQUESTED,
     "workload": (("metadata", "ownerReferences"),),
+    "failures": (("metadata", "ownerReferences"),),
     "group": (("spec", "schedulingGroup"), ("metadata", "labels", LABEL)),
 }
 

@@ -14,7 +14,7 @@ from engine.program import operations
 from engine.program.compiler import OF_PODS, Compiler
 from engine.program.fast_paths import FAST_PATHS
 from engine.program.frame import Evaluate, Message
-from engine.program.node_groups import GroupSpec
+from engine.program.node_groups import GroupSpec, namespace_of_pod, number_of_sum
 from engine.program.node_groups import digest_of as digest_of_group
 from engine.program.pod_shape import COMPUTED, Path, PodParts, PodReads, paths_as_peer
 from engine.program.program import (
@@ -30,6 +30,7 @@ from engine.program.program import (
     GroupReads,
     LimitProgram,
     Mutual,
+    NamedCountProgram,
     PeerKey,
     Peers,
     PreemptProgram,
@@ -67,6 +68,7 @@ from grammar.tree.clauses import (
     Spread,
 )
 from grammar.tree.data import Data, FromObjects
+from grammar.tree.groups import COUNT_OF_NODES, Count
 from grammar.tree.printer import print_expression
 from grammar.tree.types import DYN
 from grammar.tree.walk import children, reads
@@ -110,6 +112,7 @@ def compile_policy(checked: Checked) -> Program:
         selects_by=parts[0].selects_by(),
         tables=tuple(table for part in parts for table in part.tables()),
         groups=tuple(group for part in parts for group in part.groups()),
+        named=tuple(count for part in parts for count in part.named()),
         source=checked,
     )
 
@@ -192,7 +195,8 @@ class _PolicyCompiler:
 
     def pod_reads(self) -> frozenset[Path]:
         """The paths of the pod that a decision reads; messages do not decide."""
-        deciders = children((self._selector, self._clauses), skip=_UNDECIDING)
+        counts = tuple(self._environment.counts.values())
+        deciders = children((self._selector, self._clauses, counts), skip=_UNDECIDING)
         read = frozenset(chain.from_iterable(map(self._pod_reads.paths, deciders)))
         gangs = (clause for clause in self._clauses if isinstance(clause, Gang))
         read |= frozenset(chain.from_iterable(map(self._member_reads, gangs)))
@@ -221,8 +225,7 @@ class _PolicyCompiler:
                     yield self._score(clause)
                 case Share(on=on, bound=bound):
                     count = self._count(clause, bound.amount)
-                    timed = self._reads_time(on)
-                    yield ShareProgram(count, compiled(on), self._bound(bound), timed)
+                    yield ShareProgram(count, compiled(on), self._bound(bound))
                 case Spread():
                     yield self._spread(clause)
                 case Limit(per=per, bound=bound):
@@ -300,6 +303,7 @@ class _PolicyCompiler:
     ) -> CountProgram:
         """The common part of a clause that counts; `number` is that of its bound."""
         computed = self._number(number)
+        exprs = tuple(children(clause, skip=(*_UNDECIDING, PodSet)))
         return CountProgram(
             policy=self._policy.address,
             name=clause.name,
@@ -313,7 +317,8 @@ class _PolicyCompiler:
             nodes_per_look=self._nodes_per_look(clause),
             needs_workloads=clause.needs_workloads,
             groups=self._group_reads([number]) if isinstance(number, Expr) else NO_READS,
-            tables=self._tables_of(*children(clause, skip=(*_UNDECIDING, PodSet))),
+            tables=self._tables_of(*exprs),
+            time_dependent=any(self._reads_time(e) for e in exprs if e is not clause.when),
         )
 
     def _spread(self, clause: Spread) -> SpreadProgram:
@@ -349,12 +354,13 @@ class _PolicyCompiler:
         paths = self._paths(where) if where is not None else set()
         read = {path[0] for path in paths}
         tables = self._tables_of(*children(pods))
-        is_timed = "now" in read or bool(tables)
+        is_timed = "now" in read or bool(tables) or pods.state == "ended"
         return Peers(
             where=self._shared(where) if where is not None else None,
             by_pod=not read.isdisjoint({"pod", "namespaceObject"}),
             of_pod=self._pod_parts.compiled([where] if where is not None else []),
-            by_labels=all(p[:2] == ("peer", "labels") for p in paths if p[0] == "peer"),
+            by_labels=not pods.state
+            and all(p[:2] == ("peer", "labels") for p in paths if p[0] == "peer"),
             key_of=self._key_of(where) if where is not None and not is_timed else None,
             time_dependent=is_timed,
             everywhere=pods.all,
@@ -362,6 +368,7 @@ class _PolicyCompiler:
             placed=pods.placed,
             replicas=where is None,
             revision=pods.revision,
+            state=pods.state,
             amount=self._optional(pods.amount),
             tables=tuple(sorted(tables)),
         )
@@ -454,7 +461,7 @@ class _PolicyCompiler:
             name=clause.name,
             when=self._condition(clause.when),
             requires=tuple(self._compiler.compile(e) for e in clause.requires),
-            reads_node=bool(groups) or any(p[0] == "node" for p in paths),
+            reads_node=groups.of_nodes or any(p[0] == "node" for p in paths),
             message=self._message(clause.message, clause.name),
             passes_missing=clause.missing == "pass",
             ignores_errors=self._policy.setting("failure", "fail") == "ignore",
@@ -465,7 +472,7 @@ class _PolicyCompiler:
             time_dependent=timed,
             tables=self._tables_of(*deciders),
             nodes_per_look=self._nodes_per_look(clause),
-            of_pod=self._pod_parts.compiled(deciders),
+            of_pod=self._of_pod(deciders),
             labels=None if timed or groups else self._labels(deciders),
             groups=groups,
         )
@@ -474,14 +481,61 @@ class _PolicyCompiler:
         """What expressions read of groups of nodes."""
         exprs = tuple(exprs)
         paths = {path for expr in exprs for path in self._paths(expr)}
-        known = self._environment.groups
+        known, counts = self._environment.groups, self._counts_in(exprs)
         names = sorted({path[0] for path in paths} & known.keys())
         others = {path[0] for path in paths} - {*names, "pod", "namespaceObject"}
+        counted = tuple(digest_of_group(count, self._environment) for count in counts)
+        groups = tuple(digest_of_group(known[name], self._environment) for name in names)
         return GroupReads(
-            tuple(digest_of_group(known[name], self._environment) for name in names),
-            pods=any(p[0] in names and p[1:2] in OF_PODS for p in paths),
+            groups + counted,
+            counted,
+            of_nodes=bool(names) or any(c.stands_for == COUNT_OF_NODES for c in counts),
+            pods=bool(counts) or any(p[0] in names and p[1:2] in OF_PODS for p in paths),
             alone=len(names) == 1 and not others,
         )
+
+    def _counts_in(self, exprs: Iterable[Expr]) -> list[Count]:
+        """The named counts that expressions read."""
+        known = self._environment.counts
+        names = {path[0] for expr in exprs for path in self._paths(expr)}
+        return [known[name] for name in sorted(names & known.keys())]
+
+    def _of_pod(self, exprs: Iterable[Expr]) -> tuple[Evaluate, ...]:
+        """The parts of expressions, and of the counts that they read, that read only the pod."""
+        exprs = tuple(exprs)
+        of_counts = (self._count_of_pod(count) for count in self._counts_in(exprs))
+        return (*self._pod_parts.compiled(exprs), *chain.from_iterable(of_counts))
+
+    def _count_of_pod(self, count: Count) -> tuple[Evaluate, ...]:
+        found = self._pod_parts.compiled(children(count.pods))
+        return found if count.pods.all else (*found, namespace_of_pod)
+
+    def named(self) -> Iterator[NamedCountProgram]:
+        """What the `count`s count."""
+        for item in self._environment.counts.values():
+            group = self._environment.groups.get(item.per.group)
+            scope = item.per.scope
+            yield NamedCountProgram(
+                digest=digest_of_group(item, self._environment),
+                name=item.name,
+                count=CountProgram(
+                    policy=self._policy.address,
+                    name=item.name,
+                    when=None,
+                    peers=self._peers(item.pods),
+                    weight=None,
+                    number=None,
+                    message=self._message(None, item.name),
+                    missing=None,
+                    terminating=True,
+                    nodes_per_look=1,
+                    needs_workloads=False,
+                ),
+                scope=scope if scope in ("node", "group") else "cluster",
+                group="" if group is None else digest_of_group(group, self._environment),
+                of_pod=self._count_of_pod(item),
+                value=number_of_sum(item.type, is_sum=item.pods.amount is not None),
+            )
 
     def groups(self) -> Iterator[GroupSpec]:
         """What the `group`s are by."""
@@ -507,7 +561,7 @@ class _PolicyCompiler:
             time_dependent=any(map(self._reads_time, children((clause.value, clause.range)))),
             tables=self._tables_of(*children((clause.value, clause.range))),
             nodes_per_look=self._nodes_per_look(clause),
-            of_pod=self._pod_parts.compiled(children((clause.value, clause.range))),
+            of_pod=self._of_pod(children((clause.value, clause.range))),
             groups=self._group_reads(children((clause.value, clause.range))),
         )
 
@@ -530,7 +584,7 @@ class _PolicyCompiler:
         if when is None:
             return None
         roots = {path[0] for path in self._paths(when)}
-        of_node = {"node", *self._environment.groups}
+        of_node = {"node", *self._environment.groups, *self._environment.counts}
         return Condition(self._compiler.compile(when), not roots.isdisjoint(of_node))
 
     def _reads_time(self, expr: Expr) -> bool:

@@ -17,7 +17,7 @@ from engine.program.pod_shape import Path
 from engine.program.tables import TableSpec
 from grammar.checker.policy_checker import Checked
 from grammar.messages.catalogue import listed
-from grammar.tree.clause_parts import MissingRule, NodeSet, Order
+from grammar.tree.clause_parts import MissingRule, NodeSet, Order, PodState
 from grammar.values.errors import EvaluationError, MissingError
 
 # The two ends of a score's range, or how it compares the nodes of a request.
@@ -62,13 +62,16 @@ class WaitProgram:
 
 @dataclass(frozen=True, slots=True)
 class GroupReads:
-    """The groups of nodes that a part of a program reads, by digest.
+    """The groups of nodes that a part of a program reads, and the named counts, by digest.
 
-    With `pods` it reads what pods request there. `alone` says that it reads one group, and else
-    nothing that differs between nodes or with the time.
+    `counts` are those of the counts. With `pods` it reads what pods request there, or counts them.
+    `of_nodes` says that something of this differs between nodes. `alone` says that it reads one
+    group, and else nothing that differs between nodes or with the time.
     """
 
     digests: tuple[str, ...] = ()
+    counts: tuple[str, ...] = ()
+    of_nodes: bool = False
     pods: bool = False
     alone: bool = False
 
@@ -163,9 +166,9 @@ class Peers:
     the namespaces for which `namespaces` is true. `by_pod` says that the set depends on the frame's
     pod, of which it reads the parts `of_pod`; `by_labels` that peers with equal labels count alike,
     and `time_dependent` that the set may change with the time. Peers with equal keys of `key_of`
-    count alike; it is None where most peers would have a key of their own. Each pod adds `amount`,
-    which reads `peer`; None means that it adds one. `tables` has the digests of the tables that
-    tell which pods count, and what they add.
+    count alike; it is None where most peers would have a key of their own. With a `state` only pods
+    in it count. Each pod adds `amount`, which reads `peer`; None means that it adds one. `tables`
+    has the digests of the tables that tell which pods count, and what they add.
     """
 
     where: Evaluate | None = None
@@ -179,6 +182,7 @@ class Peers:
     placed: bool = False
     replicas: bool = False
     revision: bool = False
+    state: PodState = ""
     amount: Evaluate | None = None
     tables: tuple[str, ...] = ()
 
@@ -210,7 +214,8 @@ class CountProgram:
     terminating pod counts until it is gone. `number` computes the number of the bound for the
     group of the frame's node; it is None where that number is a constant. `groups` is what it reads
     of groups of nodes. `needs_workloads` says that counts need the workloads of pods. `tables` has
-    the digests of the tables that the bound and the groups read.
+    the digests of the tables that the bound and the groups read. `time_dependent` says that the
+    number or the groups may change with the time alone.
     """
 
     policy: str
@@ -226,10 +231,29 @@ class CountProgram:
     needs_workloads: bool
     groups: GroupReads = NO_READS
     tables: frozenset[str] = frozenset()
+    time_dependent: bool = False
 
     def recorded(self, recorder: OutcomeRecorder) -> CountProgram:
         """The same part of a clause, whose `when` is recorded."""
         return replace(self, when=recorder.when(self.name, self.when))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NamedCountProgram:
+    """A compiled `count`: what is added up for the cluster, for each node, or for each group.
+
+    `digest` is equal for counts of equal meaning, in whichever policy they stand, and `group` that
+    of its group. `of_pod` are the parts that read only the pod, which say which pods count. `value`
+    makes what expressions read of a number, or of thousandths for a sum.
+    """
+
+    digest: str
+    name: str
+    count: CountProgram
+    scope: OneOf["cluster", "node", "group"]
+    group: str
+    of_pod: tuple[Evaluate, ...]
+    value: Callable[[int], object]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -261,14 +285,10 @@ class _CountingProgram:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ShareProgram(_CountingProgram):
-    """A compiled share: bounds the number of the pods on the nodes for which `on` is true.
-
-    `time_dependent` says that these nodes may change with the time alone.
-    """
+    """A compiled share: bounds the number of the pods on the nodes for which `on` is true."""
 
     on: Evaluate
     bound: BoundProgram
-    time_dependent: bool
 
     @property
     def groups_are(self) -> GroupKind:
@@ -384,6 +404,21 @@ class PreemptProgram:
     order: Evaluate | None
     passes_missing: bool
 
+    def recorded(self, recorder: OutcomeRecorder) -> PreemptProgram:
+        """The same clause, whose outcomes are recorded."""
+        missing, spares = not self.passes_missing, len(self.protects)
+        conditions = (*self.protects, *((self.allows,) if self.allows is not None else ()))
+        recorded = tuple(
+            recorder.condition(self.name, i, each, missing=missing if i < spares else not missing)
+            for i, each in enumerate(conditions)
+        )
+        return replace(
+            self,
+            when=recorder.when(self.name, self.when),
+            protects=recorded[:spares],
+            allows=recorded[-1] if self.allows is not None else None,
+        )
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CardsProgram:
@@ -462,7 +497,7 @@ class Program:
     policies of equal weight. `reads` are the paths of the pod that its selector and clauses read,
     messages aside. `digest` is the result of `digest_of`. `selects_by` is what the selector reads
     of a pod that is there, None if it reads more than is known of a pod that is there. `tables` are
-    what its `data` blocks declare, and `groups` what its `group`s are by.
+    what its `data` blocks declare, `groups` what its `group`s are by, and `named` its `count`s.
     """
 
     address: str
@@ -489,6 +524,7 @@ class Program:
     selects_by: Reads | None
     tables: tuple[TableSpec, ...]
     groups: tuple[GroupSpec, ...]
+    named: tuple[NamedCountProgram, ...]
     source: Checked
 
     @property
@@ -521,7 +557,7 @@ class Program:
     def recorded(self, recorder: OutcomeRecorder) -> Program:
         """The same policy, whose selector and clauses record their outcomes.
 
-        What only happens at bindings and preemptions is not recorded.
+        What only happens at bindings is not recorded.
         """
         return replace(
             self,
@@ -532,6 +568,7 @@ class Program:
             spreads=tuple(each.recorded(recorder) for each in self.spreads),
             limits=tuple(each.recorded(recorder) for each in self.limits),
             gangs=tuple(each.recorded(recorder) for each in self.gangs),
+            preempts=tuple(each.recorded(recorder) for each in self.preempts),
         )
 
 

@@ -285,7 +285,7 @@ class Simulation:
                 return self._bind(pod, needed, policy, row, is_admitted=is_admitted)
             # The members of gangs evict nobody.
             preempts = self._preempts and not call.plan.gangs
-            if preempts and (found := self._preempt(pod, needed, policy, eligibility)):
+            if preempts and (found := self._preempt(pod, needed, policy)):
                 return found
         except EngineError as error:
             return Pending(pod.key, policy, {f"Placet's error: {error}": len(fitting)})
@@ -311,26 +311,29 @@ class Simulation:
 
     # ---- preemption
 
-    def _preempt(
-        self, pod: Waiting, needed: ResourceDemand, policy: str, eligibility: Eligibility
-    ) -> Placed | None:
-        """The pod on a node from which others were evicted for it; None if that is not possible.
+    def proposed(self, pod: Waiting) -> Mapping[str, Victims]:
+        """The victims that kube-scheduler proposes by itself, by node.
 
-        kube-scheduler looks only at nodes that lack something for the pod: it takes the rejections
-        of an extender for final (C48).
+        It looks only at nodes that lack something for the pod: it takes the rejections of an
+        extender for final (C48).
         """
         spec = pod.pod.spec
         if spec is not None and spec.preemptionPolicy == "Never":
-            return None
-        snapshot, priority = self._cache.snapshot(), pod.peer.priority
-        budgets = snapshot.budgets or {}
-        proposed: dict[str, Victims] = {}
-        for row in np.flatnonzero(eligibility.open & ~self.resources.fits(needed)).tolist():
+            return {}
+        snapshot, priority, needed = self._cache.snapshot(), pod.peer.priority, pod.demand
+        budgets, is_open = snapshot.budgets or {}, self._eligibility.eligibility(pod.pod).open
+        found: dict[str, Victims] = {}
+        for row in np.flatnonzero(is_open & ~self.resources.fits(needed)).tolist():
             node = snapshot.node(self.names[row])
             assert node is not None, "the nodes stay as they are"
             fits = partial(self.resources.fits_without, row, needed)
             if (victims := dry_run(priority, node, budgets, fits)) is not None:
-                proposed[node.name] = victims
+                found[node.name] = victims
+        return found
+
+    def _preempt(self, pod: Waiting, needed: ResourceDemand, policy: str) -> Placed | None:
+        """The pod on a node from which others were evicted for it; None if that is not possible."""
+        proposed, snapshot = self.proposed(pod), self._cache.snapshot()
         kept = self._engine.preempt(pod.body, proposed, math.inf) if proposed else {}
         there = {
             name: [p for p in (view.pods or ()) if p.uid in set(kept[name].uids)]

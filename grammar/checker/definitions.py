@@ -11,11 +11,14 @@ from collections.abc import Mapping
 from grammar.syntax.limits import MAX_DEPTH
 from grammar.tree.ast import Call, Expr, Ident, Select
 from grammar.tree.clauses import Def, Let
-from grammar.tree.groups import Group
+from grammar.tree.groups import Count, Group
 from grammar.tree.walk import children
 
+# What an expression uses by its name.
+Definition = Let | Def | Group | Count
 
-def too_deep(definitions: Mapping[str, Let | Def | Group]) -> Let | Def | Group | None:
+
+def too_deep(definitions: Mapping[str, Definition]) -> Definition | None:
     """The first definition whose depth, with the definitions it uses, is above MAX_DEPTH.
 
     This is a loop without recursion.
@@ -43,10 +46,10 @@ def too_deep(definitions: Mapping[str, Let | Def | Group]) -> Let | Def | Group 
     return None
 
 
-def _uses(definition: Let | Def | Group, names: Mapping[str, object]) -> dict[str, int]:
+def _uses(definition: Definition, names: Mapping[str, object]) -> dict[str, int]:
     """The greatest depth at which each name is used; under the empty name, that of the body."""
     found: dict[str, int] = {"": 0}
-    stack = [(body_of(definition), 1)]
+    stack = [(body, 1) for body in children(definition)]
     while stack:
         expr, depth = stack.pop()
         found[""] = max(found[""], depth)
@@ -63,13 +66,6 @@ def name_used(expr: Expr) -> str:
             return name
         case _:
             return ""
-
-
-def body_of(item: Let | Def | Group) -> Expr:
-    """The expression that a name stands for."""
-    match item:
-        case Let(value=body) | Def(body=body) | Group(by=body):
-            return body
 
 
 def reads_cards(expr: Expr) -> bool:

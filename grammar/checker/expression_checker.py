@@ -57,6 +57,8 @@ class Checker:
         # The expressions that are being checked, as they are written, outermost first.
         self._around: list[ast.Expr] = []
         self._quiet = False
+        # The `cards` clauses that are being written out, outermost first.
+        self._writing_out: list[Cards] = []
         # Inside the arguments of `format`.
         self._formats = False
 
@@ -258,7 +260,8 @@ class Checker:
                     expected = f"{catalogue.an(key)}, the key of this {inner.name}"
                     self.found.append(catalogue.wrong_type(index.type, expected, index.span))
             case _:
-                self.found.append(catalogue.no_keys(inner, operand.span))
+                wrong = catalogue.no_keys(inner, operand.span)
+                self._report(wrong, self._ask(lambda r: r.character(expr, inner)))
                 found = POISON
         found = optional_of(found) if wrapped else found
         return replace(expr, operand=operand, index=index, type=found)
@@ -291,9 +294,18 @@ class Checker:
         """`node.cards["gpu"]` or `node.chosen["gpu"]` written out."""
         if (clause := self._cards_clause(expr.index)) is None:
             return replace(expr, type=POISON)
-        if form == "chosen":
-            return self._check(cards.chosen(clause, node, expr.span))
-        return self._check(cards.cards(clause, node, expr.span))
+        made = cards.chosen if form == "chosen" else cards.cards
+        return self._of_cards(clause, expr, lambda: made(clause, node, expr.span))
+
+    def _of_cards(self, clause: Cards, expr: ast.Expr, made: Callable[[], ast.Expr]) -> ast.Expr:
+        """What is read of cards written out, unless they are of what is read."""
+        if clause in self._writing_out:
+            self.found.append(catalogue.recursion((clause.name, clause.name), expr.span))
+            return replace(expr, type=POISON)
+        self._writing_out.append(clause)
+        checked = self._check(made())
+        self._writing_out.pop()
+        return checked
 
     def _fragmentation(self, expr: ast.Call) -> ast.Expr:
         """`fragmentation("gpu")` written out: in a `pick` of its card, else of the chosen ones."""
@@ -305,7 +317,9 @@ class Checker:
         node, pod = (ast.Ident(name, False, expr.span) for name in ("node", "pod"))
         in_pick = self._locals.get(cards.CARD) == cards.CARD_TYPE
         card = ast.Ident(cards.CARD, False, expr.span) if in_pick else None
-        return self._check(cards.fragmentation(clause, node, pod, card, expr.span))
+        return self._of_cards(
+            clause, expr, lambda: cards.fragmentation(clause, node, pod, card, expr.span)
+        )
 
     def _cards_clause(self, name: ast.Expr) -> Cards | None:
         """The `cards` clause of this name in the policy; None, with an error, for any other."""

@@ -1,18 +1,37 @@
-"""Group checker: what a `group` may be by, and what expressions read of the group.
+"""Group checker: what expressions read of a `group` and of a `count`, and which pods are counted.
 
-The policy checker asks it. `with_group` gives an environment in which expressions read a group.
+The policy checker asks it. `with_group` and `with_count` give an environment in which expressions
+read one. The other functions find what is wrong, also in messages, which read none of them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from grammar.checker.expression_checker import DATA
 from grammar.meaning.environment import Environment
-from grammar.meaning.schema import Record, Schema
-from grammar.tree.groups import Group
+from grammar.meaning.schema import Record, Schema, print_as_written
+from grammar.messages import catalogue
+from grammar.messages.diagnostics import Diagnostic
+from grammar.tree.ast import Expr
+from grammar.tree.clause_parts import Bound, PodSet
+from grammar.tree.clauses import CountingClause
+from grammar.tree.groups import Count, Group
+from grammar.tree.types import Type
+from grammar.tree.walk import reads, roots
 
 # The record of the schema with the fields that every group has besides its `value`.
 _FIELDS = "NodeGroup"
+# A strict bound is worked out for each of its counts with pods on their way, and without.
+_MOST_COUNTS = 4
+# A message may read only what stays equal between two calls for one pod (C47).
+_CONSTANT = (
+    ("pod", "metadata", "name"),
+    ("pod", "metadata", "namespace"),
+    ("pod", "metadata", "labels"),
+    ("pod", "spec"),
+)
 
 
 def with_group(environment: Environment, group: Group) -> Environment:
@@ -28,3 +47,53 @@ def with_group(environment: Environment, group: Group) -> Environment:
         schema=Schema({**schema.records, record.name: record}),
         groups={**environment.groups, group.name: group},
     )
+
+
+def with_count(environment: Environment, count: Count, kind: Type) -> Environment:
+    """The environment in which expressions read this checked count, of a type."""
+    return replace(
+        environment,
+        variables={**environment.variables, count.name: kind},
+        counts={**environment.counts, count.name: count},
+    )
+
+
+def wrong_count(item: Count) -> Iterator[Diagnostic]:
+    """An error for pending pods by place."""
+    if item.pods.state == "pending" and item.per.scope != "cluster":
+        yield catalogue.pending_nowhere(item.pods.span, f"count {item.name} =")
+
+
+def wrong_pods(clause: CountingClause, pods: PodSet) -> Iterator[Diagnostic]:
+    """An error for pods, or a sum of them, that a kind of clause does not count."""
+    if pods.amount is not None and not clause.may_sum:
+        yield catalogue.sum_of_pods(clause.keyword, pods.amount.span)
+    if pods.state == "pending":
+        yield catalogue.pending_nowhere(pods.span)
+    elif pods.state and not clause.may_sum:
+        yield catalogue.state_of_spread(pods.state, pods.span)
+
+
+def many_counts(bound: Bound, environment: Environment) -> Iterator[Diagnostic]:
+    """An error for a checked bound that would have to be worked out very often."""
+    if not isinstance(bound.amount, Expr):
+        return
+    names = roots([bound.amount], environment.definitions)
+    if len(names & environment.counts.keys()) > _MOST_COUNTS:
+        yield catalogue.many_counts(_MOST_COUNTS, bound.span)
+
+
+def varying(
+    hole: Expr, environment: Environment, variables: Mapping[str, Type]
+) -> Iterator[Diagnostic]:
+    """An error for a part of a message that may change between two calls for one pod."""
+    named = {*environment.groups, *environment.counts}
+    for read in reads(hole, environment.definitions):
+        root = read.path[0]
+        if root.startswith(DATA) or root in named:
+            yield catalogue.message_varies(root, hole.span)
+            return
+        if root in variables and not any(read.path[: len(c)] == c for c in _CONSTANT):
+            shown = print_as_written(hole, environment.schema)
+            yield catalogue.message_varies(shown, hole.span)
+            return

@@ -29,7 +29,10 @@ _DEEPEST = 4
 _WRAPPERS = frozenset({"object", "oldObject", "request", "review", "resource", "input"})
 
 # Names of what holds the definitions and parameters of a policy elsewhere.
-_HOLDERS = frozenset({"variables", "params", "vars", "var", "locals", "let", "Values"})
+_PARAMETERS = frozenset({"int", "double", "bool", "string"})
+_HOLDERS = frozenset(
+    {"variables", "params", "vars", "var", "config", "settings", "env", "locals", "local", "Values"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +100,8 @@ class NameRemedies:
         is_holder = expr.name in _HOLDERS and isinstance(parent, ast.Select)
         if is_holder and isinstance(parent, ast.Select) and self._known(parent.name):
             return Remedy(parent.span, parent.name)
+        if is_holder and isinstance(parent, ast.Select):
+            return self._parameter(parent)
         if (row := habits.find(habits.NAMES, expr.name)) is not None:
             here = row.here
             if here in ("true", "false"):
@@ -119,6 +124,17 @@ class NameRemedies:
             return Remedy(expr.span, text)
         return alone
 
+    def _parameter(self, expr: ast.Select) -> Remedy | None:
+        """`params.zone` and `var.zone`, which are declared behind the name of a policy here."""
+        around = self._around[-3] if len(self._around) > 2 else None
+        kind = STRING
+        if isinstance(around, ast.Binary):
+            kind = self._kind(around.right if around.left is expr else around.left)
+        default = {"int": "1", "double": "1.0", "bool": "true"}.get(kind.name, '"…"')
+        declared = f"({expr.name}: {kind if kind.name in _PARAMETERS else STRING} = {default})"
+        hint = f"write `{expr.name}`, and `{declared}` behind the name of the policy"
+        return Remedy(expr.span, expr.name, hint)
+
     def _nothing(self, expr: ast.Ident) -> Remedy:
         """`x == None`, which asks whether a key is there."""
         parent = self._parent
@@ -131,18 +147,25 @@ class NameRemedies:
 
     def _root(self, expr: ast.Ident, here: str) -> Remedy:
         """`request.object.spec` for `pod.spec`, `self.ready` for `node.ready`."""
-        span = expr.span
+        part: ast.Expr = expr
         for outer in reversed(self._around[:-1]):
             if not isinstance(outer, ast.Select):
                 break
             if outer.name in ("pod", "node"):
-                return Remedy(outer.span, outer.name)
+                part, here = outer, outer.name
+                break
             if outer.name in _WRAPPERS:
-                span = outer.span
+                part = outer
             elif outer.name not in _PARTS:
                 here = (self._owner(outer.name) or here) if here == "pod" else here
                 break
-        return Remedy(span, here)
+        whole: ast.Expr = expr
+        for outer in reversed(self._around[:-1]):
+            if not isinstance(outer, ast.Select | ast.Index):
+                break
+            whole = outer
+        written = print_expression(replaced(whole, part, ast.Ident(here)))
+        return Remedy(part.span, here, f"write `{written}`")
 
     def _owner(self, field: str) -> str | None:
         """`pod` or `node`, if only one of them has the field."""
@@ -239,6 +262,8 @@ class NameRemedies:
         operand = print_expression(expr.operand)
         parent = self._parent
         if (row := habits.find(habits.FIELDS.get(record, ()), expr.name)) is not None:
+            if (amount := self._amount_of(expr, record, row.here)) is not None:
+                return amount
             return Remedy(expr.span, row.here.replace("{0}", operand))
         schema = self._schema
         if schema is None:
@@ -259,6 +284,18 @@ class NameRemedies:
                 items, path = _path(root, place.path[: place.items]), place.path[place.items :]
                 return self._each(expr, items, path, is_list=place.is_list)
         return None
+
+    def _amount_of(self, expr: ast.Select, record: str, here: str) -> Remedy | None:
+        """`node.cpu.free` for `node.free["cpu"]`, by what `node.cpu` would be."""
+        parent, schema = self._parent, self._schema
+        if not here.endswith('"]') or not isinstance(parent, ast.Select) or schema is None:
+            return None
+        _, bracket, key = here.partition("[")
+        row = habits.find(habits.FIELDS.get(record, ()), parent.name)
+        name = row.here.removeprefix("{0}.") if row is not None else parent.name
+        if schema.field(record, name) is None:
+            return None
+        return Remedy(parent.span, f"{print_expression(expr.operand)}.{name}{bracket}{key}")
 
     def _respelled(self, expr: ast.Select, record: str) -> Remedy | None:
         """`pod.Spec.NodeName`, `node.spec.pod_cidr`: the fields in another spelling."""

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TypeVar, assert_never
 
-from grammar.checker import data_checker, parameters
+from grammar.checker import data_checker, group_checker, parameters
 from grammar.checker.annotation_keys import why_not_written
 from grammar.checker.constants import coerce
-from grammar.checker.definitions import body_of, name_used, reads_cards, too_deep
+from grammar.checker.definitions import Definition, name_used, reads_cards, too_deep
 from grammar.checker.expression_checker import DATA, Checker
-from grammar.checker.group_checker import with_group
+from grammar.checker.place_remedies import in_place
+from grammar.checker.type_remedies import number_in_quotes
 from grammar.meaning import access
 from grammar.meaning import card_forms as cards
 from grammar.meaning.environment import FUNCTIONS_OF_CARDS, Environment
-from grammar.meaning.schema import Schema, print_as_written
+from grammar.meaning.schema import Schema
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic
 from grammar.syntax.limits import MAX_DEPTH, MAX_NAME
@@ -51,7 +53,7 @@ from grammar.tree.clauses import (
     of_kind,
 )
 from grammar.tree.data import Data
-from grammar.tree.groups import GROUP, Group
+from grammar.tree.groups import COUNT, COUNT_OF_NODES, GROUP, Count, Group
 from grammar.tree.source import Span
 from grammar.tree.types import (
     BOOL,
@@ -88,27 +90,21 @@ _POD = frozenset({"pod", "namespaceObject", "now"})
 _PLACE = _POD | {"node"}
 # Where tables can be read: what is evaluated there is forgotten when they change.
 _WITH_DATA = frozenset({DATA})
-# Where every group of nodes can be read: what is evaluated there is so for one node.
-_WITH_GROUPS = frozenset({GROUP})
+# Where every group of nodes can be read, and every count: that is evaluated for one node.
+_WITH_GROUPS = frozenset({GROUP, COUNT, COUNT_OF_NODES})
+_READ = _WITH_DATA | _WITH_GROUPS
 _PEER = _POD | {"peer"}
 # What a pod adds to a sum is the same whichever pod is asked about, and so is its gang.
 _PEER_ALONE = frozenset({"peer"})
-# The number of a bound must not change with the time, nor from one counted pod to the next.
-_BOUND = _POD - {"now"}
-# A count reads the rows that there are: with other ones it is worked out anew.
-_COUNT_BOUND = _BOUND | _WITH_DATA
+_LASTING = _POD - {"now"}
+# The number of a bound is the same for all pods that are counted. It is worked out anew when tables
+# have other rows, and when the time changes it.
+_COUNT_BOUND = _POD | _WITH_DATA
 _NODE_BOUND = _COUNT_BOUND | {"node"} | _WITH_GROUPS
 _DOMAIN_BOUND = _COUNT_BOUND | {"domain"}
 _NODE = frozenset({"node"})
-_VICTIM = _PLACE | {"victim"} | _WITH_DATA | _WITH_GROUPS
-_VICTIMS = _PLACE | {"victims"} | _WITH_DATA | _WITH_GROUPS
-# A message may read only what stays equal between two calls for one pod (C47).
-_CONSTANT = (
-    ("pod", "metadata", "name"),
-    ("pod", "metadata", "namespace"),
-    ("pod", "metadata", "labels"),
-    ("pod", "spec"),
-)
+_VICTIM = _PLACE | {"victim"} | _READ
+_VICTIMS = _PLACE | {"victims"} | _READ
 # The amounts of a card.
 _CARD_AMOUNTS = map_of(STRING, INT)
 C = TypeVar("C", bound=RejectingClause)
@@ -178,19 +174,21 @@ class _PolicyChecker:
         self._lets = {i.name: i for i in policy.items if isinstance(i, Let)}
         self._defs = {i.name: self._declared(i) for i in policy.items if isinstance(i, Def)}
         self._groups = {i.name: i for i in policy.items if isinstance(i, Group)}
-        self._checked: dict[str, Let | Def | Group] = {}
+        self._counts = {i.name: i for i in policy.items if isinstance(i, Count)}
+        self._named: ChainMap[str, Definition] = ChainMap({**self._lets}, {**self._defs})
+        self._named.maps += [{**self._groups}, {**self._counts}]
+        self._checked: dict[str, Definition] = {}
         self._open: list[str] = []
         self._definitions = Definitions({}, {})
 
     def run(self) -> Checked:
         self._structure()
-        if (deep := too_deep({**self._lets, **self._defs, **self._groups})) is not None:
+        if (deep := too_deep(self._named)) is not None:
             self._found.append(catalogue.deep_definition(deep.name, MAX_DEPTH, deep.name_span))
             return Checked(self._policy, self._environment, tuple(self._found))
-        named = (self._groups, self._lets, self._defs)
-        definitions: list[Let | Def | Group] = [item for each in named for item in each.values()]
-        for item in definitions:
-            self._define(item)
+        for named in reversed(self._named.maps):
+            for item in named.values():
+                self._define(item)
         self._definitions = self._environment.definitions
         policy = replace(self._policy, items=tuple(map(self._item, self._policy.items)))
         closed = access.diagnostics(policy, self._schema, self._definitions)
@@ -225,7 +223,7 @@ class _PolicyChecker:
                     if a.name in names[:number]
                 )
                 continue
-            is_definition = isinstance(item, Let | Def | Group)
+            is_definition = isinstance(item, Definition)
             is_clause = isinstance(item, Clause)
             kind = "name" if is_definition else "clause" if is_clause else "setting"
             kind = "data" if isinstance(item, Data) else kind
@@ -261,7 +259,7 @@ class _PolicyChecker:
         self._found.append(catalogue.unknown_type(str(unknown), names, span, declared))
         return POISON
 
-    def _define(self, item: Let | Def | Group) -> None:
+    def _define(self, item: Definition) -> None:
         """Checks a definition after the ones it uses, which enter the environment first."""
         if item.name in self._checked:
             return
@@ -271,20 +269,22 @@ class _PolicyChecker:
             # The name is known, so that its uses are no further errors.
             if isinstance(item, Group):
                 poison = replace(item, by=replace(item.by, type=POISON))
-                self._environment = with_group(self._environment, poison)
+                self._environment = group_checker.with_group(self._environment, poison)
+            elif isinstance(item, Count):
+                self._environment = group_checker.with_count(self._environment, item, POISON)
             else:
                 self._environment = self._environment.defining(item)
             return
         self._open.append(item.name)
-        body = body_of(item)
-        names = list(map(name_used, walk(body)))
-        if any(map(reads_cards, walk(body))):
+        names = list(map(name_used, walk(item)))
+        if isinstance(item, Count):
+            names.append(item.per.group)
+        if any(map(reads_cards, walk(item))):
             for clause in self._environment.cards.values():
                 names += map(name_used, walk(clause))
         for name in names:
-            for each in (self._lets, self._defs, self._groups):
-                if (used := each.get(name)) is not None:
-                    self._define(used)
+            if (used := self._named.get(name)) is not None:
+                self._define(used)
         self._open.pop()
         if item.name in self._checked:
             return
@@ -292,12 +292,24 @@ class _PolicyChecker:
             self._definitions = self._environment.definitions
             group = replace(item, by=self._domain(item.by))
             self._checked[item.name] = group
-            self._environment = with_group(self._environment, group)
+            self._environment = group_checker.with_group(self._environment, group)
+            return
+        if isinstance(item, Count):
+            self._definitions = self._environment.definitions
+            count = self._count(item)
+            self._checked[item.name] = count
+            self._environment = group_checker.with_count(self._environment, count, count.type)
             return
         checked, found = self._definition(item)
         self._checked[item.name] = checked
         self._environment = self._environment.defining(checked)
         self._found.extend(found)
+
+    def _count(self, item: Count) -> Count:
+        """The checked count."""
+        self._found.extend(group_checker.wrong_count(item))
+        domain = self._group_of(item.per) if item.per.group else None
+        return replace(item, pods=self._pods(item.pods), per=replace(item.per, domain=domain))
 
     def _definition(self, item: Let | Def) -> tuple[Let | Def, list[Diagnostic]]:
         """The checked definition in the environment as it is, and what is wrong in it."""
@@ -324,7 +336,7 @@ class _PolicyChecker:
             case ForPods(where):
                 where = self._bool(where, _POD, "`for`, which reads only the pod")
                 return replace(item, where=where)
-            case Let() | Def() | Group():
+            case Let() | Def() | Group() | Count():
                 return self._checked.get(item.name, item)
             case _:
                 return self._clause(item)
@@ -336,10 +348,11 @@ class _PolicyChecker:
         if isinstance(item, RejectingClause):
             item = self._texts(item)
         if isinstance(item, CountingClause) and item.pods is not None:
-            item = replace(item, pods=self._pods(item.pods, item))
+            self._found.extend(group_checker.wrong_pods(item, item.pods))
+            item = replace(item, pods=self._pods(item.pods))
         match item:
             case Filter():
-                place = _PLACE | _WITH_DATA | _WITH_GROUPS
+                place = _PLACE | _READ
                 requires = tuple(self._bool(r, place, "`require`") for r in item.requires)
                 wait = self._wait(item.wait) if item.wait is not None else None
                 return replace(item, requires=requires, wait=wait)
@@ -368,7 +381,7 @@ class _PolicyChecker:
                 assert_never(item)
 
     def _score(self, item: Score) -> Score:
-        value = self._check(item.value, None, _PLACE | _WITH_DATA | _WITH_GROUPS, "`value`")
+        value = self._check(item.value, None, _PLACE | _READ, "`value`")
         kind, bounds = value.type, item.range
         if isinstance(bounds, Bounds):
             bounds = self._bounds(bounds, value)
@@ -396,7 +409,8 @@ class _PolicyChecker:
             low, high = coerce(low, kind, self._found), coerce(high, kind, self._found)
         for edge in (low, high):
             if not (agrees(kind, edge.type) or {kind.name, edge.type.name} <= {*_NUMBERS}):
-                self._found.append(catalogue.range_type(edge.type, kind, edge.span))
+                written = str(edge.value) if isinstance(edge, Literal) else ""
+                self._found.append(catalogue.range_type(edge.type, kind, edge.span, written))
         if isinstance(low, Literal) and isinstance(high, Literal) and low.value == high.value:
             self._found.append(catalogue.empty_range(low.span))
         return Bounds(low, high)
@@ -408,12 +422,16 @@ class _PolicyChecker:
             domain = self._group_of(per)
         pool = _COUNT_BOUND | {"node"}
         where = self._bool(per.where, pool, "`nodes where`") if per.where else None
-        in_group = _COUNT_BOUND | {per.group if domain is not None else GROUP}
+        counts = self._environment.counts.values()
+        of_group = {c.name for c in counts if per.group and c.per.group == per.group}
+        in_group = _COUNT_BOUND | {per.group if domain is not None else GROUP} | of_group
         by_scope = {"node": _NODE_BOUND, "domain": _DOMAIN_BOUND, "group": in_group}
-        allowed = by_scope.get(scope, _COUNT_BOUND)
+        allowed = by_scope.get(scope, _COUNT_BOUND) | {COUNT}
         of = f"of {scope}" if per.of_nodes else f"per {scope}"
         with self._domain_typed(domain, item.bound.amount):
             bound = self._bound(item.bound, f"limit {of}", allowed, item.pods)
+        if item.strength.strict:
+            self._found.extend(group_checker.many_counts(bound, self._environment))
         if bound.percent:
             self._found.append(catalogue.percentage_of_nothing(bound.span))
         if per.of_nodes:
@@ -439,9 +457,7 @@ class _PolicyChecker:
         used = set(map(name_used, walk(number)))
         for name, known in reversed(self._checked.items()):
             if name in used:
-                used |= {
-                    e.name for e in walk(body_of(known)) if isinstance(e, LetReference | DefCall)
-                }
+                used |= {e.name for e in walk(known) if isinstance(e, LetReference | DefCall)}
         for name in self._checked:
             item = self._lets.get(name) or self._defs.get(name)
             paths = self._definitions.paths(name) if item is not None else ()
@@ -480,8 +496,8 @@ class _PolicyChecker:
         if count is not None:
             count = self._check(count, INT, _NODE, where)
         if number is not None:
-            number = self._check(number, INT, _BOUND, of_pod)
-        take = self._check(item.take, _CARD_AMOUNTS, _BOUND, of_pod)
+            number = self._check(number, INT, _LASTING, of_pod)
+        take = self._check(item.take, _CARD_AMOUNTS, _LASTING, of_pod)
         found = replace(item, on=on, count=count, number=number, take=take)
         if item.pick is not None:
             found = replace(found, pick=self._pick(item.pick))
@@ -504,13 +520,13 @@ class _PolicyChecker:
                 where = least.span if isinstance(least, Expr) else item.name_span
                 self._found.append(catalogue.unfit_for_gang(message, where, hint))
         if least is not None:
-            least = self._number(least, "the number of a gang", _BOUND)
+            least = self._number(least, "the number of a gang", _LASTING)
         within = self._domain(item.within) if item.within is not None else None
         return replace(item, by=by, at_least=least, within=within)
 
     def _wait(self, wait: WaitUntil) -> WaitUntil:
         where = "`wait until`, which reads `pod` and `node`"
-        allowed = _BOUND | {"node"} | _WITH_DATA
+        allowed = _LASTING | {"node"} | _WITH_DATA
         return replace(wait, condition=self._bool(wait.condition, allowed, where))
 
     def _pick(self, pick: Pick) -> Pick:
@@ -566,14 +582,12 @@ class _PolicyChecker:
         if item.when is None:
             return None
         if item.when_reads_node:
-            return self._bool(item.when, _PLACE | _WITH_DATA | _WITH_GROUPS, "`when`")
+            return self._bool(item.when, _PLACE | _READ, "`when`")
         where = f"the `when` of a {item.keyword}, which reads only the pod"
         return self._bool(item.when, _POD, where)
 
-    def _pods(self, pods: PodSet, clause: CountingClause) -> PodSet:
+    def _pods(self, pods: PodSet) -> PodSet:
         if (amount := pods.amount) is not None:
-            if not clause.may_sum:
-                self._found.append(catalogue.sum_of_pods(clause.keyword, amount.span))
             place = _PEER_ALONE | _WITH_DATA
             amount = self._check(amount, None, place, "`sum`, which reads only the peer")
             if amount.type.name not in _AMOUNTS:
@@ -621,7 +635,7 @@ class _PolicyChecker:
         """
         if not isinstance(number, Expr):
             return number
-        own = ("pod", "node", "domain", *self._environment.groups)
+        own = ("pod", "node", "domain", *self._environment.groups, *self._environment.counts)
         named = (f"`{name}`" for name in own if name in allowed)
         names = catalogue.listed(named, "and")
         checked = self._check(number, None, allowed, f"{where}, which reads {names}")
@@ -632,20 +646,22 @@ class _PolicyChecker:
             types, kind, expected = _AMOUNTS, QUANTITY, _AN_AMOUNT
         if checked.type.name not in types:
             hint = catalogue.wanted_hint(kind, checked.type)
-            self._found.append(catalogue.wrong_type(checked.type, expected, checked.span, hint))
+            wrong = catalogue.wrong_type(checked.type, expected, checked.span, hint)
+            remedy = number_in_quotes(checked)
+            self._found.append(wrong if remedy is None else remedy.on(wrong))
         return checked
 
     def _texts(self, item: C) -> C:
         """The message and the detail of a clause."""
         message, detail = item.message, item.detail
         if message is not None:
-            allowed = _PLACE | _WITH_DATA | _WITH_GROUPS
+            allowed = _PLACE | _READ
             message = self._template(message, allowed, "a message")
             for hole in message.parts:
                 if isinstance(hole, Expr):
-                    self._constant(hole)
+                    self._found.extend(group_checker.varying(hole, self._environment, VARIABLES))
         if detail is not None:
-            allowed = _PLACE | _WITH_DATA | _WITH_GROUPS
+            allowed = _PLACE | _READ
             detail = self._template(detail, allowed, "a detail")
         return replace(item, message=message, detail=detail)
 
@@ -655,17 +671,6 @@ class _PolicyChecker:
             for p in template.parts
         )
         return replace(template, parts=tuple(parts))
-
-    def _constant(self, hole: Expr) -> None:
-        for read in reads(hole, self._definitions):
-            root = read.path[0]
-            if root.startswith(DATA) or root in self._environment.groups:
-                self._found.append(catalogue.message_varies(root, hole.span))
-                return
-            if root in VARIABLES and not any(read.path[: len(c)] == c for c in _CONSTANT):
-                shown = print_as_written(hole, self._schema)
-                self._found.append(catalogue.message_varies(shown, hole.span))
-                return
 
     def _bool(self, expr: Expr, allowed: frozenset[str], where: str) -> Expr:
         return self._check(expr, BOOL, allowed, where)
@@ -684,7 +689,10 @@ class _PolicyChecker:
                 root = DATA
             if name in self._environment.groups and name not in allowed:
                 root = GROUP
-            if (root in (DATA, GROUP) or root in VARIABLES) and root not in allowed:
-                self._found.append(catalogue.unavailable(name, where, read.span))
+            if (count := self._environment.counts.get(name)) and name not in allowed:
+                root = count.stands_for
+            if (root in _READ or root in VARIABLES) and root not in allowed:
+                wrong = catalogue.unavailable(name, where, read.span)
+                self._found.append(in_place(wrong, root, where, checked))
                 return replace(checked, type=POISON)
         return checked

@@ -16,7 +16,7 @@ from grammar.checker.name_remedies import (
     replaced,
 )
 from grammar.tree import ast
-from grammar.tree.printer import print_expression
+from grammar.tree.printer import print_expression, print_string
 from grammar.tree.source import Span
 from grammar.tree.types import BOOL, DOUBLE, DURATION, INT, QUANTITY, STRING, Type
 
@@ -113,8 +113,13 @@ class Remedies(NameRemedies):
         elif kind == STRING and isinstance(given, int | float) and expr.op in RELATIONS:
             function = "int" if isinstance(given, int) else "double"
             return self._beside(expr, value, f"{function}({text})")
-        elif kind in (INT, DOUBLE) and isinstance(given, str):
+        elif isinstance(value, ast.Select) and value.name == "priority" and isinstance(given, str):
+            if print_expression(value.operand) == "pod" and not is_number(given):
+                named = f"pod.spec.priorityClassName {expr.op} {print_string(given)}"
+                return Remedy(expr.span, named)
             made = given if is_number(given) else None
+        elif kind in (INT, DOUBLE) and isinstance(given, str):
+            made = given if is_number(given) else _number_of_day(value, given)
             if kind == DOUBLE and made is None and given.endswith("%") and is_number(given[:-1]):
                 made = f"{float(given[:-1]) / 100:g}"
         elif kind == DOUBLE and isinstance(given, int) and expr.op not in RELATIONS:
@@ -153,7 +158,35 @@ class Remedies(NameRemedies):
         if right.name == "list" and left == right:
             name = self._variable(expr.left)
             return Remedy(expr.span, f"{value}.all({name}, {name} in {holder})")
+        if right.name == "list" and left == STRING and isinstance(expr.left, ast.Literal):
+            return self._member(expr, str(expr.left.value), right.args[0])
         return None
+
+    def _member(self, expr: ast.Binary, text: str, record: Type) -> Remedy | None:
+        """`"gpu" in node.spec.taints`, which asks for an item by its key or name."""
+        schema = self._schema
+        fields = schema.records[record.name].fields if schema and record.is_record else {}
+        name = self._variable(expr.right)
+        if {"key", "effect"} <= set(fields):
+            # `gpu=true:NoSchedule`, as kubectl writes a taint.
+            key, _, effect = text.partition(":")
+            key, sign, value = key.partition("=")
+            parts = [("key", key), ("value", value if sign else ""), ("effect", effect)]
+        elif field := next((f for f in ("name", "key", "type") if f in fields), None):
+            parts = [(field, text)]
+        else:
+            return None
+        said = " && ".join(f"{name}.{f} == {print_string(v)}" for f, v in parts if v)
+        return Remedy(expr.span, f"{print_expression(expr.right)}.exists({name}, {said})")
+
+    def character(self, expr: ast.Index, kind: Type) -> Remedy | None:
+        """`node.zone[0]` and `node.zone[-1]`: a character of a text."""
+        if kind != STRING:
+            return None
+        text, at = print_expression(expr.operand), print_expression(expr.index)
+        if at.startswith("-"):
+            at = f"size({text}) - {at.removeprefix('-')}"
+        return Remedy(expr.span, f"{grouped(expr.operand)}.charAt({at})")
 
     def _unwrapped(self, expr: ast.Binary, left: Type, right: Type) -> Remedy | None:
         """An optional beside a plain value: what it is where it is absent."""
@@ -183,6 +216,8 @@ class Remedies(NameRemedies):
         function = {"int": "int", "double": "double", "quantity": "quantity"}
         function |= {"duration": "duration", "timestamp": "timestamp", "semver": "semver"}
         for value, kind, other in ((expr.left, left, right), (expr.right, right, left)):
+            if isinstance(value, ast.Literal) and other.name in ("int", "double"):
+                continue
             if kind == STRING and other.name in function:
                 made = f"{function[other.name]}({print_expression(value)})"
                 return self._beside(expr, value, made)
@@ -246,6 +281,18 @@ class Remedies(NameRemedies):
         return isinstance(expr, ast.Index | ast.Select) and self._kind(expr.operand).name == "map"
 
 
+_DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
+_MONTHS = tuple("jan feb mar apr may jun jul aug sep oct nov dec".split())
+
+
+def _number_of_day(value: ast.Expr, name: str) -> str | None:
+    """The number of a day of the week, or of a month, that is written as its name."""
+    names = {"getDayOfWeek": _DAYS, "getMonth": _MONTHS}
+    known = names.get(value.function, ()) if isinstance(value, ast.Call) else ()
+    start = name.lower()[:3]
+    return str(known.index(start)) if start in known else None
+
+
 def _product(expr: ast.Expr) -> int | None:
     """The value of a product of whole numbers."""
     match expr:
@@ -254,6 +301,15 @@ def _product(expr: ast.Expr) -> int | None:
         case ast.Binary("*", left, right):
             first, second = _product(left), _product(right)
             return None if first is None or second is None else first * second
+        case _:
+            return None
+
+
+def number_in_quotes(expr: ast.Expr) -> Remedy | None:
+    """`at most "40%"`, where a number must stand."""
+    match expr:
+        case ast.Literal(str() as text) if is_number(text.removesuffix("%")):
+            return Remedy(expr.span, text, f"write `{text}`, without the quotes")
         case _:
             return None
 

@@ -33,8 +33,16 @@ from grammar.checks.known_words import (
     unknown_zones,
 )
 from grammar.checks.mutual import mutual_limits
-from grammar.checks.patterns import patterns_as_texts, templates_in_texts
-from grammar.checks.populations import deadlocked_limits, pods_that_never_count
+from grammar.checks.patterns import (
+    patterns_as_texts,
+    placeholders_as_texts,
+    templates_in_texts,
+)
+from grammar.checks.populations import (
+    conditions_on_the_pod_alone,
+    deadlocked_limits,
+    pods_that_never_count,
+)
 from grammar.checks.ranges import equal_scores, impossible_ranges
 from grammar.checks.references import (
     bad_patterns,
@@ -50,7 +58,12 @@ from grammar.checks.scales import (
     provider_versions,
 )
 from grammar.checks.summed_requests import sums_in_filters
-from grammar.checks.units import amounts_without_unit, shares_without_percent
+from grammar.checks.units import (
+    amounts_without_unit,
+    divisions_without_rest,
+    ranges_without_unit,
+    shares_without_percent,
+)
 from grammar.checks.written_out import write_out
 from grammar.meaning.environment import Environment
 from grammar.messages.diagnostics import Diagnostic
@@ -84,12 +97,14 @@ WRITTEN_OUT: tuple[Check, ...] = (
     gang_keys,
     gangs_of_the_same_pods,
     pods_that_never_count,
+    conditions_on_the_pod_alone,
     silent_protections,
     vanishing_percentages,
     has_below_absent,
     parts_as_scores,
     narrow_scores,
     nodes_without_domain,
+    ranges_without_unit,
     impossible_ranges,
 )
 
@@ -105,7 +120,9 @@ OF_EXPRESSIONS: tuple[ExpressionCheck, ...] = (
     numbers_as_texts,
     provider_versions,
     amounts_without_unit,
+    divisions_without_rest,
     patterns_as_texts,
+    placeholders_as_texts,
     known_otherwise,
     states_after_placement,
 )

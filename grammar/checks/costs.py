@@ -20,7 +20,7 @@ from grammar.tree import ast
 from grammar.tree.ast import Expr
 from grammar.tree.clause_parts import Bounds, ClauseVerb, PodSet, Template, WaitUntil
 from grammar.tree.clauses import Cards, Clause, ForPods, Gang, Limit, of_kind
-from grammar.tree.groups import Group
+from grammar.tree.groups import Count, Group
 from grammar.tree.source import Span
 from grammar.tree.walk import children, reads, roots, walk
 from grammar.values.sizes import STEPS
@@ -92,6 +92,8 @@ def expressions(checked: Checked) -> Iterator[ast.Expr]:
             yield item.where
         elif isinstance(item, Group):
             yield item.by
+        elif isinstance(item, Count):
+            yield from children(item.pods)
         elif isinstance(item, Clause):
             # What a group is by is an expression of the policy once.
             parts = children(item, skip=(Bounds,))

@@ -7,7 +7,8 @@ placed does not run yet. The checks look at policies that are written out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
 
 from grammar.checker.macro_types import inside
 from grammar.checks.known_words import constants
@@ -15,7 +16,7 @@ from grammar.meaning.environment import Environment
 from grammar.meaning.schema import print_as_written
 from grammar.messages.diagnostics import Diagnostic, Fix
 from grammar.tree import ast
-from grammar.tree.printer import print_string
+from grammar.tree.printer import print_expression, print_string
 from grammar.tree.types import STRING
 
 _MAPS = frozenset({"labels", "nodeSelector", "matchLabels"})
@@ -27,7 +28,27 @@ FORMER: Mapping[str, str] = {
     "beta.kubernetes.io/os": "kubernetes.io/os",
     "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
     "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "node-role.kubernetes.io/master": "node-role.kubernetes.io/control-plane",
 }
+# Keys of labels that nodes have by themselves.
+KEYS = frozenset(
+    (
+        *(key for key in FORMER.values()),
+        "kubernetes.io/hostname",
+        "node.kubernetes.io/exclude-from-external-load-balancers",
+        "karpenter.sh/capacity-type",
+        "karpenter.sh/nodepool",
+        "eks.amazonaws.com/capacityType",
+        "eks.amazonaws.com/nodegroup",
+        "cloud.google.com/gke-nodepool",
+        "cloud.google.com/gke-spot",
+        "kubernetes.azure.com/scalesetpriority",
+        "nvidia.com/gpu.product",
+        "nvidia.com/gpu.present",
+    )
+)
+# Keys that differ in a letter or two.
+_NEARLY = 0.95
 _SHORT = {
     "topology.kubernetes.io/region": "node.region",
     "topology.kubernetes.io/zone": "node.zone",
@@ -61,6 +82,10 @@ def known_otherwise(expr: ast.Expr, environment: Environment) -> Iterator[Diagno
         ):
             edit = Fix(found.span, print_string(FORMER[key]))
             yield _warning(f"the label `{key}` is gone", found, edit, f"write `{edit.text}`")
+        case ast.Binary("==" | "!=", ast.Select(_, holder) as labels, ast.MapLiteral(entries)) if (
+            holder in _MAPS and entries
+        ):
+            yield _whole_map(expr, labels, entries, environment)
         case ast.Binary("==" | "!=" | "in", left, right):
             for read, other in ((left, right), (right, left)):
                 yield from _value(expr, read, other, environment)
@@ -68,8 +93,24 @@ def known_otherwise(expr: ast.Expr, environment: Environment) -> Iterator[Diagno
             return
 
 
+def _whole_map(
+    expr: ast.Binary, read: ast.Expr, entries: Sequence[ast.MapEntry], environment: Environment
+) -> Diagnostic:
+    """`node.labels == {"a": "b"}`, which no node with another label is."""
+    shown = print_as_written(read, environment.schema)
+    parts = (f"{shown}[{print_expression(e.key)}] == {print_expression(e.value)}" for e in entries)
+    meant = " && ".join(parts)
+    meant = meant if expr.op == "==" else f"!({meant})"
+    message = f"this compares all of `{shown}`, with its other keys"
+    return _warning(message, expr, Fix(expr.span, meant), f"write `{meant}`")
+
+
 def _former(expr: ast.Index, key: str) -> Iterator[Diagnostic]:
     if key not in FORMER:
+        if key not in KEYS and (close := get_close_matches(key, KEYS, 1, _NEARLY)):
+            edit = Fix(expr.index.span, print_string(close[0]))
+            message = f"the label `{key}` is not one of Kubernetes"
+            yield _warning(message, expr.index, edit, f"write `{edit.text}`")
         return
     now, root = FORMER[key], expr.operand
     while isinstance(root, ast.Select):
@@ -102,6 +143,10 @@ def _value(
                 edit = Fix(found.span, print_string(name))
                 message = f"`{text}` is called `{name}` in Kubernetes"
                 yield _warning(message, found, edit, f"write `{edit.text}`")
+        elif text == "Pod" and _is_kind_of_workload(read) and expr.op in ("==", "!="):
+            meant = f"{'!' if expr.op == '==' else ''}has({_workload(read, environment)})"
+            message = "a pod without a controller has no workload"
+            yield _warning(message, found, Fix(expr.span, meant), f"write `{meant}`")
         elif text in _OWNED and _is_kind_of_workload(read):
             edit = Fix(found.span, print_string(_OWNED[text]))
             message = f"the workload of a pod of a Deployment is the `{_OWNED[text]}`"
@@ -117,6 +162,10 @@ def _key(read: ast.Expr) -> str | None:
             return _key(target)
         case _:
             return None
+
+
+def _workload(read: ast.Expr, environment: Environment) -> str:
+    return print_as_written(read, environment.schema).removesuffix(".kind")
 
 
 def _is_architecture(read: ast.Expr) -> bool:

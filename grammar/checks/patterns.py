@@ -15,14 +15,17 @@ from grammar.checks.references import glob_as_pattern
 from grammar.meaning.environment import Environment
 from grammar.meaning.schema import print_as_written
 from grammar.messages.diagnostics import Diagnostic, Fix
+from grammar.syntax.template_remedies import placeholders
 from grammar.tree import ast
 from grammar.tree.clause_parts import Template
 from grammar.tree.printer import print_string
 from grammar.tree.types import STRING
+from grammar.tree.walk import children
 
 # Signs that no name of a node or zone and no value of a label can have, unlike other texts.
 _SIGNS = re.compile(r"[*?^$|()\[\]+\\]")
 _MAPS = frozenset({"labels", "nodeSelector", "namespaceLabels", "matchLabels"})
+_WITH_ANY_SIGN = frozenset("value path mountPath subPath message reason key operator".split())
 _NAMES = frozenset({"name", "zone", "region", "namespace", "nodeName"})
 _IN_SLASHES = re.compile(r"/(.+)/[a-z]*\Z")
 # A glob that RE2 accepts: its star repeats the sign before it.
@@ -40,7 +43,7 @@ def patterns_as_texts(expr: ast.Expr, environment: Environment) -> Iterator[Diag
             yield from _in_list(expr, left, elements, environment)
         case ast.Call(
             "startsWith" | "endsWith" | "contains" as name, target, (ast.Literal() as text,)
-        ) if target is not None and _has_no_signs(target) and "*" in str(text.value):
+        ) if target is not None and _has_no_signs(target) and _SIGNS.search(str(text.value)):
             yield from _called(expr, name, target, text, environment)
         case ast.Call("matches", target, (ast.Literal(str() as text) as literal,)) if (
             target is not None
@@ -64,9 +67,14 @@ def _has_no_signs(expr: ast.Expr) -> bool:
             return False
 
 
+def _has_no_star(expr: ast.Expr) -> bool:
+    """Whether an expression is a field of a text, as that of an image, that no `*` is in."""
+    return isinstance(expr, ast.Select) and expr.type == STRING and expr.name not in _WITH_ANY_SIGN
+
+
 def _as_pattern(text: str) -> str | None:
     """The regular expression that a text is meant as; None if it is only a text."""
-    if _SIGNS.search(text) is None:
+    if _SIGNS.search(text) is None or any(placeholders(text)):
         return None
     if (glob := glob_as_pattern(text)) is not None:
         return glob
@@ -77,9 +85,12 @@ def _as_pattern(text: str) -> str | None:
 def _compared(
     expr: ast.Binary, read: ast.Expr, other: ast.Expr, environment: Environment
 ) -> Iterator[Diagnostic]:
-    if not _has_no_signs(read) or not isinstance(other, ast.Literal):
+    if not isinstance(other, ast.Literal):
         return
     text = other.value
+    is_glob = isinstance(text, str) and len(text.strip("*")) > 1 and text.strip("*") != text
+    if not _has_no_signs(read) and not (is_glob and _has_no_star(read)):
+        return
     if not isinstance(text, str) or (pattern := _as_pattern(text)) is None:
         return
     shown = print_as_written(read, environment.schema)
@@ -111,14 +122,16 @@ def _called(
 ) -> Iterator[Diagnostic]:
     written = str(text.value)
     shown = print_as_written(target, environment.schema)
-    plain = written.strip("*")
-    if "*" not in plain and plain:
+    plain = written.removeprefix("^").removesuffix("$")
+    plain = plain.removeprefix(".*").removesuffix(".*").strip("*")
+    if _SIGNS.search(plain) is None and plain:
         meant = f"{shown}.{name}({print_string(plain)})"
     elif (pattern := glob_as_pattern(written)) is not None:
         meant = f"{shown}.matches({print_string(pattern)})"
     else:
         return
-    yield _warning(written, f"has a `*`, and `{name}` takes no patterns", expr, meant)
+    sign = next(iter(_SIGNS.findall(written)))
+    yield _warning(written, f"has a `{sign}`, and `{name}` takes no patterns", expr, meant)
 
 
 def _matched(literal: ast.Literal, text: str) -> Iterator[Diagnostic]:
@@ -129,6 +142,22 @@ def _matched(literal: ast.Literal, text: str) -> Iterator[Diagnostic]:
         sign = text[-2]
         meant = print_string(glob)
         yield _warning(text, f"is a pattern in which `*` repeats the `{sign}`", literal, meant)
+
+
+def placeholders_as_texts(expr: ast.Expr, environment: Environment) -> Iterator[Diagnostic]:
+    """A warning (P0345) for each text of an expression that something else was to fill in."""
+    del environment
+    for literal in _texts(expr):
+        for written, hint in placeholders(str(literal.value)):
+            message = f"nothing fills in `{written}` here"
+            yield Diagnostic("P0345", "warning", message, literal.span, hint=hint)
+
+
+def _texts(expr: ast.Expr) -> Iterator[ast.Literal]:
+    for part in children(expr):
+        for each in part.elements if isinstance(part, ast.ListLiteral) else (part,):
+            if isinstance(each, ast.Literal) and isinstance(each.value, str):
+                yield each
 
 
 def _warning(text: str, why: str, where: ast.Expr, meant: str) -> Diagnostic:

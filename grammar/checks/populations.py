@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from grammar.checker.policy_checker import Checked
 from grammar.checks.clause_numbers import constant
+from grammar.checks.conditions import conditions
 from grammar.checks.counts_in_filters import is_counted
 from grammar.meaning.schema import print_as_written
 from grammar.messages.diagnostics import Diagnostic, Fix
@@ -16,6 +17,11 @@ from grammar.tree import ast
 from grammar.tree.clauses import Limit, of_kind
 from grammar.tree.walk import roots, walk
 
+# What a condition is about, and what it says if it reads the pod alone.
+_ABOUT_OTHERS = {
+    "on nodes where": ("node", "it is about all nodes or none"),
+    "protect": ("victim", "it protects every victim or none"),
+}
 # The phases of pods that have ended.
 _ENDED = ("Failed", "Succeeded")
 
@@ -54,8 +60,9 @@ def deadlocked_limits(checked: Checked) -> Iterator[Diagnostic]:
 def pods_that_never_count(checked: Checked) -> Iterator[Diagnostic]:
     """A warning (P0340) for each `pods where` about ended pods, or about the pod alone."""
     environment = checked.environment
-    for clause in checked.policy.clauses:
-        where = clause.counted.where if clause.counted is not None else None
+    counted = [clause.counted for clause in checked.policy.clauses if clause.counted is not None]
+    for pods in (*counted, *(each.pods for each in environment.counts.values())):
+        where = pods.where
         if where is None or isinstance(where, ast.Literal):
             continue
         read = roots([where], environment.definitions)
@@ -64,10 +71,29 @@ def pods_that_never_count(checked: Checked) -> Iterator[Diagnostic]:
             message = "this reads the pod alone, so it counts every pod or none"
             hint = f"write `{meant}`, in which `peer` is a counted pod"
             yield Diagnostic("P0340", "warning", message, where.span, hint=hint)
-        for part in walk(where):
+        for part in walk(where) if pods.state != "ended" else ():
             if isinstance(part, ast.Binary) and part.op == "==" and _is_ended(part):
                 message = "pods that have ended are never counted"
-                yield Diagnostic("P0340", "warning", message, part.span, hint="leave it out")
+                yield Diagnostic(
+                    "P0340",
+                    "warning",
+                    message,
+                    part.span,
+                    hint="leave it out, or count `ended pods`",
+                )
+
+
+def conditions_on_the_pod_alone(checked: Checked) -> Iterator[Diagnostic]:
+    """A warning (P0340) for `on nodes where` and `protect victim where` that read the pod alone."""
+    for condition in conditions(checked.policy):
+        name, why = _ABOUT_OTHERS.get(condition.word, ("", ""))
+        if not name or roots([condition.expr], checked.environment.definitions) != {"pod"}:
+            continue
+        shown = print_as_written(condition.expr, checked.environment.schema)
+        meant = shown.replace("pod.", f"{name}.")
+        message = f"this reads the pod alone, so {why}"
+        hint = f"write `{meant}`, or a `when` if it is about the pod"
+        yield Diagnostic("P0340", "warning", message, condition.expr.span, hint=hint)
 
 
 def _is_ended(expr: ast.Binary) -> bool:

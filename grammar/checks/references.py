@@ -26,7 +26,7 @@ from grammar.tree.ast import (
     Select,
 )
 from grammar.tree.clauses import Def, Let, Limit, of_kind
-from grammar.tree.groups import Group
+from grammar.tree.groups import Count, Group
 from grammar.tree.printer import print_expression, print_string
 from grammar.tree.source import Span
 from grammar.tree.types import Type
@@ -115,14 +115,15 @@ def glob_as_pattern(text: str) -> str | None:
 
 
 def unused_definitions(checked: Checked) -> Iterator[Diagnostic]:
-    """A warning (P0303) for each `let`, `def`, `group` and parameter that nothing uses."""
-    groups = checked.environment.groups
+    """A warning (P0303) for each `let`, `def`, `group`, `count` and parameter that nothing uses."""
+    named = {*checked.environment.groups, *checked.environment.counts}
     used = {e.name for e in walk(checked.policy) if isinstance(e, LetReference | DefCall)}
-    used |= {e.name for e in walk(checked.policy) if isinstance(e, Ident) and e.name in groups}
+    used |= {e.name for e in walk(checked.policy) if isinstance(e, Ident) and e.name in named}
     used |= {clause.per.group for clause in of_kind(checked.policy.items, Limit)}
+    used |= {item.per.group for item in checked.policy.items if isinstance(item, Count)}
     used |= {e.let for e in walk(checked.policy) if isinstance(e, Literal)}
     for item in checked.policy.items:
-        if isinstance(item, Let | Def | Group) and item.name not in used:
+        if isinstance(item, Let | Def | Group | Count) and item.name not in used:
             word = type(item).__name__.lower()
             message = f"{word} `{item.name}` is never used"
             edit = Fix(item.span, "")

@@ -30,6 +30,7 @@ from grammar.values.semver import kubernetes_version
 _ORDERS = ("<", "<=", ">", ">=")
 _RELATIONS = (*_ORDERS, "==", "!=")
 _WHOLES = frozenset({"allocatable", "capacity"})
+_SHORT_VERSION = re.compile(r"v?\d+(?:\.\d+)?\Z")
 _VERSIONS = frozenset({"kubeletVersion", "kubeProxyVersion"})
 _NUMBERS_OF_VERSIONS = frozenset({"major", "minor", "patch"})
 # A constant is a percentage, not a part that is above the whole, from this many times the scale.
@@ -114,7 +115,7 @@ def _of_both(
 # ---- numbers that are texts
 
 _WRITTEN = re.compile(r"-?\d+(?:\.\d+)?\Z")
-_VERSION = re.compile(r"v?\d+(?:\.\d+){1,2}(?:[-+][\w.]*)?\Z")
+_VERSION = re.compile(r"(?:v\d+(?:\.\d+){0,2}|\d+(?:\.\d+){1,2})(?:[-+][\w.]*)?\Z")
 _TEXTS_OF_USERS = frozenset({"labels", "annotations", "namespaceLabels"})
 
 
@@ -142,6 +143,13 @@ def numbers_as_texts(expr: ast.Expr, environment: Environment) -> Iterator[Diagn
         yield Diagnostic(
             "P0338", "warning", message, expr.span, hint=f"write `{text}`", remedy=edit
         )
+        return
+    if any(isinstance(s, ast.Literal) and not str(s.value).lstrip("-").isdigit() for s in sides):
+        called = (f"semver({print_as_written(side, schema)}, true)" for side in sides)
+        text = f" {expr.op} ".join(called)
+        message = 'this is an order of texts, in which `"1.9"` is after `"1.10"`'
+        hint = f"write `{text}` for versions, or `double(…)` for numbers"
+        yield Diagnostic("P0338", "warning", message, expr.span, hint=hint)
         return
     left, right = (
         str(side.value)
@@ -278,11 +286,31 @@ def provider_versions(expr: ast.Expr, environment: Environment) -> Iterator[Diag
                 sides = (_as_version(side, environment) for side in (left, right))
                 hint = f"write `{f' {op} '.join(sides)}`"
                 yield Diagnostic("P0335", "warning", message, expr.span, hint=hint)
+            if op in ("==", "!=", "in"):
+                yield from _short_version(expr, environment)
         case ast.Call(function, target, args) if function not in _NUMBERS_OF_VERSIONS:
             for side in (*args, *((target,) if target is not None else ())):
                 yield from _provider_version(side, environment)
         case _:
             return
+
+
+def _short_version(expr: ast.Binary, environment: Environment) -> Iterator[Diagnostic]:
+    """`kubeletVersion == "1.30"`, which is `v1.30.4` or `v1.30.4-gke.100` on a node."""
+    field = _version(expr.left)
+    listed = expr.right.elements if isinstance(expr.right, ast.ListLiteral) else (expr.right,)
+    texts = [str(c.value) for e in listed for c in constants(e, environment)]
+    if field is None or not texts or not all(map(_SHORT_VERSION.match, texts)):
+        return
+    shown = print_as_written(expr.left, environment.schema)
+    calls = (f'{shown}.startsWith("v{text.removeprefix("v")}.")' for text in texts)
+    meant = " || ".join(calls)
+    meant = f"!({meant})" if expr.op == "!=" else meant
+    message = (
+        f"`{field}` has a `v`, three numbers and perhaps a suffix, as in `v1.31.4-gke.1372000`"
+    )
+    edit = Fix(expr.span, meant)
+    yield Diagnostic("P0335", "warning", message, expr.span, hint=f"write `{meant}`", remedy=edit)
 
 
 def _provider_version(expr: ast.Expr, environment: Environment) -> Iterator[Diagnostic]:

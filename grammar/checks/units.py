@@ -15,7 +15,8 @@ from grammar.meaning.environment import Environment
 from grammar.meaning.schema import print_as_written
 from grammar.messages.diagnostics import Diagnostic, Fix
 from grammar.tree import ast
-from grammar.tree.clauses import Share, of_kind
+from grammar.tree.clause_parts import Bounds
+from grammar.tree.clauses import Score, Share, of_kind
 from grammar.tree.types import QUANTITY
 from grammar.tree.walk import walk
 from grammar.values.quantity import NANO, Quantity
@@ -31,6 +32,10 @@ _ROUND_CORES = 50
 _LEAST_PERCENT = 20
 _ROUND_PERCENT = 5
 _PERCENT = 100
+# Parts of a whole that people write.
+_PARTS = frozenset(
+    {0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95}
+)
 
 
 def amounts_without_unit(expr: ast.Expr, environment: Environment) -> Iterator[Diagnostic]:
@@ -68,9 +73,14 @@ def _without_unit(
     amount = found.value
     assert isinstance(amount, Quantity), "the caller has looked"
     number, rest = divmod(amount.nanos, NANO)
-    if rest or number <= 0:
+    if amount.nanos <= 0:
         return
     is_bytes = resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-")
+    if is_bytes and rest and number < _LEAST_BYTES:
+        yield from _part_of_byte(resource, found, value, expr, environment)
+        return
+    if rest:
+        return
     if is_bytes and number < _LEAST_BYTES:
         said, meant = f"{number} bytes", f"{number}Gi" if number <= 1024 else f"{number}Mi"
     elif resource == "cpu" and (
@@ -86,6 +96,64 @@ def _without_unit(
     edit = Fix(found.span, f'"{meant}"')
     hint = f"write `{sides[0]} {expr.op} {sides[1]}`"
     yield Diagnostic("P0343", "warning", message, found.span, hint=hint, remedy=edit)
+
+
+def _part_of_byte(
+    resource: str, found: ast.Literal, value: ast.Expr, expr: ast.Binary, environment: Environment
+) -> Iterator[Diagnostic]:
+    """`node.free["memory"] > 0.1`, which means a part, and `"512m"`, which means megabytes."""
+    amount = found.value
+    assert isinstance(amount, Quantity), "the caller has looked"
+    shown = print_as_written(value, environment.schema)
+    message = f"`{shown}` is compared with less than a byte"
+    if amount.nanos >= NANO:
+        message = f"`{shown}` is compared with a part of a byte"
+    part = amount.nanos / NANO
+    written = str(amount)
+    root = value
+    while isinstance(root, ast.Index | ast.Select):
+        root = root.operand
+    if written.endswith("m") and amount.nanos * 1000 % NANO == 0 and part not in _PARTS:
+        meant = f'"{amount.nanos * 1000 // NANO}Mi"'
+        edit, hint = Fix(found.span, meant), f"write `{meant}`"
+    elif isinstance(value, ast.Index) and isinstance(root, ast.Ident) and root.name == "node":
+        whole = f'{shown} / node.allocatable["{resource}"]'
+        sides = (whole, f"{part:g}") if value is expr.left else (f"{part:g}", whole)
+        meant = f"{sides[0]} {expr.op} {sides[1]}"
+        edit, hint = Fix(expr.span, meant), f"write `{meant}`"
+    else:
+        return
+    yield Diagnostic("P0343", "warning", message, found.span, hint=hint, remedy=edit)
+
+
+def ranges_without_unit(checked: Checked) -> Iterator[Diagnostic]:
+    """A warning (P0343) for each end of a range of memory that is a few bytes."""
+    for clause in of_kind(checked.policy.items, Score):
+        value, ends = clause.value, clause.range
+        if not isinstance(ends, Bounds) or value.type != QUANTITY:
+            continue
+        if (resource := _resource(value)) is None:
+            continue
+        for end in (ends.low, ends.high):
+            for found in constants(end, checked.environment):
+                if isinstance(found.value, Quantity):
+                    compared = ast.Binary("<", value, found, end.span)
+                    yield from _without_unit(resource, found, value, compared, checked.environment)
+
+
+def divisions_without_rest(expr: ast.Expr, environment: Environment) -> Iterator[Diagnostic]:
+    """A warning (P0332) for `2/3`, which is 0: a part of a whole is a number with a point."""
+    del environment
+    match expr:
+        case ast.Binary("/", ast.Literal(int() as part), ast.Literal(int() as whole)) if (
+            0 < part < whole
+        ):
+            message = "this is 0: whole numbers are divided without a rest"
+            made = f"{part}.0 / {whole}.0"
+            hint = f"write `{made}`, or a percentage in a bound: `{_PERCENT * part // whole}%`"
+            yield Diagnostic("P0332", "warning", message, expr.span, hint=hint)
+        case _:
+            return
 
 
 def shares_without_percent(checked: Checked) -> Iterator[Diagnostic]:

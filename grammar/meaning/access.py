@@ -19,7 +19,7 @@ from grammar.tree.ast import Call, Comprehension, DefCall, Expr, Has, Ident, Ind
 from grammar.tree.clause_parts import PodSet
 from grammar.tree.clauses import Def, ForPods, Let, Policy, Setting, Use
 from grammar.tree.data import Data
-from grammar.tree.groups import Group
+from grammar.tree.groups import Count, Group
 from grammar.tree.source import Span
 from grammar.tree.types import Type
 from grammar.tree.walk import READ_BY_FUNCTIONS, Definitions, children, reads
@@ -69,6 +69,10 @@ def beyond(policy: Policy, schema: Schema, definitions: Definitions) -> list[Bey
                 continue
             case Group(by=by):
                 found.update(dict.fromkeys(finder.root(by)))
+            case Count(pods=pods):
+                for root in children(pods):
+                    found.update(dict.fromkeys(finder.root(root)))
+                found.update(dict.fromkeys(_of_all(pods, definitions)))
             case Let(value=value):
                 # The name keeps the type of its value.
                 found.update(dict.fromkeys(finder.of(value)))

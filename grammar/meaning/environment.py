@@ -7,11 +7,12 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from grammar.meaning import card_forms
+from grammar.meaning.added_functions import added_functions
 from grammar.meaning.schema import Field, Schema
 from grammar.tree.ast import Call, Expr, Ident, Select
 from grammar.tree.clauses import Cards, Def, Let
 from grammar.tree.data import Data
-from grammar.tree.groups import Group
+from grammar.tree.groups import Count, Group
 from grammar.tree.types import DYN, POISON, TYPE, Overload, Type, resolve
 from grammar.tree.walk import Definitions
 from grammar.values import format as format_
@@ -53,7 +54,9 @@ def table(overloads: Iterable[Overload]) -> Functions:
     return MappingProxyType({name: tuple(its) for name, its in found.items()})
 
 
-FUNCTIONS: Functions = table(o for topic in _TOPICS for o in topic.OVERLOADS)
+FUNCTIONS: Functions = table(
+    (*(o for topic in _TOPICS for o in topic.OVERLOADS), *added_functions())
+)
 # The functions of a policy with a `cards` clause. The engine gives those of cards their values.
 FUNCTIONS_OF_CARDS: Functions = MappingProxyType({**FUNCTIONS, **table(card_forms.DECLARED)})
 
@@ -102,7 +105,8 @@ class Environment:
     Names are looked up first in `container` and its parents (CEL langdef, Name Resolution). With
     `uniform_literals`, as in Kubernetes, the items of a list and the values of a map have one type.
     `cards` are the clauses of this kind, by name, as they are written; `tables` are the `data`
-    blocks by the names that expressions read, `groups` those of nodes by their names.
+    blocks by the names that expressions read, `groups` those of nodes and `counts` those of pods by
+    their names.
     """
 
     variables: Mapping[str, Type]
@@ -115,6 +119,7 @@ class Environment:
     cards: Mapping[str, Cards] = field(default_factory=dict)
     tables: Mapping[str, Data] = field(default_factory=dict)
     groups: Mapping[str, Group] = field(default_factory=dict)
+    counts: Mapping[str, Count] = field(default_factory=dict)
 
     @property
     def definitions(self) -> Definitions:

@@ -209,7 +209,8 @@ class _Evaluator:
             if full in self._variables:
                 value = self._variables[full]
                 declared = self._environment.variables.get(full)
-                if value is None and declared is not None and declared.is_record:
+                is_count = full in self._environment.counts
+                if value is None and declared is not None and (declared.is_record or is_count):
                     raise MissingError(f"there is no `{name}` here")
                 return value
         if (constant := self._environment.constant(name)) is not None:

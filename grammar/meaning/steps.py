@@ -70,6 +70,7 @@ _LENGTHS: Mapping[str, int] = {
     "matchExpressions": 20,
     "matchFields": 20,
     "victims": 250,
+    "failures": 10,
     "labels": 60,
     "namespaceLabels": 60,
     "annotations": 60,
@@ -301,6 +302,10 @@ class Estimator:
                 return either(first, sizes[1])
             case "first" | "last" | "min" | "max":
                 return first.item or self.assumptions.field("", expr.type)
+            case "math.least":
+                several = sizes if len(sizes) > 1 else (first.item or ATOM,)
+                ints = [each.greatest for each in several if each.greatest is not None]
+                return Size(greatest=min(ints, default=None))
             case "charAt":
                 return Size(1)
             case "url" | "getScheme" | "getHost" | "getHostname" | "getPort":

@@ -96,6 +96,10 @@ def unknown_clause(word: str, span: Span) -> Diagnostic:
     return _error("P0001", f"`{word}` is not a clause", span, label="unexpected")
 
 
+def placeholder(found: str, span: Span, hint: str) -> Diagnostic:
+    return _error("P0001", f"nothing fills in `{found}` here", span, hint, label="unexpected")
+
+
 def bad_character(found: str, span: Span, hint: str | None = None) -> Diagnostic:
     return _error("P0002", f"`{found}` is not a character of the language", span, hint)
 
@@ -158,6 +162,16 @@ def deep_definition(name: str, limit: int, span: Span) -> Diagnostic:
 
 def bad_hole(reason: str, span: Span) -> Diagnostic:
     return _error("P0012", reason, span, "write `{{` or `}}` for a brace in the text")
+
+
+def no_percentage(found: str, span: Span) -> Diagnostic:
+    hint = "write a whole number: only a share has a percentage"
+    return _error("P0204", f"`{found}` is not a number of pods", span, hint)
+
+
+def empty_hole(found: str, span: Span) -> Diagnostic:
+    hint = "write an expression such as `{pod.name}`, or `{{}}` for the braces"
+    return _error("P0012", f"nothing is in `{found}`", span, hint)
 
 
 # ---- P02xx: clauses
@@ -266,9 +280,14 @@ def bad_length(
     return replace(found, remedy=Fix(span, meant))
 
 
-def range_type(edge: Type, value: Type, span: Span) -> Diagnostic:
+def range_type(edge: Type, value: Type, span: Span, written: str) -> Diagnostic:
+    """The error for an end of a range, which is written so, and of another type."""
     message = f"the value is {an(value)}, but this end of the range is {an(edge)}"
-    return _error("P0208", message, span)
+    unit = {"duration": "s", "quantity": ""}.get(value.name)
+    if unit is None or not written.isdigit():
+        return _error("P0208", message, span)
+    edit = Fix(span, f'"{written}{unit}"')
+    return replace(_error("P0208", message, span, f"write `{edit.text}`"), remedy=edit)
 
 
 def range_of_bool(span: Span) -> Diagnostic:
@@ -390,7 +409,7 @@ def not_iterable(found: Type, macro: str, span: Span) -> Diagnostic:
 
 def recursion(names: Sequence[str], span: Span) -> Diagnostic:
     path = " → ".join(f"`{n}`" for n in names)
-    hint = "a `let`, `def` or policy cannot use itself"
+    hint = "a `let`, `def`, `count` or policy cannot use itself"
     return _error("P0110", f"the definition is circular: {path}", span, hint)
 
 
@@ -571,8 +590,7 @@ def cards_of_namespace(span: Span) -> Diagnostic:
 
 def bad_annotation(key: str, why: str, span: Span) -> Diagnostic:
     """The key of an annotation that cannot be written."""
-    hint = "write a key such as `example.com/gpu-index`"
-    return _error("P0134", f"`{key}` {why}", span, hint)
+    return _error("P0134", f"`{key}` {why}", span, "write a key such as `example.com/gpu-index`")
 
 
 def bad_data(message: str, span: Span, hint: str) -> Diagnostic:
@@ -587,19 +605,37 @@ def data_of_namespace(message: str, span: Span, hint: str) -> Diagnostic:
 
 def unknown_table(name: str, tables: Iterable[str], span: Span) -> Diagnostic:
     """`data.NAME` of which the policy has no block."""
-    names = tuple(tables)
-    more = _similar(name, names, span)
-    if not more:
-        more = {"hint": f'declare it with `data "{name}" {{ from … }}`'}
-    return _error("P0137", f"there is no data `{name}`", span, **more)
+    more = _similar(name, tuple(tables), span)
+    declared: _Similar = {"hint": f'declare it with `data "{name}" {{ from … }}`'}
+    return _error("P0137", f"there is no data `{name}`", span, **(more or declared))
 
 
 def unknown_group(name: str, groups: Iterable[str], span: Span) -> Diagnostic:
     """`per group NAME` of which the policy has no group."""
     more = _similar(name, tuple(groups), span)
-    if not more:
-        more = {"hint": f"declare it with `group {name} by` and an expression of the node"}
-    return _error("P0138", f"there is no group `{name}`", span, **more)
+    declared: _Similar = {"hint": f"declare it with `group {name} by` and a value of the node"}
+    return _error("P0138", f"there is no group `{name}`", span, **(more or declared))
+
+
+def pending_nowhere(span: Span, better: str = "") -> Diagnostic:
+    """Pending pods by node, or in a limit."""
+    if better:
+        message = "pending pods are on no node, so they are counted for the whole cluster"
+        return _error("P0139", message, span, f"write `{better}`")
+    message = "pending pods are on no node, so no bound of a place counts them"
+    hint = "give them a name with `count NAME = pending pods where …`, and read it in a rule"
+    return _error("P0139", message, span, hint)
+
+
+def state_of_spread(state: str, span: Span) -> Diagnostic:
+    message = f"a spread compares numbers of pods that are placed, and not of {state} ones"
+    return _error("P0139", message, span, f"leave out `{state}`")
+
+
+def many_counts(most: int, span: Span) -> Diagnostic:
+    """A strict bound that would have to be worked out very often."""
+    message = f"a strict bound reads at most {most} counts"
+    return _error("P0139", message, span, "add them up in one `count`, or make it `best effort`")
 
 
 def not_mutual(reason: str, span: Span, hint: str) -> Diagnostic:

@@ -31,6 +31,7 @@ from grammar.tree.clause_parts import (
     Per,
     Pick,
     PodSet,
+    PodState,
     Strength,
     WaitUntil,
 )
@@ -66,7 +67,7 @@ from grammar.tree.data import (
     FromPrometheus,
     usual_stale,
 )
-from grammar.tree.groups import Group
+from grammar.tree.groups import Count, Group
 from grammar.tree.printer import print_expression
 from grammar.tree.source import Span
 from grammar.tree.types import DYN, INT, Type
@@ -315,6 +316,15 @@ class Builder(ExpressionBuilder):
         (name,) = _tokens(c, "IDENT")
         return Group(str(name), _expr(c), span_of(c), token_span(name))
 
+    def count(self, c: list[Child]) -> Count:
+        (pods,) = (part for part in c if isinstance(part, _Part))
+        name = _tokens(c, "IDENT")[0]
+        per = self.per([each for each in c if each is not name and each is not pods]).value
+        return Count(str(name), pods.value, per, span_of(c), token_span(name))
+
+    def counted(self, c: list[Child]) -> _Part:
+        return _Part("pods", self._pod_set(c), span_of(c))
+
     # ---- clauses
 
     def filter(self, c: list[Child]) -> Filter:
@@ -410,6 +420,7 @@ class Builder(ExpressionBuilder):
             _has(c, "PLACED"),
             _has(c, "REVISION"),
             amount=amount,
+            state=_state(c),
             span=span_of(c),
         )
 
@@ -543,6 +554,9 @@ class Builder(ExpressionBuilder):
 
     def expect(self, c: list[Child]) -> Expectation:
         node, *by = _tokens(c, "STRING")
+        if _has(c, "EVICT"):
+            *victims, on = map(text_of, (node, *by))
+            return Expectation("evict", on, victims=tuple(victims), span=span_of(c))
         if _has(c, "PASS"):
             return Expectation("pass", text_of(node), span=span_of(c))
         if by:
@@ -550,6 +564,12 @@ class Builder(ExpressionBuilder):
         (op,), (number,) = _tokens(c, "RELOP"), _tokens(c, "SIGNED")
         than = _number(str(number))
         return Expectation("score", text_of(node), op=str(op), number=than, span=span_of(c))
+
+
+def _state(c: list[Child]) -> PodState:
+    """The state of the pods that count."""
+    states: tuple[PodState, ...] = ("pending", "ready", "ended")
+    return next((state for state in states if _has(c, state.upper())), "")
 
 
 def _choice(c: list[Child], part: str, allowed: tuple[str, ...]) -> str:

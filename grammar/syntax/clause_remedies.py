@@ -6,9 +6,11 @@ both halves know of the unexpected word.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
+from itertools import takewhile
 
 from grammar.messages import catalogue, habits
 from grammar.messages.diagnostics import Diagnostic, Fix, nearest
@@ -99,6 +101,42 @@ DOMAINS = {
     "server": "node.name",
     "node": "node.name",
     "nodes": "node.name",
+}
+
+
+# How each clause is written, for a place where its parts are not known.
+SHAPES = {
+    "filter": 'filter "x" { require node.ready }',
+    "score": 'score "x" weight 10 { value node.usage["cpu"] range 0 .. 1 }',
+    "share": 'share "x" { of replicas on nodes where node.zone == "a" at most 40% strict }',
+    "spread": 'spread "x" { over node.zone skew at most 1 strict }',
+    "limit": 'limit "x" { per node at most 1 strict }',
+    "cards": 'cards "x" { on node 2 of {"milli": 1000} take {"milli": 500} }',
+    "gang": 'gang "x" { of replicas within node.zone }',
+    "preempt": 'preempt "x" { protect victim where victim.priority > 0 }',
+    "bind": 'bind "x" { require node.ready }',
+}
+
+
+def shape_at(text: str, offset: int) -> str | None:
+    """How the clause around an offset is written, and beside clauses, a filter."""
+    lexemes = Lexemes(text)
+    if (opener := lexemes.opener(lexemes.at(offset))) is None:
+        return None
+    head = (lexemes[n].text for n in range(opener - 1, -1, -1))
+    words = takewhile(lambda word: word not in ("{", "}"), head)
+    return next((SHAPES[w] for w in words if w in SHAPES), SHAPES["filter"])
+
+
+# What other texts say, and policies need not.
+ELSEWHERE = {
+    "default": "a node passes unless a clause rejects it",
+    "package": "a policy has its name behind `policy`",
+    **dict.fromkeys(
+        ("tolerations", "toleration", "taints"),
+        "the pod has its tolerations, and kube-scheduler reads them; the taints of a node are in"
+        " `node.spec.taints`",
+    ),
 }
 
 
@@ -320,7 +358,10 @@ class ClauseRemedies(Misplaced):
                 edit = Fix(lexemes.span(at, at), "")
                 hint = "leave out the `f`: braces in a text hold expressions"
                 return with_edit(found, edit, hint, certain=True)
-            if self.item.kind in ("word", "number"):
+            if lexemes[at + 1].text == "(" and (text := self._formatted(at)) is not None:
+                closer = lexemes.partner[at + 1]
+                return with_edit(found, Fix(lexemes.span(at, closer), text))
+            if self.item.kind in ("word", "number") and lexemes[at + 1].text != "(":
                 last = at
                 while lexemes.touches(last + 1) and (
                     lexemes[last + 1].kind in ("word", "number")
@@ -349,6 +390,17 @@ class ClauseRemedies(Misplaced):
             return with_edit(found, Fix(Span(start, start), "weight 10 "), hint)
         return None
 
+    def _formatted(self, at: int) -> str | None:
+        """`sprintf("no %v", [pod.name])` as a text with the expressions in braces."""
+        lexemes, text, closer = self.lexemes, at + 2, self.lexemes.partner.get(at + 1)
+        if closer is None or lexemes[text].kind != "string":
+            return None
+        values = [v.strip(" []") for v in lexemes.slice(text + 1, closer - 1).split(",")]
+        made, wanted = lexemes[text].text, [v for v in values if v]
+        for value in wanted:
+            made = re.sub(r"%[-+#0-9.]*[a-zA-Z]|\{\d*\}", f"{{{value}}}", made, count=1)
+        return made
+
     # ---- clauses and parts
 
     def _clause(self) -> Diagnostic | None:
@@ -364,6 +416,8 @@ class ClauseRemedies(Misplaced):
             edit = Fix(lexemes.span(at, at), close)
             from_list = sorted(n for n in ITEMS if nearest(word, (n,)))
             return with_edit(found, edit, hint, certain=len(from_list) == 1)
+        if (why := ELSEWHERE.get(word)) is not None:
+            return replace(found, hint=f"leave it out: {why}")
         row = habits.find(habits.CLAUSES, word)
         meant = row.here if row is not None else self._by_content(at)
         if meant is not None and (whole := self._rewritten(at, word, meant)) is not None:
@@ -371,7 +425,7 @@ class ClauseRemedies(Misplaced):
                 found, whole, f"write `{one_line(whole.text)}`; {catalogue.CLAUSES_ARE}"
             )
         if _denies(word):
-            hint = f"write `filter`, and `require !(…)` around what you {word}"
+            hint = "write `filter`, and `require !(…)` around what must not be"
             return replace(found, hint=f"{hint}; {catalogue.CLAUSES_ARE}")
         if meant is not None:
             edit = Fix(lexemes.span(at, at), meant)
@@ -455,6 +509,8 @@ class ClauseRemedies(Misplaced):
             return None
         found = self.unexpected(at, at)
         if self.item.kind == "word":
+            if word in ELSEWHERE:
+                return replace(found, hint=f"leave it out: {ELSEWHERE[word]}")
             close = nearest(word, self.known)
             if close is not None and close != word:
                 return None
@@ -511,6 +567,7 @@ class ClauseRemedies(Misplaced):
             if end > last:
                 return Fix(lexemes.span(at, end), f"{here} {lexemes.slice(last + 1, end)}")
         if here == "require !":
+            last += lexemes[last + 1].text in ("if", "when", "that")
             end = lexemes.expression_end(last + 1, STOPS)
             made = f"require !({lexemes.slice(last + 1, end)})"
             return Fix(lexemes.span(at, end), made)

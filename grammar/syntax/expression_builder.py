@@ -347,6 +347,9 @@ def template(token: SyntaxToken, parse_hole: Callable[[str, int], ast.Expr]) -> 
             at += 2
         elif char == "{":
             close = _closing(raw, at, end, token)
+            if not raw[at + 1 : close].strip():
+                where = _at(token, at, close + 1)
+                raise ParseError(catalogue.empty_hole(raw[at : close + 1], where))
             if text:
                 parts.append(unquote(raw[:start] + text + raw[end:]))
                 text = ""

@@ -30,6 +30,21 @@ _CONDITION_OF_KEY = re.compile(
     r"(?:[,\s]+[\"']?values?[\"']?\s*:\s*(?P<values>\[[^\]]*\]|(?:-\s*[\w./-]+\s*)+|[\"'\w./-]+))?"
 )
 _OF_SELECTOR = re.compile(r"[\"']?([\w./-]+)[\"']?\s*:\s*[\"']?([\w.-]+)[\"']?")
+# A requirement of a label selector, as kubectl reads it: `app=web`, `tier in (web, api)`, `!spot`.
+_REQUIREMENT = re.compile(
+    r"(?P<key>[A-Za-z][\w./-]*)\s*"
+    r"(?:(?P<sign>==?|!=)\s*[\"']?(?P<value>[\w.-]+)[\"']?"
+    r"|(?P<word>in|notin)\s*\((?P<values>[^()]*)\))"
+    r"|!(?P<absent>[A-Za-z][\w./-]*)"
+)
+# What is only wished for.
+_SOFT = re.compile(r"(?i)\bprefer|\bsoft\b|ScheduleAnyway|best effort|\bideally\b")
+# What is not to be.
+_DENIED = re.compile(r"(?i)\A\s*(?:exclude|deny|forbid|reject)\b|\b(?:unless|except)\b")
+_READ = re.compile(r"\b(?:node|pod|peer|victim|namespaceObject)\.([A-Za-z]\w*)")
+_NUMBER = re.compile(r"(?<![\w.:-])\d+(?![\w.]*[:.]\d)")
+_WEIGHT = re.compile(r"\bweight[\"']?\s*[:=]?\s*\d+")
+_TEXT = re.compile(r'"(?:\\.|[^"\\])*"')
 
 
 def clauses(text: str, body: str) -> Iterator[str]:
@@ -43,14 +58,36 @@ def clauses(text: str, body: str) -> Iterator[str]:
         yield from read(body)
 
 
+def keeps_meaning(text: str, clause: str) -> bool:
+    """Whether a clause still says what an item said: what it reads, what it denies, how strictly.
+
+    A clause that drops a condition, or turns it round, is another wish.
+    """
+    reads = _READ.findall(_TEXT.sub('""', text))
+    if not all(re.search(rf"\b{name}\b", clause) for name in reads):
+        return False
+    plain = _WEIGHT.sub("", _TEXT.sub('""', text))
+    if not all(_has_number(int(n), clause) for n in _NUMBER.findall(plain)):
+        return False
+    if _SOFT.search(text) and not re.search(r"\bbest effort\b|\Ascore\b|\{ score\b", clause):
+        return False
+    return not _DENIED.search(text) or re.search(r"!|at most 0\b", clause) is not None
+
+
+def _has_number(number: int, clause: str) -> bool:
+    """Whether a number of an item is in a clause; `< 3` is `at most 2`, and 00 minutes are none."""
+    said = {int(n) for n in re.findall(r"\d+", clause)}
+    return number == 0 or bool(said & {number - 1, number, number + 1})
+
+
 def _text(value: str) -> str:
     return print_string(value.strip().strip("\"'"))
 
 
-def of_key(key: str, operator: str, values: list[str]) -> str | None:
+def of_key(key: str, operator: str, values: list[str], owner: str = "node") -> str | None:
     """The condition of a `matchExpressions`: `key: disktype, operator: In, values: [ssd]`."""
-    known = DOMAINS.get(key)
-    read = known or f"node.labels[{print_string(key)}]"
+    known = DOMAINS.get(key) if owner == "node" else None
+    read = known or f"{owner}.labels[{print_string(key)}]"
     texts = [_text(v) for v in values]
     match operator.lower():
         case "in" if len(texts) == 1:
@@ -58,7 +95,7 @@ def of_key(key: str, operator: str, values: list[str]) -> str | None:
         case "in" if texts:
             return f"{read} in [{', '.join(texts)}]"
         case "notin" if texts:
-            optional = f'node.labels[?{print_string(key)}].orValue("")'
+            optional = f'{owner}.labels[?{print_string(key)}].orValue("")'
             return f"!({known or optional} in [{', '.join(texts)}])"
         case "exists":
             return f"has({read})"
@@ -85,13 +122,17 @@ def _of_keys(body: str) -> Iterator[str]:
 
 def _selectors(body: str) -> Iterator[str]:
     """`nodeSelector: disktype: ssd`, and the `matchExpressions` of a node affinity."""
-    if re.search(r"topologyKey|podAffinity|podAntiAffinity|maxSkew", body):
+    if re.search(r"topologyKey|podAffinity|podAntiAffinity|maxSkew|tolerat|\beffect\b", body):
         return
     keys = next(_of_keys(body), None)
+    if keys is not None and _SOFT.search(body):
+        weight = re.search(r"weight[\"']?\s*[:=]\s*(\d+)", body)
+        yield f'score "nodes" weight {weight[1] if weight else 10} {{ value {keys} }}'
+        return
     if keys is not None:
         yield f'filter "nodes" {{ require {keys} }}'
         return
-    selector = re.search(r"nodeSelector[\"']?\s*[:=]\s*\{?\s*(.+)\Z", body)
+    selector = re.search(r"nodeSelector[\"']?\s*[:=]?\s*\{?\s*(.+)\Z", body)
     if selector is None:
         return
     pairs = _OF_SELECTOR.findall(selector[1])
@@ -144,7 +185,9 @@ def _nomad(body: str) -> Iterator[str]:
         yield f'spread "{name}" {{ over {read} skew at most 1 best effort weight 10 }}'
         return
     if "distinct_property" in body:
-        yield f'limit "{name}" {{ per domain {read} at most 1 strict }}'
+        most = re.search(r"value\s*=\s*\"?(\d+)", body)
+        bound = most[1] if most is not None else "1"
+        yield f'limit "{name}" {{ per domain {read} at most {bound} strict }}'
         return
     value = re.search(r"value\s*=\s*(\"[^\"]*\")", body)
     if value is None:
@@ -226,18 +269,196 @@ def _branches(text: str) -> Iterator[str]:
             yield f"{head}{said}{text[found.end() :]}"
 
 
+def _conditions(text: str) -> Iterator[str]:
+    """`filter "x" { if a then require b }`: the condition of a clause stands before its block."""
+    found = re.fullmatch(
+        r"(filter|score)( \"[^\"]*\")(.*?)\{\s*if\s+(.+?)\s*(?:\bthen\b|:|\{)\s*"
+        r"((?:require|value)\b[^{}]+?)\s*\}+",
+        text,
+    )
+    if found is not None and not re.search(r"\b(?:else|elif)\b", text):
+        yield f"{found[1]}{found[2]}{found[3].rstrip()} when {found[4]} {{ {found[5]} }}"
+
+
+def _unbraced(text: str) -> Iterator[str]:
+    """`filter "x" require node.ready`, without its block."""
+    found = re.fullmatch(
+        r"(\w+ \"[^\"]*\"(?: weight \d+)?) ((?:require|value|per|over|of)\b[^{}]+)", text
+    )
+    if found is not None:
+        yield f"{found[1]} {{ {found[2]} }}"
+
+
+def _weight_inside(text: str) -> Iterator[str]:
+    """`score "x" { weight 10 value … }`: the weight of a score stands before its block."""
+    found = re.fullmatch(r"(score \"[^\"]*\") ?\{(.*?)\bweight\s*[:=]?\s*(\d+)[,;]?\s*(.*)\}", text)
+    if found is not None:
+        yield f"{found[1]} weight {found[3]} {{{found[2]}{found[4]}}}"
+
+
+def _python_branches(text: str) -> Iterator[str]:
+    """`if a: require b elif c: require d`, of which the first that holds decides."""
+    found = re.search(r"\bif\s+[^:{}]+:(?!:).+?(?=\}\s*\Z|\Z)", text)
+    if found is None:
+        return
+    parts = re.split(r"\b(?:elif|else if|if|else)\b\s*", found[0])[1:]
+    made = ""
+    for part in parts:
+        test, _, said = part.partition(":")
+        said = re.sub(r"^\s*require\b", "", said).strip()
+        made += f"{test.strip()} ? {said} : " if test.strip() else said
+    made = f"{made}true" if made.endswith(": ") else made
+    head = text[: found.start()].rstrip()
+    require = "" if re.search(r"\b(?:require|value)\Z", head) else "require "
+    yield f"{head} {require}{made} {text[found.end() :]}".strip()
+
+
+def _rego(body: str) -> Iterator[str]:
+    """`deny[msg] { input.node.zone == "a"; msg := "no" }`, whose body says what must not be."""
+    body = re.sub(r"^(\w+)\s*\[[^\]]*\]", r"\1", body)
+    found = re.match(r"(deny|violation|allow)\b[^{]*?(?:\bif\b\s*)?\{\s*(.+?)\s*\}\s*\Z", body)
+    if found is None:
+        return
+    said = re.search(r"msg\s*:?=\s*(?:sprintf\()?(\"[^\"]*\")", found[2])
+    lines = [line.strip() for line in re.split(r";|\n", found[2])]
+    wanted = [_of_input(w) for w in lines if w and not re.match(r"msg\b", w)]
+    made = " && ".join(wanted)
+    made = made if found[1] == "allow" else f"!({made})"
+    message = f" message {said[1]}" if said is not None else ""
+    yield f'filter "{found[1]}" {{ require {made}{message} }}'
+
+
+def _of_input(line: str) -> str:
+    """A line of Rego: `input.node.zone == "a"`, `not input.review.object.spec.nodeSelector`."""
+    line = re.sub(r"\binput\.(?:(?:review|request)\.)?(?:object\.)?(?=(?:pod|node)\b)", "", line)
+    line = re.sub(r"\binput\.(?:(?:review|request)\.)?object\b", "pod", line)
+    absent = re.fullmatch(r"not\s+([\w.]+)", line)
+    if absent is not None:
+        return f"!has({absent[1]})"
+    return re.sub(r"^not\s+(.+)$", r"!(\1)", line)
+
+
+def _some_index(text: str) -> Iterator[str]:
+    """`some i; pod.spec.containers[i].image == "a"` of Rego: `i` is any place of the list."""
+    found = re.search(r"\bsome\s+(\w+)\s*[;,]?\s*([\w.]+)\[\1\](\S*\s*(?:[=!<>]=?|in)\s*\S+)", text)
+    if found is not None:
+        made = f"{found[2]}.exists(x, x{found[3]})"
+        yield f"{text[: found.start()]}{made}{text[found.end() :]}"
+
+
+def _assigned(text: str) -> Iterator[str]:
+    """`filter "x" { z := node.zone require z == "a" }`: a name stands before the clause."""
+    found = re.search(
+        r"\{\s*(?:(?:let|var|const|local)\s+)?([A-Za-z_]\w*)\s*:?=\s*(.+?)[;,]?\s+(?=require\b|value\b)",
+        text,
+    )
+    if found is not None:
+        yield f"let {found[1]} = {found[2]} {text[: found.start()]}{{ {text[found.end() :]}"
+
+
+def _pod_fields(body: str) -> Iterator[str]:
+    """`nodeName: worker-1` and other fields of a pod with a plain value."""
+    found = re.fullmatch(r"([a-z][A-Za-z]+)\s*[:=]\s*[\"']?([\w.-]+)[\"']?", body)
+    if found is None:
+        return
+    if found[1] in ("nodeName", "node", "host", "hostname"):
+        yield f'filter "node" {{ require node.name == "{found[2]}" }}'
+    else:
+        yield f'for pods where pod.spec.{found[1]} == "{found[2]}"'
+        yield f'for pods where pod.{found[1]} == "{found[2]}"'
+
+
+def _label_selectors(text: str) -> Iterator[str]:
+    """`for pods where app=web`, `"tier in (web, api)"` and `matchLabels { app: web }`."""
+    found = re.match(r"((?:for|limit|share|spread)\b.*?\bpods where)\s+(.+)\Z", text)
+    if found is None:
+        yield from _selected(text)
+        return
+    owner = "pod" if text.startswith("for") else "peer"
+    said, rest = found[2], ""
+    labels = re.match(r"(?:matchLabels|labels|labelSelector)?\s*[:=]?\s*\{\s*(.+?)\s*\}+", said)
+    if labels is not None:
+        made = [of_key(k, "In", [v], owner) or "" for k, v in _OF_SELECTOR.findall(labels[1])]
+        rest = said[labels.end() :]
+    else:
+        quoted = re.match(r"\"([^\"]+)\"", said)
+        inner = quoted[1] if quoted is not None else said
+        made, end = [], 0
+        while (each := _REQUIREMENT.match(inner, end)) is not None:
+            made.append(_required(each, owner))
+            end = each.end()
+            comma = re.compile(r"\s*(?:,|\band\b|&&)\s*").match(inner, end)
+            end = comma.end() if comma is not None else end
+            if comma is None:
+                break
+        rest = said[quoted.end() :] if quoted is not None else inner[end:]
+    if made:
+        yield f"{found[1]} {' && '.join(made)}{rest}"
+
+
+def _selected(text: str) -> Iterator[str]:
+    """`for namespace "shop"`, `for pods of team "a"`, `selector: matchLabels: app: web`."""
+    pasted = re.fullmatch(
+        r"(?:(?:podSelector|selector|labelSelector)\s*:?\s*)?\{?\s*(?:matchLabels|labels)?\s*:?\s*\{?\s*"
+        r"((?:[\w./-]+\s*:\s*[\"']?[\w.-]+[\"']?[,\s]*)+?)\s*\}*",
+        text,
+    )
+    if pasted is not None and re.match(
+        r"podSelector|selector|labelSelector|matchLabels|labels", text
+    ):
+        made = [of_key(k, "In", [v], "pod") or "" for k, v in _OF_SELECTOR.findall(pasted[1])]
+        yield f"for pods where {' && '.join(made)}"
+    words = re.fullmatch(
+        r"for (?:all )?(?:pods )?(?:(?:of|in|with|from|having|labell?ed) )?(?:the )?(?:labels? )?"
+        r"(?P<key>(?!pods?\b)[\w./-]+)\s*[=:]*\s*[\"']?(?P<value>[\w.-]+)[\"']?",
+        text,
+    )
+    if words is not None and words["key"] in ("namespace", "ns"):
+        yield f'for pods where pod.namespace == "{words["value"]}"'
+    elif words is not None:
+        yield f"for pods where {of_key(words['key'], 'In', [words['value']], 'pod')}"
+
+
+def _expressions(body: str) -> Iterator[str]:
+    """`validations: - expression: "object.spec.priority > 0"`, and `variables` of the same."""
+    found = re.findall(r"expression[\"']?\s*:?\s*\"([^\"]+)\"", body)
+    if not found:
+        return
+    texts = [re.sub(r"\bobject\.", "pod.", text).replace("variables.", "") for text in found]
+    names = re.findall(r"name[\"']?\s*:?\s*\"?([A-Za-z_]\w*)\"?", body)
+    if re.match(r"variables\b", body) and len(names) == len(texts):
+        yield " ".join(f"let {n} = {t}" for n, t in zip(names, texts, strict=True))
+    elif re.match(r"matchConditions\b", body):
+        yield f"for pods where {' && '.join(texts)}"
+    elif not body.startswith("variables"):
+        yield f'filter "rules" {{ require {" && ".join(texts)} }}'
+
+
+def _required(found: re.Match[str], owner: str) -> str:
+    """The condition of one requirement of a label selector."""
+    if found["absent"]:
+        return f"!has({owner}.labels[{print_string(found['absent'])}])"
+    if found["word"]:
+        values = re.findall(r"[\w.-]+", found["values"])
+        operator = "In" if found["word"] == "in" else "NotIn"
+        return of_key(found["key"], operator, values, owner) or "false"
+    made = of_key(found["key"], "In", [found["value"]], owner) or "false"
+    return made.replace("==", "!=") if found["sign"] == "!=" else made
+
+
 def _kyverno(body: str) -> Iterator[str]:
     """`match { any { resources { kinds ["Pod"] } } }`, with a selector or a namespace in it."""
-    if not re.match(r"(?:match|exclude)\b", body) or "resources" not in body:
+    if not re.match(r"(?:match|exclude|matchConstraints)\b", body) or "esource" not in body:
         return
+    sign = "!=" if body.startswith("exclude") else "=="
     names = re.search(r"namespaces?[\"']?\s*:?\s*\[?\s*[\"']?([\w-]+)", body)
     if names is not None:
-        yield f'for pods where pod.namespace == "{names[1]}"'
+        yield f'for pods where pod.namespace {sign} "{names[1]}"'
     labels = re.search(r"matchLabels[\"']?\s*:?\s*\{?\s*(.+?)\}", body)
     pairs = _OF_SELECTOR.findall(labels[1]) if labels is not None else []
     if pairs:
         where = " && ".join(f"pod.labels[{_text(k)}] == {_text(v)}" for k, v in pairs)
-        yield f"for pods where {where}"
+        yield f"for pods where {where}" if sign == "==" else f"for pods where !({where})"
     yield "for pods where true"
 
 
@@ -288,6 +509,8 @@ def _bare_labels(text: str) -> Iterator[str]:
 
 def reason(text: str, clause: str) -> str:
     """What a hint adds to a clause, where the change needs a reason."""
+    if "topologyKey" in text and "at most 0" in clause:
+        return ", or `at most 1` if the label is that of the pods themselves"
     if text.startswith("limit") and " ? " in clause:
         return ": the `when` of a limit reads only the pod, and its bound reads the node"
     return ""
@@ -296,13 +519,23 @@ def reason(text: str, clause: str) -> str:
 _OF_ITEMS: tuple[Callable[[str], Iterator[str]], ...] = (
     _cases,
     _bare_labels,
+    _label_selectors,
+    _weight_inside,
+    _unbraced,
+    _conditions,
     _branches,
+    _python_branches,
+    _some_index,
+    _assigned,
     _soft_filters,
     _pods_on_nodes,
 )
 _OF_BODIES: tuple[Callable[[str], Iterator[str]], ...] = (
     _nomad,
     _kyverno,
+    _rego,
+    _expressions,
+    _pod_fields,
     _topology,
     _selectors,
     _class_ads,

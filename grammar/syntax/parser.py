@@ -24,6 +24,7 @@ from grammar.messages.catalogue import ParseError
 from grammar.messages.diagnostics import Diagnostic, Fix, nearest, only_nearest
 from grammar.syntax import limits, syntax_remedies
 from grammar.syntax.clause_builder import Builder
+from grammar.syntax.clause_remedies import shape_at
 from grammar.syntax.trials import Keep, Stop, Trials, without_hint
 from grammar.tree.ast import Expr
 from grammar.tree.clauses import CLAUSE_WORDS, File, Item
@@ -149,6 +150,8 @@ def _marks(text: str, base: int) -> list[_Mark]:
 # The parser stops after this many errors.
 MAX_MISTAKES = 20
 
+# So many words say little without an example.
+_MANY_WORDS = 4
 _SYNONYMS = {"and": "&&", "or": "||", "not": "!", "=": "==", "&": "&&", "|": "||", "<>": "!="}
 # The word `not` followed only by spaces, and an operand that no operator follows.
 _NEGATION = re.compile(r"(?<![\w.])not[ \t]+\Z")
@@ -335,7 +338,7 @@ def _unexpected(error: UnexpectedToken, source: Source, keep: Keep) -> Diagnosti
     words = [t.lower() for t in accepted if t.isalpha() and t not in _NAMED and t not in _STARTERS]
     found = syntax_remedies.explained(source, where, accepted, keep, words)
     if found is not None:
-        return replace(found, other_hint=found.other_hint or _expectation(accepted))
+        return replace(found, other_hint=found.other_hint or _expectation(accepted, source, where))
     if token.type == "$END":
         return catalogue.unexpected("", _expected(accepted), where)
     if (negation := _NEGATION.search(source.text, 0, span.start)) is not None:
@@ -349,15 +352,18 @@ def _unexpected(error: UnexpectedToken, source: Source, keep: Keep) -> Diagnosti
         edit, hint = Fix(span, close), f"did you mean `{close}`?"
         fix = edit if only_nearest(str(token), words) else None
         found = catalogue.unexpected(str(token), (), span, hint=hint, fix=fix)
-        found = replace(found, remedy=edit, other_hint=_expectation(accepted))
+        found = replace(found, remedy=edit, other_hint=_expectation(accepted, source, span))
         if keep(found):
             return found
-    return catalogue.unexpected(str(token), _expected(accepted), span)
+    return catalogue.unexpected(str(token), (), span, hint=_expectation(accepted, source, span))
 
 
-def _expectation(accepted: set[str]) -> str | None:
-    """The hint that says what may stand in a place."""
-    return catalogue.unexpected("", _expected(accepted), Span(0, 0)).hint
+def _expectation(accepted: set[str], source: Source, span: Span) -> str | None:
+    """The hint that says what may stand in a place, and how the clause there is written."""
+    words = _expected(accepted)
+    hint = catalogue.unexpected("", words, span).hint
+    shape = shape_at(source.text, span.start) if len(words) >= _MANY_WORDS else None
+    return hint if shape is None else f"{hint}, as in `{shape}`"
 
 
 def _not(source: Source, span: Span) -> Diagnostic:

@@ -23,16 +23,22 @@ from grammar.syntax.clause_remedies import (
     find,
     with_edit,
 )
+from grammar.syntax.item_remedies import ItemRemedies, function_of_items
 from grammar.syntax.lexemes import Lexemes
+from grammar.syntax.template_remedies import TemplateRemedies
 from grammar.syntax.trials import Keep
 from grammar.syntax.waiting_remedies import WaitingRemedies
 from grammar.tree.printer import print_string
 from grammar.tree.source import Source, Span
 
-_MACRO_NAMES = frozenset("all exists exists_one existsOne filter map any some every".split())
-_MACROS = {"any": "exists", "all": "all"}
 # A key of labels or annotations that is written like a field.
 _KEY = re.compile(r"([\w.]+\.(?:labels|annotations))\.([\w./-]+)")
+_COMPARATIVES = {
+    ">": frozenset("greater more above over exceeds larger older higher bigger longer".split()),
+    "<": frozenset("less fewer below under smaller younger lower shorter".split()),
+}
+_WHOLE_DIVISION = re.compile(r"[\w)\]]\s*(?P<sign>//)\s*[\d(a-z][^\n]*")
+_PART_OF_NODE = re.compile(r"node\.(?:free|requested)(\[[^\]]*\])\Z")
 _SLASHES = re.compile(r"/((?:\\.|[^/\n\\])+)/[a-z]*")
 _RESERVED = {
     "if": "`condition ? value : other`, or `when` behind the name of a clause",
@@ -61,7 +67,7 @@ def explained(
     end of the text.
     """
     where = source, span, accepted, tuple(known)
-    kinds = (WaitingRemedies, ExpressionRemedies, ClauseRemedies)
+    kinds = (TemplateRemedies, WaitingRemedies, ItemRemedies, ExpressionRemedies, ClauseRemedies)
     ideas = (idea for kind in kinds for idea in kind(*where).ideas)
     found = (said for idea in ideas if (said := idea()) is not None)
     return next(filter(keep, found), None)
@@ -79,7 +85,12 @@ def improved(found: Diagnostic, source: Source) -> Diagnostic:
         return found
     lexemes = Lexemes(source.text)
     at = lexemes.at(found.span.start)
-    if word == "function" and (edit := _lambda(lexemes, at)) is not None:
+    if word == "var" and lexemes[at + 1].text == "." and lexemes[at + 2].kind == "word":
+        name = lexemes[at + 2].text
+        declared = f'({name}: string = "…")'
+        hint = f"write `{name}`, and `{declared}` behind the name of the policy"
+        return replace(found, hint=hint)
+    if word == "function" and (edit := function_of_items(lexemes, at)) is not None:
         return with_edit(found, edit)
     return replace(found, hint=f"write {_RESERVED[word]}")
 
@@ -93,7 +104,10 @@ def _percentage_apart(found: Diagnostic, source: Source) -> Diagnostic | None:
         is_bound = lexemes[at].text in ("most", "least", "exactly")
         if is_bound and lexemes[at + 1].kind == "number" and lexemes[at + 2].text == "%":
             if lexemes.touches(at + 2):
-                return None
+                is_share = "share" in found.message
+                amount = lexemes.slice(at + 1, at + 2)
+                span = lexemes.span(at + 1, at + 2)
+                return None if is_share else catalogue.no_percentage(amount, span)
             span = lexemes.span(at + 1, at + 2)
             edit = Fix(span, f"{lexemes[at + 1].text}%")
             wrong = catalogue.bare_amount(source.slice(span), span)
@@ -131,13 +145,12 @@ class ExpressionRemedies(Misplaced):
             self._bare_words,
             self._unit,
             self._percentage,
-            self._items_of_list,
+            self._set,
             self._sql_list,
+            self._division,
             self._slashes,
             self._foreign_text,
             self._unclosed,
-            self._arrow,
-            self._quantifier,
             self._alternative,
             self._default,
             self._operator,
@@ -199,6 +212,13 @@ class ExpressionRemedies(Misplaced):
             edit = Fix(span, f"{number}%")
             return with_edit(catalogue.bare_amount(whole, span), edit, certain=True)
         edit = Fix(span, f"{float(number) / 100:g}")
+        start = self.lexemes.operand_before(first - 1)
+        compared = self.lexemes.slice(start, first - 2) if start is not None else ""
+        if start is not None and (read := _PART_OF_NODE.match(compared)) is not None:
+            sign = self.lexemes[first - 1].text
+            made = f"{compared} / node.allocatable{read[1]} {sign} {edit.text}"
+            edit = Fix(self.lexemes.span(start, last), made)
+            return with_edit(catalogue.bare_amount(whole, span), edit)
         hint = f"write `{edit.text}` for a part of 1"
         return with_edit(catalogue.bare_amount(whole, span), edit, hint)
 
@@ -218,8 +238,6 @@ class ExpressionRemedies(Misplaced):
                 inner = lexemes.slice(opener + 1, last - 2).removeprefix(".").removesuffix("}")
                 found = self.unexpected(outer, opener)
                 return with_edit(found, Fix(lexemes.span(outer, last), inner.strip()))
-        if (each := self._each_or_all()) is not None:
-            return each
         if self.item.text == ":" and opener is not None and lexemes[opener].text == "[":
             closer = lexemes.partner.get(opener)
             if closer is None or lexemes[opener - 1].text in ("", "(", ",", "==", "in"):
@@ -233,26 +251,16 @@ class ExpressionRemedies(Misplaced):
                 )
         return None
 
-    def _each_or_all(self) -> Diagnostic | None:
-        """`items[*].name` and `items[].name` of JSONPath and jq, and `count(*)` of SQL."""
-        lexemes, at = self.lexemes, self.at
-        is_star = self.item.text == "*"
-        closer = at + is_star
-        if self.previous.text == "[" and lexemes[closer].text == "]":
-            first = lexemes.operand_before(at - 1)
-            end = lexemes.expression_end(closer + 1, STOPS | {"&&", "||"})
-            if first is None or end <= closer:
-                return None
-            items, said = lexemes.slice(first, at - 2), lexemes.slice(closer + 1, end)
-            edit = Fix(lexemes.span(first, end), f"{items}.exists(x, x{said})")
-            return with_edit(self.unexpected(at, at), edit)
-        if is_star and self.previous.text == "(" and lexemes[closer].text == ")":
-            first = lexemes.operand_before(at - 1)
-            if first is None or lexemes[at - 3].text != ".":
-                return None
-            edit = Fix(lexemes.span(first, closer), f"size({lexemes.slice(first, at - 4)})")
-            return with_edit(self.unexpected(at, at), edit)
-        return None
+    def _set(self) -> Diagnostic | None:
+        """`x in {"a", "b"}`, a set of Rego and Python, which is a list here."""
+        lexemes, opener = self.lexemes, self.lexemes.opener(self.at)
+        if self.item.text not in (",", "}") or opener is None or lexemes[opener].text != "{":
+            return None
+        closer = lexemes.partner.get(opener)
+        if closer is None or lexemes[opener - 1].text not in ("in", "IN", "==", "!="):
+            return None
+        edit = Fix(lexemes.span(opener, closer), f"[{lexemes.slice(opener + 1, closer - 1)}]")
+        return with_edit(self.unexpected(opener, opener), edit)
 
     def _sql_list(self) -> Diagnostic | None:
         """`x in ("a", "b")`, whose list is in brackets here."""
@@ -264,6 +272,18 @@ class ExpressionRemedies(Misplaced):
             return None
         edit = Fix(lexemes.span(opener, closer), f"[{lexemes.slice(opener + 1, closer - 1)}]")
         return with_edit(self.unexpected(self.at, self.at), edit)
+
+    def _division(self) -> Diagnostic | None:
+        """`a // 2` of Python, which begins a comment here: the error is behind it."""
+        first = self.source.text.rfind("{", 0, self.previous.end)
+        end = self.item.start or len(self.source.text)
+        found = [*_WHOLE_DIVISION.finditer(self.source.text, max(0, first), end)]
+        if not found:
+            return None
+        span = Span(*found[-1].span("sign"))
+        return with_edit(
+            catalogue.unexpected("//", (), span), Fix(span, "/"), "write `/`: `//` begins a comment"
+        )
 
     def _slashes(self) -> Diagnostic | None:
         """`x == /^a/`, a regular expression between slashes."""
@@ -353,96 +373,6 @@ class ExpressionRemedies(Misplaced):
         hint = f"write `{sign}` before `{lexemes[before].text}` in line {line}"
         return with_edit(found, Fix(Span(end, end), sign if sign != "}" else " }"), hint)
 
-    # ---- items of lists
-
-    def _arrow(self) -> Diagnostic | None:
-        """`p => …`, `p -> …`, `lambda p: …`: a macro has the name as its first argument."""
-        lexemes = self.lexemes
-        for at in (self.at, self.at - 1):
-            is_arrow = lexemes[at].text in ("=>", "->", "lambda", "|")
-            if is_arrow and (edit := _lambda(lexemes, at)) is not None:
-                return with_edit(self.unexpected(at, at), edit)
-        opener = lexemes.opener(self.at)
-        is_first = self.item.text in (":", "|", ";", "in") and opener == self.at - 2
-        if is_first and opener is not None and lexemes[opener - 1].text in _MACRO_NAMES:
-            closer = lexemes.partner.get(opener)
-            if self.previous.kind == "word" and closer is not None:
-                body = lexemes.slice(self.at + 1, closer - 1)
-                method = lexemes[opener - 1].text
-                made = f"{method}({self.previous.text}, {body})"
-                edit = Fix(lexemes.span(opener - 1, closer), made)
-                return with_edit(self.unexpected(self.at, self.at), edit)
-        if self.item.text in ("=>", "->") and self.behind:
-            hint = "write a function as `def name(x: TYPE): TYPE = …`"
-            return replace(self.unexpected(self.at, self.at), hint=hint)
-        return None
-
-    def _items_of_list(self) -> Diagnostic | None:
-        """`all(p.ready for p in pods)` and `[p.name for p in pods if p.ready]`."""
-        lexemes, at = self.lexemes, self.at
-        opener = lexemes.opener(at)
-        if self.item.text != "for" or opener is None or opener not in lexemes.partner:
-            return None
-        if lexemes[at + 2].text != "in" or lexemes[opener].text not in ("(", "["):
-            return None
-        closer = lexemes.partner[opener]
-        name = lexemes[at + 1].text
-        test = next((n for n in range(at, closer) if lexemes[n].text == "if"), closer)
-        items = lexemes.slice(at + 3, test - 1)
-        body = lexemes.slice(opener + 1, at - 1)
-        condition = lexemes.slice(test + 1, closer - 1)
-        called = lexemes[opener - 1] if lexemes[opener].text == "(" else None
-        first = opener if called is None or called.kind != "word" else opener - 1
-        function = called.text if called is not None else ""
-        inner = lexemes[opener + 1]
-        if inner.text == "[" and lexemes.partner.get(opener + 1) == closer - 1:
-            return None
-        if condition:
-            items = f"{items}.filter({name}, {condition})"
-        macro = _MACROS.get(function)
-        if macro is not None:
-            made = f"{items}.{macro}({name}, {body})"
-        else:
-            made = items if body == name else f"{items}.map({name}, {body})"
-            if function in ("sum", "max", "min"):
-                made = f"{made}.{function}()"
-            elif function in ("len", "size", "count"):
-                made = f"size({made})"
-        return with_edit(self.unexpected(at, at), Fix(lexemes.span(first, closer), made))
-
-    def _quantifier(self) -> Diagnostic | None:
-        """`some p in pods; …` and `every p in pods { … }`, as in Rego and SQL."""
-        lexemes, at = self.lexemes, self.at
-        word = self.previous.text
-        macro = {
-            "some": "exists",
-            "every": "all",
-            "any": "exists",
-            "all": "all",
-            "exists": "exists",
-        }
-        if word not in macro or self.item.kind != "word" or lexemes[at + 1].text != "in":
-            return None
-        if (last := lexemes.operand_after(at + 2)) is None:
-            return None
-        items, following = lexemes.slice(at + 2, last), last + 1
-        end = last
-        if lexemes[following].text == "{" and following in lexemes.partner:
-            end = lexemes.partner[following]
-            body = lexemes.slice(following + 1, end - 1)
-        else:
-            if lexemes[following].text in (";", ",", ":", "satisfies", "|"):
-                following += 1
-            end = lexemes.expression_end(following, STOPS)
-            body = lexemes.slice(following, end)
-        if not body:
-            return None
-        edit = Fix(
-            lexemes.span(at - 1, max(end, last)),
-            f"{items}.{macro[word]}({self.item.text}, {body})",
-        )
-        return with_edit(self.unexpected(at - 1, at - 1), edit)
-
     # ---- operators
 
     def _alternative(self) -> Diagnostic | None:
@@ -496,11 +426,27 @@ class ExpressionRemedies(Misplaced):
         for n in range(at - 1, max(0, at - 40), -1):
             is_chain = lexemes[n].text == "?" and lexemes[n + 1].text == "."
             if is_chain and lexemes.touches(n) and lexemes.touches(n + 1):
-                edit = Fix(lexemes.span(n, n + 1), ".?")
-                return with_edit(self.unexpected(n, n + 1), edit)
+                return self._without_marks(n)
             if lexemes[n].text in WORDS:
                 break
         return None
+
+    def _without_marks(self, mark: int) -> Diagnostic | None:
+        """`node?.labels?.a`: what is absent is missing here, with a plain dot."""
+        lexemes, first = self.lexemes, self.lexemes.operand_before(mark)
+        last = mark
+        while lexemes[last + 1].text in (".", "?") or (
+            lexemes.touches(last + 1) and lexemes[last + 1].kind == "word"
+        ):
+            last += 1
+        if first is None:
+            return None
+        if lexemes[last].text in ("orValue", "value", "hasValue"):
+            edit = Fix(lexemes.span(mark, mark + 1), ".?")
+            return with_edit(self.unexpected(mark, mark + 1), edit)
+        made = lexemes.slice(first, last).replace("?.", ".")
+        found = self.unexpected(mark, mark + 1)
+        return with_edit(found, Fix(lexemes.span(first, last), made))
 
     def _optional(self, first: int, last: int) -> str | None:
         """The read of a key or field as an optional; None for what always has a value."""
@@ -519,6 +465,9 @@ class ExpressionRemedies(Misplaced):
             hint = f"leave out the `{word}`: names need no sign"
             found = catalogue.bad_character(word, lexemes.span(at, at))
             return with_edit(found, Fix(lexemes.span(at, at), ""), hint)
+        if word in ("&", "|") and self.previous.text == word * 2 and lexemes.touches(at):
+            hint = f"leave out this `{word}`"
+            return with_edit(self.unexpected(at, at), Fix(lexemes.span(at, at), ""), hint)
         first = lexemes.operand_before(at)
         if first is None or self.previous.text in WORDS:
             return None
@@ -549,6 +498,8 @@ class ExpressionRemedies(Misplaced):
         if last is None:
             return None
         right = lexemes.slice(behind, last)
+        if lexemes[last].kind == "number" and lexemes[last + 1].text in habits.UNITS:
+            right, last = f'"{right}{habits.UNITS[lexemes[last + 1].text]}"', last + 1
         if lexemes[behind].text == "/" and word in ("=~", "!~"):
             return None
         if word.lower() in ("in", "notin") or "in {1}" in here:
@@ -572,6 +523,8 @@ class ExpressionRemedies(Misplaced):
         absent = ("none", "null", "nil", "undefined", "defined", "empty", "missing", "absent")
         if word == "?" and second == ":":
             return None
+        if (compared := self._compared_in_words()) is not None:
+            return compared
         if words == ("not", "in") or (word == "!" and second == "in"):
             return "!({0} in {1})", 2, True
         if words[0] == "is":
@@ -606,6 +559,21 @@ class ExpressionRemedies(Misplaced):
         certain = row.here in ("{0} && {1}", "{0} || {1}") or word in ("=", "===", "!==", "<>")
         return row.here, 1, certain
 
+    def _compared_in_words(self) -> tuple[str, int, bool] | None:
+        """`greater than`, `older than`, `less than or equal to`, `at least`."""
+        lexemes, at = self.lexemes, self.at
+        sign = next((s for s, words in _COMPARATIVES.items() if lexemes[at].text in words), None)
+        used = 1
+        if lexemes[at].text == "at" and lexemes[at + 1].text in ("least", "most"):
+            sign, used = ">=" if lexemes[at + 1].text == "least" else "<=", 2
+        if sign is None or not self.behind:
+            return None
+        used += lexemes[at + used].text == "than"
+        if lexemes[at + used].text == "or" and lexemes[at + used + 1].text in ("equal", "equals"):
+            sign, used = f"{sign}=", used + 2
+            used += lexemes[at + used].text == "to"
+        return f"{{0}} {sign} {{1}}", used, False
+
     def _like(self, first: int, behind: int, last: int) -> Diagnostic | None:
         """SQL's `like`: a prefix, a suffix or a part, by where the `%` stands."""
         lexemes = self.lexemes
@@ -624,48 +592,10 @@ class ExpressionRemedies(Misplaced):
         return with_edit(self.unexpected(self.at, self.at), edit)
 
 
-def _lambda(lexemes: Lexemes, at: int) -> Fix | None:
-    """A function as an argument of a macro: its names, and then what it says of them."""
-    opener = lexemes.opener(at)
-    if opener is None or lexemes[opener].text != "(" or opener not in lexemes.partner:
-        # The names of `(k, v) => …` are in brackets of their own.
-        return None
-    word = lexemes[at].text
-    closer = lexemes.partner[opener]
-    if word in ("=>", "->"):
-        if lexemes[at - 1].text == ")" and (inner := lexemes.partner.get(at - 1)) is not None:
-            names, body = lexemes.slice(inner + 1, at - 2), at + 1
-        else:
-            names, body = lexemes[at - 1].text, at + 1
-    elif word == "lambda":
-        colon = find(lexemes, at, (":",))
-        if colon is None:
-            return None
-        names, body = lexemes.slice(at + 1, colon - 1), colon + 1
-    elif word == "function":
-        names, body = lexemes.slice(at + 2, lexemes.partner.get(at + 1, at + 1) - 1), at
-        body = lexemes.partner.get(at + 1, at) + 1
-    else:
-        bar = next((n for n in range(at + 1, closer) if lexemes[n].text == "|"), None)
-        if bar is None or opener != at - 1:
-            return None
-        names, body = lexemes.slice(at + 1, bar - 1), bar + 1
-    last = closer - 1
-    if lexemes[body].text == "{" and lexemes.partner.get(body) == last:
-        body, last = body + 1, last - 1
-        body += lexemes[body].text == "return"
-        last -= lexemes[last].text == ";"
-    if not names or body > last or lexemes[opener - 1].kind != "word":
-        return None
-    method = opener - 1
-    macro = lexemes[method].text
-    row = habits.find(habits.MACROS, macro)
-    made = f"{row.here if row is not None else macro}({names}, {lexemes.slice(body, last)})"
-    return Fix(lexemes.span(method, closer), made)
-
-
 def _as_list(right: str) -> str:
     """SQL's list in parentheses as one in brackets; a text alone as a list of one."""
     if right.startswith("(") and right.endswith(")"):
         return f"[{right[1:-1]}]"
+    if right[:1] in "\"'" and "," in right:
+        return f"[{', '.join(print_string(part.strip()) for part in right[1:-1].split(','))}]"
     return f"[{right}]" if right[:1] in "\"'" else right

@@ -118,7 +118,7 @@ _BESIDE = _any(
         "on the node of",
         "along with",
     ),
-    r"on (?:the |a )?same (?:node|host|machine)s? (?:as|with)",
+    r"(?:on )?(?:the |a )?same (?:node|host|machine)s? (?:as|with)",
 )
 _NEVER = _any(
     (
@@ -302,7 +302,14 @@ def wished(item: WishedItem) -> Iterator[str]:
         return
     # What stands in a text of several words is no wish.
     body = _TEXT.sub(lambda m: '""' if " " in m[0] else m[0], _body(item.text))
-    yield from _named(item, (clause for read in _READERS for clause in read(body)))
+    made = [clause for read in _READERS for clause in read(body)]
+    if item.is_clause and item.text.startswith(_WITH_PARTS):
+        made = [*foreign_clauses.clauses(item.text, _body(item.text)), *made]
+    word = item.text.partition(" ")[0]
+    # What is written in a score is a score first; in a filter any condition is written.
+    others = "score " if word == "filter" else ""
+    made.sort(key=lambda c: c.startswith(others) if others else not c.startswith(f"{word} "))
+    yield from _named(item, made)
 
 
 def _holds_policy(item: WishedItem) -> bool:
@@ -364,7 +371,7 @@ def _pods(body: str) -> str | None:
     """The condition on the pods that a wish counts; None for the pods of the same workload."""
     where = _find(
         r"\bwhere\s+(.+?)\s*"
-        r"(?:\)|(?=\s(?:at|per|each|every|in each|on each|strict)\b|[<>]=?\s*\d)|\Z)",
+        r"(?:\)|(?=\s(?:at|per|each|every|in each|on each|strict|group|having)\b|[<>]=?\s*\d)|\Z)",
         body,
     )
     if where is not None:
@@ -409,8 +416,10 @@ def _noun(text: str) -> str | None:
 def _nodes(text: str) -> str | None:
     """The condition on nodes that a phrase names: `spot`, `zone eu-1a`, `disktype=ssd`."""
     text = text.strip().rstrip(".,;)").strip()
-    text = re.sub(r"^(?:nodes?|machines|hosts)\s+(?:where|with|that|having|in)\s+", "", text)
-    text = re.sub(r"^(?:where|if|when)\s+", "", text)
+    text = re.sub(
+        r"^(?:nodes?|machines|hosts)\s+(?:where|with|that|having|in|labell?ed)\s+", "", text
+    )
+    text = re.sub(r"^(?:where|if|when|labell?ed|with|having|labels?)\s+", "", text)
     if _find(r"\bnode\.", text):
         return text
     zone = re.fullmatch(r"(?:the\s+)?(zone|region)s?\s*(?:==|=|:|is|in)?\s*\"?([\w-]+)\"?", text)
@@ -428,6 +437,9 @@ def _nodes(text: str) -> str | None:
 
 def _bound(body: str) -> tuple[str, int] | None:
     """`at most 3`, from any way to say it."""
+    never = _find(rf"\b(?:never|not|no|don't|avoid)\s+({_N})\b", body)
+    if never is not None and _number(never[1]) > 1:
+        return "at most", _number(never[1]) - 1
     for pattern, kind, more in (
         (_BELOW, "at most", -1),
         (_ENOUGH, "at least", 0),
@@ -456,6 +468,15 @@ def _limits(body: str) -> Iterator[str]:
         said = f"{kind} {number} per {per['domain'].strip(chr(34))}"
         yield f'limit "{said}" {{ {counted}per {domain} {kind} {number} {_strength(body)} }}'
         return
+    is_of_nodes = _find(r"\b(?:distinct|different|used)\s+(?:nodes?|hosts?|machines?)\b", body)
+    if is_of_nodes and (bound := _bound(body)) is not None:
+        where = _pods(body)
+        counted = "" if where is None else f"pods where {where} "
+        yield f'limit "nodes" {{ {counted}used nodes {bound[0]} {bound[1]} {_strength(body)} }}'
+        return
+    alone = _find(rf"\A(?:limit\s+)?(?:count|max|replicas|{_ONLY})?\s*[=:]?\s*(\d+)\Z", body)
+    if alone is not None:
+        yield f'limit "at most {alone[1]}" {{ per node at most {alone[1]} strict }}'
 
 
 def _shares(body: str) -> Iterator[str]:
@@ -489,7 +510,9 @@ def _spreads(body: str) -> Iterator[str]:
         return
     expr = "node.name" if domain == "node" else domain.removeprefix("domain ")
     name = f"over {expr}".replace('"', "'")
-    yield f'spread "{name}" {{ over {expr} skew at most 1 {_strength(body)} }}'
+    least = _find(rf"{_ENOUGH}\s*({_N})\s+(?:different\s+)?{_DOMAIN}", body)
+    domains = f" min domains {_number(least[1])}" if least is not None else ""
+    yield f'spread "{name}" {{ over {expr} skew at most 1{domains} {_strength(body)} }}'
 
 
 def _beside(body: str) -> str | None:
@@ -510,7 +533,8 @@ def _neighbours(body: str) -> Iterator[str]:
     is_beside = _find(rf"\b{_BESIDE}\s", body)
     is_never = _find(rf"(?<![\w\"]){_NEVER}(?=\s|\()", body)
     is_away = _find(r"\b(?:away|apart|separated?|far) from\b", body)
-    if not (is_beside or is_away) or (where := _beside(body)) is None:
+    is_about_pods = is_never and _find(r"\bpods?\s+where\b", body)
+    if not (is_beside or is_away or is_about_pods) or (where := _beside(body)) is None:
         return
     name = _find(r'== "([^"]+)"', where)
     who = name[1] if name is not None else "others"
@@ -531,6 +555,14 @@ def _hours(body: str) -> Iterator[str]:
         body,
     )
     is_negated = _find(r"\b(not|never|no|outside|except|unless|forbid|avoid)\b", body)
+    required = re.search(r"\brequire\s+([^{}]+?)\s*\}?\s*\Z", body)
+
+    def clause(name: str, said: str) -> str:
+        said = f"!({said})" if is_negated else said
+        if required is None:
+            return f'filter "{name}" {{ require {said} }}'
+        return f'filter "{name}" when {said} {{ require {required[1]} }}'
+
     if found is not None and _find(
         r"hour|time|now|o'clock|\d ?(?:am|pm|h)\b|:\d\d|clock|day|night", body
     ):
@@ -539,12 +571,9 @@ def _hours(body: str) -> Iterator[str]:
             return
         sign = "&&" if low < high else "||"
         said = f"now.getHours() >= {low} {sign} now.getHours() < {high}"
-        said = f"!({said})" if is_negated else said
-        yield f'filter "hours" {{ require {said} }}'
+        yield clause("hours", said)
     if _find(r"\bweek-?ends?\b|\bsaturday|\bsunday", body):
-        test = "now.getDayOfWeek() in [0, 6]"
-        said = f"!({test})" if is_negated else test
-        yield f'filter "weekend" {{ require {said} }}'
+        yield clause("weekend", "now.getDayOfWeek() in [0, 6]")
 
 
 def _preferences(body: str) -> Iterator[str]:
@@ -552,7 +581,7 @@ def _preferences(body: str) -> Iterator[str]:
     found = _find(
         r"\b(?P<word>prefer|preferably|favou?r|rather|ideally|avoid|try to avoid)\s+(?P<what>.+)\Z",
         body,
-    )
+    ) or _find(r"\A(?:score\s+)?(?P<what>.+?)\s+(?P<word>preferred|if possible|first)\s*\Z", body)
     if found is None:
         return
     what = re.sub(r"^[:{=\s]+|[}\s]+\Z", "", found["what"])
@@ -572,15 +601,27 @@ def _filters(body: str) -> Iterator[str]:
         if first and (where := _nodes(first)):
             yield f'filter "unless" when !({unless[2].strip(" {}")}) {{ require {where} }}'
     found = _find(
-        r"\b(only|must be|must run|never|not|don't run|keep off|no)\s+"
-        r"(?:run\s+)?(?:on|in|onto|at)\s+(.+)\Z",
+        r"\b(only|must be|must run|never|not|don't run|keep|stay|no|avoid)\s+"
+        r"(?:run\s+)?(?:on|in|onto|at|off|away from|out of)\s+(.+)\Z",
         body,
     )
+    if found is None and (
+        on := _find(r"\bnodes?\s+((?:labell?ed|with|having|where)\s.+?)(\s+only)?\Z", body)
+    ):
+        if (where := _nodes(on[1])) is not None:
+            yield f'filter "nodes" {{ require {where} }}'
+        return
     if found is None:
-        found = _find(r"\b(only|must be|never|not|no)\s+(.+)\Z", body)
+        found = _find(r"\b(only|must be|never|not|no|avoid)\s+(.+)\Z", body)
+    if found is None and (last := _find(r"\A(.+?)\s+(?:nodes?|machines|hosts)\s+only\s*\Z", body)):
+        if (where := _nodes(last[1])) is not None:
+            yield f'filter "only" {{ require {where} }}'
+        return
     if found is None or (where := _nodes(found[2])) is None:
         return
-    is_never = found[1].lower() not in ("only", "must be", "must run")
+    is_never = found[1].lower() not in ("only", "must be", "must run", "stay", "keep") or _find(
+        r"\b(?:off|away from|out of)\b", found[0]
+    )
     made = negated(where) if is_never else where
     yield f'filter "{found[1].lower()}" {{ require {made} }}'
 

@@ -164,11 +164,6 @@ class AnyClause:
     # ---- how tests cover it
 
     @property
-    def is_tested(self) -> bool:
-        """Whether tests can ask about it."""
-        return True
-
-    @property
     def tested_parts(self) -> tuple[TestedPart, ...]:
         """The parts that tests cover, beside its `when`."""
         return ()

@@ -14,6 +14,8 @@ from grammar.tree.source import Span
 MissingRule = OneOf["fail", "pass"] | float
 # The ranges that compare the nodes of a request.
 Order = OneOf["minmax", "greatest", "rank"]
+# The pods that are counted: those that are there or on their way, or those in one state.
+PodState = OneOf["", "pending", "ready", "ended"]
 # The nodes that a spread counts.
 NodeSet = OneOf["eligible", "selected", "all"]
 # The verbs of kube-scheduler for which clauses are evaluated.
@@ -47,12 +49,12 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class PodSet:
-    """`[sum a of] [all|placed] pods where e`. `where` is None for the pods of the workload.
+    """`[sum a of] [all|placed] [STATE] pods where e`. `where` is None for the pods of the workload.
 
     These are all its pods, or with `revision` those of the asked pod's template.
     `amount` is what each of the pods adds; without it each adds one. `namespaces` restricts `all`
     pods to the namespaces for which it is true. Only an object with a `namespaceSelector` has it;
-    it reads `namespaceObject`.
+    it reads `namespaceObject`. With a `state` only pods in it count.
     """
 
     where: Expr | None
@@ -61,6 +63,7 @@ class PodSet:
     revision: bool = False
     namespaces: Expr | None = None
     amount: Expr | None = None
+    state: PodState = ""
     span: Span = field(default=NO_SPAN, compare=False)
 
 

@@ -32,7 +32,7 @@ from grammar.tree.clause_parts import (
     WrittenValue,
 )
 from grammar.tree.data import Data
-from grammar.tree.groups import Group
+from grammar.tree.groups import Count, Group
 from grammar.tree.source import Span
 from grammar.tree.types import Type
 from grammar.tree.written_tests import Test
@@ -253,8 +253,8 @@ class Preempt(AnyClause):
         return "preempt"
 
     @property
-    def is_tested(self) -> bool:
-        return False
+    def tested_parts(self) -> tuple[TestedPart, ...]:
+        return tuple(TestedPart("condition", c.expr, c.word) for c in self.own_conditions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -417,7 +417,7 @@ class ForPods:
     span: Span = field(default=NO_SPAN, compare=False)
 
 
-Item = Setting | ForPods | Let | Def | Use | Data | Group | Clause
+Item = Setting | ForPods | Let | Def | Use | Data | Group | Count | Clause
 
 
 def of_kind(items: Iterable[Item], kind: type[K]) -> tuple[K, ...]:

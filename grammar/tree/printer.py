@@ -43,7 +43,7 @@ from grammar.tree.data import (
     FromPrometheus,
     usual_stale,
 )
-from grammar.tree.groups import Group
+from grammar.tree.groups import Count, Group
 from grammar.tree.source import ESCAPED, Source, Span
 from grammar.tree.written_tests import (
     At,
@@ -341,6 +341,12 @@ def _item(item: Item, source: Source, *, wide: bool) -> Iterator[_Row]:
             yield from _wrapped(1, head, item.body, item.span)
         case Group(name, by):
             yield from _wrapped(1, f"group {name} by ", by, item.span)
+        case Count(name, pods, per):
+            *others, (head, of_pods, _) = _pod_set(pods)
+            assert of_pods is not None, "a count has a condition"
+            whole = "".join(f"{text}{print_expression(e)} " for text, e, _ in others if e)
+            of = "" if per.scope == "cluster" else f" {_per(per)[0]}"
+            yield from _wrapped(1, f"count {name}{of} = {whole}{head}", of_pods, item.span)
         case Data():
             yield from _data(item, wide=wide)
         case _:
@@ -597,6 +603,7 @@ def _pod_set(pods: PodSet | None, head: str = "", *, named: bool = False) -> Ite
             yield f"of {'revision' if pods.revision else 'replicas'}", None, pods.span
     else:
         words = "all " if pods.all else "placed " if pods.placed else ""
+        words += f"{pods.state} " if pods.state else ""
         yield f"{head}{words}pods where ", pods.where, pods.where.span
 
 
@@ -644,6 +651,9 @@ def _test_item(item: TestItem) -> str:
             return f"expect pass {print_string(node)}"
         case Expectation("reject", node, clause):
             return f"expect reject {print_string(node)} by {print_string(clause or '')}"
+        case Expectation("evict", node):
+            victims = ", ".join(map(print_string, item.victims)) or "none"
+            return f"expect evict {victims} on {print_string(node)}"
         case Expectation(_, node, _, op, number):
             return f"expect score {print_string(node)} {op} {print_number(number or 0)}"
         case _:

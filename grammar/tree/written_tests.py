@@ -42,13 +42,18 @@ class TestPod:
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """`expect pass NODE`, `expect reject NODE by CLAUSE`, or `expect score NODE op N`."""
+    """`expect pass NODE`, `expect reject NODE by CLAUSE`, and so on.
 
-    kind: OneOf["pass", "reject", "score"]
+    A score has `op` and `number`: `expect score NODE op N`. The `victims` are the pods of `expect
+    evict POD, … on NODE`; `expect evict none on NODE` has none.
+    """
+
+    kind: OneOf["pass", "reject", "score", "evict"]
     node: str
     clause: str | None = None
     op: str | None = None
     number: float | None = None
+    victims: tuple[str, ...] = ()
     span: Span = field(default=NO_SPAN, compare=False)
 
 

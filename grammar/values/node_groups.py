@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from grammar.values.quantity import Quantity, Resources
+from grammar.values.quantity import Quantity, Resources, less
 
 
 class GroupOfNodes:
@@ -88,12 +88,3 @@ class GroupOfNodes:
             requested,
             self.kept_of_nodes,
         )
-
-
-def less(whole: Resources, part: Resources) -> Resources:
-    """What is left of each resource of either; below 0 where more is taken than there is."""
-    left = Resources(whole)
-    for resource, amount in part.items():
-        known = left[resource]
-        left[resource] = Quantity(known.nanos - amount.nanos, known.suffix)
-    return left

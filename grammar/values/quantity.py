@@ -114,6 +114,15 @@ class Resources(dict[str, Quantity]):
         return Quantity.ZERO
 
 
+def less(whole: Resources, part: Resources) -> Resources:
+    """What is left of each resource of either; below 0 where more is taken than there is."""
+    left = Resources(whole)
+    for resource, amount in part.items():
+        known = left[resource]
+        left[resource] = Quantity(known.nanos - amount.nanos, known.suffix)
+    return left
+
+
 LARGEST = Quantity(_LARGEST)
 
 

@@ -18,7 +18,7 @@ from grammar.messages.diagnostics import Diagnostic, Fix
 from grammar.syntax.parser import OffsetContext, parse_file, parse_rules, place
 from grammar.tree.clauses import Clause, Def, Item, Let, Parameter, Policy, Use
 from grammar.tree.data import Data
-from grammar.tree.groups import Group
+from grammar.tree.groups import Count, Group
 from grammar.tree.source import Source, Span
 from policies.editor import completion
 from policies.editor.completion import Candidate, Samples, Surroundings
@@ -171,7 +171,7 @@ def _parts(items: Sequence[Item]) -> Sequence[Entry]:
     for item in items:
         if isinstance(item, Clause):
             found.append(Entry(item.keyword, item.name, item.span, item.name_span))
-        elif isinstance(item, Let | Def | Data | Group):
+        elif isinstance(item, Let | Def | Data | Group | Count):
             kind = type(item).__name__.lower()
             found.append(Entry(kind, item.name, item.span, item.name_span))
         elif isinstance(item, Use):

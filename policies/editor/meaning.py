@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from grammar.checker.policy_checker import VARIABLES
 from grammar.syntax.parser import accepts, keywords
 from grammar.tree.clauses import Def, Let, Policy
-from grammar.tree.groups import Group
+from grammar.tree.groups import Count, Group
 from grammar.tree.printer import print_parameter
 from grammar.tree.source import Source, Span
 from grammar.tree.types import Type, agrees
@@ -268,5 +268,8 @@ def _defined(document: EditedDocument, known: Knowledge, name: str, span: Span) 
             return Meaning(span, head_of_def(item), (), Definition(source, item.name_span))
         if isinstance(item, Group) and item.name == name:
             heading = f"group {name} by {source.slice(item.by.span)}"
+            return Meaning(span, heading, (), Definition(source, item.name_span))
+        if isinstance(item, Count) and item.name == name:
+            heading = source.slice(item.span)
             return Meaning(span, heading, (), Definition(source, item.name_span))
     return None

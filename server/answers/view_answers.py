@@ -11,8 +11,9 @@ import msgspec
 from msgspec import Meta
 
 from engine.decision.registry import Registry
+from engine.explanation.audit_document import PolicyAuditDetail
+from engine.explanation.decided_effects import DecidedEffect
 from engine.gangs.gang import GangStatus
-from engine.program.program import Program
 from engine.program.tables import SourceStatus
 from grammar.messages.diagnostics import Diagnostic
 from grammar.tree.source import Source
@@ -44,6 +45,7 @@ class PolicyInForce(msgspec.Struct, frozen=True):
     """A policy that decides; `expensive` says that it had no time for a call of the last minute.
 
     `unmet` is a share with a lower bound for which pods wait, because no offered node keeps to it.
+    `effect` is what it did in the last decisions, and empty before the first one.
     """
 
     address: str
@@ -53,6 +55,7 @@ class PolicyInForce(msgspec.Struct, frozen=True):
     digest: str
     expensive: bool
     unmet: str
+    effect: str
 
 
 class FailedCheck(msgspec.Struct, frozen=True):
@@ -120,6 +123,14 @@ class DataSource(msgspec.Struct, frozen=True):
     cause: str
 
 
+class CertificateInUse(msgspec.Struct, frozen=True):
+    """The certificate of new connections; `warning` says that it has expired, or will soon."""
+
+    file: str
+    expires: str
+    warning: str
+
+
 class ReplicaStatus(msgspec.Struct, frozen=True, kw_only=True):
     """What a replica is and knows at this time.
 
@@ -127,7 +138,7 @@ class ReplicaStatus(msgspec.Struct, frozen=True, kw_only=True):
     watched, null without a watched cluster. `inFlight` has the first of `podsInFlight`, and
     `rejections` the clauses that have rejected most. `gangs` has those of each policy in numbers,
     and `someGangs` the first of them: those that gather, then those that wait longest. `data` has
-    the sources of tables.
+    the sources of tables. `certificate` is null for a server without TLS.
     """
 
     replica: str
@@ -148,6 +159,7 @@ class ReplicaStatus(msgspec.Struct, frozen=True, kw_only=True):
     rejections: Sequence[ClauseRejections]
     decisions: int
     recorded: int
+    certificate: CertificateInUse | None = None
 
 
 def data_sources(found: Iterable[SourceStatus]) -> Sequence[DataSource]:
@@ -222,23 +234,24 @@ def rejections(found: Mapping[tuple[str, str], int]) -> Sequence[ClauseRejection
 
 
 def policies_in_force(
-    registry: Registry, expensive: frozenset[str], unmet: Mapping[str, str]
+    registry: Registry,
+    expensive: frozenset[str],
+    unmet: Mapping[str, str],
+    effects: Mapping[str, DecidedEffect],
 ) -> Sequence[PolicyInForce]:
-    return [_in_force(program, expensive, unmet) for program in registry.programs]
-
-
-def _in_force(
-    program: Program, expensive: frozenset[str], unmet: Mapping[str, str]
-) -> PolicyInForce:
-    return PolicyInForce(
-        program.address,
-        program.cluster,
-        "audit" if program.audit else "enforce",
-        program.weight,
-        program.digest,
-        program.address in expensive,
-        unmet.get(program.address, ""),
-    )
+    return [
+        PolicyInForce(
+            program.address,
+            program.cluster,
+            "audit" if program.audit else "enforce",
+            program.weight,
+            program.digest,
+            program.address in expensive,
+            unmet.get(program.address, ""),
+            effects[program.address].text if program.address in effects else "",
+        )
+        for program in registry.programs
+    ]
 
 
 def latency(verb: str, buckets: Sequence[tuple[float, float]]) -> Latency:
@@ -310,7 +323,7 @@ class PolicySummary(msgspec.Struct, frozen=True, kw_only=True):
     Of a file that cannot be read as policies, `address` is its name. `origin` is the file, or the
     object as `placementpolicies/NAMESPACE/NAME`. Mode, weight and digest are null for a policy that
     is not in force. `overruledBy` are policies that governed pods which this one selects too, in
-    decisions that are kept.
+    decisions that are kept, and `effect` is what this one did in the last ones.
     """
 
     address: str
@@ -324,6 +337,7 @@ class PolicySummary(msgspec.Struct, frozen=True, kw_only=True):
     errors: int
     warnings: int
     overruledBy: Sequence[str]
+    effect: str
     pods: PodNumbers
 
 
@@ -338,13 +352,15 @@ class PolicyList(msgspec.Struct, frozen=True):
 class PolicyDetail(PolicySummary, frozen=True, kw_only=True):
     """A policy in full. `text` is its file, or its object as YAML.
 
-    `history` has the numbers of pods over time, the oldest first.
+    `history` has the numbers of pods over time, the oldest first. `audit` is null for a policy that
+    is not in audit mode.
     """
 
     replica: str
     text: str
     diagnostics: Sequence[Problem]
     history: Sequence[Sample]
+    audit: PolicyAuditDetail | None = None
 
 
 def problems(found: Iterable[Diagnostic], source: Source) -> Sequence[Problem]:

@@ -22,7 +22,9 @@ from cachetools import TTLCache
 from grammar.messages.texts import os_reason
 from policies.disk import Disk, Visit
 from policies.loader import INTERVAL_SECONDS, Watcher
+from server.answers.view_answers import CertificateInUse
 from server.call import LogEntry
+from server.http.health import ReadinessCheck
 from server.log_limit import LimitedLog
 from server.metrics.metrics import Metrics
 from server.settings import SettingsError, TlsFiles
@@ -79,6 +81,20 @@ class Credentials:
         self._limited = LimitedLog(log)
         self.loaded = load(files)
         self._report_loaded()
+
+    @property
+    def in_use(self) -> CertificateInUse:
+        """The certificate of new connections."""
+        now, expires = self._clock(), self.loaded.expires
+        return CertificateInUse(self._files.shown, _date(expires), expiry_warning(expires, now))
+
+    def check(self) -> ReadinessCheck:
+        """What is wrong with the certificate, for `/readyz`."""
+        used = self.in_use
+        failure = f"`{used.file}` {used.warning}" if used.warning else ""
+        if self._problem:
+            failure = f"{failure}; {self._problem}" if failure else self._problem
+        return ReadinessCheck("certificate", failure, is_warning=True)
 
     async def run(self) -> None:
         while True:

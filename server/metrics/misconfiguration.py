@@ -1,4 +1,4 @@
-"""Misconfiguration warnings: signs in requests that kube-scheduler is configured badly.
+"""Misconfiguration warnings: signs in requests of a bad configuration, and webhooks that fail.
 
 Each warning is logged at most once an interval. They belong to the server and live as long as it
 does.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from ipaddress import ip_address
 from logging import Logger
 
@@ -27,6 +27,12 @@ _SAMPLED = (
     "kube-scheduler offers a sample of the nodes, and a pod that fits on none of them stays "
     "pending: set percentageOfNodesToScore: 100 in its configuration"
 )
+
+
+_WEBHOOKS = frozenset({"mutate", "validate", "pods", "gate"})
+_FAILED = "the webhook `{}` failed: the log has the reason"
+# A sign is shown for so long after it was seen last.
+_SEEN_SECONDS = 900.0
 
 
 class MisconfigurationWarnings:
@@ -49,9 +55,25 @@ class MisconfigurationWarnings:
         self._cluster_size = cluster_size
         self._clock = clock
         self._warned: dict[str, float] = {}
+        # When each was seen last, and of what.
+        self._seen: dict[str, tuple[float, str]] = {}
+
+    @property
+    def seen(self) -> Sequence[tuple[str, str]]:
+        """What was seen lately, each with a word for what it is about, for `/readyz`."""
+        return [
+            (name, text)
+            for text, (at, name) in self._seen.items()
+            if self._clock() - at < _SEEN_SECONDS
+        ]
 
     def look(self, call: CallRecord) -> None:
         """Warns and counts if the request of a call is a sign; called after the answer."""
+        if call.verb in _WEBHOOKS:
+            if call.outcome is Outcome.INTERNAL:
+                # The log has it already.
+                self._seen[_FAILED.format(call.verb)] = self._clock(), "webhooks"
+            return
         if call.outcome is Outcome.UNSUPPORTED:
             self._warn(call.error, verb=call.verb)
             return
@@ -70,6 +92,7 @@ class MisconfigurationWarnings:
 
     def _warn(self, text: str, **fields: str | int) -> None:
         now = self._clock()
+        self._seen[text] = now, "requests"
         last = self._warned.get(text)
         if last is None or now - last >= self._interval:
             self._warned[text] = now

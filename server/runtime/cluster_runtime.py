@@ -33,6 +33,7 @@ from engine.cluster.events import Events
 from engine.cluster.gang_reviewer import GangReviewer
 from engine.cluster.in_flight_ends import OverduePods, SchedulerLease, UnseenPods
 from engine.cluster.lease import LeaderGate, Lease, TakeOver
+from engine.cluster.policy_reports import PolicyReports
 from engine.cluster.requeue import Requeuer
 from engine.counting.in_flight_pods import PLACING_SECONDS, Schedulers
 from engine.decision.journal import Journal
@@ -40,6 +41,7 @@ from engine.decision.placement import CountGate, open_gate
 from engine.decision.recent_answers import LastAnswers, RejectedPods
 from engine.engine import Engine
 from engine.errors import ApiError, ExpensivePolicyError, NotSyncedError
+from engine.explanation.decided_effects import DecidedEffects
 from engine.objects.codec import ObjectCodec
 from engine.objects.peer import Peer, key_of
 from engine.objects.request_pod import RequestPodReader
@@ -53,10 +55,13 @@ from grammar.meaning.schema import Schema
 from grammar.values.time import SECOND, Timestamp
 from server.api_failures import ApiFailures
 from server.http.health import ReadinessCheck
+from server.runtime.audit_reporting import AuditReporter, AuditStatuses
 from server.runtime.card_report import CardReport, UsualPods
 from server.runtime.data_tables import DataTables
+from server.runtime.early_pods import EarlyPods
 from server.runtime.file_cluster import leave_uncollected
 from server.runtime.observers import LogObserver
+from server.runtime.policy_first import PolicyFirst
 from server.runtime.reloader import PolicyReloader
 from server.runtime.status_reporting import (
     LedCluster,
@@ -95,7 +100,8 @@ class Deciding:
     """What decides about a cluster: the engine, its policies, and who hears of its decisions.
 
     `rejected` are the pods to look at again, `schedulers` those that ask, and `portable` tells
-    others of policies. `data` are the tables that the engine reads.
+    others of policies. `data` are the tables that the engine reads. `first` has pods wait for older
+    policies, None where none do.
     """
 
     engine: Engine
@@ -106,6 +112,7 @@ class Deciding:
     portable: PortablePods
     schedulers: Schedulers
     data: DataTables
+    first: PolicyFirst | None = None
 
 
 @asynccontextmanager
@@ -246,6 +253,7 @@ class ClusterRuntime:
         cache = self.informers.cache
         cache.add_event_handler(engine.in_flight.pod_changed)
         cache.add_event_handler(engine.gangs.pod_changed)
+        cache.add_event_handler(engine.audits.log.pod_changed)
         cache.add_event_handler(deciding.rejected.pod_changed)
         cache.add_event_handler(self._lag_of_new_pods(pod_seen))
         self._rejected = deciding.rejected
@@ -277,6 +285,13 @@ class ClusterRuntime:
             follow = self._follow_scheduler(engine, schedulers.lease)
             stack.push_async_callback(end, start("in-flight", follow))
         stack.push_async_callback(end, start("usual-pods", self._follow_usual_pods(engine)))
+        stack.push_async_callback(
+            end, start("policy-reports", self._audit_reporter(deciding).follow)
+        )
+        if (first := deciding.first) is not None:
+            report = self._failures.report
+            follow_first = partial(first.follow, self._client, deciding.reloader, report)
+            stack.push_async_callback(end, start("policy-first", follow_first))
         self._cards = CardReport(engine.cards, self.informers.snapshot, self._log)
         stack.push_async_callback(end, start("cards", self._follow_cards(self._cards)))
         self.informers.start(self._needs)
@@ -300,6 +315,8 @@ class ClusterRuntime:
             deciding.portable.portability,
             engine.gangs.statuses,
             lambda: deciding.data.statuses,
+            AuditStatuses(engine.audits.log),
+            EarlyPods(deciding.journal.has_decided, Timestamp.now()),
             binds=schedulers.call_bind,
         )
         return StatusReporter(
@@ -314,11 +331,24 @@ class ClusterRuntime:
                 observer.lost,
                 lambda: engine.expensive,
                 lambda: engine.unmet,
+                DecidedEffects(deciding.journal).of,
             ),
             self._statuses,
             ungated,
             Events(client, self._identity),
             requeuer,
+        )
+
+    def _audit_reporter(self, deciding: Deciding) -> AuditReporter:
+        """What writes PolicyReports while this replica leads."""
+        lease = self._lease
+        return AuditReporter(
+            PolicyReports(self._client),
+            deciding.engine.audits.log,
+            lambda: deciding.reloader.enforced,
+            lambda: self.informers.policies,
+            lambda: lease is None or lease.held,
+            self._failures.report,
         )
 
     def _follow_usual_pods(self, engine: Engine) -> Callable[[], Awaitable[None]]:
@@ -433,6 +463,9 @@ class ClusterRuntime:
             self.snapshot()
         except NotSyncedError as error:
             return (ReadinessCheck("cluster", str(error)),)
+        if self._lease is not None and self._lease.is_cut_off:
+            # Behind a Service, calls go to another replica, and the Lease follows them.
+            return (ReadinessCheck("cluster"), ReadinessCheck("lease", self._lease.failure))
         if not self._is_standby or self._lease is None or self._lease.held:
             return (ReadinessCheck("cluster"),)
         holder = f"`{self._lease.holder}` holds" if self._lease.holder else "no replica holds"

@@ -23,7 +23,7 @@ from engine.cluster.client import Api
 from engine.counting.in_flight_pods import DEFAULT_SCHEDULERS, Schedulers
 from engine.decision.after import AfterDecision
 from engine.decision.journal import Journal
-from engine.decision.placement import ReplicaRole, open_gate
+from engine.decision.placement import ReplicaRole, held_by_nothing, open_gate
 from engine.decision.recent_answers import LastAnswers, RejectedPods
 from engine.enforced import EnforcedPolicies
 from engine.engine import Engine
@@ -38,7 +38,7 @@ from policies.admission import Examiner
 from server.admission.checking_process import CheckingProcess
 from server.admission.webhooks import WebhookParts
 from server.api_failures import ApiFailures
-from server.app import ADOPTERS, WEBHOOKS, AppParts, create_app
+from server.app import ADOPTERS, WARNINGS, WEBHOOKS, AppParts, create_app
 from server.http import sockets as running
 from server.http.bodies import ByteBudget
 from server.http.connections import Connections
@@ -58,6 +58,7 @@ from server.runtime.data_tables import DataAccess, DataTables
 from server.runtime.file_cluster import FileCluster, NoCluster, SnapshotOrigin
 from server.runtime.observers import LogObserver, start_logging
 from server.runtime.policies import PolicyReader
+from server.runtime.policy_first import PolicyFirst
 from server.runtime.reloader import (
     GROUP,
     ClusterSource,
@@ -110,6 +111,8 @@ class Options:
     configuration: Mapping[str, object] = field(default_factory=dict)
     file: ConfigurationFile | None = None
     data: DataAccess = field(default_factory=DataAccess)
+    # The namespaces whose new pods wait for policies that are older than them.
+    policy_first: frozenset[str] = frozenset()
 
 
 class CannotListenError(Exception):
@@ -191,13 +194,12 @@ async def serve(
         if cluster is not None and options.schedulers.call_bind:
             answers = cluster.last_answers()
         deciding = _deciding(stack, common, view, answers, policies, objects, enforced)
-        begun, data = deciding.reloader.readiness, deciding.data
-        common.readiness.begin(lambda: (*begun(), *data.checks()))
         binder = None
         if cluster is not None and answers is not None:
             binder = cluster.binder(deciding.engine, answers, options.schedulers)
         app = _application(common, deciding, binder, processes.admission)
-        shown = _shown(common, deciding, processes.drafts)
+        common.readiness.begin(_readiness(deciding, app, credentials))
+        shown = _shown(common, deciding, processes.drafts, credentials)
         await _serve_view(stack, common, shown, _follow_file(common, deciding, app))
         if cluster is not None:
             await cluster.follow(stack, deciding, binder, metrics.pod_seen)
@@ -321,13 +323,16 @@ def _deciding(
         lambda: view.cluster_size().nodes,
     )
     gate = cluster.gate if cluster is not None else open_gate
+    has_first = cluster is not None and options.policy_first
+    first = PolicyFirst(options.policy_first) if has_first else None
+    holds = first.waiting if first is not None else held_by_nothing
     engine = Engine(
         enforced.registry,
         view,
         ObjectCodec(schema),
         observer,
         exemptions=options.exemptions,
-        role=ReplicaRole(gate, binds=options.schedulers.call_bind),
+        role=ReplicaRole(gate, options.schedulers.call_bind, holds),
         time=DecisionTime(policies=times),
         after=AfterDecision(
             journal=journal,
@@ -361,7 +366,9 @@ def _deciding(
     )
     portable = PortablePods(engine, ObjectCodec(schema), options.frozen, times)
     schedulers = options.schedulers
-    return Deciding(engine, journal, observer, rejected, reloader, portable, schedulers, data)
+    return Deciding(
+        engine, journal, observer, rejected, reloader, portable, schedulers, data, first
+    )
 
 
 def _application(
@@ -388,6 +395,20 @@ def _application(
             common.shutdown,
         )
     )
+
+
+def _readiness(
+    deciding: Deciding, app: web.Application, credentials: Credentials | None
+) -> Readiness:
+    """The checks of a server that has started."""
+    begun, data, warnings = deciding.reloader.readiness, deciding.data, app[WARNINGS]
+
+    def checks() -> Sequence[ReadinessCheck]:
+        certificate = () if credentials is None else (credentials.check(),)
+        seen = (ReadinessCheck(name, text, is_warning=True) for name, text in warnings.seen)
+        return (*begun(), *data.checks(), *certificate, *seen)
+
+    return checks
 
 
 def _node_count(view: ClusterSource) -> int | None:
@@ -418,7 +439,12 @@ def _follow_file(
     return lambda: reloader.document
 
 
-def _shown(common: _Common, deciding: Deciding, drafts: CheckingProcess) -> View:
+def _shown(
+    common: _Common,
+    deciding: Deciding,
+    drafts: CheckingProcess,
+    credentials: Credentials | None,
+) -> View:
     """The view of the server, whose metrics and numbers of policies are followed from now on."""
     engine, journal, reloader = deciding.engine, deciding.journal, deciding.reloader
     view, replica = reloader.view, socket.gethostname()
@@ -432,6 +458,7 @@ def _shown(common: _Common, deciding: Deciding, drafts: CheckingProcess) -> View
         common.metrics,
         cluster,
         lambda: deciding.data.statuses,
+        lambda: credentials.in_use if credentials is not None else None,
     )
     common.supervisor.start("metrics", lambda: common.metrics.state.follow(status))
     states = PolicyStates(replica, engine, journal, lambda: reloader.enforced, view.policies)

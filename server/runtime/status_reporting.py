@@ -31,7 +31,7 @@ from engine.cache.reflector import Report
 from engine.cache.tallies import Scope
 from engine.cluster import status_writer as status
 from engine.cluster.client import ApiClient, path_of
-from engine.cluster.events import Events, PodEvent, Regarding
+from engine.cluster.events import Events, PodEvent, Regarding, regarding
 from engine.cluster.lease import micro_time
 from engine.cluster.requeue import Requeuer
 from engine.cluster.status_writer import Reported
@@ -46,6 +46,7 @@ from engine.errors import (
     NotSyncedError,
     why,
 )
+from engine.explanation.decided_effects import DecidedEffect
 from engine.gangs.gang import GangStatus
 from engine.objects.gate import ENABLED, GATE, OPT_IN
 from engine.objects.peer import Peer
@@ -58,6 +59,7 @@ from grammar.messages.texts import cut
 from grammar.values.maps import EMPTY_RECORD
 from grammar.values.time import SECOND, Timestamp
 from policies.admission import CheckedObject, lines
+from policies.policy_columns import mode, target
 from policies.resource import (
     ClusterSpec,
     Manifest,
@@ -68,6 +70,8 @@ from policies.resource import (
 )
 from policies.sugar import CLAUSE, matches
 from policies.validation import CheckedFile
+from server.runtime.audit_reporting import AuditStatuses
+from server.runtime.early_pods import EarlyPods, early_text
 from server.runtime.reloader import TO_BIND
 
 GROUP_PATH = "/apis/placement-policy.scheduling.x-k8s.io/v1"
@@ -101,8 +105,6 @@ _Outcome = tuple[Literal["True", "False"], str, str]
 
 class _ReportedObject(msgspec.Struct):
     metadata: Metadata
-    apiVersion: str = ""
-    kind: str = ""
     status: msgspec.Raw = msgspec.Raw(b"{}")
 
 
@@ -159,6 +161,8 @@ class Statuses:
         portability: PortabilityOf | None = None,
         gangs: Callable[[], Iterable[GangStatus]] = tuple,
         sources: Callable[[], Iterable[SourceStatus]] = tuple,
+        audits: AuditStatuses | None = None,
+        early: EarlyPods | None = None,
         *,
         binds: bool = True,
     ) -> None:
@@ -166,10 +170,14 @@ class Statuses:
 
         `ungated` are counted where kube-scheduler asks only about marked pods. `portability` says
         what of a portable policy others are told. `gangs` gives those that wait or gather, and
-        `sources` how those of tables of data do. `binds` says that this server has the verb bind.
+        `sources` how those of tables of data do. `audits` says what policies in audit mode would
+        have done, and `early` counts pods that were placed before their policy. `binds` says that
+        this server has the verb bind.
         """
         self._gangs = gangs
         self._sources = sources
+        self._audits = audits
+        self._early = early
         self._binds = binds
         self._portability = portability
         self._cache = cache
@@ -192,11 +200,12 @@ class Statuses:
         expensive: Collection[str],
         snapshot: Snapshot,
         unmet: Mapping[str, str] = MappingProxyType({}),
+        effects: Mapping[str, DecidedEffect] = MappingProxyType({}),
     ) -> Iterator[Reported]:
         """The report of each object; `conflicts` are by the names of the objects.
 
         `expensive` has the addresses of policies that had no time lately, and `unmet`, by the
-        address of a policy, its share for whose nodes pods wait.
+        address of a policy, its share for whose nodes pods wait. `effects` are by address, too.
 
         An object that has changed since it was read is left out.
         """
@@ -238,6 +247,8 @@ class Statuses:
                     targetPods=counts.target,
                     violations=counts.violations,
                 )
+            if program is not None:
+                wanted = _with_effect(wanted, effects.get(program.address))
             if program is not None and program.gangs:
                 wanted = msgspec.structs.replace(
                     wanted,
@@ -247,6 +258,12 @@ class Statuses:
                 )
             if manifest is not None and self._ungated is not None:
                 wanted = _with_ungated(wanted, self._passed_by(name, manifest, self._ungated))
+            if manifest is not None and program is not None and not program.audit:
+                early = self._early_pods(program.address, manifest, metadata, written, snapshot)
+                wanted = msgspec.structs.replace(wanted, earlyPods=early)
+            if program is not None and self._audits is not None:
+                audit = self._audits.of(program, metadata, written)
+                wanted = msgspec.structs.replace(wanted, audit=audit)
             if program is not None and program.binding_work:
                 wanted = _with_binder(wanted, program.binding_work, binds=self._binds)
             if program is not None and program.tables:
@@ -308,6 +325,26 @@ class Statuses:
         tally = self._cache.tally(("outdated", version), _scope(manifest), is_outdated)
         return msgspec.structs.replace(
             status, conditions=(*status.conditions, condition), outdatedPods=len(tally.waiting)
+        )
+
+    def _early_pods(
+        self,
+        address: str,
+        manifest: Manifest,
+        metadata: Metadata,
+        written: PolicyStatus,
+        snapshot: Snapshot,
+    ) -> int | None:
+        """The pods that were placed before the policy was in force."""
+        if self._early is None:
+            return None
+        scope, selects = _scope(manifest), self.selects(manifest)
+        return self._early.count(
+            address,
+            metadata,
+            written,
+            snapshot.pods,
+            lambda pod: scope.holds(pod) and selects(pod),
         )
 
     def _namespaces(self, manifest: Manifest) -> frozenset[str] | None:
@@ -372,16 +409,31 @@ def _status(
     if program is None:
         ready = ("False", "NotInForce", f"{instead}{because}"[:_MOST_TEXT])
     elif good:
-        ready = ("True", "InForce", "")
+        ready = ("True", "InForce", "it is in force as it is written")
     else:
         ready = ("False", "LastGoodInForce", f"{instead}{because}"[:_MOST_TEXT])
     outcomes: Mapping[str, _Outcome] = {
         "Ready": ready,
-        "Compiled": ("True", "Compiled", "") if good else ("False", "Errors", first),
-        "Conflicting": ("True", "Overruled", conflict) if conflict else ("False", "None", ""),
-        "Unmet": ("True", "NoNode", UNMET.format(unmet)) if unmet else ("False", "None", ""),
-        "Expensive": ("True", "TooMuchTime", EXPENSIVE) if is_expensive else ("False", "None", ""),
+        "Compiled": (
+            ("True", "Compiled", "nothing is wrong with it") if good else ("False", "Errors", first)
+        ),
+        "Conflicting": (
+            ("True", "Overruled", conflict)
+            if conflict
+            else ("False", "None", "no other policy was seen to govern pods that it selects")
+        ),
+        "Unmet": (
+            ("True", "NoNode", UNMET.format(unmet))
+            if unmet
+            else ("False", "None", "no pod waits for the nodes of a share")
+        ),
+        "Expensive": (
+            ("True", "TooMuchTime", EXPENSIVE)
+            if is_expensive
+            else ("False", "None", "its evaluation takes the time that it may take")
+        ),
     }
+    policy = next((each.policy for each in file.policies), None)
     texts = tuple(line[:_MOST_TEXT] for line in (*errors, *lines(file, "warning")))
     return PolicyStatus(
         observedGeneration=metadata.generation,
@@ -390,8 +442,27 @@ def _status(
             for kind, outcome in outcomes.items()
         ),
         inForce=in_force,
+        mode=mode(policy)[:64] if policy is not None else "",
+        target=cut(target(policy), 256) if policy is not None else "",
         diagnostics=texts[:_MOST_LINES],
     )
+
+
+def _with_effect(status: PolicyStatus, effect: DecidedEffect | None) -> PolicyStatus:
+    """The status with the condition of a policy that makes no difference, or leaves no node.
+
+    Its text has no number, which each pod would change.
+    """
+    outcome: _Outcome = ("False", "None", "it selects pods, and leaves them nodes to choose from")
+    if status.matchedPods == 0:
+        outcome = "True", "SelectsNoPod", "its selector selects none of the pods that there are"
+    elif effect is not None and effect.kind == "RejectsEveryNode":
+        listed = ", ".join(f"`{name}`" for name in effect.clauses)
+        outcome = "True", effect.kind, cut(f"{listed} rejects every node for its pods", _MOST_TEXT)
+    elif effect is not None and effect.kind == "SameScore":
+        outcome = "True", effect.kind, "all nodes get the same score for its pods"
+    condition = StatusCondition("NoEffect", *outcome, "", status.observedGeneration)
+    return msgspec.structs.replace(status, conditions=(*status.conditions, condition))
 
 
 def _told(verdicts: Sequence[ClauseVerdict]) -> _Outcome:
@@ -399,7 +470,7 @@ def _told(verdicts: Sequence[ClauseVerdict]) -> _Outcome:
     left = [f"{v.clause or 'all clauses'}: {v.reason}" for v in verdicts if v.reason]
     text = "; ".join(left)[:_MOST_TEXT]
     if not left and all(verdict.exact for verdict in verdicts):
-        return "True", "Told", ""
+        return "True", "Told", "new pods say all of it in Kubernetes' own words"
     if len(left) < len(verdicts):
         return "True", "ToldInPart", text
     return "False", "StaysInPlacet", text
@@ -407,7 +478,11 @@ def _told(verdicts: Sequence[ClauseVerdict]) -> _Outcome:
 
 def _with_ungated(status: PolicyStatus, number: int) -> PolicyStatus:
     """The status with the condition of the gate; it names no number, which changes often."""
-    outcome: _Outcome = ("True", "NoMarker", UNGATED) if number else ("False", "None", "")
+    outcome: _Outcome = (
+        ("True", "NoMarker", UNGATED)
+        if number
+        else ("False", "None", f"all pods that it selects have `{GATE}`")
+    )
     condition = StatusCondition("Ungated", *outcome, "", status.observedGeneration)
     return msgspec.structs.replace(
         status, conditions=(*status.conditions, condition), ungatedPods=number
@@ -417,7 +492,11 @@ def _with_ungated(status: PolicyStatus, number: int) -> PolicyStatus:
 def _with_binder(status: PolicyStatus, work: str, *, binds: bool) -> PolicyStatus:
     """The status with the condition of a policy that does this work at bind."""
     text = f"it {work} at bind: {TO_BIND}"
-    outcome: _Outcome = ("False", "None", "") if binds else ("True", "ServedWithoutBind", text)
+    outcome: _Outcome = (
+        ("False", "None", f"it {work} at bind, which is served")
+        if binds
+        else ("True", "ServedWithoutBind", text)
+    )
     condition = StatusCondition("NoBinder", *outcome, "", status.observedGeneration)
     return msgspec.structs.replace(status, conditions=(*status.conditions, condition))
 
@@ -428,7 +507,7 @@ def _with_sources(status: PolicyStatus, sources: Iterable[SourceStatus | None]) 
     Its text has no age and nothing of the last try, which are others each time.
     """
     failing = {s.label: s for s in sources if s is not None and (s.reason or _is_old(s))}
-    outcome: _Outcome = ("False", "None", "")
+    outcome: _Outcome = ("False", "None", "its tables are read")
     if failing:
         is_gone = any(source.is_stale for source in failing.values())
         text = "; ".join(_failure(source) for _, source in sorted(failing.items()))
@@ -481,7 +560,7 @@ class PolicyOutcomes:
 
     `lost` has, by the address of a policy, which one governs its pods instead. `expensive` gives
     the addresses of the policies that had no time lately, and `unmet`, by the address of a policy,
-    its share for whose nodes pods wait.
+    its share for whose nodes pods wait. `effects` gives what policies did, by their addresses.
     """
 
     def __init__(
@@ -490,7 +569,9 @@ class PolicyOutcomes:
         lost: dict[str, str],
         expensive: Callable[[], Collection[str]],
         unmet: Callable[[], Mapping[str, str]],
+        effects: Callable[[Iterable[Program]], Mapping[str, DecidedEffect]],
     ) -> None:
+        self.effects = effects
         self.enforced = enforced
         self.expensive = expensive
         self.unmet = unmet
@@ -566,13 +647,17 @@ class StatusReporter:
         names = {_path(name): name for name in objects}
         reports = []
         unmet = self._outcomes.unmet()
+        effects = self._outcomes.effects(enforced.programs.values())
         for report in self._statuses.reports(
-            enforced, objects, conflicts, expensive, snapshot, unmet
+            enforced, objects, conflicts, expensive, snapshot, unmet, effects
         ):
             reports.append(report)
             if (changed := readiness_news(report)) is not None:
                 kind, reason, note = changed
                 self._events.add(_event(objects[names[report.path]], reason, note, kind, "Enforce"))
+            if (early := report.wanted.earlyPods) and early != report.written.earlyPods:
+                about = objects[names[report.path]]
+                self._events.add(_event(about, "PlacedBefore", early_text(early), action="Enforce"))
             await asyncio.sleep(0)
         await status.write(self._cluster.client, reports, f"{now[:19]}Z")
 
@@ -640,7 +725,4 @@ def _event(
     action: str = "Select",
 ) -> PodEvent:
     """An event about a policy object."""
-    policy = msgspec.json.decode(raw, type=_ReportedObject)
-    meta = policy.metadata
-    about = Regarding(policy.apiVersion, policy.kind, meta.namespace, meta.name, meta.uid)
-    return PodEvent(about, kind, reason, action, note)
+    return PodEvent(regarding(raw), kind, reason, action, note)

@@ -10,9 +10,11 @@ from collections.abc import Callable, Sequence
 from engine.counting.in_flight_pods import InFlightPod
 from engine.decision.journal import Journal
 from engine.engine import Engine
+from engine.explanation.decided_effects import DecidedEffects
 from engine.program.tables import SourceStatus
 from grammar.values.time import SECOND, Timestamp
 from server.answers.view_answers import (
+    CertificateInUse,
     FailedCheck,
     InFlight,
     ReplicaStatus,
@@ -40,13 +42,15 @@ def status_reader(
     metrics: Metrics,
     cluster: ClusterRuntime | None,
     data: Callable[[], Sequence[SourceStatus]],
+    certificate: Callable[[], CertificateInUse | None] = lambda: None,
     now: Callable[[], Timestamp] = Timestamp.now,
 ) -> Callable[[], ReplicaStatus]:
     """A function that reads the status of a server; `cluster` is None if none is watched.
 
-    `data` gives the sources of tables.
+    `data` gives the sources of tables, and `certificate` that of new connections.
     """
     started = _second(now())
+    effects = DecidedEffects(journal)
 
     def read() -> ReplicaStatus:
         failing = [
@@ -62,7 +66,12 @@ def status_reader(
             started=started,
             ready=all(check.warning for check in failing),
             failing=failing,
-            policies=policies_in_force(registry, engine.expensive, engine.unmet),
+            policies=policies_in_force(
+                registry,
+                engine.expensive,
+                engine.unmet,
+                effects.of(registry.programs),
+            ),
             notInForce=sorted(program.address for program in registry.refusing),
             cluster=None if cluster is None else cluster.status(),
             podsInFlight=len(engine.in_flight),
@@ -74,6 +83,7 @@ def status_reader(
             rejections=rejections(metrics.rejections()),
             decisions=journal.number,
             recorded=len(journal),
+            certificate=certificate(),
         )
 
     return read

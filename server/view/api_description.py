@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from engine.explanation.audit_document import AuditList
 from engine.explanation.decision_document import DecisionDetail, Listing
 from engine.explanation.document import PodExplanation
 from server.answers.overview_answers import (
@@ -169,6 +170,7 @@ OPERATIONS: Sequence[Operation] = (
         RevisionList,
         parameters=(_in_query("policy", "the address of the policy"),),
     ),
+    Operation("/audit", "audit", "what policies in audit mode would have rejected", AuditList),
     Operation("/policies", "policies", "the policies and their state", PolicyList),
     Operation(
         "/policies/{name}",

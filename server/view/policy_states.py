@@ -12,6 +12,14 @@ import msgspec
 from engine.decision.journal import Journal
 from engine.enforced import EnforcedPolicies
 from engine.engine import Engine
+from engine.explanation.audit_document import (
+    AuditList,
+    DecisionAudit,
+    audit_list,
+    decision_audits,
+    policy_audit,
+)
+from engine.explanation.decided_effects import DecidedEffects
 from engine.objects.peer import Peer
 from engine.program.program import Program
 from grammar.messages.diagnostics import Diagnostic
@@ -58,6 +66,7 @@ class _Now:
     programs: Mapping[str, Program]
     expensive: frozenset[str]
     overruled: Mapping[str, Sequence[str]]
+    effects: Mapping[str, str]
     objects: Mapping[str, bytes]
     in_flight: Sequence[Peer]
 
@@ -102,6 +111,7 @@ class PolicyStates:
         self._replica = replica
         self._engine = engine
         self._journal = journal
+        self._effects = DecidedEffects(journal)
         self._read = read
         self._objects = objects
         self._now = now
@@ -148,6 +158,14 @@ class PolicyStates:
             for each in newest
         ]
 
+    def audits(self) -> AuditList:
+        """What policies in audit mode would have rejected."""
+        return audit_list(self._replica, self._engine.audits.log, self._now())
+
+    def audits_of(self, uid: str) -> Sequence[DecisionAudit]:
+        """What they would have done with a pod."""
+        return decision_audits(self._engine.audits.log, uid)
+
     def listing(self) -> Callable[[], PolicyList]:
         """What makes the list, in a thread."""
         now = self._gathered()
@@ -167,6 +185,8 @@ class PolicyStates:
             return None
         history = tuple(self._history.get(known.summary.origin, ()))
         raw = now.objects.get(known.summary.origin)
+        audits = self._engine.audits.log.policies.get(address)
+        audit = None if audits is None else policy_audit(address, audits)
 
         def make() -> PolicyDetail:
             text = page = known.file.source.text
@@ -180,6 +200,7 @@ class PolicyStates:
                 text=text,
                 diagnostics=found,
                 history=history,
+                audit=audit,
             )
 
         return make
@@ -193,12 +214,14 @@ class PolicyStates:
 
     def _gathered(self) -> _Now:
         flying = (known.pod for known, _ in self._engine.in_flight.first(_MOST_IN_FLIGHT))
+        programs = {program.address: program for program in self._engine.registry.programs}
         return _Now(
             str(Timestamp(self._now().nanos // SECOND * SECOND)),
             self._read(),
-            {program.address: program for program in self._engine.registry.programs},
+            programs,
             self._engine.expensive,
             _overruled(self._journal),
+            {address: each.text for address, each in self._effects.of(programs.values()).items()},
             self._objects() or {},
             [pod for pod in flying if pod is not None],
         )
@@ -263,6 +286,7 @@ def _known(
         errors=errors,
         warnings=len(found) - errors,
         overruledBy=now.overruled.get(address, ()),
+        effect=now.effects.get(address, ""),
         pods=now.numbers(file.source.name),
     )
     return _KnownPolicy(summary, file, found)

@@ -112,6 +112,7 @@ class View:
             web.get(f"{API}/workloads/{{namespace}}/{{kind}}/{{name}}", self.workload),
             web.get(f"{API}/selected", self.selected),
             web.get(f"{API}/revisions", self.revisions),
+            web.get(f"{API}/audit", self.audit),
             web.get(f"{API}/policies", self.policies),
             web.get(f"{API}/policies/{{name}}", self.policy),
             web.get(f"{API}/policies/{{namespace}}/{{name}}", self.policy),
@@ -143,8 +144,8 @@ class View:
         if record is None:
             text = f"there is no recent decision about {namespace}/{name}\n"
             raise web.HTTPNotFound(text=text)
-        generation = self._journal.generation
-        return await self._json(lambda: detail(self._replica, record, generation))
+        generation, audits = self._journal.generation, self._policies.audits_of(record.uid)
+        return await self._json(lambda: detail(self._replica, record, generation, audits))
 
     async def explain(self, request: web.Request) -> web.Response:
         """What would be decided about a pod now; with `node` also what is said of that node."""
@@ -202,6 +203,11 @@ class View:
     async def revisions(self, request: web.Request) -> web.Response:
         """The texts that the `policy` had."""
         return await self._json(self._policies.revisions(request.query.get("policy", "")))
+
+    async def audit(self, _request: web.Request) -> web.Response:
+        """What policies in audit mode would have rejected."""
+        found = self._policies.audits()
+        return await self._json(lambda: found)
 
     async def policies(self, _request: web.Request) -> web.Response:
         """The policies and their state."""

@@ -9,6 +9,7 @@ import pytest
 from tests.chaos.mutants import MUTANTS, TREE, Mutant, copied, run
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     "binds",
     [

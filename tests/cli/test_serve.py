@@ -25,6 +25,8 @@ from tests.cli.conftest import Placet
 from tests.support.builders import Object, kubectl_list, node, pod
 from tests.support.default_ports import default_ports_taken
 
+pytestmark = pytest.mark.process
+
 ROOT = Path(__file__).parents[2]
 SECONDS = 60.0
 NO_VIEW = ("--view-port", "none")

@@ -21,6 +21,8 @@ from tests.support.default_ports import default_ports_taken
 from tests.support.manifests import on_wanted, placement_policy
 from tests.support.reviews import review
 
+pytestmark = pytest.mark.process
+
 PACKAGES = ("cli", "engine", "grammar", "policies", "server")
 REVIEW = msgspec.json.encode(review(placement_policy(on_wanted(3)))).decode()
 

@@ -135,6 +135,7 @@ def demo(file: Path) -> Path:
     return file
 
 
+@pytest.mark.process
 async def test_a_running_server_shows_its_configuration(demo: Path) -> None:
     with serving(demo.parent, "--config", demo) as server:
         async with ClientSession(server.view) as session, session.get("/configz") as answer:
@@ -157,6 +158,7 @@ def got(url: str) -> str:
         connection.close()
 
 
+@pytest.mark.process
 def test_a_running_server_takes_up_a_changed_file(folder: Path, file: Path) -> None:
     """Whatever can be applied; it says what cannot, and /configz shows what is in force."""
     (folder / "a.policy").write_text(POLICY, encoding="utf-8")

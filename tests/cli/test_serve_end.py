@@ -8,8 +8,12 @@ from contextlib import closing
 from http.client import HTTPConnection
 from pathlib import Path
 
+import pytest
+
 from tests.cli.conftest import Placet
 from tests.cli.test_serve import BARE, SECONDS, Server, serving, until
+
+pytestmark = pytest.mark.process
 
 ASIDE = ("--health-listen", "127.0.0.1:0")
 

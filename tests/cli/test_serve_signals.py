@@ -35,6 +35,8 @@ from tests.support.default_ports import default_ports_taken
 from tests.support.hung_mount import hung_mount
 from tests.support.pseudo_terminal import terminal
 
+pytestmark = pytest.mark.process
+
 ANY_PORT = ("--listen", "127.0.0.1:0", "--lameduck", "0s")
 
 

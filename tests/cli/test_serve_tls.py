@@ -18,6 +18,8 @@ from tests.support.books import section
 from tests.support.certificates import Keyring, in_days
 from tests.support.reviews import review
 
+pytestmark = pytest.mark.process
+
 PAIR = ("--tls-cert", "tls.crt", "--tls-key", "tls.key")
 MUTUAL = (*PAIR, "--client-ca", "ca.crt")
 

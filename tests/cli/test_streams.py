@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.process
+
 ROOT = Path(__file__).parents[2]
 # Sends SIGINT to itself as a module begins to be imported, as Ctrl-C could.
 INTERRUPTED = """

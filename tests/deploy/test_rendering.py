@@ -303,7 +303,7 @@ def test_modes_have_their_workload() -> None:
     # A Service is for the webhooks, or for the calls too.
     assert kinds(DEFAULTS) == {"Deployment", "PodDisruptionBudget", "Service"}
     assert kinds("control-plane") == {"DaemonSet", "Service"}
-    assert kinds("service") == {"Deployment", "Service"}
+    assert kinds("service") == {"Deployment", "PodDisruptionBudget", "Service"}
     assert {kind for kind, _ in of_ci(DEFAULTS, "1.35.2-gke.100")} >= {"Service"}
 
 
@@ -323,7 +323,6 @@ def test_service_demands_certificates() -> None:
     objects = of_ci("service")
     ours = configuration(objects)
     assert ours["listen"] == ":12345"
-    assert ours["standby"] is True
     assert ours["clientName"] == ["system:kube-scheduler"]
     mounts = {m["mountPath"] for m in container(objects)["volumeMounts"]}
     for field in ("tlsCert", "tlsKey", "clientCa"):
@@ -331,7 +330,10 @@ def test_service_demands_certificates() -> None:
     certificate = objects["Certificate", "placet"]["spec"]
     assert certificate["ipAddresses"] == ["10.96.0.50"]
     assert "placet.kube-system.svc" in certificate["dnsNames"]
-    assert objects["Service", "placet"]["spec"]["clusterIP"] == "10.96.0.50"
+    service = objects["Service", "placet"]["spec"]
+    assert (service["clusterIP"], service["sessionAffinity"]) == ("10.96.0.50", "ClientIP")
+    strategy = objects["Deployment", "placet"]["spec"]["strategy"]["rollingUpdate"]
+    assert strategy == {"maxSurge": 1, "maxUnavailable": 0}
     given = of_ci("service-secret")
     assert not [kind for kind, _ in given if kind in ("Certificate", "Issuer")]
     volumes = {v["name"]: v for v in pod_of(given)["spec"]["volumes"]}

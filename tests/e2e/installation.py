@@ -82,7 +82,7 @@ class Installation:
     def install(self, *settings: str) -> None:
         """Install the chart, or upgrade it; return once its pods are ready."""
         flags = [f"--set={each}" for each in settings]
-        self.helm("upgrade", "--install", RELEASE, str(CHART), *flags)
+        self.helm("upgrade", "--install", "--wait", RELEASE, str(CHART), *flags)
         self.wait_ready()
 
     def uninstall(self) -> None:
@@ -147,11 +147,8 @@ class Installation:
             wanted = status["desiredNumberScheduled"]
             return wanted > 0 and all(status.get(each, 0) == wanted for each in numbers)
         wanted = workload["spec"]["replicas"]
-        # The strategy of the mode `service` says that one is enough: only the leader is ready.
-        any_unavailable = workload["spec"]["strategy"]["rollingUpdate"]["maxUnavailable"] == "100%"
-        return all(status.get(each, 0) == wanted for each in ("replicas", "updatedReplicas")) and (
-            status.get("availableReplicas", 0) >= (1 if any_unavailable else wanted)
-        )
+        numbers = ("replicas", "updatedReplicas", "availableReplicas")
+        return all(status.get(each, 0) == wanted for each in numbers)
 
     def _workloads(self) -> list[dict[str, Any]]:
         found = []

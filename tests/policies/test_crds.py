@@ -79,8 +79,8 @@ def test_columns_and_status(kind: str, version: dict[str, Any]) -> None:
     for column in version["additionalPrinterColumns"]:
         columns[column.get("priority", 0)].append(column["name"])
     assert columns == {
-        0: ["Ready", "Reason", "Target", "Placed", "Matched", "Weight", "Age"],
-        1: ["Mode", "Conflicting", "Violations", "Message"],
+        0: ["Ready", "Reason", "Mode", "Target", "Placed", "Matched", "Weight", "Age"],
+        1: ["Conflicting", "Violations", "Message"],
     }
     assert version["subresources"] == {"status": {}}
 

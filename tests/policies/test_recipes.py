@@ -61,6 +61,20 @@ ASKED = [
     ("instance type", "large-machines"),
     ("primary and standby apart", "standby-away-from-primary"),
     ("per rack", "one-per-rack"),
+    ("n+1 per zone", "one-zone-can-fail"),
+    ("rack power", "power-of-a-rack"),
+    ("namespace quota cpu", "quota-of-a-namespace"),
+    ("fair share of the cluster", "at-most-half-of-the-cluster"),
+    ("licence per core", "licensed-cores"),
+    ("cost budget", "cost-of-a-namespace"),
+    ("more at night than by day", "more-batch-at-night"),
+    ("change freeze", "change-freeze"),
+    ("starting pods per node", "three-starting-pods"),
+    ("retry on another node", "not-where-the-last-attempt-failed"),
+    ("out of memory larger node", "larger-after-oom"),
+    ("at most two victims", "at-most-two-victims"),
+    ("stop in an outage", "stop-in-an-outage"),
+    ("kernel version", "new-kernels"),
 ]
 
 
@@ -94,6 +108,11 @@ def test_nothing_is_wrong_with_a_recipe(recipe: Recipe, schema: Schema, tmp_path
 def test_a_recipe_has_no_warning(recipe: Recipe, schema: Schema) -> None:
     file = check_source(Source("recipe.policy", recipe.policy), schema)
     assert [d.message for d in file.diagnostics] == []
+
+
+def test_a_recipe_has_at_most_ten_lines() -> None:
+    lines = {r.name: len(r.policy.splitlines()) for r in RECIPES if "library/" not in r.name}
+    assert {name: n for name, n in lines.items() if n > 10} == {}
 
 
 @pytest.mark.parametrize(("words", "name"), ASKED, ids=[a[0] for a in ASKED])

@@ -339,3 +339,39 @@ def grouped_policies(draw: st.DrawFn, name: str = "p") -> str:
         value, weight = draw(_group_values), draw(st.sampled_from((1, 40, -5)))
         lines.append(f'score "s{number}" weight {weight} {{ value {value}{shape} missing 30 }}')
     return f"cluster policy {name} {{ {' '.join(lines)} }}"
+
+
+_counted = st.one_of(
+    _wrap("peer.labels[", keys.map(quoted), "] == pod.labels[", keys.map(quoted), "]"),
+    _wrap("peer.priority", _order, "pod.priority"),
+    _wrap(keys.map(quoted), " in peer.labels"),
+    _wrap("peer.phase == ", st.sampled_from(("Running", "Failed")).map(quoted)),
+    st.just("true"),
+)
+_places = ("", " per cluster", " per node", " per group g")
+
+
+@st.composite
+def counting_policies(draw: st.DrawFn, name: str = "p") -> str:
+    """A policy's text with named counts that filters and scores read."""
+    lines, atoms = ['group g by node.labels["zone"]'], list[str]()
+    for number in range(draw(st.integers(1, 3))):
+        state = draw(st.sampled_from(("", "", "pending ", "ready ", "ended ")))
+        place = draw(st.sampled_from(_places if state != "pending " else _places[:2]))
+        amount = draw(st.sampled_from(("", "", 'sum peer.requests["cpu"] of ', "sum 2 of ")))
+        pods = draw(st.sampled_from(("pods", "all pods")))
+        words = f"all {state}pods" if pods == "all pods" else f"{state}pods"
+        lines.append(f"count {name}_{number}{place} = {amount}{words} where {draw(_counted)}")
+        least = '"1500m"' if "peer" in amount else draw(st.sampled_from(("0", "1", "2")))
+        atoms.append(f"{name}_{number}{draw(_order)}{least}")
+        if "peer" not in amount:
+            lines.append(
+                f'score "s{number}" weight 10 {{ value {name}_{number} range 0 .. 4 missing 30 }}'
+            )
+    for number in range(draw(st.integers(1, 2))):
+        chosen = draw(
+            st.lists(st.one_of(st.sampled_from(atoms), conditions), min_size=1, max_size=2)
+        )
+        when = f" when {draw(st.sampled_from(atoms))}" if draw(st.booleans()) else ""
+        lines.append(f'filter "f{number}"{when} {{ require {" && ".join(chosen)} }}')
+    return f"cluster policy {name} {{ {' '.join(lines)} }}"

@@ -1,6 +1,6 @@
 """A good client and a probe, while hostile clients of 20 addresses hold each phase of a request.
 
-`CONNECTIONS` is the number of hostile connections. `make hostile` has 2,000, `make test` fewer.
+`CONNECTIONS` is the number of hostile ones. `make hostile` has 2,000, `make processes` fewer.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ import pytest
 from tests.support.certificates import Keyring
 from tests.support.default_ports import default_ports_taken
 from tests.support.served import POD
+
+pytestmark = pytest.mark.process
 
 ROOT = Path(__file__).parents[2]
 NAMED = "CONNECTIONS" in os.environ

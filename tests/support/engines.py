@@ -17,12 +17,12 @@ import numpy as np
 
 from engine.cache.cache import Cache
 from engine.cache.names import NameIndex
-from engine.cache.node_table import ENDED, UNKNOWN_ROW, NodeTable, NodeWithPods, Snapshot, with_pods
+from engine.cache.node_table import UNKNOWN_ROW, NodeTable, NodeWithPods, Snapshot, with_pods
 from engine.decision.registry import Registry
 from engine.decision.verb_call import GangChange, Observer
 from engine.engine import Engine
 from engine.objects.codec import Namespace, Node, ObjectCodec
-from engine.objects.peer import Controller, Peer, key_of, labelled, root_of, rooted
+from engine.objects.peer import ENDED, Controller, Peer, key_of, labelled, root_of, rooted
 from engine.program.frame import CheckDeadline, Evaluation, Frame, Report, ReportText, unlimited
 from engine.program.policy_compiler import compile_policy
 from engine.program.policy_time import CallTime

@@ -13,8 +13,8 @@ from engine.errors import ApiError, ApiUnreachableError
 class LeaseApi:
     """One Lease, free at first. Requests take a turn of the loop before and after they act.
 
-    `broken` makes every request fail; `lost` loses the answers of those that write. What was sent
-    arrives, even if the sender does not wait for it any more.
+    `broken` makes every request fail, and `refused` is an error for each; `lost` loses the answers
+    of those that write. What was sent arrives, even if the sender does not wait for it any more.
     """
 
     def __init__(self) -> None:
@@ -26,6 +26,7 @@ class LeaseApi:
             },
         }
         self.broken = False
+        self.refused: ApiError | None = None
         self.lost = False
         self._version = 0
         self._made = 0
@@ -57,6 +58,8 @@ class LeaseApi:
         await self._travel()
         if self.broken:
             raise ApiUnreachableError("nobody there")
+        if self.refused is not None:
+            raise self.refused
         sent = json.loads(body) if body else {}
         answer = await self._carried_out(method, sent, content_type)
         await self._travel_back()

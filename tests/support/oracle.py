@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from engine.cards.card_functions import with_cards
+from engine.objects.peer import ENDED, Peer
 from grammar.checker.policy_checker import Checked
 from grammar.meaning.environment import Environment
 from grammar.meaning.evaluator import evaluate
 from grammar.tree.ast import Expr
 from grammar.tree.clause_parts import Bounds
 from grammar.tree.clauses import Filter, Policy, Score
-from grammar.tree.groups import Group
+from grammar.tree.groups import Count, Group
+from grammar.tree.types import INT
 from grammar.values.errors import EvaluationError, MissingError
 from grammar.values.node_groups import GroupOfNodes
 from grammar.values.quantity import Quantity, Resources
+from grammar.values.time import SECOND, Timestamp
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,29 @@ class Oracle:
                     found[node.name][name] = value and _group_of(value[1], alike)
         return found
 
+    def counts(
+        self, asked: Mapping[str, Any], peers: Sequence[Peer], node: Any, groups: Mapping[str, Any]
+    ) -> Mapping[str, object]:
+        """The named counts for a node, of all pods that there are; None where it has none.
+
+        `groups` has the groups of each node by its name.
+        """
+        own = groups.get(node.name, {})
+        found: dict[str, object] = {}
+        for checked in self.policies:
+            for name, count in checked.environment.counts.items():
+                there = set(groups)
+                if count.per.scope == "node":
+                    there = {node.name}
+                elif count.per.group:
+                    known = own.get(count.per.group)
+                    if known is None:
+                        found[name] = None
+                        continue
+                    there = {each.name for each in known.members}
+                found[name] = _counted(count, checked, asked, peers, there)
+        return found
+
     def enforced(self, variables: Mapping[str, Any]) -> list[Checked | tuple[Checked]]:
         """The policies that concern the pod, guardrails first; one whose `for` fails in a tuple."""
         matching: list[Checked] = []
@@ -83,6 +109,46 @@ class Oracle:
         guardrails = [c for c in matching if c.policy.cluster]
         governing = sorted((c for c in matching if not c.policy.cluster), key=_precedence)[:1]
         return [*broken, *guardrails, *governing]
+
+
+def _counted(
+    count: Count,
+    checked: Checked,
+    asked: Mapping[str, Any],
+    peers: Sequence[Peer],
+    there: Container[str],
+) -> object:
+    environment, pods = with_cards(checked.environment), count.pods
+    numbers = []
+    for peer in peers:
+        lives, goes = peer.phase not in ENDED, peer.deletionTimestamp is not None
+        is_in = {
+            "": bool(peer.nodeName) and lives,
+            "pending": not peer.nodeName and not peer.is_gated and lives and not goes,
+            "ready": peer.ready and lives and not goes,
+            "ended": not lives and _is_new(peer, asked["now"]),
+        }
+        is_own = peer.uid == asked["pod"].uid
+        inside = pods.all or peer.namespace == asked["pod"].namespace
+        placed = pods.state == "pending" or peer.nodeName in there
+        if is_own or not inside or not placed or not is_in[pods.state]:
+            continue
+        assert pods.where is not None, "a count has a condition"
+        try:
+            if evaluate(pods.where, {**asked, "peer": peer}, environment) is not True:
+                continue
+            amount = pods.amount and evaluate(pods.amount, {"peer": peer}, environment)
+        except EvaluationError:
+            continue
+        numbers.append(1 if amount is None else amount)
+    if pods.amount is None or count.type == INT:
+        return sum(numbers)
+    # A sum is in thousandths, and each amount is rounded up.
+    return Quantity(sum(-(-each.nanos // 1_000_000) for each in numbers) * 1_000_000)
+
+
+def _is_new(peer: Peer, now: Timestamp) -> bool:
+    return peer.ended is None or peer.ended.nanos + 3600 * SECOND > now.nanos
 
 
 def _value_of(group: Group, checked: Checked, node: object) -> tuple[type, object] | None:

@@ -57,7 +57,7 @@ def status_of(replica: str, journal: Journal) -> ReplicaStatus:
         started=AT,
         ready=True,
         failing=(),
-        policies=[PolicyInForce("shop/web", False, "enforce", 101, "0123456789ab", False, "")],
+        policies=[PolicyInForce("shop/web", False, "enforce", 101, "0123456789ab", False, "", "")],
         notInForce=["shop/broken"],
         cluster={
             "lease": {"holder": "placet-0_x", "held": replica == "placet-0", "failure": ""},

@@ -19,7 +19,6 @@
 {{- $_ := set $own "schedulerLease" (printf "%s/%s-scheduler" .Release.Namespace (include "placet.fullname" .)) -}}
 {{- end -}}
 {{- if eq $mode "service" -}}
-{{- $_ := set $own "standby" true -}}
 {{- $_ := set $own "lameduck" (default "15s" .Values.config.lameduck) -}}
 {{- $_ := set $own "clientCa" "/etc/placet/clients/ca.crt" -}}
 {{- $_ := set $own "clientName" .Values.clients.names -}}

@@ -90,6 +90,12 @@ export function ago(text) {
   return `${Math.round(number)} ${unit} ago`;
 }
 
+// The day, too: for what lasts longer than a decision.
+export function moment(text) {
+  const time = new Date(text);
+  return Number.isNaN(time.getTime()) ? text : time.toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "short" });
+}
+
 export const duration = (seconds) =>
   seconds < 1 ? `${(seconds * 1000).toFixed(1)} ms` : `${seconds.toFixed(2)} s`;
 

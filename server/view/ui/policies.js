@@ -1,7 +1,7 @@
 // Policies: the state of each, its text with what is wrong in it, and the pods of its share over time.
 import { html } from "./vendor/preact-htm.js";
 import {
-  API, Badge, Bar, Empty, Problem, Waiting, address, clock, count, encodedPath, policyAddress, useAnswer,
+  API, Badge, Bar, Empty, Problem, Waiting, address, clock, count, encodedPath, moment, podAddress, policyAddress, useAnswer,
 } from "./parts.js";
 import { Bounds, Line, Revisions, Selected } from "./policy.js";
 
@@ -46,18 +46,39 @@ export function Policy({ names }) {
     <p><${Badge} kind=${STATES[data.state]}>${data.state}<//>
       ${data.expensive && html` <${Badge} kind="bad">expensive<//> it had no time for a call of the last minute`}</p>
     <dl class="facts">${facts.map(([key, value]) => value !== null && html`<div><dt>${key}</dt><dd>${value}</dd></div>`)}</dl>
+    ${data.effect && html`<p>It ${data.effect}.</p>`}
     ${data.overruledBy.length > 0 && html`<section><h2>Conflicts</h2>
       <p>These govern pods that this policy selects too:</p><ul class="lines">${data.overruledBy.map((each) => html`
         <li><a href=${policyAddress(each)}>${each}</a></li>`)}</ul></section>`}
     <p><a href=${address(["decisions"], { text: names.join("/") })}>The last pods that it governed</a></p>
     <${Selected} policy=${data.address} />
     <${Bounds} policy=${data.address} />
+    ${data.audit && html`<${Audit} audit=${data.audit} />`}
     ${data.pods.matched !== null && html`<${Share} pods=${data.pods} history=${data.history} />`}
     <section><h2>Text</h2>
       <p class="quiet">${data.diagnostics.length ? count(data.diagnostics.length, "problem") : "Nothing is wrong with it."}${" "}
         <a href=${address(["playground", ...names])}>Edit it in the playground</a>, where nothing is written.</p>
       <${Text} text=${data.text} diagnostics=${data.diagnostics} /></section>
     <${Revisions} policy=${data.address} />`;
+}
+
+// What a policy in audit mode would have done.
+function Audit({ audit }) {
+  const since = html`since <time datetime=${audit.since}>${moment(audit.since)}</time>`;
+  if (!audit.pods.length && !audit.waiting && !audit.elsewhere) return html`<section class="audit"><h2>Audit</h2>
+    <p>It would have rejected no pod ${since}.</p></section>`;
+  return html`<section class="audit"><h2>Audit</h2>
+    <p>It would have kept ${count(audit.waiting, "pod")} of ${count(audit.workloads, "workload")} pending ${since},
+      and sent ${count(audit.elsewhere, "pod")} to another node.</p>
+    <div class="scroll" tabindex="0" role="region" aria-label="Pods that it would have rejected"><table><thead><tr>
+      <th scope="col">Pod</th><th scope="col">Would have</th><th scope="col">Clause</th><th scope="col" class="right">Nodes</th>
+      <th scope="col">Since</th><th scope="col">Is on</th></tr></thead>
+    <tbody>${audit.pods.slice(0, 20).map((each) => html`<tr key=${each.uid}>
+      <td class="pod"><a href=${podAddress(each.pod)}>${each.pod}</a> <span class="quiet">${each.workload}</span></td>
+      <td>${each.wouldWait ? "waited" : "gone elsewhere"}</td>
+      <td>${each.clauses.map((clause) => clause.clause).join(", ")}</td>
+      <td class="right number">${each.rejected} of ${each.offered}</td>
+      <td><time datetime=${each.since}>${moment(each.since)}</time></td><td>${each.node}</td></tr>`)}</tbody></table></div></section>`;
 }
 
 function Share({ pods, history }) {

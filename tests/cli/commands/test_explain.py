@@ -43,7 +43,7 @@ n-3   fails           shop/shop: zone
 n-4   fails           shop/shop: one per node: one is there
 
 1 of 4 nodes passes
-shop/lenient, in audit, would reject 4 nodes
+shop/lenient, in audit, would reject 4 nodes (`none` 4), and leave none that passes
 """
     )
 
@@ -146,7 +146,7 @@ nodes  verdict  why                                           which
    16  fail     shop/shop: headroom: needs 1Gi to spare       m-01, m-02, m-04, m-05 and 12 more
 
 8 of 24 nodes pass; 7 of them are held back for now
-shop/lenient, in audit, would reject 24 nodes
+shop/lenient, in audit, would reject 24 nodes (`none` 24), and leave none that passes
 """
     )
 

@@ -110,6 +110,7 @@ cards `gpu`: pods that others have bound, without a number of their cards: ml/ot
 """
 
 
+@pytest.mark.process
 def test_a_real_server_answers_and_keeps_its_port(placet: Placet, tmp_path: Path) -> None:
     """Another server that wants the port is told which flag chooses another one."""
     with serving(tmp_path, "--demo") as server:

@@ -42,6 +42,7 @@ def fetched(url: str) -> bytes:
         return content
 
 
+@pytest.mark.process
 def test_the_page_of_a_replica_is_at_a_port_of_this_machine(tmp_path: Path) -> None:
     with running(Parts(Journal()), Parts(Journal(), "placet-1")) as found:
         file = kubeconfig(tmp_path / "kubeconfig", found.api_url, {"token": "t"})

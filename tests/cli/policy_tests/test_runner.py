@@ -221,3 +221,84 @@ def test_manifests_are_tested_by_the_file_beside_them(tmp_path: Path) -> None:
     for paths in ([tmp_path], [tmp_path / "web_test.policy"]):
         (result,), _ = run(*paths)
         assert result.diagnostics == ()
+
+
+PREEMPT = (
+    'policy p in namespace "shop" {'
+    ' limit "two" { pods where peer.labels[?"app"].orValue("") == "web" per node at most 2 strict }'
+    ' preempt "p" { protect victim where victim.labels[?"tier"].orValue("") == "db" } }'
+)
+FULL = (
+    'node "n" {"allocatable": {"cpu": 3}} node "room"'
+    ' pod "shop/a" {"requests": {"cpu": 3}, "labels": {"app": "web"}} on "n"'
+    ' pod "shop/b" {"labels": {"app": "web"}} on "n" '
+)
+URGENT = 'pod "shop/c" {"requests": {"cpu": 1}, "labels": {"app": "web"}, "priority": 1} '
+
+
+@pytest.mark.parametrize(
+    ("items", "message", "label"),
+    [
+        (f'{FULL}{URGENT}expect evict "shop/a" on "n"', None, None),
+        (
+            f'{FULL}{URGENT}expect evict none on "n"',
+            "pods are evicted on `n`",
+            "these are: `shop/a`",
+        ),
+        (
+            f'{FULL}{URGENT}expect evict "shop/a", "shop/b" on "n"',
+            "other pods are evicted on `n`",
+            "these are: `shop/a`",
+        ),
+        (
+            f'{FULL}{URGENT}expect evict none on "room"',
+            "nobody would be evicted on `room`, whatever the policies say",
+            "kube-scheduler proposes no victim",
+        ),
+        (
+            f'{FULL.replace("app", "tier").replace("web", "db")}{URGENT}expect evict none on "n"',
+            None,
+            None,
+        ),
+        (
+            (
+                f"{FULL.replace('app', 'tier').replace('web', 'db')}{URGENT}"
+                'expect evict "shop/a" on "n"'
+            ),
+            "nobody may be evicted on `n`",
+            "the policies forbid it",
+        ),
+        (
+            f'{FULL}{URGENT}expect evict "shop/d" on "n"',
+            "there is no pod `shop/d` in this test",
+            "",
+        ),
+    ],
+)
+def test_evictions_are_those_of_kube_scheduler_that_policies_allow(
+    run_test: RunTest, items: str, message: str | None, label: str | None
+) -> None:
+    found = run_test(PREEMPT, items).diagnostics
+    expected = [] if message is None else [(message, label)]
+    assert [(each.message, each.label) for each in found] == expected
+
+
+def test_victims_that_a_bound_needs_are_expected_too(run_test: RunTest) -> None:
+    more = 'pod "shop/d" {"labels": {"app": "web"}} on "n" '
+    full = 'node "n" {"allocatable": {"cpu": 3}} pod "shop/a" {"requests": {"cpu": 3}} on "n" '
+    web = 'pod "shop/b" {"labels": {"app": "web"}} on "n" '
+    result = run_test(PREEMPT, f'{full}{web}{more}{URGENT}expect evict "shop/a", "shop/b" on "n"')
+    others = run_test(PREEMPT, f'{full}{web}{more}{URGENT}expect evict "shop/a", "shop/d" on "n"')
+    assert {result.outcome, others.outcome} == {"passed", "failed"}
+
+
+def test_the_nodes_of_one_test_compete_for_keep(run_test: RunTest) -> None:
+    policy = 'cluster policy p { preempt "p" { keep 1 by node.free["memory"] } }'
+    nodes = " ".join(
+        f'node "n{i}" {{"allocatable": {{"cpu": 1, "memory": "{i}Gi"}}}}'
+        f' pod "shop/p{i}" {{"requests": {{"cpu": 1}}}} on "n{i}"'
+        for i in (1, 2)
+    )
+    asked = 'pod "shop/c" {"requests": {"cpu": 1}, "priority": 1}'
+    expected = 'expect evict "shop/p1" on "n1" expect evict none on "n2"'
+    assert run_test(policy, f"{nodes} {asked} {expected}").diagnostics == ()

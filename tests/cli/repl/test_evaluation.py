@@ -37,6 +37,17 @@ def test_without_a_node_all_nodes_have_a_row(say: Say) -> None:
     assert say(":node *").out == "all of 4 nodes\n"
 
 
+def test_a_count_is_about_the_chosen_pod(say: Say) -> None:
+    assert say("count here per node = all pods where true").out == "added count here\n"
+    say("count waiting = all pending pods where peer.priority >= pod.priority")
+    assert "choose one" in say("waiting").err
+    say(":pod shop/web-1")
+    assert say("waiting").out == "0 : int\n"
+    assert say("here").out.splitlines()[0].split() == ["node", "value", ":", "int"]
+    say(":node n-4")
+    assert say("here >= 0").out == "true : bool\n"
+
+
 def test_a_group_is_that_of_the_node(say: Say) -> None:
     assert say("group zone by node.zone").out == "added group zone\n"
     shown = say("zone.nodes").out

@@ -157,3 +157,41 @@ async def test_pod_groups_of_each_api_that_is_served(tmp_path: Path) -> None:
         server.delete(other, "ml/bert")
         await until(lambda: informers.cache.group("ml", coscheduling) is None)
         await informers.stop()
+
+
+@pytest.mark.fake_clock
+async def test_failed_pods_are_known_when_rules_read_them_and_stay_so(tmp_path: Path) -> None:
+    async with fake_api_server() as server, client_of(server.url, tmp_path) as client:
+        server.open(NODES.path)
+        owner = {"kind": "Job", "name": "j", "uid": "uid-j", "controller": True}
+        for name, phase in (("one", "Failed"), ("two", "Running")):
+            spec = builders.pod(name, "shop", on="n")["spec"]
+            status = {"phase": phase}
+            server.put(
+                PODS.path, f"shop/{name}", spec=spec, status=status,
+                metadata={"ownerReferences": [owner], "name": name, "uid": f"uid-{name}"},
+            )  # fmt: skip
+        informers = Informers(client, CODEC, Timing(), begun)
+        informers.start(Needs())
+        await informers.synced()
+        assert informers.snapshot().failures == {}
+        informers.start(Needs(failures=True))
+        await informers.synced()
+
+        def failed() -> list[str]:
+            known = informers.snapshot().failures.get("uid-j", ())
+            return sorted(each.failure.pod for each in known)
+
+        assert failed() == ["one"]
+        server.put(
+            PODS.path, "shop/two", spec=spec, status={"phase": "Failed"},
+            metadata={"ownerReferences": [owner], "name": "two", "uid": "uid-two"},
+        )  # fmt: skip
+        await until(lambda: failed() == ["one", "two"])
+        server.delete(PODS.path, "shop/one")
+        server.delete(PODS.path, "shop/two")
+        await until(
+            lambda: not any(len(i.store) for i in informers.informers if i.resource is PODS)
+        )
+        assert failed() == ["one", "two"]
+        await informers.stop()

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from engine.cluster.lease import WANTED_BY, LeaderGate, Lease
 from engine.decision.placement import ReplicaRole
-from engine.errors import HandoverError
+from engine.errors import ApiError, HandoverError
 from tests.support.builders import node, pod, raw
 from tests.support.engines import engine_of
 from tests.support.fake_clock import settled, until
@@ -74,6 +74,29 @@ async def test_the_first_replica_takes_it_and_the_second_waits() -> None:
         replicas.wait(2)
         await replicas.turns()
     assert replicas.holders == ["a"]
+
+
+async def test_a_replica_without_answers_is_cut_off() -> None:
+    replicas = Replicas()
+    await replicas.turns()
+    replicas.api.broken = True
+    for is_cut_off in (False, True):
+        replicas.wait(9)
+        await replicas.turns("a")
+        assert replicas.leases["a"].is_cut_off is is_cut_off
+    replicas.api.broken = False
+    await replicas.turns("a")
+    assert not replicas.leases["a"].is_cut_off
+
+
+async def test_a_refusal_is_an_answer() -> None:
+    """A missing right is the same for all replicas."""
+    replicas = Replicas()
+    replicas.api.refused = ApiError(403, "Forbidden", "no")
+    for _ in range(2):
+        replicas.wait(9)
+        await replicas.turns("a")
+    assert not replicas.leases["a"].is_cut_off
 
 
 async def test_a_dead_holder_is_replaced_after_the_lease_has_expired() -> None:

@@ -18,7 +18,8 @@ from engine.counting.bounds import GroupCounts
 from engine.counting.count_clauses import CountClauses
 from engine.counting.groups import CountGroups, CountHeadroom
 from engine.counting.in_flight_pods import InFlightPods
-from engine.counting.pod_counter import CountContext, PodCounter
+from engine.counting.members import CountContext
+from engine.counting.pod_counter import PodCounter
 from engine.objects.peer import Peer, Workload
 from engine.objects.request_pod import RequestPodReader
 from engine.program.frame import CheckDeadline, Frame, Report, unlimited

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,10 +12,12 @@ import pytest
 from engine.cache.cache import Cache
 from engine.counting.node_groups import CallGroups, KnownGroups, NodeGroups
 from engine.decision.preemption import Victims
+from engine.decision.registry import Registry
 from engine.decision.verdict import Feasible, Rejected
 from engine.engine import Engine
 from engine.errors import BriefWaitError
 from engine.objects.peer import key_of
+from engine.program.frame import Frame
 from grammar.values.node_groups import GroupOfNodes
 from tests.support.builders import node, pod, raw
 from tests.support.engines import (
@@ -172,6 +175,28 @@ def test_pods_on_their_way_count_where_they_may_end() -> None:
         ("policy p: no room", True),
         ("policy p: no room", True),
     ]
+
+
+@pytest.mark.parametrize("more", ["true", "node.ready"])
+def test_what_bound_pods_alone_decide_is_kept_beside(more: str) -> None:
+    """A pod that waits for others asks twice in each call: with those on their way, and without."""
+    (program,) = programs_of(ROOM.replace('2 * pod.requests["cpu"]', f'"2" && {more}'))
+    (clause,) = program.filters
+    (require,), evaluated = clause.requires, list[object]()
+
+    def counting(frame: Frame) -> object:
+        evaluated.append(frame.node)
+        return require(frame)
+
+    counted = replace(program, filters=(replace(clause, requires=(counting,)),))
+    cache = cache_of([racked("a-1"), racked("b-1")])
+    engine = Engine(Registry([counted]), Known(cache), CODEC, Silent())
+    assert passing(engine, "first", "7", ["a-1", "b-1"]) == ["a-1", "b-1"]
+    for calls in range(3):
+        before = len(evaluated)
+        with pytest.raises(BriefWaitError):
+            passing(engine, f"waits-{calls}", "4", ["a-1", "b-1"])
+    assert len(evaluated) == before
 
 
 def test_bound_pods_alone_count_at_the_binding() -> None:

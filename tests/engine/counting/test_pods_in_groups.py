@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from engine.counting.groups import CountGroups
-from engine.counting.pod_counter import PodInGroup
+from engine.counting.members import PodInGroup
 from engine.explanation.inspection import Inspection
 from tests.engine.counting.helpers import ASKED, Counting, clause_of, counting_of, update
 from tests.support.builders import Object, node, pod, raw

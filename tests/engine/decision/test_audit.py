@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
+from engine.decision.audit_log import MOST_OF_POLICY
+from engine.engine import Engine
 from tests.support.builders import node, pod, raw
-from tests.support.engines import Silent, engine_of
+from tests.support.engines import Silent, engine_of, peer_of, registry_of
 
 POLICY = """
 policy web {
@@ -29,3 +32,77 @@ def test_filters_and_counts_are_reported_and_nothing_is_rejected() -> None:
         ("would reject", "web", "n1", 2),
         ("would reject", "web", "one a node", 2),
     ]
+
+
+def audited(text: str, nodes: int = 3) -> tuple[Engine, list[str]]:
+    names = [f"n{number}" for number in range(1, nodes + 1)]
+    return engine_of(text, [node(name) for name in names], [], observer=Silent()), names
+
+
+def ask(engine: Engine, names: list[str], name: str, **more: Any) -> None:
+    engine.filter(raw(pod(name, labels={"app": "web"}, **more)), names, None, math.inf)
+
+
+NOWHERE = """
+policy web {
+  mode audit
+  for pods where pod.labels["app"] == "web"
+  filter "gpu" { require node.name == "none" }
+}
+"""
+ONLY_N1 = NOWHERE.replace("gpu", "n1").replace('"none"', '"n1"')
+
+
+def test_a_pod_without_a_node_left_would_wait() -> None:
+    engine, names = audited(NOWHERE)
+    ask(engine, names, "a")
+    ask(engine, names, "a")
+    ask(engine, names, "b")
+    audits = engine.audits.log.policies["web"]
+    assert (audits.waiting, audits.owners, audits.elsewhere) == (2, 2, 0)
+    (first, second) = audits.pods.values()
+    assert (first.name, first.clauses, first.offered, first.rejected) == ("a", (("gpu", 3),), 3, 3)
+    assert first.since.nanos < first.at.nanos
+    assert second.since == second.at
+
+
+def test_the_node_of_a_pod_tells_whether_it_was_rejected() -> None:
+    engine, names = audited(ONLY_N1)
+    log = engine.audits.log
+    for name, on in (("a", "n1"), ("b", "n2")):
+        ask(engine, names, name)
+        assert not log.policies["web"].pods
+        placed = peer_of(pod(name, on=on, labels={"app": "web"}))
+        log.pod_changed(None, placed, 1)
+    audits = log.policies["web"]
+    assert [(each.name, each.node) for each in audits.pods.values()] == [("b", "n2")]
+    assert (audits.waiting, audits.elsewhere) == (0, 1)
+    assert [address for address, _ in log.of(placed.uid)] == ["web"]
+
+
+def test_a_pod_that_enforced_policies_reject_is_not_that_of_an_audit() -> None:
+    enforced = 'policy all { for pods where true filter "no" { require false } }'
+    engine, names = audited(NOWHERE + enforced)
+    ask(engine, names, "a")
+    assert not engine.audits.log.policies["web"].pods
+
+
+def test_numbers_go_on_where_pods_are_forgotten() -> None:
+    engine, names = audited(NOWHERE)
+    for number in range(MOST_OF_POLICY + 5):
+        ask(engine, names, f"pod-{number}")
+    audits = engine.audits.log.policies["web"]
+    assert (len(audits.pods), audits.waiting) == (MOST_OF_POLICY, MOST_OF_POLICY + 5)
+    audits.go_on_from(audits.since, 1000, 7, 600)
+    assert (audits.waiting, audits.elsewhere, audits.owners) == (1000, 7, 600)
+
+
+def test_another_version_of_a_policy_begins_anew() -> None:
+    engine, names = audited(NOWHERE)
+    ask(engine, names, "a")
+    engine.adopt(engine.registry.anew())
+    assert engine.audits.log.policies["web"].waiting == 1
+    engine.adopt(registry_of(ONLY_N1))
+    assert engine.audits.log.policies["web"].waiting == 0
+    engine.adopt(registry_of(NOWHERE.replace("mode audit", "")))
+    assert not engine.audits.log.policies

@@ -7,17 +7,20 @@ import json
 import pytest
 
 from engine.explanation.application import misspelt_annotations
-from engine.objects.request_pod import BYPASS, FORM
+from engine.objects.request_pod import BYPASS, EARLIER_BYPASS, FORM
+from policies.manifest_names import GROUP
 
 
 @pytest.mark.parametrize(
     ("key", "meant"),
     [
         ("placet.dev/bypas", BYPASS),
-        ("placet.dev/bypass", BYPASS),
-        (f"{BYPASS}ed", BYPASS),
+        ("placet.dev/bypassed", BYPASS),
+        (f"{EARLIER_BYPASS}ed", BYPASS),
+        (f"{GROUP}/portable", FORM),
         ("placet.dev/portabel", FORM),
         (BYPASS, None),
+        (EARLIER_BYPASS, None),
         ("example.com/bypass", None),
         ("kubectl.kubernetes.io/restartedAt", None),
     ],

@@ -66,6 +66,7 @@ def test_the_bytes_of_a_value_are_those_of_all_that_it_holds(value: object) -> N
     assert 5000 <= bytes_of(value) < 15_000
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("what", ["labels", "annotations", "images", "requests"])
 def test_pods_that_change_again_and_again_leave_nothing(what: str) -> None:
     """One pod is patched 300 times, each time with 300 KB of other texts."""

@@ -68,7 +68,12 @@ MINUTE = 60 * SECOND
         pytest.param("now > timestamp(60) || now > timestamp(30)", 30 * SECOND, id="the first"),
         pytest.param("[1].exists(x, now > timestamp(60))", MINUTE, id="in a macro"),
         pytest.param('now - timestamp(-60) + (now - now) < duration("3m")', SECOND, id="thrice"),
-        pytest.param("now.getHours() == 0", SECOND, id="not a comparison of times"),
+        pytest.param("now.getHours() == 0", MINUTE, id="the calendar"),
+        pytest.param('now.getDate("+05:45") == 1', MINUTE, id="in a zone"),
+        pytest.param("[now].exists(now, now.getHours() == 0)", SECOND, id="a variable of the name"),
+        pytest.param("now.getSeconds() == 0", SECOND, id="the seconds"),
+        pytest.param('(now + duration("30s")).getHours() == 0', SECOND, id="of another time"),
+        pytest.param('now.getHours("nowhere") == 0', MINUTE, id="no zone"),
         pytest.param("(true ? now : now) < timestamp(60)", SECOND, id="not a sum"),
         pytest.param(
             'now - timestamp("1600-01-01T00:00:00Z") > duration("1s")', SECOND, id="error"

@@ -42,3 +42,16 @@ def test_annotations_of_gangs() -> None:
     items = 'let job = peer.annotations["example.com/job"] gang "g" { of pods by job at least 2 }'
     (policy,) = checked(f"cluster policy p {{ {items} }}")
     assert "example.com/job" in needs([policy.policy]).annotations
+
+
+@pytest.mark.parametrize(
+    ("items", "wanted"),
+    [
+        ('filter "f" { require size(pod.failures) < 3 }', True),
+        ('let last = pod.failures filter "f" { require size(last) < 3 }', True),
+        ('filter "f" { require pod.workload.name == "failures" }', False),
+    ],
+)
+def test_failures(items: str, wanted: bool) -> None:
+    (policy,) = checked(f"cluster policy p {{ {items} }}")
+    assert needs([policy.policy]).failures is wanted

@@ -79,6 +79,20 @@ TRIPLES = f"node.pods.all(c, {PAIRS})"
             id="a part of a list",
         ),
         pytest.param(
+            'filter "f" { require '
+            + TRIPLES.replace("node.pods", "node.pods.slice(0, math.least(50, size(node.pods)))")
+            + " }",
+            0,
+            id="at most so many of a list",
+        ),
+        pytest.param(
+            'filter "f" { require '
+            + TRIPLES.replace("node.pods", "node.pods.slice(0, math.least([size(node.pods)]))")
+            + " }",
+            1,
+            id="as many of a list as there are",
+        ),
+        pytest.param(
             f'filter "f" {{ require {TRIPLES.replace("node.pods", "node.pods.slice(9, 250)")} }}',
             1,
             id="a large part of a list",

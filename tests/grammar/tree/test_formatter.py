@@ -35,7 +35,9 @@ policy   shop in namespace 'shop' {   # main policy
   bind "ready" { message "m" wait until a||b  for at most 3600s require c }
   # the end
 }
-test "t" { node "n" { 'labels' : {"a":"b"}} expect score "n" >= 7 expect reject "n" by "long" }
+test "t" { node "n" { 'labels' : {"a":"b"}} expect score "n" >= 7 expect reject "n" by "long"
+  expect evict "a","b" on "n"
+  expect evict none on "n" }
 # last
 """
 
@@ -78,6 +80,8 @@ test "t" {
   node "n" {"labels": {"a": "b"}}
   expect score "n" >= 7
   expect reject "n" by "long"
+  expect evict "a", "b" on "n"
+  expect evict none on "n"
 }
 # last
 """

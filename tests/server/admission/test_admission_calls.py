@@ -226,6 +226,7 @@ BOMB = b'{"apiVersion":"%s/v1","kind":"PlacementPolicy","spec":{"rules":[%s0]}}'
 )
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("path", ["validate", "mutate"])
 async def test_an_object_that_needs_much_memory(serve: Serve, path: str) -> None:
     served = await serve(examiner=Examiner(SCHEMA, no_policies), settings=Settings(http_timeout=60))

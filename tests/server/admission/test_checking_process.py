@@ -28,6 +28,8 @@ from server.admission.checking_process import (
 from tests.support.builders import raw
 from tests.support.manifests import cluster_placement_policy, placement_policy
 
+pytestmark = pytest.mark.process
+
 SCHEMA = load_schema()
 ROOT = Path(__file__).parents[3]
 # Seconds for what takes a tenth of one on a quiet machine.

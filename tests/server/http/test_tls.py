@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives.serialization import (
 from prometheus_client import CollectorRegistry
 from trustme import CA
 
+from server.http.health import ReadinessCheck
 from server.http.tls import (
     RETRY_SECONDS,
     CertificateError,
@@ -239,6 +240,23 @@ def test_an_expired_certificate_is_used_and_logged_as_an_error(
     (message,) = messages(caplog, logging.ERROR)
     assert message.endswith(f"tls.crt expired on 2020-01-01T00:00:00Z: {REFUSED}")
     assert not [line for line in caplog.messages if "loaded certificate" in line]
+
+
+def test_readyz_tells_of_a_certificate_before_and_after_its_end(keyring: Keyring) -> None:
+    """And of files that cannot be used, while the previous ones are."""
+    keyring.write_pair(in_days(8.5))
+    found = credentials_of(keyring)
+    file = keyring.files.certificate
+    assert found.credentials.check() == ReadinessCheck("certificate", is_warning=True)
+    found.clock.seconds += 2 * DAY
+    assert found.credentials.check().failure.startswith(f"`{file}` expires in 6 days, on ")
+    assert found.credentials.in_use.warning.startswith("expires in 6 days")
+    found.clock.seconds += 7 * DAY
+    assert found.credentials.check().failure.endswith(f": {REFUSED}")
+    file.write_text("nothing")
+    found.look()
+    assert found.credentials.check().failure.endswith(f"; `{file}` contains no certificate")
+    assert found.credentials.check().is_warning
 
 
 def test_an_expired_certificate_does_not_replace_a_valid_one(

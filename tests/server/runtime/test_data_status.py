@@ -55,8 +55,12 @@ def told(rules: str, *sources: SourceStatus) -> tuple[str, str, str]:
 
 
 def test_sources_that_work() -> None:
-    assert told(RACKS, source("racks"), source("owners")) == ("False", "None", "")
-    assert told(RACKS) == ("False", "None", ""), "they are not asked yet"
+    assert told(RACKS, source("racks"), source("owners")) == (
+        "False",
+        "None",
+        "its tables are read",
+    )
+    assert told(RACKS) == ("False", "None", "its tables are read"), "they are not asked yet"
 
 
 def test_a_source_that_fails_is_named_with_its_first_error() -> None:
@@ -84,7 +88,7 @@ def test_rows_that_are_stale_when_they_come() -> None:
 
 def test_a_source_of_another_policy_is_not_named() -> None:
     other = source("elsewhere", "absent", "there is no ConfigMap", stale=True)
-    assert told(RACKS, other) == ("False", "None", "")
+    assert told(RACKS, other) == ("False", "None", "its tables are read")
 
 
 def test_a_policy_without_tables_has_no_such_condition() -> None:

@@ -186,7 +186,9 @@ def test_a_policy_with_work_at_bind_is_told_where_nothing_is_bound(
     (mine, other) = ({each.type: each for each in r.wanted.conditions} for r in found)
     assert "NoBinder" not in other
     assert (mine["NoBinder"].status, mine["NoBinder"].message) == (
-        ("False", "") if binds else ("True", f"it {work} at bind: {TO_BIND}")
+        ("False", f"it {work} at bind, which is served")
+        if binds
+        else ("True", f"it {work} at bind: {TO_BIND}")
     )
     view.edit(3, GOOD, GOOD)
     asyncio.run(reloader.catch_up())

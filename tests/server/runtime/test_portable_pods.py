@@ -123,10 +123,10 @@ def condition(found: PolicyStatus) -> StatusCondition:
 @pytest.mark.parametrize(
     ("rules", "outcome", "reason", "message"),
     [
-        (POOL, "True", "Told", ""),
+        (POOL, "True", "Told", "new pods say all of it in Kubernetes' own words"),
         (f"{POOL} {ROOM}", "True", "ToldInPart", "room: `node.free` is no label of the node"),
         (ROOM, "False", "StaysInPlacet", "room: `node.free` is no label of the node"),
-        (f"{POOL} {APART}", "True", "Told", ""),
+        (f"{POOL} {APART}", "True", "Told", "new pods say all of it in Kubernetes' own words"),
     ],
 )
 def test_the_condition_says_what_is_told(

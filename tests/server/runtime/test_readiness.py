@@ -8,6 +8,7 @@ import pytest
 from engine.cache.cache import Cache
 from engine.cluster.status_writer import Reported, with_times
 from engine.errors import DeadlineExceededError
+from engine.explanation.decided_effects import DecidedEffect
 from engine.program.frame import Evaluation, Frame
 from policies.resource import PolicyStatus, StatusCondition
 from server.runtime.status_reporting import UNMET, Statuses, readiness_news
@@ -50,7 +51,11 @@ def ready(report: Reported) -> StatusCondition:
 
 @pytest.mark.parametrize(
     ("edits", "reason", "message"),
-    [([READY], "InForce", ""), ([WRONG], *NO_GOOD), ([READY, WRONG], *LAST_GOOD)],
+    [
+        ([READY], "InForce", "it is in force as it is written"),
+        ([WRONG], *NO_GOOD),
+        ([READY, WRONG], *LAST_GOOD),
+    ],
 )
 def test_ready_says_the_first_mistake_and_its_place(
     edits: list[str], reason: str, message: str
@@ -103,10 +108,44 @@ def test_a_share_for_which_pods_wait_is_a_condition() -> None:
         (found,) = (each for each in report.wanted.conditions if each.type == "Unmet")
         return found.status, found.reason, found.message
 
-    assert unmet({}) == ("False", "None", "")
-    assert unmet({"shop/other": "zone b"}) == ("False", "None", "")
+    assert unmet({}) == ("False", "None", "no pod waits for the nodes of a share")
+    assert unmet({"shop/other": "zone b"}) == (
+        "False",
+        "None",
+        "no pod waits for the nodes of a share",
+    )
     assert unmet({address: "zone b"}) == (
         "True",
         "NoNode",
         UNMET.format("zone b"),
     )
+
+
+@pytest.mark.parametrize(
+    ("effect", "outcome"),
+    [
+        (None, ("False", "None")),
+        (DecidedEffect("", "selects 3 of the last 3 pods"), ("False", "None")),
+        (DecidedEffect("RejectsEveryNode", "", ("a",)), ("True", "RejectsEveryNode")),
+        (DecidedEffect("SameScore", ""), ("True", "SameScore")),
+    ],
+)
+def test_a_policy_without_effect_has_a_condition(
+    effect: DecidedEffect | None, outcome: tuple[str, str]
+) -> None:
+    read, statuses = Read(), Statuses(CACHE, no_time)
+    objects = stored(READY)
+    read.read(objects)
+    assert read.last is not None
+    (address,) = (program.address for program in read.last.programs.values())
+    known = {} if effect is None else {address: effect}
+    (report,) = statuses.reports(read.last, objects, {}, (), CACHE.snapshot(), {}, known)
+    (found,) = (each for each in report.wanted.conditions if each.type == "NoEffect")
+    assert (found.status, found.reason) == outcome
+    assert found.message
+    assert (report.wanted.mode, report.wanted.target) == ("Strict", "filter")
+
+
+def test_each_condition_has_a_message() -> None:
+    for rules in (READY, WRONG):
+        assert all(each.message for each in Server().edit(rules, 1).wanted.conditions)

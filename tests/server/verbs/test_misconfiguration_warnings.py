@@ -10,6 +10,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from server.call import CallRecord
+from server.errors import Outcome
 from server.metrics.metrics import Metrics
 from server.metrics.misconfiguration import MisconfigurationWarnings, exposure, sample_size
 from server.settings import Settings, TlsFiles
@@ -52,6 +53,20 @@ def test_whole_nodes_give_one_warning_an_interval(
         "placet_full_node_requests_total", {"verb": "filter"}
     )
     assert counted == 5
+
+
+def test_what_was_seen_is_shown_for_a_quarter_of_an_hour(situation: Situation) -> None:
+    situation.look("filter", 3, full_nodes=True)
+    failed = CallRecord("validate", 0.0, GO)
+    failed.outcome = Outcome.INTERNAL
+    situation.warnings.look(failed)
+    situation.warnings.look(CallRecord("mutate", 0.0, GO))
+    (requests, nodes), (webhooks, text) = situation.warnings.seen
+    assert (requests, webhooks) == ("requests", "webhooks")
+    assert "nodeCacheCapable: true" in nodes
+    assert text == "the webhook `validate` failed: the log has the reason"
+    situation.now += 901
+    assert not situation.warnings.seen
 
 
 def test_whole_nodes_of_other_clients_give_no_warning(

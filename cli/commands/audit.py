@@ -1,0 +1,145 @@
+"""Command `audit`: what policies in audit mode would have done, and whether to enforce them."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import timedelta
+
+from cli.command import CommandError, positive
+from cli.console import Part, add_output_argument, put, put_document, table
+from cli.replicas import replicas
+from cli.replicas.replicas import Replica
+from engine.explanation.audit_document import PodAudit, PolicyAuditDetail
+from grammar.messages.texts import counted
+from grammar.values.time import SECOND, Timestamp
+
+EXAMPLES = """\
+examples:
+  placet audit
+  placet audit shop/web --days 1
+  placet audit -n shop -o json
+  placet audit --url http://127.0.0.1:12346
+"""
+_DAYS = 7
+# The pods of a policy in a table.
+_MOST_ROWS = 20
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "policy",
+        metavar="POLICY",
+        nargs="?",
+        help="NAMESPACE/NAME, or the name alone of others",
+    )
+    parser.add_argument(
+        "-d",
+        "--days",
+        type=positive,
+        default=_DAYS,
+        metavar="N",
+        help="only pods of the last N days (default: %(default)s)",
+    )
+    scope = parser.add_mutually_exclusive_group()
+    scope.add_argument(
+        "-n", "--namespace", metavar="NAME", help="policies of this namespace and its pods only"
+    )
+    scope.add_argument(
+        "-A",
+        "--all-namespaces",
+        action="store_true",
+        help="policies and pods of all namespaces (the default)",
+    )
+    add_output_argument(parser, "json", "yaml")
+    replicas.add_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    return asyncio.run(_run(args, replicas.target(args)))
+
+
+async def _run(args: argparse.Namespace, target: replicas.ReplicaTarget) -> int:
+    async with replicas.replicas(target) as found:
+        answers, errors = await replicas.ask_all(found, Replica.audit)
+    lists = [answer for _, answer in answers]
+    if args.output:
+        put_document(replicas.document(lists), args.output)
+        return replicas.end(errors)
+    policies = sorted({each.policy for one in lists for each in one.policies})
+    if args.policy is not None and args.policy not in policies:
+        hint = "set `mode audit` in it, or `enforcementMode: Audit`; see: placet status"
+        raise CommandError(f"no policy `{args.policy}` is in audit mode", hint)
+    if not policies:
+        put(["no policy is in audit mode"])
+    wanted = [args.policy] if args.policy is not None else policies
+    after = Timestamp.parse(max(one.at for one in lists)).nanos
+    after -= int(timedelta(days=args.days).total_seconds()) * SECOND
+    for number, policy in enumerate(wanted):
+        if number:
+            print()
+        each = [p for one in lists for p in one.policies if p.policy == policy]
+        put(_policy(policy, each, after, args.days, args.namespace))
+    return replicas.end(errors)
+
+
+def _policy(
+    policy: str,
+    found: Sequence[PolicyAuditDetail],
+    after: int,
+    days: int,
+    namespace: str | None,
+) -> Iterator[Part]:
+    """A policy as the replicas know it: a sentence, and its pods after this time."""
+    since = min(each.since for each in found)
+    is_whole = Timestamp.parse(since).nanos >= after
+    when = f"since {since}" if is_whole else f"in the last {counted(days, 'day')}"
+    pods = _pods(found, after, namespace)
+    waiting = [pod for pod in pods if pod.wouldWait]
+    # Of pods that are forgotten the numbers are left.
+    whole = found if is_whole and namespace is None else ()
+    number = max([len(waiting), *(each.waiting for each in whole)])
+    workloads = max([len({_owner(pod) for pod in waiting}), *(each.workloads for each in whole)])
+    elsewhere = max([len(pods) - len(waiting), *(each.elsewhere for each in whole)])
+    yield f"policy {policy}, in audit mode since {since}"
+    if not number and not elsewhere:
+        yield f"would have rejected no pod {when}: enforce it with `mode enforce`"
+        return
+    kept = f"{counted(number, 'pod')} of {counted(workloads, 'workload')}" if number else "no pod"
+    yield f"would have kept {kept} pending {when}: enforce?"
+    if elsewhere:
+        yield f"would have sent {counted(elsewhere, 'pod')} to another node"
+    yield ""
+    yield _rows(pods[:_MOST_ROWS])
+    if len(pods) > _MOST_ROWS:
+        yield f"{len(pods) - _MOST_ROWS} others are in: placet audit {policy} -o json"
+
+
+def _pods(
+    found: Iterable[PolicyAuditDetail], after: int, namespace: str | None
+) -> Sequence[PodAudit]:
+    """The pods that one of the replicas knows, each once, the newest first."""
+    every = {pod.uid: pod for each in found for pod in each.pods}.values()
+    recent = (pod for pod in every if Timestamp.parse(pod.at).nanos >= after)
+    wanted = [p for p in recent if namespace in (None, p.pod.partition("/")[0])]
+    return sorted(wanted, key=lambda pod: pod.at, reverse=True)
+
+
+def _owner(pod: PodAudit) -> tuple[str, str]:
+    return pod.pod.partition("/")[0], pod.workload or pod.pod
+
+
+def _rows(pods: Sequence[PodAudit]) -> Part:
+    rows = table("pod", "of", "would have", "by", "nodes", "since", "is on", right=("nodes",))
+    for pod in pods:
+        rows.add_row(
+            pod.pod,
+            pod.workload or "",
+            "waited" if pod.wouldWait else "gone elsewhere",
+            ", ".join(each.clause for each in pod.clauses),
+            f"{pod.rejected} of {pod.offered}",
+            pod.since,
+            pod.node or "",
+        )
+    return rows

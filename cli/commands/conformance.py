@@ -1,0 +1,278 @@
+"""Command `conformance`: holds any extender to what kube-scheduler expects of it."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import shlex
+import ssl
+import sys
+import tempfile
+import time
+from argparse import ArgumentTypeError
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import get_args
+
+import aiohttp
+
+from cli.command import CommandError, Exit, positive
+from cli.conformance import report
+from cli.conformance.api_server import StandInApi, stand_in_api, write_kubeconfig
+from cli.conformance.cases import Verb, contracts
+from cli.conformance.exchange import Caller
+from cli.conformance.requests import own_cluster, read_cluster
+from cli.conformance.run import Conformance, ContractResult
+from cli.console import put
+from grammar.messages.diagnostics import nearest
+from grammar.messages.texts import os_reason
+from server.settings import SettingsError
+
+EXAMPLES = """\
+examples:
+  placet conformance http://127.0.0.1:12345/api/scheduler
+  placet conformance http://127.0.0.1:12345/api/scheduler --node-cache-capable --cluster nodes.json
+  placet conformance http://127.0.0.1:9251 --verbs filter=predicate,prioritize=prioritize
+  placet conformance http://127.0.0.1:8888 --verbs filter,bind --node-cache-capable \\
+    --start 'my-extender --kubeconfig {kubeconfig}'
+  placet conformance http://127.0.0.1:8888 --only C19,C47 --save requests/
+"""
+
+_VERBS: tuple[str, ...] = get_args(Verb)
+_START_SECONDS = 60.0
+_END_SECONDS = 5.0
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("url", metavar="URL", help="the `urlPrefix` of the extender")
+    parser.add_argument(
+        "--verbs",
+        metavar="LIST",
+        type=_verbs,
+        default={verb: verb for verb in _VERBS[:3]},
+        help="what the extender answers, with its paths where they differ, as in "
+        "filter=predicates,bind (default: filter,prioritize,preempt)",
+    )
+    parser.add_argument(
+        "--node-cache-capable",
+        action="store_true",
+        help="send names of nodes, as with `nodeCacheCapable: true`; without it nodes are whole",
+    )
+    parser.add_argument(
+        "--cluster",
+        metavar="PATH",
+        action="append",
+        type=Path,
+        default=[],
+        help="nodes and pods to ask with, as kubectl writes them (default: three nodes of its own)",
+    )
+    parser.add_argument(
+        "--pod",
+        metavar="FILE",
+        action="append",
+        type=Path,
+        default=[],
+        help="a pod to ask about, best one that passes on some nodes only; may be given again",
+    )
+    parser.add_argument(
+        "--start",
+        metavar="COMMAND",
+        help="start the extender beside a stand-in API server that has the cluster; {kubeconfig} "
+        "stands for the file that leads there, which is in KUBECONFIG too",
+    )
+    parser.add_argument(
+        "--only", metavar="LIST", type=_contracts, default=(), help="lines of the contract: C19,C47"
+    )
+    parser.add_argument(
+        "--save",
+        metavar="FOLDER",
+        type=Path,
+        help="write the requests that were answered wrongly, and print a curl line for each",
+    )
+    parser.add_argument(
+        "--http-timeout",
+        metavar="SECONDS",
+        type=positive,
+        default=5.0,
+        help="the longest answer, as `httpTimeout` (default: 5)",
+    )
+    parser.add_argument(
+        "--idle",
+        metavar="SECONDS",
+        type=positive,
+        default=20.0,
+        help="how long a connection is idle for C2; 95 is more than kube-scheduler's 90 "
+        "(default: 20)",
+    )
+    parser.add_argument("--cacert", metavar="FILE", type=Path, help="who signed the certificate")
+    parser.add_argument("--cert", metavar="FILE", type=Path, help="a client certificate")
+    parser.add_argument("--key", metavar="FILE", type=Path, help="the key of `--cert`")
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="FORM",
+        choices=report.FORMS,
+        help=f"one of {', '.join(report.FORMS)}",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    if not args.url.startswith(("http://", "https://")):
+        raise CommandError(f"`{args.url}` is not a URL", f"write `http://{args.url}`")
+    if args.save is not None:
+        args.save.mkdir(parents=True, exist_ok=True)
+    return asyncio.run(_run(args))
+
+
+def _verbs(text: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for each in text.split(","):
+        verb, _, path = each.strip().partition("=")
+        if verb not in _VERBS:
+            close = nearest(verb, _VERBS)
+            known = f"a similar one exists: `{close}`" if close else f"one of {', '.join(_VERBS)}"
+            raise ArgumentTypeError(f"there is no verb `{verb}`: {known}")
+        found[verb] = path.strip("/") or verb
+    return found
+
+
+def _contracts(text: str) -> tuple[str, ...]:
+    known = [each.id for each in contracts()]
+    found = tuple(each.strip().upper() for each in text.split(","))
+    for each in found:
+        if each not in known:
+            raise ArgumentTypeError(
+                f"there is no line `{each}`: they are {known[0]} to {known[-1]}"
+            )
+    return found
+
+
+async def _run(args: argparse.Namespace) -> int:
+    began = time.monotonic()
+    given = args.cluster or args.pod
+    cluster = read_cluster(args.cluster, args.pod) if given else own_cluster()
+    async with AsyncExitStack() as stack:
+        api = await stack.enter_async_context(stand_in_api(cluster)) if args.start else None
+        connector = aiohttp.TCPConnector(limit=0)
+        session = await stack.enter_async_context(
+            aiohttp.ClientSession(connector=connector, auto_decompress=True)
+        )
+        caller = Caller(session, args.url, args.verbs, args.http_timeout, _tls(args))
+        if api is not None:
+            await stack.enter_async_context(_started(args.start, api, caller))
+        elif (why := await _unreached(caller)) is not None:
+            raise CommandError(
+                f"nothing answers at `{args.url}`: {why}",
+                "start the extender, or let it be started with --start",
+            )
+        conformance = Conformance(
+            caller,
+            cluster,
+            api,
+            names=args.node_cache_capable,
+            idle_seconds=args.idle,
+        )
+        results = await _collected(conformance, args)
+    if args.output:
+        print(report.document(args.output, results, args.url))
+    print(
+        f"{report.counts(results)} in {time.monotonic() - began:.0f} s",
+        file=sys.stderr if args.output else sys.stdout,
+    )
+    return Exit.FINDINGS if any(each.result == "fail" for each in results) else Exit.OK
+
+
+async def _collected(conformance: Conformance, args: argparse.Namespace) -> list[ContractResult]:
+    """All results; those of the text are printed as they come."""
+    results: list[ContractResult] = []
+    is_shown = sys.stderr.isatty()
+
+    def begun(contract: str) -> None:
+        if is_shown:
+            print(f"\r{contract} …\033[K", end="", file=sys.stderr, flush=True)
+
+    async for result in conformance.results(args.only, begun):
+        results.append(result)
+        if is_shown:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
+        saved = report.save(args.save, result) if args.save is not None else {}
+        if not args.output:
+            put(report.lines(result, args.url, args.verbs, saved))
+    return results
+
+
+def _tls(args: argparse.Namespace) -> ssl.SSLContext | None:
+    """How to verify the server; without a CA nothing is verified, as in kube-scheduler (C8)."""
+    if not args.url.startswith("https://"):
+        return None
+    try:
+        context = ssl.create_default_context(cafile=args.cacert)
+        if args.cacert is None:
+            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        if args.cert is not None:
+            context.load_cert_chain(args.cert, args.key)
+    except (OSError, ssl.SSLError) as error:
+        raise SettingsError(
+            f"the certificates cannot be read: {os_reason(error)}",
+            "give PEM files with --cacert, --cert and --key",
+        ) from None
+    return context
+
+
+async def _unreached(caller: Caller) -> str | None:
+    """Why no connection can be made, or None."""
+    try:
+        _, writer = await asyncio.open_connection(caller.host, caller.port)
+    except OSError as error:
+        return os_reason(error)
+    writer.close()
+    return None
+
+
+@asynccontextmanager
+async def _started(command: str, api: StandInApi, caller: Caller) -> AsyncIterator[None]:
+    """The extender as a process of its own, from when it accepts connections to the block's end."""
+    if await _unreached(caller) is None:
+        message = f"something answers at `{caller.url}` already"
+        raise CommandError(message, "end it, or leave out --start")
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as log:
+        kubeconfig = str(write_kubeconfig(Path(folder), api.url))
+        words = [word.replace("{kubeconfig}", kubeconfig) for word in shlex.split(command)]
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *words, env={**os.environ, "KUBECONFIG": kubeconfig}, stdout=log, stderr=log
+            )
+        except OSError as error:
+            message = f"`{words[0]}` cannot be started: {os_reason(error)}"
+            raise CommandError(message, "give a command that the PATH has") from None
+        try:
+            await _listens(process, caller, log.fileno())
+            yield
+        finally:
+            if process.returncode is None:
+                process.terminate()
+                try:
+                    await asyncio.wait_for(process.wait(), _END_SECONDS)
+                except TimeoutError:
+                    process.kill()
+                    await process.wait()
+
+
+async def _listens(process: asyncio.subprocess.Process, caller: Caller, log: int) -> None:
+    """Waits until the extender accepts connections. Raises CommandError if it never does."""
+    deadline = time.monotonic() + _START_SECONDS
+    while await _unreached(caller) is not None:
+        if process.returncode is not None or time.monotonic() > deadline:
+            size = os.fstat(log).st_size
+            text = os.pread(log, 2000, max(size - 2000, 0)).decode("utf-8", "replace").strip()
+            what = (
+                f"ended with {process.returncode}"
+                if process.returncode is not None
+                else f"does not listen at `{caller.url}` after {_START_SECONDS:g} s"
+            )
+            last = next((f": {line}" for line in text.splitlines() if "error" in line.lower()), "")
+            raise CommandError(f"the extender {what}{last}", "correct the command of --start")
+        await asyncio.sleep(0.1)
+    await asyncio.sleep(1)

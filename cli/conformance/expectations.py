@@ -1,0 +1,423 @@
+"""Expectations: the checks that `cases.yaml` names; each says what is wrong with answers, or None.
+
+Keys of answers are compared in any case, as Go does (C5).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from cli.conformance.exchange import Exchange
+from grammar.messages.catalogue import listed
+
+# kube-scheduler cuts longer texts in events (C23).
+_LONGEST_REASON = 1024
+_MOST_POINTS = 10
+_NAMED = 3
+
+Json = Mapping[str, Any]
+Expectation = Callable[[Sequence[Exchange]], str | None]
+
+
+# ---- every answer
+
+
+def answered(exchanges: Sequence[Exchange]) -> str | None:
+    """Status 200 with one JSON value of the verb's kind (C1, C3, C4)."""
+    for each in exchanges:
+        if each.error:
+            return each.error
+        if 300 <= each.status < 400:
+            return f"the answer is a redirect, {each.status}"
+        if each.status != 200:
+            return f"the answer has status {each.status}: {_excerpt(each.text)}"
+        if each.malformed:
+            return each.malformed
+        wanted = list if each.verb == "prioritize" else dict
+        if not isinstance(each.value, wanted) and not (
+            each.verb == "prioritize" and not each.value
+        ):
+            return f"the answer is {_kind(each.value)} in place of {_KINDS[wanted]}"
+    return None
+
+
+def no_error(exchanges: Sequence[Exchange]) -> str | None:
+    """`Error` is empty (C18, C30)."""
+    for each in exchanges:
+        if text := member(each.value, "Error"):
+            return f"`Error` says: {_excerpt(str(text).encode())}"
+    return None
+
+
+def same_answers(exchanges: Sequence[Exchange]) -> str | None:
+    """Calls about the same give the same, texts and order included (C47)."""
+    first = exchanges[0]
+    for number, each in enumerate(exchanges[1:], 2):
+        if each.value == first.value:
+            continue
+        for key in ("FailedNodes", "FailedAndUnresolvableNodes"):
+            was, now = members(first.value, key), members(each.value, key)
+            for node in was.keys() & now.keys():
+                if was[node] != now[node]:
+                    return f"the text for node `{node}` was `{was[node]}` and is `{now[node]}`"
+        return f"call {number} has another answer than call 1"
+    return None
+
+
+# ---- filter
+
+
+def known_names(exchanges: Sequence[Exchange]) -> str | None:
+    """Accepted names are names of the request (C19)."""
+    return _strangers(exchanges, accepted, "accepted")
+
+
+def known_failed(exchanges: Sequence[Exchange]) -> str | None:
+    """Rejected names are names of the request."""
+    return _strangers(exchanges, lambda value: [*rejected(value)], "rejected")
+
+
+def same_objects(exchanges: Sequence[Exchange]) -> str | None:
+    """Whole nodes come back as they were sent (C20); absent and empty fields are the same."""
+    for each in exchanges:
+        sent = {node["metadata"]["name"]: node for node in items(each.request)}
+        for node in items(each.value):
+            name = _name_of(node)
+            if name in sent and (lost := _difference(sent[name], node)):
+                return f"node `{name}` comes back with another `{lost}`"
+    return None
+
+
+def accepted_are_named(exchanges: Sequence[Exchange]) -> str | None:
+    """Accepted nodes are in the field that kube-scheduler reads (C21)."""
+    for each in exchanges:
+        field = "NodeNames" if member(each.request, "NodeNames") is not None else "Nodes"
+        if member(each.value, field) is None and not member(each.value, "Error"):
+            left = set(requested(each.request)) - rejected(each.value).keys()
+            if left:
+                return f"`{field}` is null, and {_some(left)} not rejected"
+    return None
+
+
+def disjoint(exchanges: Sequence[Exchange]) -> str | None:
+    """No node is in two parts of the answer (C22, C24)."""
+    for each in exchanges:
+        parts = [
+            *accepted(each.value),
+            *members(each.value, "FailedNodes"),
+            *members(each.value, "FailedAndUnresolvableNodes"),
+        ]
+        if twice := [name for name, count in Counter(parts).items() if count > 1]:
+            return f"{_some(twice)} in two parts of the answer"
+    return None
+
+
+def complete(exchanges: Sequence[Exchange]) -> str | None:
+    """Every node of the request is accepted or rejected with a reason (C22, C24)."""
+    for each in exchanges:
+        if member(each.value, "Error"):
+            continue
+        said = {*accepted(each.value), *rejected(each.value)}
+        if lacking := [name for name in requested(each.request) if name not in said]:
+            return f"{_some(lacking)} neither accepted nor rejected"
+    return None
+
+
+def reasons(exchanges: Sequence[Exchange]) -> str | None:
+    """Every rejected node has a text of at most 1024 characters (C23)."""
+    for each in exchanges:
+        for node, text in rejected(each.value).items():
+            if not isinstance(text, str) or not text.strip():
+                return f"node `{node}` is rejected without a reason"
+            if len(text) > _LONGEST_REASON:
+                return f"the reason for node `{node}` has {len(text)} characters"
+    return None
+
+
+def alone_as_together(exchanges: Sequence[Exchange]) -> str | None:
+    """A node passes alone as it passes among others (C12, C13). The first call has all nodes."""
+    together = set(accepted(exchanges[0].value))
+    for each in exchanges[1:]:
+        (node,) = requested(each.request)
+        alone = node in accepted(each.value)
+        if alone != (node in together):
+            first, then = ("accepts", "rejects") if node in together else ("rejects", "accepts")
+            return f"the call with all nodes {first} `{node}`, and the call with it alone {then} it"
+    return None
+
+
+def unresolvable(exchanges: Sequence[Exchange]) -> str | None:
+    """Nodes are rejected in `FailedAndUnresolvableNodes`, unless an eviction would help (C48)."""
+    for each in exchanges:
+        if failed := members(each.value, "FailedNodes"):
+            return f"{_some(failed)} in `FailedNodes`"
+    return None
+
+
+# ---- prioritize
+
+
+def integers(exchanges: Sequence[Exchange]) -> str | None:
+    """Scores are written as integers (C26)."""
+    for each in exchanges:
+        for host, score in _scores(each.value):
+            if not isinstance(score, int) or isinstance(score, bool):
+                return f"the score of `{host}` is {score!r}"
+    return None
+
+
+def in_range(exchanges: Sequence[Exchange]) -> str | None:
+    """Scores are 0 to 10 (C27)."""
+    for each in exchanges:
+        for host, score in _scores(each.value):
+            if isinstance(score, int | float) and not 0 <= score <= _MOST_POINTS:
+                return f"the score of `{host}` is {score}"
+    return None
+
+
+def known_hosts(exchanges: Sequence[Exchange]) -> str | None:
+    """Hosts are nodes of the request."""
+    return _strangers(exchanges, lambda value: [host for host, _ in _scores(value)], "a host")
+
+
+def every_host_once(exchanges: Sequence[Exchange]) -> str | None:
+    """Every node of the request has one score, or no node has one (C25, C51)."""
+    for each in exchanges:
+        hosts = Counter(host for host, _ in _scores(each.value))
+        if twice := [host for host, count in hosts.items() if count > 1]:
+            return f"{_some(twice)} listed twice"
+        lacking = [name for name in requested(each.request) if name not in hosts]
+        if hosts and lacking:
+            return f"{_some(lacking)} without a score"
+    return None
+
+
+# ---- preempt
+
+
+def meta_victims(exchanges: Sequence[Exchange]) -> str | None:
+    """Candidates are in `NodeNameToMetaVictims` (C36)."""
+    for each in exchanges:
+        if not isinstance(member(each.value, "NodeNameToMetaVictims"), dict):
+            other = "NodeNameToVictims"
+            there = f", but `{other}`" if members(each.value, other) else ""
+            return f"there is no `NodeNameToMetaVictims`{there}"
+    return None
+
+
+def known_candidates(exchanges: Sequence[Exchange]) -> str | None:
+    """Candidates and victims are those of the request (C38)."""
+    for each in exchanges:
+        given = asked_victims(each.request)
+        for node, victims in candidates(each.value).items():
+            if node not in given:
+                return f"node `{node}` is a candidate that the request does not have"
+            for uid in _uids(victims):
+                if uid not in given[node]:
+                    return f"node `{node}` has victim `{uid}`, which the request does not have"
+    return None
+
+
+def no_nulls(exchanges: Sequence[Exchange]) -> str | None:
+    """No node and no victim is null (C39)."""
+    for each in exchanges:
+        for node, victims in candidates(each.value).items():
+            if victims is None:
+                return f"node `{node}` is null"
+            if any(pod is None for pod in member(victims, "Pods") or ()):
+                return f"node `{node}` has a victim that is null"
+    return None
+
+
+def victims_left(exchanges: Sequence[Exchange]) -> str | None:
+    """A candidate has victims, as it had in the request (C40)."""
+    for each in exchanges:
+        for node, victims in candidates(each.value).items():
+            if not _uids(victims):
+                return f"node `{node}` has no victims"
+    return None
+
+
+def victims_in_order(exchanges: Sequence[Exchange]) -> str | None:
+    """Victims keep their order (C41)."""
+    for each in exchanges:
+        given = asked_victims(each.request)
+        for node, victims in candidates(each.value).items():
+            kept = [uid for uid in _uids(victims) if uid in given.get(node, ())]
+            if kept != [uid for uid in given.get(node, ()) if uid in kept]:
+                return f"the victims of node `{node}` are in another order"
+    return None
+
+
+def violations_kept(exchanges: Sequence[Exchange]) -> str | None:
+    """A candidate with all its victims has their `NumPDBViolations` (C41)."""
+    for each in exchanges:
+        asked = candidates(each.request) or members(each.request, "NodeNameToVictims")
+        given = asked_victims(each.request)
+        for node, victims in candidates(each.value).items():
+            if node not in given or _uids(victims) != given[node]:
+                continue
+            was = member(asked[node], "NumPDBViolations") or 0
+            now = member(victims, "NumPDBViolations") or 0
+            if was != now:
+                return f"node `{node}` has {now} `NumPDBViolations` in place of {was}"
+    return None
+
+
+# ---- the parts of requests and answers
+
+
+def member(value: Any, key: str) -> Any:
+    """The value of a key in any case, or None."""
+    if not isinstance(value, dict):
+        return None
+    if key in value:
+        return value[key]
+    return next((each for name, each in value.items() if name.lower() == key.lower()), None)
+
+
+def members(value: Any, key: str) -> Json:
+    """The object under a key, empty if there is none."""
+    found = member(value, key)
+    return found if isinstance(found, dict) else {}
+
+
+def items(value: Any) -> Sequence[Json]:
+    """The whole nodes of a request or an answer."""
+    found = member(member(value, "Nodes"), "items")
+    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else ()
+
+
+def requested(request: Any) -> list[str]:
+    """The names of the nodes of a request, in their order."""
+    names = member(request, "NodeNames")
+    return list(names) if names is not None else [_name_of(node) for node in items(request)]
+
+
+def accepted(value: Any) -> list[str]:
+    """The nodes that an answer of filter accepts."""
+    names = member(value, "NodeNames")
+    if isinstance(names, list):
+        return [str(name) for name in names]
+    return [_name_of(node) for node in items(value)]
+
+
+def rejected(value: Any) -> dict[str, Any]:
+    """The nodes that an answer of filter rejects, with their texts."""
+    return {**members(value, "FailedNodes"), **members(value, "FailedAndUnresolvableNodes")}
+
+
+def candidates(value: Any) -> Json:
+    """The candidates of a request or an answer of preempt."""
+    return members(value, "NodeNameToMetaVictims")
+
+
+def asked_victims(request: Any) -> dict[str, list[str]]:
+    """The uids of the victims in a request of preempt, by node."""
+    whole = members(request, "NodeNameToVictims")
+    named = {
+        node: [pod["metadata"]["uid"] for pod in member(each, "Pods") or ()]
+        for node, each in whole.items()
+    }
+    return named or {node: _uids(each) for node, each in candidates(request).items()}
+
+
+def _uids(victims: Any) -> list[str]:
+    return [str(member(pod, "UID")) for pod in member(victims, "Pods") or () if pod is not None]
+
+
+def _scores(value: Any) -> list[tuple[str, Any]]:
+    found = value if isinstance(value, list) else ()
+    return [(str(member(each, "Host")), member(each, "Score")) for each in found]
+
+
+def _name_of(node: Json) -> str:
+    return str(member(member(node, "metadata"), "name"))
+
+
+def _strangers(
+    exchanges: Sequence[Exchange], names: Callable[[Any], Iterable[str]], what: str
+) -> str | None:
+    """Which of the names in an answer the request does not have."""
+    for each in exchanges:
+        known = set(requested(each.request))
+        if strange := [name for name in names(each.value) if name not in known]:
+            return f"`{strange[0]}` is {what} and is not in the request"
+    return None
+
+
+def _difference(sent: Any, back: Any, path: str = "") -> str:
+    """The path of the first field that differs; absent, empty and zero are the same, as in Go."""
+    if _is_zero(sent) and _is_zero(back):
+        return ""
+    if isinstance(sent, dict) and isinstance(back, dict):
+        for key in {**sent, **back}:
+            found = _difference(sent.get(key), back.get(key), f"{path}.{key}" if path else key)
+            if found:
+                return found
+        return ""
+    if isinstance(sent, list) and isinstance(back, list) and len(sent) == len(back):
+        for number, (one, other) in enumerate(zip(sent, back, strict=True)):
+            if found := _difference(one, other, f"{path}[{number}]"):
+                return found
+        return ""
+    return "" if sent == back else path
+
+
+def _is_zero(value: Any) -> bool:
+    """Whether Go leaves the value out, or writes it where nothing was: `{"port": {"Port": 0}}`."""
+    if isinstance(value, dict):
+        return all(map(_is_zero, value.values()))
+    return not value
+
+
+_KINDS: Mapping[type, str] = {list: "an array", dict: "an object"}
+
+
+def _kind(value: Any) -> str:
+    return "null" if value is None else _KINDS.get(type(value), "a single value")
+
+
+def _some(names: Iterable[str]) -> str:
+    """`nodes a, b and c are` or `node a is`, of many the first few."""
+    every = sorted(names)
+    shown = [f"`{name}`" for name in every[:_NAMED]]
+    if len(every) > _NAMED:
+        shown.append(f"{len(every) - _NAMED} more")
+    return f"node {shown[0]} is" if len(every) == 1 else f"nodes {listed(shown, 'and')} are"
+
+
+def _excerpt(text: bytes) -> str:
+    found = " ".join(text[:300].decode("utf-8", "replace").split())
+    return found or "no text"
+
+
+EXPECTATIONS: Mapping[str, Expectation] = {
+    each.__name__.replace("_", "-"): each
+    for each in (
+        answered,
+        no_error,
+        same_answers,
+        known_names,
+        known_failed,
+        same_objects,
+        accepted_are_named,
+        disjoint,
+        complete,
+        reasons,
+        alone_as_together,
+        unresolvable,
+        integers,
+        in_range,
+        known_hosts,
+        every_host_once,
+        meta_victims,
+        known_candidates,
+        no_nulls,
+        victims_left,
+        victims_in_order,
+        violations_kept,
+    )
+}

@@ -1,0 +1,224 @@
+"""Requests: the bodies that kube-scheduler sends, as values, for a small or a given cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from cli.command import CommandError
+from cli.conformance.cases import Case
+from engine.cache.cluster_file import bodies, documents, files_of
+
+Json = dict[str, Any]
+_CREATED = "2026-01-01T00:00:00Z"
+# The pods that ask have it, and those that run have none: they can be victims.
+_PRIORITY = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class ConformanceCluster:
+    """The nodes of requests, the pods that are asked about, and pods that run on the nodes."""
+
+    nodes: Sequence[Json]
+    pods: Sequence[Json]
+    bound: Sequence[Json]
+
+    def first(self, count: int) -> list[Json]:
+        """So many nodes; more than there are become copies of the first under other names."""
+        found = [deepcopy(node) for node in self.nodes[:count]]
+        for number in range(len(found), count):
+            copy = deepcopy(self.nodes[0])
+            copy["metadata"]["name"] = f"conformance-{number}"
+            found.append(copy)
+        return found
+
+
+def own_cluster() -> ConformanceCluster:
+    """Three nodes in two zones, each with a pod, and one pod that asks for nothing special."""
+    nodes = [_node(f"conformance-{number}", f"zone-{number % 2}") for number in range(3)]
+    bound = [_pod(f"running-{n}", node["metadata"]["name"]) for n, node in enumerate(nodes)]
+    return ConformanceCluster(nodes, [_pod("pending")], bound)
+
+
+def read_cluster(paths: Sequence[Path], asked: Sequence[Path]) -> ConformanceCluster:
+    """The cluster of files that kubectl writes.
+
+    The pods to ask about are those of the `asked` files, else those without a node. Raises
+    UserError.
+    """
+    own = own_cluster()
+    texts = [text for path in files_of(paths) for text in documents(path)]
+    nodes = _objects(texts, "Node") if paths else list(own.nodes)
+    if not nodes:
+        raise CommandError("the files of `--cluster` have no nodes", "add `kubectl get nodes`")
+    pods = _objects(texts, "Pod")
+    pending = [pod for pod in pods if not pod["spec"].get("nodeName")]
+    bound = [pod for pod in pods if pod["spec"].get("nodeName")]
+    if asked:
+        pending = _objects([text for path in asked for text in documents(path)], "Pod")
+        if not pending:
+            raise CommandError("the files of `--pod` have no pods", "give manifests of pods")
+    return ConformanceCluster(nodes, pending or own.pods, bound or (() if paths else own.bound))
+
+
+def _objects(texts: Sequence[bytes], kind: str) -> list[Json]:
+    found: list[Json] = [msgspec.json.decode(body) for body in bodies(texts, kind).values()]
+    for item in found:
+        metadata = item.setdefault("metadata", {})
+        metadata.setdefault("uid", f"uid-of-{metadata.get('name')}")
+        if kind == "Pod":
+            metadata.setdefault("namespace", "default")
+    return found
+
+
+def body(case: Case, cluster: ConformanceCluster, pod: Json, *, names: bool) -> Json:
+    """The request of a case about a pod, with names of nodes or with whole nodes."""
+    nodes = cluster.first(case.nodes)
+    if case.ask == "bind":
+        made: Json = {
+            "PodName": pod["metadata"]["name"],
+            "PodNamespace": pod["metadata"].get("namespace", "default"),
+            "PodUID": pod["metadata"]["uid"],
+            "Node": nodes[0]["metadata"]["name"],
+        }
+    elif case.ask == "preempt":
+        made = _preemption(cluster, _sent(pod), nodes, names=names)
+    elif names:
+        listed = [node["metadata"]["name"] for node in nodes]
+        made = {"Pod": _sent(pod), "Nodes": None, "NodeNames": listed}
+    else:
+        items = [_padded(_sent(node), case.node_bytes) for node in nodes]
+        made = {"Pod": _sent(pod), "Nodes": {"metadata": {}, "items": items}, "NodeNames": None}
+    if case.change:
+        made = merged(made, case.change)
+    return lower_case(made) if case.lower_case else made
+
+
+def merged(value: Any, patch: Any) -> Any:
+    """The value after a JSON merge patch (RFC 7396), in which `null` is written, not left out."""
+    if not isinstance(patch, dict) or not isinstance(value, dict):
+        return patch
+    return value | {key: merged(value.get(key), each) for key, each in patch.items()}
+
+
+def lower_case(request: Json) -> Json:
+    """The request with the keys of the protocol as callers wrote them before Kubernetes 1.9."""
+    return {key.lower(): value for key, value in request.items()}
+
+
+def _sent(item: Json) -> Json:
+    """An object as kube-scheduler sends it: without `kind` and `apiVersion` (C6)."""
+    return {key: value for key, value in item.items() if key not in ("kind", "apiVersion")}
+
+
+def _padded(node: Json, size: int) -> Json:
+    """The node with an annotation that makes it so many bytes long."""
+    lacking = size - len(msgspec.json.encode(node))
+    if lacking <= 0:
+        return node
+    metadata: Json = node["metadata"]
+    annotations = {**metadata.get("annotations", {}), "example.com/notes": "x" * lacking}
+    return node | {"metadata": metadata | {"annotations": annotations}}
+
+
+def _preemption(
+    cluster: ConformanceCluster, pod: Json, nodes: Sequence[Json], *, names: bool
+) -> Json:
+    """A request of preempt: each node with the pods on it, or else one of ours, as victims."""
+    victims: dict[str, list[Json]] = {}
+    for node in nodes:
+        name = node["metadata"]["name"]
+        found = [each for each in cluster.bound if each["spec"]["nodeName"] == name]
+        victims[name] = [_sent(each) for each in found or [_pod(f"running-on-{name}", name)]]
+    if names:
+        meta = {
+            name: {"Pods": [{"UID": each["metadata"]["uid"]} for each in pods]}
+            for name, pods in victims.items()
+        }
+        return {"Pod": pod, "NodeNameToVictims": None, "NodeNameToMetaVictims": _counted(meta)}
+    whole: Mapping[str, Json] = {name: {"Pods": pods} for name, pods in victims.items()}
+    return {"Pod": pod, "NodeNameToVictims": _counted(whole), "NodeNameToMetaVictims": None}
+
+
+def _counted(victims: Mapping[str, Json]) -> Json:
+    """The victims, the first node with one that a PodDisruptionBudget protects."""
+    return {
+        name: {**each, "NumPDBViolations": int(number == 0)}
+        for number, (name, each) in enumerate(victims.items())
+    }
+
+
+def _node(name: str, zone: str) -> Json:
+    amounts = {"cpu": "8", "memory": "32Gi", "ephemeral-storage": "100Gi", "pods": "110"}
+    ready = {
+        "type": "Ready",
+        "status": "True",
+        "reason": "KubeletReady",
+        "message": "kubelet is posting ready status",
+        "lastHeartbeatTime": _CREATED,
+        "lastTransitionTime": _CREATED,
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": name,
+            "uid": f"uid-of-{name}",
+            "resourceVersion": "1",
+            "creationTimestamp": _CREATED,
+            "labels": {
+                "kubernetes.io/hostname": name,
+                "kubernetes.io/os": "linux",
+                "kubernetes.io/arch": "amd64",
+                "topology.kubernetes.io/zone": zone,
+            },
+        },
+        "spec": {"providerID": f"test:///{zone}/{name}"},
+        "status": {
+            "capacity": amounts,
+            "allocatable": amounts,
+            "conditions": [ready],
+            "addresses": [{"type": "Hostname", "address": name}],
+        },
+    }
+
+
+def _pod(name: str, node: str = "") -> Json:
+    container = {
+        "name": "main",
+        "image": "registry.example/main:1",
+        "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}},
+        "terminationMessagePath": "/dev/termination-log",
+        "terminationMessagePolicy": "File",
+        "imagePullPolicy": "IfNotPresent",
+    }
+    spec = {
+        "containers": [container],
+        "restartPolicy": "Always",
+        "terminationGracePeriodSeconds": 30,
+        "dnsPolicy": "ClusterFirst",
+        "securityContext": {},
+        "schedulerName": "default-scheduler",
+        "enableServiceLinks": True,
+        "preemptionPolicy": "PreemptLowerPriority",
+        "priority": 0 if node else _PRIORITY,
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "namespace": "default",
+            "uid": f"uid-of-{name}",
+            "resourceVersion": "1",
+            "creationTimestamp": _CREATED,
+            "labels": {"app": "conformance"},
+        },
+        "spec": spec | ({"nodeName": node} if node else {}),
+        "status": {"phase": "Running" if node else "Pending", "qosClass": "Burstable"},
+    }

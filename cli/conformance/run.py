@@ -1,0 +1,219 @@
+"""Run: asks the extender about every case, and tells for each whether it held."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
+from copy import deepcopy
+from typing import Any, Literal
+
+import msgspec
+
+from cli.conformance.api_server import ReceivedBinding, StandInApi
+from cli.conformance.binding_expectations import BINDING_EXPECTATIONS
+from cli.conformance.cases import Case, Contract, contracts
+from cli.conformance.clients import broken_clients, idle_client, slow_clients
+from cli.conformance.exchange import Caller, Exchange
+from cli.conformance.expectations import EXPECTATIONS
+from cli.conformance.requests import ConformanceCluster, Json, body
+
+Result = Literal["pass", "fail", "warn", "not applicable"]
+# The worst of several results comes first.
+_ORDER: Sequence[Result] = ("fail", "warn", "pass", "not applicable")
+# Informers of the extender see a new pod before they are asked to bind it.
+SEEN_SECONDS = 0.5
+
+
+class CaseResult(msgspec.Struct, frozen=True, rename="camel"):
+    """What became of a case: its last request and answer, and why it did not hold."""
+
+    name: str
+    verb: str
+    result: Result
+    pod: str = ""
+    reason: str = ""
+    why: str = ""
+    request: Any = None
+    answer: str = ""
+    status: int = 0
+
+
+class ContractResult(msgspec.Struct, frozen=True, rename="camel"):
+    """What became of a line of the contract; `reason` says why it does not apply."""
+
+    id: str
+    says: str
+    result: Result
+    reason: str = ""
+    cases: tuple[CaseResult, ...] = ()
+
+
+class Conformance:
+    """Holds one extender to the contract."""
+
+    def __init__(
+        self,
+        caller: Caller,
+        cluster: ConformanceCluster,
+        api: StandInApi | None,
+        *,
+        names: bool,
+        idle_seconds: float,
+        seen_seconds: float = SEEN_SECONDS,
+    ) -> None:
+        self._caller, self._cluster, self._api = caller, cluster, api
+        self._names, self._idle_seconds = names, idle_seconds
+        self._seen_seconds = seen_seconds
+        self._numbers = itertools.count()
+
+    async def results(
+        self, only: Collection[str], begun: Callable[[str], None]
+    ) -> AsyncIterator[ContractResult]:
+        """Each line of the contract, or those that are named; `begun` is told what comes."""
+        idle = [
+            (contract, case)
+            for contract in contracts()
+            for case in contract.cases
+            if case.way == "idle" and (not only or contract.id in only)
+        ]
+        # What stays idle does so beside all others.
+        waiting = {case.name: asyncio.ensure_future(self._of_case(case)) for _, case in idle}
+        try:
+            for contract in contracts():
+                if only and contract.id not in only:
+                    continue
+                begun(contract.id)
+                yield await self._of_contract(contract, waiting)
+        finally:
+            for task in waiting.values():
+                task.cancel()
+
+    async def _of_contract(
+        self, contract: Contract, waiting: Mapping[str, asyncio.Future[list[CaseResult]]]
+    ) -> ContractResult:
+        if contract.not_applicable:
+            return ContractResult(
+                contract.id, contract.says, "not applicable", contract.not_applicable
+            )
+        found: list[CaseResult] = []
+        for case in contract.cases:
+            task = waiting.get(case.name)
+            found += await (self._of_case(case) if task is None else task)
+        result = min((each.result for each in found), key=_ORDER.index)
+        lacks = found[0].reason if result == "not applicable" else ""
+        return ContractResult(contract.id, contract.says, result, lacks, tuple(found))
+
+    async def _of_case(self, case: Case) -> list[CaseResult]:
+        if reason := self._not_applicable(case):
+            return [CaseResult(case.name, case.ask, "not applicable", reason=reason)]
+        pods = self._cluster.pods if case.way in ("once", "repeated", "apart") else ()
+        return [await self._judged(case, pod) for pod in pods or self._cluster.pods[:1]]
+
+    def _not_applicable(self, case: Case) -> str:
+        if case.ask not in self._caller.paths:
+            return f"`{case.ask}` is not asked"
+        if case.ask == "bind" and self._api is None:
+            return "bindings are seen with `--start` only"
+        if case.names_only and not self._names:
+            return "nodes are sent whole; `--node-cache-capable` sends names"
+        if case.objects_only and self._names:
+            return "names of nodes are sent"
+        return ""
+
+    async def _judged(self, case: Case, pod: Json) -> CaseResult:
+        exchanges, bindings = await self._exchanges(case, pod)
+        reason = next(_failures(case, exchanges, bindings), "")
+        last = exchanges[-1]
+        metadata = pod["metadata"]
+        return CaseResult(
+            case.name,
+            case.ask,
+            case.otherwise if reason else "pass",
+            f"{metadata.get('namespace', 'default')}/{metadata['name']}",
+            reason,
+            case.why if reason else "",
+            last.request if not isinstance(last.request, bytes) else last.request.decode(),
+            last.text.decode("utf-8", "replace") or last.error,
+            last.status,
+        )
+
+    async def _exchanges(
+        self, case: Case, pod: Json
+    ) -> tuple[list[Exchange], Sequence[ReceivedBinding]]:
+        """The calls of a case, and the Bindings that came meanwhile."""
+        if case.ask == "bind":
+            return await self._bind(case, pod)
+        ask = self._caller.ask
+        request = body(case, self._cluster, pod, names=self._names)
+        match case.way:
+            case "once":
+                return [await ask(case.ask, request)], ()
+            case "repeated":
+                return [await ask(case.ask, request) for _ in range(case.times)], ()
+            case "apart":
+                every = [request, *_one_by_one(request)]
+                return [await ask(case.ask, each) for each in every], ()
+            case "at-once":
+                calls = (ask(case.ask, request) for _ in range(case.times))
+                return list(await asyncio.gather(*calls)), ()
+            case "text":
+                await ask(case.ask, case.text.encode())
+                return [await ask(case.ask, request)], ()
+            case "slow":
+                async with slow_clients(self._caller, case.ask, request):
+                    return [await ask(case.ask, request)], ()
+            case "broken":
+                await broken_clients(self._caller, case.ask, request)
+                return [await ask(case.ask, request)], ()
+            case "idle":
+                seconds = self._idle_seconds
+                return [await idle_client(self._caller, case.ask, request, seconds)], ()
+
+    async def _bind(
+        self, case: Case, like: Json
+    ) -> tuple[list[Exchange], Sequence[ReceivedBinding]]:
+        """Calls of bind about a new pod. A case of way `apart` names another node each time."""
+        assert self._api is not None
+        pod = deepcopy(like)
+        name = f"{pod['metadata']['name']}-{next(self._numbers)}"
+        pod["metadata"] |= {"name": name, "uid": f"uid-of-{name}"}
+        pod["spec"].pop("nodeName", None)
+        self._api.add_pod({"kind": "Pod", "apiVersion": "v1", **pod})
+        await asyncio.sleep(self._seen_seconds)
+        before = len(self._api.bindings)
+        request = body(case, self._cluster, pod, names=self._names)
+        requests = [request] * (case.times if case.way == "repeated" else 1)
+        if case.way == "apart":
+            other = self._cluster.first(2)[1]["metadata"]["name"]
+            requests.append(request | {"Node": other})
+        self._api.refuses_bindings = case.way == "broken"
+        try:
+            exchanges = [await self._caller.ask("bind", each) for each in requests]
+        finally:
+            self._api.refuses_bindings = False
+        return exchanges, self._api.bindings[before:]
+
+
+def _failures(
+    case: Case, exchanges: Sequence[Exchange], bindings: Sequence[ReceivedBinding]
+) -> Iterator[str]:
+    """Why the answers are not what they must be; calls without an answer fail every case."""
+    for name in ("answered", *case.expect):
+        found = (
+            BINDING_EXPECTATIONS[name](exchanges, bindings)
+            if name in BINDING_EXPECTATIONS
+            else EXPECTATIONS[name](exchanges)
+        )
+        if found is not None:
+            yield found
+
+
+def _one_by_one(request: Json) -> Iterator[Json]:
+    """The request about each of its nodes alone."""
+    if request["NodeNames"] is not None:
+        for name in request["NodeNames"]:
+            yield request | {"NodeNames": [name]}
+    else:
+        for node in request["Nodes"]["items"]:
+            yield request | {"Nodes": request["Nodes"] | {"items": [node]}}

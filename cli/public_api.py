@@ -1,0 +1,195 @@
+"""Placet for programs: policies and a cluster from files, and questions about pods.
+
+In the wheel this file is `placet/__init__.py`, beside the packages, so `import placet` gives what
+`__all__` lists. These names keep their meaning within a major version (docs/python.md); all others
+are private. Nothing is imported before it is asked for, because a package with functions of the
+language imports this while Placet starts.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+_BUNDLE = Path(__file__).with_name("bundle")
+if _BUNDLE.is_dir() and str(_BUNDLE) not in sys.path:
+    sys.path.append(str(_BUNDLE))
+
+from grammar.meaning.added_functions import function  # noqa: E402 - after the path is known
+from grammar.messages.diagnostics import UserError as Error  # noqa: E402 - as above
+
+if TYPE_CHECKING:
+    from cli.world import World
+    from engine.cache.cluster_copy import NamedPod
+    from engine.enforced import EnforcedPolicies
+    from engine.engine import Engine
+    from engine.simulation.result import SimulationResult
+    from grammar.meaning.schema import Schema
+
+__all__ = ["Error", "Placet", "Simulated", "SimulatedPod", "function"]
+
+# Questions of programs have time; a server's have as long as kube-scheduler waits.
+_SECONDS = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedPod:
+    """Where a pod, `namespace/name`, goes; `node` is None if it stays pending.
+
+    `reasons` has the number of nodes for each reason of a pending pod.
+    """
+
+    pod: str
+    node: str | None
+    reasons: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Simulated:
+    """What became of each pod, in the order in which they came."""
+
+    pods: Sequence[SimulatedPod]
+
+    @property
+    def placed(self) -> Sequence[SimulatedPod]:
+        return [each for each in self.pods if each.node is not None]
+
+    @property
+    def pending(self) -> Sequence[SimulatedPod]:
+        return [each for each in self.pods if each.node is None]
+
+
+class Placet:
+    """Policies that decide about the pods of a cluster, both read from files.
+
+    `policies` are files and folders of policies or manifests; `cluster` files and folders that
+    `kubectl get nodes,pods -A -o json` writes. Raises Error, with a `message` and a `hint`, for
+    what cannot be read and for policies that are not valid.
+    """
+
+    def __init__(
+        self,
+        *,
+        cluster: str | Path | Iterable[str | Path],
+        policies: str | Path | Iterable[str | Path],
+    ) -> None:
+        self._cluster, self._policies = _paths(cluster), _paths(policies)
+        self._read: World = self._world()
+
+    def _world(self) -> World:
+        from cli.world import World  # noqa: PLC0415 - see the module
+        from engine.cache.cluster_copy import read_documents  # noqa: PLC0415
+        from engine.objects.codec import ObjectCodec  # noqa: PLC0415
+        from grammar.meaning.schema import load_schema  # noqa: PLC0415
+
+        schema = load_schema()
+        policies = _in_force(self._policies, schema)
+        codec = ObjectCodec(schema, policies.needs.annotations)
+        return World(schema, codec, read_documents(self._cluster).cluster(codec), policies)
+
+    def filter(self, pod: str | Path) -> dict[str, str | None]:
+        """Why the pod may not run on each node, as kube-scheduler is told; None where it may.
+
+        The pod is `namespace/name` in the cluster, or the Path of a manifest of a pod or workload.
+        """
+        from engine.decision.verdict import Feasible  # noqa: PLC0415
+
+        asked, names = self._pod(pod), self._names()
+        with self._read.cluster.asking(asked):
+            decision = self._engine().filter(asked.body, names, None, _deadline())
+        return {
+            name: None if isinstance(verdict, Feasible) else verdict.reason
+            for name, verdict in zip(names, decision, strict=True)
+        }
+
+    def score(self, pod: str | Path) -> dict[str, int]:
+        """The points of each node, 0 to 10, whether it is feasible or not; none without a score."""
+        asked, names = self._pod(pod), self._names()
+        with self._read.cluster.asking(asked):
+            scores = self._engine().prioritize(asked.body, names, None, _deadline())
+        return {} if scores is None else dict(zip(names, scores, strict=True))
+
+    def explain(self, pod: str | Path, node: str | None = None) -> dict[str, Any]:
+        """What `placet explain POD [NODE] -o json` prints, as plain values."""
+        import msgspec  # noqa: PLC0415
+
+        from cli.world import decided, explained  # noqa: PLC0415
+
+        found = explained(self._read, self._pod(pod), node=node, every_node=True)
+        made: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(decided(found)))
+        return made
+
+    def simulate(self, pods: str | Path) -> Simulated:
+        """Where the pods and workloads of a file go, one after the other, as `placet simulate`."""
+        from cli.simulation.inputs import (  # noqa: PLC0415
+            SimulationOptions,
+            prepare,
+            read_inputs,
+        )
+        from engine.simulation.result import result  # noqa: PLC0415
+
+        inputs = read_inputs(self._cluster, Path(pods))
+        options = SimulationOptions()
+        run = prepare(inputs, self._read.policies, self._read.schema, options)
+        return _simulated(result(run, lambda _: None))
+
+    def _engine(self) -> Engine:
+        from engine.offline import offline_engine  # noqa: PLC0415
+
+        read = self._read
+        return offline_engine(read.policies.registry, read.cluster, read.codec)
+
+    def _names(self) -> Sequence[str]:
+        return sorted(self._read.cluster.snapshot().nodes)
+
+    def _pod(self, pod: str | Path) -> NamedPod:
+        if isinstance(pod, Path):
+            from engine.cache.pod_manifests import read_pod  # noqa: PLC0415
+
+            return read_pod(pod)
+        namespace, _, name = pod.rpartition("/")
+        return self._read.cluster.pod(name, namespace)
+
+
+def _paths(given: str | Path | Iterable[str | Path]) -> Sequence[Path]:
+    return [Path(given)] if isinstance(given, str | Path) else [Path(each) for each in given]
+
+
+def _in_force(paths: Sequence[Path], schema: Schema) -> EnforcedPolicies:
+    """The compiled policies. Raises Error, with the place of the first mistake."""
+    from engine.enforced import enforced  # noqa: PLC0415
+    from policies.loader import load  # noqa: PLC0415
+    from policies.validation import Validator  # noqa: PLC0415
+
+    loaded = load(paths)
+    for problem in loaded.problems:
+        raise Error(problem.message, problem.hint)
+    validation = Validator(schema).validate(loaded.sources)
+    errors = [(d, source) for d, source in validation.findings() if d.severity == "error"]
+    if errors:
+        found, source = errors[0]
+        line, column = source.position(found.span.start)
+        more = f", and {len(errors) - 1} more" if errors[1:] else ""
+        text = f"{source.name}:{line}:{column}: {found.message}{more}"
+        raise Error(text, found.hint or "`placet check` shows it")
+    return enforced(validation)
+
+
+def _deadline() -> float:
+    return time.monotonic() + _SECONDS
+
+
+def _simulated(found: SimulationResult) -> Simulated:
+    from engine.simulation import cycle  # noqa: PLC0415
+
+    pods = [
+        SimulatedPod(each.pod, each.node, {})
+        if isinstance(each, cycle.Placed)
+        else SimulatedPod(each.pod, None, each.reasons if isinstance(each, cycle.Pending) else {})
+        for each in found.outcomes
+    ]
+    return Simulated(pods)

@@ -1,0 +1,110 @@
+"""EndedPods: pods that have ended, for an hour, for the counts that ask for them.
+
+The API server deletes many of them sooner: a Job's own time may be over, and a node that ran out of
+memory has its pods replaced. They belong to a cache and live as long as it does. Their number and
+their bytes have a bound; the ones that came first go first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+
+from engine.cache.tallies import (
+    AddsUntil,
+    Check,
+    Scope,
+    Size,
+    Tallies,
+    Tally,
+    endless,
+    nothing,
+)
+from engine.objects.peer import Peer, key_of
+from engine.objects.remembered import bytes_of
+from grammar.values.time import NEVER, SECOND
+
+# For so long a pod counts after it has ended.
+KEPT_NANOS = 3600 * SECOND
+_MOST, _MOST_BYTES = 20_000, 32 << 20
+
+
+class EndedPods:
+    """The pods that have ended lately, in the order in which they were seen."""
+
+    def __init__(self) -> None:
+        # By uid: another pod may have the same name by now.
+        self._pods: dict[str, Peer] = {}
+        self._sizes: dict[str, int] = {}
+        self._bytes = 0
+        self._spaces: dict[str, dict[str, Peer]] = {}
+        self._tallies = Tallies(self._spaces)
+        self._last = 0
+
+    def put(self, pod: Peer) -> None:
+        """Takes a pod that has ended, or what is known of it now."""
+        if self._pods.get(pod.uid) == pod:
+            return
+        self._remove(pod.uid)
+        ended = until(pod) - KEPT_NANOS
+        if pod.ended is not None:
+            self._last = max(self._last, ended)
+        if ended < self._last - KEPT_NANOS:
+            return
+        self._pods[pod.uid], size = pod, bytes_of(pod)
+        self._sizes[pod.uid] = size
+        self._bytes += size
+        self._spaces.setdefault(pod.namespace, {})[pod.uid] = pod
+        self._tallies.arrives(pod.uid, pod)
+        while self._is_full() or self._is_over(next(iter(self._pods.values()))):
+            self._remove(next(iter(self._pods)))
+
+    def _is_full(self) -> bool:
+        return len(self._pods) > 1 and (len(self._pods) > _MOST or self._bytes > _MOST_BYTES)
+
+    def _is_over(self, pod: Peer) -> bool:
+        return until(pod) < self._last
+
+    def _remove(self, uid: str) -> None:
+        if (pod := self._pods.pop(uid, None)) is None:
+            return
+        self._bytes -= self._sizes.pop(uid)
+        space = self._spaces[pod.namespace]
+        del space[uid]
+        if not space:
+            del self._spaces[pod.namespace]
+        self._tallies.leaves(uid, pod)
+
+    def within(self, scope: Scope) -> Iterator[tuple[str, Peer]]:
+        """The pods of a scope, by `namespace/name`, as they are now."""
+        found = [pod for pod in self._pods.values() if scope.holds(pod)]
+        return ((key_of(pod), pod) for pod in found)
+
+    def timed_tally(
+        self,
+        name: Hashable,
+        scope: Scope,
+        adds: AddsUntil,
+        now: int,
+        check: Check = endless,
+        size: Size = nothing,
+        basis: Sequence[object] = (),
+    ) -> Tally:
+        """What the pods of a scope add up to on each node; see `Tallies.timed`."""
+
+        def adds_for_an_hour(pod: Peer) -> tuple[int, int]:
+            return _within_an_hour(pod, adds, now)
+
+        return self._tallies.timed(name, scope, adds_for_an_hour, now, check, size, basis)
+
+
+def _within_an_hour(pod: Peer, adds: AddsUntil, now: int) -> tuple[int, int]:
+    over = until(pod)
+    if over <= now:
+        return 0, NEVER
+    amount, moment = adds(pod)
+    return amount, min(moment, over)
+
+
+def until(pod: Peer) -> int:
+    """The moment from which on a pod that has ended does not count, in nanoseconds."""
+    return NEVER if pod.ended is None else pod.ended.nanos + KEPT_NANOS

@@ -1,0 +1,225 @@
+"""AuditLog: the pods that policies in audit mode would have rejected, for people who ask later.
+
+A pod is in it if a policy in audit mode leaves it none of the nodes that it was offered, or if it
+went to a node that such a policy rejects. The log belongs to the Audits of an engine and lives as
+long as these. It is bounded: the oldest pods are forgotten, and only counted. A policy that changes
+begins anew.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import compress
+
+import numpy as np
+import numpy.typing as npt
+
+from engine.counting.bounds import Mask
+from engine.decision.verb_call import VerbCall
+from engine.objects.peer import Peer
+from engine.program.program import Program
+from grammar.messages.texts import cut
+from grammar.values.time import Timestamp
+
+# The pods of one policy, and of all together.
+MOST_OF_POLICY, MOST_PODS = 500, 5000
+_MOST_WORKLOADS = 1000
+# Pods that are not on a node yet. Of the nodes that were rejected each takes 8 bytes.
+_MOST_OPEN = 200
+_MOST_CLAUSES = 5
+# A caller can send any text; names of the API server are not longer.
+_LONGEST_UID, _LONGEST_NAME = 64, 253
+
+
+@dataclass(slots=True)
+class AuditedPod:
+    """A pod that a policy in audit mode would have rejected.
+
+    `workload` is like `Deployment/web`. `clauses` are those that reject nodes, the one with most
+    first. Of the nodes that were `offered`, so many are `rejected`. `since` is the first such
+    call, and `at` the last one. `node` is where the pod went, empty until it is known.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    workload: str
+    clauses: Sequence[tuple[str, int]]
+    since: Timestamp
+    at: Timestamp
+    offered: int
+    rejected: int
+    node: str = ""
+
+    @property
+    def would_wait(self) -> bool:
+        """Whether the policy leaves the pod no node."""
+        return self.offered == self.rejected
+
+    @property
+    def owner(self) -> tuple[str, str]:
+        return self.namespace, self.workload or f"Pod/{self.name}"
+
+
+@dataclass(slots=True)
+class PolicyAudits:
+    """What one version of a policy would have done: the last of its pods, and numbers of all.
+
+    `waiting` pods would have waited, and those `elsewhere` would have gone to another node.
+    """
+
+    digest: str
+    since: Timestamp
+    pods: OrderedDict[str, AuditedPod] = field(default_factory=OrderedDict)
+    waiting: int = 0
+    elsewhere: int = 0
+    workloads: Counter[tuple[str, str]] = field(default_factory=Counter)
+    # Those that another replica, or an earlier start, has counted.
+    others: int = 0
+
+    @property
+    def owners(self) -> int:
+        """The workloads of the pods that would have waited."""
+        return len(self.workloads) + self.others
+
+    def take(self, pod: AuditedPod) -> None:
+        """Counts a pod, once."""
+        known = self.pods.pop(pod.uid, None)
+        if known is not None:
+            pod.since = known.since
+        if pod.would_wait and not (known is not None and known.would_wait):
+            self.waiting += 1
+            if len(self.workloads) < _MOST_WORKLOADS:
+                self.workloads[pod.owner] += 1
+            if known is not None:
+                self.elsewhere -= 1
+        elif known is None:
+            self.elsewhere += 1
+        self.pods[pod.uid] = pod
+
+    def go_on_from(self, since: Timestamp, waiting: int, elsewhere: int, workloads: int) -> None:
+        """Adds what was counted elsewhere: numbers only grow."""
+        self.since = min(self.since, since, key=lambda at: at.nanos)
+        self.waiting, self.elsewhere = max(self.waiting, waiting), max(self.elsewhere, elsewhere)
+        self.others += max(0, workloads - self.owners)
+
+
+@dataclass(frozen=True, slots=True)
+class _Open:
+    """A pod on its way to a node, and the hashes of the names of the nodes that are rejected."""
+
+    policy: PolicyAudits
+    pod: AuditedPod
+    rejected: npt.NDArray[np.int64]
+
+
+class AuditLog:
+    """The pods of each policy in audit mode. On one event loop."""
+
+    def __init__(self, now: Callable[[], Timestamp]) -> None:
+        self._now = now
+        self._policies: dict[str, PolicyAudits] = {}
+        # By the uid of a pod and the address of a policy.
+        self._open: OrderedDict[str, dict[str, _Open]] = OrderedDict()
+
+    def adopted(self, programs: Iterable[Program]) -> None:
+        """Other policies are enforced and audited from now on."""
+        before, now = self._policies, self._now()
+        self._policies = {}
+        for program in programs:
+            if program.audit:
+                known = before.get(program.address)
+                is_same = known is not None and known.digest == program.digest
+                audits = known if known is not None and is_same else None
+                self._policies[program.address] = audits or PolicyAudits(program.digest, now)
+        self._open.clear()
+
+    @property
+    def policies(self) -> Mapping[str, PolicyAudits]:
+        """By the address of a policy in audit mode."""
+        return self._policies
+
+    def of(self, uid: str) -> Iterator[tuple[str, AuditedPod]]:
+        """The policies that would have rejected a pod, and how."""
+        for address, audits in self._policies.items():
+            if (pod := audits.pods.get(uid)) is not None:
+                yield address, pod
+
+    def asked(
+        self,
+        program: Program,
+        call: VerbCall,
+        names: Sequence[str],
+        passing: Mask,
+        rejecting: Sequence[tuple[str, Mask]],
+    ) -> None:
+        """Takes what a policy says of a call: the clauses that reject nodes, and which.
+
+        `passing` are the nodes that the call has offered. Where it has none, other policies keep
+        the pod waiting.
+        """
+        audits, pod = self._policies.get(program.address), call.pod
+        if audits is None or audits.digest != program.digest or len(pod.uid) > _LONGEST_UID:
+            return
+        self._open.get(pod.uid, {}).pop(program.address, None)
+        refused = np.zeros(len(names), np.bool_)
+        for _, mask in rejecting:
+            refused |= mask
+        refused &= passing
+        rejected = int(refused.sum())
+        if not rejected:
+            return
+        now = self._now()
+        found = AuditedPod(
+            cut(pod.namespace, _LONGEST_NAME),
+            cut(pod.name, _LONGEST_NAME),
+            pod.uid,
+            _workload(call),
+            _most(rejecting, passing),
+            now,
+            now,
+            int(passing.sum()),
+            rejected,
+        )
+        if found.would_wait:
+            self._take(audits, found)
+        hashes = np.fromiter(map(hash, compress(names, refused.tolist())), np.int64, rejected)
+        self._open.setdefault(pod.uid, {})[program.address] = _Open(audits, found, hashes)
+        self._open.move_to_end(pod.uid)
+        while len(self._open) > _MOST_OPEN:
+            self._open.popitem(last=False)
+
+    def pod_changed(self, _old: Peer | None, new: Peer | None, _revision: int) -> None:
+        """Takes a change of the cache: a pod may have gone to its node."""
+        if new is None or not new.nodeName:
+            return
+        for each in self._open.pop(new.uid, {}).values():
+            if each.pod.would_wait or hash(new.nodeName) in each.rejected:
+                each.pod.node = new.nodeName
+                self._take(each.policy, each.pod)
+
+    def _take(self, audits: PolicyAudits, pod: AuditedPod) -> None:
+        audits.take(pod)
+        if len(audits.pods) > MOST_OF_POLICY:
+            audits.pods.popitem(last=False)
+        every = self._policies.values()
+        if sum(len(each.pods) for each in every) > MOST_PODS:
+            max(every, key=lambda each: len(each.pods)).pods.popitem(last=False)
+
+
+def _most(rejecting: Sequence[tuple[str, Mask]], passing: Mask) -> Sequence[tuple[str, int]]:
+    """The clauses and how many of the offered nodes they reject, the most first."""
+    found = Counter[str]()
+    for clause, mask in rejecting:
+        found[clause] += int((mask & passing).sum())
+    return tuple((clause, nodes) for clause, nodes in found.most_common(_MOST_CLAUSES) if nodes)
+
+
+def _workload(call: VerbCall) -> str:
+    """The workload of a pod: the root of its controllers, as far as that is known."""
+    known, pod = call.known, call.pod
+    root = known.workloads.get(pod.controller) if known is not None else None
+    owner = root or pod.owner
+    return cut(f"{owner.kind}/{owner.name}", _LONGEST_NAME) if owner is not None else ""

@@ -1,0 +1,84 @@
+"""Template remedies: what a placeholder of another program means where an expression must stand.
+
+Helm, Go, shells, Terraform and Jinja fill in `{{ .Values.zone }}`, `${ZONE}`, `$(POOL)` and
+`<% x %>` before anybody reads the text. Here nobody does: what others shall set is a parameter.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+from grammar.messages import catalogue
+from grammar.messages.diagnostics import Diagnostic
+from grammar.syntax.clause_remedies import Misplaced
+from grammar.tree.source import Span
+
+_PLACEHOLDER = re.compile(
+    r"\{\{-?\s*(?P<braces>[^{}\n]*?)\s*-?\}\}|\$\{(?P<shell>[^{}\n]*)\}|\$\((?P<make>\w+)\)"
+    r"|\$(?P<plain>[A-Za-z_]\w*)|<%[=-]?(?P<page>[^%\n]*)%>|\{%-?(?P<block>[^%{}\n]*)%\}"
+)
+# A text that only says what to write in its place.
+_STAND_IN = re.compile(r"<[A-Za-z][\w .-]*>\Z")
+OWN = frozenset({"pod", "node", "now", "peer", "namespaceObject", "data"})
+_CONTROL = frozenset(
+    "if else end range with define include template block endif for endfor".split()
+)
+_NUMBERS = frozenset({"weight", "most", "least", "exactly"})
+_PATH = re.compile(r"\.?[A-Za-z_][\w.]*")
+
+
+def placeholders(text: str) -> Iterator[tuple[str, str]]:
+    """Each placeholder in a text, and the hint at what to do about it."""
+    for found in _PLACEHOLDER.finditer(text):
+        yield found[0], _hint(next(filter(None, found.groups()), ""))
+    if _STAND_IN.match(text):
+        yield text, "write the value that it stands for"
+
+
+def _hint(inner: str, kind: str = "string") -> str:
+    """What to do about a placeholder, by what is in it."""
+    words = _PATH.findall(inner.partition(":-")[0])
+    paths = [w for w in words if "." in w] or [w for w in words if w not in _CONTROL]
+    if not paths:
+        return "fill it in before: nothing here reads templates"
+    path = re.sub(
+        r"^(?:request\.object|object|input)\.(?:metadata\.(?=labels|annotations|name))?",
+        "pod.",
+        paths[0].lstrip("."),
+    )
+    if path.partition(".")[0] in OWN:
+        return f"write `{path}`, without quotes or braces around it"
+    name = path.rpartition(".")[2].lower()
+    default = "…" if kind == "int" else '"…"'
+    return (
+        "fill it in before, or declare a parameter behind the name of the policy,"
+        f" `({name}: {kind} = {default})`, and write `{name}`"
+    )
+
+
+class TemplateRemedies(Misplaced):
+    """Looks at an error at, or in, a placeholder."""
+
+    @property
+    def ideas(self) -> tuple[Callable[[], Diagnostic | None], ...]:
+        """In the order in which they are asked."""
+        return (self._placeholder,)
+
+    def _placeholder(self) -> Diagnostic | None:
+        """`{{ .Values.zone }}` and `${ZONE}` outside of a text."""
+        text, at = self.source.text, self.item.start
+        start = text.rfind("\n", 0, at) + 1
+        line = text[start:].partition("\n")[0]
+        for found in _PLACEHOLDER.finditer(line):
+            first = start + found.start()
+            inner = next(filter(None, found.groups()), "")
+            root = _PATH.match(inner.strip())
+            is_own = root is not None and root[0].strip(".").partition(".")[0] in OWN
+            if is_own or not first <= at < start + found.end():
+                continue
+            before = self.lexemes[self.lexemes.at(first) - 1].text
+            kind = "int" if before in _NUMBERS else "string"
+            span = Span(first, start + found.end())
+            return catalogue.placeholder(found[0], span, _hint(inner, kind))
+        return None

@@ -1,0 +1,68 @@
+"""EarlyPods: pods that were placed before their policy was in force.
+
+A policy and its workload that come in one apply race: the first pods may be placed before the
+policy is compiled. Nothing takes them back, so the status of the policy and an event say how many
+they are. EarlyPods belong to the Statuses of a running server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from engine.objects.peer import Peer
+from grammar.values.errors import EvaluationError
+from grammar.values.time import Timestamp
+from policies.resource import Metadata, PolicyStatus
+
+
+class EarlyPods:
+    """Counts them when a policy is in force for the first time.
+
+    `decided` says whether a pod was decided about with the policy of an address. What was there
+    when the server `started` is not looked at: nobody knows any more when it came into force.
+    """
+
+    def __init__(
+        self,
+        decided: Callable[[Peer, str], bool],
+        started: Timestamp,
+    ) -> None:
+        self._decided = decided
+        self._started = started
+
+    def count(
+        self,
+        address: str,
+        metadata: Metadata,
+        written: PolicyStatus,
+        pods: Callable[[], Mapping[str, Peer]],
+        selects: Callable[[Peer], bool],
+    ) -> int | None:
+        """The number for the status; None where it is not known."""
+        if written.inForce is not None:
+            return written.earlyPods
+        created = _parsed(metadata.creationTimestamp)
+        if created is None or created.nanos < self._started.nanos:
+            return written.earlyPods
+        return sum(
+            self._is_early(pod, address, created) and selects(pod) for pod in pods().values()
+        )
+
+    def _is_early(self, pod: Peer, address: str, created: Timestamp) -> bool:
+        """Whether a pod is younger than the policy, and has a node that the policy did not see."""
+        if not pod.nodeName or pod.created is None or pod.created.nanos < created.nanos:
+            return False
+        return not self._decided(pod, address)
+
+
+def early_text(pods: int) -> str:
+    """The note of the event about so many pods."""
+    was = "1 pod was" if pods == 1 else f"{pods} pods were"
+    return f"{was} placed before this policy was in force: delete them to have them placed again"
+
+
+def _parsed(text: str) -> Timestamp | None:
+    try:
+        return Timestamp.parse(text)
+    except EvaluationError:
+        return None

@@ -1,0 +1,133 @@
+"""PolicyFirst: pods of some namespaces wait until the policies that are older than them are known.
+
+A policy and its workload that come in one apply race. In these namespaces a new pod waits at filter
+until Placet has asked the API server which policies there are, and has each of them in force or
+knows its errors. A version of the API server orders pods and policies. PolicyFirst belongs to a
+running server, on one event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable, Iterator, Mapping
+
+import msgspec
+
+from engine.cache.reflector import Report
+from engine.cluster.client import Api, path_of
+from engine.enforced import EnforcedPolicies
+from engine.errors import ApiError, ApiUnreachableError, why
+from engine.objects.decoding import revision_of
+from engine.objects.request_pod import RequestPod
+from grammar.values.time import SECOND, Timestamp
+from policies.admission import CheckedObject
+from policies.resource import Metadata
+from server.runtime.reloader import PolicyReloader
+
+GROUP_PATH = "/apis/placement-policy.scheduling.x-k8s.io/v1"
+WAITS = "waiting until the policies that are older than the pod are in force"
+# What goes wrong with policies must not keep pods waiting for ever.
+_MOST_SECONDS = 60.0
+_PAUSE_SECONDS = 0.05
+# Then the policies are listed again, if pods still wait: one may be deleted meanwhile.
+_MOST_LOOKS = 20
+_WORK = "see which policies are older than new pods"
+
+
+class _ListMetadata(msgspec.Struct):
+    resourceVersion: str = ""
+
+
+class _ListedPolicy(msgspec.Struct):
+    metadata: Metadata
+
+
+class _PolicyList(msgspec.Struct):
+    metadata: _ListMetadata
+    items: list[_ListedPolicy] = msgspec.field(default_factory=list)
+
+
+class PolicyFirst:
+    """Which pods wait, and the work that ends it."""
+
+    def __init__(
+        self, namespaces: frozenset[str], now: Callable[[], Timestamp] = Timestamp.now
+    ) -> None:
+        self._namespaces = namespaces
+        self._now = now
+        # By namespace, the version up to which its policies are known.
+        self._known: dict[str, int] = {}
+        # And up to which pods wait.
+        self._asked: dict[str, int] = {}
+        self._is_due = asyncio.Event()
+
+    def waiting(self, pod: RequestPod) -> str:
+        """The reason why a pod has to wait, or empty."""
+        if pod.namespace not in self._namespaces or not pod.revision or pod.created is None:
+            return ""
+        if pod.revision <= self._known.get(pod.namespace, 0):
+            return ""
+        if self._now().nanos - pod.created.nanos > _MOST_SECONDS * SECOND:
+            return ""
+        self._asked[pod.namespace] = max(self._asked.get(pod.namespace, 0), pod.revision)
+        self._is_due.set()
+        return WAITS
+
+    async def follow(self, api: Api, policies: PolicyReloader, report: Report) -> None:
+        """Looks at policies while pods wait, until it is cancelled."""
+        while True:
+            await self._is_due.wait()
+            self._is_due.clear()
+            asked, self._asked = self._asked, {}
+            for namespace, revision in asked.items():
+                if revision <= self._known.get(namespace, 0):
+                    continue
+                try:
+                    await self._look(namespace, api, policies)
+                except (ApiError, ApiUnreachableError) as error:
+                    report(_WORK, why(_WORK, error))
+                    await asyncio.sleep(_PAUSE_SECONDS)
+                else:
+                    report(_WORK, "")
+
+    async def _look(self, namespace: str, api: Api, policies: PolicyReloader) -> None:
+        """Waits a while until the policies of now are known. Raises as `Api.request`."""
+        lists = [
+            await _list(api, "placementpolicies", namespace),
+            await _list(api, "clusterplacementpolicies", ""),
+        ]
+        wanted = {name: generation for each, _ in lists for name, generation in each.items()}
+        for _ in range(_MOST_LOOKS):
+            if _has(policies.enforced, wanted):
+                # The first list knows of nothing that came after it.
+                self._known[namespace] = max(self._known.get(namespace, 0), lists[0][1])
+                return
+            await policies.catch_up()
+            await asyncio.sleep(_PAUSE_SECONDS)
+
+
+def _has(enforced: EnforcedPolicies, wanted: Mapping[str, int]) -> bool:
+    objects = enforced.objects
+    return all(
+        name in objects and _generation(objects[name]) >= generation
+        for name, generation in wanted.items()
+    )
+
+
+async def _list(api: Api, resource: str, namespace: str) -> tuple[Mapping[str, int], int]:
+    """The generation of each policy, by name as the cache has it, and the version."""
+    body = await api.request("GET", path_of(GROUP_PATH, resource, namespace))
+    found = msgspec.json.decode(body, type=_PolicyList)
+    return dict(_named(resource, found)), revision_of(found.metadata.resourceVersion)
+
+
+def _named(resource: str, found: _PolicyList) -> Iterator[tuple[str, int]]:
+    for each in found.items:
+        where = f"{each.metadata.namespace}/" if each.metadata.namespace else ""
+        yield f"{resource}/{where}{each.metadata.name}", each.metadata.generation
+
+
+def _generation(checked: CheckedObject) -> float:
+    """That of the manifest; an object of which there is none has no policy, whatever it says."""
+    return checked.manifest.metadata.generation if checked.manifest is not None else math.inf

@@ -1,0 +1,216 @@
+"""`placet conformance`: an extender that keeps the contract passes, and each defect is found."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from aiohttp import web
+from pytest_aiohttp import AiohttpServer
+
+from cli.conformance import report
+from cli.conformance.api_server import stand_in_api
+from cli.conformance.binding_expectations import BINDING_EXPECTATIONS
+from cli.conformance.cases import contracts
+from cli.conformance.exchange import Caller
+from cli.conformance.expectations import EXPECTATIONS
+from cli.conformance.requests import own_cluster
+from cli.conformance.run import Conformance, ContractResult
+from cli.main import main
+from tests.cli.conformance.stub_extender import (
+    Defect,
+    StubExtender,
+    changed,
+    counting,
+    each_candidate,
+    each_score,
+    one_by_one_only,
+    refusing_above,
+    with_status,
+    without_fields,
+)
+
+VERBS = ("filter", "prioritize", "preempt", "bind")
+ROOT = Path(__file__).parents[3]
+
+
+async def held(
+    aiohttp_server: AiohttpServer,
+    *,
+    names: bool,
+    only: Sequence[str] = (),
+    verbs: Sequence[str] = VERBS,
+    defects: Mapping[str, Defect] | None = None,
+) -> dict[str, ContractResult]:
+    """The results by line of the contract, of an extender with these defects."""
+    cluster = own_cluster()
+    async with stand_in_api(cluster) as api, aiohttp.ClientSession() as session:
+        server = await aiohttp_server(StubExtender(api.url, **(defects or {})).app())
+        url = str(server.make_url("")).rstrip("/")
+        caller = Caller(session, url, dict(zip(verbs, verbs, strict=True)), 5.0, None)
+        run = Conformance(caller, cluster, api, names=names, idle_seconds=0.05, seen_seconds=0)
+        return {each.id: each async for each in run.results(only, lambda _: None)}
+
+
+def faulty(results: dict[str, ContractResult]) -> dict[str, str]:
+    """What did not hold, and how badly."""
+    return {each.id: each.result for each in results.values() if each.result in ("fail", "warn")}
+
+
+@pytest.mark.parametrize("names", [True, False], ids=["names", "objects"])
+async def test_a_good_extender_passes(aiohttp_server: AiohttpServer, names: bool) -> None:
+    results = await held(aiohttp_server, names=names)
+    assert faulty(results) == {}
+    assert sum(each.result == "pass" for each in results.values()) >= 35
+
+
+DEFECTS: Sequence[tuple[str, str, bool, dict[str, Defect]]] = (
+    ("C1", "fail", True, {"filter": with_status(307)}),
+    ("C3", "fail", True, {"filter": with_status(500)}),
+    ("C4", "fail", True, {"filter": with_status(200, '{"NodeNames":[]} {}')}),
+    ("C4", "fail", True, {"prioritize": with_status(200, "")}),
+    ("C7", "fail", False, {"filter": refusing_above(10 << 20)}),
+    ("C9", "warn", True, {"filter": changed(Error="the pod asks for nothing")}),
+    ("C12", "warn", True, {"filter": one_by_one_only}),
+    ("C19", "fail", True, {"filter": changed(NodeNames=["another"])}),
+    ("C20", "fail", False, {"filter": changed(Nodes={"items": [{"metadata": {"name": "new"}}]})}),
+    ("C20", "warn", False, {"filter": without_fields}),
+    ("C21", "fail", True, {"filter": changed(NodeNames=None)}),
+    ("C22", "warn", True, {"filter": changed(FailedAndUnresolvableNodes={})}),
+    ("C22", "fail", True, {"filter": changed(FailedNodes={"conformance-1": "odd"})}),
+    ("C23", "warn", True, {"filter": changed(FailedAndUnresolvableNodes={"conformance-1": ""})}),
+    ("C24", "warn", True, {"filter": changed(FailedAndUnresolvableNodes={"who": "it is odd"})}),
+    ("C25", "fail", True, {"prioritize": lambda _, __: {"Host": "x"}}),
+    ("C26", "fail", True, {"prioritize": each_score(float)}),
+    ("C27", "fail", True, {"prioritize": each_score(lambda score: score + 100)}),
+    ("C36", "fail", True, {"preempt": lambda _, __: {"NodeNameToVictims": {}}}),
+    ("C37", "fail", True, {"preempt": changed(Error="no")}),
+    ("C38", "fail", True, {"preempt": each_candidate(lambda _: {"Pods": [{"UID": "who"}]})}),
+    ("C39", "fail", True, {"preempt": each_candidate(lambda _: None)}),
+    ("C40", "fail", True, {"preempt": each_candidate(lambda each: each | {"Pods": []})}),
+    ("C41", "fail", True, {"preempt": each_candidate(lambda e: e | {"NumPDBViolations": 7})}),
+    ("C44", "fail", True, {"bind": changed(Error="")}),
+    ("C44", "fail", True, {"bind": changed(Error="busy")}),
+    ("C47", "fail", True, {"filter": counting()}),
+    ("C48", "warn", True, {"filter": changed(FailedNodes={"conformance-1": "it is odd"})}),
+    ("C51", "warn", True, {"prioritize": lambda _, answer: answer[1:]}),
+)
+
+
+@pytest.mark.parametrize(
+    ("line", "result", "names", "defects"),
+    DEFECTS,
+    ids=[f"{d[0]}-{n}" for n, d in enumerate(DEFECTS)],
+)
+async def test_a_defect_is_found(
+    aiohttp_server: AiohttpServer,
+    line: str,
+    result: str,
+    names: bool,
+    defects: dict[str, Defect],
+) -> None:
+    found = await held(aiohttp_server, names=names, only=[line], defects=defects)
+    assert faulty(found) == {line: result}
+    assert all(case.reason and case.why for case in found[line].cases if case.result == result)
+
+
+async def test_a_verb_that_is_not_asked_does_not_apply(aiohttp_server: AiohttpServer) -> None:
+    found = await held(aiohttp_server, names=True, only=["C26"], verbs=["filter"])
+    assert found["C26"].result == "not applicable"
+    assert found["C26"].reason == "`prioritize` is not asked"
+
+
+def test_every_line_of_the_contract_has_cases_or_a_reason() -> None:
+    page = (ROOT / "docs/extender.md").read_text("utf-8")
+    lines = sorted(set(re.findall(r"^- \*\*(C\d+)\*\*", page, re.MULTILINE)))
+    known = {each.id: each for each in contracts()}
+    assert len(lines) == page.count("\n- **C"), "a number stands twice"
+    assert set(lines) - {"C52", "C53"} == known.keys()
+    assert all(bool(each.cases) != bool(each.not_applicable) for each in known.values())
+
+
+def test_every_expectation_is_used_and_every_name_is_one() -> None:
+    named = {name for each in contracts() for case in each.cases for name in case.expect}
+    assert named | {"answered"} == EXPECTATIONS.keys() | BINDING_EXPECTATIONS.keys()
+
+
+async def test_documents(aiohttp_server: AiohttpServer, tmp_path: Path) -> None:
+    found = await held(
+        aiohttp_server,
+        names=True,
+        only=["C16", "C21", "C26"],
+        defects={"filter": changed(NodeNames=None)},
+    )
+    results = list(found.values())
+    plain = json.loads(report.document("json", results, "http://x"))
+    assert plain["counts"] == {"pass": 1, "fail": 1, "warn": 0, "not applicable": 1}
+    sarif = json.loads(report.document("sarif", results, "http://x"))
+    assert [each["ruleId"] for each in sarif["runs"][0]["results"]] == ["C21"]
+    junit = report.document("junit", results, "http://x")
+    assert junit.count("<failure") == 1
+    assert junit.count("<skipped") == 1
+    (saved,) = report.save(tmp_path, found["C21"]).values()
+    assert saved == f"{tmp_path}/C21-accepted-nodes-are-named-default-pending.json"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["127.0.0.1:1"], "`127.0.0.1:1` is not a URL"),
+        (["http://127.0.0.1:1"], "nothing answers at `http://127.0.0.1:1`"),
+        (
+            ["http://127.0.0.1:1", "--start", "no-such-program"],
+            "`no-such-program` cannot be started",
+        ),
+    ],
+)
+def test_what_cannot_be_asked(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["conformance", *arguments]) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--verbs", "filtr"], "there is no verb `filtr`: a similar one exists: `filter`"),
+        (["--only", "C-9"], "there is no line `C-9`: they are C1 to C51"),
+    ],
+)
+def test_arguments_that_are_wrong(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["conformance", "http://127.0.0.1:1", *arguments])
+    assert message in capsys.readouterr().err
+
+
+async def test_the_stand_in_shows_new_pods_to_watches(aiohttp_server: AiohttpServer) -> None:
+    del aiohttp_server
+    async with stand_in_api(own_cluster()) as api, aiohttp.ClientSession() as session:
+        query = "watch=true&sendInitialEvents=true"
+        async with session.get(f"{api.url}/api/v1/pods?{query}") as watch:
+            lines: list[Any] = [json.loads(await watch.content.readline()) for _ in range(5)]
+            assert [each["type"] for each in lines] == ["ADDED"] * 4 + ["BOOKMARK"]
+            pod = {"metadata": {"name": "new", "namespace": "default", "uid": "1"}, "spec": {}}
+            api.add_pod(pod)
+            assert json.loads(await watch.content.readline())["object"]["metadata"]["name"] == "new"
+        async with session.get(f"{api.url}/apis/x/v1/namespaces/a/things/b") as response:
+            assert response.status == web.HTTPNotFound.status_code
+
+
+def test_the_page_has_every_case() -> None:
+    page = (ROOT / "docs/conformance.md").read_text("utf-8")
+    for each in contracts():
+        asked = "; ".join(
+            f"{case.name} (`{case.ask}`{', warning' if case.otherwise == 'warn' else ''})"
+            for case in each.cases
+        )
+        row = asked or f"not applicable: {each.not_applicable}"
+        assert f"| {each.id} | {each.says} | {row} |" in page
