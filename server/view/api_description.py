@@ -15,6 +15,7 @@ from engine.explanation.document import PodExplanation
 from server.answers.overview_answers import (
     FillList,
     FoundList,
+    NumberHistory,
     ReplicaOverview,
     RevisionList,
     SelectedPods,
@@ -40,7 +41,7 @@ API = "/api/v1"
 VERSION = "1"
 # A request with a draft has the token in this header.
 TOKEN_HEADER = "Placet-Token"  # noqa: S105 - the name of a header
-MOST_LISTED = 1000
+MOST_LISTED, MOST_HOURS = 1000, 168
 _SCHEMAS = "#/components/schemas/{name}"
 Json = dict[str, Any]
 
@@ -171,6 +172,16 @@ OPERATIONS: Sequence[Operation] = (
         parameters=(_in_query("policy", "the address of the policy"),),
     ),
     Operation("/audit", "audit", "what policies in audit mode would have rejected", AuditList),
+    Operation(
+        "/history",
+        "history",
+        "pods that wait, rejections, latencies and fills of the last hours",
+        NumberHistory,
+        parameters=(
+            _in_query("hours", "the hours", type="integer", minimum=1, maximum=MOST_HOURS),
+        ),
+        fails={400: "`hours` that is no number from 1 to 168"},
+    ),
     Operation("/policies", "policies", "the policies and their state", PolicyList),
     Operation(
         "/policies/{name}",

@@ -26,10 +26,11 @@ from engine.objects.remembered import Remembered
 from grammar.messages.texts import escaped_values, shown
 from grammar.syntax.parser import plain_keywords
 from server.answers.view_answers import ReplicaStatus
-from server.view.api_description import API, MOST_LISTED, description
+from server.view.api_description import API, MOST_HOURS, MOST_LISTED, description
 from server.view.drafts import MOST_BYTES, Drafts
 from server.view.explaining import Explainer
 from server.view.finding import MOST_TEXT, Finder
+from server.view.history import History
 from server.view.overview import Overview
 from server.view.policy_states import PolicyStates
 from server.view.z_pages import ZPages
@@ -81,6 +82,7 @@ class View:
         drafts: Drafts,
         overview: Overview,
         finder: Finder,
+        history: History,
         ends: Callable[[], bool] = lambda: False,
     ) -> None:
         self._replica = replica
@@ -92,6 +94,7 @@ class View:
         self._drafts = drafts
         self._overview = overview
         self._finder = finder
+        self._history = history
         self._ends = ends
         # One answer at a time is turned into JSON, whoever asks.
         self._formatting = asyncio.Lock()
@@ -112,6 +115,7 @@ class View:
             web.get(f"{API}/workloads/{{namespace}}/{{kind}}/{{name}}", self.workload),
             web.get(f"{API}/selected", self.selected),
             web.get(f"{API}/revisions", self.revisions),
+            web.get(f"{API}/history", self.history),
             web.get(f"{API}/audit", self.audit),
             web.get(f"{API}/policies", self.policies),
             web.get(f"{API}/policies/{{name}}", self.policy),
@@ -208,6 +212,14 @@ class View:
         """What policies in audit mode would have rejected."""
         found = self._policies.audits()
         return await self._json(lambda: found)
+
+    async def history(self, request: web.Request) -> web.Response:
+        """Numbers of the last `hours`."""
+        text = request.query.get("hours", "168")
+        if not text.isdecimal() or not text.isascii() or not 1 <= int(text[:9]) <= MOST_HOURS:
+            raise web.HTTPBadRequest(text=f"hours is a number from 1 to {MOST_HOURS}\n")
+        hours = int(text)
+        return await self._json(lambda: self._history.listed(hours))
 
     async def policies(self, _request: web.Request) -> web.Response:
         """The policies and their state."""
