@@ -16,6 +16,7 @@ export SEEDS ?=
 export GANGS ?=
 export FAULTS ?=
 export OPENB ?=
+export OTHERS ?=
 export PYTHONS ?=
 PIP = .venv/bin/python -m pip --quiet --disable-pip-version-check
 COMPILE = pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
@@ -24,7 +25,7 @@ COMPILE = pip compile --universal --python-version 3.11 --generate-hashes --no-e
 # Without bytecode each of the many processes that tests start would compile Placet again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test thorough processes hostile answers check fmt e2e e2e-installed differential differential-cel portable fgd rollouts chaos chaos-mutants simulated bench instructions kube conformance \
+.PHONY: demo test thorough processes others hostile answers check fmt e2e e2e-installed differential differential-cel portable fgd rollouts chaos chaos-mutants simulated bench instructions kube conformance \
 	image-test sbom krew lock versions openapi examples site clean
 .DELETE_ON_ERROR:
 
@@ -46,6 +47,9 @@ thorough: .venv/stamp answers  ## run all of `test` and `processes` with all exa
 
 processes: .venv/stamp  ## run the tests that start servers and end them in every way; CI does
 	.venv/bin/python -m pytest --numprocesses=auto --dist=worksteal -m process $(addprefix --ignore=,$(OTHERS))
+
+others: .venv/stamp  ## hold extenders of others, whose programs are in a folder, to the contract: make others OTHERS=~/extenders
+	.venv/bin/python -m pytest -rs -m process tests/cli/conformance/test_others.py
 
 hostile: .venv/stamp  ## measure a good client beside hostile ones, and beside hostile sources of data: make hostile CONNECTIONS=2000
 	CONNECTIONS=$(or $(CONNECTIONS),2000) .venv/bin/python -m pytest -s -m process tests/server/test_hostile_clients.py

@@ -40,7 +40,7 @@ examples:
   placet conformance http://127.0.0.1:8888 --only C19,C47 --save requests/
 """
 
-_VERBS: tuple[str, ...] = get_args(Verb)
+_VERBS: tuple[Verb, ...] = get_args(Verb)
 _START_SECONDS = 60.0
 _END_SECONDS = 5.0
 
@@ -126,14 +126,15 @@ def run(args: argparse.Namespace) -> int:
     return asyncio.run(_run(args))
 
 
-def _verbs(text: str) -> dict[str, str]:
-    found: dict[str, str] = {}
+def _verbs(text: str) -> dict[Verb, str]:
+    found: dict[Verb, str] = {}
     for each in text.split(","):
-        verb, _, path = each.strip().partition("=")
-        if verb not in _VERBS:
-            close = nearest(verb, _VERBS)
+        given, _, path = each.strip().partition("=")
+        verb = next((verb for verb in _VERBS if verb == given), None)
+        if verb is None:
+            close = nearest(given, _VERBS)
             known = f"a similar one exists: `{close}`" if close else f"one of {', '.join(_VERBS)}"
-            raise ArgumentTypeError(f"there is no verb `{verb}`: {known}")
+            raise ArgumentTypeError(f"there is no verb `{given}`: {known}")
         found[verb] = path.strip("/") or verb
     return found
 

@@ -1,7 +1,7 @@
 """A stand-in for an API server on loopback: what an extender needs to start, and to bind pods.
 
-It has nodes and pods; every other list is empty, and every other object that is written is
-answered with itself. It keeps the Bindings that it gets. Without it an extender that reads a
+It has the objects of a cluster; every other list is empty, and every other object that is written
+is answered with itself. It keeps the Bindings that it gets. Without it an extender that reads a
 cluster could be held to the contract in a cluster only.
 """
 
@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from copy import deepcopy
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
@@ -80,12 +81,13 @@ class StandInApi:
         return self.objects.get(resource, {}).get(name) or self._written.get(path)
 
     def _list(self, resource: str) -> Json:
-        kind = _KINDS.get(resource, "")
+        items = list(self.objects.get(resource, {}).values())
+        kind = items[0]["kind"] if items else _KINDS.get(resource, "")
         return {
             "kind": f"{kind}List",
-            "apiVersion": "v1",
+            "apiVersion": items[0].get("apiVersion", "v1") if items else "v1",
             "metadata": {"resourceVersion": str(self._version)},
-            "items": list(self.objects.get(resource, {}).values()),
+            "items": items,
         }
 
     async def _watch(self, request: web.Request, resource: str) -> web.StreamResponse:
@@ -154,11 +156,11 @@ class StandInApi:
             return _status(415, "UnsupportedMediaType")
         if "accessreviews" in request.path:
             return web.json_response({**given, "status": {"allowed": True}}, status=201)
-        if not isinstance(given, dict):
-            return _status(415, "UnsupportedMediaType")
         known = self._object(request.path, resource, name) or {}
         if request.method == "PATCH":
-            given = _patched(known, given)
+            given = _edited(known, given) if isinstance(given, list) else _patched(known, given)
+        if not isinstance(given, dict):
+            return _status(400, "BadRequest")
         metadata = given.setdefault("metadata", {})
         self._version += 1
         metadata["resourceVersion"] = str(self._version)
@@ -176,6 +178,8 @@ async def stand_in_api(cluster: ConformanceCluster) -> AsyncIterator[StandInApi]
     nodes = {node["metadata"]["name"]: {"kind": "Node", **node} for node in cluster.nodes}
     pods = {_key(pod): {"kind": "Pod", **pod} for pod in (*cluster.bound, *cluster.pods)}
     api = StandInApi({"nodes": nodes, "pods": pods})
+    for item in cluster.others:
+        api.objects.setdefault(_plural(item["kind"]), {})[_key(item)] = item
     app = web.Application(client_max_size=1 << 24)
     app.router.add_route("*", "/{path:.*}", api.handle)
     runner = web.AppRunner(app, shutdown_timeout=0.1, access_log=None, handler_cancellation=True)
@@ -230,6 +234,29 @@ def _patched(value: Any, patch: Any) -> Any:
         else:
             made[key] = _patched(made.get(key), each)
     return made
+
+
+def _edited(value: Any, operations: Sequence[Json]) -> Any:
+    """The value after a JSON patch, RFC 6902: `add`, `replace` and `remove` of members."""
+    made = deepcopy(value)
+    for each in operations:
+        *path, last = (
+            part.replace("~1", "/").replace("~0", "~") for part in each["path"].split("/")[1:]
+        )
+        at = made
+        for part in path:
+            at = at.setdefault(part, {})
+        if each["op"] == "remove":
+            at.pop(last, None)
+        elif each["op"] in ("add", "replace"):
+            at[last] = each.get("value")
+    return made
+
+
+def _plural(kind: str) -> str:
+    """The resource of a kind, as most are named: `TASPolicy` is `taspolicies`."""
+    low = kind.lower()
+    return f"{low[:-1]}ies" if low.endswith("y") else f"{low}es" if low.endswith("s") else f"{low}s"
 
 
 def _discovery(parts: list[str]) -> web.Response:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from http import HTTPStatus
 
 from cli.conformance.api_server import ReceivedBinding
 from cli.conformance.exchange import Exchange
 from cli.conformance.expectations import member
 
 BindingExpectation = Callable[[Sequence[Exchange], Sequence[ReceivedBinding]], str | None]
-_CREATED = 201
 
 
 def bound(exchanges: Sequence[Exchange], bindings: Sequence[ReceivedBinding]) -> str | None:
@@ -17,7 +17,7 @@ def bound(exchanges: Sequence[Exchange], bindings: Sequence[ReceivedBinding]) ->
     if text := member(exchanges[0].value, "Error"):
         return f"`Error` says: {text}"
     node = exchanges[0].request["Node"]
-    made = [each for each in bindings if each.status == _CREATED]
+    made = [each for each in bindings if each.status == HTTPStatus.CREATED]
     if not made:
         return "the API server got no Binding"
     if made[0].node != node:
@@ -34,8 +34,9 @@ def uid_sent(exchanges: Sequence[Exchange], bindings: Sequence[ReceivedBinding])
 
 
 def refused(exchanges: Sequence[Exchange], _: Sequence[ReceivedBinding]) -> str | None:
-    """The last answer has an error, because no binding was made (C44)."""
-    if member(exchanges[-1].value, "Error"):
+    """The last answer is a failure of some kind, because no binding was made (C44)."""
+    last = exchanges[-1]
+    if last.error or last.status != HTTPStatus.OK or member(last.value, "Error"):
         return None
     return "`Error` is empty, and the pod is not bound to the node"
 

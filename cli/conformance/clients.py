@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from cli.conformance.cases import Verb
 from cli.conformance.exchange import HEADERS, Caller, Exchange, decoded
 
 _CLIENTS = 20
@@ -20,7 +21,7 @@ _LONGEST = 16 << 20
 
 
 @asynccontextmanager
-async def slow_clients(caller: Caller, verb: str, request: Any) -> AsyncIterator[None]:
+async def slow_clients(caller: Caller, verb: Verb, request: Any) -> AsyncIterator[None]:
     """Clients that have sent half a body, and send no more while the block runs."""
     message = _message(caller, verb, request)
     open_connections = [await _opened(caller) for _ in range(_CLIENTS)]
@@ -34,7 +35,7 @@ async def slow_clients(caller: Caller, verb: str, request: Any) -> AsyncIterator
             await _closed(writer)
 
 
-async def broken_clients(caller: Caller, verb: str, request: Any) -> None:
+async def broken_clients(caller: Caller, verb: Verb, request: Any) -> None:
     """Clients that go away in the middle of a body, and clients that read no answer."""
     message = _message(caller, verb, request)
     for number in range(_CLIENTS):
@@ -45,7 +46,7 @@ async def broken_clients(caller: Caller, verb: str, request: Any) -> None:
         writer.transport.abort()
 
 
-async def idle_client(caller: Caller, verb: str, request: Any, seconds: float) -> Exchange:
+async def idle_client(caller: Caller, verb: Verb, request: Any, seconds: float) -> Exchange:
     """Calls twice on one connection, which is idle for so long between the calls."""
     try:
         reader, writer = await _opened(caller)
@@ -75,7 +76,7 @@ async def _closed(writer: asyncio.StreamWriter) -> None:
         await writer.wait_closed()
 
 
-def _message(caller: Caller, verb: str, request: Any) -> bytes:
+def _message(caller: Caller, verb: Verb, request: Any) -> bytes:
     data = msgspec.json.encode(request)
     path = "/" + caller.address(verb).split("/", 3)[3]
     plain = {name: value for name, value in HEADERS.items() if name != "Accept-Encoding"}

@@ -10,6 +10,7 @@ import asyncio
 import io
 import ssl
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -17,6 +18,7 @@ from urllib.parse import urlsplit
 import aiohttp
 import msgspec
 
+from cli.conformance.cases import Verb
 from grammar.messages.texts import os_reason
 
 HEADERS = {
@@ -50,7 +52,7 @@ class Caller:
         self,
         session: aiohttp.ClientSession,
         url: str,
-        paths: dict[str, str],
+        paths: Mapping[Verb, str],
         timeout: float,
         tls: ssl.SSLContext | None,
     ) -> None:
@@ -60,11 +62,11 @@ class Caller:
         self.host = split.hostname or ""
         self.port = split.port or (443 if split.scheme == "https" else 80)
 
-    def address(self, verb: str) -> str:
+    def address(self, verb: Verb) -> str:
         """The URL of a verb."""
         return f"{self.url}/{self.paths[verb]}"
 
-    async def ask(self, verb: str, request: Any) -> Exchange:
+    async def ask(self, verb: Verb, request: Any) -> Exchange:
         """Sends a request; bytes are sent as they are."""
         data = request if isinstance(request, bytes) else msgspec.json.encode(request)
         began = time.monotonic()

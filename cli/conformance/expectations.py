@@ -76,7 +76,7 @@ def known_names(exchanges: Sequence[Exchange]) -> str | None:
 
 def known_failed(exchanges: Sequence[Exchange]) -> str | None:
     """Rejected names are names of the request."""
-    return _strangers(exchanges, lambda value: [*rejected(value)], "rejected")
+    return _strangers(exchanges, lambda each: rejected(each.value), "rejected")
 
 
 def same_objects(exchanges: Sequence[Exchange]) -> str | None:
@@ -105,7 +105,7 @@ def disjoint(exchanges: Sequence[Exchange]) -> str | None:
     """No node is in two parts of the answer (C22, C24)."""
     for each in exchanges:
         parts = [
-            *accepted(each.value),
+            *accepted(each),
             *members(each.value, "FailedNodes"),
             *members(each.value, "FailedAndUnresolvableNodes"),
         ]
@@ -119,7 +119,7 @@ def complete(exchanges: Sequence[Exchange]) -> str | None:
     for each in exchanges:
         if member(each.value, "Error"):
             continue
-        said = {*accepted(each.value), *rejected(each.value)}
+        said = {*accepted(each), *rejected(each.value)}
         if lacking := [name for name in requested(each.request) if name not in said]:
             return f"{_some(lacking)} neither accepted nor rejected"
     return None
@@ -138,10 +138,10 @@ def reasons(exchanges: Sequence[Exchange]) -> str | None:
 
 def alone_as_together(exchanges: Sequence[Exchange]) -> str | None:
     """A node passes alone as it passes among others (C12, C13). The first call has all nodes."""
-    together = set(accepted(exchanges[0].value))
+    together = set(accepted(exchanges[0]))
     for each in exchanges[1:]:
         (node,) = requested(each.request)
-        alone = node in accepted(each.value)
+        alone = node in accepted(each)
         if alone != (node in together):
             first, then = ("accepts", "rejects") if node in together else ("rejects", "accepts")
             return f"the call with all nodes {first} `{node}`, and the call with it alone {then} it"
@@ -179,7 +179,7 @@ def in_range(exchanges: Sequence[Exchange]) -> str | None:
 
 def known_hosts(exchanges: Sequence[Exchange]) -> str | None:
     """Hosts are nodes of the request."""
-    return _strangers(exchanges, lambda value: [host for host, _ in _scores(value)], "a host")
+    return _strangers(exchanges, lambda each: [host for host, _ in _scores(each.value)], "a host")
 
 
 def every_host_once(exchanges: Sequence[Exchange]) -> str | None:
@@ -296,12 +296,12 @@ def requested(request: Any) -> list[str]:
     return list(names) if names is not None else [_name_of(node) for node in items(request)]
 
 
-def accepted(value: Any) -> list[str]:
-    """The nodes that an answer of filter accepts."""
-    names = member(value, "NodeNames")
-    if isinstance(names, list):
-        return [str(name) for name in names]
-    return [_name_of(node) for node in items(value)]
+def accepted(exchange: Exchange) -> list[str]:
+    """The nodes that an answer of filter accepts, in the field that kube-scheduler reads."""
+    if member(exchange.request, "NodeNames") is None:
+        return [_name_of(node) for node in items(exchange.value)]
+    names = member(exchange.value, "NodeNames")
+    return [str(name) for name in names] if isinstance(names, list) else []
 
 
 def rejected(value: Any) -> dict[str, Any]:
@@ -338,12 +338,12 @@ def _name_of(node: Json) -> str:
 
 
 def _strangers(
-    exchanges: Sequence[Exchange], names: Callable[[Any], Iterable[str]], what: str
+    exchanges: Sequence[Exchange], names: Callable[[Exchange], Iterable[str]], what: str
 ) -> str | None:
     """Which of the names in an answer the request does not have."""
     for each in exchanges:
         known = set(requested(each.request))
-        if strange := [name for name in names(each.value) if name not in known]:
+        if strange := [name for name in names(each) if name not in known]:
             return f"`{strange[0]}` is {what} and is not in the request"
     return None
 

@@ -18,18 +18,28 @@ Json = dict[str, Any]
 _CREATED = "2026-01-01T00:00:00Z"
 # The pods that ask have it, and those that run have none: they can be victims.
 _PRIORITY = 1000
+# A case about at most so many nodes takes those that there are.
+_SOME = 3
 
 
 @dataclass(frozen=True, slots=True)
 class ConformanceCluster:
-    """The nodes of requests, the pods that are asked about, and pods that run on the nodes."""
+    """The nodes of requests, the pods that are asked about, and pods that run on the nodes.
+
+    `others` are objects of other kinds, which the stand-in of an API server has too.
+    """
 
     nodes: Sequence[Json]
     pods: Sequence[Json]
     bound: Sequence[Json]
+    others: Sequence[Json] = ()
 
     def first(self, count: int) -> list[Json]:
-        """So many nodes; more than there are become copies of the first under other names."""
+        """So many nodes: some of those there are, or many, most of which nobody knows.
+
+        Those are copies of the first one under other names.
+        """
+        count = min(count, len(self.nodes)) if count <= _SOME else count
         found = [deepcopy(node) for node in self.nodes[:count]]
         for number in range(len(found), count):
             copy = deepcopy(self.nodes[0])
@@ -63,7 +73,18 @@ def read_cluster(paths: Sequence[Path], asked: Sequence[Path]) -> ConformanceClu
         pending = _objects([text for path in asked for text in documents(path)], "Pod")
         if not pending:
             raise CommandError("the files of `--pod` have no pods", "give manifests of pods")
-    return ConformanceCluster(nodes, pending or own.pods, bound or (() if paths else own.bound))
+    others = _others(texts)
+    running = bound or (() if paths else own.bound)
+    return ConformanceCluster(nodes, pending or own.pods, running, others)
+
+
+def _others(texts: Sequence[bytes]) -> list[Json]:
+    """The objects that are neither nodes nor pods."""
+    found: list[Json] = []
+    for text in texts:
+        document = msgspec.json.decode(text)
+        found += document.get("items", [document])
+    return [each for each in found if each.get("kind") not in ("Node", "Pod")]
 
 
 def _objects(texts: Sequence[bytes], kind: str) -> list[Json]:

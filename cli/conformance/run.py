@@ -12,15 +12,17 @@ import msgspec
 
 from cli.conformance.api_server import ReceivedBinding, StandInApi
 from cli.conformance.binding_expectations import BINDING_EXPECTATIONS
-from cli.conformance.cases import Case, Contract, contracts
+from cli.conformance.cases import Case, Contract, Verb, contracts
 from cli.conformance.clients import broken_clients, idle_client, slow_clients
 from cli.conformance.exchange import Caller, Exchange
-from cli.conformance.expectations import EXPECTATIONS
+from cli.conformance.expectations import EXPECTATIONS, answered
 from cli.conformance.requests import ConformanceCluster, Json, body
 
 Result = Literal["pass", "fail", "warn", "not applicable"]
 # The worst of several results comes first.
 _ORDER: Sequence[Result] = ("fail", "warn", "pass", "not applicable")
+# The line that says whether a verb is answered at all.
+_ANSWERS = "C1"
 # Informers of the extender see a new pod before they are asked to bind it.
 SEEN_SECONDS = 0.5
 
@@ -66,11 +68,19 @@ class Conformance:
         self._names, self._idle_seconds = names, idle_seconds
         self._seen_seconds = seen_seconds
         self._numbers = itertools.count()
+        # Why a verb gives no answer at all, by verb: then all other lines would say the same.
+        self._unanswered: dict[str, str | None] = {}
 
     async def results(
         self, only: Collection[str], begun: Callable[[str], None]
     ) -> AsyncIterator[ContractResult]:
         """Each line of the contract, or those that are named; `begun` is told what comes."""
+        for verb in self._caller.paths:
+            if verb != "bind":
+                request = body(
+                    _plain(verb), self._cluster, self._cluster.pods[0], names=self._names
+                )
+                self._unanswered[verb] = answered([await self._caller.ask(verb, request)])
         idle = [
             (contract, case)
             for contract in contracts()
@@ -98,6 +108,10 @@ class Conformance:
             )
         found: list[CaseResult] = []
         for case in contract.cases:
+            if contract.id != _ANSWERS and self._unanswered.get(case.ask):
+                reason = f"`{case.ask}` is not answered, see {_ANSWERS}"
+                found.append(CaseResult(case.name, case.ask, "not applicable", reason=reason))
+                continue
             task = waiting.get(case.name)
             found += await (self._of_case(case) if task is None else task)
         result = min((each.result for each in found), key=_ORDER.index)
@@ -198,8 +212,11 @@ class Conformance:
 def _failures(
     case: Case, exchanges: Sequence[Exchange], bindings: Sequence[ReceivedBinding]
 ) -> Iterator[str]:
-    """Why the answers are not what they must be; calls without an answer fail every case."""
-    for name in ("answered", *case.expect):
+    """Why the answers are not what they must be.
+
+    Calls without an answer fail every case, except one that must be refused in some way.
+    """
+    for name in case.expect if "refused" in case.expect else ("answered", *case.expect):
         found = (
             BINDING_EXPECTATIONS[name](exchanges, bindings)
             if name in BINDING_EXPECTATIONS
@@ -207,6 +224,11 @@ def _failures(
         )
         if found is not None:
             yield found
+
+
+def _plain(verb: Verb) -> Case:
+    """The plainest question about a verb."""
+    return Case("plain", verb, (), "")
 
 
 def _one_by_one(request: Json) -> Iterator[Json]:

@@ -167,7 +167,7 @@ class CountGroups:
     no pod on its way ends anywhere; `min_domains` is the computed one of a spread.
     `has_lower_bound` says that it is a limit that wants pods in a group, but for the first one.
     For PodCounter: `pod_values` is what the `pods where` reads of the pod, if it is known, and
-    `alike` says which pods count, by what the `pods where` reads of them.
+    `alike` says which pods count, by what the `pods where` reads of them. `kept` are its counts.
 
     A number that the clause computes is computed with the group of each node. A node for which
     that fails is in no group.
@@ -211,8 +211,10 @@ class CountGroups:
         self._bounds: Bounds = np.empty(0, np.float64 if self._percent else np.int64)
         self._narrow = bounds_every_group(clause)
         self._adds_amounts = clause.count.peers.amount is not None
-        self._kept = KeptCounts(adds_amounts=self._adds_amounts)
-        self._fresh = Freshness(time_dependent=clause.count.time_dependent)
+        self.kept = KeptCounts(adds_amounts=self._adds_amounts)
+        # Rows of tables become stale.
+        timed = clause.count.time_dependent or bool(clause.count.tables)
+        self._fresh = Freshness(time_dependent=timed)
         self._domains: dict[Hashable, int] = {}
 
     def update(self, table: NodeTable, evaluation: Evaluation) -> None:
@@ -299,7 +301,7 @@ class CountGroups:
         """What a tally has in each group. Earlier counts are updated by what has changed."""
         if self._leader is not None:
             return self._leader.count_of(tally, table)
-        return self._kept.count(tally, table, self.counted, max(self._size, 1))
+        return self.kept.count(tally, table, self.counted, max(self._size, 1))
 
     def domains(self) -> Mask:
         """The groups that have a node that counts."""

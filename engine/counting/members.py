@@ -50,17 +50,13 @@ class Counted(Protocol):
     """What is kept between calls for a clause or a named count.
 
     `pod_values` is what it reads of the pod, if it is known, and `alike` says which pods count.
+    `kept` has what tallies had in its groups.
     """
 
     @property
     def pod_values(self) -> Hashable | None: ...
     @property
     def alike(self) -> Remembered[Hashable, bool]: ...
-
-
-class KeptCount(Counted, Protocol):
-    """The same, with what tallies had in the groups of a named count."""
-
     @property
     def kept(self) -> KeptCounts: ...
 

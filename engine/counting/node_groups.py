@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import count
 from typing import Generic, Literal, Protocol, TypeVar
 
@@ -356,7 +357,7 @@ class KnownGroups:
         return _Known(NodeGroups(spec, self._numbers), arrivals)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CountNumbers:
     """A named count, in each group of nodes. The group of each row is in `ids`.
 
@@ -366,6 +367,13 @@ class CountNumbers:
     ids: GroupIds
     values: Counts
     changed: Versions
+
+    @cached_property
+    def distinct(self) -> tuple[Counts, GroupIds]:
+        """The different values, and for each row the place of its own among them, or OUTSIDE."""
+        found, places = np.unique(self.values, return_inverse=True)
+        at = places[self.ids] if len(places) else self.ids
+        return found, np.where(self.ids < 0, _OUTSIDE, at).astype(np.int32)
 
 
 class CountsOfCall(Protocol):
@@ -479,7 +487,12 @@ class CallGroups(GroupsOfCall):
         return self._group(known, number) if number >= 0 else None
 
     def ids(self, digest: str, table: NodeTable) -> GroupIds:
-        """The number of the group of each row of a table, below 0 where it is in none."""
+        """The number of the group of each row of a table, below 0 where it is in none.
+
+        Of a named count the groups are the nodes with one value.
+        """
+        if (counted := self.numbers(digest)) is not None:
+            return self._of_table(counted.distinct[1], table)
         known = self._updated(digest)
         if known is None:
             return np.full(len(table.nodes), _OUTSIDE, np.int32)
@@ -487,15 +500,24 @@ class CallGroups(GroupsOfCall):
 
     def version(self, digest: str) -> Hashable:
         """Something that is equal as long as no group changes."""
+        if (counted := self.numbers(digest)) is not None:
+            return int(counted.changed.max())
         if (known := self._updated(digest)) is None:
             return None
         arrivals = known.arrivals.get(self.on_the_way)
         last = arrivals.last_change if arrivals is not None else None
         return id(known), known.groups.last_change, last
 
-    def states(self, digest: str) -> Iterator[tuple[GroupOfNodes, NodeWithPods | None]]:
-        """Each group by number, with one of its nodes, None where it has none any more."""
-        if (known := self._updated(digest)) is not None:
+    def states(self, digest: str) -> Iterator[tuple[object, NodeWithPods | None]]:
+        """Each group, or value of a count, with one of its nodes, None where it has none."""
+        if (counted := self.numbers(digest)) is not None:
+            values, places = counted.distinct
+            rows = np.fromiter(self.table.rows.values(), np.intp, len(self.table.rows))
+            there, at = np.unique(places[rows], return_index=True)
+            found = dict(zip(there.tolist(), rows[at].tolist(), strict=True))
+            for place, value in enumerate(values.tolist()):
+                yield value, self.table.nodes[found.get(place, UNKNOWN_ROW)]
+        elif (known := self._updated(digest)) is not None:
             for number in range(len(known.groups)):
                 yield self._group(known, number), known.groups.node_of(number)
 
@@ -572,7 +594,7 @@ class PerGroup(Generic[T]):
         self._digest = digest
         self._evaluate = evaluate
         self._version: Hashable = None
-        self._known: list[GroupOfNodes] = []
+        self._known: list[object] = []
         self._values: list[T] = []
 
     def forget(self) -> None:
@@ -600,7 +622,7 @@ class PerGroup(Generic[T]):
     def _evaluate_changed(
         self, groups: CallGroups, frame: Frame, check: Callable[[], None]
     ) -> None:
-        known, values = list[GroupOfNodes](), list[T]()
+        known, values = list[object](), list[T]()
         for number, (group, node) in enumerate(groups.states(self._digest)):
             known.append(group)
             if number < len(self._known) and self._known[number] is group:

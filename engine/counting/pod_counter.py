@@ -37,7 +37,6 @@ from engine.counting.members import (
     CountContext,
     Counted,
     CountedPod,
-    KeptCount,
     Membership,
     PodChange,
     PodInGroup,
@@ -148,7 +147,7 @@ class PodCounter:
                 time.times.use(policy, used)
 
     def numbers(
-        self, count: CountProgram, of: KeptCount, ids: GroupIds, size: int, on_the_way: OnTheWay
+        self, count: CountProgram, of: Counted, ids: GroupIds, size: int, on_the_way: OnTheWay
     ) -> Counts:
         """What a named count has in each of so many groups, without the pod in question.
 

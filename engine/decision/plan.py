@@ -22,7 +22,7 @@ from engine.decision.filtering import FilterMemo
 from engine.decision.registry import Registry, Selection
 from engine.decision.verdict import Failed
 from engine.objects.codec import Namespace
-from engine.program.frame import MEMO_BYTES, Evaluation, Frame, unlimited
+from engine.program.frame import MEMO_BYTES, NO_GROUPS, Evaluation, Frame, unlimited
 from engine.program.pod_shape import pod_values
 from engine.program.program import FilterProgram, NamedCountProgram, ScoreProgram, applies
 from grammar.messages.texts import MOST_SHOWN, cut, shown
@@ -173,6 +173,8 @@ class Plan:
         # Tallies keep it, and go on counting after a call: it has a deadline only within one.
         self.frame: Frame = copy(frame)
         self.frame.check = unlimited
+        # They read no groups, which would keep the nodes of this call.
+        self.frame.groups = NO_GROUPS
         every = (*enforced, *selection.audited)
         self.time_dependent_counts = any(
             c.count.peers.time_dependent for p in every for c in (*p.counts, *p.named)

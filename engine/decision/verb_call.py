@@ -39,7 +39,7 @@ from engine.objects.codec import ObjectCodec
 from engine.objects.peer import UNLABELLED, Peer
 from engine.objects.remembered import Remembered
 from engine.objects.request_pod import Exemptions, RequestPod
-from engine.program.frame import NO_TABLES, Evaluation, Frame
+from engine.program.frame import NO_TABLES, Evaluation, Frame, Report
 from engine.program.policy_time import SYSTEM_TIME, CallTime, DecisionTime
 from engine.program.tables import Tables
 from grammar.messages.texts import shown
@@ -115,28 +115,32 @@ class VerbCall(msgspec.Struct, frozen=True, eq=False):
 
     def context(self, snapshot: Snapshot) -> CountContext:
         """The pod and what rules about other pods read of it."""
-        pod, roots = self.pod, snapshot.workloads
-        root = roots.get(pod.controller)
-        plan, evaluation = self.plan, self.evaluation
-        frame = plan.frame
-        if plan.time_dependent_counts:
-            frame = frame.anew()
-            frame.now = Timestamp(evaluation.now())
-            frame.tables = evaluation.frame().tables
-        namespace = snapshot.namespaces.get(pod.namespace)
-        labels = namespace.labels if namespace is not None else UNLABELLED
-        peer = partial(pod.rooted, root, labels)
-        return CountContext(
-            pod, peer, frame, evaluation.time, root, plan, evaluation.report, self.exempts
-        )
+        evaluation = self.evaluation
+        tables = evaluation.frame().tables if self.plan.time_dependent_counts else NO_TABLES
+        given = evaluation.now, tables, evaluation.time, evaluation.report, self.exempts
+        return _context(self.pod, self.plan, snapshot, *given)
 
-    def counts(self, in_flight: InFlightPods) -> CallCounts:
-        """The named counts of the policies, of the pods that are there and of those in flight."""
-        snapshot = self.snapshot
-        others = in_flight.others(self.pod.uid, snapshot.table)
-        context = self.context(snapshot)
-        counter = PodCounter(self.cluster.pods, others, snapshot.table, context)
-        return CallCounts(self.plan.named, counter, snapshot.table)
+
+def _context(
+    pod: RequestPod,
+    plan: Plan,
+    snapshot: Snapshot,
+    now: Callable[[], int],
+    tables: Tables,
+    time: CallTime,
+    report: Report,
+    exempts: Callable[[Peer], bool],
+) -> CountContext:
+    root = snapshot.workloads.get(pod.controller)
+    frame = plan.frame
+    if plan.time_dependent_counts:
+        frame = frame.anew()
+        frame.now = Timestamp(now())
+        frame.tables = tables
+    namespace = snapshot.namespaces.get(pod.namespace)
+    labels = namespace.labels if namespace is not None else UNLABELLED
+    peer = partial(pod.rooted, root, labels)
+    return CountContext(pod, peer, frame, time, root, plan, report, exempts)
 
 
 class CallOpener:
@@ -259,13 +263,18 @@ class CallOpener:
             if not grouped:
                 nodes = known.table if known is not None else NO_NODES
                 in_flight = partial(self._in_flight.others, pod.uid, nodes)
-                groups = CallGroups(self._groups, nodes, in_flight, check, counts=counts)
-                grouped.append(groups)
+                grouped.append(CallGroups(self._groups, nodes, in_flight, check, counts=counts))
             return grouped[0]
 
         def counts() -> CallCounts:
-            # Nothing reads a count before there is a plan.
-            return call.counts(self._in_flight)
+            # The call itself would be a circle.
+            assert plan is not None, "nothing reads a count before there is a plan"
+            there = known or self.cluster.snapshot()
+            given = self.tables, time, failed, exemptions.exempts
+            context = _context(pod, plan, there, now, *given)
+            others = self._in_flight.others(pod.uid, there.table)
+            counter = PodCounter(self.cluster.pods, others, there.table, context)
+            return CallCounts(plan.named, counter, there.table)
 
         failed, shortened = self.clause_failed, self._observer.shortened
         evaluation = Evaluation(frame, now, time, failed, shortened, groups)
@@ -291,8 +300,7 @@ class CallOpener:
                 "no policy gives way without one that governs"
             )
             self._observer.conflict(plan.selection.governing.address, other.address)
-        call = VerbCall(pod, known, plan, evaluation, self.cluster, exemptions.exempts)
-        return call
+        return VerbCall(pod, known, plan, evaluation, self.cluster, exemptions.exempts)
 
     def snapshot(self) -> Snapshot | None:
         """The cluster, or None while not all of it is known."""

@@ -114,6 +114,8 @@ class LabelConditions:
             raise UnportableError(f"the rows of `{tables[0]}` change")
         if groups := sorted(names & self._environment.groups.keys()):
             raise UnportableError(f"the group `{groups[0]}` changes")
+        if counts := sorted(names & self._environment.counts.keys()):
+            raise UnportableError(f"the count `{counts[0]}` changes")
 
     def selects_itself(self, terms: Terms) -> bool | None:
         """Whether terms about pods select the pod; None if its labels can change."""

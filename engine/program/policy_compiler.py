@@ -483,15 +483,16 @@ class _PolicyCompiler:
         paths = {path for expr in exprs for path in self._paths(expr)}
         known, counts = self._environment.groups, self._counts_in(exprs)
         names = sorted({path[0] for path in paths} & known.keys())
-        others = {path[0] for path in paths} - {*names, "pod", "namespaceObject"}
+        of_nodes = {c.name for c in counts if c.stands_for == COUNT_OF_NODES}
+        others = {path[0] for path in paths} - {*names, *of_nodes, "pod", "namespaceObject"}
         counted = tuple(digest_of_group(count, self._environment) for count in counts)
         groups = tuple(digest_of_group(known[name], self._environment) for name in names)
         return GroupReads(
             groups + counted,
             counted,
-            of_nodes=bool(names) or any(c.stands_for == COUNT_OF_NODES for c in counts),
+            of_nodes=bool(names) or bool(of_nodes),
             pods=bool(counts) or any(p[0] in names and p[1:2] in OF_PODS for p in paths),
-            alone=len(names) == 1 and not others,
+            alone=len(names) + len(of_nodes) == 1 and not others,
         )
 
     def _counts_in(self, exprs: Iterable[Expr]) -> list[Count]:

@@ -357,14 +357,19 @@ class Checker:
                 wrong = catalogue.macro_variable(expr.function, expr.name_span)
             self._report(wrong, remedy)
             return replace(expr, type=POISON)
-        root, _ = dotted(expr.target) if expr.target is not None else (None, "")
+        root, space = dotted(expr.target) if expr.target is not None else (None, "")
         is_foreign = root is not None and self._is_unknown(root)
         remedy = self._ask(lambda r: r.call(expr)) if expr.target is None or is_foreign else None
-        if expr.target is None or (is_foreign and remedy is not None):
+        names = {*self.environment.defs, *self.environment.function_names(member=False)}
+        name, span = expr.function, expr.name_span
+        if is_foreign and remedy is None:
+            # `math.greatst`: the functions of one namespace are meant.
+            name, names = f"{space}.{name}", {n for n in names if n.startswith(f"{space}.")}
+            span = Span(expr.span.start, span.end)
+        if expr.target is None or (is_foreign and (remedy is not None or names)):
             for argument in expr.args:
                 self._check(argument)
-            names = {*self.environment.defs, *self.environment.function_names(member=False)}
-            self._report(catalogue.unknown_function(expr.function, names, expr.name_span), remedy)
+            self._report(catalogue.unknown_function(name, names, span), remedy)
             return replace(expr, type=POISON)
         target, outer = self._check(expr.target), self._formats
         self._formats = outer or expr.function == "format"

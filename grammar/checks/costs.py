@@ -191,7 +191,8 @@ def slow_in_cluster(checked: Checked, size: ClusterSize) -> Iterator[Diagnostic]
 
 def _clause_steps(checked: Checked, size: ClusterSize) -> list[tuple[Clause, int]]:
     """The greatest number of steps of each clause for one pod."""
-    costs, reads_node = Costs(checked.environment, _with_pods(size)), _node_readers(checked)
+    environment, definitions = checked.environment, checked.environment.definitions
+    costs, reads_node = Costs(environment, _with_pods(size)), _node_readers(checked)
     items, selector = checked.policy.items, checked.policy.selector
     pairs = {c.name_span: _pairs(c, checked, size) for c in of_kind(items, Limit) if c.mutual}
     taken = {c.name_span: (selector, c.when, c.take, c.number) for c in of_kind(items, Cards)}
@@ -201,10 +202,11 @@ def _clause_steps(checked: Checked, size: ClusterSize) -> list[tuple[Clause, int
         steps = 0
         for expr in children(clause, skip=(Template, PodSet, WaitUntil)):
             steps += costs.steps(expr) * (size.nodes if reads_node(expr) else 1)
-        if clause.counted is not None:
-            each = sum(map(costs.steps, children(clause.counted)))
-            compared = size.pods + pairs.get(clause.name_span, 0)
-            steps += (each + _COUNTED_STEPS) * compared
+        named = roots(children(clause), definitions) & environment.counts.keys()
+        for pods in (clause.counted, *(environment.counts[name].pods for name in sorted(named))):
+            each = sum(map(costs.steps, children(pods)))
+            compared = size.pods + (pairs.get(clause.name_span, 0) if pods is clause.counted else 0)
+            steps += (each + _COUNTED_STEPS) * compared if pods is not None else 0
         if (by := members.get(clause.name_span)) is not None:
             steps += (costs.steps(by) + _COUNTED_STEPS) * size.pods
         if (rules := taken.get(clause.name_span)) is not None:
@@ -252,7 +254,8 @@ def _pairs(clause: Limit, checked: Checked, size: ClusterSize) -> int:
 def _node_readers(checked: Checked) -> Callable[[Expr], bool]:
     """Whether an expression reads the node or its domain; any other is the same for all nodes."""
     definitions = checked.environment.definitions
-    of_nodes = {"node", "domain", *checked.environment.groups}
+    counts = {c.name for c in checked.environment.counts.values() if c.per.scope != "cluster"}
+    of_nodes = {"node", "domain", *checked.environment.groups, *counts}
     return lambda expr: not roots([expr], definitions).isdisjoint(of_nodes)
 
 

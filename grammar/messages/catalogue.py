@@ -93,7 +93,8 @@ CLAUSES_ARE = f"the clauses are {listed((f'`{word}`' for word in CLAUSE_WORDS), 
 
 
 def unknown_clause(word: str, span: Span) -> Diagnostic:
-    return _error("P0001", f"`{word}` is not a clause", span, label="unexpected")
+    hint = "write it before the `=`, as in `count NAME per node = …`" if word == "per" else None
+    return _error("P0001", f"`{word}` is not a clause", span, hint, label="unexpected")
 
 
 def placeholder(found: str, span: Span, hint: str) -> Diagnostic:

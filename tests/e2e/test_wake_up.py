@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,29 @@ def test_what_time_cures(cluster: Cluster, served: Stage) -> None:
     cluster.wait_placed(["web"], age + PROMISED_SECONDS)
 
     assert time.monotonic() - created >= age - 1.0
+
+
+def test_a_bound_that_rises_with_the_time(cluster: Cluster, served: Stage) -> None:
+    """No event says so, and no more pods come than it allows."""
+    cluster.create_nodes([node("n1"), node("n2")])
+    rises = datetime.now(UTC) + timedelta(seconds=15)
+    rule = f"""limit "by time" {{
+      pods where true per cluster at most now < timestamp("{rises.isoformat()}") ? 1 : 3 strict
+      message "later"
+    }}"""
+    server = served.watch(rule, None, "--lease=none")
+    server.wait_ready()
+    served.schedule(server)
+    names = [f"web-{number}" for number in range(5)]
+    cluster.create_pods(pod(name, cluster.namespace, GOVERNED) for name in names)
+    until(lambda: len(cluster.placements()) == 1, 10.0, lambda: str(cluster.placements()))
+    while datetime.now(UTC) < rises - timedelta(seconds=1):
+        assert len(cluster.placements()) == 1
+        time.sleep(0.5)
+    until(lambda: len(cluster.placements()) == 3, PROMISED_SECONDS, lambda: "three pods")
+    for name in set(names) - cluster.placements().keys():
+        cluster.wait_refused(name, text="later")
+    assert len(cluster.placements()) == 3
 
 
 def test_what_we_hear_of_late(

@@ -1,4 +1,7 @@
-"""Strict bounds that read named counts: never passed, wherever pods on their way end."""
+"""Strict bounds that read named counts: never passed, wherever pods on their way end.
+
+Watches may be late, bindings may fail, and another replica may take over.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from hypothesis import strategies as st
 
 from engine.engine import Engine
 from engine.errors import EngineError
-from tests.support.builders import node, pod, raw
+from tests.support.builders import Object, node, pod, raw
 from tests.support.engines import CODEC, Known, Silent, cache_of, peer_of, registry_of
 from tests.support.examples import examples
 
@@ -50,6 +53,10 @@ class Pod:
         return [self.on] if self.on else ["", *self.offered]
 
 
+def body_of(name: str, kind: str, on: str | None = None) -> Object:
+    return pod(name, labels={"kind": kind}, on=on)
+
+
 def numbers(ends: Iterable[tuple[Pod, str]], place: Sequence[str]) -> list[int]:
     """The pods of each kind that end in a place."""
     there = [each.kind for each, end in ends if end in place]
@@ -76,13 +83,13 @@ def test_no_bound_is_passed_wherever_pods_end(
       }}
     }}"""
     cache = cache_of([node(name) for name in NODES])
-    engine = Engine(registry_of(limit), Known(cache), CODEC, Silent())
+    registry = registry_of(limit)
+    engine = Engine(registry, Known(cache), CODEC, Silent())
     pods: dict[str, Pod] = {}
     for number, kind in enumerate(asked):
         name = f"p{number}"
         try:
-            body = raw(pod(name, labels={"kind": kind}))
-            verdicts = engine.filter(body, list(NODES), None, math.inf)
+            verdicts = engine.filter(raw(body_of(name, kind)), list(NODES), None, math.inf)
         except EngineError:
             continue
         offered = [n for n, code in zip(NODES, verdicts.codes.tolist(), strict=True) if not code]
@@ -93,18 +100,23 @@ def test_no_bound_is_passed_wherever_pods_end(
                 assert team + 1 <= BOUNDS[bound](plus, minus)
         if offered:
             pods[name] = Pod(kind, offered)
+            cache.put_pod(peer_of(body_of(name, kind)))
         flying = [name for name, each in pods.items() if not each.on]
-        if flying and data.draw(st.booleans()):
+        if bool(flying) and data.draw(st.booleans()):
             arrived = data.draw(st.sampled_from(flying))
             there = pods[arrived]
             there.on = data.draw(st.sampled_from(there.offered))
             seen = data.draw(st.sampled_from(("watch", "assumed", "not yet")))
-            labels = {"kind": there.kind}
-            placed = peer_of(pod(arrived, labels=labels, on=there.on))
+            placed = peer_of(body_of(arrived, there.kind, there.on))
             if seen == "watch":
                 cache.put_pod(placed)
             elif seen == "assumed":
                 there.assumed = True
-                cache.assume(peer_of(pod(arrived, labels=labels)), there.on, math.inf)
+                cache.assume(peer_of(body_of(arrived, there.kind)), there.on, math.inf)
             if seen != "not yet":
                 engine.in_flight.forget(placed.uid)
+        if not any(each.assumed for each in pods.values()) and data.draw(st.booleans()):
+            # Another replica takes over. It knows no offers: pods may end anywhere.
+            engine = Engine(registry, Known(cache), CODEC, Silent())
+            snapshot = cache.snapshot()
+            engine.in_flight.take_over(snapshot.pending.values(), snapshot.table)

@@ -119,7 +119,7 @@ def _counted(
     there: Container[str],
 ) -> object:
     environment, pods = with_cards(checked.environment), count.pods
-    numbers = []
+    numbers: list[Any] = []
     for peer in peers:
         lives, goes = peer.phase not in ENDED, peer.deletionTimestamp is not None
         is_in = {

@@ -103,6 +103,32 @@ def with_status(status: int, text: str = "no") -> Defect:
     return lambda _, __: web.Response(status=status, text=text)
 
 
+def unknown_nodes_are(status: int) -> Defect:
+    """Another status where a node is not known."""
+
+    def defect(asked: Json, answer: Json) -> Any:
+        if "conformance-no-such-node" in asked["NodeNames"]:
+            return web.Response(status=status, text="no such node")
+        return answer
+
+    return defect
+
+
+def errors_are(status: int) -> Defect:
+    """Another status where `Error` says something."""
+
+    def defect(_: Json, answer: Json) -> Any:
+        return web.json_response(answer, status=status if answer["Error"] else 200)
+
+    return defect
+
+
+def after(calls: int, text: str) -> Defect:
+    """Another text after so many good answers."""
+    numbers = itertools.count()
+    return lambda _, answer: answer if next(numbers) < calls else web.Response(text=text)
+
+
 def counting() -> Defect:
     """Reasons that have a counter."""
     numbers = itertools.count()

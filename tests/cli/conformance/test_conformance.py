@@ -16,7 +16,7 @@ from pytest_aiohttp import AiohttpServer
 from cli.conformance import report
 from cli.conformance.api_server import stand_in_api
 from cli.conformance.binding_expectations import BINDING_EXPECTATIONS
-from cli.conformance.cases import contracts
+from cli.conformance.cases import Verb, contracts
 from cli.conformance.exchange import Caller
 from cli.conformance.expectations import EXPECTATIONS
 from cli.conformance.requests import own_cluster
@@ -25,17 +25,20 @@ from cli.main import main
 from tests.cli.conformance.stub_extender import (
     Defect,
     StubExtender,
+    after,
     changed,
     counting,
     each_candidate,
     each_score,
+    errors_are,
     one_by_one_only,
     refusing_above,
+    unknown_nodes_are,
     with_status,
     without_fields,
 )
 
-VERBS = ("filter", "prioritize", "preempt", "bind")
+VERBS: Sequence[Verb] = ("filter", "prioritize", "preempt", "bind")
 ROOT = Path(__file__).parents[3]
 
 
@@ -44,7 +47,7 @@ async def held(
     *,
     names: bool,
     only: Sequence[str] = (),
-    verbs: Sequence[str] = VERBS,
+    verbs: Sequence[Verb] = VERBS,
     defects: Mapping[str, Defect] | None = None,
 ) -> dict[str, ContractResult]:
     """The results by line of the contract, of an extender with these defects."""
@@ -71,9 +74,10 @@ async def test_a_good_extender_passes(aiohttp_server: AiohttpServer, names: bool
 
 DEFECTS: Sequence[tuple[str, str, bool, dict[str, Defect]]] = (
     ("C1", "fail", True, {"filter": with_status(307)}),
-    ("C3", "fail", True, {"filter": with_status(500)}),
-    ("C4", "fail", True, {"filter": with_status(200, '{"NodeNames":[]} {}')}),
-    ("C4", "fail", True, {"prioritize": with_status(200, "")}),
+    ("C1", "fail", True, {"filter": with_status(500)}),
+    ("C1", "fail", True, {"prioritize": with_status(200, "")}),
+    ("C3", "fail", True, {"filter": unknown_nodes_are(404)}),
+    ("C4", "fail", True, {"filter": after(1, '{"NodeNames":[]} {}')}),
     ("C7", "fail", False, {"filter": refusing_above(10 << 20)}),
     ("C9", "warn", True, {"filter": changed(Error="the pod asks for nothing")}),
     ("C12", "warn", True, {"filter": one_by_one_only}),
@@ -85,7 +89,7 @@ DEFECTS: Sequence[tuple[str, str, bool, dict[str, Defect]]] = (
     ("C22", "fail", True, {"filter": changed(FailedNodes={"conformance-1": "odd"})}),
     ("C23", "warn", True, {"filter": changed(FailedAndUnresolvableNodes={"conformance-1": ""})}),
     ("C24", "warn", True, {"filter": changed(FailedAndUnresolvableNodes={"who": "it is odd"})}),
-    ("C25", "fail", True, {"prioritize": lambda _, __: {"Host": "x"}}),
+    ("C1", "fail", True, {"prioritize": lambda _, __: {"Host": "x"}}),
     ("C26", "fail", True, {"prioritize": each_score(float)}),
     ("C27", "fail", True, {"prioritize": each_score(lambda score: score + 100)}),
     ("C36", "fail", True, {"preempt": lambda _, __: {"NodeNameToVictims": {}}}),
@@ -94,6 +98,7 @@ DEFECTS: Sequence[tuple[str, str, bool, dict[str, Defect]]] = (
     ("C39", "fail", True, {"preempt": each_candidate(lambda _: None)}),
     ("C40", "fail", True, {"preempt": each_candidate(lambda each: each | {"Pods": []})}),
     ("C41", "fail", True, {"preempt": each_candidate(lambda e: e | {"NumPDBViolations": 7})}),
+    ("C3", "warn", True, {"bind": errors_are(500)}),
     ("C44", "fail", True, {"bind": changed(Error="")}),
     ("C44", "fail", True, {"bind": changed(Error="busy")}),
     ("C47", "fail", True, {"filter": counting()}),
@@ -117,6 +122,13 @@ async def test_a_defect_is_found(
     found = await held(aiohttp_server, names=names, only=[line], defects=defects)
     assert faulty(found) == {line: result}
     assert all(case.reason and case.why for case in found[line].cases if case.result == result)
+
+
+async def test_a_verb_without_answers_is_told_once(aiohttp_server: AiohttpServer) -> None:
+    found = await held(aiohttp_server, names=True, defects={"filter": with_status(404)})
+    assert faulty(found) == {"C1": "fail"}
+    assert found["C19"].reason == "`filter` is not answered, see C1"
+    assert found["C26"].result == "pass"
 
 
 async def test_a_verb_that_is_not_asked_does_not_apply(aiohttp_server: AiohttpServer) -> None:

@@ -20,6 +20,7 @@ from tests.support.engines import (
     Silent,
     cache_of,
     peer_of,
+    programs_of,
     registry_of,
 )
 
@@ -207,6 +208,21 @@ def test_a_limit_of_pods_in_a_state() -> None:
     cache.put_pod(peer_of(pod("db", on="a-1", labels={"app": "db"}) | {"status": READY}))
     cache.put_pod(peer_of(pod("x", on="a-2", phase="Failed")))
     assert passing(engine, pod("web")) == ["a-1"]
+
+
+def test_a_rule_of_one_count_is_evaluated_for_each_value() -> None:
+    """As a rule of one group is for each group; with other things of the node, for each node."""
+    text = """cluster policy p {
+      count c = pods where true
+      count n per node = pods where true
+      filter "alone" { require n + c < pod.priority }
+      filter "with the node" { require n < size(node.name) }
+      filter "of the cluster" { require c < 3 }
+    }"""
+    (program,) = programs_of(text)
+    assert [clause.groups.alone for clause in program.filters] == [False, False, False]
+    (program,) = programs_of(text.replace("n + c", "n"))
+    assert [clause.groups.alone for clause in program.filters] == [True, False, False]
 
 
 def test_victims_do_not_count() -> None:

@@ -17,6 +17,9 @@ policy shop(slots: int = 3) {
   let wide = node.allocatable["cpu"] > "8"
   def fits(other: Node): bool = other.ready
 """
+COUNTED = f"""{HEAD}  group zone by node.zone
+  count waiting = pending pods where peer.priority > pod.priority
+"""
 DATA = (
     HEAD
     + """\
@@ -104,6 +107,9 @@ def said(text: str, schema: Schema) -> Meaning | None:
             ["ob|object"],
         ),
         (HEAD + "  mode ^", ["|enforce", "|audit"]),
+        (HEAD + "  count waiting = pen^", ["pen|pending"]),
+        (HEAD + "  count all = all ^", ["|ended", "|pending", "|pods", "|ready"]),
+        (COUNTED + '  filter "f" { require wai^', ["wai|waiting"]),
         (HEAD + '  gang "g" { of pods b^', ["b|by"]),
         (HEAD + '  gang "g" { wi^', ["wi|within"]),
         (HEAD + '  gang "g" { of replicas for at most ^', ["|30s", "|1m", "|5m"]),
@@ -222,6 +228,14 @@ def test_definition_of_data(schema: Schema) -> None:
 def test_outline_of_data(schema: Schema) -> None:
     of, _ = made(f"{DATA}}}\n^", schema)
     assert names(outline(of)[0].parts)[-2:] == [("data", "load"), ("data", "racks")]
+
+
+def test_meaning_and_outline_of_counts(schema: Schema) -> None:
+    found = said(f'{COUNTED}  filter "f" {{ require wai^ting == 0 }}\n}}\n', schema)
+    assert found is not None
+    assert found.heading == "count waiting = pending pods where peer.priority > pod.priority"
+    of, _ = made(f"{COUNTED}}}\n^", schema)
+    assert names(outline(of)[0].parts)[-2:] == [("group", "zone"), ("count", "waiting")]
 
 
 def names(entries: Sequence[Entry]) -> list[tuple[str, str]]:

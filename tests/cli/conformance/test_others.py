@@ -1,0 +1,101 @@
+"""Extenders that others wrote, held to the contract: `make others OTHERS=FOLDER`.
+
+The folder has their programs, built from the commits in `docs/conformance.md`. Each finding that is
+expected here was confirmed in the source of the program.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+import trustme
+
+from cli.main import main
+from tests.e2e.waiting import free_port
+
+FOLDER = Path(os.environ.get("OTHERS") or "/nonexistent")
+CLUSTERS = Path(__file__).with_name("others")
+
+pytestmark = pytest.mark.process
+
+Found = dict[str, tuple[str, list[str]]]
+
+
+def held(name: str, capsys: pytest.CaptureFixture[str], url: str, start: str, *more: str) -> Found:
+    """The lines that failed or warn, each with the cases that did."""
+    program = FOLDER / name
+    if not program.is_file():
+        pytest.skip(f"there is no `{program}`: see docs/conformance.md")
+    command = start.replace("PROGRAM", str(program))
+    cluster = str(CLUSTERS / f"{name}.yaml")
+    arguments = ["--cluster", cluster, "--start", command, "--idle", "1", "-o", "json", *more]
+    main(["conformance", url, *arguments])
+    lines = json.loads(capsys.readouterr().out)["contracts"]
+    return {
+        line["id"]: (
+            line["result"],
+            [c["name"] for c in line["cases"] if c["result"] == line["result"]],
+        )
+        for line in lines
+        if line["result"] in ("fail", "warn")
+    }
+
+
+def test_topolvm_scheduler(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    port = free_port()
+    (tmp_path / "config").write_text(f'listen: "127.0.0.1:{port}"\ndefault-divisor: 1\n')
+    found = held(
+        "topolvm",
+        capsys,
+        f"http://127.0.0.1:{port}",
+        f"PROGRAM --config {tmp_path / 'config'}",
+        *("--verbs", "filter=predicate,prioritize"),
+    )
+    large = ["1500 nodes of 12 KiB, 18 MB", "1500 nodes of 12 KiB to prioritize"]
+    assert found["C7"] == ("fail", large)
+    assert found.keys() <= {"C7", "C20", "C48"}
+
+
+@pytest.mark.parametrize("name", ["gas", "tas"])
+def test_platform_aware_scheduling(
+    name: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    authority = trustme.CA()
+    server, client = authority.issue_cert("127.0.0.1"), authority.issue_cert("localhost")
+    authority.cert_pem.write_to_path(str(tmp_path / "ca.crt"))
+    for part, made in (("server", server), ("client", client)):
+        made.cert_chain_pems[0].write_to_path(str(tmp_path / f"{part}.crt"))
+        made.private_key_pem.write_to_path(str(tmp_path / f"{part}.key"))
+    port = free_port()
+    files = {part: str(tmp_path / part) for part in ("ca.crt", "client.crt", "client.key")}
+    found = held(
+        name,
+        capsys,
+        f"https://127.0.0.1:{port}/scheduler",
+        f"PROGRAM --kubeConfig {{kubeconfig}} --port {port} --cacert {tmp_path}/ca.crt "
+        f"--cert {tmp_path}/server.crt --key {tmp_path}/server.key",
+        *("--cert", files["client.crt"], "--key", files["client.key"]),
+        *(["--node-cache-capable", "--verbs", "filter,bind"] if name == "gas" else []),
+        *(["--verbs", "filter,prioritize"] if name == "tas" else []),
+    )
+    if name == "gas":
+        assert found["C45"] == ("fail", ["the same call again"])
+        assert found.keys() <= {"C3", "C45", "C48"}
+    else:
+        assert found.keys() <= {"C20"}
+
+
+def test_gpushare(capsys: pytest.CaptureFixture[str]) -> None:
+    port = free_port()
+    found = held(
+        "gpushare",
+        capsys,
+        f"http://127.0.0.1:{port}/gpushare-scheduler",
+        f"env PORT={port} THREADNESS=1 PROGRAM",
+        *("--node-cache-capable", "--verbs", "filter,bind"),
+    )
+    assert found["C45"] == ("fail", ["the same call again"])
+    assert found.keys() <= {"C3", "C45", "C48"}
