@@ -138,6 +138,7 @@ DICTIONARIES = {
         "engine/decision/recent_answers.py: LastAnswers._nodes",
         "engine/decision/verb_call.py: OfferedNodes._rows",
         "engine/program/item_kinds.py: ItemKinds._column",
+        "server/view/history.py: SeriesRing._series",
         "server/view/revisions.py: Revisions._by_policy",
     ),
     TERMINAL: (

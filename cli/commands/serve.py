@@ -58,6 +58,7 @@ from server.settings import (
     raise_open_files,
     too_few_files,
 )
+from server.view.history import HistoryError
 from server.view.view import DEFAULT_PORT
 
 
@@ -184,6 +185,7 @@ def _run(args: argparse.Namespace, file: Path | None = None) -> int:
         _file(args, file),
         data_access(args),
         frozenset(args.policy_first),
+        history=args.history,
     )
 
     def started(url: str, reloader: PolicyReloader) -> None:
@@ -205,6 +207,8 @@ def _run(args: argparse.Namespace, file: Path | None = None) -> int:
     except KeyboardInterrupt:
         log.info("stopped before it served")
         raise
+    except HistoryError as error:
+        raise CommandError(str(error), "name another file with --history FILE") from None
     except CannotListenError as error:
         raise cannot_listen(error.error, error.address, error.flag) from None
     except TlsError as error:

@@ -271,6 +271,13 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         f"`none` for no view (default: {DEFAULT_PORT}, or any free port if --listen has port 0)",
     )
     endurance.add_argument(
+        "--history",
+        metavar="FILE",
+        type=Path,
+        help="the file of at most 64 MiB in which the numbers of the page's last week survive a "
+        "restart; without it they begin with the replica",
+    )
+    endurance.add_argument(
         "--lameduck",
         metavar="TIME",
         type=pause,

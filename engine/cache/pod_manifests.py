@@ -53,6 +53,11 @@ def read_pod(file: Path, query: PodQuery = ANY) -> NamedPod:
         contents = list(documents(file))
     except ClusterFileError as error:
         raise ClusterFileError(error.message, _HINT) from None
+    return pod_in(contents, file, query)
+
+
+def pod_in(contents: Sequence[bytes], file: Path, query: PodQuery = ANY) -> NamedPod:
+    """As `read_pod`, of the JSON documents of a file. Raises ClusterFileError."""
     items = list(objects(contents, file, _HINT))
     found = [each for each in items if each.get("kind") == "Pod" or is_workload(each)]
     if query.workload is not None:

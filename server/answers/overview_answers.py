@@ -184,3 +184,30 @@ class RevisionList(msgspec.Struct, frozen=True):
     replica: str
     policy: str
     revisions: Sequence[RevisionOfPolicy]
+
+
+# ---- numbers over time
+
+
+class HistorySeries(msgspec.Struct, frozen=True):
+    """The numbers of one series, one for each time; null where there is none.
+
+    `waiting pods`, `rejected nodes` of a minute, `p99 VERB` in seconds of a minute, and `full
+    POLICY: CLAUSE` in percent.
+    """
+
+    name: str
+    numbers: Sequence[float | None]
+
+
+class NumberHistory(msgspec.Struct, frozen=True):
+    """Numbers over time. `times` are in seconds since 1970.
+
+    Of more than 720 samples the largest number of some stands for them. Without `kept` it began
+    with the replica, and ends with it.
+    """
+
+    replica: str
+    kept: bool
+    times: Sequence[int]
+    series: Sequence[HistorySeries]

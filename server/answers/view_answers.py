@@ -404,6 +404,13 @@ class DraftText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: Annotated[str, Meta(max_length=253)] = "draft.policy"
 
 
+class PastedPod(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The manifest of a pod or of a workload, in YAML or JSON, and a node to be shown in full."""
+
+    text: Annotated[str, Meta(max_length=MOST_TEXT)]
+    node: Annotated[str, Meta(max_length=253)] | None = None
+
+
 class CheckedDraft(msgspec.Struct, frozen=True):
     """What `placet check` says of a draft."""
 

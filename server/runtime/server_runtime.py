@@ -73,8 +73,10 @@ from server.supervisor import Supervisor, end
 from server.view.drafts import DRAFT_MEMORY_MIB, Drafts
 from server.view.explaining import Explainer
 from server.view.finding import Finder
+from server.view.history import History
 from server.view.overview import Overview
 from server.view.policy_states import PolicyStates
+from server.view.samples import SampledNumbers
 from server.view.view import DEFAULT_PORT, HOST, MOST_CONNECTIONS, View, view_app
 from server.view.z_pages import ZPages
 
@@ -113,6 +115,8 @@ class Options:
     data: DataAccess = field(default_factory=DataAccess)
     # The namespaces whose new pods wait for policies that are older than them.
     policy_first: frozenset[str] = frozenset()
+    # The file in which the numbers of the page survive a restart.
+    history: Path | None = None
 
 
 class CannotListenError(Exception):
@@ -199,7 +203,7 @@ async def serve(
             binder = cluster.binder(deciding.engine, answers, options.schedulers)
         app = _application(common, deciding, binder, processes.admission)
         common.readiness.begin(_readiness(deciding, app, credentials))
-        shown = _shown(common, deciding, processes.drafts, credentials)
+        shown = _shown(stack, common, deciding, processes.drafts, credentials)
         await _serve_view(stack, common, shown, _follow_file(common, deciding, app))
         if cluster is not None:
             await cluster.follow(stack, deciding, binder, metrics.pod_seen)
@@ -440,12 +444,16 @@ def _follow_file(
 
 
 def _shown(
+    stack: AsyncExitStack,
     common: _Common,
     deciding: Deciding,
     drafts: CheckingProcess,
     credentials: Credentials | None,
 ) -> View:
-    """The view of the server, whose metrics and numbers of policies are followed from now on."""
+    """The view of the server, whose metrics and numbers are followed from now on.
+
+    Raises HistoryError.
+    """
     engine, journal, reloader = deciding.engine, deciding.journal, deciding.reloader
     view, replica = reloader.view, socket.gethostname()
     cluster = view if isinstance(view, ClusterRuntime) else None
@@ -466,6 +474,13 @@ def _shown(
     )
     common.supervisor.start("policy-numbers", states.follow)
     explainer = Explainer(replica, engine, journal, view, common.schema, lambda: reloader.enforced)
+    overview = Overview(replica, engine, view, explainer, states)
+    metrics = common.metrics
+    samples = SampledNumbers(view, overview, metrics.rejections, metrics.calls.durations)
+    history = History(replica, samples.take, common.options.history, common.log)
+    stack.callback(history.close)
+    if common.options.view_port is not None:
+        common.supervisor.start("history", history.follow)
     return View(
         replica,
         journal,
@@ -481,8 +496,9 @@ def _shown(
             view.documents,
             deciding.data.texts,
         ),
-        Overview(replica, engine, view, explainer, states),
+        overview,
         Finder(replica, engine, journal, view, states.addresses),
+        history,
         lambda: common.shutdown.has_begun,
     )
 

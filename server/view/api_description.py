@@ -15,6 +15,7 @@ from engine.explanation.document import PodExplanation
 from server.answers.overview_answers import (
     FillList,
     FoundList,
+    NumberHistory,
     ReplicaOverview,
     RevisionList,
     SelectedPods,
@@ -27,6 +28,7 @@ from server.answers.view_answers import (
     DescribedName,
     DraftSession,
     DraftText,
+    PastedPod,
     Point,
     PolicyDetail,
     PolicyList,
@@ -39,7 +41,7 @@ API = "/api/v1"
 VERSION = "1"
 # A request with a draft has the token in this header.
 TOKEN_HEADER = "Placet-Token"  # noqa: S105 - the name of a header
-MOST_LISTED = 1000
+MOST_LISTED, MOST_HOURS = 1000, 168
 _SCHEMAS = "#/components/schemas/{name}"
 Json = dict[str, Any]
 
@@ -121,7 +123,6 @@ OPERATIONS: Sequence[Operation] = (
             503: "the replica does not know the cluster, or cannot read the pod",
         },
     ),
-    Operation("/audit", "audit", "what policies in audit mode would have rejected", AuditList),
     Operation(
         "/overview",
         "overview",
@@ -169,6 +170,17 @@ OPERATIONS: Sequence[Operation] = (
         "the texts that a policy had since the replica started",
         RevisionList,
         parameters=(_in_query("policy", "the address of the policy"),),
+    ),
+    Operation("/audit", "audit", "what policies in audit mode would have rejected", AuditList),
+    Operation(
+        "/history",
+        "history",
+        "pods that wait, rejections, latencies and fills of the last hours",
+        NumberHistory,
+        parameters=(
+            _in_query("hours", "the hours", type="integer", minimum=1, maximum=MOST_HOURS),
+        ),
+        fails={400: "`hours` that is no number from 1 to 168"},
     ),
     Operation("/policies", "policies", "the policies and their state", PolicyList),
     Operation(
@@ -219,6 +231,20 @@ OPERATIONS: Sequence[Operation] = (
         DescribedName,
         body=Point,
         fails=_OF_DRAFTS,
+    ),
+    Operation(
+        "/place",
+        "place",
+        "where the pod of a manifest, or of its workload, would go; nothing is written",
+        PodExplanation,
+        body=PastedPod,
+        fails={
+            **_OF_DRAFTS,
+            400: "a body without a manifest of one pod or workload",
+            404: "there is no such node",
+            409: "a policy with errors keeps the pod waiting",
+            503: "the replica does not know the cluster",
+        },
     ),
     Operation(
         "/evaluate",

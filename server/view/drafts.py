@@ -18,7 +18,7 @@ from typing import TypeVar
 import msgspec
 from aiohttp import web
 
-from engine.cache.cluster_copy import DataText
+from engine.cache.cluster_copy import DataText, NamedPod
 from engine.cache.informers import Needs
 from engine.enforced import EnforcedPolicies
 from engine.errors import EngineError
@@ -29,6 +29,7 @@ from server.answers.view_answers import (
     DescribedName,
     DraftSession,
     DraftText,
+    PastedPod,
     Point,
     Trial,
     TriedDraft,
@@ -95,6 +96,15 @@ class Drafts:
         with self._turn():
             beside = self._beside(point)
             return await self._run(_CHECK_SECONDS, trial.describe_name, beside, point.offset)
+
+    async def pasted(self, request: web.Request) -> tuple[NamedPod, str | None]:
+        """The pod of the manifest in a request, and the node to show. Raises HTTPException."""
+        asked = await self._read(request, PastedPod)
+        with self._turn():
+            found = await self._run(_CHECK_SECONDS, trial.pod_of, asked.text)
+        if isinstance(found, str):
+            raise web.HTTPBadRequest(text=f"{found}\n")
+        return found, asked.node
 
     async def evaluate(self, request: web.Request) -> TriedDraft:
         """What the draft in a request changes in a cluster. Raises HTTPException."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Protocol, TypeVar
 
 from aiohttp import web
@@ -91,12 +91,25 @@ class Explainer:
         self, namespace: str, name: str, node: str | None
     ) -> Callable[[], PodExplanation]:
         """What makes the answer, in a thread. Raises HTTPException."""
+        return await self._in_turn(self._explained(namespace, name, node))
+
+    async def place(self, pod: NamedPod, node: str | None) -> Callable[[], PodExplanation]:
+        """The same of a pod that is not in the cluster. Raises HTTPException."""
+        return await self._in_turn(self._analysed(pod, node, None, is_live=False))
+
+    async def _in_turn(self, answer: Coroutine[None, None, T]) -> T:
+        try:
+            return await self._timed(answer)
+        finally:
+            answer.close()
+
+    async def _timed(self, answer: Coroutine[None, None, T]) -> T:
         if self._waiting >= _MOST_WAITING:
             raise web.HTTPTooManyRequests(text="several explanations have not ended\n")
         self._waiting += 1
         try:
             async with asyncio.timeout(_MOST_SECONDS), self._one:
-                return await self._explained(namespace, name, node)
+                return await answer
         except TimeoutError:
             text = f"the explanation takes longer than {_MOST_SECONDS:.0f} s\n"
             raise web.HTTPServiceUnavailable(text=text) from None
@@ -111,6 +124,12 @@ class Explainer:
         self, namespace: str, name: str, node: str | None
     ) -> Callable[[], PodExplanation]:
         pod = await self._pod(namespace, name)
+        record = self._journal.find(namespace, name)
+        return await self._analysed(pod, node, record, is_live=True)
+
+    async def _analysed(
+        self, pod: NamedPod, node: str | None, record: DecisionRecord | None, *, is_live: bool
+    ) -> Callable[[], PodExplanation]:
         # What is enforced may change while this works; the texts are those of its beginning.
         analyst, at = self._analyst_now(), Timestamp.now()
         found: Analysis | str
@@ -122,20 +141,21 @@ class Explainer:
             raise
         except EngineError as error:
             found = str(error)
-        record, generation = self._journal.find(namespace, name), self._journal.generation
-        asker = self._asker(record, generation)
+        asker = self._asker(record, self._journal.generation, is_live=is_live)
         if isinstance(found, str):
             problem = found
             return lambda: undecided(pod, at, analyst.policies, problem, asker())
         analysis = found
         return lambda: explain(analysis, self._values, asker())
 
-    def _asker(self, record: DecisionRecord | None, generation: int) -> Callable[[], Asker]:
+    def _asker(
+        self, record: DecisionRecord | None, generation: int, *, is_live: bool
+    ) -> Callable[[], Asker]:
         """What makes the rest of a question, which can take long."""
 
         def made() -> Asker:
             then = None if record is None else detail(self._replica, record, generation)
-            return Asker(self._replica, is_live=True, then=then)
+            return Asker(self._replica, is_live=is_live, then=then)
 
         return made
 

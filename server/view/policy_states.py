@@ -145,14 +145,6 @@ class PolicyStates:
                 kept.append(Sample(now.at, pods))
         self._history = {n: kept for n, kept in self._history.items() if n in now.objects}
 
-    def audits(self) -> AuditList:
-        """What policies in audit mode would have rejected."""
-        return audit_list(self._replica, self._engine.audits.log, self._now())
-
-    def audits_of(self, uid: str) -> Sequence[DecisionAudit]:
-        """What they would have done with a pod."""
-        return decision_audits(self._engine.audits.log, uid)
-
     def addresses(self) -> list[str]:
         """Those of all policies, in force or not."""
         files = (file for file in self._read().validation.files if not file.private)
@@ -181,6 +173,14 @@ class PolicyStates:
                 self._log.warning("policy %s %s", address, effect.text)
         self._told = {address: effect.kind for address, effect in void.items()}
 
+    def audits(self) -> AuditList:
+        """What policies in audit mode would have rejected."""
+        return audit_list(self._replica, self._engine.audits.log, self._now())
+
+    def audits_of(self, uid: str) -> Sequence[DecisionAudit]:
+        """What they would have done with a pod."""
+        return decision_audits(self._engine.audits.log, uid)
+
     def listing(self) -> Callable[[], PolicyList]:
         """What makes the list, in a thread."""
         now = self._gathered()
@@ -199,9 +199,9 @@ class PolicyStates:
         if known is None:
             return None
         history = tuple(self._history.get(known.summary.origin, ()))
+        raw = now.objects.get(known.summary.origin)
         audits = self._engine.audits.log.policies.get(address)
         audit = None if audits is None else policy_audit(address, audits)
-        raw = now.objects.get(known.summary.origin)
 
         def make() -> PolicyDetail:
             text = page = known.file.source.text

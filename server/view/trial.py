@@ -21,6 +21,7 @@ from engine.cache.cluster_file import (
     cache_of,
 )
 from engine.cache.informers import Needs
+from engine.cache.pod_manifests import pod_in
 from engine.enforced import EnforcedPolicies, enforced, needs_of
 from engine.engine import Engine
 from engine.errors import EngineError
@@ -121,6 +122,18 @@ def describe_name(draft: Draft, offset: int, schema: Schema) -> DescribedName:
     if found is None:
         return DescribedName(None, ())
     return DescribedName(found.heading, found.about)
+
+
+def pod_of(text: str, _schema: Schema) -> NamedPod | str:
+    """The pod of a manifest, or one of its workload; what it says is why there is none."""
+    try:
+        data = text.encode()
+        is_json = data.lstrip().startswith((b"{", b"["))
+        return pod_in(list(as_json(data, is_yaml=not is_json)), Path("manifest"))
+    except DocumentError as error:
+        return f"the manifest cannot be read: {error}"
+    except ClusterFileError as error:
+        return f"{error.message} ({error.hint})" if error.hint else error.message
 
 
 def begin(draft: Draft, schema: Schema) -> TriedDraft | Needs:

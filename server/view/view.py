@@ -26,10 +26,11 @@ from engine.objects.remembered import Remembered
 from grammar.messages.texts import escaped_values, shown
 from grammar.syntax.parser import plain_keywords
 from server.answers.view_answers import ReplicaStatus
-from server.view.api_description import API, MOST_LISTED, description
+from server.view.api_description import API, MOST_HOURS, MOST_LISTED, description
 from server.view.drafts import MOST_BYTES, Drafts
 from server.view.explaining import Explainer
 from server.view.finding import MOST_TEXT, Finder
+from server.view.history import History
 from server.view.overview import Overview
 from server.view.policy_states import PolicyStates
 from server.view.z_pages import ZPages
@@ -81,6 +82,7 @@ class View:
         drafts: Drafts,
         overview: Overview,
         finder: Finder,
+        history: History,
         ends: Callable[[], bool] = lambda: False,
     ) -> None:
         self._replica = replica
@@ -92,6 +94,7 @@ class View:
         self._drafts = drafts
         self._overview = overview
         self._finder = finder
+        self._history = history
         self._ends = ends
         # One answer at a time is turned into JSON, whoever asks.
         self._formatting = asyncio.Lock()
@@ -105,7 +108,6 @@ class View:
             web.get(f"{API}/decisions/stream", self.stream),
             web.get(f"{API}/decisions/{{namespace}}/{{name}}", self.decision),
             web.get(f"{API}/explain/{{namespace}}/{{name}}", self.explain),
-            web.get(f"{API}/audit", self.audit),
             web.get(f"{API}/overview", self.overview),
             web.get(f"{API}/waiting", self.waiting),
             web.get(f"{API}/fills", self.fills),
@@ -113,6 +115,8 @@ class View:
             web.get(f"{API}/workloads/{{namespace}}/{{kind}}/{{name}}", self.workload),
             web.get(f"{API}/selected", self.selected),
             web.get(f"{API}/revisions", self.revisions),
+            web.get(f"{API}/history", self.history),
+            web.get(f"{API}/audit", self.audit),
             web.get(f"{API}/policies", self.policies),
             web.get(f"{API}/policies/{{name}}", self.policy),
             web.get(f"{API}/policies/{{namespace}}/{{name}}", self.policy),
@@ -121,6 +125,7 @@ class View:
             web.post(f"{API}/complete", self.complete),
             web.post(f"{API}/describe", self.describe),
             web.post(f"{API}/evaluate", self.evaluate),
+            web.post(f"{API}/place", self.place),
             web.get(f"{API}/status", self.status),
             web.get(f"{API}/cache/compare", self.compare),
             web.get(f"{API}/openapi.json", self.description),
@@ -151,11 +156,6 @@ class View:
         namespace, name = request.match_info["namespace"], request.match_info["name"]
         answer = await self._explainer.explain(namespace, name, request.query.get("node"))
         return await self._json(answer)
-
-    async def audit(self, _request: web.Request) -> web.Response:
-        """What policies in audit mode would have rejected."""
-        found = self._policies.audits()
-        return await self._json(lambda: found)
 
     async def overview(self, request: web.Request) -> web.Response:
         """The cluster at a glance: nodes by `label`, and how full a bound is there."""
@@ -208,6 +208,19 @@ class View:
         """The texts that the `policy` had."""
         return await self._json(self._policies.revisions(request.query.get("policy", "")))
 
+    async def audit(self, _request: web.Request) -> web.Response:
+        """What policies in audit mode would have rejected."""
+        found = self._policies.audits()
+        return await self._json(lambda: found)
+
+    async def history(self, request: web.Request) -> web.Response:
+        """Numbers of the last `hours`."""
+        text = request.query.get("hours", "168")
+        if not text.isdecimal() or not text.isascii() or not 1 <= int(text[:9]) <= MOST_HOURS:
+            raise web.HTTPBadRequest(text=f"hours is a number from 1 to {MOST_HOURS}\n")
+        hours = int(text)
+        return await self._json(lambda: self._history.listed(hours))
+
     async def policies(self, _request: web.Request) -> web.Response:
         """The policies and their state."""
         return await self._json(self._policies.listing())
@@ -244,6 +257,10 @@ class View:
         """What a draft would change in a cluster that comes with it."""
         found = await self._drafts.evaluate(request)
         return await self._json(lambda: found)
+
+    async def place(self, request: web.Request) -> web.Response:
+        """Where the pod of a manifest would go."""
+        return await self._json(await self._explainer.place(*await self._drafts.pasted(request)))
 
     async def status(self, _request: web.Request) -> web.Response:
         """The state of the replica and of what it knows."""

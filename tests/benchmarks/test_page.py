@@ -175,7 +175,7 @@ def test_the_list_shows(tmp_path: Path, record: Record) -> None:
         page = browser.new_page()
         for _ in range(11):
             page.goto("about:blank")
-            page.goto(f"http://127.0.0.1:{server.view_port}/ui/", wait_until="commit")
+            page.goto(f"http://127.0.0.1:{server.view_port}/ui/#/decisions", wait_until="commit")
             taken.append(float(page.evaluate(_SHOWN)))
         browser.close()
     # The first one starts the browser's own processes.

@@ -51,6 +51,18 @@ PACKAGES = (
         {"LICENSE": "LICENSE-preact.txt"},
     ),
 )
+# The charts of trends; its module comes from npm with spaces and comments.
+CHART = Package(
+    "uplot",
+    "1.6.32",
+    "sha512-KIMVnG68zvu5XXUbC4LQEPnhwOxBuLyW1AHtpm6IKTXImkbLgkMy+jabjLgSLMasNuGGzQm/ep3tOkyTxpiQIw==",
+    "MIT",
+    {
+        "dist/uPlot.esm.js": "uplot.js",
+        "dist/uPlot.min.css": "uplot.css",
+        "LICENSE": "LICENSE-uplot.txt",
+    },
+)
 
 
 # What the editor is made of. They import each other by name, which a browser cannot follow.
@@ -179,23 +191,28 @@ def fetch(package: Package, folder: Path) -> Path:
     return contents
 
 
-def editor(folder: Path) -> Mapping[str, bytes]:
+def minified(esbuild: Path, script: Path, *more: str) -> bytes:
+    """A module without spaces and comments."""
+    options = ["--minify", "--format=esm", "--target=es2022", "--legal-comments=none", *more]
+    made = subprocess.run(
+        [esbuild, script.name, *options, "--log-level=warning"],
+        cwd=script.parent,
+        check=True,
+        capture_output=True,
+    )
+    return made.stdout
+
+
+def editor(folder: Path, esbuild: Path) -> Mapping[str, bytes]:
     """The editor as one file, and the licences of its parts."""
     licences: dict[str, list[str]] = {}
     for package in EDITOR:
         text = (fetch(package, folder) / "LICENSE").read_text("utf-8")
         licences.setdefault(text, []).append(f"{package.name} {package.version}")
-    esbuild = fetch(ESBUILD, folder) / "bin" / "esbuild"
     (folder / "editor.js").write_text(_EDITOR_EXPORTS, encoding="utf-8")
-    options = ["--bundle", "--minify", "--format=esm", "--target=es2022", "--legal-comments=none"]
-    made = subprocess.run(
-        [esbuild, "editor.js", *options, "--log-level=warning"],
-        cwd=folder,
-        check=True,
-        capture_output=True,
-    )
+    made = minified(esbuild, folder / "editor.js", "--bundle")
     parts = [f"{', '.join(names)}\n\n{text.strip()}\n" for text, names in licences.items()]
-    return {EDITOR_FILE: made.stdout, EDITOR_LICENCES: "\n----\n\n".join(parts).encode()}
+    return {EDITOR_FILE: made, EDITOR_LICENCES: "\n----\n\n".join(parts).encode()}
 
 
 def _known(package: Package, files: Mapping[str, bytes]) -> Mapping[str, object]:
@@ -218,7 +235,14 @@ def main() -> None:
             known.append(_known(package, files))
             for here, content in files.items():
                 (FOLDER / here).write_bytes(content)
-        made = editor(folder)
+        esbuild = fetch(ESBUILD, folder) / "bin" / "esbuild"
+        root = fetch(CHART, folder)
+        files = {here: (root / path).read_bytes() for path, here in CHART.files.items()}
+        files["uplot.js"] = minified(esbuild, root / "dist" / "uPlot.esm.js")
+        known.append(_known(CHART, files))
+        for here, content in files.items():
+            (FOLDER / here).write_bytes(content)
+        made = editor(folder, esbuild)
         for here, content in made.items():
             (FOLDER / here).write_bytes(content)
         # The file that is made of several packages stands with the program that made it.

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from threading import Event, Thread
 
 from aiohttp import WSMsgType, web
@@ -38,6 +39,7 @@ from server.settings import Settings
 from server.view.drafts import Drafts
 from server.view.explaining import Explainer
 from server.view.finding import Finder
+from server.view.history import History
 from server.view.overview import Overview
 from server.view.policy_states import PolicyStates
 from server.view.view import View, view_app
@@ -123,6 +125,7 @@ class Parts:
     ending: bool = False
     data: Mapping[str, DataText] = field(default_factory=dict)
     status: Callable[[str, Journal], ReplicaStatus] = status_of
+    history: History = field(default_factory=lambda: history_of({}))
     process: CheckingProcess = field(default_factory=lambda: CheckingProcess(SCHEMA))
 
     async def tables(self) -> Mapping[str, DataText]:
@@ -145,6 +148,15 @@ class Parts:
             Silent(),
             after=AfterDecision(journal=self.journal),
         )
+
+
+def history_of(numbers: Mapping[str, float], path: Path | None = None) -> History:
+    """A history whose samples are always the same."""
+
+    async def sample() -> Mapping[str, float]:
+        return numbers
+
+    return History("placet-0", sample, path, logging.getLogger("placet"))
 
 
 def explainer_of(parts: Parts) -> Explainer:
@@ -200,6 +212,7 @@ def view_over(parts: Parts) -> web.Application:
         ),
         Overview(parts.replica, parts.engine, parts.cluster.state, explainer, states),
         Finder(parts.replica, parts.engine, parts.journal, parts.cluster.state, states.addresses),
+        parts.history,
         parts.ends,
     )
     return view_app(view, ZPages("1.2.3", lambda: {"placet.dev": {"listen": "127.0.0.1:12345"}}))

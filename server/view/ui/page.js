@@ -5,10 +5,11 @@ import { Decisions } from "./decisions.js";
 import { Find, Workload } from "./find.js";
 import { Home } from "./home.js";
 import { Health } from "./health.js";
+import { Place } from "./place.js";
 import { Policies, Policy } from "./policies.js";
 import { Why } from "./why.js";
 
-const MENU = [["home", "Home"], ["decisions", "Decisions"], ["policies", "Policies"], ["playground", "Playground"], ["health", "Health"], ["find", "Find"]];
+const MENU = [["home", "Home"], ["decisions", "Decisions"], ["policies", "Policies"], ["place", "Place a pod"], ["playground", "Playground"], ["trends", "Trends"], ["health", "Health"], ["find", "Find"]];
 
 function useHash() {
   const [hash, setHash] = useState(location.hash);
@@ -20,21 +21,26 @@ function useHash() {
   return hash;
 }
 
-// The editor is larger than all the rest, so it comes when somebody opens the playground.
-function Lazy({ names }) {
+// The editor and the charts are larger than all the rest, so they come when somebody opens their views.
+const LATER = {
+  playground: () => import("./playground.js").then(({ Playground }) => Playground),
+  trends: () => import("./trends.js").then(({ Trends }) => Trends),
+};
+
+function Lazy({ view, names, filters }) {
   const [found, setFound] = useState({});
   useEffect(() => {
-    import("./playground.js").then(({ Playground }) => setFound({ Playground }),
-      () => setFound({ error: "the replica does not answer", status: 0 }));
+    LATER[view]().then((Part) => setFound({ Part }), () => setFound({ error: "the replica does not answer", status: 0 }));
   }, []);
   if (found.error) return html`<${Problem} ...${found} />`;
-  return found.Playground ? html`<${found.Playground} names=${names} />` : html`<${Waiting} />`;
+  return found.Part ? html`<${found.Part} names=${names} filters=${filters} />` : html`<${Waiting} />`;
 }
 
 function View({ names, filters, status }) {
   const [first = "home", ...rest] = names;
   if (first === "home") return html`<${Home} filters=${filters} status=${status} />`;
   if (first === "find") return html`<${Find} />`;
+  if (first === "place") return html`<${Place} node=${rest[0]} />`;
   if (first === "workloads" && rest.length === 3) return html`<${Workload} key=${rest.join("/")} names=${rest} />`;
   if (first === "decisions") return html`<${Decisions} />`;
   if (first === "pods" && rest.length >= 2) {
@@ -42,7 +48,7 @@ function View({ names, filters, status }) {
   }
   if (first === "policies" && rest.length) return html`<${Policy} names=${rest} />`;
   if (first === "policies") return html`<${Policies} />`;
-  if (first === "playground") return html`<${Lazy} names=${rest} />`;
+  if (first in LATER) return html`<${Lazy} key=${first} view=${first} names=${rest} filters=${filters} />`;
   if (first === "health") return html`<${Health} status=${status} />`;
   return html`<${Empty} title="There is no such view">
     Go <a href="#/home">home</a>.<//>`;

@@ -81,12 +81,6 @@ export function clock(text) {
   return Number.isNaN(time.getTime()) ? text : time.toLocaleTimeString("en-GB");
 }
 
-// The day, too: for what lasts longer than a decision.
-export function moment(text) {
-  const time = new Date(text);
-  return Number.isNaN(time.getTime()) ? text : time.toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "short" });
-}
-
 // How long ago a time was, in words.
 export function ago(text) {
   const seconds = (Date.now() - Date.parse(text)) / 1000;
@@ -94,6 +88,12 @@ export function ago(text) {
   const [number, unit] = seconds < 90 ? [Math.max(0, seconds), "s"] : seconds < 5400 ? [seconds / 60, "min"]
     : seconds < 129_600 ? [seconds / 3600, "h"] : [seconds / 86_400, "days"];
   return `${Math.round(number)} ${unit} ago`;
+}
+
+// The day, too: for what lasts longer than a decision.
+export function moment(text) {
+  const time = new Date(text);
+  return Number.isNaN(time.getTime()) ? text : time.toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "short" });
 }
 
 export const duration = (seconds) =>

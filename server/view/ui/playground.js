@@ -17,7 +17,7 @@ const FIRST = `policy draft {
 const kept = { name: "draft.policy", text: FIRST, from: null, cluster: "" };
 const SHOWN = 200;
 
-export function Playground({ names }) {
+export function Playground({ names, filters }) {
   const [load, setLoad] = useState({ text: kept.text });
   const [problems, setProblems] = useState([]);
   const [failure, setFailure] = useState(null);
@@ -60,6 +60,13 @@ export function Playground({ names }) {
     if (found.data) setProblems(found.data.diagnostics);
     setTrial(found);
   };
+  useEffect(() => {
+    if (!filters.text) return;
+    unpacked(filters.text).then((text) => {
+      Object.assign(kept, { text, from: null, name: filters.name === "draft.yaml" ? "draft.yaml" : "draft.policy" });
+      setLoad({ text });
+    }, () => setFailure({ error: "the link has no draft that can be read", status: 0 }));
+  }, [filters.text]);
   const errors = problems.filter((each) => each.severity === "error").length;
   return html`<div class="title"><h1>Playground</h1></div>
     <p>Write a draft, and see which pods would get another answer. Nothing is written to the cluster.</p>
@@ -83,6 +90,7 @@ export function Playground({ names }) {
       <textarea rows="5" spellcheck="false" onInput=${(event) => { kept.cluster = event.target.value; }}>${kept.cluster}</textarea></label>`}
     <${Editor} load=${load} change=${(text) => { kept.text = text; }} check=${check} run=${run}
       complete=${complete} describe=${describe} />
+    <${Taken} />
     ${failure && html`<${Problem} ...${failure} />`}
     <${Problems} problems=${problems} />
     <section aria-live="polite"><h2>What would change</h2><${Result} trial=${trial} /></section>`;
@@ -113,6 +121,61 @@ function begin(policy, setLoad) {
     setLoad({ text: FIRST });
   }
   location.hash = address(["playground", ...policy.split("/").filter(Boolean)]);
+}
+
+// ---- what leaves the page: the text, a file, or a link that has the text in it
+
+const through = async (bytes, stream) =>
+  new Uint8Array(await new Response(new Blob([bytes]).stream().pipeThrough(stream)).arrayBuffer());
+
+async function packed(text) {
+  const bytes = await through(new TextEncoder().encode(text), new CompressionStream("deflate-raw"));
+  let found = "";
+  for (const byte of bytes) found += String.fromCharCode(byte);
+  return btoa(found).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
+}
+
+// Of a link that somebody sends only so much is unpacked as a draft may have.
+const MOST_TEXT = 256 * 1024;
+
+async function unpacked(text) {
+  const bytes = Uint8Array.from(atob(text.replaceAll("-", "+").replaceAll("_", "/")), (each) => each.charCodeAt(0));
+  const reader = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate-raw")).getReader();
+  const decoder = new TextDecoder("utf-8", { fatal: true });
+  let found = "";
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return found + decoder.decode();
+    found += decoder.decode(value, { stream: true });
+    if (found.length > MOST_TEXT) throw new Error("too long");
+  }
+}
+
+function Taken() {
+  const [said, setSaid] = useState("");
+  const copy = async (text, what) => {
+    try {
+      await navigator.clipboard.writeText(text);
+      setSaid(`${what} copied.`);
+    } catch {
+      setSaid("The browser lets the page copy nothing.");
+    }
+  };
+  const link = async () => {
+    const hash = address(["playground"], { name: kept.name, text: await packed(kept.text) });
+    location.hash = hash;
+    copy(`${location.href.split("#")[0]}${hash}`, "Link");
+  };
+  const save = () => {
+    const file = document.createElement("a");
+    file.href = URL.createObjectURL(new Blob([kept.text], { type: "text/plain" }));
+    file.download = kept.name;
+    file.click();
+    setTimeout(() => URL.revokeObjectURL(file.href), 1000);
+  };
+  return html`<p class="taken"><button type="button" onClick=${() => copy(kept.text, "Text")}>Copy the text</button>
+    <button type="button" onClick=${save}>Save as a file</button> <button type="button" onClick=${link}>Copy a link</button>
+    <span role="status" class="quiet">${said}</span></p>`;
 }
 
 const Problems = ({ problems }) => problems.length > 0 && html`<section><h2>${count(problems.length, "problem")}</h2>

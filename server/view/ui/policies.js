@@ -51,9 +51,9 @@ export function Policy({ names }) {
       <p>These govern pods that this policy selects too:</p><ul class="lines">${data.overruledBy.map((each) => html`
         <li><a href=${policyAddress(each)}>${each}</a></li>`)}</ul></section>`}
     <p><a href=${address(["decisions"], { text: names.join("/") })}>The last pods that it governed</a></p>
-    ${data.audit && html`<${Audit} audit=${data.audit} />`}
     <${Selected} policy=${data.address} />
     <${Bounds} policy=${data.address} />
+    ${data.audit && html`<${Audit} audit=${data.audit} />`}
     ${data.pods.matched !== null && html`<${Share} pods=${data.pods} history=${data.history} />`}
     <section><h2>Text</h2>
       <p class="quiet">${data.diagnostics.length ? count(data.diagnostics.length, "problem") : "Nothing is wrong with it."}${" "}

@@ -1,8 +1,8 @@
 // Why: one pod: what would be decided now and why, one node in full, and the last decision beside it.
-import { html } from "./vendor/preact-htm.js";
+import { html, useEffect, useState } from "./vendor/preact-htm.js";
 import {
   API, Badge, Bar, Empty, Names, Problem, Waiting, clock, count, encodedPath, podAddress, policyAddress,
-  sentence, useAnswer,
+  answer, sentence, useAnswer,
 } from "./parts.js";
 
 export function Why({ namespace, name, node }) {
@@ -23,11 +23,12 @@ export function Why({ namespace, name, node }) {
     ${now.status === 404 ? html`<p class="quiet">${sentence(now.error)} So only its last decision is shown.</p>`
       : html`<${Problem} ...${now} />`}
     <${Then} then=${then.data} />`;
-  return html`${head}<${Now} pod=${pod} found=${now.data} chosen=${node} one=${one} />`;
+  const ask = (name) => answer(`${API}/explain/${path}?node=${encodeURIComponent(name)}`);
+  return html`${head}<${Now} found=${now.data} chosen=${node} one=${one} ask=${ask} link=${(name) => podAddress(pod, name)} />`;
 }
 
-function Now({ pod, found, chosen, one }) {
-  const link = (name) => podAddress(pod, name);
+// `link` gives the address of the same view with a node, or without one, and `ask` what is said of a node.
+export function Now({ found, chosen, one, ask, link }) {
   return html`
     ${found.cause && found.cause.kind !== "placed" && html`<p class="cause"><strong>${sentence(found.cause.text)}</strong>
       ${found.cause.hint && html` ${sentence(found.cause.hint)}`}</p>`}
@@ -40,9 +41,10 @@ function Now({ pod, found, chosen, one }) {
     ${found.gang && html`<${Gang} gang=${found.gang} link=${link} />`}
     ${found.notInForce.length > 0 && html`<${NotInForce} policies=${found.notInForce} />`}
     ${chosen && html`<section class="node" aria-label=${`Node ${chosen}`}>
-      <h2>Node ${chosen} <a class="close" href=${podAddress(pod)}>close</a></h2>
+      <h2>Node ${chosen} <a class="close" href=${link()}>close</a></h2>
       ${one.error ? html`<${Problem} ...${one} />` : one.data && one.data.node
         ? html`<${OneNode} node=${one.data.node} />` : html`<${Waiting} />`}</section>`}
+    ${found.nodes > 0 && html`<${Funnel} found=${found} />`}
     <section><h2>Nodes by reason</h2>
       ${found.nodes === 0 && html`<${Empty} title="This replica knows no node">
         See its informers in <a href="#/health">Health</a>.<//>`}
@@ -63,12 +65,70 @@ function Now({ pod, found, chosen, one }) {
       <ul class="scores">${found.scores.slice(0, 50).map(({ node, score }) => html`<li key=${node}>
         <a href=${link(node)}>${node}</a><${Bar} part=${score} whole=${10} />
         <span class="number">${score} of 10</span></li>`)}</ul>
+      ${found.scores.length > 1 && html`<${Compared} key=${found.at} scores=${found.scores} ask=${ask} link=${link} />`}
       ${found.scores.length > 50 && html`<p class="quiet">${count(found.scores.length - 50, "node")} more, with lower scores.</p>`}
     </section>`}
-    <section><h2>Then and now</h2>
+    ${(found.then || found.on || found.said !== null) && html`<section><h2>Then and now</h2>
       ${found.then ? html`<${ThenAndNow} found=${found} />`
-        : html`<p class="quiet">This replica keeps no decision about the pod.</p>`}</section>
+        : html`<p class="quiet">This replica keeps no decision about the pod.</p>`}</section>`}
     <p class="caveat">${found.caveat}.</p>`;
+}
+
+// From all nodes to those that are left: kube-scheduler's own reasons first, as it asks only about the rest.
+function Funnel({ found }) {
+  const left = new Set(found.groups.flatMap((group) => group.names));
+  const steps = [["all nodes", left.size, 0, ""]];
+  const without = (text, names, kind) => {
+    const before = left.size;
+    for (const name of names) left.delete(name);
+    if (left.size < before) steps.push([text, left.size, before - left.size, kind]);
+  };
+  for (const each of found.unfit) without(`kube-scheduler: ${each.text}`, each.names, "part");
+  for (const clause of found.clauses) {
+    const rejects = (each) => each.policy === clause.policy && each.clause === clause.clause;
+    without(`${clause.policy}: ${clause.clause}`, found.groups.filter((group) => group.rejectedBy.some(rejects)).flatMap((group) => group.names), "bad");
+  }
+  // What is not among the clauses, such as a gang, or a policy whose selector cannot be evaluated.
+  without("other reasons", found.groups.filter((group) => group.rejectedBy.length).flatMap((group) => group.names), "bad");
+  return html`<section aria-labelledby="funnel"><h2 id="funnel">From all nodes to those that are left</h2>
+    <ol class="funnel">${steps.map(([text, number, gone, kind]) => html`<li key=${text}><span>${text}</span>
+      <${Bar} part=${number} whole=${steps[0][1]} kind=${number ? "good" : "bad"} />
+      <span class="number">${gone > 0 && html`<b class=${kind === "bad" ? "wrong" : "quiet"}>−${gone.toLocaleString("en")}</b> `}${number.toLocaleString("en")} left</span></li>`)}</ol></section>`;
+}
+
+// The best nodes side by side: what each clause adds to the score of each of them.
+const COMPARED = 5;
+
+function Compared({ scores, ask, link }) {
+  const [found, setFound] = useState(null);
+  const load = async () => {
+    setFound([]);
+    for (const { node } of scores.slice(0, COMPARED)) {
+      const next = await ask(node);
+      if (next.error) { setFound((old) => [...old, { node, error: next.error }]); return; }
+      setFound((old) => [...old, { node, terms: next.data.node.terms }]);
+    }
+  };
+  if (!found) return html`<p><button onClick=${load}>What each clause adds to the best nodes</button></p>`;
+  const clauses = [...new Set(found.flatMap((each) => (each.terms || []).map((term) => `${term.policy}: ${term.clause}`)))];
+  return html`<div aria-live="polite"><h3>What each clause adds</h3>
+    <p class="legend">${clauses.map((name, index) => html`<span><i class=${`key term-${index % 4}`}></i>${name}</span>`)}</p>
+    <ul class="scores compared">${found.map((each) => html`<li key=${each.node}><a href=${link(each.node)}>${each.node}</a>
+      ${each.error ? html`<span class="wrong">${sentence(each.error)}</span>` : html`<${Stacked} terms=${each.terms} clauses=${clauses} />
+        <span class="number">${short(each.terms.reduce((sum, term) => sum + term.adds, 0))} of 10</span>`}</li>`)}</ul>
+    ${found.length < Math.min(COMPARED, scores.length) && html`<${Waiting} />`}</div>`;
+}
+
+function Stacked({ terms, clauses }) {
+  let at = 0;
+  const said = terms.map((term) => `${term.policy}: ${term.clause} ${short(term.adds)}`).join(", ");
+  return html`<svg class="bar terms" viewBox="0 0 100 8" preserveAspectRatio="none" role="img" aria-label=${said}>
+    <rect class="all" width="100" height="8" />
+    ${terms.map((term) => {
+      const x = 10 * at, width = 10 * Math.max(0, term.adds);
+      at += Math.max(0, term.adds);
+      return html`<rect class=${`term-${clauses.indexOf(`${term.policy}: ${term.clause}`) % 4}`} x=${x} width=${width} height="8"><title>${term.clause} ${short(term.adds)}</title></rect>`;
+    })}</svg>`;
 }
 
 // The sentence first: how many nodes pass, what rejects the others, and the best node.

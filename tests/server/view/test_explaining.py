@@ -235,3 +235,45 @@ def test_a_portion_is_a_few_nodes_of_one_clause() -> None:
     # Three filters and two scores, eight nodes at a time.
     steps = (work.objections(), work.contributions(work.names))
     assert sum(1 for step in steps for _ in step) == 5 * 40 / 8
+
+
+# ---- pods of manifests
+
+MANIFEST = """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: shop}
+spec:
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web, zones: "a,b"}, annotations: {}}
+    spec: {containers: [{name: c, image: i}]}
+"""
+
+
+async def test_the_pod_of_a_pasted_workload_is_explained(view: Asked) -> None:
+    """As the same pod in the cluster, and only with the token of the page."""
+    _, session = await view.get("/api/v1/session")
+    token = {"Placet-Token": session["token"]}
+
+    async def placed(text: str, **more: Any) -> tuple[int, Any]:
+        body = json.dumps({"text": text, **more})
+        async with view.session.post("/api/v1/place", data=body, headers=token) as response:
+            found = await response.text()
+            return response.status, json.loads(found) if response.status == 200 else found
+
+    status, found = await placed(MANIFEST, node="n6")
+    _, same = await view.get("/api/v1/explain/shop/web-1?node=n6")
+    assert status == 200
+    assert found["pod"].startswith("shop/web-")
+    for part in ("groups", "clauses", "nearest", "scores", "policies", "counts"):
+        assert found[part] == same[part], part
+    assert found["node"]["clauses"] == same["node"]["clauses"]
+    assert (found["then"], found["said"]) == (None, None)
+    assert await placed(MANIFEST, node="n9") == (404, "there is no node `n9`\n")
+    status, text = await placed("kind: ConfigMap\n")
+    assert (status, "has neither a pod nor a workload" in text) == (400, True)
+    status, text = await placed("a: [")
+    assert (status, "the manifest cannot be read" in text) == (400, True)
+    token.clear()
+    assert (await placed(MANIFEST))[0] == 401

@@ -13,6 +13,7 @@ from aiohttp import ClientSession
 from engine.decision.journal import Journal
 from server.view.view import POLICY, page_files
 from tests.browser.vendor import (
+    CHART,
     EDITOR,
     EDITOR_LICENCES,
     ESBUILD,
@@ -84,15 +85,20 @@ def test_the_html_has_no_script_and_no_style_of_its_own() -> None:
 _PLAYGROUND = ("playground.js", "editor.js", "vendor/codemirror.js")
 
 
+# They come when somebody opens the trends.
+_TRENDS = ("trends.js", "vendor/uplot.js")
+
+
 def _compressed(files: Iterable[bytes]) -> int:
     return len(gzip.compress(b"".join(files), 9))
 
 
 def test_the_page_is_small() -> None:
     """Compressed: it loads through a port forward."""
-    files = page_files()
-    assert _compressed(c for name, c in files.items() if name not in _PLAYGROUND) < 60_000
+    files, late = page_files(), (*_PLAYGROUND, *_TRENDS)
+    assert _compressed(c for name, c in files.items() if name not in late) < 60_000
     assert _compressed(files[name] for name in _PLAYGROUND) < 130_000
+    assert _compressed(files[name] for name in _TRENDS) < 30_000
     assert sum(_compressed([content]) for content in files.values()) < 220_000
 
 
@@ -116,12 +122,12 @@ def test_the_words_of_the_editor_are_those_of_the_grammar() -> None:
 def test_the_libraries_are_what_was_fetched() -> None:
     known = json.loads(VERSIONS.read_text("utf-8"))
     named = [(each["package"], each["version"], each["integrity"]) for each in known]
-    packages = (*PACKAGES, *EDITOR, ESBUILD)
+    packages = (*PACKAGES, CHART, *EDITOR, ESBUILD)
     assert named == [(each.name, each.version, each.integrity) for each in packages]
     files = {name: hashed for each in known for name, hashed in each["files"].items()}
     assert {each.name for each in FOLDER.iterdir()} == {*files, VERSIONS.name}
     for name, hashed in files.items():
         assert integrity((FOLDER / name).read_bytes()) == hashed, name
-    assert all(Path(FOLDER / f"LICENSE-{each.name}.txt").exists() for each in PACKAGES)
+    assert all(Path(FOLDER / f"LICENSE-{each.name}.txt").exists() for each in (*PACKAGES, CHART))
     licences = (FOLDER / EDITOR_LICENCES).read_text("utf-8")
     assert all(f"{each.name} {each.version}" in licences for each in EDITOR)
