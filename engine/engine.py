@@ -47,10 +47,9 @@ from engine.program.tables import Tables
 class Admission:
     """A pod that may be bound, and its deletion cost if a share sets one.
 
-    `annotations` are those that its Binding sets.
-    `is_counted` says that strict counts have admitted it, as the leader. `waits` says that its
-    Binding has to wait for its gang, and `until` how many seconds it may wait for `bind` clauses
-    first; 0 where they have nothing to wait for.
+    Its Binding sets the `annotations`. `is_counted` says that strict counts have admitted it, as
+    the leader. `waits` says that its Binding has to wait for its gang, and `until` how many seconds
+    it may wait for `bind` clauses first; 0 where they have nothing to wait for.
     """
 
     pod: Peer

@@ -126,7 +126,7 @@ class Parts:
     data: Mapping[str, DataText] = field(default_factory=dict)
     status: Callable[[str, Journal], ReplicaStatus] = status_of
     history: History = field(default_factory=lambda: history_of({}))
-    process: CheckingProcess = field(default_factory=lambda: CheckingProcess(SCHEMA))
+    process: CheckingProcess = field(default_factory=lambda: CheckingProcess(SCHEMA, niceness=0))
 
     async def tables(self) -> Mapping[str, DataText]:
         """The tables that policies read."""
