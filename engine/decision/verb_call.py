@@ -34,6 +34,7 @@ from engine.decision.plan import Plan, SharedMemos
 from engine.decision.registry import Registry
 from engine.errors import NotSyncedError
 from engine.objects.codec import ObjectCodec
+from engine.objects.failed_pod import PodFailure
 from engine.objects.peer import UNLABELLED, Peer
 from engine.objects.remembered import Remembered
 from engine.objects.request_pod import Exemptions, RequestPod
@@ -224,14 +225,17 @@ class CallOpener:
                 moments.append(self._time.now())
             return moments[0].nanos
 
-        attempts = known.failures.get(pod.controller) if known is not None else None
-        failures = lately(attempts, now()) if attempts else ()
+        failures = _failures(known, pod.controller, now)
 
         def frame() -> Frame:
             if not made:
-                whole = pod.pod if root is None else replace(pod.pod, workload=root)
-                whole = whole if group is None else replace(whole, group=group)
-                whole = replace(whole, failures=failures) if failures else whole
+                own = pod.pod
+                whole = replace(
+                    own,
+                    workload=own.workload if root is None else root,
+                    group=own.group if group is None else group,
+                    failures=failures,
+                )
                 at, slots = Timestamp(now()), registry.slots
                 made.append(
                     Frame(whole, at, slots=slots, namespace=namespace, check=time.check_within)
@@ -288,6 +292,14 @@ class CallOpener:
     def clause_failed(self, policy: str, clause: str, error: EvaluationError) -> None:
         """Reports an evaluation that failed."""
         self._observer.failed(policy, clause, shown(str(error)))
+
+
+def _failures(
+    known: Snapshot | None, controller: str, now: Callable[[], int]
+) -> tuple[PodFailure, ...]:
+    """The pods of a controller that failed lately."""
+    attempts = known.failures.get(controller) if known is not None else None
+    return lately(attempts, now()) if attempts else ()
 
 
 # The largest table: names come and go, and a table of this size starts over.
