@@ -229,14 +229,13 @@ class CallOpener:
 
         def frame() -> Frame:
             if not made:
-                own = pod.pod
+                own, at, slots = pod.pod, Timestamp(now()), registry.slots
                 whole = replace(
                     own,
                     workload=own.workload if root is None else root,
                     group=own.group if group is None else group,
                     failures=failures,
                 )
-                at, slots = Timestamp(now()), registry.slots
                 made.append(
                     Frame(whole, at, slots=slots, namespace=namespace, check=time.check_within)
                 )
