@@ -32,7 +32,7 @@ from grammar.tree.source import Source, Span
 
 _BLOCKS = frozenset({"policy", "cluster", "test"})
 _POLICY_ITEMS = frozenset(CLAUSE_WORDS) | frozenset(
-    "use description weight mode failure for let def".split()
+    "use description weight mode failure for let def group count".split()
 )
 _ITEMS = _POLICY_ITEMS | frozenset("namespace node pod at expect".split())
 _TOKEN = re.compile(
