@@ -74,7 +74,9 @@ def _has_no_star(expr: ast.Expr) -> bool:
 
 def _as_pattern(text: str) -> str | None:
     """The regular expression that a text is meant as; None if it is only a text."""
-    if _SIGNS.search(text) is None or any(placeholders(text)):
+    if any(placeholders(text)):
+        return None
+    if _SIGNS.search(text) is None and (_IN_SLASHES.match(text) is None or text[-1] != "/"):
         return None
     if (glob := glob_as_pattern(text)) is not None:
         return glob

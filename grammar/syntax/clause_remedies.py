@@ -101,6 +101,7 @@ DOMAINS = {
     "server": "node.name",
     "node": "node.name",
     "nodes": "node.name",
+    "metadata.name": "node.name",
 }
 
 
@@ -210,6 +211,9 @@ class ClauseRemedies(Misplaced):
                 return with_edit(
                     self.unexpected(at, at), edit, f"write `{whole} = …` without a type"
                 )
+        if sign == "-" and lexemes[at + 1].text in WORDS and not self.behind:
+            hint = "leave out the `-`: parts need no sign before them"
+            return with_edit(self.unexpected(at, at), edit, hint)
         word = self.previous.text
         is_keyword = self.previous.kind == "word" and word in WORDS | {
             "replicas",
@@ -416,6 +420,8 @@ class ClauseRemedies(Misplaced):
             edit = Fix(lexemes.span(at, at), close)
             from_list = sorted(n for n in ITEMS if nearest(word, (n,)))
             return with_edit(found, edit, hint, certain=len(from_list) == 1)
+        if word in ("test", "policy", "cluster"):
+            return replace(found, hint=f"write the {word} behind the `}}` of this policy")
         if (why := ELSEWHERE.get(word)) is not None:
             return replace(found, hint=f"leave it out: {why}")
         row = habits.find(habits.CLAUSES, word)

@@ -205,7 +205,8 @@ def _nomad(body: str) -> Iterator[str]:
     else:
         return
     if word is not None and word[0] == "affinity":
-        yield f'score "{name}" weight 10 {{ value {made} }}'
+        is_against = re.search(r"weight\s*=\s*\"?-", body) is not None
+        yield f'score "{name}" weight {"-" if is_against else ""}10 {{ value {made} }}'
     else:
         yield f'filter "{name}" {{ require {made} }}'
 
@@ -224,9 +225,12 @@ def _class_ads(body: str) -> Iterator[str]:
 
 def _cases(text: str) -> Iterator[str]:
     """`CASE WHEN a THEN b ELSE c END` of SQL."""
-    found = re.search(r"(?i)\bcase\s+when\s+(.+?)\s+then\s+(.+?)\s+else\s+(.+?)\s+end\b", text)
+    found = re.search(
+        r"(?i)\bcase\s+(.*?)\bwhen\s+(.+?)\s+then\s+(.+?)\s+else\s+(.+?)\s+end\b", text
+    )
     if found is not None:
-        yield f"{text[: found.start()]}{found[1]} ? {found[2]} : {found[3]}{text[found.end() :]}"
+        test = f"{found[1].strip()} == {found[2]}" if found[1].strip() else found[2]
+        yield f"{text[: found.start()]}{test} ? {found[3]} : {found[4]}{text[found.end() :]}"
 
 
 def _counts(body: str) -> Iterator[str]:
@@ -253,20 +257,28 @@ def _select(body: str) -> Iterator[str]:
         yield f'filter "nodes" {{ require {condition} }}'
 
 
+_BRANCH = r"\s*\{\s*(?:require\s+)?([^{}]+?)\s*\}"
+
+
 def _branches(text: str) -> Iterator[str]:
     """`if a { require b } else { require c }`, which are two values of one condition."""
     found = re.search(
-        r"\bif\s+(.+?)\s*\{\s*(?:require\s+)?(.+?)\s*\}\s*else\s*\{\s*(?:require\s+)?(.+?)\s*\}",
+        rf"\bif\s+([^{{}}]+?){_BRANCH}((?:\s*else\s+if\s+[^{{}}]+?{_BRANCH})*)\s*else{_BRANCH}",
         text,
     )
     if found is not None:
         head = text[: found.start()]
         require = "" if re.search(r"\b(?:require|value)\s*\Z", head) else "require "
-        said = f"{require}{found[1]} ? {found[2]} : {found[3]}"
+        others = re.findall(rf"else\s+if\s+([^{{}}]+?){_BRANCH}", found[3])
+        more = "".join(f"{test} ? {value} : " for test, value in others)
+        said = f"{require}{found[1]} ? {found[2]} : {more}{found[5]}"
         if "{" not in head:
             yield f'filter "either" {{ {said} }}'
         else:
             yield f"{head}{said}{text[found.end() :]}"
+    behind = re.fullmatch(rf'(filter "[^"]*") when ([^{{}}]+?){_BRANCH} else{_BRANCH}', text)
+    if behind is not None:
+        yield f"{behind[1]} {{ require {behind[2]} ? {behind[3]} : {behind[4]} }}"
 
 
 def _conditions(text: str) -> Iterator[str]:
