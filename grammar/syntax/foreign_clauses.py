@@ -236,12 +236,19 @@ def _class_ads(body: str) -> Iterator[str]:
 
 def _cases(text: str) -> Iterator[str]:
     """`CASE WHEN a THEN b ELSE c END` of SQL."""
-    found = re.search(
-        r"(?i)\bcase\s+(.*?)\bwhen\s+(.+?)\s+then\s+(.+?)\s+else\s+(.+?)\s+end\b", text
-    )
-    if found is not None:
-        test = f"{found[1].strip()} == {found[2]}" if found[1].strip() else found[2]
-        yield f"{text[: found.start()]}{test} ? {found[3]} : {found[4]}{text[found.end() :]}"
+    found = re.search(r"(?i)\bcase\s+(.*?)\bwhen\s+(.+?)\s+else\s+(.+?)\s+end\b", text)
+    if found is None:
+        return
+    subject, made = found[1].strip(), ""
+    for branch in re.split(r"(?i)\s+when\s+", found[2]):
+        test, then, value = (
+            re.split(r"(?i)(\bthen\b)", branch, maxsplit=1) if " " in branch else ("",) * 3
+        )
+        if not then:
+            return
+        made += f"{subject} == {test.strip()} ? " if subject else f"{test.strip()} ? "
+        made += f"{value.strip()} : "
+    yield f"{text[: found.start()]}{made}{found[3]}{text[found.end() :]}"
 
 
 def _counts(body: str) -> Iterator[str]:
@@ -528,10 +535,10 @@ def _pods_on_nodes(text: str) -> Iterator[str]:
     if found is None or not text.startswith("limit"):
         return
     rest = text[: found.start()] + text[found.end() :]
-    bound = re.search(r"per node at most (\d+)", rest)
+    bound = re.search(r"(per node) at most (\d+)", rest)
     if bound is not None:
-        amount = f"{found[1]} ? {bound[1]} : 1000"
-        yield rest.replace(bound[0], f"per node at most {amount}")
+        amount = f"{found[1]} ? {bound[2]} : 1000"
+        yield rest.replace(bound[0], f"{bound[1]} at most {amount}")
 
 
 def _bare_labels(text: str) -> Iterator[str]:

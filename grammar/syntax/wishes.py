@@ -104,7 +104,7 @@ _EACH = _any(
         "a",
     )
 )
-_PER = rf"{_EACH}\s+(?:single\s+)?{_DOMAIN}"
+_PER = rf"(?<!\w){_EACH}\s+(?:single\s+)?{_DOMAIN}"
 _BESIDE = _any(
     (
         "beside",
