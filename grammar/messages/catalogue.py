@@ -50,6 +50,9 @@ def listed(words: Iterable[str], last: str = "or") -> str:
     return f"{', '.join(head)} {last} {tail}" if head else tail
 
 
+SIMILAR = "a similar name exists"
+
+
 class _Similar(TypedDict, total=False):
     hint: str
     fix: Fix | None
@@ -61,7 +64,7 @@ def _similar(name: str, candidates: Iterable[str], span: Span) -> _Similar:
     if (close := nearest(name, names)) is None:
         return {}
     fix = Fix(span, close) if only_nearest(name, names) else None
-    return {"hint": f"a similar name exists: `{close}`", "fix": fix}
+    return {"hint": f"{SIMILAR}: `{close}`", "fix": fix}
 
 
 # ---- P00xx: syntax
