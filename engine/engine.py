@@ -47,10 +47,9 @@ from engine.program.tables import Tables
 class Admission:
     """A pod that may be bound, and its deletion cost if a share sets one.
 
-    `annotations` are those that its Binding sets.
-    `is_counted` says that strict counts have admitted it, as the leader. `waits` says that its
-    Binding has to wait for its gang, and `until` how many seconds it may wait for `bind` clauses
-    first; 0 where they have nothing to wait for.
+    Its Binding sets the `annotations`. `is_counted` says that strict counts have admitted it, as
+    the leader. `waits` says that its Binding has to wait for its gang, and `until` how many seconds
+    it may wait for `bind` clauses first; 0 where they have nothing to wait for.
     """
 
     pod: Peer
@@ -94,6 +93,7 @@ class Engine:
         self._offered = OfferedNodes(codec)
         self._placement = Placement(cluster, self.in_flight, role, time.now)
         self.audits = Audits(self._calls, self._placement, observer, after.later)
+        self._hold = role.hold
         self._recent_victims = RecentVictims(time.clock)
         self._pods = RequestPodReader(codec)
         self._time = time
@@ -143,8 +143,8 @@ class Engine:
             self._observer.bypassed(key, request_pod.uid, request_pod.bypass)
         try:
             call = self._calls.open(request_pod, names, deadline)
-            if not call.plan.selection.exempt:
-                self._placement.check_held(request_pod)
+            if self._hold is not None and not call.plan.selection.exempt:
+                self._hold(request_pod)
             if call.plan.empty or not names:
                 decided = self._accepted(call, names, began)
             else:

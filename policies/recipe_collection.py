@@ -19,7 +19,8 @@ from grammar.messages.diagnostics import UserError
 from grammar.syntax.parser import parse_file
 from grammar.tree.clauses import Policy, Setting
 from grammar.tree.source import Source
-from policies.loader import TEST_SUFFIX, library_sources, library_tests
+from policies.loader import TEST_SUFFIX, library_tests
+from policies.validation import parsed_library
 
 _WORDS = "# words:"
 # The recipes that are named below the best one.
@@ -206,8 +207,7 @@ def _of_library() -> list[Recipe]:
     """The policies of the library, each with the policy of its tests, which uses it."""
     tests = {source.name: source.text for source in library_tests()}
     found: list[Recipe] = []
-    for source in library_sources():
-        file, _ = parse_file(source)
+    for source, file, _ in parsed_library():
         for policy in file.policies:
             test = tests.get(source.name.removesuffix(".policy") + TEST_SUFFIX, "")
             used, separator, rest = test.strip().partition("\ntest ")

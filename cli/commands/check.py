@@ -151,14 +151,11 @@ def _effects(documents: ClusterDocuments, schema: Schema, validation: Validation
     """The lines that say what each policy and each clause does in the cluster."""
     # Importing the engine takes as long as the rest of a check.
     from engine.enforced import enforced  # noqa: PLC0415
-    from engine.explanation.effects import effects  # noqa: PLC0415
+    from engine.explanation.effects import effects_of  # noqa: PLC0415
     from engine.objects.codec import ObjectCodec  # noqa: PLC0415
-    from engine.offline import offline_engine  # noqa: PLC0415
 
-    policies = enforced(validation)
-    codec = ObjectCodec(schema, policies.needs.annotations)
-    cluster = documents.cluster(codec)
-    found = effects(offline_engine(policies.registry, cluster, codec), cluster)
+    codec = ObjectCodec(schema, enforced(validation).needs.annotations)
+    found = effects_of(validation, documents.cluster(codec), codec)
     for policy in found:
         yield f"policy {policy.policy}: {policy.text}"
         for clause in policy.clauses:

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
 from cli.cluster_warnings import ClusterWarnings
 from cli.command import CommandError, Exit
-from cli.language_server.files import Warn
+from cli.language_server.files import Effects, Warn
 from cli.language_server.server import PolicyServer
 from cli.repl.session import ClusterOrigin, ReplSession
 from cli.repl.terminal import SessionSamples
 from cli.version import version
 from cli.world import add_cluster_argument
+from engine.explanation.effects import PolicyEffect, effects_of
+from grammar.messages.diagnostics import UserError
 from policies.loader import Search
+from policies.validation import Validation
+
+# The pods that are asked about while an author waits.
+_MOST_PODS = 100
 
 EXAMPLES = """\
 examples:
@@ -46,7 +53,10 @@ def run(args: argparse.Namespace) -> int:
     if args.cluster:
         session.open(ClusterOrigin.files(args.cluster))
     samples = SessionSamples(session)
-    PolicyServer(session.schema, args.paths, samples, _warn(session), version()).run()
+    server = PolicyServer(
+        session.schema, args.paths, samples, _warn(session), _effects(session), version()
+    )
+    server.run()
     return Exit.OK
 
 
@@ -55,3 +65,19 @@ def _warn(session: ReplSession) -> Warn:
     if session.cluster is None:
         return lambda validation: validation
     return partial(ClusterWarnings(session.cluster, session.codec).added, quick=True)
+
+
+def _effects(session: ReplSession) -> Effects:
+    """What policies do in the cluster of a session, in the time in which an editor shows it."""
+    cluster = session.cluster
+    if cluster is None:
+        return lambda _: {}
+
+    def found(validation: Validation) -> Mapping[str, PolicyEffect]:
+        try:
+            known = effects_of(validation, cluster, session.codec, _MOST_PODS)
+        except UserError:
+            return {}
+        return {each.policy: each for each in known}
+
+    return found

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from engine.explanation.effects import PolicyEffect
 from grammar.meaning.schema import Schema
 from grammar.tree.source import Source
 from policies.editor.document import EditedDocument, document
@@ -32,6 +33,8 @@ class _Folder:
 
 # A validation with further warnings.
 Warn = Callable[[Validation], Validation]
+# What the policies of a validation do in a cluster, by address; nothing without one.
+Effects = Callable[[Validation], Mapping[str, PolicyEffect]]
 
 
 class PolicyFiles:
@@ -56,6 +59,12 @@ class PolicyFiles:
 
         If `warned`, its diagnostics have the further warnings.
         """
+        if (validation := self.validation(path)) is None:
+            return None
+        return document(path, self._warn(validation) if warned else validation, self._schema)
+
+    def validation(self, path: str) -> Validation | None:
+        """An open text with the files that its policies may name."""
         text = self._texts[path]
         if is_manifest(path) and f"{GROUP}/" not in text:
             return None
@@ -71,8 +80,7 @@ class PolicyFiles:
                 sources.append(source)
         # As `placet check FOLDER` has them.
         sources.sort(key=lambda source: source.name)
-        validation = self._checked(parent, sources)
-        return document(path, self._warn(validation) if warned else validation, self._schema)
+        return self._checked(parent, sources)
 
     def _checked(self, parent: Path, sources: Sequence[Source]) -> Validation:
         folder = self._folders.setdefault(parent, _Folder(Validator(self._schema)))

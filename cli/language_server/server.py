@@ -18,7 +18,7 @@ from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 from pygls.uris import from_fs_path, to_fs_path
 
-from cli.language_server.files import PolicyFiles, Warn
+from cli.language_server.files import Effects, PolicyFiles, Warn
 from grammar.meaning.schema import Schema
 from grammar.messages.diagnostics import Diagnostic, Fix
 from grammar.syntax.parser import parse_file
@@ -115,13 +115,20 @@ _LEGEND = types.SemanticTokensLegend([*_COLOURS.values()], [])
 class PolicyServer:
     """A language server about policy files.
 
-    `more` are further files for `use`. `samples` are values of a cluster, and `warn` adds warnings
-    about this cluster.
+    `more` are further files for `use`. `samples` are values of a cluster, `warn` adds warnings
+    about this cluster, and `effects` says what policies do there.
     """
 
     def __init__(
-        self, schema: Schema, more: Sequence[Path], samples: Samples, warn: Warn, version: str
+        self,
+        schema: Schema,
+        more: Sequence[Path],
+        samples: Samples,
+        warn: Warn,
+        effects: Effects,
+        version: str,
     ) -> None:
+        self._effects = effects
         self._texts: dict[str, str] = {}
         self._uris: dict[str, str] = {}
         self._files = PolicyFiles(schema, self._texts, more, warn)
@@ -240,12 +247,37 @@ class PolicyServer:
         return meaning(document, positions.offset(params.position), self._samples), positions
 
     def _hover(self, params: types.HoverParams) -> types.Hover | None:
+        if (effect := self._effect(params)) is not None:
+            return effect
         found, positions = self._meaning(params)
         if found is None:
             return None
         text = "\n\n".join((f"```placet\n{found.heading}\n```", *found.about))
         contents = types.MarkupContent(types.MarkupKind.Markdown, text)
         return types.Hover(contents, positions.range(found.span))
+
+    def _effect(self, params: types.HoverParams) -> types.Hover | None:
+        """What a policy or a clause does in the cluster, at its name."""
+        document, positions = self._document(params.text_document.uri)
+        validation = self._files.validation(_path(params.text_document.uri))
+        if document is None or validation is None:
+            return None
+        offset = positions.offset(params.position)
+        for checked in document.file.policies:
+            policy = checked.policy
+            if not policy.span.start <= offset <= policy.span.end:
+                continue
+            effect = self._effects(validation).get(policy.address)
+            if effect is None:
+                return None
+            named = [(policy.name_span, effect.text)]
+            texts = {each.clause: each.text for each in effect.clauses}
+            named += [(c.name_span, texts[c.name]) for c in policy.clauses if c.name in texts]
+            for span, text in named:
+                if span.start <= offset <= span.end:
+                    contents = types.MarkupContent(types.MarkupKind.Markdown, text)
+                    return types.Hover(contents, positions.range(span))
+        return None
 
     def _definition(self, params: types.DefinitionParams) -> types.Location | None:
         found, _ = self._meaning(params)
@@ -348,13 +380,13 @@ def _shortened(text: str) -> str:
 def _item(candidate: Candidate, number: int, replaced: types.Range) -> types.CompletionItem:
     about = types.MarkupContent(types.MarkupKind.Markdown, candidate.about)
     return types.CompletionItem(
-        label=candidate.text.rstrip("([\"': "),
+        label=candidate.label or candidate.text.rstrip("([\"': "),
         kind=_KINDS[candidate.kind],
         detail=candidate.note,
         documentation=about if candidate.about else None,
         # Editors sort by this text: the display order.
         sort_text=f"{number:05}",
-        filter_text=candidate.text,
+        filter_text=candidate.matches or candidate.text,
         text_edit=types.TextEdit(replaced, candidate.text),
     )
 

@@ -51,22 +51,17 @@ def open_gate(*, asked: bool = True) -> str:  # noqa: ARG001 - a CountGate
     return ""
 
 
-def held_by_nothing(_pod: RequestPod) -> str:
-    """Where no pod waits before it is decided about."""
-    return ""
-
-
 @dataclass(frozen=True, slots=True)
 class ReplicaRole:
     """What this replica may decide: by counts, as its `gate` says.
 
-    `binds` says that pods are bound here: so they get cards here, and wait for their gang. `holds`
-    gives the reason why a pod waits before it is decided about, or empty.
+    `binds` says that pods are bound here: so they get cards here, and wait for their gang. `hold`
+    raises BriefWaitError for a pod that is not decided about yet; None where there is none.
     """
 
     gate: CountGate = open_gate
     binds: bool = True
-    holds: Callable[[RequestPod], str] = held_by_nothing
+    hold: Callable[[RequestPod], None] | None = None
 
 
 ONLY_REPLICA = ReplicaRole()
@@ -112,11 +107,6 @@ class Placement:
         self._role = role
         self._now = now
         self.in_flight = in_flight
-
-    def check_held(self, pod: RequestPod) -> None:
-        """Raises BriefWaitError where a pod has to wait, whatever its policies say."""
-        if reason := self._role.holds(pod):
-            raise BriefWaitError(reason)
 
     def check(self, call: VerbCall, *, asked: bool = True) -> None:
         """Raises HandoverError where another replica decides by the counts of a call.

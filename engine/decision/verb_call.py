@@ -35,8 +35,10 @@ from engine.decision.card_room import CardClaims
 from engine.decision.plan import Plan, SharedMemos
 from engine.decision.registry import Registry
 from engine.errors import NotSyncedError
-from engine.objects.codec import ObjectCodec
-from engine.objects.peer import UNLABELLED, Peer
+from engine.objects.codec import ObjectCodec, Pod
+from engine.objects.failed_pod import PodFailure
+from engine.objects.peer import UNLABELLED, Peer, Workload
+from engine.objects.pod_group import PodGroup
 from engine.objects.remembered import Remembered
 from engine.objects.request_pod import Exemptions, RequestPod
 from engine.program.frame import NO_TABLES, Evaluation, Frame, Report
@@ -238,14 +240,11 @@ class CallOpener:
                 moments.append(self._time.now())
             return moments[0].nanos
 
-        attempts = known.failures.get(pod.controller) if known is not None else None
-        failures = lately(attempts, now()) if attempts else ()
+        failures = _failed_lately(known, pod, now)
 
         def frame() -> Frame:
             if not made:
-                whole = pod.pod if root is None else replace(pod.pod, workload=root)
-                whole = whole if group is None else replace(whole, group=group)
-                whole = replace(whole, failures=failures) if failures else whole
+                whole = _whole(pod.pod, root, group, failures)
                 at, slots = Timestamp(now()), registry.slots
                 made.append(
                     Frame(whole, at, slots=slots, namespace=namespace, check=time.check_within)
@@ -312,6 +311,24 @@ class CallOpener:
     def clause_failed(self, policy: str, clause: str, error: EvaluationError) -> None:
         """Reports an evaluation that failed."""
         self._observer.failed(policy, clause, shown(str(error)))
+
+
+def _failed_lately(
+    known: Snapshot | None, pod: RequestPod, now: Callable[[], int]
+) -> tuple[PodFailure, ...]:
+    """Where earlier pods of the pod's controller failed."""
+    attempts = known.failures.get(pod.controller) if known is not None else None
+    return lately(attempts, now()) if attempts else ()
+
+
+def _whole(
+    pod: Pod, root: Workload | None, group: PodGroup | None, failures: tuple[PodFailure, ...]
+) -> Pod:
+    """The pod with what only the cluster knows of it."""
+    if root is None and group is None and not failures:
+        return pod
+    workload, known = root or pod.workload, group or pod.group
+    return replace(pod, workload=workload, group=known, failures=failures)
 
 
 # The largest table: names come and go, and a table of this size starts over.

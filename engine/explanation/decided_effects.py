@@ -22,8 +22,8 @@ from grammar.messages.texts import counted
 
 # So many decisions are looked at, the newest ones.
 MOST_DECISIONS = 50
-# A score is the same for all nodes if it was so for each of so many pods.
-_LEAST_SCORED = 3
+# All nodes are rejected, or get the same score, if it was so for each of at least so many pods.
+_LEAST = 3
 
 Kind = Literal["", "SelectsNoPod", "RejectsEveryNode", "SameScore"]
 
@@ -126,10 +126,10 @@ def _effect(seen: _PolicyDecisions, program: Program, decisions: int) -> Decided
     text += ways(seen.taken_from, seen.gave_way)
     if not seen.pods:
         return DecidedEffect("SelectsNoPod", text)
-    if seen.asked and seen.rejected == seen.asked:
+    if seen.asked >= _LEAST and seen.rejected == seen.asked:
         return DecidedEffect(
             "RejectsEveryNode", f"{text}, rejects {all_nodes(seen.nodes)}", (*sorted(seen.clauses),)
         )
-    if program.scores and seen.scored >= _LEAST_SCORED and seen.equal == seen.scored:
+    if program.scores and seen.scored >= _LEAST and seen.equal == seen.scored:
         return DecidedEffect("SameScore", f"{text}, {SAME_SCORE}")
     return DecidedEffect("", text)

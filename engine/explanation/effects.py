@@ -9,16 +9,20 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from engine.cache.cluster_copy import ClusterCopy, NamedPod
+from engine.enforced import enforced
 from engine.engine import Engine
 from engine.errors import EngineError
 from engine.explanation.inspection import Contribution, Inspection, Objection
 from engine.explanation.portions import PodResults, finished
+from engine.objects.codec import ObjectCodec
+from engine.offline import offline_engine
 from engine.program.program import Program
 from grammar.messages.texts import counted
+from policies.validation import Validation
 
 # The pods that are asked which policies select them, and those of a policy that are asked about
 # nodes. Of more they are taken evenly.
@@ -58,17 +62,24 @@ class _SeenOfPolicy:
 
 
 def effects(
-    engine: Engine, cluster: ClusterCopy, clock: Callable[[], float] = time.monotonic
+    engine: Engine,
+    cluster: ClusterCopy,
+    bodies: Mapping[str, bytes] | None = None,
+    most: int = MOST_PODS,
+    clock: Callable[[], float] = time.monotonic,
 ) -> list[PolicyEffect]:
-    """The effects of the policies that the engine enforces, by their addresses."""
+    """The effects of the policies that the engine enforces, by their addresses.
+
+    `bodies` are the pods, where the cluster has none of its own; so many of them are asked about.
+    """
     names = sorted(cluster.snapshot().table.rows)
     programs = {p.address: p for p in engine.registry.programs}
     seen = {address: _SeenOfPolicy() for address in programs}
-    keys = sorted(cluster.pod_bodies)
-    step = max(1, -(-len(keys) // MOST_PODS))
+    keys = sorted(cluster.pod_bodies if bodies is None else bodies)
+    step = max(1, -(-len(keys) // most))
     asked = keys[::step]
     for key in asked:
-        pod = cluster.pod(key)
+        pod = cluster.pod(key) if bodies is None else NamedPod.of(bodies[key])
         with cluster.asking(pod):
             _ask(engine, pod, names, seen, clock)
     whole = counted(len(asked), "pod") if step == 1 else f"{len(asked)} pods of {len(keys):,}"
@@ -76,6 +87,14 @@ def effects(
         _of_policy(programs[address], found, whole, len(names))
         for address, found in sorted(seen.items())
     ]
+
+
+def effects_of(
+    validation: Validation, cluster: ClusterCopy, codec: ObjectCodec, most: int = MOST_PODS
+) -> list[PolicyEffect]:
+    """The effects of the policies of checked files."""
+    engine = offline_engine(enforced(validation).registry, cluster, codec)
+    return effects(engine, cluster, most=most)
 
 
 def _ask(

@@ -697,5 +697,4 @@ def duplicate_name(kind: str, name: str, span: Span) -> Diagnostic:
 
 def an(found: Type) -> str:
     """The type with its article: `an int`."""
-    word = str(found)
-    return f"an {word}" if word[0] in "aeiouAEIOU" else f"a {word}"
+    return f"{'an' if str(found)[0] in 'aeiouAEIOU' else 'a'} {found}"

@@ -463,11 +463,28 @@ class ChangedPod(msgspec.Struct, frozen=True):
     error: str | None
 
 
+class EffectOfClause(msgspec.Struct, frozen=True):
+    """What a clause does; `isVoid` says that it makes no difference, or leaves no node."""
+
+    clause: str
+    text: str
+    isVoid: bool
+
+
+class EffectOfPolicy(msgspec.Struct, frozen=True):
+    """What a policy of a draft does in the cluster, by itself and by its clauses."""
+
+    policy: str
+    text: str
+    isVoid: bool
+    clauses: Sequence[EffectOfClause]
+
+
 class TriedDraft(msgspec.Struct, frozen=True):
     """What changes if the policies of a draft replace those of the same address, or join them.
 
     Nothing is tried if there are errors. The cluster has so many `nodes` and `pods`; so many pods
-    were `asked` about, those without a node first.
+    were `asked` about, those without a node first. `effects` are those of the draft's policies.
     """
 
     diagnostics: Sequence[Problem]
@@ -475,3 +492,4 @@ class TriedDraft(msgspec.Struct, frozen=True):
     pods: int
     asked: int
     changed: Sequence[ChangedPod]
+    effects: Sequence[EffectOfPolicy] = ()

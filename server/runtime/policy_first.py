@@ -17,7 +17,7 @@ import msgspec
 from engine.cache.reflector import Report
 from engine.cluster.client import Api, path_of
 from engine.enforced import EnforcedPolicies
-from engine.errors import ApiError, ApiUnreachableError, why
+from engine.errors import ApiError, ApiUnreachableError, BriefWaitError, why
 from engine.objects.decoding import revision_of
 from engine.objects.request_pod import RequestPod
 from grammar.values.time import SECOND, Timestamp
@@ -73,6 +73,11 @@ class PolicyFirst:
         self._asked[pod.namespace] = max(self._asked.get(pod.namespace, 0), pod.revision)
         self._is_due.set()
         return WAITS
+
+    def check(self, pod: RequestPod) -> None:
+        """Raises BriefWaitError where a pod has to wait."""
+        if reason := self.waiting(pod):
+            raise BriefWaitError(reason)
 
     async def follow(self, api: Api, policies: PolicyReloader, report: Report) -> None:
         """Looks at policies while pods wait, until it is cancelled."""

@@ -23,7 +23,7 @@ from engine.cluster.client import Api
 from engine.counting.in_flight_pods import DEFAULT_SCHEDULERS, Schedulers
 from engine.decision.after import AfterDecision
 from engine.decision.journal import Journal
-from engine.decision.placement import ReplicaRole, held_by_nothing, open_gate
+from engine.decision.placement import ReplicaRole, open_gate
 from engine.decision.recent_answers import LastAnswers, RejectedPods
 from engine.enforced import EnforcedPolicies
 from engine.engine import Engine
@@ -329,14 +329,14 @@ def _deciding(
     gate = cluster.gate if cluster is not None else open_gate
     has_first = cluster is not None and options.policy_first
     first = PolicyFirst(options.policy_first) if has_first else None
-    holds = first.waiting if first is not None else held_by_nothing
+    hold = first.check if first is not None else None
     engine = Engine(
         enforced.registry,
         view,
         ObjectCodec(schema),
         observer,
         exemptions=options.exemptions,
-        role=ReplicaRole(gate, options.schedulers.call_bind, holds),
+        role=ReplicaRole(gate, options.schedulers.call_bind, hold),
         time=DecisionTime(policies=times),
         after=AfterDecision(
             journal=journal,
@@ -469,7 +469,9 @@ def _shown(
         lambda: credentials.in_use if credentials is not None else None,
     )
     common.supervisor.start("metrics", lambda: common.metrics.state.follow(status))
-    states = PolicyStates(replica, engine, journal, lambda: reloader.enforced, view.policies)
+    states = PolicyStates(
+        replica, engine, journal, lambda: reloader.enforced, view.policies, common.log
+    )
     common.supervisor.start("policy-numbers", states.follow)
     explainer = Explainer(replica, engine, journal, view, common.schema, lambda: reloader.enforced)
     overview = Overview(replica, engine, view, explainer, states)

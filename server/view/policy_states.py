@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from logging import Logger
 
 import msgspec
 
@@ -19,7 +20,7 @@ from engine.explanation.audit_document import (
     decision_audits,
     policy_audit,
 )
-from engine.explanation.decided_effects import DecidedEffects
+from engine.explanation.decided_effects import DecidedEffect, DecidedEffects
 from engine.objects.peer import Peer
 from engine.program.program import Program
 from grammar.messages.diagnostics import Diagnostic
@@ -66,7 +67,7 @@ class _Now:
     programs: Mapping[str, Program]
     expensive: frozenset[str]
     overruled: Mapping[str, Sequence[str]]
-    effects: Mapping[str, str]
+    effects: Mapping[str, DecidedEffect]
     objects: Mapping[str, bytes]
     in_flight: Sequence[Peer]
 
@@ -97,7 +98,10 @@ class _KnownPolicy:
 
 
 class PolicyStates:
-    """The policies of one replica. `objects` gives the JSON of policy objects by name."""
+    """The policies of one replica. `objects` gives the JSON of policy objects by name.
+
+    `log` hears once of each policy that rejects every node, or scores all nodes alike.
+    """
 
     def __init__(
         self,
@@ -106,12 +110,15 @@ class PolicyStates:
         journal: Journal,
         read: Callable[[], EnforcedPolicies],
         objects: Callable[[], Mapping[str, bytes] | None],
+        log: Logger,
         now: Callable[[], Timestamp] = Timestamp.now,
     ) -> None:
         self._replica = replica
         self._engine = engine
         self._journal = journal
         self._effects = DecidedEffects(journal)
+        self._log = log
+        self._told: dict[str, str] = {}
         self._read = read
         self._objects = objects
         self._now = now
@@ -128,6 +135,7 @@ class PolicyStates:
         """Adds the numbers of now to the history of each object, if they are others."""
         now = self._gathered()
         self._revisions.look(now.read, now.objects, now.at)
+        self._tell(now.effects)
         for number, name in enumerate(now.objects):
             if number % _TURN == _TURN - 1:
                 await asyncio.sleep(0)
@@ -157,6 +165,13 @@ class PolicyStates:
             PolicyEdit(each.address, each.at, each.by, each.action, decisions[each.address])
             for each in newest
         ]
+
+    def _tell(self, effects: Mapping[str, DecidedEffect]) -> None:
+        void = {a: e for a, e in effects.items() if e.kind not in ("", "SelectsNoPod")}
+        for address, effect in void.items():
+            if self._told.get(address) != effect.kind:
+                self._log.warning("policy %s %s", address, effect.text)
+        self._told = {address: effect.kind for address, effect in void.items()}
 
     def audits(self) -> AuditList:
         """What policies in audit mode would have rejected."""
@@ -221,7 +236,7 @@ class PolicyStates:
             programs,
             self._engine.expensive,
             _overruled(self._journal),
-            {address: each.text for address, each in self._effects.of(programs.values()).items()},
+            self._effects.of(programs.values()),
             self._objects() or {},
             [pod for pod in flying if pod is not None],
         )
@@ -286,7 +301,7 @@ def _known(
         errors=errors,
         warnings=len(found) - errors,
         overruledBy=now.overruled.get(address, ()),
-        effect=now.effects.get(address, ""),
+        effect=now.effects[address].text if address in now.effects else "",
         pods=now.numbers(file.source.name),
     )
     return _KnownPolicy(summary, file, found)

@@ -26,6 +26,7 @@ from engine.enforced import EnforcedPolicies, enforced, needs_of
 from engine.engine import Engine
 from engine.errors import EngineError
 from engine.explanation.difference import PodAnswer, answer_of
+from engine.explanation.effects import effects
 from engine.explanation.inspection import Inspection
 from engine.objects.codec import ObjectCodec
 from engine.objects.peer import key_of
@@ -44,6 +45,8 @@ from server.answers.view_answers import (
     ChangedPod,
     CompletedDraft,
     DescribedName,
+    EffectOfClause,
+    EffectOfPolicy,
     Problem,
     TriedDraft,
     problems,
@@ -51,6 +54,8 @@ from server.answers.view_answers import (
 
 # The seconds after which no further pod is asked about, and the names in an answer.
 _SECONDS, _MOST_NAMES = 3.0, 20
+# The pods that are asked about for what the draft's policies do.
+_MOST_ASKED = 100
 _FILE = Path("cluster")
 # The bytes of placed pods that can be asked about; other placed pods only count.
 _MOST_BYTES = 64 * 1024 * 1024
@@ -74,9 +79,13 @@ class Draft:
 
 @dataclass(slots=True)
 class _Trial:
-    """A draft without errors, the policies without it and with it, and the cluster so far."""
+    """A draft without errors, the policies without it and with it, and the cluster so far.
+
+    `own` are the addresses of the draft's policies.
+    """
 
     told: Sequence[Problem]
+    own: frozenset[str]
     policies: Sequence[EnforcedPolicies]
     codec: ObjectCodec
     reader: ClusterFileReader
@@ -136,7 +145,9 @@ def begin(draft: Draft, schema: Schema) -> TriedDraft | Needs:
     policies = enforced(before, stored), enforced(after, stored)
     read = needs_of(checked for each in policies for checked in each.policies)
     codec = ObjectCodec(schema, read.annotations)
-    _kept.trial = _Trial(told, policies, codec, ClusterFileReader(codec), draft.data)
+    own = (p.policy.address for f in after.files if f.source.name == draft.name for p in f.policies)
+    reader = ClusterFileReader(codec)
+    _kept.trial = _Trial(told, frozenset(own), policies, codec, reader, draft.data)
     return read
 
 
@@ -172,7 +183,8 @@ def finish(_schema: Schema) -> TriedDraft | str:
         engines = [offline_engine(each.registry, cluster, trial.codec) for each in trial.policies]
     except UserError as error:
         return error.message
-    return _tried(trial.told, engines, cluster, trial.pods)
+    found = _tried(trial.told, engines, cluster, trial.pods)
+    return msgspec.structs.replace(found, effects=_effects(trial, engines[-1], cluster))
 
 
 def _checked(
@@ -218,6 +230,20 @@ def _tried(
         if before != after:
             changed.append(_change(key, before, after))
     return TriedDraft(told, len(names), len(cluster.snapshot().pods()), asked, changed)
+
+
+def _effects(trial: _Trial, engine: Engine, cluster: ClusterCopy) -> Sequence[EffectOfPolicy]:
+    """What the draft's policies do, by some of the pods."""
+    found = (e for e in effects(engine, cluster, trial.pods, _MOST_ASKED) if e.policy in trial.own)
+    return [
+        EffectOfPolicy(
+            each.policy,
+            each.text,
+            each.is_void,
+            [EffectOfClause(c.clause, c.text, c.is_void) for c in each.clauses],
+        )
+        for each in found
+    ]
 
 
 def _answer(engine: Engine, body: bytes, names: Sequence[str]) -> PodAnswer:

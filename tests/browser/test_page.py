@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,10 +13,13 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from cli.demo.demo_cluster import demo_cluster
+from engine.decision.journal import Journal
 from tests.browser.conftest import Demo, everybody_can_use_it
 from tests.browser.editing import write
+from tests.support.builders import node, pod, raw
+from tests.support.engines import engine_of, peer_of
 from tests.support.held_gangs import held_gang
-from tests.support.view_server import running
+from tests.support.view_server import Cluster, Parts, running
 
 pytestmark = pytest.mark.browser
 GOLDEN = Path(__file__).parents[1] / "golden" / "explanation"
@@ -176,6 +180,14 @@ ARM = """policy shop in namespace "shop" {
 """
 
 
+def test_a_wish_in_the_playground_finds_policies(page: Page, demo: Demo) -> None:
+    page.goto(f"{demo.view}/ui/#/playground")
+    page.get_by_label("What should it do?").fill("at most three per zone")
+    page.get_by_role("button", name="Find policies").click()
+    page.locator("ul.lines button").first.click()
+    expect(page.get_by_label("Text of the draft")).to_contain_text("per domain node.zone")
+
+
 def test_an_edit_in_the_playground_moves_the_counts(page: Page, demo: Demo) -> None:
     page.goto(f"{demo.view}/ui/#/policies/shop/shop")
     page.get_by_role("link", name="Edit it in the playground").click()
@@ -189,6 +201,7 @@ def test_an_edit_in_the_playground_moves_the_counts(page: Page, demo: Demo) -> N
     page.keyboard.press("Control+Enter")
     expect(result).to_contain_text("16 pods would get another answer.")
     expect(result).to_contain_text("15 pass fewer nodes")
+    expect(result).to_contain_text("selects 15 of 40 pods")
     row = result.locator("tr", has_text=POD)
     expect(row).to_contain_text("5 → 2")
     expect(row.locator(".gone")).to_contain_text("spot-a1")
@@ -323,3 +336,35 @@ def test_nothing_is_cut_off_and_everybody_can_use_it(page: Page, demo: Demo, vie
     page.goto(f"{demo.view}/ui/{address}")
     expect(page.locator(shown).first).to_be_visible()
     everybody_can_use_it(page, view)
+
+
+AUDITED = """
+policy gpus {
+  mode audit
+  for pods where pod.namespace == "shop"
+  filter "gpu" { require node.labels["gpu"] == pod.labels["gpu"] }
+}
+"""
+
+
+def test_a_policy_in_audit_mode_says_what_it_would_have_done(page: Page) -> None:
+    nodes = [node("n1", labels={"gpu": "a"}), node("n2", labels={"gpu": "b"})]
+    engine = engine_of(AUDITED, nodes)
+    waiting, elsewhere = (
+        pod(name, "shop", labels={"gpu": gpu}) for name, gpu in (("web-1", "c"), ("web-2", "a"))
+    )
+    for each in (waiting, elsewhere):
+        engine.filter(raw(each), ["n1", "n2"], None, math.inf)
+    elsewhere["spec"]["nodeName"] = "n2"
+    engine.audits.log.pod_changed(None, peer_of(elsewhere), 1)
+    with running(Parts(Journal(), cluster=Cluster(AUDITED, engine))) as served:
+        page.goto(f"{served.urls[0]}/ui/#/policies/gpus")
+        audit = page.locator("section.audit")
+        expect(audit).to_contain_text("It would have kept 1 pod of 1 workload pending since ")
+        expect(audit).to_contain_text("and sent 1 pod to another node")
+        row = audit.locator("tbody tr", has_text="shop/web-1")
+        expect(row).to_contain_text("waited")
+        expect(row).to_contain_text("2 of 2")
+        expect(audit.locator("tbody tr", has_text="shop/web-2")).to_contain_text("n2")
+        page.goto(f"{served.urls[0]}/ui/#/policies")
+        expect(page.locator("tbody tr", has_text="gpus")).to_contain_text("audit")

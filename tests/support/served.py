@@ -32,7 +32,7 @@ from tests.support.table_decider import TableDecider
 
 LOG = logging.getLogger("placet")
 # Starting a process takes longer than most tests; each starts when the first test needs it.
-PROCESSES = tuple(CheckingProcess(load_schema()) for _ in range(2))
+PROCESSES = tuple(CheckingProcess(load_schema(), niceness=0) for _ in range(2))
 POD = {
     "metadata": {"name": "web-1", "namespace": "shop", "uid": "u1"},
     "spec": {"containers": [{"name": "web", "image": "web"}]},

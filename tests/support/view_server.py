@@ -126,7 +126,7 @@ class Parts:
     data: Mapping[str, DataText] = field(default_factory=dict)
     status: Callable[[str, Journal], ReplicaStatus] = status_of
     history: History = field(default_factory=lambda: history_of({}))
-    process: CheckingProcess = field(default_factory=lambda: CheckingProcess(SCHEMA))
+    process: CheckingProcess = field(default_factory=lambda: CheckingProcess(SCHEMA, niceness=0))
 
     async def tables(self) -> Mapping[str, DataText]:
         """The tables that policies read."""
@@ -169,7 +169,12 @@ def explainer_of(parts: Parts) -> Explainer:
 def states_of(parts: Parts) -> PolicyStates:
     cluster = parts.cluster
     return PolicyStates(
-        parts.replica, parts.engine, parts.journal, lambda: cluster.enforced, lambda: cluster.bodies
+        parts.replica,
+        parts.engine,
+        parts.journal,
+        lambda: cluster.enforced,
+        lambda: cluster.bodies,
+        logging.getLogger("placet"),
     )
 
 

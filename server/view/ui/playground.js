@@ -82,6 +82,10 @@ export function Playground({ names, filters }) {
       <button type="button" class="main" disabled=${trial.running || errors > 0} onClick=${run}
         title="Ctrl-Enter in the text">Try it</button>
     </form>
+    <${Recipes} find=${(words) => ask("complete", wished(words))} choose=${(text) => {
+      Object.assign(kept, { name: "draft.policy", text, from: null });
+      setLoad({ text });
+    }} />
     ${pasted && html`<label class="pasted">The output of <code>kubectl get nodes,pods -A -o json</code>
       <textarea rows="5" spellcheck="false" onInput=${(event) => { kept.cluster = event.target.value; }}>${kept.cluster}</textarea></label>`}
     <${Editor} load=${load} change=${(text) => { kept.text = text; }} check=${check} run=${run}
@@ -90,6 +94,25 @@ export function Playground({ names, filters }) {
     ${failure && html`<${Problem} ...${failure} />`}
     <${Problems} problems=${problems} />
     <section aria-live="polite"><h2>What would change</h2><${Result} trial=${trial} /></section>`;
+}
+
+// A draft with a wish in a comment, which completes to policies.
+const wished = (words) => ({ text: `# ${words}`, name: "draft.policy", offset: [...`# ${words}`].length });
+
+// Tested policies for what somebody wishes, in words; one that is chosen takes the place of the draft.
+function Recipes({ find, choose }) {
+  const [found, setFound] = useState(null);
+  const search = async (event) => {
+    event.preventDefault();
+    setFound(await find(new FormData(event.target).get("wish")));
+  };
+  return html`<form class="filters" onSubmit=${search}>
+      <label>What should it do? <input name="wish" placeholder="at most three per zone" /></label>
+      <button type="submit">Find policies</button></form>
+    ${found && found.error && html`<${Problem} ...${found} />`}
+    ${found && found.data && (found.data.candidates.length > 0 ? html`<ul class="lines">${found.data.candidates.map((each) => html`<li>
+      <button type="button" onClick=${() => choose(each.text + "\n")}>${each.label}</button> ${each.note}</li>`)}</ul>`
+      : html`<p class="quiet">No policy is about that: use other words.</p>`)}`;
 }
 
 function begin(policy, setLoad) {
@@ -178,8 +201,15 @@ function Result({ trial: { running, error, status, data } }) {
       <th scope="col">Pod</th><th scope="col" class="right">Nodes that pass</th><th scope="col">No longer</th>
       <th scope="col">In addition</th><th scope="col">Best node</th></tr></thead>
       <tbody>${changed.slice(0, SHOWN).map((each) => html`<${Changed} key=${each.pod} one=${each} />`)}</tbody></table></div>
-    ${changed.length > SHOWN && html`<p class="quiet">The first ${SHOWN} are shown.</p>`}`}`;
+    ${changed.length > SHOWN && html`<p class="quiet">The first ${SHOWN} are shown.</p>`}`}
+    <${Effects} effects=${data.effects} />`;
 }
+
+// What each policy of the draft, and each of its clauses, does in the cluster.
+const Effects = ({ effects }) => effects.length > 0 && html`<h2>What it does</h2><ul class="lines">${effects.map((each) => html`
+  <li>policy <strong>${each.policy}</strong> <span class=${each.isVoid ? "wrong" : ""}>${each.text}</span>
+    ${each.clauses.length > 0 && html`<ul class="lines">${each.clauses.map((one) => html`
+      <li>${one.clause}: <span class=${one.isVoid ? "wrong" : ""}>${one.text}</span></li>`)}</ul>`}</li>`)}</ul>`;
 
 // What becomes of pods, each pod once.
 function kinds(changed) {

@@ -129,6 +129,21 @@ async def test_an_edit_of_one_file_tells_about_the_others(editor: Editor) -> Non
     assert await editor.told("user.policy") == []
 
 
+async def test_hover_at_a_name_says_what_it_does_in_the_cluster(editor: Editor) -> None:
+    text = 'policy web in namespace "shop" {\n  for pods where true\n'
+    await editor.write("effect.policy", text + '  filter "ready" { require node.ready }\n}\n')
+    said = []
+    for line, character in ((0, 8), (2, 11)):
+        place = types.Position(line, character)
+        asked = types.HoverParams(editor.text("effect.policy"), place)
+        found = await editor.client.text_document_hover_async(asked)
+        assert found is not None
+        assert isinstance(found.contents, types.MarkupContent)
+        said.append(found.contents.value)
+    assert said[0].startswith("selects ")
+    assert said[1].startswith(("passes on every node", "rejects "))
+
+
 async def test_hover(editor: Editor) -> None:
     await editor.write("hover.policy", TEXT)
     asked = types.HoverParams(editor.text("hover.policy"), types.Position(2, 20))

@@ -16,7 +16,7 @@ import pytest
 from engine.decision.placement import ReplicaRole
 from engine.enforced import EnforcedPolicies
 from engine.errors import ApiUnreachableError, BriefWaitError
-from engine.objects.request_pod import RequestPod, RequestPodReader
+from engine.objects.request_pod import Exemptions, RequestPod, RequestPodReader
 from grammar.values.time import SECOND, Timestamp
 from server.runtime.policy_first import WAITS, PolicyFirst
 from server.runtime.reloader import PolicyReloader
@@ -112,7 +112,11 @@ async def test_without_an_answer_the_reason_is_reported_and_pods_wait() -> None:
 
 
 def test_filter_waits_but_not_for_an_exempt_pod() -> None:
-    role = ReplicaRole(holds=lambda _: WAITS)
-    engine = engine_of("", [node("n1")], role=role)
+    first = PolicyFirst(frozenset({"shop"}), lambda: NOW)
+    exempt = Exemptions(frozenset({"shop"}))
+    young = asked("a", 90).body
+    engine = engine_of("", [node("n1")], role=ReplicaRole(hold=first.check))
     with pytest.raises(BriefWaitError, match="older than the pod"):
-        engine.filter(raw(pod("a", "shop")), ["n1"], None, math.inf)
+        engine.filter(young, ["n1"], None, math.inf)
+    engine.exempt(exempt)
+    assert not engine.filter(young, ["n1"], None, math.inf).codes.any()

@@ -163,6 +163,16 @@ async def test_a_trial_names_the_pods_whose_verdicts_change(trial: Asked) -> Non
     assert found["changed"] == [{"pod": f"shop/web-{n}", **change} for n in (1, 2)]
 
 
+async def test_a_trial_says_what_the_policies_of_the_draft_do(trial: Asked) -> None:
+    none = 'for pods where pod.labels["app"] == "x" filter "f" { require node.ready }'
+    text = f"{FAST}\npolicy none {{ {none} }}\n"
+    _, found = await trial.post({"text": text, "cluster": CLUSTER})
+    said = [(each["policy"], each["text"], each["isVoid"]) for each in found["effects"]]
+    assert said == [("none", "selects 0 of 3 pods", True), ("web", "selects 2 of 3 pods", False)]
+    clauses = [each["clauses"] for each in found["effects"]]
+    assert clauses == [[], [{"clause": "f", "text": "rejects 1 of 2 nodes", "isVoid": False}]]
+
+
 async def test_the_same_policy_changes_nothing(trial: Asked) -> None:
     status, found = await trial.post({"text": trial.parts.cluster.text, "cluster": CLUSTER})
     assert (status, found["changed"], found["asked"]) == (200, [], 3)

@@ -105,3 +105,19 @@ async def test_the_history_has_the_numbers_when_they_change() -> None:
     answer = states.detail("shop/share")
     assert answer is not None
     assert answer().history == ()
+
+
+async def test_a_policy_that_rejects_every_node_is_logged_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    text = 'policy web { for pods where pod.labels["app"] == "web" filter "a" { require false } }'
+    parts = Parts(Journal(), cluster=Cluster(text))
+    states = states_of(parts)
+    for number in range(3):
+        asked_of = raw(pod(f"w{number}", labels={"app": "web"}))
+        parts.engine.filter(asked_of, ["n"], None, math.inf)
+        await states.look()
+    await states.look()
+    effect = "selects 3 of the last 3 pods, rejects the only node"
+    assert [each.getMessage() for each in caplog.records] == [f"policy web {effect}"]
+    assert [each.effect for each in states.listing()().policies] == [effect]
