@@ -15,6 +15,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from itertools import cycle
 from pathlib import Path
 from statistics import median, quantiles
 
@@ -43,21 +44,26 @@ DRAFT = 'policy draft { for pods where true filter "f" { require node.name.endsW
 
 @contextmanager
 def looking(view: int, least: int = 1_000) -> Iterator[list[int]]:
-    """Ten readers and somebody in the playground; what is yielded gets a number for each trial.
+    """Ten readers who have the home page open, too, and somebody in the playground.
+
+    What is yielded gets a number for each trial.
 
     Each reader gets at least so many bytes.
     """
     command = [sys.executable, "-m", "tests.benchmarks.stream_readers", str(view)]
     pipe, ends, asked = subprocess.PIPE, threading.Event(), list[int]()
     trial = threading.Thread(target=_try, args=(view, ends, asked))
+    home = threading.Thread(target=_look_at_home, args=(view, ends))
     with subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, text=True) as readers:
         trial.start()
+        home.start()
         try:
             yield asked
         finally:
             ends.set()
             read, _ = readers.communicate()
             trial.join(60)
+            home.join(60)
     assert int(read) > least, "each reader has seen decisions"
 
 
@@ -74,6 +80,17 @@ def _try(view: int, ends: threading.Event, asked: list[int]) -> None:
                 asked.append(json.load(answer)["asked"])
         except urllib.error.HTTPError as error:
             raise AssertionError(error.read().decode()) from error
+
+
+# What ten home pages ask in ten seconds.
+HOME = ("overview", "overview", "overview", "waiting", "fills", "overview", "waiting", "status")
+
+
+def _look_at_home(view: int, ends: threading.Event) -> None:
+    for path in cycle(HOME):
+        if ends.wait(10 / (10 * len(HOME))):
+            return
+        _get(view, path)
 
 
 def p99(connection: KeepAlive, offers: Offers, calls: int) -> float:
@@ -136,7 +153,7 @@ def test_the_page_holds_the_loop(tmp_path: Path, record: Record) -> None:
         time.sleep(0.1)
         with looking(view, least=0) as asked:
             for _ in range(5):
-                for path in ("policies", "status", "decisions?limit=1000"):
+                for path in ("policies", "status", "decisions?limit=1000", *HOME, "find?text=w1"):
                     _get(view, path)
             until(lambda: len(asked) > 1, 60, lambda: "a draft tried")
         longest = json.loads(file.read_text("utf-8"))
