@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
-from grammar.messages.catalogue import SIMILAR
-from grammar.messages.diagnostics import Diagnostic, Fix
+from grammar.messages.diagnostics import SIMILAR, Diagnostic, Fix
 from grammar.syntax.foreign_clauses import keeps_meaning, reason
 from grammar.syntax.parser import starts, stretch
 from grammar.syntax.trials import STEPS, cost_behind, is_apart

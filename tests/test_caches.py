@@ -72,6 +72,7 @@ DICTIONARIES = {
         "grammar/tree/walk.py: Definitions._paths",
         "policies/documents.py: _Builder._built",
         "policies/validation.py: Validator._filled",
+        "policies/hint_trials.py: _HintTrials.items",
         "server/runtime/card_report.py: _CardSums.amounts",
     ),
     CLUSTER: (
@@ -110,7 +111,7 @@ DICTIONARIES = {
         "server/runtime/cluster_runtime.py: PortablePods._verdicts",
         "server/runtime/policies.py: Objects._used",
         "server/runtime/policies.py: Objects._versions",
-        "server/runtime/status_reporting.py: Statuses._kept",
+        "server/runtime/policy_statuses.py: Statuses._kept",
         "server/view/policy_states.py: PolicyStates._history",
     ),
     PROGRAM: (

@@ -62,14 +62,9 @@ from server.runtime.early_pods import EarlyPods
 from server.runtime.file_cluster import leave_uncollected
 from server.runtime.observers import LogObserver
 from server.runtime.policy_first import PolicyFirst
+from server.runtime.policy_statuses import Statuses, UngatedPods
 from server.runtime.reloader import PolicyReloader
-from server.runtime.status_reporting import (
-    LedCluster,
-    PolicyOutcomes,
-    Statuses,
-    StatusReporter,
-    UngatedPods,
-)
+from server.runtime.status_reporting import LedCluster, PolicyOutcomes, StatusReporter
 from server.supervisor import Supervisor, end
 
 # Seconds for one chunk of a list that a draft is tried on, and its objects. Decisions wait while a
