@@ -390,15 +390,19 @@ def _host_name(host: str) -> str:
 
 
 def _event(kind: str, content: object) -> bytes:
-    return b"event: %b\ndata: %b\n\n" % (kind.encode(), _json(content))
+    return b"event: %b\ndata: %b\n\n" % (kind.encode(), json_of(content))
 
 
 def _encoded(content: Callable[[], object]) -> bytes:
-    return _json(content()) + b"\n"
+    return json_of(content()) + b"\n"
 
 
-def _json(content: object) -> bytes:
+def json_of(content: object) -> bytes:
     """JSON for the page and for commands, in which the texts of the cluster are escaped."""
+    plain = msgspec.json.encode(content)
+    if plain.isascii() and b"\\" not in plain and b"\x7f" not in plain:
+        # Nothing is to be escaped, and to look at each text would take many times as long.
+        return plain
     return msgspec.json.encode(escaped_values(msgspec.to_builtins(content)))
 
 

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import pytest
 from aiohttp import ClientError, ClientSession
 from prometheus_client import CollectorRegistry
@@ -18,10 +19,12 @@ from engine.decision.journal import Journal
 from engine.decision.registry import Registry
 from engine.engine import Engine
 from engine.errors import EngineError
+from grammar.messages.texts import escaped_values
 from grammar.values.time import Timestamp
 from server.answers.view_answers import latency
 from server.call import CallRecord
 from server.metrics.metrics import Metrics
+from server.view.view import json_of
 from tests.support.builders import node, pod, raw
 from tests.support.engines import engine_of
 from tests.support.view_server import Parts, view_of
@@ -343,3 +346,10 @@ def test_latency_comes_from_the_metrics() -> None:
     (verb, buckets), *others = metrics.calls.durations().items()
     found = latency(verb, buckets)
     assert (others, found.verb, found.calls, found.p50) == ([], "filter", 4, 0.0015)
+
+
+@pytest.mark.parametrize("text", ["plain", "a\x7fb", "a\u202eb", "a\x1bb", "a\nb", 'a"b', "ü"])
+def test_plain_answers_are_those_of_the_long_way(text: str) -> None:
+    """An answer without anything to escape is encoded at once."""
+    content = {"names": [text, "b"], "numbers": [1, 2.5, None]}
+    assert json_of(content) == msgspec.json.encode(escaped_values(content))
