@@ -201,7 +201,7 @@ def test_an_edit_in_the_playground_moves_the_counts(page: Page, demo: Demo) -> N
     page.keyboard.press("Control+Enter")
     expect(result).to_contain_text("16 pods would get another answer.")
     expect(result).to_contain_text("16 pass fewer nodes")
-    expect(result).to_contain_text("selects 15 of 40 pods")
+    expect(result).to_contain_text("selects 16 of 42 pods")
     row = result.locator("tr", has_text=POD)
     expect(row).to_contain_text("5 → 2")
     expect(row.locator(".gone")).to_contain_text("spot-a1")
