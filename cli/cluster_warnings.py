@@ -52,7 +52,15 @@ class ClusterWarnings:
         found = [*unknown_labels(checked, self._labels, self._nodes)]
         if not checked.broken and not quick:
             found += vanishing_percentages_of(checked, partial(self._replicas, checked))
-        checked = replace(checked, diagnostics=(*checked.diagnostics, *found))
+        # What the nodes say of a label is more than what Kubernetes says of it.
+        spans = [each.span for each in found]
+        known = (
+            each
+            for each in checked.diagnostics
+            if each.code != "P0346"
+            or not any(s.start <= each.span.end and each.span.start <= s.end for s in spans)
+        )
+        checked = replace(checked, diagnostics=(*known, *found))
         return with_estimates(checked, self._cluster.pods.size)
 
     def _replicas(self, checked: Checked, clause: Share) -> Mapping[str, int]:

@@ -22,6 +22,7 @@ from grammar.checker.policy_checker import Checked
 from grammar.messages.diagnostics import Diagnostic, plain
 from grammar.tree.ast import Ident, Literal, Select
 from grammar.tree.clauses import Cards, Gang, Limit, Policy, of_kind
+from grammar.tree.groups import Count
 from grammar.tree.source import Source
 from grammar.tree.walk import walk
 from policies.admission import CheckedObject, StoredObject
@@ -250,9 +251,15 @@ def needs(policies: Iterable[Policy]) -> Needs:
         or any(c.needs_workloads for p in known for c in p.clauses),
         groups=any(isinstance(e, Select) and e.name == "group" for e in read)
         or any(gang.by is None for p in known for gang in of_kind(p.items, Gang)),
+        ended=any(each.pods.state == "ended" for p in known for each in _counting(p)),
         failures=any(isinstance(e, Select) and e.name == "failures" for e in read),
         annotations=frozenset[str]().union(*map(named_annotations, known), bypass, taken, form),
     )
+
+
+def _counting(policy: Policy) -> Sequence[Limit | Count]:
+    """What counts pods in a state, if they have one."""
+    return *of_kind(policy.items, Limit), *of_kind(policy.items, Count)
 
 
 def named_annotations(tree: object) -> frozenset[str]:

@@ -8,14 +8,13 @@ that stands further behind is another mistake.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
-from grammar.messages.diagnostics import Diagnostic, Fix
+from grammar.messages.diagnostics import SIMILAR, Diagnostic, Fix
 from grammar.syntax.foreign_clauses import keeps_meaning, reason
-from grammar.syntax.lexemes import Lexemes
 from grammar.syntax.parser import starts, stretch
-from grammar.syntax.trials import STEPS
+from grammar.syntax.trials import STEPS, cost_behind, is_apart
 from grammar.syntax.wishes import WishedItem, foreign, item_at, wished
 from grammar.tree.source import Source, Span
 from policies.manifest_names import is_manifest
@@ -27,15 +26,11 @@ Look = Callable[[Source], Sequence[Diagnostic]]
 
 # The most characters that are checked for the hints of one text: some seconds.
 MOST = 120_000
-# An error so many words behind an edit is another mistake.
-_APART = 4
 # What is unknown in a place: a word, a sign, a name, a function, or a type.
 _UNKNOWN = frozenset({"P0001", "P0002", "P0101", "P0103", "P0105"})
 # No clause is as long; and so many are tried for one.
 _LONGEST = 1000
 _MOST_CLAUSES = 4
-# What an edit behind a certain one counts if it is certain too: `--fix` makes them all.
-_OF_CERTAIN = 0.2
 # So many items are found in the time of one check.
 _LOOKS = 8
 
@@ -77,8 +72,12 @@ def tried(
 
 
 def without(found: Diagnostic) -> Diagnostic:
-    """The diagnostic with its other hint, and without an edit."""
-    return replace(found, hint=found.other_hint, fix=None, remedy=None)
+    """The diagnostic with its other hint, and without an edit.
+
+    That a similar name exists is true, even where more than the name is wrong.
+    """
+    names_one = found.hint is not None and found.hint.startswith(SIMILAR)
+    return replace(found, hint=found.hint if names_one else found.other_hint, fix=None, remedy=None)
 
 
 def _edit(found: Diagnostic) -> Fix | None:
@@ -87,11 +86,15 @@ def _edit(found: Diagnostic) -> Fix | None:
 
 @dataclass(slots=True)
 class _HintTrials:
-    """The trials of one text with its errors; `left` is how many characters may be checked."""
+    """The trials of one text with its errors; `left` is how many characters may be checked.
+
+    `items` are those of the text by the offsets that were asked for.
+    """
 
     look: Look
     known: Sequence[Diagnostic]
     left: int = MOST
+    items: dict[int, WishedItem | None] = field(default_factory=dict)
 
     @property
     def spent(self) -> bool:
@@ -104,9 +107,7 @@ class _HintTrials:
 
         `alone` is for words that stand in no clause, or that say no to something.
         """
-        # To find the item takes a part of the time of a check.
-        self.left -= len(source.text) // _LOOKS
-        item = item_at(source.text, found.span.start, rules=is_manifest(source.name))
+        item = self._item(source, found.span.start)
         if item is None or len(item.text) > _LONGEST:
             return None
         if alone and item.is_clause and not item.negates_words:
@@ -118,6 +119,14 @@ class _HintTrials:
             if self.leads_on(source, said, within=True):
                 return said
         return None
+
+    def _item(self, source: Source, offset: int) -> WishedItem | None:
+        """The item of the text around an offset."""
+        if offset not in self.items:
+            # To find the item takes a part of the time of a check.
+            self.left -= len(source.text) // _LOOKS
+            self.items[offset] = item_at(source.text, offset, rules=is_manifest(source.name))
+        return self.items[offset]
 
     def all_lead_on(self, source: Source, found: Sequence[Diagnostic]) -> bool:
         """Whether a text without errors has none after the edits of all its warnings either."""
@@ -195,15 +204,13 @@ class _HintTrials:
             return False
         if _edit(following) is not None:
             same = (following.code, following.message) == (found.code, found.message)
-            cost = _OF_CERTAIN if both_certain else 1
+            cost = cost_behind(found, following)
             return (
                 not same and steps > cost and self._holds(name, after, following, now, steps - cost)
             )
         if following.span.start < end:
             return False
-        lexemes = Lexemes(after)
-        apart = lexemes.at(following.span.start) - lexemes.at(end)
-        return found.fix is not None or apart >= _APART
+        return found.fix is not None or is_apart(after, end, following.span.start)
 
 
 def _place(found: Diagnostic, text: str, changed: int) -> tuple[str, str, int]:

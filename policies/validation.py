@@ -38,7 +38,9 @@ MOST_USED = 100
 # The errors of `use` that are reported for one policy.
 _MOST_USE_ERRORS = 10
 # The warnings about a constant, which a `use` may have given: a resource, a percentage, a word.
-_ABOUT_CONSTANTS = frozenset({"P0331", "P0332", "P0333"})
+_ABOUT_CONSTANTS = frozenset(
+    {"P0331", "P0332", "P0333", "P0343", "P0344", "P0345", "P0346", "P0348"}
+)
 
 
 def known_names(policies: Iterable[Checked], library: Iterable[Checked]) -> dict[str, Checked]:
@@ -404,6 +406,9 @@ def of_objects(file: CheckedFile) -> CheckedFile:
 
     def said(found: Diagnostic) -> Diagnostic:
         hint = None if found.hint is None else found.hint.replace("`for`", "`podSelector`")
+        if hint is not None:
+            # An object declares no parameters.
+            hint = hint.partition(", or declare a parameter")[0]
         message = found.message.replace("`for`", "`podSelector`")
         return replace(found, message=message, hint=hint)
 

@@ -13,13 +13,17 @@ import yaml
 
 from cli.world import read_cluster, read_policies
 from engine.decision.journal import Journal
+from engine.engine import Engine
 from engine.objects.codec import ObjectCodec
 from engine.offline import offline_engine
+from engine.program.policy_time import DecisionTime
 from grammar.meaning.schema import load_schema
 from grammar.values.time import Timestamp
 from tests.cli.conftest import Placet, placet
+from tests.support.builders import controller, node, pod, raw
+from tests.support.engines import engine_of, peer_of
 from tests.support.kubeconfig import kubeconfig
-from tests.support.view_server import Parts, running
+from tests.support.view_server import Cluster, Parts, running
 
 __all__ = ["placet"]
 
@@ -46,6 +50,32 @@ def decided(folder: Path, at: str, names: list[str], edit: tuple[str, str] = (""
         return journal
 
 
+GPUS = """
+policy gpus in namespace "shop" {
+  mode audit
+  for pods where "gpu" in pod.labels
+  filter "gpu" { require node.labels["gpu"] == pod.labels["gpu"] }
+}
+"""
+
+
+def audited() -> Engine:
+    """An engine with a policy in audit mode for some days, which three pods were asked about."""
+    at = ["2026-11-19T09:12:00Z"]
+    time = DecisionTime(now=lambda: Timestamp.parse(at[0]))
+    nodes = [node("n1", labels={"gpu": "a"}), node("n2", labels={"gpu": "b"})]
+    engine = engine_of(GPUS, nodes, time=time)
+    web = controller("ReplicaSet", "web", "shop")
+    for name, gpu, on in (("web-1", "c", ""), ("web-2", "c", "n2"), ("web-3", "a", "n2")):
+        at[0] = f"2026-11-21T09:4{name[-1]}:00Z"
+        asked = pod(f"gpu-{name}", "shop", labels={"gpu": gpu}, owner=web)
+        engine.filter(raw(asked), ["n1", "n2"], None, math.inf)
+        if on:
+            asked["spec"]["nodeName"] = on
+            engine.audits.log.pod_changed(None, peer_of(asked), 1)
+    return engine
+
+
 @pytest.fixture(scope="module", autouse=True)
 def replicas(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Two replicas; the first one decided before the policy was edited and n-3 was there."""
@@ -53,7 +83,9 @@ def replicas(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     first = decided(folder, "09:58:00", ["n-1", "n-2"], ("1Gi", "256Mi"))
     second = decided(folder, "09:41:00", ["n-1", "n-2", "n-3"])
     with (
-        running(Parts(first), Parts(second, "placet-1")) as found,
+        running(
+            Parts(first, cluster=Cluster(engine=audited())), Parts(second, "placet-1")
+        ) as found,
         pytest.MonkeyPatch.context() as patch,
     ):
         file = kubeconfig(folder / "kubeconfig", found.api_url, {"token": "t"})
@@ -72,7 +104,12 @@ def test_a_command_prints_what_the_page_shows(
 
 
 def test_the_page_has_examples_of_every_command() -> None:
-    assert {command.split()[1] for command, _ in EXAMPLES} == {"decisions", "explain", "status"}
+    assert {command.split()[1] for command, _ in EXAMPLES} == {
+        "audit",
+        "decisions",
+        "explain",
+        "status",
+    }
 
 
 def test_the_role_has_the_rights_that_the_page_names() -> None:

@@ -71,7 +71,9 @@ DICTIONARIES = {
         "grammar/meaning/steps.py: Estimator._lets",
         "grammar/tree/walk.py: Definitions._paths",
         "policies/documents.py: _Builder._built",
+        "policies/hint_trials.py: _HintTrials.items",
         "policies/validation.py: Validator._filled",
+        "policies/hint_trials.py: _HintTrials.items",
         "server/runtime/card_report.py: _CardSums.amounts",
     ),
     CLUSTER: (
@@ -106,10 +108,11 @@ DICTIONARIES = {
         "engine/program/policy_time.py: _Budgets.used",
         "server/runtime/audit_reporting.py: AuditStatuses._changed",
         "server/runtime/card_report.py: CardReport._told",
+        "server/runtime/early_pods.py: EarlyPods._counted",
         "server/runtime/cluster_runtime.py: PortablePods._verdicts",
         "server/runtime/policies.py: Objects._used",
         "server/runtime/policies.py: Objects._versions",
-        "server/runtime/status_reporting.py: Statuses._kept",
+        "server/runtime/policy_statuses.py: Statuses._kept",
         "server/view/policy_states.py: PolicyStates._history",
     ),
     PROGRAM: (

@@ -61,8 +61,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _run(args: argparse.Namespace, target: replicas.ReplicaTarget) -> int:
-    async with replicas.replicas(target) as found:
-        answers, errors = await replicas.ask_all(found, Replica.audit)
+    async with replicas.replicas(target) as running:
+        answers, errors = await replicas.ask_all(running, Replica.audit)
     lists = [answer for _, answer in answers]
     if args.output:
         put_document(replicas.document(lists), args.output)
@@ -74,13 +74,13 @@ async def _run(args: argparse.Namespace, target: replicas.ReplicaTarget) -> int:
     if not policies:
         put(["no policy is in audit mode"])
     wanted = [args.policy] if args.policy is not None else policies
-    after = Timestamp.parse(max(one.at for one in lists)).nanos
-    after -= int(timedelta(days=args.days).total_seconds()) * SECOND
     for number, policy in enumerate(wanted):
         if number:
             print()
-        each = [p for one in lists for p in one.policies if p.policy == policy]
-        put(_policy(policy, each, after, args.days, args.namespace))
+        found = [(one.at, p) for one in lists for p in one.policies if p.policy == policy]
+        now = Timestamp.parse(max(at for at, _ in found)).nanos
+        after = now - int(timedelta(days=args.days).total_seconds()) * SECOND
+        put(_policy(policy, [each for _, each in found], after, args.days, args.namespace))
     return replicas.end(errors)
 
 

@@ -39,7 +39,7 @@ from policies.disk import Disk
 from policies.loader import load
 from server.http.tls import Credentials, TlsError, private_file
 from server.metrics.metrics import Metrics
-from server.metrics.misconfiguration import exposure
+from server.metrics.misconfiguration import exposure, is_loopback
 from server.runtime.cluster_runtime import Access
 from server.runtime.file_cluster import ClusterFiles, SnapshotOrigin
 from server.runtime.observers import finish_log, start_logging
@@ -322,7 +322,10 @@ def _cluster(args: argparse.Namespace) -> Access | SnapshotOrigin | None:
         return ClusterFiles(args.cluster)
     limits = Limits(args.kube_api_qps, args.kube_api_burst)
     timing = Timing(idle=args.watch_idle)
-    return Access(args.kubeconfig, args.context, args.lease, args.standby, limits, timing)
+    is_shared = not is_loopback(args.listen[0])
+    return Access(
+        args.kubeconfig, args.context, args.lease, args.standby, limits, timing, is_shared
+    )
 
 
 def _unwatched(args: argparse.Namespace) -> Mapping[str, bool]:

@@ -376,7 +376,7 @@ class Cache:
                 handle(pod.uid)
         if pod.phase in ENDED:
             self.remove_pod(key)
-            self.ended.put(self._completed(pod))
+            self.put_ended(pod)
             return
         assumed = self._assumed.get(key)
         if assumed is not None:
@@ -386,6 +386,15 @@ class Cache:
                 self._assumed[key] = replace(assumed, seen=True)
                 pod = assumed.placed(pod)
         self._replace(key, self._completed(pod), revision)
+
+    def put_ended(self, pod: Peer) -> None:
+        """Remember a pod that has ended."""
+        if pod.phase in ENDED:
+            self.ended.put(self._completed(pod))
+
+    def holds_ended(self, pod: Peer) -> bool:
+        """Whether the cache remembers a pod that has ended as it is."""
+        return pod.phase not in ENDED or self.ended.holds(self._completed(pod))
 
     def remove_pod(self, key: str) -> None:
         self._assumed.pop(key, None)

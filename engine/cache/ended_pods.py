@@ -58,6 +58,10 @@ class EndedPods:
         while self._is_full() or self._is_over(next(iter(self._pods.values()))):
             self._remove(next(iter(self._pods)))
 
+    def holds(self, pod: Peer) -> bool:
+        """Whether this state of the pod is remembered, or is too old to be."""
+        return self._pods.get(pod.uid) == pod or until(pod) < self._last
+
     def _is_full(self) -> bool:
         return len(self._pods) > 1 and (len(self._pods) > _MOST or self._bytes > _MOST_BYTES)
 

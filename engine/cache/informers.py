@@ -30,6 +30,12 @@ NODES = Resource("nodes", "/api/v1/nodes")
 PODS = Resource(
     "pods", "/api/v1/pods", field_selector="status.phase!=Succeeded,status.phase!=Failed"
 )
+# For counts of pods that have ended. The watch above says of those only that they are gone.
+ENDED_PODS = Resource(
+    "endedpods",
+    "/api/v1/pods",
+    field_selector="status.phase!=Pending,status.phase!=Running,status.phase!=Unknown",
+)
 # For rules about earlier pods of the same controller.
 FAILED_PODS = Resource("failedpods", "/api/v1/pods", field_selector=f"status.phase={FAILED}")
 NAMESPACES = Resource("namespaces", "/api/v1/namespaces")
@@ -64,13 +70,15 @@ CONTROLLERS: Mapping[str, Resource] = {
 class Needs:
     """The optional parts of a cluster that rules read; `annotations` are keys of other pods.
 
-    `groups`: rules are about the PodGroups of pods. `failures`: about pods that have failed.
+    `groups`: rules are about the PodGroups of pods. `ended`: they count pods that have ended.
+    `failures`: they are about earlier pods that have failed.
     `budgets`: pods may be evicted for the sake of a rule, so disruption budgets are to be spared.
     """
 
     namespaces: bool = False
     workloads: bool = False
     groups: bool = False
+    ended: bool = False
     failures: bool = False
     annotations: frozenset[str] = frozenset()
     budgets: bool = False
@@ -79,6 +87,8 @@ class Needs:
 def object_lists(needs: Needs) -> Mapping[str, Resource]:
     """What is watched of a cluster for these needs, without policies: resources by kind."""
     found = {"Node": NODES, "Pod": PODS}
+    if needs.ended:
+        found["ended Pod"] = ENDED_PODS
     if needs.failures:
         found["failed Pod"] = FAILED_PODS
     if needs.namespaces:
@@ -151,11 +161,12 @@ class Informers:
         Until all pods have been decoded again, the cluster is not synced.
         """
         self._codec = codec
-        if (pods := self._informers.pop(PODS.name, None)) is not None:
-            pods.task.cancel()
-            pods.store.decode = codec.peer
-            pods.store.distrust()
-            self._informers[PODS.name] = self._informer(PODS, pods.store)
+        for resource in (PODS, ENDED_PODS):
+            if (pods := self._informers.pop(resource.name, None)) is not None:
+                pods.task.cancel()
+                pods.store.decode = codec.peer
+                pods.store.distrust()
+                self._informers[resource.name] = self._informer(resource, pods.store)
 
     async def list_pods_anew(self) -> None:
         """Return when a list of the pods that was requested after this call is complete.
@@ -242,6 +253,8 @@ class Informers:
                     yield resource, store.nodes(self._codec, self.cache)
                 case "Pod":
                     yield resource, store.pods(self._codec, self.cache)
+                case "ended Pod":
+                    yield resource, store.ended_pods(self._codec, self.cache)
                 case "failed Pod":
                     yield resource, store.failed_pods(self.cache)
                 case "Namespace":

@@ -175,8 +175,13 @@ class Snapshot:
         return {**on_nodes, **self.strays, **self.pending}
 
     def newest(self) -> Timestamp | None:
-        """The latest creation time, heartbeat or transition time of all nodes and pods."""
-        times = chain(_node_times(self.nodes.values()), (p.created for p in self.pods().values()))
+        """The latest creation time, heartbeat or transition time of all nodes and pods.
+
+        A pod may also have failed since.
+        """
+        failed = (each.failure.time for known in self.failures.values() for each in known)
+        created = (pod.created for pod in self.pods().values())
+        times = chain(_node_times(self.nodes.values()), created, failed)
         return max((at for at in times if at is not None), default=None)
 
 

@@ -157,6 +157,16 @@ def controllers(kind: str, cache: Cache) -> ObjectStore[Controller]:
     )
 
 
+def ended_pods(codec: ObjectCodec, cache: Cache) -> ObjectStore[Peer]:
+    """The store of the pods that have ended. The cache remembers them when they are gone."""
+    return ObjectStore(
+        codec.peer,
+        lambda _, pod, *__: cache.put_ended(pod),
+        lambda _: None,
+        lambda _, pod: cache.holds_ended(pod),
+    )
+
+
 def failed_pods(cache: Cache) -> ObjectStore[FailedPod | None]:
     """The store of the pods that have failed. The cache remembers them when they are gone."""
 

@@ -116,17 +116,17 @@ class _Open:
 
 
 class AuditLog:
-    """The pods of each policy in audit mode. On one event loop."""
+    """The pods of each policy in audit mode, by the clock `now`. On one event loop."""
 
     def __init__(self, now: Callable[[], Timestamp]) -> None:
-        self._now = now
+        self.now = now
         self._policies: dict[str, PolicyAudits] = {}
         # By the uid of a pod and the address of a policy.
         self._open: OrderedDict[str, dict[str, _Open]] = OrderedDict()
 
     def adopted(self, programs: Iterable[Program]) -> None:
         """Other policies are enforced and audited from now on."""
-        before, now = self._policies, self._now()
+        before, now = self._policies, self.now()
         self._policies = {}
         for program in programs:
             if program.audit:
@@ -171,7 +171,7 @@ class AuditLog:
         rejected = int(refused.sum())
         if not rejected:
             return
-        now = self._now()
+        now = self.now()
         found = AuditedPod(
             cut(pod.namespace, _LONGEST_NAME),
             cut(pod.name, _LONGEST_NAME),

@@ -84,10 +84,10 @@ class DecisionAudit(PodAudit, frozen=True, kw_only=True):
     policy: str
 
 
-def audit_list(replica: str, log: AuditLog, now: Timestamp) -> AuditList:
+def audit_list(replica: str, log: AuditLog) -> AuditList:
     """All policies in audit mode, by address."""
     found = [policy_audit(*pair) for pair in sorted(log.policies.items())]
-    return AuditList(replica, second(now), found)
+    return AuditList(replica, second(log.now()), found)
 
 
 def policy_audit(address: str, audits: PolicyAudits) -> PolicyAuditDetail:

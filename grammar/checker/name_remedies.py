@@ -19,6 +19,7 @@ from grammar.tree.source import Span
 from grammar.tree.types import BOOL, DURATION, DYN, QUANTITY, STRING, Type, list_of
 from grammar.tree.walk import rewritten, walk
 
+KINDS = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "CronJob")
 _TESTS = ("all", "exists", "exists_one", "existsOne", "filter")
 MACROS = frozenset((*_TESTS, "map", "sortBy"))
 RELATIONS = frozenset({"==", "!=", "<", "<=", ">", ">=", "in"})
@@ -264,7 +265,17 @@ class NameRemedies:
         if (row := habits.find(habits.FIELDS.get(record, ()), expr.name)) is not None:
             if (amount := self._amount_of(expr, record, row.here)) is not None:
                 return amount
-            return Remedy(expr.span, row.here.replace("{0}", operand))
+            made = row.here.replace("{0}", operand)
+            if (
+                isinstance(parent, ast.Index)
+                and parent.operand is expr
+                and made.endswith("workload")
+            ):
+                # Of the owners of a pod, the controller is meant.
+                return Remedy(parent.span, made)
+            return Remedy(expr.span, made)
+        if (labelled := self._by_value(expr, record, operand)) is not None:
+            return labelled
         schema = self._schema
         if schema is None:
             return None
@@ -284,6 +295,21 @@ class NameRemedies:
                 items, path = _path(root, place.path[: place.items]), place.path[place.items :]
                 return self._each(expr, items, path, is_list=place.is_list)
         return None
+
+    def _by_value(self, expr: ast.Select, record: str, operand: str) -> Remedy | None:
+        """`pod.type == "Job"` and `node.partition == "debug"`: a kind, and else a label."""
+        parent, schema = self._parent, self._schema
+        beside = parent.right if isinstance(parent, ast.Binary) and parent.op in RELATIONS else None
+        if not isinstance(beside, ast.Literal) or not isinstance(beside.value, str):
+            return None
+        if record == "Pod" and beside.value in KINDS:
+            return Remedy(expr.span, f"{operand}.workload.kind")
+        fields = schema.records[record].fields if schema is not None else {}
+        is_known = nearest(expr.name, fields) is not None or self._places(record, expr.name)
+        if record not in ("Node", "Pod", "Peer") or is_known:
+            return None
+        label = f"{operand}.labels[{print_string(expr.name)}]"
+        return Remedy(expr.span, label, f"write `{label}`, if it is a label")
 
     def _amount_of(self, expr: ast.Select, record: str, here: str) -> Remedy | None:
         """`node.cpu.free` for `node.free["cpu"]`, by what `node.cpu` would be."""

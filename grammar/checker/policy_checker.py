@@ -97,8 +97,7 @@ _PEER = _POD | {"peer"}
 # What a pod adds to a sum is the same whichever pod is asked about, and so is its gang.
 _PEER_ALONE = frozenset({"peer"})
 _LASTING = _POD - {"now"}
-# The number of a bound is the same for all pods that are counted. It is worked out anew when tables
-# have other rows, and when the time changes it.
+# The number of a bound is worked out anew when the time, or the rows of a table, change it.
 _COUNT_BOUND = _POD | _WITH_DATA
 _NODE_BOUND = _COUNT_BOUND | {"node"} | _WITH_GROUPS
 _DOMAIN_BOUND = _COUNT_BOUND | {"domain"}

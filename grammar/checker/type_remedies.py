@@ -5,9 +5,11 @@ Names, fields and functions are in `grammar.checker.name_remedies`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from grammar.checker.name_remedies import (
+    KINDS,
     RELATIONS,
     NameRemedies,
     Remedy,
@@ -20,7 +22,6 @@ from grammar.tree.printer import print_expression, print_string
 from grammar.tree.source import Span
 from grammar.tree.types import BOOL, DOUBLE, DURATION, INT, QUANTITY, STRING, Type
 
-_KINDS = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "CronJob")
 _YES = frozenset({"true", "yes", "1", "on", "ready"})
 _NO = frozenset({"false", "no", "0", "off"})
 
@@ -77,7 +78,7 @@ class Remedies(NameRemedies):
             if schema is None or other != STRING or schema.field(kind.name, "name") is None:
                 continue
             beside = expr.right if value is expr.left else expr.left
-            is_kind = isinstance(beside, ast.Literal) and beside.value in _KINDS
+            is_kind = isinstance(beside, ast.Literal) and beside.value in KINDS
             field = "kind" if is_kind and schema.field(kind.name, "kind") else "name"
             return self._beside(expr, value, f"{grouped(value)}.{field}")
         return None
@@ -124,6 +125,10 @@ class Remedies(NameRemedies):
                 made = f"{float(given[:-1]) / 100:g}"
         elif kind == DOUBLE and isinstance(given, int) and expr.op not in RELATIONS:
             made = f"{given}.0"
+        elif kind == QUANTITY and isinstance(given, float) and '"memory"' in text:
+            if expr.op in RELATIONS and given < 1 and (whole := _of_node(text)) is not None:
+                return self._beside(expr, value, f"{text} / {whole}")
+            made = f'"{given:g}Gi"'
         elif kind == QUANTITY and isinstance(given, float):
             made = f'"{given * 1000:g}m"' if given < 1000 else f'"{given:f}"'
         elif kind == DURATION and isinstance(given, int | float):
@@ -303,6 +308,12 @@ def _product(expr: ast.Expr) -> int | None:
             return None if first is None or second is None else first * second
         case _:
             return None
+
+
+def _of_node(text: str) -> str | None:
+    """What a node has of the resource that an amount of it reads."""
+    found = re.fullmatch(r"node\.(?:free|requested)(\[[^\]]*\])", text)
+    return f"node.allocatable{found[1]}" if found is not None else None
 
 
 def number_in_quotes(expr: ast.Expr) -> Remedy | None:

@@ -69,7 +69,9 @@ _OF_ARCHITECTURE = "kubernetes.io/arch"
 _OWNED = {"ReplicaSet": "Deployment"}
 _RUNNING = frozenset({"Running", "Succeeded", "Failed"})
 # What the pod that is being placed has not yet.
-_AFTER_PLACEMENT = frozenset({"podIP", "podIPs", "hostIP", "hostIPs", "containerStatuses"})
+_AFTER_PLACEMENT = frozenset(
+    {"startTime", "podIP", "podIPs", "hostIP", "hostIPs", "containerStatuses"}
+)
 
 
 def known_otherwise(expr: ast.Expr, environment: Environment) -> Iterator[Diagnostic]:

@@ -74,7 +74,9 @@ def _has_no_star(expr: ast.Expr) -> bool:
 
 def _as_pattern(text: str) -> str | None:
     """The regular expression that a text is meant as; None if it is only a text."""
-    if _SIGNS.search(text) is None or any(placeholders(text)):
+    if any(placeholders(text)):
+        return None
+    if _SIGNS.search(text) is None and (_IN_SLASHES.match(text) is None or text[-1] != "/"):
         return None
     if (glob := glob_as_pattern(text)) is not None:
         return glob
@@ -170,7 +172,9 @@ def _warning(text: str, why: str, where: ast.Expr, meant: str) -> Diagnostic:
 
 _PATH = r"\.?[A-Za-z_][\w.]*(?:\[[^\]\s]+\])?[\w.]*"
 _BRACES = re.compile(rf"\{{\s*({_PATH})\s*\}}")
-_PERCENT = re.compile(r"%(?:s|d|v|q|f)\b|%\((\w+)\)s")
+_PERCENT = re.compile(
+    r"%(?:s|d|v|q|f)\b|%\((\w+)\)s|\$[A-Z][A-Z_]+\b|\$(?:pod|node)\.[\w.]+|\$\([A-Z_]+\)"
+)
 _ROOTS = frozenset({"pod", "node", "now", "data", "namespaceObject"})
 
 
@@ -202,7 +206,7 @@ def _template(text: Template, environment: Environment) -> Iterator[Diagnostic]:
 
 def _of_template(written: str, meant: str, text: Template, *, such: bool = False) -> Diagnostic:
     message = f"`{written}` is shown as it stands: an expression is in single braces"
-    if written.startswith("$"):
+    if written.startswith("${"):
         message = f"the `$` of `{written}` is shown: an expression is in braces alone"
     hint = f"write {'an expression such as ' if such else ''}`{meant}`"
     return Diagnostic("P0345", "warning", message, text.span, hint=hint)

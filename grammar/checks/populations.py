@@ -39,7 +39,7 @@ def deadlocked_limits(checked: Checked) -> Iterator[Diagnostic]:
             continue
         number = f"{amount:g}"
         match bound.kind:
-            case "at most" if amount == 0:
+            case "at most" | "exactly" if amount == 0:
                 message = "the pods count themselves, so none of them is let in"
                 better = "at most 1"
             case "exactly" if amount > 0:

@@ -45,6 +45,12 @@ def _together(
     """`x >= 22 && x < 6`, which is never true, and `x != "a" || x != "b"`, which always is."""
     known: dict[str, tuple[Allowed, ast.Expr]] = {}
     for operand in operands:
+        if isinstance(operand, ast.Unary) and operand.op == "!" and operand.operand in operands:
+            value = "true" if op == "||" else "false"
+            shown = print_as_written(operand.operand, checked.environment.schema)
+            message = f"this is always {value}: `{shown}` and its opposite are in it"
+            yield Diagnostic("P0348", "warning", message, whole.span, hint="leave one of them out")
+            return
         found = allowed_by(operand if op == "&&" else _opposite(operand))
         if found is None:
             continue

@@ -180,8 +180,12 @@ def _is_version(expr: ast.Expr) -> bool:
 def _is_of_user(expr: ast.Expr) -> bool:
     """Whether an expression is the value of a label or of an annotation."""
     match expr:
-        case ast.Index(ast.Select(_, name)) | ast.Select(ast.Select(_, name)):
-            return name in _TEXTS_OF_USERS
+        case ast.Index(ast.Select(_, name)) | ast.Select(ast.Select(_, name)) if (
+            name in _TEXTS_OF_USERS
+        ):
+            return True
+        case ast.Select(_, "kernelVersion" | "containerRuntimeVersion"):
+            return True
         case ast.Call("orValue" | "value", ast.Index() as read):
             return _is_of_user(read)
         case _:
@@ -323,6 +327,10 @@ def _provider_version(expr: ast.Expr, environment: Environment) -> Iterator[Diag
                 where, meant = expr.span, _shown_version(text, environment)
             hint = f"write `{meant}`, which leaves it out"
             yield Diagnostic("P0335", "warning", message, where, hint=hint)
+        case ast.Call("int" | "double", None, (text,)) if (field := _version(text)) is not None:
+            meant = f"{_shown_version(text, environment)}.minor()"
+            message = f"`{field}` is no number, but a version such as `v1.31.4`"
+            yield Diagnostic("P0335", "warning", message, expr.span, hint=f"write `{meant}`")
         case _:
             return
 

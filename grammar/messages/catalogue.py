@@ -10,10 +10,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TypedDict
 
 from grammar.messages import habits
-from grammar.messages.diagnostics import Diagnostic, Fix, Severity, nearest, only_nearest
+from grammar.messages.diagnostics import (
+    Diagnostic,
+    Fix,
+    Severity,
+    Similar,
+    nearest,
+    only_nearest,
+    similar,
+)
 from grammar.messages.texts import escaped
 from grammar.tree.clause_parts import LONGEST_WAIT, SHORTEST_WAIT
 from grammar.tree.clauses import CLAUSE_WORDS
@@ -48,20 +55,6 @@ def listed(words: Iterable[str], last: str = "or") -> str:
     """`a, b or c`."""
     *head, tail = list(words)
     return f"{', '.join(head)} {last} {tail}" if head else tail
-
-
-class _Similar(TypedDict, total=False):
-    hint: str
-    fix: Fix | None
-
-
-def _similar(name: str, candidates: Iterable[str], span: Span) -> _Similar:
-    """A hint if a candidate is similar to the name, and a fix if only one is."""
-    names = tuple(candidates)
-    if (close := nearest(name, names)) is None:
-        return {}
-    fix = Fix(span, close) if only_nearest(name, names) else None
-    return {"hint": f"a similar name exists: `{close}`", "fix": fix}
 
 
 # ---- P00xx: syntax
@@ -326,7 +319,7 @@ def message_varies(what: str, span: Span) -> Diagnostic:
 
 def unknown_name(name: str, candidates: Iterable[str], span: Span) -> Diagnostic:
     names = tuple(candidates)
-    more = _similar(name, names, span)
+    more = similar(name, names, span)
     if not more and name.isidentifier():
         more = {"hint": f'define it with `let {name} = …`, or write the text `"{name}"`'}
     return _error("P0101", f"unknown name `{name}`", span, **more)
@@ -334,7 +327,7 @@ def unknown_name(name: str, candidates: Iterable[str], span: Span) -> Diagnostic
 
 def unknown_field(record: Type, name: str, candidates: Iterable[str], span: Span) -> Diagnostic:
     names = tuple(candidates)
-    more = _similar(name, names, span)
+    more = similar(name, names, span)
     if not more and record.name.startswith((ROW, GROUP)):
         more = {"hint": f"it has {listed((f'`{each}`' for each in names), 'and')}"}
     elif not more:
@@ -343,7 +336,7 @@ def unknown_field(record: Type, name: str, candidates: Iterable[str], span: Span
 
 
 def unknown_function(name: str, candidates: Iterable[str], span: Span) -> Diagnostic:
-    more = _similar(name, candidates, span)
+    more = similar(name, candidates, span)
     if name == "not":
         more = {"hint": "write `!`", "fix": Fix(span, "!")}
     return _error("P0103", f"unknown function `{name}`", span, **more)
@@ -425,7 +418,7 @@ def not_kept(record: Type, name: str, span: Span, kept: Iterable[str]) -> Diagno
 
 def unknown_type(name: str, candidates: Iterable[str], span: Span, whole: Type) -> Diagnostic:
     """The error for a name in a declared type, which is `whole` at the span."""
-    more = _similar(name, candidates, span)
+    more = similar(name, candidates, span)
     if whole.args and more:
         more["fix"] = None
     return _error("P0113", f"unknown type `{name}`", span, **more)
@@ -606,15 +599,15 @@ def data_of_namespace(message: str, span: Span, hint: str) -> Diagnostic:
 
 def unknown_table(name: str, tables: Iterable[str], span: Span) -> Diagnostic:
     """`data.NAME` of which the policy has no block."""
-    more = _similar(name, tuple(tables), span)
-    declared: _Similar = {"hint": f'declare it with `data "{name}" {{ from … }}`'}
+    more = similar(name, tuple(tables), span)
+    declared: Similar = {"hint": f'declare it with `data "{name}" {{ from … }}`'}
     return _error("P0137", f"there is no data `{name}`", span, **(more or declared))
 
 
 def unknown_group(name: str, groups: Iterable[str], span: Span) -> Diagnostic:
     """`per group NAME` of which the policy has no group."""
-    more = _similar(name, tuple(groups), span)
-    declared: _Similar = {"hint": f"declare it with `group {name} by` and a value of the node"}
+    more = similar(name, tuple(groups), span)
+    declared: Similar = {"hint": f"declare it with `group {name} by` and a value of the node"}
     return _error("P0138", f"there is no group `{name}`", span, **(more or declared))
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import islice
 from typing import Literal as OneOf
+from typing import TypedDict
 
 from grammar.messages.texts import escaped
 from grammar.tree.source import Source, Span
@@ -175,3 +176,22 @@ def apply(text: str, found: Iterable[Diagnostic]) -> tuple[str, list[Diagnostic]
         done = fix.span.end
         used.append(diagnostic)
     return "".join([*parts, text[done:]]), used
+
+
+SIMILAR = "a similar name exists"
+
+
+class Similar(TypedDict, total=False):
+    """The hint and the fix of a diagnostic about a name."""
+
+    hint: str
+    fix: Fix | None
+
+
+def similar(name: str, candidates: Iterable[str], span: Span) -> Similar:
+    """A hint if a candidate is similar to the name, and a fix if only one is."""
+    names = tuple(candidates)
+    if (close := nearest(name, names)) is None:
+        return {}
+    fix = Fix(span, close) if only_nearest(name, names) else None
+    return {"hint": f"{SIMILAR}: `{close}`", "fix": fix}

@@ -185,6 +185,7 @@ CALLS = (
     _row("values Values", "Python", "{0}.transformList(key, value, value)", _M, 1),
     _row("keys object.keys Object.keys", "JavaScript, Rego", "{0}.map(key, key)", "", 1),
     _row("object.get", "Rego", "{0}[?{1}].orValue({2})", "", 3),
+    _row("IF iif ifelse cond ternary", "SQL, Terraform", "{0} ? {1} : {2}", "", 3),
     _row("head", "Lisp", "{0}[0]", _L, 1),
     _row("range Range", "Python", "lists.range({0})", "int", 1),
     _row("strings.Contains", "Go", "{0}.contains({1})", "", 2),

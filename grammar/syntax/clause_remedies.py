@@ -101,6 +101,7 @@ DOMAINS = {
     "server": "node.name",
     "node": "node.name",
     "nodes": "node.name",
+    "metadata.name": "node.name",
 }
 
 
@@ -210,6 +211,9 @@ class ClauseRemedies(Misplaced):
                 return with_edit(
                     self.unexpected(at, at), edit, f"write `{whole} = …` without a type"
                 )
+        if sign == "-" and lexemes[at + 1].text in WORDS and not self.behind:
+            hint = "leave out the `-`: parts need no sign before them"
+            return with_edit(self.unexpected(at, at), edit, hint)
         word = self.previous.text
         is_keyword = self.previous.kind == "word" and word in WORDS | {
             "replicas",
@@ -379,6 +383,9 @@ class ClauseRemedies(Misplaced):
             if self.item.text == "(" and lexemes[at + 1].kind == "string":
                 edit = Fix(lexemes.span(at, at + 2), lexemes[at + 1].text)
                 return with_edit(found, edit, certain=lexemes[at + 2].text == ")")
+        if accepted and set(accepted) == {"WEIGHT"} and word == "effort":
+            edit = Fix(Span(self.previous.end, self.previous.end), " weight 10")
+            return with_edit(found, edit, "write `best effort weight 10`")
         if accepted and set(accepted) == {"WEIGHT"}:
             if self.item.kind == "number":
                 edit = Fix(lexemes.span(at, at), f"weight {self.item.text}")
@@ -416,6 +423,11 @@ class ClauseRemedies(Misplaced):
             edit = Fix(lexemes.span(at, at), close)
             from_list = sorted(n for n in ITEMS if nearest(word, (n,)))
             return with_edit(found, edit, hint, certain=len(from_list) == 1)
+        if word in ("if", "unless", "else"):
+            hint = 'write the condition into the clause, as in `filter "x" when pod.priority > 0 {`'
+            return replace(found, hint=hint)
+        if word in ("test", "policy", "cluster"):
+            return replace(found, hint=f"write the {word} behind the `}}` of this policy")
         if (why := ELSEWHERE.get(word)) is not None:
             return replace(found, hint=f"leave it out: {why}")
         row = habits.find(habits.CLAUSES, word)

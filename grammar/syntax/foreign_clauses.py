@@ -29,7 +29,7 @@ _CONDITION_OF_KEY = re.compile(
     rf"key[\"']?\s*:\s*{_KEY}[,\s]+[\"']?operator[\"']?\s*:\s*[\"']?(?P<operator>\w+)[\"']?"
     r"(?:[,\s]+[\"']?values?[\"']?\s*:\s*(?P<values>\[[^\]]*\]|(?:-\s*[\w./-]+\s*)+|[\"'\w./-]+))?"
 )
-_OF_SELECTOR = re.compile(r"[\"']?([\w./-]+)[\"']?\s*:\s*[\"']?([\w.-]+)[\"']?")
+_OF_SELECTOR = re.compile(r"[\"']?([\w./-]+)[\"']?\s*[:=]\s*[\"']?([\w.-]+)[\"']?")
 # A requirement of a label selector, as kubectl reads it: `app=web`, `tier in (web, api)`, `!spot`.
 _REQUIREMENT = re.compile(
     r"(?P<key>[A-Za-z][\w./-]*)\s*"
@@ -37,6 +37,7 @@ _REQUIREMENT = re.compile(
     r"|(?P<word>in|notin)\s*\((?P<values>[^()]*)\))"
     r"|!(?P<absent>[A-Za-z][\w./-]*)"
 )
+_WORKLOADS = frozenset({"Deployment", "StatefulSet", "DaemonSet", "Job", "CronJob"})
 # What is only wished for.
 _SOFT = re.compile(r"(?i)\bprefer|\bsoft\b|ScheduleAnyway|best effort|\bideally\b")
 # What is not to be.
@@ -181,6 +182,14 @@ def _nomad(body: str) -> Iterator[str]:
         key = re.sub(r"^(?:meta|node\.meta|attr)\.", "", name)
         read = f"node.labels[{print_string(key)}]"
     word = re.match(r"\w+", body)
+    targets = re.findall(r"target\s+(\"[^\"]+\")\s*\{\s*percent\s*=\s*(\d+)", body)
+    if word is not None and word[0] == "spread" and targets:
+        yield " ".join(
+            f"share {value} {{ of replicas on nodes where {read} == {value}"
+            f" exactly {percent}% best effort weight 10 }}"
+            for value, percent in targets
+        )
+        return
     if word is not None and word[0] == "spread":
         yield f'spread "{name}" {{ over {read} skew at most 1 best effort weight 10 }}'
         return
@@ -200,12 +209,15 @@ def _nomad(body: str) -> Iterator[str]:
         made = f"{read} != {value[1]}"
     elif sign == "regexp":
         made = f"{read}.matches({value[1]})"
+    elif sign in (">", ">=", "<", "<=") and value[1].strip('"').isdigit():
+        made = f"int({read}) {sign} {value[1].strip(chr(34))}"
     elif sign == "set_contains":
         made = f"{read}.contains({value[1]})"
     else:
         return
     if word is not None and word[0] == "affinity":
-        yield f'score "{name}" weight 10 {{ value {made} }}'
+        is_against = re.search(r"weight\s*=\s*\"?-", body) is not None
+        yield f'score "{name}" weight {"-" if is_against else ""}10 {{ value {made} }}'
     else:
         yield f'filter "{name}" {{ require {made} }}'
 
@@ -224,9 +236,19 @@ def _class_ads(body: str) -> Iterator[str]:
 
 def _cases(text: str) -> Iterator[str]:
     """`CASE WHEN a THEN b ELSE c END` of SQL."""
-    found = re.search(r"(?i)\bcase\s+when\s+(.+?)\s+then\s+(.+?)\s+else\s+(.+?)\s+end\b", text)
-    if found is not None:
-        yield f"{text[: found.start()]}{found[1]} ? {found[2]} : {found[3]}{text[found.end() :]}"
+    found = re.search(r"(?i)\bcase\s+(.*?)\bwhen\s+(.+?)\s+else\s+(.+?)\s+end\b", text)
+    if found is None:
+        return
+    subject, made = found[1].strip(), ""
+    for branch in re.split(r"(?i)\s+when\s+", found[2]):
+        test, then, value = (
+            re.split(r"(?i)(\bthen\b)", branch, maxsplit=1) if " " in branch else ("",) * 3
+        )
+        if not then:
+            return
+        made += f"{subject} == {test.strip()} ? " if subject else f"{test.strip()} ? "
+        made += f"{value.strip()} : "
+    yield f"{text[: found.start()]}{made}{found[3]}{text[found.end() :]}"
 
 
 def _counts(body: str) -> Iterator[str]:
@@ -253,20 +275,28 @@ def _select(body: str) -> Iterator[str]:
         yield f'filter "nodes" {{ require {condition} }}'
 
 
+_BRANCH = r"\s*\{\s*(?:require\s+)?([^{}]+?)\s*\}"
+
+
 def _branches(text: str) -> Iterator[str]:
     """`if a { require b } else { require c }`, which are two values of one condition."""
     found = re.search(
-        r"\bif\s+(.+?)\s*\{\s*(?:require\s+)?(.+?)\s*\}\s*else\s*\{\s*(?:require\s+)?(.+?)\s*\}",
+        rf"\bif\s+([^{{}}]+?){_BRANCH}((?:\s*else\s+if\s+[^{{}}]+?{_BRANCH})*)\s*else{_BRANCH}",
         text,
     )
     if found is not None:
         head = text[: found.start()]
         require = "" if re.search(r"\b(?:require|value)\s*\Z", head) else "require "
-        said = f"{require}{found[1]} ? {found[2]} : {found[3]}"
+        others = re.findall(rf"else\s+if\s+([^{{}}]+?){_BRANCH}", found[3])
+        more = "".join(f"{test} ? {value} : " for test, value in others)
+        said = f"{require}{found[1]} ? {found[2]} : {more}{found[5]}"
         if "{" not in head:
             yield f'filter "either" {{ {said} }}'
         else:
             yield f"{head}{said}{text[found.end() :]}"
+    behind = re.fullmatch(rf'(filter "[^"]*") when ([^{{}}]+?){_BRANCH} else{_BRANCH}', text)
+    if behind is not None:
+        yield f"{behind[1]} {{ require {behind[2]} ? {behind[3]} : {behind[4]} }}"
 
 
 def _conditions(text: str) -> Iterator[str]:
@@ -278,6 +308,16 @@ def _conditions(text: str) -> Iterator[str]:
     )
     if found is not None and not re.search(r"\b(?:else|elif)\b", text):
         yield f"{found[1]}{found[2]}{found[3].rstrip()} when {found[4]} {{ {found[5]} }}"
+
+
+def _guarded_clauses(text: str) -> Iterator[str]:
+    """`if a { filter "x" { … } } else { filter "y" { … } }`: each clause has its own `when`."""
+    clause = r'\{\s*((?:filter|score|bind)\s+"[^"]*"(?:\s+weight\s+\d+)?)\s*(\{[^{}]*\})\s*\}'
+    found = re.fullmatch(rf"if\s+([^{{}}]+?)\s*{clause}(?:\s*else\s*{clause})?", text)
+    if found is not None:
+        made = f"{found[2]} when {found[1]} {found[3]}"
+        other = f" {found[4]} when !({found[1]}) {found[5]}" if found[4] else ""
+        yield made + other
 
 
 def _unbraced(text: str) -> Iterator[str]:
@@ -454,6 +494,12 @@ def _kyverno(body: str) -> Iterator[str]:
     names = re.search(r"namespaces?[\"']?\s*:?\s*\[?\s*[\"']?([\w-]+)", body)
     if names is not None:
         yield f'for pods where pod.namespace {sign} "{names[1]}"'
+    kinds = [k for k in re.findall(r"[\"'](\w+)[\"']", body) if k in _WORKLOADS]
+    if kinds:
+        test = f'pod.workload.kind {"==" if sign == "==" else "!="} "{kinds[0]}"'
+        listed = ", ".join(map(_text, kinds))
+        many = f"{'' if sign == '==' else '!'}(pod.workload.kind in [{listed}])"
+        yield f"for pods where {test if len(kinds) == 1 else many}"
     labels = re.search(r"matchLabels[\"']?\s*:?\s*\{?\s*(.+?)\}", body)
     pairs = _OF_SELECTOR.findall(labels[1]) if labels is not None else []
     if pairs:
@@ -483,16 +529,16 @@ def _soft_filters(text: str) -> Iterator[str]:
 def _pods_on_nodes(text: str) -> Iterator[str]:
     """`limit "x" { per node at most 1 on nodes where … strict }`: a filter in a `when`."""
     found = re.search(
-        r"\s*\b(?:on\s+)?nodes\s+where\s+(.+?)(?=\s+(?:strict|best|message|detail|per|at)\b|\s*\}\s*\Z)",
+        r"\s*\b(?:(?:on\s+)?nodes\s+where|where(?=\s+node\.))\s+(.+?)(?=\s+(?:strict|best|message|detail|per|at)\b|\s*\}\s*\Z)",
         text,
     )
     if found is None or not text.startswith("limit"):
         return
     rest = text[: found.start()] + text[found.end() :]
-    bound = re.search(r"per node at most (\d+)", rest)
+    bound = re.search(r"(per node) at most (\d+)", rest)
     if bound is not None:
-        amount = f"{found[1]} ? {bound[1]} : 1000"
-        yield rest.replace(bound[0], f"per node at most {amount}")
+        amount = f"{found[1]} ? {bound[2]} : 1000"
+        yield rest.replace(bound[0], f"{bound[1]} at most {amount}")
 
 
 def _bare_labels(text: str) -> Iterator[str]:
@@ -520,6 +566,7 @@ _OF_ITEMS: tuple[Callable[[str], Iterator[str]], ...] = (
     _cases,
     _bare_labels,
     _label_selectors,
+    _guarded_clauses,
     _weight_inside,
     _unbraced,
     _conditions,

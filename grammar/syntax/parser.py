@@ -32,7 +32,7 @@ from grammar.tree.source import Source, Span
 
 _BLOCKS = frozenset({"policy", "cluster", "test"})
 _POLICY_ITEMS = frozenset(CLAUSE_WORDS) | frozenset(
-    "use description weight mode failure for let def".split()
+    "use description weight mode failure for let def group count".split()
 )
 _ITEMS = _POLICY_ITEMS | frozenset("namespace node pod at expect".split())
 _TOKEN = re.compile(
@@ -410,5 +410,7 @@ def _bad_character(error: UnexpectedCharacters, source: Source, keep: Keep) -> D
         fix, hint = Fix(span, _SYNONYMS[found]), f"write `{_SYNONYMS[found]}`"
         said = catalogue.unexpected(found, (), span, hint=hint, fix=fix)
         return said if keep(said) else without_hint(said)
-    hints = {";": "lines need no `;`"} | dict.fromkeys(_SMART_QUOTES, "write straight quotes")
+    hints = {";": "lines need no `;`", "`": 'write a text between `"`'} | dict.fromkeys(
+        _SMART_QUOTES, "write straight quotes"
+    )
     return catalogue.bad_character(found, span, hints.get(found))

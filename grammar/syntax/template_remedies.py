@@ -19,7 +19,7 @@ _PLACEHOLDER = re.compile(
     r"|\$(?P<plain>[A-Za-z_]\w*)|<%[=-]?(?P<page>[^%\n]*)%>|\{%-?(?P<block>[^%{}\n]*)%\}"
 )
 # A text that only says what to write in its place.
-_STAND_IN = re.compile(r"<[A-Za-z][\w .-]*>\Z")
+_STAND_IN = re.compile(r"(?:<[A-Za-z][\w .-]*>|%[A-Z_]+%|__[A-Z_]+__|@[A-Z_]+@)\Z")
 OWN = frozenset({"pod", "node", "now", "peer", "namespaceObject", "data"})
 _CONTROL = frozenset(
     "if else end range with define include template block endif for endfor".split()

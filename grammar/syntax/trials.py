@@ -27,6 +27,17 @@ _OF_CERTAIN = 0.2
 _APART = 4
 
 
+def cost_behind(found: Diagnostic, said: Diagnostic) -> float:
+    """What the edit of an error counts behind that of another one."""
+    return _OF_CERTAIN if found.fix is not None and said.fix is not None else 1.0
+
+
+def is_apart(text: str, edited: int, at: int) -> bool:
+    """Whether an error at an offset is another mistake than the edit that ends at one."""
+    lexemes = Lexemes(text)
+    return lexemes.at(at) - lexemes.at(edited) >= _APART
+
+
 @dataclass(frozen=True, slots=True)
 class Stop:
     """The error that ended a parse, and the offset of the word that it was found at.
@@ -80,8 +91,7 @@ class Trials:
 
         def keep(place: int) -> Keep:
             def is_kept(said: Diagnostic) -> bool:
-                cost = _OF_CERTAIN if found.fix is not None and said.fix is not None else 1
-                return self._leads_on(changed, place, said, steps - cost)
+                return self._leads_on(changed, place, said, steps - cost_behind(found, said))
 
             return is_kept
 
@@ -102,10 +112,7 @@ class Trials:
             # Another item has a mistake of its own.
             return True
         if has_edit:
-            both_certain = found.fix is not None and said.fix is not None
-            return steps > (_OF_CERTAIN if both_certain else 1)
+            return steps > cost_behind(found, said)
         if found.fix is not None:
             return True
-        lexemes = Lexemes(changed)
-        behind = len(head) + len(edit.text)
-        return lexemes.at(stop.at) - lexemes.at(behind) >= _APART
+        return is_apart(changed, len(head) + len(edit.text), stop.at)

@@ -104,7 +104,7 @@ _EACH = _any(
         "a",
     )
 )
-_PER = rf"{_EACH}\s+(?:single\s+)?{_DOMAIN}"
+_PER = rf"(?<!\w){_EACH}\s+(?:single\s+)?{_DOMAIN}"
 _BESIDE = _any(
     (
         "beside",
@@ -326,8 +326,13 @@ def _named(item: WishedItem, made: Iterable[str]) -> Iterator[str]:
     name = re.match(r'[a-z]+ ("(?:\\.|[^"\\])*")', item.text)
     for clause in made:
         named = clause
-        if name is not None and clause.split(" ", 1)[0] in CLAUSE_WORDS:
-            head, _, rest = clause.partition('"')
+        condition = re.fullmatch(r'filter "[^"]*" \{ require (.+) \}', clause)
+        if item.text.startswith("score ") and condition is not None:
+            # A condition in a score is its value.
+            weight = re.search(r"\bweight (-?\d+)", item.text)
+            named = f'score "x" weight {weight[1] if weight else 10} {{ value {condition[1]} }}'
+        if name is not None and named.split(" ", 1)[0] in CLAUSE_WORDS:
+            head, _, rest = named.partition('"')
             named = f"{head}{name[1]}{rest.partition(chr(34))[2]}"
         yield named if item.in_policy else f"cluster policy example {{ {named} }}"
 
@@ -382,7 +387,10 @@ def _pods(body: str) -> str | None:
     return None
 
 
-def _of_peer(condition: str) -> str:
+def _of_peer(condition: str) -> str | None:
+    """The condition on a counted pod; None for one on a node."""
+    if re.match(r"!?\(?node\b", condition.strip()):
+        return None
     text = re.sub(r"\b(?:pod|p|x|other)\.(?=labels|namespace|name|priority)", "peer.", condition)
     text = re.sub(r"(?<![\w.])labels\b", "peer.labels", text.strip())
     label = re.fullmatch(r"([\w./-]+)\s*(?:==|=|:)\s*\"?([\w.-]+)\"?", text)

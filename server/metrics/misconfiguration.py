@@ -102,7 +102,7 @@ class MisconfigurationWarnings:
 def exposure(settings: Settings) -> str:
     """The warning about a server that answers whoever reaches it; empty if nobody else can."""
     tls = settings.tls if settings.webhooks is None else None
-    if (tls is not None and tls.client_ca is not None) or _is_loopback(settings.host):
+    if (tls is not None and tls.client_ca is not None) or is_loopback(settings.host):
         return ""
     where = f"{settings.host or 'every interface'}, port {settings.port},"
     if tls is None:
@@ -117,7 +117,7 @@ def exposure(settings: Settings) -> str:
     )
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
     """Whether all addresses of a host are loopback; one that has no address is nobody's."""
     if not host:
         return False

@@ -62,14 +62,9 @@ from server.runtime.early_pods import EarlyPods
 from server.runtime.file_cluster import leave_uncollected
 from server.runtime.observers import LogObserver
 from server.runtime.policy_first import PolicyFirst
+from server.runtime.policy_statuses import Statuses, UngatedPods
 from server.runtime.reloader import PolicyReloader
-from server.runtime.status_reporting import (
-    LedCluster,
-    PolicyOutcomes,
-    Statuses,
-    StatusReporter,
-    UngatedPods,
-)
+from server.runtime.status_reporting import LedCluster, PolicyOutcomes, StatusReporter
 from server.supervisor import Supervisor, end
 
 # Seconds for one chunk of a list that a draft is tried on, and its objects. Decisions wait while a
@@ -84,7 +79,8 @@ class Access:
     """The kubeconfig of the cluster, and the Lease that replicas share.
 
     `lease` is a namespace and a name; None if there are no other replicas. A `standby` is ready
-    only while it holds the Lease. `timing` says how patiently the cluster is watched.
+    only while it holds the Lease. One that `is_shared` gets the calls of other hosts, which another
+    replica can answer as well. `timing` says how patiently the cluster is watched.
     """
 
     kubeconfig: Path | None
@@ -93,6 +89,7 @@ class Access:
     standby: bool = False
     limits: Limits = field(default_factory=Limits)
     timing: Timing = field(default_factory=Timing)
+    is_shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +204,7 @@ class ClusterRuntime:
         self._supervisor = supervisor
         self._ends = ends
         self._is_standby = access.standby
+        self._is_shared = access.is_shared
         self._loop = asyncio.get_running_loop()
         self._needs = needs
         self._taken_over = False
@@ -463,8 +461,8 @@ class ClusterRuntime:
             self.snapshot()
         except NotSyncedError as error:
             return (ReadinessCheck("cluster", str(error)),)
-        if self._lease is not None and self._lease.is_cut_off:
-            # Behind a Service, calls go to another replica, and the Lease follows them.
+        if self._is_shared and self._lease is not None and self._lease.is_cut_off:
+            # Calls go to another replica, and the Lease follows them.
             return (ReadinessCheck("cluster"), ReadinessCheck("lease", self._lease.failure))
         if not self._is_standby or self._lease is None or self._lease.held:
             return (ReadinessCheck("cluster"),)

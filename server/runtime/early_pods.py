@@ -29,6 +29,8 @@ class EarlyPods:
     ) -> None:
         self._decided = decided
         self._started = started
+        # By the address of a policy whose status does not say yet that it is in force.
+        self._counted: dict[str, tuple[str, int]] = {}
 
     def count(
         self,
@@ -40,13 +42,18 @@ class EarlyPods:
     ) -> int | None:
         """The number for the status; None where it is not known."""
         if written.inForce is not None:
+            self._counted.pop(address, None)
             return written.earlyPods
+        uid, number = self._counted.get(address, ("", 0))
+        if uid == metadata.uid:
+            return number
         created = _parsed(metadata.creationTimestamp)
         if created is None or created.nanos < self._started.nanos:
             return written.earlyPods
-        return sum(
-            self._is_early(pod, address, created) and selects(pod) for pod in pods().values()
-        )
+        every = pods().values()
+        number = sum(self._is_early(pod, address, created) and selects(pod) for pod in every)
+        self._counted[address] = metadata.uid, number
+        return number
 
     def _is_early(self, pod: Peer, address: str, created: Timestamp) -> bool:
         """Whether a pod is younger than the policy, and has a node that the policy did not see."""

@@ -175,7 +175,7 @@ class PolicyStates:
 
     def audits(self) -> AuditList:
         """What policies in audit mode would have rejected."""
-        return audit_list(self._replica, self._engine.audits.log, self._now())
+        return audit_list(self._replica, self._engine.audits.log)
 
     def audits_of(self, uid: str) -> Sequence[DecisionAudit]:
         """What they would have done with a pod."""

@@ -144,3 +144,52 @@ def test_a_burst_against_a_bound_that_reads_its_zone(
         sys.stdout.write(f"{placed} pods placed, {dict(greatest)} of {most}\n")
         assert placed == len(names), server.process.tail()
         assert all(greatest[zone] <= most[zone] for zone in most)
+
+
+LENT = """
+  count a = pods where peer.labels["kind"] == "a"
+  count b = pods where peer.labels["kind"] == "b"
+  limit "a" when pod.labels["kind"] == "a" {
+    pods where peer.labels["kind"] == "a" per cluster at most 60 - b strict
+  }
+  limit "b" when pod.labels["kind"] == "b" {
+    pods where peer.labels["kind"] == "b" per cluster at most 60 - a strict
+  }
+  limit "clients" when pod.labels["kind"] == "client" {
+    pods where peer.labels["kind"] == "client" per cluster at most b strict
+  }
+"""
+
+
+@pytest.mark.parametrize("binds", [True, False])
+def test_a_burst_against_bounds_that_read_counts(
+    plane: ControlPlane, cluster: Cluster, served: Stage, tmp_path: Path, *, binds: bool
+) -> None:
+    """Watches are late. Two teams share a budget, and clients follow the pods of one of them."""
+    cluster.create_nodes(node(f"n{number}", cpu="16") for number in range(6))
+    wanted = {"a": 50, "b": 50, "client": 40}
+    kinds = [kind for number in range(50) for kind in wanted if number < wanted[kind]]
+    names = {f"{kind}-{number}": kind for number, kind in enumerate(kinds)}
+    cluster.create_pods(
+        pod(name, cluster.namespace, {**GOVERNED, "kind": kind}, cpu="10m")
+        for name, kind in names.items()
+    )
+    with api_proxy(plane.url, plane.authority, tmp_path / "proxy.crt") as proxy:
+        user = {"token": plane.placet_token}
+        file = kubeconfig(tmp_path / "placet.kubeconfig", proxy.url, tmp_path / "proxy.crt", user)
+        server = served.watch(LENT, file, *["--bind"][: int(binds)], "--lease=none")
+        server.wait_ready()
+        proxy.delay = LATE_SECONDS
+        served.schedule(server, binds=binds)
+        deadline = time.monotonic() + 150.0
+        there = Counter[str]()
+        while time.monotonic() < deadline:
+            there = Counter(names[name] for name in cluster.placements())
+            assert there["a"] + there["b"] <= 60, there
+            assert there["client"] <= there["b"], there
+            if there["a"] + there["b"] == 60 and there["client"] == min(40, there["b"]):
+                break
+            time.sleep(0.1)
+        sys.stdout.write(f"{dict(there)} placed\n")
+        assert there["a"] + there["b"] == 60, server.process.tail()
+        assert there["client"] == min(40, there["b"]), server.process.tail()

@@ -165,3 +165,12 @@ def test_the_last_failure_is_the_first_item() -> None:
     world.cache.put_failure(failed(1, "a", at=98))
     world.cache.put_failure(failed(2, "b", at=99))
     assert world.open() == "a"
+
+
+def test_the_newest_time_of_a_cluster_may_be_that_of_a_failure() -> None:
+    world = Retries()
+    before = world.cache.snapshot().newest()
+    assert before is not None
+    late = FailedPod("uid", "uid-job", PodFailure("p", "a", Timestamp(before.nanos + SECOND), ""))
+    world.cache.put_failure(late)
+    assert world.cache.snapshot().newest() == Timestamp(before.nanos + SECOND)

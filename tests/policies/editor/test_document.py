@@ -109,6 +109,7 @@ def said(text: str, schema: Schema) -> Meaning | None:
         (HEAD + "  mode ^", ["|enforce", "|audit"]),
         (HEAD + "  count waiting = pen^", ["pen|pending"]),
         (HEAD + "  count all = all ^", ["|ended", "|pending", "|pods", "|ready"]),
+        (COUNTED + "  count more per group ^", ["|zone"]),
         (COUNTED + '  filter "f" { require wai^', ["wai|waiting"]),
         (HEAD + '  gang "g" { of pods b^', ["b|by"]),
         (HEAD + '  gang "g" { wi^', ["wi|within"]),

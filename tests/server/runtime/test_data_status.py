@@ -7,7 +7,7 @@ from dataclasses import replace
 from engine.cache.cache import Cache
 from engine.program.tables import SourceStatus
 from policies.resource import StatusCondition
-from server.runtime.status_reporting import Statuses
+from server.runtime.policy_statuses import Statuses
 from tests.server.runtime.test_objects import READY, Read, stored
 from tests.server.runtime.test_ungated import no_time
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine.cache.cache import Cache
 from engine.gangs.gang import GangStatus
-from server.runtime.status_reporting import Statuses
+from server.runtime.policy_statuses import Statuses
 from tests.server.runtime.test_objects import READY, Read, stored
 from tests.server.runtime.test_ungated import no_time
 

@@ -23,8 +23,8 @@ from server.metrics.metrics import Metrics
 from server.runtime import policies as module_of_policies
 from server.runtime.file_cluster import NoCluster
 from server.runtime.observers import LogObserver
+from server.runtime.policy_statuses import Statuses
 from server.runtime.reloader import PolicyReloader
-from server.runtime.status_reporting import Statuses
 from tests.support.builders import node, pod
 from tests.support.engines import cache_of, programs_of
 from tests.support.reloading import reloader_of

@@ -18,7 +18,7 @@ from engine.program.policy_time import PolicyTimes
 from policies.resource import PolicyStatus, StatusCondition
 from server.app import GATE as PATH
 from server.runtime.cluster_runtime import PortablePods
-from server.runtime.status_reporting import Statuses
+from server.runtime.policy_statuses import Statuses
 from tests.server.admission.test_gate import EXAMINER
 from tests.server.admission.test_pod_admission import changes, created
 from tests.server.conftest import Serve

@@ -11,7 +11,8 @@ from engine.errors import DeadlineExceededError
 from engine.explanation.decided_effects import DecidedEffect
 from engine.program.frame import Evaluation, Frame
 from policies.resource import PolicyStatus, StatusCondition
-from server.runtime.status_reporting import UNMET, Statuses, readiness_news
+from server.runtime.policy_statuses import UNMET, Statuses
+from server.runtime.status_reporting import readiness_news
 from tests.server.runtime.test_objects import READY, Read, stored
 
 NOW = "2026-11-21T10:00:00Z"

@@ -6,11 +6,13 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from engine.cluster.lease import LeaderGate, Lease
-from server.runtime.cluster_runtime import StandbyGate
+from server.runtime.cluster_runtime import ClusterRuntime, StandbyGate
 from server.supervisor import end
 from tests.support.lease_api import LeaseApi
 
@@ -66,3 +68,15 @@ async def test_another_one_takes_over_from_a_leader_that_ends() -> None:
         await asyncio.sleep(10)
         assert min(gate.waiting() for gate in others) == ""
         assert api.holder in ("b", "c")
+
+
+@pytest.mark.parametrize("is_shared", [True, False])
+def test_a_replica_that_is_cut_off_leaves_calls_of_other_hosts_to_another(
+    *, is_shared: bool
+) -> None:
+    """One beside its kube-scheduler goes on: nobody else would be called."""
+    lease = SimpleNamespace(is_cut_off=True, failure="nobody there", held=False)
+    known = {"_lease": lease, "_is_shared": is_shared, "_is_standby": False}
+    runtime = cast("ClusterRuntime", SimpleNamespace(snapshot=lambda: None, **known))
+    failing = [each.failure for each in ClusterRuntime.checks(runtime) if each.failure]
+    assert failing == (["nobody there"] if is_shared else [])

@@ -17,7 +17,7 @@ from engine.program.frame import Evaluation, Frame
 from grammar.meaning.schema import load_schema
 from grammar.values.time import SECOND, Timestamp
 from policies.resource import PolicyStatus
-from server.runtime.status_reporting import Statuses, UngatedPods
+from server.runtime.policy_statuses import Statuses, UngatedPods
 from tests.server.runtime.test_objects import READY, Read, stored
 from tests.support import builders
 
