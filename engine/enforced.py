@@ -21,6 +21,7 @@ from engine.program.program import Program
 from grammar.checker.policy_checker import Checked
 from grammar.messages.diagnostics import Diagnostic, plain
 from grammar.tree.ast import Ident, Literal, Select
+from grammar.tree.clause_parts import PodSet
 from grammar.tree.clauses import Cards, Gang, Limit, Policy, of_kind
 from grammar.tree.groups import Count
 from grammar.tree.source import Source
@@ -251,15 +252,17 @@ def needs(policies: Iterable[Policy]) -> Needs:
         or any(c.needs_workloads for p in known for c in p.clauses),
         groups=any(isinstance(e, Select) and e.name == "group" for e in read)
         or any(gang.by is None for p in known for gang in of_kind(p.items, Gang)),
-        ended=any(each.pods.state == "ended" for p in known for each in _counting(p)),
+        ended=any(pods.state == "ended" for p in known for pods in _counted(p)),
         failures=any(isinstance(e, Select) and e.name == "failures" for e in read),
         annotations=frozenset[str]().union(*map(named_annotations, known), bypass, taken, form),
     )
 
 
-def _counting(policy: Policy) -> Sequence[Limit | Count]:
-    """What counts pods in a state, if they have one."""
-    return *of_kind(policy.items, Limit), *of_kind(policy.items, Count)
+def _counted(policy: Policy) -> Iterator[PodSet]:
+    """What is counted of pods that may be in a state."""
+    for each in (*of_kind(policy.items, Limit), *of_kind(policy.items, Count)):
+        if each.pods is not None:
+            yield each.pods
 
 
 def named_annotations(tree: object) -> frozenset[str]:
