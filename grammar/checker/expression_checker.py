@@ -58,7 +58,7 @@ class Checker:
         self._around: list[ast.Expr] = []
         self._quiet = False
         # The `cards` clauses that are being written out, outermost first.
-        self._writing_out: list[Cards] = []
+        self._writing_out: list[tuple[str, bool]] = []
         # Inside the arguments of `format`.
         self._formats = False
 
@@ -297,12 +297,17 @@ class Checker:
         made = cards.chosen if form == "chosen" else cards.cards
         return self._of_cards(clause, expr, lambda: made(clause, node, expr.span))
 
-    def _of_cards(self, clause: Cards, expr: ast.Expr, made: Callable[[], ast.Expr]) -> ast.Expr:
-        """What is read of cards written out, unless they are of what is read."""
-        if clause in self._writing_out:
+    def _of_cards(
+        self, clause: Cards, expr: ast.Expr, made: Callable[[], ast.Expr], *, in_pick: bool = False
+    ) -> ast.Expr:
+        """What is read of cards written out, unless they are of what is read.
+
+        What chosen cards are may read the clause once more: `in_pick`, of a single card.
+        """
+        if (clause.name, in_pick) in self._writing_out:
             self.found.append(catalogue.recursion((clause.name, clause.name), expr.span))
             return replace(expr, type=POISON)
-        self._writing_out.append(clause)
+        self._writing_out.append((clause.name, in_pick))
         checked = self._check(made())
         self._writing_out.pop()
         return checked
@@ -318,7 +323,10 @@ class Checker:
         in_pick = self._locals.get(cards.CARD) == cards.CARD_TYPE
         card = ast.Ident(cards.CARD, False, expr.span) if in_pick else None
         return self._of_cards(
-            clause, expr, lambda: cards.fragmentation(clause, node, pod, card, expr.span)
+            clause,
+            expr,
+            lambda: cards.fragmentation(clause, node, pod, card, expr.span),
+            in_pick=in_pick,
         )
 
     def _cards_clause(self, name: ast.Expr) -> Cards | None:
