@@ -260,9 +260,8 @@ def needs(policies: Iterable[Policy]) -> Needs:
 
 def _counted(policy: Policy) -> Iterator[PodSet]:
     """What is counted of pods that may be in a state."""
-    for each in (*of_kind(policy.items, Limit), *of_kind(policy.items, Count)):
-        if each.pods is not None:
-            yield each.pods
+    yield from (item.pods for item in policy.items if isinstance(item, Count))
+    yield from (limit.pods for limit in of_kind(policy.items, Limit) if limit.pods is not None)
 
 
 def named_annotations(tree: object) -> frozenset[str]:
