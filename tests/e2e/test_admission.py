@@ -234,14 +234,15 @@ def test_manifests_of_the_plugins_apply_unchanged(shop: Shop, mode: str, action:
 def test_columns(shop: Shop) -> None:
     spec: dict[str, Any] = {"nodeSelector": SELECTED, "enforcementMode": "Strict"}
     shop.apply(shop.policy(**spec, placementPolicy={"targetSize": "40%"}))
-    status = {"placedPods": 4, "matchedPods": 5, "conditions": [condition("True")]}
+    said = {"mode": "Strict", "target": "exactly 40%"}
+    status = {"placedPods": 4, "matchedPods": 5, "conditions": [condition("True")], **said}
     patch = json.dumps({"status": status})
     done = shop.kubectl("patch", "plp", "web", "--subresource=status", "--type=merge", "-p", patch)
     assert done.returncode == 0, done.stderr
     head, row = shop.kubectl("get", "plp", "web").stdout.splitlines()
-    columns = ["NAME", "READY", "REASON", "TARGET", "PLACED", "MATCHED", "WEIGHT", "AGE"]
+    columns = ["NAME", "READY", "REASON", "MODE", "TARGET", "PLACED", "MATCHED", "WEIGHT", "AGE"]
     assert head.split() == columns
-    assert row.split()[:-1] == ["web", "True", "Tested", "40%", "4", "5", "101"]
+    assert row.split()[:-1] == "web True Tested Strict exactly 40% 4 5 101".split()
 
 
 def condition(status: str) -> dict[str, str]:
