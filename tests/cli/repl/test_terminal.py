@@ -19,6 +19,8 @@ from tests.support.pseudo_terminal import (
     terminal,
 )
 
+pytestmark = pytest.mark.process
+
 ROOT = Path(__file__).parents[3]
 
 

@@ -30,6 +30,8 @@ from tests.support.reviews import raw_review, refused, responded, review
 from tests.support.secured import secured
 from tests.support.served import PROCESSES, Served
 
+pytestmark = pytest.mark.process
+
 ROOT = Path(__file__).parents[3]
 SCHEMA = load_schema()
 GOOD = on_wanted(3)
@@ -226,7 +228,6 @@ BOMB = b'{"apiVersion":"%s/v1","kind":"PlacementPolicy","spec":{"rules":[%s0]}}'
 )
 
 
-@pytest.mark.process
 @pytest.mark.parametrize("path", ["validate", "mutate"])
 async def test_an_object_that_needs_much_memory(serve: Serve, path: str) -> None:
     served = await serve(examiner=Examiner(SCHEMA, no_policies), settings=Settings(http_timeout=60))

@@ -18,6 +18,8 @@ from server.admission.checking_process import CheckFailedError, CheckStoppedErro
 from tests.support.builders import node, pod
 from tests.support.view_server import Cluster, Parts, view_of
 
+pytestmark = pytest.mark.process
+
 TEXT = 'policy a { for pods where pod.name != "" filter "f" { require node.nme == "x" } }'
 DRAFT = {"text": TEXT}
 
