@@ -155,12 +155,12 @@ def test_the_good_policies_of_a_file_with_a_mistake_are_still_there() -> None:
     ],
 )
 def test_hostile_texts_are_refused_by_a_scan(text: str) -> None:
-    """Refused within 50 ms; the bound here is loose because machines are."""
-    before = time.perf_counter()
+    """Refused within a second of processor time."""
+    before = time.process_time()
     expr, found = parse_expression(Source("t", text))
     assert expr is None
     assert found
-    assert time.perf_counter() - before < 1
+    assert time.process_time() - before < 1
 
 
 @pytest.mark.parametrize(
