@@ -26,6 +26,8 @@ ENDS = {"lowest": "lowest-direct", "newest": "highest"}
 # What depends on the packages most: HTTP, sockets, TLS, the client of the API server, the parser.
 TESTS = ("tests/server", "tests/engine/cluster", "tests/grammar/syntax", "tests/test_call_paths.py")
 SHOWN = ("aiohttp", "httptools", "msgspec", "numpy")
+# Those that start servers are among them.
+MARKED = "not (thorough or e2e or bench or chaos or rollouts or image or browser)"
 _SUMMARY = re.compile(r"^=*\s*((?:\d+ [a-z]+,? ?)+)in ", re.MULTILINE)
 
 
@@ -115,7 +117,7 @@ class Environment:
             *(self.uv, "pip", "install", "--quiet", "--python", program),
             *("--no-deps", "--no-build-isolation", "--editable", ROOT),
         )
-        yield (program, "-m", "pytest", "--numprocesses=auto", "--quiet", *TESTS)
+        yield (program, "-m", "pytest", "--numprocesses=auto", "--quiet", "-m", MARKED, *TESTS)
 
     def _locked(self) -> str:
         path = self.folder / "all"
