@@ -1,26 +1,20 @@
 """Placet for programs: policies and a cluster from files, and questions about pods.
 
-In the wheel this file is `placet/__init__.py`, beside the packages, so `import placet` gives what
-`__all__` lists. These names keep their meaning within a major version (docs/python.md); all others
-are private. Nothing is imported before it is asked for, because a package with functions of the
-language imports this while Placet starts.
+`import placet` gives what `__all__` lists, by `cli.package`. These names keep their meaning within
+a major version (docs/python.md); all others are private. Most is imported where it is asked for,
+because a package with functions of the language imports this while Placet starts.
 """
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-_BUNDLE = Path(__file__).with_name("bundle")
-if _BUNDLE.is_dir() and str(_BUNDLE) not in sys.path:
-    sys.path.append(str(_BUNDLE))
-
-from grammar.meaning.added_functions import function  # noqa: E402 - after the path is known
-from grammar.messages.diagnostics import UserError as Error  # noqa: E402 - as above
+from grammar.meaning.added_functions import function
+from grammar.messages.diagnostics import UserError as Error
 
 if TYPE_CHECKING:
     from cli.world import World

@@ -89,7 +89,7 @@ def test_wheel_has_every_file_of_a_package(package: str, names: list[str]) -> No
         f"placet/bundle/{path.as_posix()}" for path in files if "__pycache__" not in path.parts
     }
     # Which are placet/__main__.py and placet/__init__.py.
-    wanted -= {f"placet/bundle/cli/{name}.py" for name in ("launcher", "public_api")}
+    wanted -= {f"placet/bundle/cli/{name}.py" for name in ("launcher", "package")}
     assert wanted - set(names) == set()
     assert f"placet/bundle/{package}/py.typed" in wanted
 

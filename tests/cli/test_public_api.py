@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cli import public_api
+from cli import package, public_api
 from cli.main import main
 
 ROOT = Path(__file__).parents[2]
@@ -79,6 +79,15 @@ def test_an_unknown_pod_is_an_error(shop: public_api.Placet) -> None:
         shop.filter("shop/nobody")
 
 
+def test_the_package_has_the_names() -> None:
+    assert package.__all__ == public_api.__all__ == dir(package)
+    assert {getattr(package, name) for name in package.__all__} == {
+        getattr(public_api, name) for name in public_api.__all__
+    }
+    with pytest.raises(AttributeError, match="placet has no `Policies`: it has Error, Placet"):
+        _ = package.Policies
+
+
 def test_the_page_names_all_that_is_public() -> None:
     page = (ROOT / "docs/python.md").read_text("utf-8")
     assert [name for name in public_api.__all__ if f"`placet.{name}`" not in page] == []
@@ -91,7 +100,7 @@ def test_the_example_of_the_page_runs(
 ) -> None:
     page = (ROOT / "docs/python.md").read_text("utf-8")
     [script] = re.findall(r"```python\n(from pathlib.*?)```", page, re.DOTALL)
-    monkeypatch.setitem(sys.modules, "placet", public_api)
+    monkeypatch.setitem(sys.modules, "placet", package)
     monkeypatch.chdir(EXPLAIN)
     exec(script, {})  # noqa: S102 - the script of a page of ours
     assert "n-2 needs 1Gi to spare" in capsys.readouterr().out

@@ -1,0 +1,26 @@
+"""Placet for programs, as docs/python.md describes it: the names are those of `cli.public_api`.
+
+In the wheel this file is `placet/__init__.py`, beside the packages. It imports nothing before a
+name is asked for: the command line starts through here, and so do packages with functions of the
+language while Placet starts.
+"""
+
+import sys
+from typing import Any
+
+__all__ = ["Error", "Placet", "Simulated", "SimulatedPod", "function"]  # noqa: F822 - see below
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"placet has no `{name}`: it has {', '.join(__all__)}")
+    bundle = __file__.replace("__init__.py", "bundle")
+    if bundle not in (__file__, *sys.path):
+        sys.path.append(bundle)
+    from cli import public_api  # noqa: PLC0415 - only importable now
+
+    return getattr(public_api, name)
+
+
+def __dir__() -> list[str]:
+    return __all__
