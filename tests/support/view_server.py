@@ -46,6 +46,7 @@ from server.view.view import View, view_app
 from server.view.z_pages import ZPages
 from tests.support.builders import node
 from tests.support.engines import CODEC, SCHEMA, Known, Silent, cache_of
+from tests.support.served import PROCESSES
 
 AT = "2026-11-21T12:00:00Z"
 PROTOCOL = "v4.channel.k8s.io"
@@ -126,7 +127,7 @@ class Parts:
     data: Mapping[str, DataText] = field(default_factory=dict)
     status: Callable[[str, Journal], ReplicaStatus] = status_of
     history: History = field(default_factory=lambda: history_of({}))
-    process: CheckingProcess = field(default_factory=lambda: CheckingProcess(SCHEMA, niceness=0))
+    process: CheckingProcess = PROCESSES[1]
 
     async def tables(self) -> Mapping[str, DataText]:
         """The tables that policies read."""
@@ -185,11 +186,8 @@ async def view_of(parts: Parts) -> AsyncIterator[str]:
     settings = replace(Settings(), port=0, max_connections=32)
     metrics, log = Metrics(CollectorRegistry(), "0"), LimitedLog(logging.getLogger("placet"))
     app[CONNECTIONS] = Connections(settings, ByteBudget(1 << 20), metrics, log)
-    try:
-        async with listening(app, settings) as url:
-            yield url
-    finally:
-        parts.process.close()
+    async with listening(app, settings) as url:
+        yield url
 
 
 def view_over(parts: Parts) -> web.Application:
