@@ -40,7 +40,8 @@ def parts() -> Parts:
     """A view over one object that selects four pods, two of them in one zone."""
     labels = {"app": "web"}
     pods = [
-        pod("web-0", "shop", labels=labels),
+        # Of a scheduler that does not ask here, so that it is not on its way after the start.
+        pod("web-0", "shop", labels=labels, spec={"schedulerName": "another"}),
         pod("web-1", "shop", labels=labels, on="a"),
         pod("web-2", "shop", labels=labels, on="a"),
         pod("web-3", "shop", labels=labels, on="b"),
