@@ -47,6 +47,7 @@ def wheel(folder: Path) -> list[str]:
     installed = folder / "installed" / "placet"
     (installed / "bundle").mkdir(parents=True)
     shutil.copy(ROOT / "cli" / "launcher.py", installed / "__main__.py")
+    shutil.copy(ROOT / "cli" / "package.py", installed / "__init__.py")
     for name in PACKAGES:
         (installed / "bundle" / name).symlink_to(ROOT / name)
     return ["-S", written(folder / "kubectl-placet", "placet.__main__")]

@@ -56,7 +56,9 @@ def test_https_with_client_certificates_and_new_files(folder: Path, keyring: Key
     with serving(folder, *BARE, *MUTUAL, *names) as server:
         log = server.err.read_text("utf-8")
         assert "TLS: certificate tls.crt expires in 3 days, on " in log
-        assert get(server.url, "/readyz", keyring.client()) == (200, "ok")
+        status, ready = get(server.url, "/readyz", keyring.client())
+        assert (status, ready.splitlines()[0]) == (200, "ok")
+        assert "warn: certificate: `tls.crt` expires in 3 days" in ready
         assert get(server.url, "/metrics", keyring.client())[0] == 401
         assert get(server.url, "/api/v1/status", client)[0] == 404
         name = 'placet_tls_certificate_expiry_timestamp_seconds{file="tls.crt"}'
