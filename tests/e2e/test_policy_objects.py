@@ -203,9 +203,9 @@ def test_status(cluster: Cluster, served: Stage) -> None:
 
     until(lambda: numbers() == expected, 10.0, lambda: f"{expected}, not {numbers()}")
     line = cluster.kubectl("get", "plp", "web", "-n", cluster.namespace).splitlines()
-    columns = ["NAME", "READY", "REASON", "TARGET", "PLACED", "MATCHED", "WEIGHT", "AGE"]
+    columns = ["NAME", "READY", "REASON", "MODE", "TARGET", "PLACED", "MATCHED", "WEIGHT", "AGE"]
     assert line[0].split() == columns
-    assert line[1].split()[:6] == ["web", "True", "InForce", "40%", "4", "10"]
+    assert line[1].split()[:8] == "web True InForce Strict exactly 40% 4 10".split()
     version = cluster.get("placementpolicies", "web")["metadata"]["resourceVersion"]
     time.sleep(3.0)
     assert cluster.get("placementpolicies", "web")["metadata"]["resourceVersion"] == version
