@@ -20,10 +20,8 @@ from typing import Any
 import yaml
 from aiohttp import web
 
-from cli.conformance.requests import ConformanceCluster, Json
+from cli.conformance.requests import ConformanceCluster, Json, merge_patched
 
-_VERSION = "100"
-_NAMESPACED = 6
 _HELD = ("nodes", "pods")
 _KINDS = {"nodes": "Node", "pods": "Pod"}
 _INITIAL_END = "k8s.io/initial-events-end"
@@ -47,7 +45,7 @@ class StandInApi:
     bindings: list[ReceivedBinding] = field(default_factory=list)
     refuses_bindings: bool = False
     url: str = ""
-    _version: int = int(_VERSION)
+    _version: int = 100
     _watches: list[tuple[str, asyncio.Queue[bytes]]] = field(default_factory=list)
     _written: dict[str, Json] = field(default_factory=dict)
 
@@ -158,7 +156,9 @@ class StandInApi:
             return web.json_response({**given, "status": {"allowed": True}}, status=201)
         known = self._object(request.path, resource, name) or {}
         if request.method == "PATCH":
-            given = _edited(known, given) if isinstance(given, list) else _patched(known, given)
+            given = (
+                _edited(known, given) if isinstance(given, list) else merge_patched(known, given)
+            )
         if not isinstance(given, dict):
             return _status(400, "BadRequest")
         metadata = given.setdefault("metadata", {})
@@ -221,19 +221,6 @@ def _asked(parts: list[str]) -> tuple[str, str]:
 def _key(item: Mapping[str, Any]) -> str:
     metadata = item["metadata"]
     return f"{metadata.get('namespace', 'default')}/{metadata['name']}"
-
-
-def _patched(value: Any, patch: Any) -> Any:
-    """The value after a JSON merge patch, RFC 7396."""
-    if not isinstance(patch, dict):
-        return patch
-    made = dict(value) if isinstance(value, dict) else {}
-    for key, each in patch.items():
-        if each is None:
-            made.pop(key, None)
-        else:
-            made[key] = _patched(made.get(key), each)
-    return made
 
 
 def _edited(value: Any, operations: Sequence[Json]) -> Any:

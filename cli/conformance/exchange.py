@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import io
 import ssl
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -39,7 +38,6 @@ class Exchange:
     request: Any
     status: int = 0
     text: bytes = b""
-    seconds: float = 0.0
     error: str = ""
     value: Any = None
     malformed: str = ""
@@ -69,7 +67,6 @@ class Caller:
     async def ask(self, verb: Verb, request: Any) -> Exchange:
         """Sends a request; bytes are sent as they are."""
         data = request if isinstance(request, bytes) else msgspec.json.encode(request)
-        began = time.monotonic()
         try:
             async with (
                 asyncio.timeout(self._timeout),
@@ -88,8 +85,7 @@ class Caller:
         except (aiohttp.ClientError, OSError) as problem:
             return Exchange(verb, request, error=_why(problem))
         value, malformed = decoded(text)
-        seconds = time.monotonic() - began
-        return Exchange(verb, request, status, text, seconds, value=value, malformed=malformed)
+        return Exchange(verb, request, status, text, value=value, malformed=malformed)
 
 
 def _why(problem: Exception) -> str:

@@ -116,15 +116,21 @@ def body(case: Case, cluster: ConformanceCluster, pod: Json, *, names: bool) -> 
         items = [_padded(_sent(node), case.node_bytes) for node in nodes]
         made = {"Pod": _sent(pod), "Nodes": {"metadata": {}, "items": items}, "NodeNames": None}
     if case.change:
-        made = merged(made, case.change)
+        made = merge_patched(made, case.change)
     return lower_case(made) if case.lower_case else made
 
 
-def merged(value: Any, patch: Any) -> Any:
-    """The value after a JSON merge patch (RFC 7396), in which `null` is written, not left out."""
-    if not isinstance(patch, dict) or not isinstance(value, dict):
+def merge_patched(value: Any, patch: Any) -> Any:
+    """The value after a JSON merge patch, RFC 7396."""
+    if not isinstance(patch, dict):
         return patch
-    return value | {key: merged(value.get(key), each) for key, each in patch.items()}
+    made = dict(value) if isinstance(value, dict) else {}
+    for key, each in patch.items():
+        if each is None:
+            made.pop(key, None)
+        else:
+            made[key] = merge_patched(made.get(key), each)
+    return made
 
 
 def lower_case(request: Json) -> Json:

@@ -203,8 +203,7 @@ def test_arguments_that_are_wrong(
     assert message in capsys.readouterr().err
 
 
-async def test_the_stand_in_shows_new_pods_to_watches(aiohttp_server: AiohttpServer) -> None:
-    del aiohttp_server
+async def test_the_stand_in_shows_new_pods_to_watches() -> None:
     async with stand_in_api(own_cluster()) as api, aiohttp.ClientSession() as session:
         query = "watch=true&sendInitialEvents=true"
         async with session.get(f"{api.url}/api/v1/pods?{query}") as watch:
