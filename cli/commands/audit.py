@@ -42,15 +42,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="only pods of the last N days (default: %(default)s)",
     )
-    scope = parser.add_mutually_exclusive_group()
-    scope.add_argument(
-        "-n", "--namespace", metavar="NAME", help="policies of this namespace and its pods only"
-    )
-    scope.add_argument(
-        "-A",
-        "--all-namespaces",
-        action="store_true",
-        help="policies and pods of all namespaces (the default)",
+    replicas.add_namespace_arguments(
+        parser,
+        "policies of this namespace and its pods only",
+        "policies and pods of all namespaces",
     )
     add_output_argument(parser, "json", "yaml")
     replicas.add_arguments(parser)

@@ -34,15 +34,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-f", "--follow", action="store_true", help="show decisions as they are made, until Ctrl-C"
     )
-    scope = parser.add_mutually_exclusive_group()
-    scope.add_argument(
-        "-n", "--namespace", metavar="NAME", help="decisions about pods of this namespace only"
-    )
-    scope.add_argument(
-        "-A",
-        "--all-namespaces",
-        action="store_true",
-        help="decisions about pods of all namespaces (the default)",
+    replicas.add_namespace_arguments(
+        parser,
+        "decisions about pods of this namespace only",
+        "decisions about pods of all namespaces",
     )
     add_output_argument(parser, "json", "yaml")
     replicas.add_arguments(parser)

@@ -57,6 +57,15 @@ class ReplicaTarget:
     port: int = DEFAULT_PORT
 
 
+def add_namespace_arguments(parser: argparse.ArgumentParser, of_one: str, of_all: str) -> None:
+    """The flags that choose one namespace or all; the texts say what is shown of them."""
+    scope = parser.add_mutually_exclusive_group()
+    scope.add_argument("-n", "--namespace", metavar="NAME", help=of_one)
+    scope.add_argument(
+        "-A", "--all-namespaces", action="store_true", help=f"{of_all} (the default)"
+    )
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The flags that name a target."""
     group = parser.add_argument_group("the running Placet")
