@@ -1,4 +1,4 @@
-"""What is written of policies in audit mode: their statuses and PolicyReports, once a minute."""
+"""Audit reporting: statuses and PolicyReports of policies in audit mode, written once a minute."""
 
 from __future__ import annotations
 
