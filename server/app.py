@@ -15,7 +15,7 @@ from server.admission.webhooks import AdmissionWebhooks, WebhookParts
 from server.http.bodies import BodyReader, ByteBudget
 from server.http.connections import AnswerAtOnce, Connections
 from server.http.health import Health, Readiness, health_routes
-from server.http.middleware import CallRecorder, VerbHandler, access
+from server.http.middleware import CallRecorder, Traced, VerbHandler, access
 from server.http.sockets import CONNECTIONS, Shutdown
 from server.log_limit import LimitedLog
 from server.metrics.metrics import Metrics
@@ -64,6 +64,7 @@ class AppParts:
     `cluster_size` is the number of nodes in the cluster, None if unknown. `binder` binds pods;
     without it, the paths of bind say how to get the verb. `webhooks` are the parts of the admission
     webhooks, None for an application without these. `shutdown` begins before the server ends.
+    `traced` takes each call that was answered.
     """
 
     decider: Decider
@@ -76,6 +77,7 @@ class AppParts:
     binder: PodBinder | None = None
     webhooks: WebhookParts | None = None
     shutdown: Shutdown = field(default_factory=Shutdown)
+    traced: Traced | None = None
 
 
 def create_app(parts: AppParts) -> web.Application:
@@ -88,7 +90,7 @@ def create_app(parts: AppParts) -> web.Application:
     metrics.configured(settings)
     bodies = BodyReader(budget, settings)
     queue = DecisionQueue(settings.max_in_flight)
-    recorder = CallRecorder(metrics, log, limited, parts.shutdown, warnings, bodies)
+    recorder = CallRecorder(metrics, log, limited, parts.shutdown, warnings, bodies, parts.traced)
     answerer = VerbAnswerer(queue, settings, bodies, recorder)
     answered, fragments = AnsweredNames(), NameFragments()
     resolvable = settings.resolvable_rejections

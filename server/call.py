@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 
+from engine.cluster.binding import Binding
 from engine.program.frame import Points
 from grammar.messages.texts import cut
 from server.errors import CallFailure, Outcome, failure_of
-from server.wire import pod_key
+from server.wire import pod_identity, pod_key
 
 Aside = Callable[[], AbstractContextManager[object]]
 
@@ -44,8 +45,8 @@ class CallRecord:
     # Bytes of the body that count as held, until the call ends.
     held: int = 0
     pod: bytes = b""
-    # `namespace/name` of a pod, and the node to bind it to.
-    binds: tuple[str, str] | None = None
+    # What a call of bind asks for.
+    binds: Binding | None = None
     reviewed: ReviewedObject | None = None
     full_nodes: bool = False
     offered: int = 0
@@ -75,6 +76,12 @@ class CallRecord:
                 yield
             finally:
                 self.held_seconds += time.monotonic() - began
+
+    @property
+    def pod_uid(self) -> str:
+        """The uid of the pod that it is about; empty if none can be read."""
+        found = self.binds or (pod_identity(self.pod) if self.pod else None)
+        return found.uid if found is not None else ""
 
     def fail(self, error: Exception) -> CallFailure:
         """Records that the call failed."""
@@ -123,7 +130,8 @@ def log_entry(call: CallRecord, code: int, seconds: float, left_out: int = 0) ->
         fields["offered"] = call.offered
         fields["returned"] = call.returned
     if call.binds is not None:
-        fields["pod"], fields["node"] = call.binds
+        fields["pod"] = f"{call.binds.namespace}/{call.binds.name}"
+        fields["node"] = call.binds.node
     if call.reviewed is not None:
         fields["operation"], fields["object"] = call.reviewed.operation, call.reviewed.object
         fields["allowed"] = call.reviewed.allowed

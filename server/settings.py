@@ -5,6 +5,7 @@ from __future__ import annotations
 import resource
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from engine.gangs.held_calls import MOST_HELD
 
@@ -69,6 +70,26 @@ class SelfSigned:
     def shown(self) -> str:
         """The Secret in messages and metrics."""
         return f"Secret {'/'.join(self.secret)}"
+
+
+@dataclass(frozen=True, slots=True)
+class TraceTarget:
+    """Where spans of calls are sent, and the part of pods, 0 to 1, that have any."""
+
+    url: str
+    ratio: float = 1.0
+
+
+def parse_trace_url(text: str) -> str:
+    """The URL of a collector; without a path it gets the usual one. Raises SettingsError."""
+    try:
+        parts = urlsplit(text)
+        is_valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_valid = False
+    if not is_valid:
+        raise SettingsError(f"`{text}` is not a URL such as http://127.0.0.1:4318")
+    return text if parts.path.strip("/") else f"{text.rstrip('/')}/v1/traces"
 
 
 @dataclass(frozen=True, slots=True)

@@ -152,13 +152,18 @@ def decode_args(body: bytes) -> ExtenderArgs:
     return ExtenderArgs(pod, list(nodes), list(nodes.values()))
 
 
-def pod_key(pod: bytes) -> str:
-    """`namespace/name` of a pod for the log; empty if the pod cannot be read."""
+def pod_identity(pod: bytes) -> RequestMetadata | None:
+    """The identity of a pod for logs and traces; None if the pod cannot be read."""
     try:
-        metadata = _API_OBJECT.decode(pod).metadata
+        return _API_OBJECT.decode(pod).metadata
     except (ValueError, RecursionError):
-        return ""
-    return f"{metadata.namespace}/{metadata.name}"
+        return None
+
+
+def pod_key(pod: bytes) -> str:
+    """`namespace/name` of a pod; empty if the pod cannot be read."""
+    found = pod_identity(pod)
+    return f"{found.namespace}/{found.name}" if found is not None else ""
 
 
 def decode(decoder: msgspec.json.Decoder[_Message], body: bytes, shape: Shape = None) -> _Message:

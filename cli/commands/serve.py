@@ -6,6 +6,7 @@ import argparse
 import asyncio
 from collections.abc import Mapping
 from importlib.resources import files
+from importlib.util import find_spec
 from logging import Logger
 from pathlib import Path
 
@@ -55,6 +56,7 @@ from server.settings import (
     Settings,
     SettingsError,
     TlsFiles,
+    TraceTarget,
     raise_open_files,
     too_few_files,
 )
@@ -186,6 +188,7 @@ def _run(args: argparse.Namespace, file: Path | None = None) -> int:
         data_access(args),
         frozenset(args.policy_first),
         history=args.history,
+        traces=_traces(args),
     )
 
     def started(url: str, reloader: PolicyReloader) -> None:
@@ -279,6 +282,20 @@ def _settings(args: argparse.Namespace, file: Path | None) -> Settings:
         )
     except SettingsError as error:
         raise CommandError(str(error), "see placet serve --help") from None
+
+
+def _traces(args: argparse.Namespace) -> TraceTarget | None:
+    """Where spans go. Raises CommandError."""
+    if args.traces is None:
+        return None
+    try:
+        has_packages = find_spec("opentelemetry.exporter.otlp.proto.http") is not None
+    except ModuleNotFoundError:
+        has_packages = False
+    if not has_packages:
+        hint = "install them with pip install 'placet[traces]'"
+        raise CommandError("--traces needs packages that are not installed", hint)
+    return TraceTarget(args.traces, args.trace_ratio)
 
 
 def _view_port(args: argparse.Namespace) -> int | None:

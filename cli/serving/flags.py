@@ -28,7 +28,7 @@ from engine.objects.gate import GATE
 from engine.objects.peer import DEFAULT_SCHEDULER
 from engine.objects.request_pod import SYSTEM_NAMESPACES
 from server.runtime.observers import FORMATS
-from server.settings import DEFAULT_LISTEN
+from server.settings import DEFAULT_LISTEN, SettingsError, parse_trace_url
 from server.view.view import DEFAULT_PORT
 
 _NAME = re.compile("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -78,6 +78,23 @@ def view_port(text: str) -> int | None:
     if not text.isdecimal() or not text.isascii() or int(text[:9]) > 65535:
         raise argparse.ArgumentTypeError(f"`{text}` is not a port, and not `none`")
     return int(text)
+
+
+def _trace_url(text: str) -> str:
+    try:
+        return parse_trace_url(text)
+    except SettingsError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _part(text: str) -> float:
+    try:
+        found = float(text)
+    except ValueError:
+        found = -1.0
+    if not 0 <= found <= 1:
+        raise argparse.ArgumentTypeError(f"`{text}` is not a number between 0 and 1")
+    return found
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -340,6 +357,20 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         choices=FORMATS,
         default="text",
         help="the format of the log on standard error, one line per event (default: text)",
+    )
+    how.add_argument(
+        "--traces",
+        metavar="URL",
+        type=_trace_url,
+        help="send a span for each call to this collector, as OTLP over HTTP; the uid of a pod is "
+        "the id of its trace",
+    )
+    how.add_argument(
+        "--trace-ratio",
+        metavar="PART",
+        type=_part,
+        default=1.0,
+        help="the part of pods that have spans, between 0 and 1 (default: all)",
     )
     how.add_argument(
         "-v", "--verbose", action="store_true", help="log every call and every rejection"

@@ -24,6 +24,9 @@ from server.metrics.misconfiguration import MisconfigurationWarnings
 
 VerbHandler = Callable[[web.Request, CallRecord], Awaitable[web.Response]]
 
+# Takes a call, its status, the seconds that Placet took, and when the answer was made.
+Traced = Callable[[CallRecord, int, float, float], None]
+
 # The verb of a call whose path is unknown.
 _NO_VERB = "none"
 # The levels of log lines by outcome; the others are warnings.
@@ -96,6 +99,7 @@ class CallRecorder:
         shutdown: Shutdown,
         warnings: MisconfigurationWarnings,
         bodies: BodyReader,
+        traced: Traced | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._metrics = metrics
@@ -105,6 +109,7 @@ class CallRecorder:
         self.in_flight = metrics.in_flight
         self._warnings = warnings
         self._bodies = bodies
+        self._traced = traced
         self._clock = clock
 
     def handler(self, verb: str, handle: VerbHandler) -> Handler:
@@ -178,6 +183,8 @@ class CallRecorder:
         elif call.victims is not None:
             self._metrics.preempted(*call.victims)
         self._metrics.calls.ended(call, code, seconds, sent)
+        if self._traced is not None:
+            self._traced(call, code, seconds, ended)
         if call.fault is not None:
             entry = LogEntry(f"unexpected error in {call.verb}", {})
             self._limited.write(logging.ERROR, "fault", entry, call.fault)

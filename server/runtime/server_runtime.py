@@ -43,6 +43,7 @@ from server.http import sockets as running
 from server.http.bodies import ByteBudget
 from server.http.connections import Connections
 from server.http.health import Heartbeat, Readiness, ReadinessCheck
+from server.http.middleware import Traced
 from server.http.sockets import Shutdown
 from server.http.tls import Credentials
 from server.log_limit import LimitedLog
@@ -68,7 +69,7 @@ from server.runtime.reloader import (
     ServerConfiguration,
 )
 from server.runtime.view_status import status_reader
-from server.settings import SelfSigned, Settings
+from server.settings import SelfSigned, Settings, TraceTarget
 from server.supervisor import Supervisor, end
 from server.view.drafts import DRAFT_MEMORY_MIB, Drafts
 from server.view.explaining import Explainer
@@ -117,6 +118,8 @@ class Options:
     policy_first: frozenset[str] = frozenset()
     # The file in which the numbers of the page survive a restart.
     history: Path | None = None
+    # Where the spans of calls go.
+    traces: TraceTarget | None = None
 
 
 class CannotListenError(Exception):
@@ -201,7 +204,7 @@ async def serve(
         binder = None
         if cluster is not None and answers is not None:
             binder = cluster.binder(deciding.engine, answers, options.schedulers)
-        app = _application(common, deciding, binder, processes.admission)
+        app = _application(stack, common, deciding, binder, processes.admission)
         common.readiness.begin(_readiness(deciding, app, credentials))
         shown = _shown(stack, common, deciding, processes.drafts, credentials)
         await _serve_view(stack, common, shown, _follow_file(common, deciding, app))
@@ -376,6 +379,7 @@ def _deciding(
 
 
 def _application(
+    stack: AsyncExitStack,
     common: _Common,
     deciding: Deciding,
     binder: Binder | None,
@@ -397,8 +401,23 @@ def _application(
             binder,
             WebhookParts(examiner, processes, options.scheduler, deciding.portable.patch),
             common.shutdown,
+            _traced(stack, common, deciding.journal),
         )
     )
+
+
+def _traced(stack: AsyncExitStack, common: _Common, journal: Journal) -> Traced | None:
+    """What makes spans of calls until the stack ends, if the server is told where to send them."""
+    options = common.options
+    if options.traces is None:
+        return None
+    # No other server needs the library.
+    from server.metrics.call_traces import CallTraces, exporter  # noqa: PLC0415
+
+    sender, replica = exporter(options.traces), socket.gethostname()
+    traces = CallTraces(options.traces, sender, journal.find, options.version, replica)
+    stack.push_async_callback(asyncio.to_thread, traces.close)
+    return traces.ended
 
 
 def _readiness(

@@ -52,7 +52,7 @@ class BindVerb:
 
     def decide(self, body: bytes, call: CallRecord) -> Awaitable[bytes]:
         binding = decode_binding(body)
-        call.binds = f"{binding.namespace}/{binding.name}", binding.node
+        call.binds = binding
         return self._bound(binding, call)
 
     async def _bound(self, binding: Binding, call: CallRecord) -> bytes:

@@ -105,9 +105,18 @@ class Environment:
     def _commands(self, resolution: str) -> Iterator[Sequence[str | Path]]:
         own, all_of_them = self.folder / "own", self.folder / "all"
         compile_ = (self.uv, "pip", "compile", "--quiet", "--no-header", "--python", self.python)
-        yield (*compile_, "pyproject.toml", "--resolution", resolution, "--output-file", own)
         yield (
-            *(*compile_, "pyproject.toml", "--group", "dev"),
+            *compile_,
+            "pyproject.toml",
+            "--extra",
+            "traces",
+            "--resolution",
+            resolution,
+            "--output-file",
+            own,
+        )
+        yield (
+            *(*compile_, "pyproject.toml", "--extra", "traces", "--group", "dev"),
             *("--constraint", own, "--output-file", all_of_them),
         )
         yield (self.uv, "venv", "--quiet", "--python", self.python, self.folder / "venv")
