@@ -28,6 +28,7 @@ from cli.doctor.findings import examine
 from cli.doctor.found import Found
 from cli.doctor.gate_checks import Marking
 from cli.doctor.generator import OUR_LEASE, OUR_URL, Extender
+from cli.doctor.kube_versions import KNOWN_MINOR, minor_version
 from cli.doctor.requirements import SchedulerRequirements, read_requirements
 from cli.render import FieldFinding, as_json, render, totals, wants_colour
 from cli.streams import beneath, put_line
@@ -103,6 +104,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="a plugin that this kube-scheduler is built with; may be given again",
     )
     parser.add_argument(
+        "--kube-version",
+        metavar="VERSION",
+        type=minor_version,
+        default=f"1.{KNOWN_MINOR}",
+        help="the version of this kube-scheduler, such as 1.24, which decides what `apiVersion` it "
+        "reads (default: %(default)s)",
+    )
+    parser.add_argument(
         "-o",
         "--output",
         "--format",
@@ -157,6 +166,7 @@ def run(args: argparse.Namespace) -> int:
             args.gate,
             marking,
             frozenset(args.plugin),
+            args.kube_version,
         )
         for found in configurations(texts, existing)
     ]

@@ -21,6 +21,7 @@ from cli.doctor.generator import (
     section,
     yaml_text,
 )
+from cli.doctor.kube_versions import KNOWN_MINOR, api_versions, minor_version
 from cli.streams import put_line, put_text
 from engine.objects.gate import ENABLED, GATE, OPT_IN
 from grammar.values.time import SECOND, Duration
@@ -39,13 +40,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
     what = parser.add_argument_group("the output")
     form = what.add_mutually_exclusive_group()
     form.add_argument(
-        "--full", action="store_true", help="a whole KubeSchedulerConfiguration v1 (default)"
+        "--full", action="store_true", help="a whole KubeSchedulerConfiguration (default)"
     )
     form.add_argument(
         "--section", action="store_true", help="only the fields to add to an existing one"
     )
     form.add_argument(
         "--legacy", action="store_true", help="the JSON of a Policy, read up to Kubernetes 1.22"
+    )
+    what.add_argument(
+        "--kube-version",
+        metavar="VERSION",
+        type=minor_version,
+        default=f"1.{KNOWN_MINOR}",
+        help="the version of the kube-scheduler that reads it, such as 1.24, which decides the "
+        "`apiVersion` (default: %(default)s)",
     )
     what.add_argument(
         "--from",
@@ -166,14 +175,24 @@ def run(args: argparse.Namespace) -> int:
     if args.legacy:
         whole = json_text(policy(extender))
     else:
-        found = configuration(extender, args.scheduler_name, args.scheduler_kubeconfig)
-        whole = yaml_text(found)
-    refuse_unsound(whole, args.http_timeout)
+        api_version = _api_version(args.kube_version)
+        name, kubeconfig = args.scheduler_name, args.scheduler_kubeconfig
+        whole = yaml_text(configuration(extender, name, kubeconfig, api_version))
+    refuse_unsound(whole, args.http_timeout, args.kube_version)
     put_text(yaml_text(section(extender)) if args.section else whole)
     binds = "bind" in extender.verbs
     for line in _placets_side(args.scheduler_name, binds=binds, has_gate=args.gate):
         print(line, file=sys.stderr)
     return Exit.OK
+
+
+def _api_version(minor: int) -> str:
+    """The newest version of the configuration that this kube-scheduler reads."""
+    readable = api_versions(minor)
+    if not readable:
+        hint = "write one with --legacy"
+        raise CommandError(f"kube-scheduler 1.{minor} reads only a Policy", hint)
+    return readable[0]
 
 
 def _convert(args: argparse.Namespace, extender: Extender) -> int:

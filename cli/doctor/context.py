@@ -10,6 +10,7 @@ from cli.doctor.configuration_text import SchedulerConfiguration
 from cli.doctor.extender import ExtenderEntry
 from cli.doctor.gate_checks import Marking
 from cli.doctor.generator import OUR_LEASE
+from cli.doctor.kube_versions import KNOWN_MINOR
 from cli.doctor.requirements import SchedulerRequirements
 from engine.counting.in_flight_pods import BIND_TIMEOUT_SECONDS
 from grammar.messages.diagnostics import Severity, nearest
@@ -27,7 +28,7 @@ class ConfigurationContext:
     `requirements` is None if the policies are unknown. `binds` says whether `placet serve` has
     `--bind`, `lease` is the namespace and name of its `--lease`, None without one, and `gate` its
     `--gate`. `marking` is None if the cluster is unknown. `plugins` are those of others that this
-    kube-scheduler is built with.
+    kube-scheduler is built with. `minor` is its minor version.
     """
 
     configuration: SchedulerConfiguration
@@ -41,6 +42,7 @@ class ConfigurationContext:
     gate: bool = False
     marking: Marking | None = None
     plugins: frozenset[str] = frozenset()
+    minor: int = KNOWN_MINOR
 
     @property
     def entries(self) -> tuple[ExtenderEntry, ...]:

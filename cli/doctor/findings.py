@@ -19,6 +19,7 @@ from cli.doctor.context import ConfigurationContext, choose
 from cli.doctor.extender import ExtenderEntry
 from cli.doctor.found import Found, error, found, refused, some, warning
 from cli.doctor.generator import VERBS, own_lease
+from cli.doctor.kube_versions import GROUP, KNOWN_MINOR, LAST_POLICY, api_versions
 from cli.render import FieldFinding, FieldPlace
 from engine.objects.api_types import mapping, mappings
 from engine.objects.gate import GATE
@@ -55,11 +56,11 @@ def examine(context: ConfigurationContext, probed: Iterable[Found] = ()) -> list
     return sorted(findings, key=lambda f: (f[1].line, f[0].severity))
 
 
-def refuse_unsound(text: str, http_timeout: float) -> None:
+def refuse_unsound(text: str, http_timeout: float, minor: int = KNOWN_MINOR) -> None:
     """Raises CommandError for a generated configuration with an error."""
     (configuration,) = configurations([("the configuration", text)], lambda _path: None)
     ours, because = choose(configuration.extenders)
-    context = ConfigurationContext(configuration, ours, because, http_timeout)
+    context = ConfigurationContext(configuration, ours, because, http_timeout, minor=minor)
     context = replace(context, binds=context.entry_of("bind") is not None)
     for diagnostic, _ in examine(context):
         if diagnostic.severity == "error":
@@ -208,21 +209,27 @@ def gate(ours: ExtenderEntry, context: ConfigurationContext) -> Iterator[Found]:
 
 # ---- the whole configuration: its version, its fields, and all of its extenders
 
-_VERSION = "kubescheduler.config.k8s.io/v1"
-
 
 def version(context: ConfigurationContext) -> Iterator[Found]:
-    """An `apiVersion` or `kind` that kube-scheduler 1.36 does not read."""
+    """An `apiVersion` or `kind` that this version of kube-scheduler does not read."""
     given = context.configuration.value.get("apiVersion")
     kind = context.configuration.value.get("kind")
-    if (given, kind) == (_VERSION, "KubeSchedulerConfiguration"):
+    readable = api_versions(context.minor)
+    if given in readable and kind == "KubeSchedulerConfiguration":
         return
     converts = "`placet scheduler-config --from FILE` writes a KubeSchedulerConfiguration of it"
     if context.configuration.legacy:
+        if context.minor <= LAST_POLICY:
+            return
         message = "kube-scheduler 1.23 and later do not read a Policy"
         yield warning("kind", message, converts)
         return
-    hint = f"write `apiVersion: {_VERSION}` and `kind: KubeSchedulerConfiguration`"
+    newest = readable[0] if readable else ""
+    hint = f"write `apiVersion: {newest}` and `kind: KubeSchedulerConfiguration`"
+    if not readable:
+        message = f"kube-scheduler 1.{context.minor} reads only a Policy"
+        yield error("apiVersion", message, "`placet scheduler-config --legacy` writes one")
+        return
     if kind is None and "extenders" not in context.configuration.value:
         message = "this is a part of a configuration, as the framework's design shows it"
         yield refused("kind", message, converts)
@@ -230,8 +237,9 @@ def version(context: ConfigurationContext) -> Iterator[Found]:
         missing = "kind" if kind is None else "apiVersion"
         yield refused(missing, f"there is no `{missing}`", hint)
     else:
-        is_older = isinstance(given, str) and given.startswith("kubescheduler.config.k8s.io/")
-        message = f"kube-scheduler 1.36 does not read `{given}`, only `{_VERSION}`"
+        is_older = isinstance(given, str) and given.startswith(f"{GROUP}/")
+        only = " or ".join(f"`{each}`" for each in readable)
+        message = f"kube-scheduler 1.{context.minor} does not read `{given}`, only {only}"
         yield error("apiVersion", message, f"{hint}; {converts}" if is_older else hint)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import assert_never
 
+from cli.doctor.kube_versions import KNOWN_MINOR, api_versions
 from grammar.values.time import SECOND, Duration
 
 # In the order of a scheduling cycle. Each is also the path of the verb at Placet.
@@ -133,10 +134,13 @@ class Extender:
 
 
 def configuration(
-    extender: Extender, name: str = "", kubeconfig: str = ""
+    extender: Extender,
+    name: str = "",
+    kubeconfig: str = "",
+    api_version: str = api_versions(KNOWN_MINOR)[0],
 ) -> Iterator[GeneratedField]:
     """A whole KubeSchedulerConfiguration. Empty texts mean kube-scheduler's defaults."""
-    yield GeneratedField("apiVersion", "kubescheduler.config.k8s.io/v1")
+    yield GeneratedField("apiVersion", api_version)
     yield GeneratedField("kind", "KubeSchedulerConfiguration")
     if kubeconfig:
         why = "kube-scheduler ignores its flag --kubeconfig when it has --config"
