@@ -16,6 +16,7 @@ import logging
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from inspect import cleandoc
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -30,6 +31,7 @@ SLOW, CLOSED = 0.05, 60.0
 # What a call counts as, unless its author says otherwise: as many comparisons.
 _STEPS = 100
 _LONGEST_ERROR = 200
+_LONGEST_DOC = 1000
 _SIGNATURE = re.compile(
     r"\s*([a-zA-Z_]\w*(?:\.[a-zA-Z_]\w*)+)\s*\((.*)\)\s*([^()]+(?:\(.*\))?)\s*", re.ASCII
 )
@@ -61,7 +63,9 @@ class AddedFunction:
     @property
     def overload(self) -> Overload:
         """The function as the language calls it."""
-        return Overload(self.name, self.params, self.result, self._guarded, work=self._work)
+        doc = cleandoc(self.__doc__ or "")[:_LONGEST_DOC]
+        types = (self.name, self.params, self.result)
+        return Overload(*types, self._guarded, work=self._work, doc=doc)
 
     def _work(self, *_: object) -> int:
         return self.steps

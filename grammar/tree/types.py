@@ -76,7 +76,7 @@ class Overload:
     operator its sign. `call` accepts values of these types; it raises EvaluationError if there is
     no result. `work` gives the steps of a call beyond one, by the values or the Sizes of its
     arguments; None if a call takes the same short time for all values. `short` is `call` for texts
-    that are known to be short: it keeps results, or needs no check.
+    that are known to be short: it keeps results, or needs no check. `doc` is for editors.
     """
 
     name: str
@@ -86,6 +86,7 @@ class Overload:
     member: bool = False
     work: Work | None = None
     short: Callable[..., Any] | None = None
+    doc: str = ""
 
 
 Work = Callable[..., int]

@@ -225,6 +225,11 @@ def _members(around: Surroundings, before: Sequence[ColouredToken]) -> Iterator[
             yield _Offer(
                 f"{data.name}[", "field", str(environment.variables[name]), head_of_data(data)
             )
+    # A function with a dot in its name, such as `sets.contains`.
+    for name in sorted(environment.function_names(member=False)):
+        if name.startswith(f"{operand}."):
+            offer = _function(environment, name, member=False)
+            yield replace(offer, text=offer.text.removeprefix(f"{operand}."))
     type_ = type_of(operand, environment)
     if type_ is None or type_ in (DYN, POISON):
         return
@@ -246,7 +251,8 @@ def _about(field: Field, owner: str) -> str:
 
 
 def _function(environment: Environment, name: str, *, member: bool) -> _Offer:
-    about = "\n".join(signatures(environment.overloads(name, member=member)))
+    overloads = environment.overloads(name, member=member)
+    about = "\n".join((*signatures(overloads), *docs(overloads)))
     return _Offer(f"{name}(", "function", "", about)
 
 
@@ -430,6 +436,11 @@ def signatures(overloads: Iterable[Overload]) -> Iterator[str]:
         text = f"{receiver}{overload.name}({', '.join(params)}): {_plain(overload.result)}"
         shown[text] = None
     yield from shown
+
+
+def docs(overloads: Iterable[Overload]) -> Iterator[str]:
+    """What the authors of added functions say of them, each text once."""
+    yield from dict.fromkeys(each.doc for each in overloads if each.doc)
 
 
 def _plain(type_: Type) -> str:

@@ -17,6 +17,7 @@ from policies.editor.completion import (
     Samples,
     about_field,
     absent,
+    docs,
     head_of_data,
     head_of_def,
     macro_variables,
@@ -185,7 +186,7 @@ def _of_member(source: Source, cursor: _Cursor, samples: Samples) -> Meaning | N
         heading = f"{data.variable}: {environment.variables[data.variable]}"
         return Meaning(cursor.span, heading, (f"`{head_of_data(data)}`",), definition)
     if cursor.next == "(" and (its := environment.overloads(f"{operand}.{name}", member=False)):
-        return Meaning(cursor.span, "\n".join(signatures(its)))
+        return Meaning(cursor.span, "\n".join(signatures(its)), tuple(docs(its)))
     type_ = type_of(operand, environment)
     if type_ is None:
         return None

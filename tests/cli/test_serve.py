@@ -82,7 +82,9 @@ def serving(folder: Path, *arguments: str | Path) -> Iterator[Server]:
     out, err = folder / "out", folder / "err"
     how = ["--listen", "127.0.0.1:0", "--lameduck", "0s"]
     command = [sys.executable, "-m", "cli", "serve", *how, *arguments]
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    # A test may have packages of its own.
+    paths = (os.environ.get("PYTHONPATH", ""), str(ROOT))
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
     with out.open("wb") as to, err.open("wb") as log:
         process = subprocess.Popen(command, cwd=folder, env=environment, stdout=to, stderr=log)
     server = Server(process, out, err)
