@@ -46,7 +46,7 @@ class GroupNumbers:
         assert count.number is not None, "the clause has a bound that is computed"
         self._count = count
         self._number: Callable[[Frame], object] = count.number
-        self._is_sum = count.peers.amount is not None
+        self._is_sum = clause.is_sum
         # A bound of at least so many is the stricter one if it is larger.
         self._at_least = clause.is_at_least
         # Each node is a group of its own, and its number may read the node.

@@ -270,8 +270,12 @@ def shown_groups(
         case ShareProgram():
             wanted = [ON]
         case SpreadProgram():
-            wanted, least = [group], fewest(clause, counts)
-            there = np.flatnonzero(counts.domains & (counts.low == least)).tolist()
+            wanted, every = [group], fewest(clause, counts)
+            least = every[group]
+            beside = counts.domains & (counts.low == least)
+            if counts.sections is not None:
+                beside &= counts.sections == counts.sections[group]
+            there = np.flatnonzero(beside).tolist()
             emptiest = there[:1] if least and group not in there else []
         case LimitProgram(nodes="used" | "empty"):
             wanted = list(range(ON, len(counts.high)))
@@ -300,16 +304,19 @@ def count_text(clause: CountClause, counts: GroupCounts, group: int) -> str:
             text = f"{there} on these nodes{elsewhere}, {bound.kind} {wanted}{share}"
             return f"{text}; this node is {side} of them"
         case SpreadProgram():
-            least, skew = fewest(clause, counts), counts.skew_of(clause, group)
-            return (
-                f"{here} in this node's domain, {least} in the emptiest one; skew at most {skew:g}"
-            )
+            least, skew = fewest(clause, counts)[group], counts.skew_of(clause, group)
+            beside = "" if counts.sections is None else " beside it"
+            other = f"{least} in the emptiest one{beside}"
+            return f"{here} in this node's domain, {other}; skew at most {skew:g}"
         case LimitProgram(nodes="used" | "empty" as unit):
             bound = counts.bound_of(clause, group)
-            words = f"{bound.kind} {_amount(bound)} {unit}"
-            if not here:
-                return f"with this pod no more nodes are used; {words}"
-            return f"up to {here} of {counts.total} nodes are used with this pod; {words}"
+            if clause.amount is not None:
+                words = f"{bound.kind} {_sum(bound.amount or 0)} {unit}"
+                used = f"up to {_sum(here)} of {_sum(counts.total)} on used nodes with this pod"
+            else:
+                words = f"{bound.kind} {_amount(bound)} {unit}"
+                used = f"up to {here} of {counts.total} nodes are used with this pod"
+            return f"{used if here else 'with this pod no more nodes are used'}; {words}"
         case LimitProgram(per_node=per_node, domain=domain):
             bound = counts.bound_of(clause, group)
             scope = "on this node" if per_node else "in the cluster"

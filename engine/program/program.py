@@ -274,6 +274,11 @@ class _CountingProgram:
         return False
 
     @property
+    def is_sum(self) -> bool:
+        """Whether its bound is one of amounts, in thousandths."""
+        return self.count.peers.amount is not None
+
+    @property
     def deletion_bound(self) -> BoundProgram | None:
         """The bound that orders how pods are deleted; None if the clause orders none."""
         return None
@@ -312,6 +317,8 @@ class ShareProgram(_CountingProgram):
 class SpreadProgram(_CountingProgram):
     """A compiled spread: bounds a domain's count minus the least count of all domains.
 
+    With `within` only the domains are compared whose nodes have the same value of it.
+
     `skew` is None where the clause computes it for each domain. `min_domains` may be computed for
     the pod. `nodes` are the nodes on which pods count, and whose domains are compared.
     """
@@ -320,6 +327,7 @@ class SpreadProgram(_CountingProgram):
     skew: float | None
     min_domains: float | Evaluate | None
     nodes: NodeSet
+    within: Evaluate | None = None
 
     @property
     def groups_are(self) -> GroupKind:
@@ -358,8 +366,8 @@ class LimitProgram(_CountingProgram):
 
     The bound of a sum is in thousandths, as the sum is. With `nodes` the limit bounds the number of
     nodes instead: of nodes with a counted pod, or of nodes without one. Only nodes for which `pool`
-    is true are counted; without a `pool`, all nodes are. A `mutual` limit of a pod that is there
-    keeps other pods out, too.
+    is true are counted; without a `pool`, all nodes are. Each adds its `amount`, or one. A `mutual`
+    limit of a pod that is there keeps other pods out, too.
     """
 
     per_node: bool
@@ -368,6 +376,11 @@ class LimitProgram(_CountingProgram):
     nodes: OneOf["used", "empty"] | None = None
     pool: Evaluate | None = None
     mutual: Mutual | None = None
+    amount: Evaluate | None = None
+
+    @property
+    def is_sum(self) -> bool:
+        return self.amount is not None or self.count.peers.amount is not None
 
     @property
     def is_at_least(self) -> bool:
