@@ -64,7 +64,8 @@ class CountEvidence:
 class ClauseEvidence:
     """What one clause says about a node.
 
-    `when` and `requires` are those of a filter, `counts` is that of a clause that counts, or of
+    `when` and `requires` are those of a filter, a `when` that reads named counts that of any
+    clause. `counts` is that of a clause that counts, or of
     cards, and `bound` the number of a limit that reads groups or named counts.
     """
 
@@ -134,12 +135,15 @@ def _clause(
     detail = written.detail(frame) if refuses else ""
     counts = counted_on(objection, written, found, name)
     if objection.program.counts_pods:
-        # Its `when` is the same for every node.
-        program, bound = objection.program, None
+        # Its `when` is the same for every node, and told only if it reads named counts.
+        program, bound, when = objection.program, None, None
+        if isinstance(program, CountClause) and program.count.when and program.count.when.counts:
+            assert clause.when is not None, "the program has one"
+            when = traced(written, clause.when, frame)
         if isinstance(program, LimitProgram) and isinstance(clause, Limit) and program.count.groups:
             assert isinstance(clause.bound.amount, Expr), "it reads something"
             bound = traced(written, clause.bound.amount, frame)
-        return ClauseEvidence(objection, written, refuses, detail, counts=counts, bound=bound)
+        return ClauseEvidence(objection, written, refuses, detail, when, (), counts, bound)
     when = None if clause.when is None else traced(written, clause.when, frame)
     requires = tuple(traced(written, require, frame) for require in clause.requirements)
     return ClauseEvidence(objection, written, refuses, detail, when, requires, counts)

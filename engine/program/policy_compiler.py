@@ -588,7 +588,8 @@ class _PolicyCompiler:
             return None
         roots = {path[0] for path in self._paths(when)}
         of_node = {"node", *self._environment.groups, *self._environment.counts}
-        return Condition(self._compiler.compile(when), not roots.isdisjoint(of_node))
+        counts = self._group_reads((when,)).counts
+        return Condition(self._compiler.compile(when), not roots.isdisjoint(of_node), counts)
 
     def _reads_time(self, expr: Expr) -> bool:
         """Whether its value may change with the time alone; rows become stale."""

@@ -30,14 +30,6 @@ PeerKey = Callable[[Peer], Hashable]
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Condition:
-    """A compiled `when`: evaluated once per pod, or per node if it reads the node."""
-
-    evaluate: Evaluate
-    per_node: bool
-
-
 class OutcomeRecorder(Protocol):
     """Replaces parts of programs by parts that also record how they come out.
 
@@ -80,6 +72,18 @@ class GroupReads:
 
 
 NO_READS = GroupReads()
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A compiled `when`: evaluated once per pod, or per node if it reads the node.
+
+    `counts` are the named counts that it reads, by digest. With them, it is evaluated in each call.
+    """
+
+    evaluate: Evaluate
+    per_node: bool
+    counts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -546,6 +550,13 @@ class Program:
         return (*self.shares, *self.spreads, *self.limits)
 
     @property
+    def conditional(self) -> list[ScoreProgram | CountProgram]:
+        """The clauses whose `when` reads named counts."""
+        every: tuple[ScoreProgram | CountProgram, ...]
+        every = (*self.scores, *(clause.count for clause in self.counts))
+        return [each for each in every if each.when is not None and each.when.counts]
+
+    @property
     def yields_to_evictions(self) -> bool:
         """Whether a node that it rejects may pass when pods leave it."""
         if self.audit:
@@ -588,16 +599,26 @@ class Program:
 def applies(
     clause: ScoreProgram | CountProgram | CardsProgram | GangProgram, evaluation: Evaluation
 ) -> bool:
-    """Whether the `when` of a clause is true for the frame's pod. Raises ExpensivePolicyError."""
-    if clause.when is None:
+    """Whether the `when` of a clause is true for the frame's pod. Raises ExpensivePolicyError.
+
+    That of a strict clause is true if it is for any of the counts that may come out.
+    """
+    when = clause.when
+    if when is None:
         return True
     evaluation.time.charge(clause.policy)
+    frame = evaluation.frame()
+    outer, strict = frame.groups, isinstance(clause, CountProgram) and clause.weight is None
+    found = False
     try:
-        return clause.when.evaluate(evaluation.frame()) is True
-    except MissingError:
-        return False
-    except EvaluationError as error:
-        evaluation.report(clause.policy, clause.name, error)
-        return False
+        for frame.groups in outer.ways(when.counts, strict=strict) if when.counts else (outer,):
+            try:
+                found |= when.evaluate(frame) is True
+            except MissingError:
+                continue
+            except EvaluationError as error:
+                evaluation.report(clause.policy, clause.name, error)
     finally:
+        frame.groups = outer
         evaluation.time.rest()
+    return found

@@ -18,7 +18,7 @@ from grammar.tree.ast import Expr
 from grammar.tree.clause_parts import Bound, PodSet
 from grammar.tree.clauses import CountingClause, Limit
 from grammar.tree.groups import Count, Group
-from grammar.tree.types import Type
+from grammar.tree.types import POISON, Type
 from grammar.tree.walk import reads, roots
 
 # The record of the schema with the fields that every group has besides its `value`.
@@ -56,6 +56,13 @@ def with_count(environment: Environment, count: Count, kind: Type) -> Environmen
         variables={**environment.variables, count.name: kind},
         counts={**environment.counts, count.name: count},
     )
+
+
+def with_poison(environment: Environment, item: Group | Count) -> Environment:
+    """The environment in which expressions read a group, or a count, with an error."""
+    if isinstance(item, Count):
+        return with_count(environment, item, POISON)
+    return with_group(environment, replace(item, by=replace(item.by, type=POISON)))
 
 
 def wrong_count(item: Count) -> Iterator[Diagnostic]:

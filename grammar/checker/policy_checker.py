@@ -266,11 +266,8 @@ class _PolicyChecker:
             circle = [*self._open[self._open.index(item.name) :], item.name]
             self._found.append(catalogue.recursion(circle, item.name_span))
             # The name is known, so that its uses are no further errors.
-            if isinstance(item, Group):
-                poison = replace(item, by=replace(item.by, type=POISON))
-                self._environment = group_checker.with_group(self._environment, poison)
-            elif isinstance(item, Count):
-                self._environment = group_checker.with_count(self._environment, item, POISON)
+            if isinstance(item, Group | Count):
+                self._environment = group_checker.with_poison(self._environment, item)
             else:
                 self._environment = self._environment.defining(item)
             return
@@ -581,8 +578,9 @@ class _PolicyChecker:
             return None
         if item.when_reads_node:
             return self._bool(item.when, _PLACE | _READ, "`when`")
+        allowed = _POD | {COUNT} if isinstance(item, Score | CountingClause) else _POD
         where = f"the `when` of a {item.keyword}, which reads only the pod"
-        return self._bool(item.when, _POD, where)
+        return self._bool(item.when, allowed, where)
 
     def _pods(self, pods: PodSet) -> PodSet:
         if (amount := pods.amount) is not None:
