@@ -65,6 +65,12 @@ def with_poison(environment: Environment, item: Group | Count) -> Environment:
     return with_group(environment, replace(item, by=replace(item.by, type=POISON)))
 
 
+def groups_of_all(environment: Environment) -> set[str]:
+    """The groups in which every node is, so that what is read of them is the same for all nodes."""
+    definitions, groups = environment.definitions, environment.groups.values()
+    return {group.name for group in groups if "node" not in roots([group.by], definitions)}
+
+
 def wrong_count(item: Count) -> Iterator[Diagnostic]:
     """An error for pending pods by place."""
     if item.pods.state == "pending" and item.per.scope != "cluster":

@@ -428,7 +428,8 @@ class _PolicyChecker:
         of_group = {c.name for c in counts if per.group and c.per.group == per.group}
         in_group = _COUNT_BOUND | {per.group if domain is not None else GROUP} | of_group
         by_scope = {"node": _NODE_BOUND, "domain": _DOMAIN_BOUND, "group": in_group}
-        allowed = by_scope.get(scope, _COUNT_BOUND) | {COUNT}
+        of_all = group_checker.groups_of_all(self._environment)
+        allowed = by_scope.get(scope, _COUNT_BOUND) | {COUNT} | of_all
         of = f"of {scope}" if per.of_nodes else f"per {scope}"
         with self._domain_typed(domain, item.bound.amount):
             bound = self._bound(item.bound, f"limit {of}", allowed, added)

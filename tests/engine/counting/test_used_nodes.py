@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import product
 from random import Random
@@ -10,8 +11,11 @@ import numpy as np
 import pytest
 
 from engine.counting.bounds import nodes_in_use
+from engine.decision.verdict import Feasible
+from engine.errors import BriefWaitError
 from tests.engine.counting.helpers import ASKED, Counting, counting_of
-from tests.support.builders import Object, node, pod
+from tests.support.builders import Object, node, pod, raw
+from tests.support.engines import cache_of, engine_over
 from tests.support.examples import examples
 
 WEB = 'pods where peer.labels["app"] == "web"'
@@ -79,6 +83,19 @@ def test_amounts_of_used_nodes(on: Sequence[str], opened: Sequence[str]) -> None
         adds = amount.format('node.labels["cores"]')
         text = f'limit "l" {{ {WEB} sum {adds} over used nodes at most {bound} strict }}'
         assert offered(counting, text) == (opened, opened)
+
+
+def test_a_bound_that_is_a_part_of_the_nodes() -> None:
+    text = f'group all by true limit "l" {{ {WEB} used nodes at most all.nodes / 2 strict }}'
+    engine = engine_over(f"cluster policy p {{ for pods where true {text} }}", cache_of(NODES))
+    names = [each["metadata"]["name"] for each in NODES]
+
+    for number in range(2):
+        verdicts = engine.filter(raw(web(f"p{number}")), names, None, math.inf)
+        assert all(isinstance(each, Feasible) for each in verdicts)
+    # Two are on their way, and may take two of the four nodes.
+    with pytest.raises(BriefWaitError):
+        engine.filter(raw(web("p2")), names, None, math.inf)
 
 
 def test_pods_in_flight_take_the_nodes_that_add_most() -> None:
