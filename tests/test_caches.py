@@ -92,6 +92,7 @@ DICTIONARIES = {
         "engine/cluster/data_watching.py: ObjectRows._rows",
         "engine/cluster/data_watching.py: ObjectRows._waiting",
         "engine/counting/groups.py: CountGroups._domains",
+        "engine/counting/groups.py: CountGroups._within",
         "engine/counting/domains.py: Domains._numbers",
         "engine/counting/node_groups.py: _Arrivals._made",
         "engine/counting/node_groups.py: _Arrivals._more",

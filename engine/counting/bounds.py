@@ -17,6 +17,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from engine.cache.tallies import FULL
 from engine.counting.in_flight_pods import GroupIds
 from engine.program.program import (
     BoundProgram,
@@ -53,11 +54,12 @@ class GroupCounts(msgspec.Struct, frozen=True, eq=False):
     pod without a node. `domains` marks the groups that a spread compares. `bounds` has the number
     of the bound of each group, in what is added up; None where it is a constant of the clause.
     `min_domains` is that of a spread, None where it is a constant. `eased` are the bounds if every
-    in-flight pod ends nowhere, None where that makes no difference.
+    in-flight pod ends nowhere, None where that makes no difference. `sections` has for each domain
+    the number of those that it is compared with, None where all are compared.
 
     Where a limit counts nodes, `high` and `low` are the most and the fewest nodes in use once the
     asked pod is in the group, 0 where it takes no further node; `total` is the number of the nodes
-    that count.
+    that count. So it is with what nodes add.
     """
 
     high: Counts
@@ -71,6 +73,7 @@ class GroupCounts(msgspec.Struct, frozen=True, eq=False):
     min_domains: float | None = None
     queued: bool = False
     eased: Bounds | None = None
+    sections: GroupIds | None = None
 
     def hopeful(self) -> GroupCounts:
         """The counts if every in-flight pod ends where it helps, and nowhere else."""
@@ -86,6 +89,7 @@ class GroupCounts(msgspec.Struct, frozen=True, eq=False):
             self.bounds if self.eased is None else self.eased,
             self.min_domains,
             self.queued,
+            sections=self.sections,
         )
 
     def bound_of(self, clause: ShareProgram | LimitProgram, group: int) -> BoundProgram:
@@ -203,10 +207,11 @@ def leaves_room(clause: CountClause, counts: GroupCounts) -> Mask | None:
 
     While no other pod waits, every group in which it fits. None for a clause that counts.
     """
-    if not isinstance(clause, LimitProgram) or clause.count.peers.amount is None:
+    if clause.count.peers.amount is None:
         return None
     more = 2 * counts.own if counts.queued else counts.own
     # sum in the group + this pod + one like it <= the limit
+    assert isinstance(clause, LimitProgram), "only limits have sums"
     found: Mask = counts.high + more <= _number(clause.bound.amount, counts)
     return found
 
@@ -244,24 +249,37 @@ def _number(constant: float | None, counts: GroupCounts) -> float | Bounds:
     return constant
 
 
-def fewest(clause: SpreadProgram, counts: GroupCounts) -> int:
-    """The pods in the emptiest domain; 0 where there are fewer domains than the clause wants."""
-    among = counts.low[counts.domains]
+def fewest(clause: SpreadProgram, counts: GroupCounts) -> Counts:
+    """The pods in the emptiest of the domains with which each is compared.
+
+    It is 0 where there are fewer of these than the clause wants.
+    """
     least = clause.min_domains if counts.min_domains is None else counts.min_domains
-    if not len(among) or (isinstance(least, int | float) and len(among) < least):
-        return 0
-    return int(among.min())
+    found = np.zeros(len(counts.high), np.int64)
+    for there in _sections(counts):
+        among = counts.low[counts.domains & there]
+        if len(among) and not (isinstance(least, int | float) and len(among) < least):
+            found[there] = among.min()
+    return found
+
+
+def _sections(counts: GroupCounts) -> Sequence[Mask]:
+    """The domains that are compared with each other."""
+    if counts.sections is None:
+        return (np.ones(len(counts.high), np.bool_),)
+    return [counts.sections == section for section in np.unique(counts.sections)]
 
 
 def points(clause: CountClause, counts: GroupCounts) -> Floats:
     """Points 0..100 for each group, of a clause that is a preference."""
     if isinstance(clause, SpreadProgram):
-        among = counts.high[counts.domains]
         least = fewest(clause, counts)
-        greatest = int(among.max()) if len(among) else 0
+        greatest = least.copy()
+        for there in _sections(counts):
+            greatest[there] = counts.high[counts.domains & there].max(initial=0)
         # 100 for the emptiest domain, 0 for the fullest, and in proportion between them.
-        given = 100 * (1 - (counts.high - least) / max(1, greatest - least))
-        return np.clip(given, 0, 100)
+        given: Floats = 100 * (1 - (counts.high - least) / np.maximum(1, greatest - least))
+        return given.clip(0, 100)
     preferred = open_groups(clause, counts)
     if isinstance(clause, ShareProgram) and clause.bound.kind == "at least":
         # The nodes of the share come first, so that it has its pods even if no others follow.
@@ -296,18 +314,20 @@ def number_of(value: object, *, percent: bool) -> float:
 
 
 def nodes_in_use(
-    placed: Counts, certain: Counts, in_flight: Sequence[GroupIds]
+    placed: Counts, certain: Counts, in_flight: Sequence[GroupIds], adds: Counts
 ) -> tuple[Counts, Counts]:
     """The most and the fewest nodes in use once one more pod is on each node.
 
     An in-flight pod may end on any node that it was offered, but only on one of them. So several of
     them can take as many nodes as there are pods, and never more than the nodes that they were
-    offered.
+    offered. If nodes add different amounts, they take those that add the most.
 
     It is 0 on a node where the pod takes no further node. `placed` and `certain` are the pods on
     each node, with and without those that are only assumed there. `in_flight` are the nodes where
-    each other pod may end.
+    each other pod may end. `adds` is what each node adds: one, or an amount.
     """
+    if adds.sum(dtype=np.float64) >= FULL:
+        adds = adds.astype(np.float64)  # which does not overflow
     used = placed > 0
     used[OFF] = True
     # Nodes where some in-flight pod ends if it takes a further node at all, and those where one of
@@ -322,14 +342,18 @@ def nodes_in_use(
             several[fresh] = True
             wide += 1
     several &= ~single
-    in_use = int(used.sum()) - 1
+    in_use = adds[used].sum() - adds[OFF]
     # Each wide pod takes one more of the nodes that are left, as long as there are some.
-    left = int(several.sum()) - several
-    most = in_use + int(single.sum()) + ~single + np.minimum(wide, left)
+    left = np.flatnonzero(several)
+    left = left[np.argsort(-adds[left], kind="stable")]
+    sums = np.concatenate([[0], np.cumsum(adds[left])])
+    taken = np.full(len(placed), sums[min(wide, len(left))])
+    taken[left[:wide]] = sums[min(wide + 1, len(left))] - adds[left[:wide]]
+    most = in_use + adds[single].sum() + np.where(single, 0, adds) + taken
     most[used] = 0
     certainly = certain > 0
     certainly[OFF] = False
     # The certain ones, and the one that the pod takes.
-    fewest = np.full(len(placed), int(certainly.sum()) + 1, np.int64)
+    fewest = adds[certainly].sum() + adds
     fewest[used | single | several] = 0
-    return most.astype(np.int64), fewest
+    return np.minimum(most, FULL).astype(np.int64), np.minimum(fewest, FULL).astype(np.int64)

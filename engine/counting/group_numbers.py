@@ -13,7 +13,6 @@ named counts each is taken in both ways, beside each way of the others.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ import numpy.typing as npt
 from engine.cache.node_table import NodeRows, NodeTable
 from engine.counting.bounds import LARGEST, Bounds, Mask, number_of
 from engine.counting.in_flight_pods import GroupIds
-from engine.counting.node_groups import CallGroups, OnTheWay, Ways
+from engine.counting.node_groups import CallGroups, OnTheWay, Ways, ways_of
 from engine.program.frame import Evaluation, Frame
 from engine.program.operations import sum_bound
 from engine.program.program import CountClause
@@ -46,7 +45,7 @@ class GroupNumbers:
         assert count.number is not None, "the clause has a bound that is computed"
         self._count = count
         self._number: Callable[[Frame], object] = count.number
-        self._is_sum = count.peers.amount is not None
+        self._is_sum = clause.is_sum
         # A bound of at least so many is the stricter one if it is larger.
         self._at_least = clause.is_at_least
         # Each node is a group of its own, and its number may read the node.
@@ -73,7 +72,7 @@ class GroupNumbers:
         frame, count = evaluation.frame(), self._count
         groups, gone = frame.groups, frame.gone
         assert isinstance(groups, CallGroups), "a call has groups where a policy reads them"
-        ways = self._ways_of(groups)
+        ways = ways_of(groups, count.groups, strict=count.weight is None)
         if ways != self._ways or len(self._versions) != size or self._owner is not table.owner:
             self._ways, self._owner = ways, table.owner
             self._versions = np.full(size, _UNKNOWN)
@@ -122,21 +121,6 @@ class GroupNumbers:
             last = ids, table.rows, known[at[there >= 0]], there[there >= 0]
             self._there = last
         return last[2], last[3]
-
-    def _ways_of(self, groups: CallGroups) -> tuple[tuple[OnTheWay, Ways], ...]:
-        """The ways to count pods on their way, of groups and of each named count."""
-        reads = self._count.groups
-        most: OnTheWay = "bound" if groups.on_the_way == "bound" else "worst"
-        if self._count.weight is not None and most == "worst":
-            return (("predicted", ()),)
-        of_groups: Sequence[OnTheWay] = (
-            (most, "certain")
-            if len(reads.counts) < len(reads.digests) and reads.pods and most == "worst"
-            else (most,)
-        )
-        of_counts: Sequence[OnTheWay] = (most, "certain")
-        pairs = ([(digest, way) for way in of_counts] for digest in reads.counts)
-        return tuple((way, others) for way in of_groups for others in product(*pairs))
 
     def _versions_of(
         self, groups: CallGroups, ways: Sequence[tuple[OnTheWay, Ways]], table: NodeTable

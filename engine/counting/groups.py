@@ -40,7 +40,7 @@ from engine.objects import eligibility
 from engine.objects.remembered import Remembered
 from engine.program.columns import Freshness, grown
 from engine.program.frame import Evaluation, Frame, Report
-from engine.program.operations import sum_bound
+from engine.program.operations import added, sum_bound
 from engine.program.program import (
     CardsProgram,
     CountClause,
@@ -165,6 +165,8 @@ class CountGroups:
     not count; each is another array whenever any group is another. `bounds` has the number of
     the bound of each group, None where it is a constant of the clause, and `eased` the same if
     no pod on its way ends anywhere; `min_domains` is the computed one of a spread.
+    `sections` has the number of the value of `within` of each domain. `adds` is what each node adds
+    to the nodes in use, by row.
     `has_lower_bound` says that it is a limit that wants pods in a group, but for the first one.
     For PodCounter: `pod_values` is what the `pods where` reads of the pod, if it is known, and
     `alike` says which pods count, by what the `pods where` reads of them. `kept` are its counts.
@@ -190,6 +192,12 @@ class CountGroups:
         self._updates = 0
         self.ids: GroupIds = np.empty(0, np.int32)
         self.counted: GroupIds = self.ids
+        self.adds: Counts = np.ones(0, np.int64)
+        self._adds_of = clause.amount if isinstance(clause, LimitProgram) else None
+        self.sections: GroupIds | None = None
+        # The number of each value that domains are compared within, and those of the domains.
+        self._within: dict[Hashable, int] = {}
+        self._section_of: list[int] = []
         self.min_domains: float | None = None
         self.bounds: Bounds | None = None
         self.has_lower_bound = isinstance(clause, LimitProgram) and clause.bound.kind != "at most"
@@ -260,6 +268,7 @@ class CountGroups:
         try:
             time.charge(count.policy)
             frame, report = evaluation.frame(), evaluation.report
+            self.adds = grown(self.adds, size, 1)
             for portion in portions:
                 found, until = [], self._fresh.moments(portion)
                 for number, row in enumerate(portion.tolist()):
@@ -278,6 +287,8 @@ class CountGroups:
         finally:
             if not np.array_equal(ids, self.ids):
                 self.ids = ids
+            if self._section_of:
+                self.sections = np.array(self._section_of, np.int32)
             if self._is_counted is None:
                 self.counted = self.ids
             elif not np.array_equal(counted, self.counted):
@@ -295,6 +306,7 @@ class CountGroups:
         for error in leader._failures:
             evaluation.report(count.policy, count.name, error)
         self._updates, self._size = leader._updates, leader._size
+        self.sections = leader.sections
         self.ids, self.counted = leader.ids, leader.counted
 
     def count_of(self, tally: Tally, table: NodeTable) -> Counts:
@@ -365,6 +377,8 @@ class CountGroups:
             group = OFF if self._has_off else OUTSIDE
         if group >= 0:
             try:
+                if self._adds_of is not None and group > OFF:
+                    self.adds[row] = added(self._adds_of(frame))
                 if self._compute is not None:
                     self._bound(group, self._number_of(self._compute(frame)))
                 if self._compute_domains is not None:
@@ -375,9 +389,8 @@ class CountGroups:
         return group
 
     def _number_of(self, value: object) -> float:
-        if self._adds_amounts:
-            assert isinstance(self.clause, LimitProgram), "only limits have sums"
-            return sum_bound(value, up=self.clause.bound.kind == "at least")
+        if self.clause.is_sum:
+            return sum_bound(value, up=self.clause.is_at_least)
         return number_of(value, percent=self._percent)
 
     def _bound(self, group: int, number: float) -> None:
@@ -393,8 +406,9 @@ class CountGroups:
         match self.clause:
             case ShareProgram(on=on):
                 return ON if on(frame) is True else OFF
-            case SpreadProgram(domain=domain):
-                return self._domain(domain(frame), frame)
+            case SpreadProgram(domain=domain, within=within):
+                beside = None if within is None else within(frame)
+                return self._domain(domain(frame), frame, beside)
             case LimitProgram(per_node=True):
                 return self._own_group(row)
             case LimitProgram(nodes="used" | "empty", pool=pool):
@@ -413,11 +427,20 @@ class CountGroups:
         self._size = max(self._size, row + 1)
         return row
 
-    def _domain(self, value: object, frame: Frame) -> int:
-        """The number of a domain. It stays the same, even while no node has the domain."""
-        if not isinstance(value, str | int):
+    def _domain(self, value: object, frame: Frame, beside: object = None) -> int:
+        """The number of a domain. It stays the same, even while no node has the domain.
+
+        It is another one for each value `beside` it, of what domains are compared within.
+        """
+        if not isinstance(value, str | int) or not isinstance(beside, str | int | None):
             raise EvaluationError("a domain is a string, an int or a bool")
-        found = self._domains.setdefault((type(value), value), len(self._domains))
+        key: Hashable = type(value), value
+        if beside is not None:
+            key = tuple, (beside, value), type(beside), type(value)
+        found = self._domains.setdefault(key, len(self._domains))
+        if found == self._size and beside is not None:
+            place = type(beside), beside
+            self._section_of.append(self._within.setdefault(place, len(self._within)))
         self._size = len(self._domains)
         frame.domain = value
         return found
@@ -429,6 +452,7 @@ def same_groups(clause: CountClause, other: CountClause) -> bool:
         isinstance(clause, SpreadProgram)
         and isinstance(other, SpreadProgram)
         and clause.domain is other.domain
+        and clause.within is other.within
         and clause.nodes == other.nodes
         and all(c.count.number is None and not callable(c.min_domains) for c in (clause, other))
     )

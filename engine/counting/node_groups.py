@@ -16,7 +16,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import count
+from itertools import count, product
 from typing import Generic, Literal, Protocol, TypeVar
 
 import numpy as np
@@ -447,6 +447,10 @@ class CallGroups(GroupsOfCall):
             self._others[on_the_way, others] = found
         return found
 
+    def ways(self, counts: Sequence[str], *, strict: bool) -> Sequence[CallGroups]:
+        reads = GroupReads(tuple(counts), tuple(counts))
+        return [self.counting(*way) for way in ways_of(self, reads, strict=strict)]
+
     def _others_in_flight(self) -> Sequence[InFlightPod]:
         if not self._arriving:
             self._arriving.append(self._in_flight())
@@ -568,6 +572,23 @@ class CallGroups(GroupsOfCall):
                     arrivals.follow(known.groups, self._others_in_flight())
             self._followed[digest] = known
         return self._followed[digest]
+
+
+def ways_of(
+    groups: CallGroups, reads: GroupReads, *, strict: bool
+) -> tuple[tuple[OnTheWay, Ways], ...]:
+    """The ways to count pods on their way, of groups and of each named count, for a clause."""
+    most: OnTheWay = "bound" if groups.on_the_way == "bound" else "worst"
+    if not strict and most == "worst":
+        return (("predicted", ()),)
+    of_groups: Sequence[OnTheWay] = (
+        (most, "certain")
+        if len(reads.counts) < len(reads.digests) and reads.pods and most == "worst"
+        else (most,)
+    )
+    of_counts: Sequence[OnTheWay] = (most, "certain")
+    pairs = ([(digest, way) for way in of_counts] for digest in reads.counts)
+    return tuple((way, others) for way in of_groups for others in product(*pairs))
 
 
 def count_on_the_way(frame: Frame, on_the_way: OnTheWay) -> None:

@@ -329,8 +329,9 @@ class PodCounter:
             ids, rows = groups.counted, self._table.rows
             ends = [ids[[rows.get(node, UNKNOWN_ROW)]] for node, _ in nominated]
             ends = in_flight.get(1, []) + ends
-            high, low = nodes_in_use(high, low, ends) if own else (high * 0, low * 0)
-            total = int(np.count_nonzero(ids > OFF))
+            adds = groups.adds[: len(high)]
+            high, low = nodes_in_use(high, low, ends, adds) if own else (high * 0, low * 0)
+            total = min(sum(adds[ids[ids > OFF]].tolist()), FULL)
         else:
             self._add_on_the_way(high, groups.counted, in_flight, nominated)
         return GroupCounts(
@@ -346,6 +347,7 @@ class PodCounter:
             min_domains=groups.min_domains,
             queued=waiting > 0,
             eased=groups.eased,
+            sections=groups.sections,
         )
 
     def _there(self, members: Membership, tally: Tally) -> _There:

@@ -109,9 +109,10 @@ class Plan:
     `empty`: no policy concerns pods of the shape, and no limit of other pods may keep them out.
     `filters`, `scorer`, `counts` and `cards` decide. `gives_cards`: a policy has cards for these
     pods. `named` has the counts that rules read, by digest. `gangs` has the clauses of gangs that
-    apply; the first one decides. `scored`: some score clause or count preference applies. `audits`
-    and `audited_counts` belong to policies in audit mode. `frame` is for counting. From `until` on,
-    in nanoseconds, other clauses may apply.
+    apply; the first one decides. `conditional` are the clauses whose `when` reads named counts. In
+    a plan for all pods of the shape they do not apply, in others those that do now. `scored`: some
+    score clause or count preference applies. `audits` and `audited_counts` belong to policies in
+    audit mode. `frame` is for counting. From `until` on, in nanoseconds, other clauses may apply.
     """
 
     def __init__(
@@ -143,6 +144,8 @@ class Plan:
         mutual = [m for m in reaching if not m.program.audit]
         self.empty = selection.empty and not reaching
         enforced = selection.enforced
+        every = (*enforced, *selection.audited)
+        self.conditional = [clause for program in every for clause in program.conditional]
         filters = [clause for program in enforced for clause in program.filters]
         failed = _unselectable(selection)
         self.filters = (
@@ -150,7 +153,7 @@ class Plan:
         )
         scores = (clause for program in enforced for clause in program.scores)
         self.scorer = memos.scorer([c for c in scores if applies(c, evaluation)], evaluation)
-        named = (each for p in (*enforced, *selection.audited) for each in p.named)
+        named = (each for p in every for each in p.named)
         self.named = {each.digest: memos.named(each, evaluation) for each in named}
         counts = [clause for program in enforced for clause in program.counts]
         self.counts = CountClauses(counts, evaluation, mutual)
@@ -175,7 +178,6 @@ class Plan:
         self.frame.check = unlimited
         # They read no groups, which would keep the nodes of this call.
         self.frame.groups = NO_GROUPS
-        every = (*enforced, *selection.audited)
         self.time_dependent_counts = any(
             c.count.peers.time_dependent for p in every for c in (*p.counts, *p.named)
         )

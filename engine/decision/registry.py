@@ -55,10 +55,10 @@ class Selection:
 class Registry:
     """Compiled policies by namespace, without policies that only provide clauses for others.
 
-    `shapes` tells pods apart by what the policies read of them. `counts`: some policy counts
-    pods, or reads a group of nodes; `names_counts`: some policy has a `count`; `soft_counts`: some
-    policy does so as a preference; `reads_peers`: some policy reads more than labels of the pods
-    that it counts. `mutual` are the limits that hold for the pods there, too. `tables` are what
+    `shapes` tells pods apart by what the policies read of them. `reads_groups`: some policy has a
+    `group` or a `count`; `counts`: some policy does, or counts pods; `soft_counts`: some policy
+    does so as a preference; `reads_peers`: some policy reads more than labels of the pods that it
+    counts. `mutual` are the limits that hold for the pods there, too. `tables` are what
     policies read beside pods and nodes, and `groups` the groups of nodes that they read, by their
     digests; `annotations` are the keys of the annotations that they read of pods that count.
     """
@@ -82,14 +82,14 @@ class Registry:
         every = (*self.programs, *self.refusing)
         self.slots = max((p.slots for p in every), default=0)
         self.groups = {group.digest: group for p in self.programs for group in p.groups}
-        self.names_counts = any(p.named for p in self.programs)
+        self.reads_groups = bool(self.groups) or any(p.named for p in self.programs)
         # Pods on their way count in what is requested in a group.
-        self.counts = any(p.counts for p in self.programs) or bool(self.groups) or self.names_counts
+        self.counts = any(p.counts for p in self.programs) or self.reads_groups
         self.cards = any(p.cards for p in self.programs)
         self.tables = {table.digest: table for p in self.programs for table in p.tables}
         self.soft_counts = any(
             c.count.weight is not None for p in self.programs for c in p.counts
-        ) or any(c.groups.pods for p in self.programs for c in p.scores)
+        ) or any(p.conditional or any(c.groups.pods for c in p.scores) for p in self.programs)
         self.shapes = Shapes(path for p in every for path in p.reads)
         self._everywhere = tuple(p for p in self.programs if p.namespace is None)
         self._namespaced: dict[str, tuple[Program, ...]] = {}
@@ -105,9 +105,7 @@ class Registry:
         )
         peers = [clause.count.peers for program in self.programs for clause in program.counts]
         by_labels = (p.by_labels and p.where is not None and p.amount is None for p in peers)
-        self.reads_peers = bool(self.mutual or self.groups or self.names_counts) or not all(
-            by_labels
-        )
+        self.reads_peers = bool(self.mutual) or self.reads_groups or not all(by_labels)
 
     @property
     def guardrails(self) -> Iterator[Program]:

@@ -33,7 +33,7 @@ from engine.counting.node_groups import CallGroups, KnownGroups
 from engine.counting.pod_counter import PodCounter
 from engine.decision.card_room import CardClaims
 from engine.decision.plan import Plan, SharedMemos
-from engine.decision.registry import Registry
+from engine.decision.registry import Registry, Selection
 from engine.errors import NotSyncedError
 from engine.objects.codec import ObjectCodec, Pod
 from engine.objects.failed_pod import PodFailure
@@ -43,6 +43,7 @@ from engine.objects.remembered import Remembered
 from engine.objects.request_pod import Exemptions, RequestPod
 from engine.program.frame import NO_TABLES, Evaluation, Frame, Report
 from engine.program.policy_time import SYSTEM_TIME, CallTime, DecisionTime
+from engine.program.program import applies
 from engine.program.tables import Tables
 from grammar.messages.texts import shown
 from grammar.values.errors import EvaluationError
@@ -222,15 +223,17 @@ class CallOpener:
 
     def _open(self, pod: RequestPod, names: Sequence[str], time: CallTime) -> VerbCall:
         known = self.snapshot()
-        exemptions, exempt = self.exemptions, ""
-        if pod.bypass or pod.namespace in exemptions.namespaces:
-            exempt = exemptions.reason(pod)
+        exemptions = self.exemptions
+        exempt = (
+            exemptions.reason(pod) if pod.bypass or pod.namespace in exemptions.namespaces else ""
+        )
         if known is None and not exempt and not self.registry.complete:
             self.cluster.snapshot()  # raises NotSyncedError, which says what is missing
         namespace = known.namespaces.get(pod.namespace) if known is not None else None
         root = known.workloads.get(pod.controller) if known is not None else None
         group = self.cluster.pods.group(pod.namespace, pod.group) if pod.group else None
         registry = self.registry
+        plan: Plan | None = None
         made: list[Frame] = []
         grouped: list[CallGroups] = []
         moments: list[Timestamp] = []
@@ -244,13 +247,11 @@ class CallOpener:
 
         def frame() -> Frame:
             if not made:
-                whole = _whole(pod.pod, root, group, failures)
-                at, slots = Timestamp(now()), registry.slots
-                made.append(
-                    Frame(whole, at, slots=slots, namespace=namespace, check=time.check_within)
-                )
+                given = _whole(pod.pod, root, group, failures), Timestamp(now())
+                slots, check = registry.slots, time.check_within
+                made.append(Frame(*given, slots=slots, namespace=namespace, check=check))
                 made[0].cardFacts, made[0].tables = self.facts, self.tables
-                if registry.groups or registry.names_counts:
+                if plan is not None and registry.reads_groups:
                     made[0].groups = groups()
             return made[0]
 
@@ -267,39 +268,51 @@ class CallOpener:
 
         def counts() -> CallCounts:
             # The call itself would be a circle.
-            assert plan is not None, "nothing reads a count before there is a plan"
+            assert plan is not None, "frames have no groups before there is a plan"
             there = known or self.cluster.snapshot()
-            given = self.tables, time, failed, exemptions.exempts
-            context = _context(pod, plan, there, now, *given)
+            context = _context(
+                *(pod, plan, there, now, self.tables, time, self.clause_failed, exemptions.exempts)
+            )
             others = self._in_flight.others(pod.uid, there.table)
             counter = PodCounter(self.cluster.pods, others, there.table, context)
             return CallCounts(plan.named, counter, there.table)
 
-        failed, shortened = self.clause_failed, self._observer.shortened
-        evaluation = Evaluation(frame, now, time, failed, shortened, groups)
+        evaluation = Evaluation(
+            frame, now, time, self.clause_failed, self._observer.shortened, groups
+        )
         # A plan keeps its namespace alive, so that its id is not reused.
         shape = pod.shape(registry.shapes)
         key = (id(namespace), pod.namespace, root, group, failures, exempt, shape)
-        plan = self._plans.get(key)
-        if plan is None or (plan.until != NEVER and not plan.lasts(now())):
-            made_now = Plan(
-                registry,
-                pod.namespace,
-                namespace,
-                evaluation,
-                self._memos,
+
+        def make() -> Plan:
+            return Plan(
+                *(registry, pod.namespace, namespace, evaluation, self._memos),
                 nodes=len(names),
                 pod=pod.decoded_bytes + len(shape),
                 exempt=exempt,
             )
-            plan = made_now if plan is None else made_now.follows(plan)
-            self._plans.put(key, plan)
-        for other in plan.selection.gave_way:
-            assert plan.selection.governing is not None, (
-                "no policy gives way without one that governs"
-            )
-            self._observer.conflict(plan.selection.governing.address, other.address)
+
+        plan = self._plan(key, now, make)
+        if made and registry.reads_groups:
+            made[0].groups = groups()
+        if plan.conditional:
+            which = [applies(clause, evaluation) for clause in plan.conditional]
+            plan = self._plan((*key, *which), now, make)
+        self._tell_conflicts(plan.selection)
         return VerbCall(pod, known, plan, evaluation, self.cluster, exemptions.exempts)
+
+    def _plan(self, key: Hashable, now: Callable[[], int], make: Callable[[], Plan]) -> Plan:
+        """The plan that is kept for a key, or a new one."""
+        found = self._plans.get(key)
+        if found is None or (found.until != NEVER and not found.lasts(now())):
+            found = make() if found is None else make().follows(found)
+            self._plans.put(key, found)
+        return found
+
+    def _tell_conflicts(self, selection: Selection) -> None:
+        for other in selection.gave_way:
+            assert selection.governing is not None, "no policy gives way without one that governs"
+            self._observer.conflict(selection.governing.address, other.address)
 
     def snapshot(self) -> Snapshot | None:
         """The cluster, or None while not all of it is known."""

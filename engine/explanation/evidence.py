@@ -64,7 +64,8 @@ class CountEvidence:
 class ClauseEvidence:
     """What one clause says about a node.
 
-    `when` and `requires` are those of a filter, `counts` is that of a clause that counts, or of
+    `when` and `requires` are those of a filter, a `when` that reads named counts that of any
+    clause. `counts` is that of a clause that counts, or of
     cards, and `bound` the number of a limit that reads groups or named counts.
     """
 
@@ -134,12 +135,15 @@ def _clause(
     detail = written.detail(frame) if refuses else ""
     counts = counted_on(objection, written, found, name)
     if objection.program.counts_pods:
-        # Its `when` is the same for every node.
-        program, bound = objection.program, None
+        # Its `when` is the same for every node, and told only if it reads named counts.
+        program, bound, when = objection.program, None, None
+        if isinstance(program, CountClause) and program.count.when and program.count.when.counts:
+            assert clause.when is not None, "the program has one"
+            when = traced(written, clause.when, frame)
         if isinstance(program, LimitProgram) and isinstance(clause, Limit) and program.count.groups:
             assert isinstance(clause.bound.amount, Expr), "it reads something"
             bound = traced(written, clause.bound.amount, frame)
-        return ClauseEvidence(objection, written, refuses, detail, counts=counts, bound=bound)
+        return ClauseEvidence(objection, written, refuses, detail, when, (), counts, bound)
     when = None if clause.when is None else traced(written, clause.when, frame)
     requires = tuple(traced(written, require, frame) for require in clause.requirements)
     return ClauseEvidence(objection, written, refuses, detail, when, requires, counts)
@@ -270,8 +274,12 @@ def shown_groups(
         case ShareProgram():
             wanted = [ON]
         case SpreadProgram():
-            wanted, least = [group], fewest(clause, counts)
-            there = np.flatnonzero(counts.domains & (counts.low == least)).tolist()
+            wanted, every = [group], fewest(clause, counts)
+            least = every[group]
+            beside = counts.domains & (counts.low == least)
+            if counts.sections is not None:
+                beside &= counts.sections == counts.sections[group]
+            there = np.flatnonzero(beside).tolist()
             emptiest = there[:1] if least and group not in there else []
         case LimitProgram(nodes="used" | "empty"):
             wanted = list(range(ON, len(counts.high)))
@@ -300,16 +308,19 @@ def count_text(clause: CountClause, counts: GroupCounts, group: int) -> str:
             text = f"{there} on these nodes{elsewhere}, {bound.kind} {wanted}{share}"
             return f"{text}; this node is {side} of them"
         case SpreadProgram():
-            least, skew = fewest(clause, counts), counts.skew_of(clause, group)
-            return (
-                f"{here} in this node's domain, {least} in the emptiest one; skew at most {skew:g}"
-            )
+            least, skew = fewest(clause, counts)[group], counts.skew_of(clause, group)
+            beside = "" if counts.sections is None else " beside it"
+            other = f"{least} in the emptiest one{beside}"
+            return f"{here} in this node's domain, {other}; skew at most {skew:g}"
         case LimitProgram(nodes="used" | "empty" as unit):
             bound = counts.bound_of(clause, group)
-            words = f"{bound.kind} {_amount(bound)} {unit}"
-            if not here:
-                return f"with this pod no more nodes are used; {words}"
-            return f"up to {here} of {counts.total} nodes are used with this pod; {words}"
+            if clause.amount is not None:
+                words = f"{bound.kind} {_sum(bound.amount or 0)} {unit}"
+                used = f"up to {_sum(here)} of {_sum(counts.total)} on used nodes with this pod"
+            else:
+                words = f"{bound.kind} {_amount(bound)} {unit}"
+                used = f"up to {here} of {counts.total} nodes are used with this pod"
+            return f"{used if here else 'with this pod no more nodes are used'}; {words}"
         case LimitProgram(per_node=per_node, domain=domain):
             bound = counts.bound_of(clause, group)
             scope = "on this node" if per_node else "in the cluster"

@@ -382,7 +382,7 @@ def _on_node(said: ClauseEvidence, values: Values) -> ClauseOnNode:
     objection = said.objection
     when = [] if said.when is None else [traced_expression("when", said.when, values)]
     if said.bound is not None:
-        when = [traced_expression("bound", said.bound, values)]
+        when.append(traced_expression("bound", said.bound, values))
     return ClauseOnNode(
         objection.policy,
         objection.name,

@@ -167,6 +167,8 @@ class PortablePolicy:
         _rejects_missing(clause)
         if clause.pods is not None and clause.pods.all:
             raise UnportableError("a spread constraint counts the pods of one namespace")
+        if clause.within is not None:
+            raise UnportableError("a spread constraint compares the domains of all nodes")
         key = conditions.label(clause.over)
         selector = _one(_counted(clause.pods, conditions))
         if not selector:

@@ -62,6 +62,13 @@ class GroupsOfCall(Protocol):
         """The value of a named count for the frame's node; None if it has none."""
         ...
 
+    def ways(self, counts: Sequence[str], *, strict: bool) -> Sequence[GroupsOfCall]:
+        """The groups in each way to count pods on their way that matters to a clause.
+
+        It reads so many named counts, by digest.
+        """
+        ...
+
 
 class _NoGroups:
     """The groups of a frame to which nobody has given any."""
@@ -71,6 +78,9 @@ class _NoGroups:
 
     def number(self, _digest: str, _frame: Frame) -> object:
         return None
+
+    def ways(self, _: Sequence[str], *, strict: bool) -> Sequence[GroupsOfCall]:  # noqa: ARG002
+        return (self,)
 
 
 NO_GROUPS: GroupsOfCall = _NoGroups()

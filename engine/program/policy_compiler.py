@@ -232,7 +232,7 @@ class _PolicyCompiler:
                     # As for InterPodAffinity, where a terminating pod is there until it is gone.
                     count = self._count(clause, bound.amount, terminating=True)
                     domain = self._optional(per.domain)
-                    is_sum = count.peers.amount is not None
+                    is_sum = clause.added is not None
                     yield LimitProgram(
                         count,
                         per.scope == "node",
@@ -241,6 +241,7 @@ class _PolicyCompiler:
                         _OF_NODES.get(per.scope),
                         self._optional(per.where),
                         self._mutual(clause) if clause.mutual else None,
+                        self._optional(per.amount),
                     )
                 case Cards():
                     yield self._room(clause)
@@ -334,6 +335,7 @@ class _PolicyCompiler:
             constant(clause.skew, self._environment),
             self._number(least) if least is not None else None,
             clause.nodes or "eligible",
+            None if clause.within is None else self._shared(clause.within),
         )
 
     def _bound(self, bound: Bound, *, is_sum: bool = False) -> BoundProgram:
@@ -586,7 +588,8 @@ class _PolicyCompiler:
             return None
         roots = {path[0] for path in self._paths(when)}
         of_node = {"node", *self._environment.groups, *self._environment.counts}
-        return Condition(self._compiler.compile(when), not roots.isdisjoint(of_node))
+        counts = self._group_reads((when,)).counts
+        return Condition(self._compiler.compile(when), not roots.isdisjoint(of_node), counts)
 
     def _reads_time(self, expr: Expr) -> bool:
         """Whether its value may change with the time alone; rows become stale."""

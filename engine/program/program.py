@@ -30,14 +30,6 @@ PeerKey = Callable[[Peer], Hashable]
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Condition:
-    """A compiled `when`: evaluated once per pod, or per node if it reads the node."""
-
-    evaluate: Evaluate
-    per_node: bool
-
-
 class OutcomeRecorder(Protocol):
     """Replaces parts of programs by parts that also record how they come out.
 
@@ -80,6 +72,18 @@ class GroupReads:
 
 
 NO_READS = GroupReads()
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A compiled `when`: evaluated once per pod, or per node if it reads the node.
+
+    `counts` are the named counts that it reads, by digest. With them, it is evaluated in each call.
+    """
+
+    evaluate: Evaluate
+    per_node: bool
+    counts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -274,6 +278,11 @@ class _CountingProgram:
         return False
 
     @property
+    def is_sum(self) -> bool:
+        """Whether its bound is one of amounts, in thousandths."""
+        return self.count.peers.amount is not None
+
+    @property
     def deletion_bound(self) -> BoundProgram | None:
         """The bound that orders how pods are deleted; None if the clause orders none."""
         return None
@@ -312,6 +321,8 @@ class ShareProgram(_CountingProgram):
 class SpreadProgram(_CountingProgram):
     """A compiled spread: bounds a domain's count minus the least count of all domains.
 
+    With `within` only the domains are compared whose nodes have the same value of it.
+
     `skew` is None where the clause computes it for each domain. `min_domains` may be computed for
     the pod. `nodes` are the nodes on which pods count, and whose domains are compared.
     """
@@ -320,6 +331,7 @@ class SpreadProgram(_CountingProgram):
     skew: float | None
     min_domains: float | Evaluate | None
     nodes: NodeSet
+    within: Evaluate | None = None
 
     @property
     def groups_are(self) -> GroupKind:
@@ -358,8 +370,8 @@ class LimitProgram(_CountingProgram):
 
     The bound of a sum is in thousandths, as the sum is. With `nodes` the limit bounds the number of
     nodes instead: of nodes with a counted pod, or of nodes without one. Only nodes for which `pool`
-    is true are counted; without a `pool`, all nodes are. A `mutual` limit of a pod that is there
-    keeps other pods out, too.
+    is true are counted; without a `pool`, all nodes are. Each adds its `amount`, or one. A `mutual`
+    limit of a pod that is there keeps other pods out, too.
     """
 
     per_node: bool
@@ -368,6 +380,11 @@ class LimitProgram(_CountingProgram):
     nodes: OneOf["used", "empty"] | None = None
     pool: Evaluate | None = None
     mutual: Mutual | None = None
+    amount: Evaluate | None = None
+
+    @property
+    def is_sum(self) -> bool:
+        return self.amount is not None or self.count.peers.amount is not None
 
     @property
     def is_at_least(self) -> bool:
@@ -533,6 +550,13 @@ class Program:
         return (*self.shares, *self.spreads, *self.limits)
 
     @property
+    def conditional(self) -> list[ScoreProgram | CountProgram]:
+        """The clauses whose `when` reads named counts."""
+        every: tuple[ScoreProgram | CountProgram, ...]
+        every = (*self.scores, *(clause.count for clause in self.counts))
+        return [each for each in every if each.when is not None and each.when.counts]
+
+    @property
     def yields_to_evictions(self) -> bool:
         """Whether a node that it rejects may pass when pods leave it."""
         if self.audit:
@@ -575,16 +599,26 @@ class Program:
 def applies(
     clause: ScoreProgram | CountProgram | CardsProgram | GangProgram, evaluation: Evaluation
 ) -> bool:
-    """Whether the `when` of a clause is true for the frame's pod. Raises ExpensivePolicyError."""
-    if clause.when is None:
+    """Whether the `when` of a clause is true for the frame's pod. Raises ExpensivePolicyError.
+
+    That of a strict clause is true if it is for any of the counts that may come out.
+    """
+    when = clause.when
+    if when is None:
         return True
     evaluation.time.charge(clause.policy)
+    frame = evaluation.frame()
+    outer, strict = frame.groups, isinstance(clause, CountProgram) and clause.weight is None
+    found = False
     try:
-        return clause.when.evaluate(evaluation.frame()) is True
-    except MissingError:
-        return False
-    except EvaluationError as error:
-        evaluation.report(clause.policy, clause.name, error)
-        return False
+        for frame.groups in outer.ways(when.counts, strict=strict) if when.counts else (outer,):
+            try:
+                found |= when.evaluate(frame) is True
+            except MissingError:
+                continue
+            except EvaluationError as error:
+                evaluation.report(clause.policy, clause.name, error)
     finally:
+        frame.groups = outer
         evaluation.time.rest()
+    return found

@@ -16,9 +16,9 @@ from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic
 from grammar.tree.ast import Expr
 from grammar.tree.clause_parts import Bound, PodSet
-from grammar.tree.clauses import CountingClause
+from grammar.tree.clauses import CountingClause, Limit
 from grammar.tree.groups import Count, Group
-from grammar.tree.types import Type
+from grammar.tree.types import POISON, Type
 from grammar.tree.walk import reads, roots
 
 # The record of the schema with the fields that every group has besides its `value`.
@@ -58,10 +58,36 @@ def with_count(environment: Environment, count: Count, kind: Type) -> Environmen
     )
 
 
+def with_poison(environment: Environment, item: Group | Count) -> Environment:
+    """The environment in which expressions read a group, or a count, with an error."""
+    if isinstance(item, Count):
+        return with_count(environment, item, POISON)
+    return with_group(environment, replace(item, by=replace(item.by, type=POISON)))
+
+
+def groups_of_all(environment: Environment) -> set[str]:
+    """The groups in which every node is, so that what is read of them is the same for all nodes."""
+    definitions, groups = environment.definitions, environment.groups.values()
+    return {group.name for group in groups if "node" not in roots([group.by], definitions)}
+
+
 def wrong_count(item: Count) -> Iterator[Diagnostic]:
     """An error for pending pods by place."""
     if item.pods.state == "pending" and item.per.scope != "cluster":
         yield catalogue.pending_nowhere(item.pods.span, f"count {item.name} =")
+
+
+def wrong_limit(item: Limit) -> Iterator[Diagnostic]:
+    """An error for each part of a limit that does not fit what it counts."""
+    bound, scope = item.bound, item.per.scope
+    if bound.percent:
+        yield catalogue.percentage_of_nothing(bound.span)
+    if item.per.of_nodes:
+        kind = "at most" if scope == "used nodes" else "at least"
+        if bound.kind != kind:
+            yield catalogue.bound_of_nodes(scope, kind, bound.span)
+        if item.pods is not None and item.pods.amount is not None:
+            yield catalogue.sum_of_nodes(scope, item.pods.amount.span)
 
 
 def wrong_pods(clause: CountingClause, pods: PodSet) -> Iterator[Diagnostic]:

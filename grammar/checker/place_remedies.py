@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from grammar.messages.diagnostics import Diagnostic, Fix
 from grammar.tree import ast
+from grammar.tree.groups import COUNT, COUNT_OF_NODES, GROUP
 from grammar.tree.printer import print_expression
 from grammar.tree.walk import rewritten, walk
 
@@ -23,6 +24,9 @@ _OF_NAME: Mapping[str, str] = {
     "now": "a filter, a score or the `when` of a clause reads the time",
     "domain": "only the bound of a limit per domain, and a skew, read it",
     "namespaceObject": "it is the namespace of the pod, and nothing here reads the pod",
+    COUNT: "a filter, a score, the `when` of what counts pods, and a bound read a count",
+    COUNT_OF_NODES: "a filter, a score and a bound `per node` read it; others a count per cluster",
+    GROUP: "a filter, a score and a bound `per node` or `per group` read a group",
 }
 # The conditions on a node, in which pods on it can be looked for.
 _ON_NODES = ("`require`", "`when`", "`value`")
@@ -46,6 +50,10 @@ def in_place(found: Diagnostic, name: str, where: str, expr: ast.Expr) -> Diagno
     if name == "node" and where.startswith("the `when`"):
         hint = "write the condition on nodes into a `filter`, whose `when` reads the node"
         return replace(found, hint=hint)
+    if name in (GROUP, COUNT_OF_NODES) and where.startswith("the `when` of a score"):
+        return replace(found, hint="write it into the `value`, as in `value … ? 100 : 0`")
+    if name in (GROUP, COUNT, COUNT_OF_NODES) and where.startswith("the `when` of a preempt"):
+        return replace(found, hint="write it into `protect` or `allow`")
     return replace(found, hint=_OF_NAME.get(name))
 
 

@@ -266,11 +266,8 @@ class _PolicyChecker:
             circle = [*self._open[self._open.index(item.name) :], item.name]
             self._found.append(catalogue.recursion(circle, item.name_span))
             # The name is known, so that its uses are no further errors.
-            if isinstance(item, Group):
-                poison = replace(item, by=replace(item.by, type=POISON))
-                self._environment = group_checker.with_group(self._environment, poison)
-            elif isinstance(item, Count):
-                self._environment = group_checker.with_count(self._environment, item, POISON)
+            if isinstance(item, Group | Count):
+                self._environment = group_checker.with_poison(self._environment, item)
             else:
                 self._environment = self._environment.defining(item)
             return
@@ -361,13 +358,15 @@ class _PolicyChecker:
                 on = self._bool(item.on, _PLACE | _WITH_DATA, "`on nodes where`")
                 return replace(item, on=on, bound=self._bound(item.bound, "share", _COUNT_BOUND))
             case Spread():
-                over = self._domain(item.over, _WITH_DATA)
+                over, within = self._domain(item.over, _WITH_DATA), item.within
+                if within is not None:
+                    within = self._domain(within, _WITH_DATA)
                 with self._domain_typed(over, item.skew):
                     skew = self._number(item.skew, "the skew of a spread", _DOMAIN_BOUND)
                 least = item.min_domains
                 if least is not None:
                     least = self._number(least, "the number of domains of a spread", _COUNT_BOUND)
-                return replace(item, over=over, skew=skew, min_domains=least)
+                return replace(item, over=over, within=within, skew=skew, min_domains=least)
             case Limit():
                 return self._limit(item)
             case Cards():
@@ -421,24 +420,22 @@ class _PolicyChecker:
             domain = self._group_of(per)
         pool = _COUNT_BOUND | {"node"}
         where = self._bool(per.where, pool, "`nodes where`") if per.where else None
+        added = item.added
+        if per.amount is not None:
+            added = self._amount(per.amount, _NODE, "`sum … over`, which reads only the node")
+            per = replace(per, amount=added)
         counts = self._environment.counts.values()
         of_group = {c.name for c in counts if per.group and c.per.group == per.group}
         in_group = _COUNT_BOUND | {per.group if domain is not None else GROUP} | of_group
         by_scope = {"node": _NODE_BOUND, "domain": _DOMAIN_BOUND, "group": in_group}
-        allowed = by_scope.get(scope, _COUNT_BOUND) | {COUNT}
+        of_all = group_checker.groups_of_all(self._environment)
+        allowed = by_scope.get(scope, _COUNT_BOUND) | {COUNT} | of_all
         of = f"of {scope}" if per.of_nodes else f"per {scope}"
         with self._domain_typed(domain, item.bound.amount):
-            bound = self._bound(item.bound, f"limit {of}", allowed, item.pods)
+            bound = self._bound(item.bound, f"limit {of}", allowed, added)
         if item.strength.strict:
             self._found.extend(group_checker.many_counts(bound, self._environment))
-        if bound.percent:
-            self._found.append(catalogue.percentage_of_nothing(bound.span))
-        if per.of_nodes:
-            kind = "at most" if scope == "used nodes" else "at least"
-            if bound.kind != kind:
-                self._found.append(catalogue.bound_of_nodes(scope, kind, bound.span))
-            if item.pods is not None and item.pods.amount is not None:
-                self._found.append(catalogue.sum_of_nodes(scope, item.pods.amount.span))
+        self._found.extend(group_checker.wrong_limit(item))
         return replace(item, per=replace(per, domain=domain, where=where), bound=bound)
 
     @contextmanager
@@ -582,17 +579,13 @@ class _PolicyChecker:
             return None
         if item.when_reads_node:
             return self._bool(item.when, _PLACE | _READ, "`when`")
+        allowed = _POD | {COUNT} if isinstance(item, Score | CountingClause) else _POD
         where = f"the `when` of a {item.keyword}, which reads only the pod"
-        return self._bool(item.when, _POD, where)
+        return self._bool(item.when, allowed, where)
 
     def _pods(self, pods: PodSet) -> PodSet:
         if (amount := pods.amount) is not None:
-            place = _PEER_ALONE | _WITH_DATA
-            amount = self._check(amount, None, place, "`sum`, which reads only the peer")
-            if amount.type.name not in _AMOUNTS:
-                hint = catalogue.wanted_hint(QUANTITY, amount.type)
-                wrong = catalogue.wrong_type(amount.type, _AN_AMOUNT, amount.span, hint)
-                self._found.append(wrong)
+            amount = self._amount(amount, _PEER_ALONE, "`sum`, which reads only the peer")
             pods = replace(pods, amount=amount)
         if pods.where is None:
             return pods
@@ -601,6 +594,14 @@ class _PolicyChecker:
             namespaces = self._bool(namespaces, _NAMESPACE, "a namespaceSelector")
         where = self._bool(pods.where, _PEER | _WITH_DATA, "`pods where`")
         return replace(pods, where=where, namespaces=namespaces)
+
+    def _amount(self, amount: Expr, place: frozenset[str], where: str) -> Expr:
+        """What each pod, or each node, adds to a sum."""
+        amount = self._check(amount, None, place | _WITH_DATA, where)
+        if amount.type.name not in _AMOUNTS:
+            hint = catalogue.wanted_hint(QUANTITY, amount.type)
+            self._found.append(catalogue.wrong_type(amount.type, _AN_AMOUNT, amount.span, hint))
+        return amount
 
     def _group_of(self, per: Per) -> Expr | None:
         """What the group of `per group` is by; None, with an error, if there is no such group."""
@@ -612,6 +613,8 @@ class _PolicyChecker:
         return group.by
 
     def _domain(self, expr: Expr, more: frozenset[str] = frozenset()) -> Expr:
+        if isinstance(expr, Ident) and (group := self._environment.groups.get(expr.name)):
+            return group.by
         domain = self._check(expr, None, _NODE | more, "a domain, which reads only the node")
         if domain.type.name not in ("string", "int", "bool", "dyn", "error"):
             expected = "a value that names a domain"
@@ -619,9 +622,8 @@ class _PolicyChecker:
         return domain
 
     def _bound(
-        self, bound: Bound, clause: str, allowed: frozenset[str], pods: PodSet | None = None
+        self, bound: Bound, clause: str, allowed: frozenset[str], added: Expr | None = None
     ) -> Bound:
-        added = pods.amount if pods is not None else None
         amount = self._number(bound.amount, f"the bound of a {clause}", allowed, added)
         return replace(bound, amount=amount)
 

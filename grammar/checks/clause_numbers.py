@@ -44,7 +44,7 @@ def bounds(checked: Checked) -> Iterator[Diagnostic]:
     for share in of_kind(items, Share):
         yield from _no_part(share.bound, environment)
     for limit in of_kind(items, Limit):
-        if limit.pods is not None and limit.pods.amount is not None:
+        if limit.added is not None:
             yield from _no_sum(limit.bound, environment)
         else:
             yield from _no_count(limit.bound.amount, "number of pods", 0, environment)

@@ -105,6 +105,8 @@ def _not_known(expr: Expr | None, checked: Checked) -> Iterator[tuple[str, Span]
                 yield "the time", span
             case (name, *_) if name in checked.environment.tables:
                 yield f"the table `{name}`", span
+            case (name, *_) if name in checked.environment.counts:
+                yield f"the count `{name}`", span
             case ("pod", *rest) if kept(tuple(rest)) is None:
                 yield f"`{'.'.join(path)}`", span
             case _:

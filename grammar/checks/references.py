@@ -119,8 +119,11 @@ def unused_definitions(checked: Checked) -> Iterator[Diagnostic]:
     named = {*checked.environment.groups, *checked.environment.counts}
     used = {e.name for e in walk(checked.policy) if isinstance(e, LetReference | DefCall)}
     used |= {e.name for e in walk(checked.policy) if isinstance(e, Ident) and e.name in named}
-    used |= {clause.per.group for clause in of_kind(checked.policy.items, Limit)}
     used |= {item.per.group for item in checked.policy.items if isinstance(item, Count)}
+    # Where the name of a group is a domain, what the group is by stands in its place.
+    domains = [value.expr for clause in checked.policy.clauses for value in clause.values]
+    groups = checked.environment.groups.values()
+    used |= {group.name for group in groups if any(each is group.by for each in domains)}
     used |= {e.let for e in walk(checked.policy) if isinstance(e, Literal)}
     for item in checked.policy.items:
         if isinstance(item, Let | Def | Group | Count) and item.name not in used:

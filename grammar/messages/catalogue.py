@@ -557,14 +557,14 @@ def sum_of_pods(keyword: str, span: Span) -> Diagnostic:
 
 def bound_of_nodes(scope: str, kind: str, span: Span) -> Diagnostic:
     """A bound that cannot say how many nodes may be used, or must stay empty."""
-    message = f"the bound of `{scope}` is `{kind}` a number of nodes"
-    return _error("P0130", message, span, f"write `{kind}` and a whole number")
+    message = f"the bound of `{scope}` is `{kind}` so many, or so much"
+    return _error("P0130", message, span, f"write `{kind}` and a number")
 
 
 def sum_of_nodes(scope: str, span: Span) -> Diagnostic:
     """A sum in a limit that counts nodes."""
-    hint = "write `per node`, `per domain …` or `per cluster`, or no `sum`"
-    return _error("P0130", f"a limit of `{scope}` counts nodes, and has no sum", span, hint)
+    hint = f"write `per node`, `per domain …` or `per cluster`, or a `sum … over {scope}`"
+    return _error("P0130", f"a limit of `{scope}` has no sum of pods", span, hint)
 
 
 def unknown_cards(name: str, known: Iterable[str], span: Span) -> Diagnostic:

@@ -434,10 +434,12 @@ class Builder(ExpressionBuilder):
                 span_of(c),
             )
         if _has(c, "NODES"):
-            where = next(iter(nodes(c)), None)
+            found = list(nodes(c))
+            amount = found.pop(0) if _has(c, "SUM") else None
+            where = found[0] if found else None
             scope: OneOf["used nodes", "empty nodes"]
             scope = "used nodes" if _has(c, "USED") else "empty nodes"
-            return _Part("per", Per(scope, where=where), span_of(c))
+            return _Part("per", Per(scope, where=where, amount=amount), span_of(c))
         return _Part("per", Per("node" if _has(c, "NODE") else "cluster"), span_of(c))
 
     def skew(self, c: list[Child]) -> _Part:

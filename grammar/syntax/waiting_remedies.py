@@ -150,7 +150,7 @@ class WaitingRemedies(Misplaced):
     def _part(self) -> Diagnostic | None:
         """`strict`, `best effort weight 10`, `missing pass`, `over node.zone`, in a gang."""
         lexemes, at, word = self.lexemes, self.at, self.item.text
-        if "WITHIN" not in self.accepted or self.item.kind != "word":
+        if "WITHIN" not in self.accepted or "OVER" in self.accepted or self.item.kind != "word":
             return None
         if word in ("strict", "mutual", "best", "missing"):
             last = at + {"best": 3, "missing": 1}.get(word, 0)

@@ -100,12 +100,14 @@ class Per:
     """`per node`, `per cluster`, `per domain e`; or `used|empty nodes where e`, to count nodes.
 
     `per group g` names the `group`. Its domain is what the group is by, once that is checked.
+    `amount` is what each of the used nodes adds; without it each adds one.
     """
 
     scope: OneOf["node", "cluster", "domain", "group", "used nodes", "empty nodes"]
     domain: Expr | None = None
     where: Expr | None = None
     group: str = ""
+    amount: Expr | None = None
     group_span: Span = field(default=NO_SPAN, compare=False)
 
     @property

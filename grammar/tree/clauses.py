@@ -162,7 +162,7 @@ class Spread(ClauseThatCounts):
     """The count in a node's domain minus the lowest count of all domains.
 
     `nodes` are the nodes on which pods count, and whose domains are compared; `eligible` by
-    default.
+    default. Only domains of nodes with one value of `within` are compared.
     """
 
     over: Expr
@@ -170,10 +170,11 @@ class Spread(ClauseThatCounts):
     _: KW_ONLY
     min_domains: int | Expr | None = None
     nodes: NodeSet | None = None
+    within: Expr | None = None
 
     @property
     def values(self) -> tuple[WrittenValue, ...]:
-        return (WrittenValue(self.over),)
+        return tuple(WrittenValue(e) for e in (self.over, self.within) if e is not None)
 
     @property
     def domain(self) -> Expr | None:
@@ -209,8 +210,13 @@ class Limit(ClauseThatCounts):
         return () if where is None else (WrittenCondition(where, "nodes where"),)
 
     @property
+    def added(self) -> Expr | None:
+        """What is added up of each pod, or of each node; None where these are counted."""
+        return self.per.amount or (None if self.pods is None else self.pods.amount)
+
+    @property
     def values(self) -> tuple[WrittenValue, ...]:
-        computed = (self.per.domain, self.bound.amount)
+        computed = (self.per.domain, self.per.amount, self.bound.amount)
         return tuple(WrittenValue(e) for e in computed if isinstance(e, Expr))
 
     @property

@@ -345,7 +345,7 @@ def _item(item: Item, source: Source, *, wide: bool) -> Iterator[_Row]:
             *others, (head, of_pods, _) = _pod_set(pods)
             assert of_pods is not None, "a count has a condition"
             whole = "".join(f"{text}{print_expression(e)} " for text, e, _ in others if e)
-            of = "" if per.scope == "cluster" else f" {_per(per)[0]}"
+            of = "" if per.scope == "cluster" else f" {next(_per(per))[0]}"
             yield from _wrapped(1, f"count {name}{of} = {whole}{head}", of_pods, item.span)
         case Data():
             yield from _data(item, wide=wide)
@@ -509,13 +509,14 @@ def _parts(clause: Clause, source: Source) -> Iterator[_Part]:
             yield from _pod_set(clause.pods)
             if clause.nodes is not None:
                 yield f"nodes {clause.nodes}", None, None
-            yield "over ", clause.over, clause.over.span
+            pairs = (("over ", clause.over), ("within ", clause.within))
+            yield from ((word, e, e.span) for word, e in pairs if e is not None)
             yield _number("skew at most", clause.skew, None)
             if clause.min_domains is not None:
                 yield _number("min domains", clause.min_domains, None)
         case Limit():
             yield from _pod_set(clause.pods)
-            yield _per(clause.per)
+            yield from _per(clause.per)
             yield _bound(clause.bound)
         case Cards():
             yield from _cards(clause)
@@ -607,14 +608,18 @@ def _pod_set(pods: PodSet | None, head: str = "", *, named: bool = False) -> Ite
         yield f"{head}{words}pods where ", pods.where, pods.where.span
 
 
-def _per(per: Per) -> _Part:
-    if per.of_nodes:
-        where = per.where
-        return (f"{per.scope} where ", where, where.span) if where else (per.scope, None, None)
+def _per(per: Per) -> Iterator[_Part]:
+    if per.amount is not None:
+        yield "sum ", per.amount, per.amount.span
+    head = f"{'' if per.of_nodes else 'per '}{'' if per.amount is None else 'over '}{per.scope}"
     if per.group:
-        return f"per group {per.group}", None, None
-    head, domain = f"per {per.scope}", per.domain
-    return (f"{head} ", domain, domain.span) if domain else (head, None, None)
+        yield f"{head} {per.group}", None, None
+    elif per.where is not None:
+        yield f"{head} where ", per.where, per.where.span
+    elif per.domain is not None:
+        yield f"{head} ", per.domain, per.domain.span
+    else:
+        yield head, None, None
 
 
 def _bound(bound: Bound) -> _Part:

@@ -3,14 +3,17 @@
 import sys
 import time
 from collections import Counter
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.cluster import Cluster
 from tests.e2e.control_plane import ControlPlane
+from tests.e2e.kube_scheduler import extender, kube_scheduler
 from tests.e2e.kubeconfigs import kubeconfig
 from tests.e2e.manifests import node, pod
+from tests.e2e.replicas import Replicas
 from tests.e2e.stage import GOVERNED, Stage
 from tests.e2e.waiting import until
 from tests.support.api_proxy import api_proxy
@@ -143,6 +146,46 @@ def test_a_burst_against_a_bound_that_reads_its_zone(
             time.sleep(0.1)
         sys.stdout.write(f"{placed} pods placed, {dict(greatest)} of {most}\n")
         assert placed == len(names), server.process.tail()
+        assert all(greatest[zone] <= most[zone] for zone in most)
+
+
+def test_two_replicas_and_a_bound_that_reads_its_zone(
+    plane: ControlPlane, cluster: Cluster, tmp_path: Path
+) -> None:
+    """Watches of both are late, and the one that decides is restarted in the middle of a burst."""
+    zones = "aabccc"
+    cluster.create_nodes(
+        node(f"n{number}", {"topology.kubernetes.io/zone": zone}, cpu="16")
+        for number, zone in enumerate(zones)
+    )
+    most = {zone: int(0.66 * 16 * zones.count(zone) / 0.2) for zone in "abc"}
+    names = [f"web-{number}" for number in range(300)]
+    text = f'policy web in namespace "{cluster.namespace}" {{ for pods where true {ROOM} }}'
+    user = {"token": plane.placet_token}
+    with (
+        api_proxy(plane.url, plane.authority, tmp_path / "proxy.crt") as proxy,
+        ExitStack() as running,
+    ):
+        file = kubeconfig(tmp_path / "placet.kubeconfig", proxy.url, tmp_path / "proxy.crt", user)
+        flags = "--bind", "--lameduck=1s"
+        replicas = Replicas(plane, tmp_path, running, text, *flags, kubeconfig=file)
+        proxy.delay = LATE_SECONDS
+        cluster.create_pods(pod(name, cluster.namespace, cpu="200m") for name in names)
+        address = f"http://127.0.0.1:{replicas.switch.port}"
+        entry = extender(address, node_cache_capable=True, binds=True)
+        running.enter_context(kube_scheduler(plane, tmp_path, [entry]))
+        greatest, placed, restarts = Counter[str](), 0, 0
+        deadline = time.monotonic() + 150.0
+        while placed < len(names) and time.monotonic() < deadline:
+            where = Counter(zones[int(to[1:])] for to in cluster.placements().values())
+            placed = where.total()
+            greatest |= where
+            if placed > len(names) // 3 and not restarts:
+                assert replicas.restart() == 0
+                restarts += 1
+            time.sleep(0.1)
+        sys.stdout.write(f"{placed} pods placed, {dict(greatest)} of {most}\n")
+        assert (placed, restarts) == (len(names), 1)
         assert all(greatest[zone] <= most[zone] for zone in most)
 
 

@@ -102,6 +102,33 @@ def test_spread(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(WORLDS))
+def test_spread_within_a_group(seed: int) -> None:
+    """Each zone has racks of the same names, which are compared with each other alone."""
+    random = Random(seed)
+    nodes, count = cluster(random), random.randint(1, 12)
+    racks = dict[str, tuple[str, str]]()
+    for number, each in enumerate(nodes):
+        each["metadata"]["labels"]["rack"] = rack = str(number % 2)
+        name = each["metadata"]["name"]
+        racks[name] = label(nodes, name, "topology.kubernetes.io/zone"), rack
+    rules = registry(
+        "group zone by node.zone",
+        f'spread "racks" {{ pods where {WEB} over node.labels["rack"] within zone',
+        "skew at most 1 strict }",
+    )
+
+    def broken(bound: list[Object]) -> str | None:
+        found = Counter(racks[node] for node in web(bound))
+        every = [(one, other) for one in racks.values() for other in racks.values()]
+        skews = [found[one] - found[other] for one, other in every if one[0] == other[0]]
+        return str(found) if max(skews) > 1 else None
+
+    world = World(seed, rules, CODEC, nodes, apps(count, "web"), broken)
+    world.play()
+    assert len(web(world.server.bound())) == count
+
+
+@pytest.mark.parametrize("seed", range(WORLDS))
 def test_limit_per_node(seed: int) -> None:
     """And none beside a database."""
     random = Random(seed)
@@ -177,6 +204,28 @@ def test_used_nodes(seed: int) -> None:
     world = World(seed, rules, CODEC, nodes, apps(count, "web"), broken)
     world.play()
     assert len(web(world.server.bound())) == count
+
+
+@pytest.mark.parametrize("seed", range(WORLDS))
+def test_cores_of_used_nodes(seed: int) -> None:
+    """Never more cores on used nodes than allowed, whichever nodes the pods in flight take."""
+    random = Random(seed)
+    nodes, count, most = cluster(random), random.randint(1, 12), random.randint(0, 9)
+    cores = {n["metadata"]["name"]: random.choice((0, 1, 2, 5)) for n in nodes}
+    for each in nodes:
+        each["metadata"]["labels"]["cores"] = str(cores[each["metadata"]["name"]])
+    rules = registry(
+        f'limit "licences" {{ pods where {WEB} sum int(node.labels["cores"]) over used nodes',
+        f"at most {most} strict }}",
+    )
+
+    def broken(bound: list[Object]) -> str | None:
+        found = {node: cores[node] for node in web(bound)}
+        return str(found) if sum(found.values()) > most else None
+
+    world = World(seed, rules, CODEC, nodes, apps(count, "web"), broken)
+    world.play(1500)
+    assert len(web(world.server.bound())) == (count if min(cores.values()) <= most else 0)
 
 
 @pytest.mark.parametrize("seed", range(WORLDS))

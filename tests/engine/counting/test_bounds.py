@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from engine.counting.bounds import (
     GroupCounts,
@@ -270,7 +271,14 @@ def test_global_minimum_of_a_spread(least_domains: str, counts: GroupCounts, wan
     """The least count over the eligible domains; 0 if there are fewer than `min domains`."""
     clause = clause_of(SPREAD % f"1 {least_domains}")
     assert isinstance(clause, SpreadProgram)
-    assert fewest(clause, counts) == wanted
+    assert (fewest(clause, counts) == wanted).all()
+
+
+def test_a_spread_within_a_group_compares_the_domains_of_each_group_alone() -> None:
+    clause = clause_of((SPREAD % "1").replace("skew", "within node.region skew"))
+    counts = replace(numbers([0, 1, 5, 7, 6]), sections=np.array([0, 0, 1, 1, 1], np.int32))
+    assert open_groups(clause, counts).tolist() == [True, False, True, False, False]
+    assert points(clause, counts).tolist() == [100, 0, 100, 0, 50]
 
 
 def test_too_few_domains_close_those_that_have_the_skew() -> None:

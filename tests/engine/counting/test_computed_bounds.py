@@ -230,6 +230,14 @@ def test_a_bound_without_a_number_rejects_and_is_reported(number: str, error: st
         assert f"l: {error}" in heard
 
 
+def test_a_used_node_without_an_amount_rejects_and_is_reported() -> None:
+    amount = 'int(node.labels["none"])'
+    text = f'limit "l" {{ {WEB} sum {amount} over used nodes at most 9 strict }}'
+    found, heard = headroom(text, nodes="d")
+    assert (found.open.tolist(), found.hopeful.tolist()) == ([False], [False])
+    assert "l: there is no key `none`" in heard
+
+
 def test_a_pod_without_a_number_is_rejected_everywhere() -> None:
     """By a share, a limit per cluster, and a limit per domain, alike."""
     number = 'int(pod.annotations["slots"])'

@@ -66,6 +66,58 @@ def test_pending_pods_of_higher_priority() -> None:
     assert passing(engine, low) == list(ZONES)
 
 
+@pytest.mark.parametrize(
+    "clause",
+    [
+        'limit "l" when queued > 0 { all pods where true per node at most 0 strict }',
+        'share "s" when queued > 0 { of all pods where true on nodes where true at most 0 strict }',
+    ],
+)
+def test_a_clause_that_applies_while_pods_wait(clause: str) -> None:
+    cache = zones()
+    engine = engine_of(f"count queued = pending pods where true {clause}", cache)
+    waits = pod("waits")
+    asked = pod("asked")
+    for is_waiting in (False, True, False, True):
+        if is_waiting:
+            cache.put_pod(peer_of(waits))
+        else:
+            cache.remove_pod("default/waits")
+        engine.in_flight.forget(peer_of(asked).uid)
+        assert passing(engine, asked) == ([] if is_waiting else list(ZONES))
+
+
+def test_a_score_that_applies_while_pods_wait() -> None:
+    cache = zones()
+    engine = engine_of(
+        """count queued = pending pods where true
+        score "first" weight 1 when queued > 0 { value node.name == "a-1" ? 100 : 0 }
+        score "always" weight 1 { value 50 }""",
+        cache,
+    )
+    for wanted in ([5, 5, 5], [8, 3, 3]):
+        scores = engine.prioritize(raw(pod("asked")), list(ZONES), None, math.inf)
+        assert scores is not None
+        assert list(scores) == wanted
+        cache.put_pod(peer_of(pod("waits")))
+
+
+def test_a_strict_clause_applies_if_pods_on_their_way_may_make_it_apply() -> None:
+    cache = zones()
+    engine = engine_of(
+        """count batch = all pods where peer.labels["app"] == "batch"
+        limit "once there is batch" when batch > 0 {
+          all pods where peer.labels["app"] == "web" per node at most 0 strict
+        }""",
+        cache,
+    )
+    web, batch = pod("web", labels={"app": "web"}), pod("batch", labels={"app": "batch"})
+    assert passing(engine, web) == list(ZONES)
+    engine.in_flight.forget(peer_of(web).uid)
+    assert passing(engine, batch) == list(ZONES)
+    assert passing(engine, web) == []
+
+
 def test_ready_pods_of_a_group() -> None:
     cache = zones()
     engine = engine_of(

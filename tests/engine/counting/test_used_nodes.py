@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import product
 from random import Random
@@ -10,8 +11,11 @@ import numpy as np
 import pytest
 
 from engine.counting.bounds import nodes_in_use
+from engine.decision.verdict import Feasible
+from engine.errors import BriefWaitError
 from tests.engine.counting.helpers import ASKED, Counting, counting_of
-from tests.support.builders import Object, node, pod
+from tests.support.builders import Object, node, pod, raw
+from tests.support.engines import cache_of, engine_over
 from tests.support.examples import examples
 
 WEB = 'pods where peer.labels["app"] == "web"'
@@ -63,6 +67,47 @@ def test_nodes_with_headroom(text: str, on: Sequence[str], opened: Sequence[str]
     assert offered(counting, text) == (opened, opened)
 
 
+@pytest.mark.parametrize(
+    ("on", "opened"),
+    [
+        ([], ["small", "large"]),
+        (["small"], ["small"]),
+        (["large"], ["large"]),
+    ],
+)
+def test_amounts_of_used_nodes(on: Sequence[str], opened: Sequence[str]) -> None:
+    cores = {"small": "2", "large": "8"}
+    nodes = [node(name, labels={"cores": n}) for name, n in cores.items()]
+    counting = counting_of(nodes, [web(f"p{i}", n) for i, n in enumerate(on)])
+    for amount, bound in (("int({})", "9"), ("quantity({})", '"9"')):
+        adds = amount.format('node.labels["cores"]')
+        text = f'limit "l" {{ {WEB} sum {adds} over used nodes at most {bound} strict }}'
+        assert offered(counting, text) == (opened, opened)
+
+
+def test_a_bound_that_is_a_part_of_the_nodes() -> None:
+    text = f'group all by true limit "l" {{ {WEB} used nodes at most all.nodes / 2 strict }}'
+    engine = engine_over(f"cluster policy p {{ for pods where true {text} }}", cache_of(NODES))
+    names = [each["metadata"]["name"] for each in NODES]
+
+    for number in range(2):
+        verdicts = engine.filter(raw(web(f"p{number}")), names, None, math.inf)
+        assert all(isinstance(each, Feasible) for each in verdicts)
+    # Two are on their way, and may take two of the four nodes.
+    with pytest.raises(BriefWaitError):
+        engine.filter(raw(web("p2")), names, None, math.inf)
+
+
+def test_pods_in_flight_take_the_nodes_that_add_most() -> None:
+    nodes = [node(name, labels={"cores": n}) for name, n in (("a", "1"), ("b", "2"), ("c", "4"))]
+    counting = counting_of(nodes)
+    counting.offer(web("flying"), "a", "b", "c")
+    text = f'limit "l" {{ {WEB} sum int(node.labels["cores"]) over used nodes at most %s strict }}'
+    everywhere = ["a", "b", "c"]
+    assert offered(counting, text % 5) == (["a"], everywhere)
+    assert offered(counting, text % 6) == (everywhere, everywhere)
+
+
 def test_a_rule_that_reads_the_time_with_no_pod_in_flight() -> None:
     there = 'pods where now - peer.created >= duration("0s")'
     text = f'limit "l" {{ {there} used nodes at most 1 strict }}'
@@ -111,14 +156,17 @@ def test_never_fewer_nodes_than_pods_can_take(seed: int) -> None:
     if same:
         offers = offers[:1] * random.randint(1, 3)
     in_flight = [np.array(sorted(offer), np.int32) for offer in offers]
-    most, fewest = nodes_in_use(placed, certain, in_flight)
+    adds = np.array([random.choice((0, 1, 3)) for _ in range(size)], np.int64)
+    most, fewest = nodes_in_use(placed, certain, in_flight, adds)
     taken = {n for n in range(1, size) if placed[n]}
     for place in range(1, size):
-        outcomes = [len((taken | {*ends, place}) - {0}) for ends in product(*offers)]
+        ended = ((taken | {*ends, place}) - {0} for ends in product(*offers))
+        outcomes = [int(adds[sorted(used)].sum()) for used in ended]
         if place in taken:
             assert most[place] == fewest[place] == 0
             continue
         assert most[place] >= max(outcomes)
         assert most[place] == max(outcomes) or not same
         reachable = any(place in offer for offer in offers)
-        assert fewest[place] == (0 if reachable else np.count_nonzero(certain[1:]) + 1)
+        least = int(adds[1:][certain[1:] > 0].sum() + adds[place])
+        assert fewest[place] == (0 if reachable else least)

@@ -23,7 +23,8 @@ COUNTS = (
     "items",
     [
         'filter "f" when c > 1 { require n < 3 && g < "4" detail "{c} of {n}" }',
-        'score "s" weight 1 { value n range 0 .. c }',
+        'score "s" weight 1 when c > 1 { value n range 0 .. c }',
+        'spread "s" when c > 1 { over node.zone within zone skew at most 1 strict }',
         'limit "l" { pods where true per node at most n + c strict }',
         'limit "l" { sum peer.requests["cpu"] of pods where true per group zone at most g strict }',
         'limit "l" { pods where true per domain node.zone at most c strict }',
@@ -57,7 +58,10 @@ def test_what_is_right(items: str) -> None:
         # Where it is read.
         ('filter "f" { require c.cpu > 1 }', None),
         ('filter "f" { require true message "{c}" }', ["P0210 c"]),
-        ('score "s" weight 1 when c > 1 { value 1 }', ["P0111 c"]),
+        ('score "s" weight 1 when n > 1 { value 1 }', ["P0111 n"]),
+        ('limit "l" when zone.nodes > 1 { per node at most 1 strict }', ["P0111 zone.nodes"]),
+        ('gang "g" when c > 1 { of replicas }', ["P0111 c"]),
+        ('preempt "p" when c > 1 { protect victim where true }', ["P0111 c"]),
         ('limit "l" { pods where true per cluster at most n strict }', ["P0111 n"]),
         ('group r by node.name limit "l" { pods where true per group r at most n strict }', None),
         ('share "s" { of pods where true on nodes where true at most c strict }', ["P0111 c"]),
