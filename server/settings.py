@@ -119,6 +119,8 @@ class Settings:
     health: tuple[str, int] | None = None
     # Host and port of webhooks alone, which then have the TLS files; None for the main address.
     webhooks: tuple[str, int] | None = None
+    # Host and port of the view that users of the cluster share, over HTTPS; None for none.
+    shared_view: tuple[str, int] | None = None
     # Seconds between two warnings about the same misconfiguration.
     warning_interval: float = 600.0
     # None means plain HTTP.
@@ -131,6 +133,8 @@ class Settings:
             raise SettingsError("--webhook-listen has no effect without a certificate")
         if self.webhooks is not None and self.tls is not None and self.tls.client_ca is not None:
             raise SettingsError("--client-ca has no effect with --webhook-listen")
+        if self.shared_view is not None and self.tls is None:
+            raise SettingsError("--view-listen has no effect without a certificate")
         if not self.http_timeout > 0:
             raise SettingsError(f"the timeout `{self.http_timeout}` must be greater than 0")
         if self.body_limit <= 0:
@@ -165,7 +169,8 @@ class Settings:
     def _shares(self) -> int:
         """How many times there are so many connections: clients with a certificate have theirs."""
         has_client_ca = self.tls is not None and self.tls.client_ca is not None
-        return 1 + has_client_ca + (self.health is not None) + (self.webhooks is not None)
+        others = (self.health, self.webhooks, self.shared_view)
+        return 1 + has_client_ca + sum(each is not None for each in others)
 
     @property
     def wanted_connections(self) -> int:

@@ -162,6 +162,7 @@ def _run(args: argparse.Namespace, file: Path | None = None) -> int:
     """Serves; `file` is for a certificate that is kept in a Secret."""
     moved = tuple(move_taken_ports(args, _view_port(args))) if args.demo else ()
     settings = _settings(args, file)
+    _shared_view(args)
     schedulers = _schedulers(args)
     policies = _policies(args)
     cluster = _cluster(args)
@@ -278,10 +279,21 @@ def _settings(args: argparse.Namespace, file: Path | None) -> Settings:
             lameduck=args.lameduck,
             health=args.health_listen,
             webhooks=args.webhook_listen,
+            shared_view=args.view_listen,
             tls=tls_files(args, file),
         )
     except SettingsError as error:
         raise CommandError(str(error), "see placet serve --help") from None
+
+
+def _shared_view(args: argparse.Namespace) -> None:
+    """Raises CommandError for a shared view without a cluster that knows its users."""
+    for flag, is_given in _unwatched(args).items():
+        if is_given and args.view_listen is not None:
+            hint = f"leave out {flag}, or use the view on this host (--view-port)"
+            raise CommandError(
+                f"--view-listen has no effect with {flag}: no cluster has users", hint
+            )
 
 
 def _traces(args: argparse.Namespace) -> TraceTarget | None:

@@ -288,6 +288,13 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         f"`none` for no view (default: {DEFAULT_PORT}, or any free port if --listen has port 0)",
     )
     endurance.add_argument(
+        "--view-listen",
+        metavar="HOST:PORT",
+        type=address,
+        help="also serve the view here, over HTTPS with the certificate, to users of the cluster: "
+        "with a token, by their rights to list pods",
+    )
+    endurance.add_argument(
         "--history",
         metavar="FILE",
         type=Path,
@@ -352,6 +359,11 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="the common name that client certificates must have; may be repeated (default: any)",
     )
+    _add_log(how)
+
+
+def _add_log(how: argparse._ArgumentGroup) -> None:
+    """The flags of the log and of traces."""
     how.add_argument(
         "--log-format",
         choices=FORMATS,

@@ -71,6 +71,7 @@ from server.runtime.reloader import (
 from server.runtime.view_status import status_reader
 from server.settings import SelfSigned, Settings, TraceTarget
 from server.supervisor import Supervisor, end
+from server.view.access import ViewAccess
 from server.view.drafts import DRAFT_MEMORY_MIB, Drafts
 from server.view.explaining import Explainer
 from server.view.finding import Finder
@@ -78,7 +79,14 @@ from server.view.history import History
 from server.view.overview import Overview
 from server.view.policy_states import PolicyStates
 from server.view.samples import SampledNumbers
-from server.view.view import DEFAULT_PORT, HOST, MOST_CONNECTIONS, View, view_app
+from server.view.view import (
+    DEFAULT_PORT,
+    HOST,
+    MOST_CONNECTIONS,
+    MOST_SHARED_CONNECTIONS,
+    View,
+    view_app,
+)
 from server.view.z_pages import ZPages
 
 # Seconds from a rejection to the first requeue, and the longest pause between two requeues.
@@ -207,7 +215,10 @@ async def serve(
         app = _application(stack, common, deciding, binder, processes.admission)
         common.readiness.begin(_readiness(deciding, app, credentials))
         shown = _shown(stack, common, deciding, processes.drafts, credentials)
-        await _serve_view(stack, common, shown, _follow_file(common, deciding, app))
+        access = ViewAccess(cluster.api) if cluster is not None else None
+        await _serve_view(
+            stack, common, shown, _follow_file(common, deciding, app), access, credentials
+        )
         if cluster is not None:
             await cluster.follow(stack, deciding, binder, metrics.pod_seen)
         stack.push_async_callback(end, common.supervisor.start("policies", deciding.reloader.run))
@@ -527,29 +538,48 @@ async def _serve_view(
     common: _Common,
     view: View,
     configuration: Callable[[], Mapping[str, object]],
+    access: ViewAccess | None,
+    credentials: Credentials | None,
 ) -> None:
-    """Serves the view until the stack ends, if it has a port: over HTTP, to this host alone."""
+    """Serves the view until the stack ends, if it has a port: over HTTP, to this host alone.
+
+    If it has an address besides, also over HTTPS, to users of the cluster.
+    """
     options = common.options
-    if (port := options.view_port) is None:
-        return
-    app = view_app(view, ZPages(options.version, lambda: {GROUP: configuration()}))
-    own = replace(
-        options.settings,
-        host=HOST,
-        port=port,
-        max_connections=MOST_CONNECTIONS,
-        health=None,
-        webhooks=None,
-        tls=None,
-    )
+    pages = ZPages(options.version, lambda: {GROUP: configuration()})
+    alone = replace(options.settings, health=None, webhooks=None, shared_view=None)
+    if options.view_port is not None:
+        own = replace(
+            alone, host=HOST, port=options.view_port, max_connections=MOST_CONNECTIONS, tls=None
+        )
+        await _listen(stack, common, view_app(view, pages), own, "--view-port")
+    if (where := options.settings.shared_view) is not None and access is not None:
+        # A user has a token, not a certificate.
+        tls = alone.tls and replace(alone.tls, client_ca=None)
+        own = replace(
+            alone, host=where[0], port=where[1], max_connections=MOST_SHARED_CONNECTIONS, tls=tls
+        )
+        app = view_app(view, pages, access)
+        await _listen(stack, common, app, own, "--view-listen", credentials)
+
+
+async def _listen(
+    stack: AsyncExitStack,
+    common: _Common,
+    app: web.Application,
+    own: Settings,
+    flag: str,
+    credentials: Credentials | None = None,
+) -> None:
+    """Serves a view until the stack ends."""
     # The bodies of drafts are bounded by the view.
     budget = ByteBudget(own.bytes_of_bodies)
     app[running.CONNECTIONS] = Connections(own, budget, common.metrics, LimitedLog(common.log))
     try:
-        url = await stack.enter_async_context(running.listening(app, own))
+        url = await stack.enter_async_context(running.listening(app, own, credentials))
     except OSError as error:
-        raise CannotListenError(error, (HOST, port), "--view-port") from error
-    common.log.info("view on %s", url)
+        raise CannotListenError(error, (own.host, own.port), flag) from error
+    common.log.info("%s on %s", "shared view" if credentials else "view", url)
 
 
 async def _serve_webhooks(

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 from aiohttp import web
-from aiohttp.typedefs import Handler
+from aiohttp.typedefs import Handler, Middleware
 
 from engine.decision.journal import DecisionRecord, Journal
 from engine.errors import EngineError
@@ -26,6 +26,7 @@ from engine.objects.remembered import Remembered
 from grammar.messages.texts import escaped_values, shown
 from grammar.syntax.parser import plain_keywords
 from server.answers.view_answers import ReplicaStatus
+from server.view.access import ViewAccess, guard
 from server.view.api_description import API, MOST_HOURS, MOST_LISTED, description
 from server.view.drafts import MOST_BYTES, Drafts
 from server.view.explaining import Explainer
@@ -39,6 +40,8 @@ DEFAULT_PORT = 12346
 HOST = "127.0.0.1"
 # All clients are on this host, so half of these connections are allowed.
 MOST_CONNECTIONS = 32
+# Of a view that users share: a browser opens six, and a proxy those of all users.
+MOST_SHARED_CONNECTIONS = 256
 # The decisions of one listing, unless `limit` says otherwise; the journal has no more than these.
 _LISTED = 100
 # A stream looks at the journal this often, and sends at most so many decisions each time.
@@ -347,38 +350,55 @@ class View:
         return web.Response(body=body, content_type="application/json")
 
 
-def view_app(view: View, z_pages: ZPages) -> web.Application:
-    """The application of the view."""
-    app = web.Application(middlewares=[_only_own_pages], client_max_size=MOST_BYTES)
+def view_app(view: View, z_pages: ZPages, access: ViewAccess | None = None) -> web.Application:
+    """The application of the view of this host, or of one that users share by `access`."""
+    middlewares = [_only_own_pages(shared=access is not None)]
+    if access is not None:
+        middlewares.append(guard(access))
+    app = web.Application(middlewares=middlewares, client_max_size=MOST_BYTES)
     app.add_routes([*view.routes(), *z_pages.routes(), *PageFiles().routes()])
     return app
 
 
-@web.middleware
-async def _only_own_pages(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Answers requests to a local name, which come from no page or from one of the view.
+def _only_own_pages(*, shared: bool) -> Middleware:
+    """A middleware that answers requests which come from no page or from one of the view.
 
-    A site whose name leads to 127.0.0.1 sends its own name as Host; other sites have another Origin
-    or say that they are another site.
+    A view that is not shared answers to a local name only: a site whose name leads to 127.0.0.1
+    sends its own name as Host. Other sites have another Origin or say that they are another site;
+    a link from there may still open the page, which holds nothing of the cluster.
     """
-    if _host_name(request.headers.get("Host", "")) not in _LOCAL:
-        text = "the view answers only to 127.0.0.1, [::1] and localhost\n"
-        raise web.HTTPForbidden(text=text, headers=_HEADERS)
-    origin, site = request.headers.get("Origin"), request.headers.get("Sec-Fetch-Site", "none")
-    own = f"http://{request.headers['Host']}"
-    if origin not in (None, own) or site not in ("none", "same-origin"):
-        text = "the view answers no pages of other sites\n"
-        raise web.HTTPForbidden(text=text, headers=_HEADERS)
-    try:
-        response = await handler(request)
-    except web.HTTPException as error:
-        error.headers.update(_HEADERS)
-        raise
-    if not response.prepared:
-        # The page has a policy of its own.
-        for name, value in _HEADERS.items():
-            response.headers.setdefault(name, value)
-    return response
+
+    @web.middleware
+    async def answer(request: web.Request, handler: Handler) -> web.StreamResponse:
+        host = request.headers.get("Host", "")
+        if not shared and _host_name(host) not in _LOCAL:
+            text = "the view answers only to 127.0.0.1, [::1] and localhost\n"
+            raise web.HTTPForbidden(text=text, headers=_HEADERS)
+        origin, site = request.headers.get("Origin"), request.headers.get("Sec-Fetch-Site", "none")
+        own = f"{'https' if shared else 'http'}://{host}"
+        is_own = origin in (None, own) and site in ("none", "same-origin")
+        if not is_own and not _opens_page(request):
+            text = "the view answers no pages of other sites\n"
+            raise web.HTTPForbidden(text=text, headers=_HEADERS)
+        try:
+            response = await handler(request)
+        except web.HTTPException as error:
+            error.headers.update(_HEADERS)
+            raise
+        if not response.prepared:
+            # The page has a policy of its own.
+            for name, value in _HEADERS.items():
+                response.headers.setdefault(name, value)
+        return response
+
+    return answer
+
+
+def _opens_page(request: web.Request) -> bool:
+    """Whether a browser follows a link to the page, which goes into a window of its own."""
+    mode, into = (request.headers.get(f"Sec-Fetch-{name}", "") for name in ("Mode", "Dest"))
+    is_page = request.path in ("/", ROOT, f"{ROOT}/")
+    return is_page and request.method == "GET" and (mode, into) == ("navigate", "document")
 
 
 def _host_name(host: str) -> str:

@@ -27,7 +27,7 @@ RULES: dict[str, Any] = json.loads(SCHEMA.read_text(encoding="utf-8"))
 # Fields of PlacetConfiguration that the chart sets from other values, and those of other uses.
 SET_BY_CHART = set(
     "bind frozenAnnotation frozenLabel gate healthListen lease listen policies schedulerLease "
-    "schedulerName standby viewPort".split()
+    "schedulerName standby viewListen viewPort".split()
 )
 NOT_IN_A_POD = {"cluster", "context", "demo", "kubeconfig", "noCluster"}
 

@@ -653,3 +653,24 @@ def test_values_that_cannot_work_are_refused(flags: list[str], reason: str) -> N
 def test_base_of_kustomize_is_what_helm_renders() -> None:
     """`python -m tests.deploy.kustomize` writes it."""
     assert MANIFESTS.read_text(encoding="utf-8") == manifests()
+
+
+def test_a_shared_view_has_a_port_and_the_right_to_ask_about_users() -> None:
+    objects = rendered("--kube-version", "1.36.0", "--set", "ports.sharedView=12349")
+    configuration = yaml.safe_load(objects["ConfigMap", "placet"]["data"]["placet.yaml"])
+    assert configuration["viewListen"] == ":12349"
+    ports = {each["name"]: each for each in objects["Service", "placet"]["spec"]["ports"]}
+    assert ports["view"] == {"name": "view", "port": 12349, "targetPort": "view"}
+    bound = objects["ClusterRoleBinding", "placet-view"]
+    shipped_file = (ROOT / "deploy" / "rbac" / "view" / "placet.yaml").read_text("utf-8")
+    assert bound["roleRef"] == yaml.safe_load(shipped_file)["roleRef"]
+    usual = rendered("--kube-version", "1.36.0")
+    assert ("ClusterRoleBinding", "placet-view") not in usual
+    assert "view" not in {each["name"] for each in usual["Service", "placet"]["spec"]["ports"]}
+
+
+def test_a_shared_view_without_a_certificate_is_refused() -> None:
+    done = helm_template(
+        "--kube-version", "1.36.0", "--set", "ports.sharedView=12349,webhooks.policies=false"
+    )
+    assert "ports.sharedView needs a certificate: set webhooks.policies to true" in done.stderr

@@ -26,6 +26,12 @@
 {{- if and (include "placet.webhooks" .) (ne $mode "service") -}}
 {{- $_ := set $own "webhookListen" (printf ":%d" (int .Values.ports.webhooks)) -}}
 {{- end -}}
+{{- if .Values.ports.sharedView -}}
+{{- if not (include "placet.tls" .) -}}
+{{- fail "ports.sharedView needs a certificate: set webhooks.policies to true" -}}
+{{- end -}}
+{{- $_ := set $own "viewListen" (printf ":%d" (int .Values.ports.sharedView)) -}}
+{{- end -}}
 {{- if include "placet.mountedSecret" . -}}
 {{- $_ := set $own "tlsCert" "/etc/placet/tls/tls.crt" -}}
 {{- $_ := set $own "tlsKey" "/etc/placet/tls/tls.key" -}}

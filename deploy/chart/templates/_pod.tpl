@@ -98,6 +98,10 @@ spec:
         - name: https
           containerPort: {{ include "placet.httpsPort" . }}
         {{- end }}
+        {{- if .Values.ports.sharedView }}
+        - name: view
+          containerPort: {{ .Values.ports.sharedView }}
+        {{- end }}
       startupProbe:
         httpGet: {{- include "placet.probe" (list $ "/livez") | nindent 10 }}
         periodSeconds: 2

@@ -292,6 +292,19 @@ async def test_pages_of_other_sites_get_no_answer(
     assert status == 200 or text.startswith("the view answers ")
 
 
+async def test_a_link_of_another_site_opens_the_page_alone(view: Asked) -> None:
+    follows = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
+    for path, into, status in (
+        ("/ui/", "document", 200),
+        ("/ui/", "iframe", 403),
+        ("/ui/page.js", "document", 403),
+        ("/api/v1/status", "document", 403),
+    ):
+        headers = {**follows, "Sec-Fetch-Dest": into}
+        async with view.session.get(path, headers=headers) as response:
+            assert response.status == status, path
+
+
 async def test_its_own_pages_get_an_answer(view: Asked) -> None:
     async with view.session.get(
         "/api/v1/status", headers={"Host": "localhost:9", "Origin": "http://localhost:9"}

@@ -1,0 +1,246 @@
+"""Access: who may see what in a view that users of the cluster share.
+
+The API server says who somebody is (TokenReview) and what they may see (SubjectAccessReview): who
+may list the pods of all namespaces sees everything, and who may list those of a namespace sees what
+is about that namespace. Answers are kept for a while, and a hostile client cannot have Placet ask
+more than a few times a second.
+
+The token comes as a bearer token, as programs send it, or as the password of HTTP's own
+authentication, for which browsers ask. Every call has it; there is no session.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import msgspec
+from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
+from cachetools import TTLCache
+
+from engine.cluster.client import Api, TokenBucket
+from engine.errors import ApiError, EngineError
+from grammar.messages.texts import shown
+from server.view.api_description import API
+
+_TOKENS = "/apis/authentication.k8s.io/v1/tokenreviews"
+_RIGHTS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+T = TypeVar("T")
+# What was answered holds for so long; a token that was not accepted is asked about again sooner.
+_KEPT_SECONDS, _REFUSED_SECONDS = 60.0, 5.0
+_MOST_KEPT = 1000
+_LONGEST_TOKEN, _LONGEST_NAMESPACE = 16 * 1024, 63
+# Questions to the API server in a second, on average and in a burst.
+_PER_SECOND, _BURST = 10.0, 40
+_REVIEW_SECONDS = 5.0
+_CHALLENGE = {
+    "WWW-Authenticate": 'Basic realm="any name, and a token of the cluster as the password"'
+}
+# The value of `policy`, `namespace/name`, in the query of these.
+_OF_A_POLICY = (f"{API}/selected", f"{API}/revisions")
+
+
+# What an expression reads of the pod itself and of the node, but not of the pods there.
+_READS_OWN = re.compile(r"(?:pod|node|now)\b(?!.*\bpods\b)", re.DOTALL)
+
+
+class User(msgspec.Struct, frozen=True):
+    """Who a token is for, as the API server says it (authentication.k8s.io/v1)."""
+
+    username: str = ""
+    uid: str = ""
+    groups: tuple[str, ...] = ()
+    extra: dict[str, list[str]] = {}
+
+
+class _TokenStatus(msgspec.Struct, frozen=True):
+    authenticated: bool = False
+    user: User = User()
+
+
+class _AccessStatus(msgspec.Struct, frozen=True):
+    allowed: bool = False
+
+
+class _TokenReview(msgspec.Struct, frozen=True):
+    status: _TokenStatus = _TokenStatus()
+
+
+class _AccessReview(msgspec.Struct, frozen=True):
+    status: _AccessStatus = _AccessStatus()
+
+
+class ViewAccess:
+    """Asks the API server about the users of one shared view. On one event loop."""
+
+    def __init__(self, api: Api, clock: Callable[[], float] = time.monotonic) -> None:
+        self._api = api
+        self._bucket = TokenBucket(_PER_SECOND, _BURST, clock)
+        # By a digest of the token, so that no token is kept.
+        self._users: TTLCache[bytes, User] = TTLCache(_MOST_KEPT, _KEPT_SECONDS, clock)
+        self._refused: TTLCache[bytes, None] = TTLCache(_MOST_KEPT, _REFUSED_SECONDS, clock)
+        # By the digest and the namespace, which is empty for all.
+        self._rights: TTLCache[tuple[bytes, str], bool] = TTLCache(_MOST_KEPT, _KEPT_SECONDS, clock)
+
+    async def check(self, request: web.Request) -> str | None:
+        """The namespace to which the answer is restricted; None for who sees everything.
+
+        Raises HTTPException for who may not see the answer.
+        """
+        token = _token(request)
+        digest = hashlib.sha256(token.encode(errors="surrogatepass")).digest()
+        user = await self._user(token, digest)
+        if _is_for_all(request.path) or await self._may(user, digest, ""):
+            return None
+        namespace = _namespace(request)
+        if not namespace:
+            raise _forbidden(user, "all namespaces, which this answer is about")
+        is_name = len(namespace) <= _LONGEST_NAMESPACE
+        if not is_name or not await self._may(user, digest, namespace):
+            raise _forbidden(user, f"the namespace `{shown(namespace)}`")
+        return namespace
+
+    async def _user(self, token: str, digest: bytes) -> User:
+        if (known := self._users.get(digest)) is not None:
+            return known
+        if digest in self._refused:
+            raise _unauthorized("the API server does not accept this token")
+        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview"}
+        answer = await self._ask(_TOKENS, {**body, "spec": {"token": token}})
+        status = _decoded(answer, _TokenReview).status
+        if not status.authenticated:
+            self._refused[digest] = None
+            raise _unauthorized("the API server does not accept this token")
+        self._users[digest] = status.user
+        return status.user
+
+    async def _may(self, user: User, digest: bytes, namespace: str) -> bool:
+        """Whether a user may list the pods of a namespace, or of all."""
+        if (known := self._rights.get((digest, namespace))) is not None:
+            return known
+        about = {"verb": "list", "resource": "pods", "version": "v1", "namespace": namespace}
+        spec = {
+            "user": user.username,
+            "uid": user.uid,
+            "groups": user.groups,
+            "extra": user.extra,
+            "resourceAttributes": about,
+        }
+        body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview"}
+        answer = await self._ask(_RIGHTS, {**body, "spec": spec})
+        allowed = self._rights[digest, namespace] = _decoded(answer, _AccessReview).status.allowed
+        return allowed
+
+    async def _ask(self, path: str, body: Mapping[str, object]) -> bytes:
+        if not self._bucket.try_take():
+            raise web.HTTPTooManyRequests(
+                text="too many users at once are unknown: try again in a second\n"
+            )
+        encoded = msgspec.json.encode(body)
+        try:
+            return await self._api.request(
+                "POST", path, body=encoded, timeout_seconds=_REVIEW_SECONDS
+            )
+        except ApiError as error:
+            why = f"{error}"
+            if error.status == 403:
+                why += " (apply deploy/rbac/view, or `rbac.view` of the chart)"
+            raise web.HTTPServiceUnavailable(text=f"cannot ask who you are: {why}\n") from None
+        except EngineError as error:
+            raise web.HTTPServiceUnavailable(text=f"cannot ask who you are: {error}\n") from None
+
+
+def guard(access: ViewAccess) -> Middleware:
+    """The middleware of a shared view."""
+
+    @web.middleware
+    async def guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
+        namespace = await access.check(request)
+        response = await handler(request)
+        if namespace is not None and isinstance(response, web.Response):
+            assert isinstance(response.body, bytes), "answers are whole, as JSON"
+            whole = msgspec.json.decode(response.body)
+            body = msgspec.json.encode(_of_namespace(whole, f"{namespace}/")) + b"\n"
+            return web.Response(body=body, content_type="application/json")
+        return response
+
+    return guarded
+
+
+def _token(request: web.Request) -> str:
+    """The token of a request. Raises HTTPUnauthorized."""
+    scheme, _, given = request.headers.get("Authorization", "").partition(" ")
+    token = ""
+    if scheme.lower() == "bearer":
+        token = given.strip()
+    elif scheme.lower() == "basic":
+        try:
+            _, _, token = base64.b64decode(given, validate=True).decode().partition(":")
+        except ValueError:
+            raise _unauthorized("the name and password cannot be read") from None
+    if not token:
+        raise _unauthorized("this view wants a token of the cluster: kubectl create token NAME")
+    if len(token) > _LONGEST_TOKEN:
+        raise _unauthorized("the API server does not accept this token")
+    return token
+
+
+def _is_for_all(path: str) -> bool:
+    """Whether the answer is the same for every cluster: a file of the page, what leads to it."""
+    return path in ("/", "/ui", f"{API}/openapi.json") or path.startswith("/ui/")
+
+
+def _namespace(request: web.Request) -> str:
+    """The namespace that an answer is about; empty where it is about the cluster."""
+    found = request.match_info.get("namespace")
+    if found is not None:
+        return found
+    if request.path == f"{API}/decisions":
+        return request.query.get("namespace", "")
+    if request.path in _OF_A_POLICY:
+        namespace, slash, _ = request.query.get("policy", "").partition("/")
+        return namespace if slash else ""
+    return ""
+
+
+def _of_namespace(value: Any, prefix: str) -> Any:
+    """An answer without what it says of the pods of other namespaces.
+
+    These are pods that a clause counts or has evicted, and values that an expression reads of
+    pods.
+    """
+    if isinstance(value, dict):
+        return {key: _of_namespace(each, prefix) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_of_namespace(each, prefix) for each in value if not _is_other(each, prefix)]
+    return value
+
+
+def _is_other(value: Any, prefix: str) -> bool:
+    if not isinstance(value, dict):
+        return False
+    if "expression" in value:
+        return _READS_OWN.match(str(value["expression"])) is None
+    pod = value.get("name") if "presence" in value else value.get("pod")
+    return isinstance(pod, str) and "/" in pod and not pod.startswith(prefix)
+
+
+def _decoded(body: bytes, kind: type[T]) -> T:
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except msgspec.MsgspecError:
+        text = "cannot ask who you are: the API server gives no review\n"
+        raise web.HTTPServiceUnavailable(text=text) from None
+
+
+def _unauthorized(text: str) -> web.HTTPUnauthorized:
+    return web.HTTPUnauthorized(text=f"{text}\n", headers=_CHALLENGE)
+
+
+def _forbidden(user: User, where: str) -> web.HTTPForbidden:
+    return web.HTTPForbidden(text=f"`{shown(user.username)}` may not list the pods of {where}\n")

@@ -1,0 +1,102 @@
+"""A view that users share, on a real API server: tokens of accounts, and their rights by RBAC."""
+
+import http.client
+import json
+import ssl
+from base64 import b64encode
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from trustme import CA
+
+from tests.e2e.api import Api
+from tests.e2e.cluster import Cluster
+from tests.e2e.control_plane import ControlPlane
+from tests.e2e.manifests import node, pod
+from tests.e2e.permissions import GROUP, USER, bind_role
+from tests.e2e.placet import placet
+from tests.e2e.waiting import answers_ok, free_port, until
+
+pytestmark = pytest.mark.e2e
+
+SECONDS = 60.0
+Ask = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture
+def jane(plane: ControlPlane, cluster: Cluster) -> str:
+    """The token of an account that may list the pods of the test's namespace alone."""
+    api, namespace = Api(plane), cluster.namespace
+    path, roles = f"/api/v1/namespaces/{namespace}", f"/apis/{GROUP}/v1/namespaces/{namespace}"
+    api.request("POST", f"{path}/serviceaccounts", {"metadata": {"name": "jane"}})
+    rules = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]}]
+    api.request("POST", f"{roles}/roles", {"metadata": {"name": "pods"}, "rules": rules})
+    subject = {"kind": "ServiceAccount", "name": "jane", "namespace": namespace}
+    role = {"apiGroup": GROUP, "kind": "Role", "name": "pods"}
+    bound = {"metadata": {"name": "jane"}, "subjects": [subject], "roleRef": role}
+    api.request("POST", f"{roles}/rolebindings", bound)
+    made = api.request("POST", f"{path}/serviceaccounts/jane/token", {"spec": {}})
+    token: str = made["status"]["token"]
+    return token
+
+
+@pytest.fixture
+def ask(plane: ControlPlane, cluster: Cluster, tmp_path: Path) -> Iterator[Ask]:
+    """Asks the shared view of a Placet; it has the right of deploy/rbac/view after the first."""
+    authority = CA()
+    issued = authority.issue_cert("127.0.0.1")
+    issued.private_key_pem.write_to_path(str(tmp_path / "tls.key"))
+    issued.cert_chain_pems[0].write_to_path(str(tmp_path / "tls.crt"))
+    ca = tmp_path / "ca.crt"
+    authority.cert_pem.write_to_path(str(ca))
+    cluster.create_nodes([node("n0")])
+    cluster.create_pods([pod("web-0", cluster.namespace, nodeName="n0")])
+    port = free_port()
+    flags = (
+        f"--kubeconfig={plane.placet_kubeconfig}",
+        "--lease=none",
+        f"--tls-cert={tmp_path / 'tls.crt'}",
+        f"--tls-key={tmp_path / 'tls.key'}",
+        f"--view-listen=127.0.0.1:{port}",
+    )
+
+    def asked(path: str, authorization: str = "", **headers: str) -> tuple[int, str]:
+        context = ssl.create_default_context(cafile=str(ca))
+        connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=10, context=context)
+        given = {"Authorization": authorization} if authorization else {}
+        with closing(connection):
+            connection.request("GET", path, headers={**given, **headers})
+            response = connection.getresponse()
+            return response.status, response.read().decode()
+
+    with placet(tmp_path, None, *flags) as server:
+        server.process.wait_ready(lambda: answers_ok(server.port, "/readyz", ca), SECONDS)
+        yield asked
+
+
+def test_users_see_what_they_may_list(
+    plane: ControlPlane, cluster: Cluster, jane: str, ask: Ask
+) -> None:
+    admin, own = f"Bearer {plane.admin_token}", f"/api/v1/explain/{cluster.namespace}/web-0"
+    status, text = ask("/ui/", admin)
+    assert (status, "deploy/rbac/view" in text) == (503, True), text
+    bind_role(Api(plane), "placet-shared-view", USER, "system:auth-delegator")
+    until(lambda: ask("/ui/", admin)[0] == 200, SECONDS, lambda: ask("/ui/", admin)[1])
+    # Whoever may list all pods sees everything.
+    assert ask("/api/v1/overview", admin)[0] == 200
+    assert json.loads(ask(own, admin)[1])["pod"] == f"{cluster.namespace}/web-0"
+    # An account sees its namespace: as a bearer, and as the password of a browser.
+    for header in (f"Bearer {jane}", "Basic " + b64encode(f"jane:{jane}".encode()).decode()):
+        assert ask(own, header)[0] == 200
+        assert ask("/ui/", header)[0] == 200
+        status, text = ask("/api/v1/explain/kube-system/other", header)
+        assert status == 403
+        account = f"system:serviceaccount:{cluster.namespace}:jane"
+        assert text == f"`{account}` may not list the pods of the namespace `kube-system`\n"
+        assert ask("/api/v1/overview", header)[0] == 403
+    # Nobody else sees anything, and no page of another site does.
+    assert ask("/ui/")[0] == 401
+    assert ask("/ui/", "Bearer made-up")[0] == 401
+    assert ask(own, admin, Origin="https://evil.example")[0] == 403

@@ -1,0 +1,245 @@
+"""ViewAccess: who gets which answer of a shared view, and what the API server is asked for it."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from aiohttp import ClientSession, web
+from aiohttp.test_utils import TestClient, TestServer
+
+from engine.errors import ApiError, ApiUnreachableError
+from server.view.access import ViewAccess, guard
+from server.view.api_description import API
+
+PODS = {
+    "pod": "shop/web-1",
+    "rows": [
+        {"name": "n-1", "counts": {"pods": [
+            {"name": "shop/web-2", "presence": "bound"},
+            {"name": "bank/vault-1", "presence": "bound"},
+        ]}, "expressions": [{"text": "…", "values": [
+            {"expression": 'node.pods.exists(p, p.name == "a")', "value": "true"},
+            {"expression": 'p.labels["app"]', "value": '"vault"'},
+            {"expression": "pod.name", "value": '"web-1"'},
+            {"expression": 'node.labels["disk"]', "value": '"ssd"'},
+        ]}]},
+    ],
+    "extended": [{"node": "n-1", "added": [
+        {"pod": "bank/vault-2", "policy": "a", "clause": "b"},
+        {"pod": "shop/web-3", "policy": "a", "clause": "b"},
+    ]}],
+}  # fmt: skip
+
+
+@dataclass
+class Users:
+    """An API server that knows two users: one of the whole cluster, and one of the namespace shop.
+
+    It keeps what it was asked; with `error` it answers with that.
+    """
+
+    asked: list[tuple[str, Any]] = field(default_factory=list)
+    error: Exception | None = None
+    body: bytes | None = None
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: bytes | None = None,
+        content_type: str = "application/json",
+        timeout_seconds: float = 30.0,
+    ) -> bytes:
+        assert (method, content_type) == ("POST", "application/json")
+        assert timeout_seconds <= 5.0
+        review = json.loads(body or b"")
+        self.asked.append((review["kind"], review["spec"]))
+        if self.error is not None:
+            raise self.error
+        if self.body is not None:
+            return self.body
+        if path.endswith("tokenreviews"):
+            token = review["spec"]["token"]
+            user = {"username": token, "groups": ["team"], "extra": {"scope": ["a"]}}
+            known = token in ("admin", "jane")
+            return json.dumps({"status": {"authenticated": known, "user": user}}).encode()
+        about = review["spec"]["resourceAttributes"]
+        assert (about["verb"], about["resource"]) == ("list", "pods")
+        user, namespace = review["spec"]["user"], about["namespace"]
+        allowed = user == "admin" or (user, namespace) == ("jane", "shop")
+        return json.dumps({"status": {"allowed": allowed}}).encode()
+
+
+@dataclass
+class Asked:
+    users: Users
+    client: ClientSession | TestClient[Any, Any]
+    seconds: list[float]
+
+    async def get(self, path: str, token: str = "", **headers: str) -> tuple[int, str]:
+        given = {"Authorization": f"Bearer {token}"} if token else {}
+        async with self.client.get(path, headers={**given, **headers}) as response:
+            return response.status, await response.text()
+
+    async def status(self, path: str, token: str = "") -> int:
+        return (await self.get(path, token))[0]
+
+
+@pytest.fixture
+async def view() -> AsyncIterator[Asked]:
+    users, seconds = Users(), [0.0]
+
+    async def answer(_request: web.Request) -> web.Response:
+        return web.json_response(PODS)
+
+    access = ViewAccess(users, lambda: seconds[0])
+    app = web.Application(middlewares=[guard(access)])
+    app.add_routes(
+        web.get(path, answer)
+        for path in (
+            *("/", "/ui/{path:.*}", "/configz", f"{API}/openapi.json", f"{API}/overview"),
+            *(f"{API}/explain/{{namespace}}/{{name}}", f"{API}/policies/{{name}}"),
+            *(f"{API}/policies/{{namespace}}/{{name}}", f"{API}/decisions", f"{API}/selected"),
+        )
+    )
+    async with TestClient(TestServer(app)) as client:
+        yield Asked(users, client, seconds)
+
+
+async def test_without_a_token_nothing_is_told_but_how_to_get_one(view: Asked) -> None:
+    for path in ("/", "/ui/page.js", f"{API}/overview"):
+        async with view.client.get(path) as response:
+            assert response.status == 401
+            assert response.headers["WWW-Authenticate"].startswith("Basic realm=")
+            assert "kubectl create token" in await response.text()
+    assert view.users.asked == []
+
+
+async def test_a_token_that_the_cluster_does_not_know(view: Asked) -> None:
+    assert await view.status("/ui/", "mallory") == 401
+    assert await view.status("/ui/", "mallory") == 401
+    assert len(view.users.asked) == 1, "it is not asked about again at once"
+    view.seconds[0] += 6.0
+    await view.status("/ui/", "mallory")
+    assert len(view.users.asked) == 2
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "Basic " + base64.b64encode(b"me:admin").decode(),
+        "basic " + base64.b64encode(b":admin").decode(),
+        "bearer admin",
+    ],
+)
+async def test_a_token_may_be_a_password(view: Asked, header: str) -> None:
+    assert (await view.get(f"{API}/overview", Authorization=header))[0] == 200
+
+
+@pytest.mark.parametrize("header", ["Basic !!", "Basic", "Digest a", "Bearer ", "Basic bWU6"])
+async def test_a_header_that_is_none(view: Asked, header: str) -> None:
+    assert (await view.get("/", Authorization=header))[0] == 401
+    assert view.users.asked == []
+
+
+async def test_who_may_list_all_pods_sees_everything(view: Asked) -> None:
+    for path in ("overview", "explain/shop/web-1", "policies/a", "policies/shop/a", "decisions"):
+        status, text = await view.get(f"{API}/{path}", "admin")
+        assert (status, json.loads(text)) == (200, PODS)
+    assert await view.status("/configz", "admin") == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/", 200),
+        ("/ui/page.js", 200),
+        (f"{API}/openapi.json", 200),
+        (f"{API}/explain/shop/web-1", 200),
+        (f"{API}/policies/shop/a", 200),
+        (f"{API}/decisions?namespace=shop", 200),
+        (f"{API}/selected?policy=shop/a", 200),
+        (f"{API}/explain/bank/vault-1", 403),
+        (f"{API}/policies/bank/a", 403),
+        (f"{API}/explain/{'a' * 64}/a", 403),
+        (f"{API}/policies/a", 403),
+        (f"{API}/decisions", 403),
+        (f"{API}/decisions?namespace=bank", 403),
+        (f"{API}/decisions?namespace=", 403),
+        (f"{API}/selected?policy=a", 403),
+        (f"{API}/overview", 403),
+        ("/configz", 403),
+    ],
+)
+async def test_who_may_list_the_pods_of_a_namespace_sees_that(
+    view: Asked, path: str, status: int
+) -> None:
+    assert await view.status(path, "jane") == status
+
+
+async def test_a_refusal_says_which_right_is_missing(view: Asked) -> None:
+    _, text = await view.get(f"{API}/explain/bank/vault-1", "jane")
+    assert text == "`jane` may not list the pods of the namespace `bank`\n"
+    _, text = await view.get(f"{API}/overview", "jane")
+    assert text == "`jane` may not list the pods of all namespaces, which this answer is about\n"
+
+
+async def test_pods_of_other_namespaces_are_left_out(view: Asked) -> None:
+    _, text = await view.get(f"{API}/explain/shop/web-1", "jane")
+    assert "bank/" not in text
+    found = json.loads(text)
+    assert found["rows"][0]["counts"]["pods"] == [{"name": "shop/web-2", "presence": "bound"}]
+    assert [each["pod"] for each in found["extended"][0]["added"]] == ["shop/web-3"]
+    assert found["rows"][0]["name"] == "n-1"
+    values = found["rows"][0]["expressions"][0]["values"]
+    assert [each["expression"] for each in values] == ["pod.name", 'node.labels["disk"]']
+
+
+async def test_rights_are_those_of_the_user_and_kept_for_a_minute(view: Asked) -> None:
+    for _ in range(3):
+        assert await view.status(f"{API}/explain/shop/web-1", "jane") == 200
+    kinds = [kind for kind, _ in view.users.asked]
+    assert kinds == ["TokenReview", "SubjectAccessReview", "SubjectAccessReview"]
+    spec = view.users.asked[-1][1]
+    assert (spec["user"], spec["groups"], spec["extra"]) == ("jane", ["team"], {"scope": ["a"]})
+    view.seconds[0] += 61.0
+    await view.status(f"{API}/explain/shop/web-1", "jane")
+    assert len(view.users.asked) == 6
+
+
+async def test_many_tokens_do_not_become_many_questions(view: Asked) -> None:
+    """The API server has other things to do for Placet."""
+    statuses = [await view.status("/ui/", f"guess-{number}") for number in range(100)]
+    assert statuses.count(401) == 40
+    assert statuses.count(429) == 60
+    view.seconds[0] += 1.0
+    assert await view.status("/ui/", "admin") == 200
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        (ApiError(403, "Forbidden", "no"), "apply deploy/rbac/view"),
+        (ApiError(500, "InternalError", "etcd is away"), "etcd is away"),
+        (ApiUnreachableError("cannot reach it"), "cannot reach it"),
+    ],
+)
+async def test_an_api_server_that_does_not_say(view: Asked, error: Exception, says: str) -> None:
+    view.users.error = error
+    status, text = await view.get(f"{API}/overview", "admin")
+    assert status == 503
+    assert says in text
+
+
+async def test_an_answer_that_is_no_review(view: Asked) -> None:
+    view.users.body = b"<html>"
+    assert await view.status(f"{API}/overview", "admin") == 503
+    view.users.body = b"{}"
+    view.seconds[0] += 10.0
+    assert await view.status(f"{API}/overview", "admin") == 401
