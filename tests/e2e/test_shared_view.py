@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import shutil
 import ssl
 from base64 import b64encode
 from collections.abc import Callable, Iterator
@@ -9,6 +10,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import expect, sync_playwright
 from trustme import CA
 
 from tests.e2e.api import Api
@@ -22,6 +24,8 @@ from tests.e2e.waiting import answers_ok, free_port, until
 pytestmark = pytest.mark.e2e
 
 SECONDS = 60.0
+CHROMIUM = shutil.which("chromium")
+BUILD = Path(__file__).parents[2] / "build"
 Ask = Callable[..., tuple[int, str]]
 
 
@@ -43,7 +47,18 @@ def jane(plane: ControlPlane, cluster: Cluster) -> str:
 
 
 @pytest.fixture
-def ask(plane: ControlPlane, cluster: Cluster, tmp_path: Path) -> Iterator[Ask]:
+def port() -> int:
+    """That of the shared view."""
+    return free_port()
+
+
+@pytest.fixture
+def view_url(port: int) -> str:
+    return f"https://127.0.0.1:{port}"
+
+
+@pytest.fixture
+def ask(plane: ControlPlane, cluster: Cluster, tmp_path: Path, port: int) -> Iterator[Ask]:
     """Asks the shared view of a Placet; it has the right of deploy/rbac/view after the first."""
     authority = CA()
     issued = authority.issue_cert("127.0.0.1")
@@ -53,7 +68,6 @@ def ask(plane: ControlPlane, cluster: Cluster, tmp_path: Path) -> Iterator[Ask]:
     authority.cert_pem.write_to_path(str(ca))
     cluster.create_nodes([node("n0")])
     cluster.create_pods([pod("web-0", cluster.namespace, nodeName="n0")])
-    port = free_port()
     flags = (
         f"--kubeconfig={plane.placet_kubeconfig}",
         "--lease=none",
@@ -100,3 +114,25 @@ def test_users_see_what_they_may_list(
     assert ask("/ui/")[0] == 401
     assert ask("/ui/", "Bearer made-up")[0] == 401
     assert ask(own, admin, Origin="https://evil.example")[0] == 403
+
+
+def test_a_browser_asks_for_the_token_and_follows_a_link(
+    plane: ControlPlane, cluster: Cluster, jane: str, ask: Ask, view_url: str
+) -> None:
+    if CHROMIUM is None:
+        pytest.skip("there is no chromium; on Debian run: apt-get install chromium")
+    bind_role(Api(plane), "placet-shared-view-again", USER, "system:auth-delegator")
+    until(lambda: ask("/ui/", f"Bearer {jane}")[0] == 200, SECONDS, lambda: "no right yet")
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        context = chromium.new_context(
+            http_credentials={"username": "jane", "password": jane}, ignore_https_errors=True
+        )
+        page = context.new_page()
+        expect.set_options(timeout=30_000)
+        page.goto(f"{view_url}/ui/#/pods/{cluster.namespace}/web-0")
+        expect(page.get_by_role("heading", name="web-0")).to_be_visible()
+        page.goto(f"{view_url}/ui/#/")
+        expect(page.get_by_text("may not list the pods of all namespaces").first).to_be_visible()
+        page.screenshot(path=BUILD / "page-shared.png")
+        chromium.close()
