@@ -134,5 +134,6 @@ def test_a_browser_asks_for_the_token_and_follows_a_link(
         expect(page.get_by_role("heading", name="web-0")).to_be_visible()
         page.goto(f"{view_url}/ui/#/")
         expect(page.get_by_text("may not list the pods of all namespaces").first).to_be_visible()
+        expect(page.get_by_text("Links to the pods and policies of your").first).to_be_visible()
         page.screenshot(path=BUILD / "page-shared.png")
         chromium.close()

@@ -106,10 +106,14 @@ export const Waiting = () => html`<p class="quiet" role="status">Loading …</p>
 export const Empty = ({ title, children }) =>
   html`<div class="empty"><h2>${title}</h2><p>${children}</p></div>`;
 
+const REMEDIES = {
+  0: "Check that it runs and, if you came through kubectl placet ui, that the command still runs.",
+  401: "Reload the page, and give a token of the cluster as the password.",
+  403: "Links to the pods and policies of your namespaces work.",
+};
+
 export function Problem({ error, status }) {
-  const remedy = status
-    ? "The view answered so. Reload the page, or look into the log of the replica."
-    : "Check that it runs and, if you came through kubectl placet ui, that the command still runs.";
+  const remedy = REMEDIES[status || 0] ?? "The view answered so. Reload the page, or look into the log of the replica.";
   return html`<div class="problem" role="alert"><strong>${sentence(error)}</strong> ${remedy}</div>`;
 }
 
