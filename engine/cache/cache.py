@@ -30,7 +30,6 @@ import numpy as np
 
 from engine.cache.census import Census
 from engine.cache.ended_pods import EndedPods
-from engine.cache.failures import Failures
 from engine.cache.names import NameIndex
 from engine.cache.node_table import (
     NodeTable,
@@ -54,7 +53,7 @@ from engine.cache.tallies import (
 )
 from engine.objects.codec import Namespace, Node
 from engine.objects.disruption_budget import DisruptionBudget, by_namespace
-from engine.objects.failed_pod import FailedPod
+from engine.objects.failed_pod import FAILED
 from engine.objects.peer import (
     ENDED,
     UNLABELLED,
@@ -318,7 +317,6 @@ class Cache:
         self.ended = EndedPods()
         self._workloads = Workloads()
         self._groups: dict[tuple[str, GroupName], PodGroup] = {}
-        self.failures = Failures()
         self._pending: dict[str, Peer] = {}
         # The pods without a node that are nominated to one, by key.
         self.nominated: dict[str, Peer] = {}
@@ -391,6 +389,8 @@ class Cache:
         """Remember a pod that has ended."""
         if pod.phase in ENDED:
             self.ended.put(self._completed(pod))
+            if pod.phase == FAILED:
+                self._snapshot = None
 
     def holds_ended(self, pod: Peer) -> bool:
         """Whether the cache remembers a pod that has ended as it is."""
@@ -446,11 +446,6 @@ class Cache:
     def remove_group(self, namespace: str, name: GroupName) -> None:
         self._groups.pop((namespace, name), None)
         self._snapshot = None
-
-    def put_failure(self, pod: FailedPod) -> None:
-        """Remember a pod that has failed; it stays when the pod is deleted."""
-        if self.failures.put(pod):
-            self._snapshot = None
 
     # ---- assumed pods
 
@@ -621,7 +616,7 @@ class Cache:
                 strays=self.nodes.strays(),
                 namespaces=self._namespaces,
                 workloads=self._workloads.roots,
-                failures=self.failures.by_controller(),
+                failures=self.ended.failures(),
                 budgets=by_namespace(self._budgets.values()) if self._knows_budgets else None,
             )
         return self._snapshot

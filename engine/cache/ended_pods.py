@@ -1,4 +1,4 @@
-"""EndedPods: pods that have ended, for an hour, for the counts that ask for them.
+"""EndedPods: pods that have ended, for an hour, for rules that count them or read of failures.
 
 The API server deletes many of them sooner: a Job's own time may be over, and a node that ran out of
 memory has its pods replaced. They belong to a cache and live as long as it does. Their number and
@@ -7,7 +7,7 @@ their bytes have a bound; the ones that came first go first.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 
 from engine.cache.tallies import (
     AddsUntil,
@@ -19,6 +19,7 @@ from engine.cache.tallies import (
     endless,
     nothing,
 )
+from engine.objects.failed_pod import FAILED, PodFailure
 from engine.objects.peer import Peer, key_of
 from engine.objects.remembered import bytes_of
 from grammar.values.time import NEVER, SECOND
@@ -26,6 +27,10 @@ from grammar.values.time import NEVER, SECOND
 # For so long a pod counts after it has ended.
 KEPT_NANOS = 3600 * SECOND
 _MOST, _MOST_BYTES = 20_000, 32 << 20
+# So many failures of one controller are known.
+MOST_FAILURES = 10
+# The last failed pods by the uid of their direct controller, the latest first.
+KnownFailures = Mapping[str, tuple[Peer, ...]]
 
 
 class EndedPods:
@@ -39,6 +44,8 @@ class EndedPods:
         self._spaces: dict[str, dict[str, Peer]] = {}
         self._tallies = Tallies(self._spaces)
         self._last = 0
+        self._failed: dict[str, tuple[Peer, ...]] = {}
+        self._shown: KnownFailures | None = None
 
     def put(self, pod: Peer) -> None:
         """Takes a pod that has ended, or what is known of it now."""
@@ -55,6 +62,8 @@ class EndedPods:
         self._bytes += size
         self._spaces.setdefault(pod.namespace, {})[pod.uid] = pod
         self._tallies.arrives(pod.uid, pod)
+        if pod.phase == FAILED and pod.nodeName:
+            self._fail(pod.controller, pod)
         while self._is_full() or self._is_over(next(iter(self._pods.values()))):
             self._remove(next(iter(self._pods)))
 
@@ -77,6 +86,21 @@ class EndedPods:
         if not space:
             del self._spaces[pod.namespace]
         self._tallies.leaves(uid, pod)
+        if pod in self._failed.get(pod.controller, ()):
+            self._fail(pod.controller, without=pod)
+
+    def _fail(self, controller: str, *more: Peer, without: Peer | None = None) -> None:
+        known = [pod for pod in self._failed.pop(controller, ()) if pod is not without]
+        latest = sorted([*known, *more], key=until, reverse=True)[:MOST_FAILURES]
+        if controller and latest:
+            self._failed[controller] = tuple(latest)
+        self._shown = None
+
+    def failures(self) -> KnownFailures:
+        """The last failures of each controller. A change makes another mapping."""
+        if self._shown is None:
+            self._shown = self._failed.copy()
+        return self._shown
 
     def within(self, scope: Scope) -> Iterator[tuple[str, Peer]]:
         """The pods of a scope, by `namespace/name`, as they are now."""
@@ -112,3 +136,12 @@ def _within_an_hour(pod: Peer, adds: AddsUntil, now: int) -> tuple[int, int]:
 def until(pod: Peer) -> int:
     """The moment from which on a pod that has ended does not count, in nanoseconds."""
     return NEVER if pod.ended is None else pod.ended.nanos + KEPT_NANOS
+
+
+def lately(failed: Sequence[Peer], now: int) -> tuple[PodFailure, ...]:
+    """Those of some failures that count at a moment, in nanoseconds."""
+    return tuple(
+        PodFailure(pod.name, pod.nodeName, pod.ended, pod.reason)
+        for pod in failed
+        if pod.ended is not None and until(pod) > now
+    )
