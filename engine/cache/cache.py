@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import (
     Callable,
-    Hashable,
     Iterable,
     Iterator,
     Mapping,
@@ -28,7 +27,6 @@ from weakref import WeakSet
 import msgspec
 import numpy as np
 
-from engine.cache.census import Census
 from engine.cache.ended_pods import EndedPods
 from engine.cache.names import NameIndex
 from engine.cache.node_table import (
@@ -40,16 +38,8 @@ from engine.cache.node_table import (
     with_pods,
 )
 from engine.cache.tallies import (
-    Adds,
-    AddsUntil,
-    Check,
-    MayCount,
     Scope,
-    Size,
     Tallies,
-    Tally,
-    endless,
-    nothing,
 )
 from engine.objects.codec import Namespace, Node
 from engine.objects.disruption_budget import DisruptionBudget, by_namespace
@@ -559,47 +549,6 @@ class Cache:
     def group(self, namespace: str, name: GroupName) -> PodGroup | None:
         """A PodGroup; None if it is not known."""
         return self._groups.get((namespace, name))
-
-    def tally(
-        self,
-        name: Hashable,
-        scope: Scope,
-        counts: Adds,
-        may_count: MayCount | None = None,
-        check: Check = endless,
-        size: Size = nothing,
-    ) -> Tally:
-        """What the pods of a scope add up to on each node, each as `counts` says.
-
-        The cache keeps it up to date. See `Tallies.get` for the other parameters.
-        """
-        return self.tallies.get(name, scope, counts, may_count, check, size)
-
-    def timed_tally(
-        self,
-        name: Hashable,
-        scope: Scope,
-        adds: AddsUntil,
-        now: int,
-        check: Check = endless,
-        size: Size = nothing,
-        basis: Sequence[object] = (),
-    ) -> Tally:
-        """The same for pods that may add something else with the time alone; see `Tallies`."""
-        return self.tallies.timed(name, scope, adds, now, check, size, basis)
-
-    def census(
-        self,
-        name: Hashable,
-        scope: Scope,
-        key_of: Callable[[Peer], Hashable],
-        check: Check = endless,
-    ) -> Census:
-        """The pods of a scope that are on nodes, grouped by what `key_of` says of each.
-
-        The cache keeps it up to date. `name` identifies the function.
-        """
-        return self.tallies.census(name, scope, key_of, check)
 
     @property
     def size(self) -> ClusterSize:

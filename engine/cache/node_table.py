@@ -178,7 +178,7 @@ class Snapshot:
 
         A pod may also have failed since.
         """
-        failed = (pod.ended for known in self.failures.values() for pod in known)
+        failed = (p.ended or p.created for known in self.failures.values() for p in known)
         created = (pod.created for pod in self.pods().values())
         times = chain(_node_times(self.nodes.values()), created, failed)
         return max((at for at in times if at is not None), default=None)

@@ -278,8 +278,8 @@ class PeerDecoder:
         status = pod.status or PodStatus()
         requests = pod_requests(spec, status)
         limits = pod_limits(spec, status)
-        owner, created = workload_of(metadata.ownerReferences or ()), metadata.creationTimestamp
-        ended, reason = how_it_ended(status, created) if status.phase in ENDED else (None, "")
+        owner = workload_of(metadata.ownerReferences or ())
+        ended, reason = how_it_ended(status) if status.phase in ENDED else (None, "")
         ports = host_ports(spec)
         group = group_name(spec.schedulingGroup, metadata.labels or {})
         containers = tuple(
@@ -302,7 +302,7 @@ class PeerDecoder:
             containers=self._share(containers, containers),
             hostPorts=self._share(ports, ports) if ports else (),
             namespaceLabels=UNLABELLED,
-            created=created,
+            created=metadata.creationTimestamp,
             started=status.startTime,
             deletionTimestamp=metadata.deletionTimestamp,
             nominatedNodeName=sys.intern(status.nominatedNodeName or ""),

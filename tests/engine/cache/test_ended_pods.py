@@ -25,14 +25,14 @@ def ended(name: str, minutes: int | None = 0, **more: Any) -> Peer:
     if minutes is not None:
         at = str(Timestamp.of(NOON + minutes * MINUTE))
         made["status"]["conditions"] = [{"type": "Ready", "lastTransitionTime": at}]
-    made["metadata"]["creationTimestamp"] = None
     return peer_of(made)
 
 
 def number(pods: EndedPods, minutes: int) -> int:
     """How many of them count so many minutes after noon."""
     now = NOON + minutes * MINUTE
-    return pods.timed_tally("all", EVERYWHERE, lambda _: (1, NEVER), now).placed
+    adds = ended_pods.for_an_hour(lambda _: (1, NEVER), now)
+    return pods.tallies.timed("all", EVERYWHERE, adds, now).placed
 
 
 def test_a_pod_counts_for_an_hour() -> None:
@@ -63,7 +63,6 @@ def test_nobody_knows_when_a_pod_ended() -> None:
     pods.put(ended("a", None))
     assert number(pods, 10_000) == 1
     started = pod("b", on="n1", phase="Failed")
-    started["metadata"]["creationTimestamp"] = None
     started["status"]["startTime"] = str(Timestamp.of(NOON))
     pods.put(peer_of(started))
     assert [number(pods, minutes) for minutes in (10_001, 10_002)] == [1, 1]

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from engine.cache.ended_pods import failed_at
 from engine.objects.peer import Peer
 from grammar.values.time import Timestamp
 from tests.support.builders import pod
@@ -60,7 +61,7 @@ def failed(**status: Any) -> Peer:
 def test_when_and_why_a_pod_failed(status: dict[str, Any], time: str, reason: str) -> None:
     found = failed(**status)
     assert (found.controller, found.name, found.nodeName) == ("uid-job", "job-1", "n")
-    assert (found.ended, found.reason) == (Timestamp.parse(time), reason)
+    assert (failed_at(found), found.reason) == (Timestamp.parse(time), reason)
 
 
 @pytest.mark.parametrize("phase", ["Running", "Pending", "", None])
