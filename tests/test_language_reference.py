@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from engine.cache.cluster_file import ClusterFileReader
-from engine.cache.failures import lately
+from engine.cache.ended_pods import lately
 from engine.cache.node_table import Snapshot
 from engine.data.reading import rows_of_text
 from engine.decision.registry import Registry

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import (
     Callable,
-    Hashable,
     Iterable,
     Iterator,
     Mapping,
@@ -28,9 +27,7 @@ from weakref import WeakSet
 import msgspec
 import numpy as np
 
-from engine.cache.census import Census
 from engine.cache.ended_pods import EndedPods
-from engine.cache.failures import Failures
 from engine.cache.names import NameIndex
 from engine.cache.node_table import (
     NodeTable,
@@ -41,20 +38,12 @@ from engine.cache.node_table import (
     with_pods,
 )
 from engine.cache.tallies import (
-    Adds,
-    AddsUntil,
-    Check,
-    MayCount,
     Scope,
-    Size,
     Tallies,
-    Tally,
-    endless,
-    nothing,
 )
 from engine.objects.codec import Namespace, Node
 from engine.objects.disruption_budget import DisruptionBudget, by_namespace
-from engine.objects.failed_pod import FailedPod
+from engine.objects.failed_pod import FAILED
 from engine.objects.peer import (
     ENDED,
     UNLABELLED,
@@ -318,7 +307,6 @@ class Cache:
         self.ended = EndedPods()
         self._workloads = Workloads()
         self._groups: dict[tuple[str, GroupName], PodGroup] = {}
-        self.failures = Failures()
         self._pending: dict[str, Peer] = {}
         # The pods without a node that are nominated to one, by key.
         self.nominated: dict[str, Peer] = {}
@@ -391,6 +379,8 @@ class Cache:
         """Remember a pod that has ended."""
         if pod.phase in ENDED:
             self.ended.put(self._completed(pod))
+            if pod.phase == FAILED:
+                self._snapshot = None
 
     def holds_ended(self, pod: Peer) -> bool:
         """Whether the cache remembers a pod that has ended as it is."""
@@ -446,11 +436,6 @@ class Cache:
     def remove_group(self, namespace: str, name: GroupName) -> None:
         self._groups.pop((namespace, name), None)
         self._snapshot = None
-
-    def put_failure(self, pod: FailedPod) -> None:
-        """Remember a pod that has failed; it stays when the pod is deleted."""
-        if self.failures.put(pod):
-            self._snapshot = None
 
     # ---- assumed pods
 
@@ -565,47 +550,6 @@ class Cache:
         """A PodGroup; None if it is not known."""
         return self._groups.get((namespace, name))
 
-    def tally(
-        self,
-        name: Hashable,
-        scope: Scope,
-        counts: Adds,
-        may_count: MayCount | None = None,
-        check: Check = endless,
-        size: Size = nothing,
-    ) -> Tally:
-        """What the pods of a scope add up to on each node, each as `counts` says.
-
-        The cache keeps it up to date. See `Tallies.get` for the other parameters.
-        """
-        return self.tallies.get(name, scope, counts, may_count, check, size)
-
-    def timed_tally(
-        self,
-        name: Hashable,
-        scope: Scope,
-        adds: AddsUntil,
-        now: int,
-        check: Check = endless,
-        size: Size = nothing,
-        basis: Sequence[object] = (),
-    ) -> Tally:
-        """The same for pods that may add something else with the time alone; see `Tallies`."""
-        return self.tallies.timed(name, scope, adds, now, check, size, basis)
-
-    def census(
-        self,
-        name: Hashable,
-        scope: Scope,
-        key_of: Callable[[Peer], Hashable],
-        check: Check = endless,
-    ) -> Census:
-        """The pods of a scope that are on nodes, grouped by what `key_of` says of each.
-
-        The cache keeps it up to date. `name` identifies the function.
-        """
-        return self.tallies.census(name, scope, key_of, check)
-
     @property
     def size(self) -> ClusterSize:
         """The number of nodes and pods; from any thread."""
@@ -621,7 +565,7 @@ class Cache:
                 strays=self.nodes.strays(),
                 namespaces=self._namespaces,
                 workloads=self._workloads.roots,
-                failures=self.failures.by_controller(),
+                failures=self.ended.failures(),
                 budgets=by_namespace(self._budgets.values()) if self._knows_budgets else None,
             )
         return self._snapshot

@@ -17,7 +17,6 @@ from engine.objects.api_types import ObjectHead, ObjectMeta
 from engine.objects.codec import Namespace, Node, ObjectCodec, decode_namespace
 from engine.objects.defaulting import as_stored
 from engine.objects.disruption_budget import DisruptionBudget, decode_budget
-from engine.objects.failed_pod import FAILED, FailedPod, decode_failed
 from engine.objects.peer import ENDED, Controller, Peer, decode_controller
 from engine.objects.pod_group import GROUP_VERSIONS, GroupName, PodGroup, decode_group
 from engine.objects.workload_pods import WORKLOAD_KINDS
@@ -126,7 +125,6 @@ class ClusterObjects:
     namespaces: list[Namespace] = field(default_factory=list)
     controllers: list[Controller] = field(default_factory=list)
     budgets: list[DisruptionBudget] = field(default_factory=list)
-    failed: list[FailedPod] = field(default_factory=list)
     groups: dict[tuple[str, GroupName], PodGroup] = field(default_factory=dict)
     skipped: Counter[str] = field(default_factory=Counter)
 
@@ -198,8 +196,6 @@ class ClusterFileReader:
                 case "Pod":
                     pod = self._codec.peer(data)
                     found.pods.append(pod)
-                    if pod.phase == FAILED and (failed := decode_failed(data)) is not None:
-                        found.failed.append(failed)
                     found.bodies[pod.uid] = data
                 case "Namespace":
                     found.namespaces.append(decode_namespace(data))
@@ -238,8 +234,6 @@ def cache_of(found: ClusterObjects) -> Cache:
         cache.put_namespace(namespace)
     for (within, name), group in found.groups.items():
         cache.put_group(within, name, group)
-    for failed in found.failed:
-        cache.put_failure(failed)
     for budget in found.budgets:
         cache.put_budget(f"{budget.namespace}/{budget.name}", budget)
     for node in found.nodes:

@@ -1,4 +1,4 @@
-"""EndedPods: pods that have ended, for an hour, for the counts that ask for them.
+"""EndedPods: pods that have ended, for an hour, for rules that count them or read of failures.
 
 The API server deletes many of them sooner: a Job's own time may be over, and a node that ran out of
 memory has its pods replaced. They belong to a cache and live as long as it does. Their number and
@@ -7,25 +7,25 @@ their bytes have a bound; the ones that came first go first.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from engine.cache.tallies import (
     AddsUntil,
-    Check,
     Scope,
-    Size,
     Tallies,
-    Tally,
-    endless,
-    nothing,
 )
+from engine.objects.failed_pod import FAILED, PodFailure
 from engine.objects.peer import Peer, key_of
 from engine.objects.remembered import bytes_of
-from grammar.values.time import NEVER, SECOND
+from grammar.values.time import NEVER, SECOND, Timestamp
 
 # For so long a pod counts after it has ended.
 KEPT_NANOS = 3600 * SECOND
 _MOST, _MOST_BYTES = 20_000, 32 << 20
+# So many failures of one controller are known.
+MOST_FAILURES = 10
+# The last failed pods by the uid of their direct controller, the latest first.
+KnownFailures = Mapping[str, tuple[Peer, ...]]
 
 
 class EndedPods:
@@ -37,8 +37,10 @@ class EndedPods:
         self._sizes: dict[str, int] = {}
         self._bytes = 0
         self._spaces: dict[str, dict[str, Peer]] = {}
-        self._tallies = Tallies(self._spaces)
+        self.tallies = Tallies(self._spaces)
         self._last = 0
+        self._failed: dict[str, tuple[Peer, ...]] = {}
+        self._shown: KnownFailures | None = None
 
     def put(self, pod: Peer) -> None:
         """Takes a pod that has ended, or what is known of it now."""
@@ -54,7 +56,9 @@ class EndedPods:
         self._sizes[pod.uid] = size
         self._bytes += size
         self._spaces.setdefault(pod.namespace, {})[pod.uid] = pod
-        self._tallies.arrives(pod.uid, pod)
+        self.tallies.arrives(pod.uid, pod)
+        if pod.phase == FAILED and pod.nodeName:
+            self._fail(pod.controller, pod)
         while self._is_full() or self._is_over(next(iter(self._pods.values()))):
             self._remove(next(iter(self._pods)))
 
@@ -76,39 +80,57 @@ class EndedPods:
         del space[uid]
         if not space:
             del self._spaces[pod.namespace]
-        self._tallies.leaves(uid, pod)
+        self.tallies.leaves(uid, pod)
+        if pod in self._failed.get(pod.controller, ()):
+            self._fail(pod.controller, without=pod)
+
+    def _fail(self, controller: str, *more: Peer, without: Peer | None = None) -> None:
+        known = [pod for pod in self._failed.pop(controller, ()) if pod is not without]
+        latest = sorted([*known, *more], key=failed_at, reverse=True)[:MOST_FAILURES]
+        if controller and latest:
+            self._failed[controller] = tuple(latest)
+        self._shown = None
+
+    def failures(self) -> KnownFailures:
+        """The last failures of each controller. A change makes another mapping."""
+        if self._shown is None:
+            self._shown = self._failed.copy()
+        return self._shown
 
     def within(self, scope: Scope) -> Iterator[tuple[str, Peer]]:
         """The pods of a scope, by `namespace/name`, as they are now."""
         found = [pod for pod in self._pods.values() if scope.holds(pod)]
         return ((key_of(pod), pod) for pod in found)
 
-    def timed_tally(
-        self,
-        name: Hashable,
-        scope: Scope,
-        adds: AddsUntil,
-        now: int,
-        check: Check = endless,
-        size: Size = nothing,
-        basis: Sequence[object] = (),
-    ) -> Tally:
-        """What the pods of a scope add up to on each node; see `Tallies.timed`."""
 
-        def adds_for_an_hour(pod: Peer) -> tuple[int, int]:
-            return _within_an_hour(pod, adds, now)
+def for_an_hour(adds: AddsUntil, now: int) -> AddsUntil:
+    """The same of pods that have ended, which add something for an hour."""
 
-        return self._tallies.timed(name, scope, adds_for_an_hour, now, check, size, basis)
+    def adds_for_an_hour(pod: Peer) -> tuple[int, int]:
+        over = until(pod)
+        if over <= now:
+            return 0, NEVER
+        amount, moment = adds(pod)
+        return amount, min(moment, over)
 
-
-def _within_an_hour(pod: Peer, adds: AddsUntil, now: int) -> tuple[int, int]:
-    over = until(pod)
-    if over <= now:
-        return 0, NEVER
-    amount, moment = adds(pod)
-    return amount, min(moment, over)
+    return adds_for_an_hour
 
 
 def until(pod: Peer) -> int:
     """The moment from which on a pod that has ended does not count, in nanoseconds."""
     return NEVER if pod.ended is None else pod.ended.nanos + KEPT_NANOS
+
+
+def lately(failed: Sequence[Peer], now: int) -> tuple[PodFailure, ...]:
+    """Those of some failures that count at a moment, in nanoseconds."""
+    times = ((pod, failed_at(pod)) for pod in failed)
+    return tuple(
+        PodFailure(pod.name, pod.nodeName, at, pod.reason)
+        for pod, at in times
+        if at.nanos > now - KEPT_NANOS
+    )
+
+
+def failed_at(pod: Peer) -> Timestamp:
+    """The time of a failure: when the pod came, if nobody knows when it ended."""
+    return pod.ended or pod.created or Timestamp.ZERO

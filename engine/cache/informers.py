@@ -87,10 +87,8 @@ class Needs:
 def object_lists(needs: Needs) -> Mapping[str, Resource]:
     """What is watched of a cluster for these needs, without policies: resources by kind."""
     found = {"Node": NODES, "Pod": PODS}
-    if needs.ended:
-        found["ended Pod"] = ENDED_PODS
-    if needs.failures:
-        found["failed Pod"] = FAILED_PODS
+    if needs.ended or needs.failures:
+        found["ended Pod"] = ENDED_PODS if needs.ended else FAILED_PODS
     if needs.namespaces:
         found["Namespace"] = NAMESPACES
     if needs.budgets:
@@ -161,7 +159,7 @@ class Informers:
         Until all pods have been decoded again, the cluster is not synced.
         """
         self._codec = codec
-        for resource in (PODS, ENDED_PODS):
+        for resource in (PODS, ENDED_PODS, FAILED_PODS):
             if (pods := self._informers.pop(resource.name, None)) is not None:
                 pods.task.cancel()
                 pods.store.decode = codec.peer
@@ -255,8 +253,6 @@ class Informers:
                     yield resource, store.pods(self._codec, self.cache)
                 case "ended Pod":
                     yield resource, store.ended_pods(self._codec, self.cache)
-                case "failed Pod":
-                    yield resource, store.failed_pods(self.cache)
                 case "Namespace":
                     yield resource, store.namespaces(self.cache)
                 case "PodDisruptionBudget":

@@ -9,7 +9,6 @@ from itertools import chain, repeat
 import numpy as np
 import numpy.typing as npt
 
-from engine.cache.failures import KnownFailures
 from engine.cache.names import KnownRows, ListedNames, NameIndex
 from engine.objects.codec import Namespace, Node
 from engine.objects.disruption_budget import Budgets
@@ -158,7 +157,7 @@ class Snapshot:
     namespaces: Mapping[str, Namespace]
     workloads: Mapping[str, Workload]
     budgets: Budgets | None = None
-    failures: KnownFailures = field(default_factory=dict)
+    failures: Mapping[str, Sequence[Peer]] = field(default_factory=dict)
 
     def node(self, name: str) -> NodeWithPods | None:
         return self.table.node(name)
@@ -179,7 +178,7 @@ class Snapshot:
 
         A pod may also have failed since.
         """
-        failed = (each.failure.time for known in self.failures.values() for each in known)
+        failed = (p.ended or p.created for known in self.failures.values() for p in known)
         created = (pod.created for pod in self.pods().values())
         times = chain(_node_times(self.nodes.values()), created, failed)
         return max((at for at in times if at is not None), default=None)

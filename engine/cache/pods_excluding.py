@@ -6,7 +6,7 @@ A look at a node after an eviction counts with them. They live as long as the qu
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from engine.cache.cache import Cache
 from engine.cache.census import Census
@@ -18,6 +18,7 @@ from engine.cache.tallies import (
     MayCount,
     Scope,
     Size,
+    Tallies,
     Tally,
     endless,
     nothing,
@@ -30,14 +31,14 @@ from engine.objects.pod_group import GroupName, PodGroup
 KnownPods: TypeAlias = "Cache | PodsExcluding"
 
 
-class PodsExcluding:
-    """The pods of the cluster without some of them, as a PodCounter needs them."""
+class TalliesExcluding:
+    """The tallies of the pods without some of them; see `Tallies`."""
 
-    def __init__(self, pods: KnownPods, gone: Collection[Peer]) -> None:
-        self._pods = pods
-        self._gone = {key_of(pod): pod for pod in gone}
+    def __init__(self, tallies: Tallies | TalliesExcluding, gone: Mapping[str, Peer]) -> None:
+        self._tallies = tallies
+        self._gone = gone
 
-    def tally(
+    def get(
         self,
         name: Hashable,
         scope: Scope,
@@ -46,24 +47,12 @@ class PodsExcluding:
         check: Check = endless,
         size: Size = nothing,
     ) -> Tally:
-        whole = self._pods.tally(name, scope, counts, may_count, check, size)
+        whole = self._tallies.get(name, scope, counts, may_count, check, size)
         return whole.without(self._gone_of(scope), counts)
 
-    def timed_tally(
-        self,
-        name: Hashable,
-        scope: Scope,
-        adds: AddsUntil,
-        now: int,
-        check: Check = endless,
-        size: Size = nothing,
-        basis: Sequence[object] = (),
-    ) -> Tally:
-        whole = self._pods.timed_tally(name, scope, adds, now, check, size, basis)
+    def timed(self, name: Hashable, scope: Scope, adds: AddsUntil, *given: Any) -> Tally:
+        whole = self._tallies.timed(name, scope, adds, *given)
         return whole.without(self._gone_of(scope), lambda pod: adds(pod)[0])
-
-    def _gone_of(self, scope: Scope) -> Iterator[tuple[str, Peer]]:
-        return ((key, pod) for key, pod in self._gone.items() if scope.holds(pod))
 
     def census(
         self,
@@ -72,8 +61,20 @@ class PodsExcluding:
         key_of: Callable[[Peer], Hashable],
         check: Check = endless,
     ) -> Census:
-        whole = self._pods.census(name, scope, key_of, check)
-        return whole.without(pod for pod in self._gone.values() if scope.holds(pod))
+        whole = self._tallies.census(name, scope, key_of, check)
+        return whole.without(pod for _, pod in self._gone_of(scope))
+
+    def _gone_of(self, scope: Scope) -> Iterator[tuple[str, Peer]]:
+        return ((key, pod) for key, pod in self._gone.items() if scope.holds(pod))
+
+
+class PodsExcluding:
+    """The pods of the cluster without some of them, as a PodCounter needs them."""
+
+    def __init__(self, pods: KnownPods, gone: Collection[Peer]) -> None:
+        self._pods = pods
+        self._gone = {key_of(pod): pod for pod in gone}
+        self.tallies: Tallies | TalliesExcluding = TalliesExcluding(pods.tallies, self._gone)
 
     @property
     def ended(self) -> EndedPods:

@@ -17,7 +17,6 @@ from engine.cache.cache import Cache
 from engine.objects.codec import Namespace, Node, ObjectCodec, decode_namespace
 from engine.objects.decoding import revision_of
 from engine.objects.disruption_budget import DisruptionBudget, decode_budget
-from engine.objects.failed_pod import FailedPod, decode_failed
 from engine.objects.peer import Controller, Peer, decode_controller
 from engine.objects.pod_group import GroupName, PodGroup, decode_group
 from engine.objects.remembered import Remembered
@@ -164,21 +163,6 @@ def ended_pods(codec: ObjectCodec, cache: Cache) -> ObjectStore[Peer]:
         lambda _, pod, *__: cache.put_ended(pod),
         lambda _: None,
         lambda _, pod: cache.holds_ended(pod),
-    )
-
-
-def failed_pods(cache: Cache) -> ObjectStore[FailedPod | None]:
-    """The store of the pods that have failed. The cache remembers them when they are gone."""
-
-    def put(_: str, pod: FailedPod | None, *__: object) -> None:
-        if pod is not None:
-            cache.put_failure(pod)
-
-    return ObjectStore(
-        decode_failed,
-        put,
-        lambda _: None,
-        lambda _, pod: pod is None or cache.failures.holds(pod),
     )
 
 

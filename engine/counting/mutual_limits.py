@@ -282,7 +282,7 @@ class MutualLimit:
         return closed, certain
 
     def _census(self, scope: Scope, look: _Look) -> Census:
-        return look.counter.pods.census(self, scope, self._key, look.check)
+        return look.counter.pods.tallies.census(self, scope, self._key, look.check)
 
     def _possible(self, look: _Look) -> Mask:
         """The groups with so many pods that a pod there may count as many as it allows."""

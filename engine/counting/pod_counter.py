@@ -23,6 +23,7 @@ from typing import NamedTuple
 import numpy as np
 from msgspec.structs import replace
 
+from engine.cache.ended_pods import for_an_hour
 from engine.cache.node_table import UNKNOWN_ROW, NodeTable
 from engine.cache.pods_excluding import KnownPods
 from engine.cache.tallies import (
@@ -154,9 +155,7 @@ class PodCounter:
         `ids` has the group of each row. Pending pods are in one group.
         """
         with self._timed(count.policy):
-            members = self._membership(count, of)
-            if (amount := count.peers.amount) is not None:
-                members = self._adding(members, count, amount)
+            members = self._members(count, of)
             if count.peers.state == "pending":
                 return np.array([self._pending(members, count.peers, on_the_way)])
             tally = self._tally(members, count.peers)
@@ -192,9 +191,7 @@ class PodCounter:
     def adds(self, count: CountProgram, of: Counted, pods: Iterable[Peer]) -> int:
         """What these pods add to a named count, wherever they are."""
         with self._timed(count.policy):
-            members = self._membership(count, of)
-            if (amount := count.peers.amount) is not None:
-                members = self._adding(members, count, amount)
+            members = self._members(count, of)
             return sum(map(members.inside, pods))
 
     def in_cells(
@@ -247,10 +244,8 @@ class PodCounter:
 
         It is for people: it looks at every pod, and yields after some of them.
         """
-        members, amount = self._membership(clause.count, groups), clause.count.peers.amount
+        members = self._members(clause.count, groups)
         counts, scope = members.counts, members.scope
-        if amount is not None:
-            counts = self._adding(members, clause.count, amount).counts
         if scope is None:
             return []  # only the pod in question
         ids, uid = groups.counted, self.context.pod.uid
@@ -449,6 +444,11 @@ class PodCounter:
         name = None if found.name is None else (found.name, template)
         return found._replace(counts=counts, name=name)
 
+    def _members(self, count: CountProgram, of: Counted) -> Membership:
+        """The pods that count, with what each adds."""
+        members, amount = self._membership(count, of), count.peers.amount
+        return members if amount is None else self._adding(members, count, amount)
+
     def _membership(self, count: CountProgram, of: Counted) -> Membership:
         """The pods that count."""
         context = self.context
@@ -601,7 +601,7 @@ class PodCounter:
             return self.context.pod.decoded_bytes + bytes_of(of_pod)
 
         if not peers.time_dependent:
-            return self.pods.tally(name, scope, counts, may_count, check, size)
+            return self.pods.tallies.get(name, scope, counts, may_count, check, size)
         frame = self._frame
         basis = tuple(frame.tables.get(digest) for digest in peers.tables)
 
@@ -609,8 +609,11 @@ class PodCounter:
             frame.until = NEVER
             return counts(pod), frame.until
 
-        pods = self.pods.ended if peers.state == "ended" else self.pods
-        return pods.timed_tally(name, scope, adds, frame.now.nanos, check, size, basis)
+        now, given = frame.now.nanos, (check, size, basis)
+        if peers.state == "ended":
+            ended = self.pods.ended.tallies
+            return ended.timed(name, scope, for_an_hour(adds, now), now, *given)
+        return self.pods.tallies.timed(name, scope, adds, now, *given)
 
     def _add(self, found: Counts, ids: GroupIds, node: str, amount: int) -> None:
         row = self._table.rows.get(node, UNKNOWN_ROW)

@@ -63,7 +63,7 @@ class ShareStatus:
 
         Raises DeadlineExceededError and ExpensivePolicyError; the next count continues.
         """
-        tally = pods.tally(self._name, self._scope, self._counts)
+        tally = pods.tallies.get(self._name, self._scope, self._counts)
         placed = tally.placed
         matched = placed + len(tally.waiting)
         if self._share is None or self._groups is None:

@@ -14,7 +14,7 @@ from typing import Literal, Protocol
 import msgspec
 import numpy as np
 
-from engine.cache.failures import lately
+from engine.cache.ended_pods import lately
 from engine.cache.node_table import (
     NO_NODES,
     NodeRows,

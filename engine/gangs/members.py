@@ -107,7 +107,9 @@ class Members:
         """
         values = self._of(name.program)
         scope = Scope(name.namespace)
-        census = pods.census(("gang", name.program), scope, values.of, call.evaluation.time.check)
+        census = pods.tallies.census(
+            ("gang", name.program), scope, values.of, call.evaluation.time.check
+        )
         group = census.groups.get(name.value)
         return group.nodes if group is not None else {}
 

@@ -150,10 +150,24 @@ class PodSpec(msgspec.Struct, frozen=True, gc=False):
     resources: ResourceRequirements | None = None
 
 
+class TerminatedState(msgspec.Struct, frozen=True, gc=False):
+    """How a container ended."""
+
+    reason: str | None = None
+    finishedAt: JsonTimestamp | None = None
+
+
+class ContainerState(msgspec.Struct, frozen=True, gc=False):
+    """The state of a container; only that it has ended is read."""
+
+    terminated: TerminatedState | None = None
+
+
 class ContainerStatus(msgspec.Struct, frozen=True, gc=False):
-    """The amounts that a running container has, and the amounts that the kubelet has granted."""
+    """The amounts that a running container has, and those that the kubelet has granted."""
 
     name: str | None = None
+    state: ContainerState | None = None
     resources: ResourceRequirements | None = None
     allocatedResources: Amounts | None = None
 
@@ -162,6 +176,7 @@ class PodStatus(msgspec.Struct, frozen=True, gc=False):
     """The status of a pod."""
 
     phase: str | None = None
+    reason: str | None = None
     startTime: JsonTimestamp | None = None
     nominatedNodeName: str | None = None
     conditions: tuple[ObjectCondition, ...] | None = None

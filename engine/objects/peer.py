@@ -24,6 +24,7 @@ from engine.objects.api_types import (
     Volume,
 )
 from engine.objects.decoding import ObjectDecoder
+from engine.objects.failed_pod import how_it_ended
 from engine.objects.pod_group import GroupName, group_name
 from engine.objects.remembered import Remembered
 from engine.objects.resources import PodRequests, pod_limits, pod_requests
@@ -121,7 +122,7 @@ class Peer(msgspec.Struct, frozen=True, gc=False):
     `is_gated` says that the pod has scheduling gates, `has_claims` that it has no node yet, and
     claims of volumes or devices, which kube-scheduler may have to bind before the pod. `ready` says
     that its condition Ready is True. `ended` is the time when it ended, as far as that is known,
-    None of a pod that has not.
+    None of a pod that has not, and `reason` says why.
     Dictionaries are shared: never write to them.
     """
 
@@ -152,6 +153,7 @@ class Peer(msgspec.Struct, frozen=True, gc=False):
     has_claims: bool
     ready: bool = False
     ended: Timestamp | None = None
+    reason: str = ""
 
 
 class _PlacedMetadata(msgspec.Struct, frozen=True, gc=False):
@@ -277,6 +279,7 @@ class PeerDecoder:
         requests = pod_requests(spec, status)
         limits = pod_limits(spec, status)
         owner = workload_of(metadata.ownerReferences or ())
+        ended, reason = how_it_ended(status) if status.phase in ENDED else (None, "")
         ports = host_ports(spec)
         group = group_name(spec.schedulingGroup, metadata.labels or {})
         containers = tuple(
@@ -309,7 +312,8 @@ class PeerDecoder:
             is_gated=bool(spec.schedulingGates),
             has_claims=not spec.nodeName and self._has_claims(spec),
             ready=_is_ready(status),
-            ended=_ended(status) if status.phase in ENDED else None,
+            ended=ended,
+            reason=reason,
         )
 
     def _has_claims(self, spec: PodSpec) -> bool:
@@ -360,13 +364,6 @@ def _unscheduled(status: PodStatus) -> ObjectCondition | None:
 def _is_ready(status: PodStatus) -> bool:
     found = _condition(status, "Ready")
     return found is not None and found.status == "True"
-
-
-def _ended(status: PodStatus) -> Timestamp | None:
-    """The time of the last change of a condition: when a pod ends, it is not ready any more."""
-    moments = (each.lastTransitionTime for each in status.conditions or ())
-    known = [moment for moment in moments if moment is not None]
-    return max(known, key=lambda moment: moment.nanos, default=status.startTime)
 
 
 def _requeued(status: PodStatus) -> str:

@@ -280,7 +280,7 @@ class Statuses:
         """The ungated pods that a policy selects."""
         metadata, inside = manifest.metadata, self._namespaces(manifest)
         version = (name, metadata.uid, metadata.generation, inside, ungated.exemptions)
-        tally = self._cache.tally(
+        tally = self._cache.tallies.get(
             ("ungated", version), scope_of(manifest), ungated.among(self.selects(manifest))
         )
         return tally.placed + len(tally.waiting)
@@ -305,7 +305,7 @@ class Statuses:
             return told != digest and selects(pod)
 
         version = (name, manifest.metadata.uid, digest, self._namespaces(manifest))
-        tally = self._cache.tally(("outdated", version), scope_of(manifest), is_outdated)
+        tally = self._cache.tallies.get(("outdated", version), scope_of(manifest), is_outdated)
         return msgspec.structs.replace(
             status, conditions=(*status.conditions, condition), outdatedPods=len(tally.waiting)
         )

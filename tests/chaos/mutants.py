@@ -89,6 +89,12 @@ MUTANTS: Sequence[Mutant] = (
         "most = counts.high <= amount\n",
     ),
     Mutant(
+        "a named count has no pods on their way",
+        "engine/counting/pod_counter.py",
+        '            elif on_the_way != "bound" and not count.peers.state:\n',
+        "            elif False:\n",
+    ),
+    Mutant(
         "deleted pods are counted for ever",
         "engine/cache/cache.py",
         "            self.tallies.leaves(key, old)\n",

@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import math
 import threading
+import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -29,6 +30,8 @@ HOSTILE = "hostile"
 OURS = "default-scheduler"
 LATE_SECONDS = 30.0
 MOST_WAKE_UPS, MINUTE = 4, 60.0
+# Pods have a node so long after there is room.
+_SETTLE_SECONDS = 20.0
 # How late watches are at most, by the faults of a schedule (a replica that is frozen while its
 # watches are cut connects again after a pause), and how long states are kept.
 _BEHIND_SECONDS = 20.0
@@ -37,6 +40,10 @@ _CUT_OFF_SECONDS = 45.0
 _KEPT_SECONDS = 120.0
 # The bounds of the apps that have some.
 MOST_A_NODE, SHARE_PERCENT, MOST_SKEW = 2, 40, 1
+# The pods of the app `budget` that the cluster may have, in even and in odd minutes.
+BUDGETS, _MINUTE, EVERYWHERE = (24, 12), 60.0, "the cluster"
+# How far the clock of a Placet may be off.
+_SKEW_SECONDS = 60.0
 SPOT, STEADY = "spot", "steady"
 # What a card has, and the number of cards of a node; Placet writes which of them a pod has.
 CARD, CARDS_A_NODE = 1000, 2
@@ -125,7 +132,10 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """The counts of one app at a time: in each group, and of all its pods."""
+    """The counts of one app at a time: in each group, and of all its pods.
+
+    Of the app `budget`, `total` is the number of pods that there may be.
+    """
 
     at: float
     groups: Mapping[str, int]
@@ -151,14 +161,26 @@ class Calls(Protocol):
 class Observer:
     """The model, kept up to date by a thread, and asked by another one."""
 
-    def __init__(self, calls: Calls, clock: Callable[[], float], *, binds: bool) -> None:
-        """`binds`: Placet binds, so that no binding may be above a bound without drift."""
+    def __init__(
+        self,
+        calls: Calls,
+        clock: Callable[[], float],
+        wall: Callable[[], float] = time.time,
+        *,
+        binds: bool,
+        skew: float = _SKEW_SECONDS,
+    ) -> None:
+        """`binds`: Placet binds, so that no binding may be above a bound without drift.
+
+        `wall` is the time of day, from which the clocks of Placets are off by `skew` at most.
+        """
         self.findings: list[Finding] = []
         # The bindings above a bound that are no findings, by the reason.
         self.exceptions: Counter[str] = Counter()
         self.bindings = 0
         self._calls = calls
         self._clock = clock
+        self._wall, self._skew = wall, skew
         self._binds = binds
         self._lock = threading.Lock()
         self._nodes: dict[str, Node] = {}
@@ -279,6 +301,7 @@ class Observer:
         ended = Counter(e[2] for e in self._ends if e[0] >= since and e[1] == pod.app)
         states = [
             *self._since(pod.app, since),
+            self._state(pod.app, since),
             self._state(pod.app, now, late=True),
             self._state(pod.app, now, ended=ended),
             state,
@@ -367,6 +390,8 @@ class Observer:
         match app or pod.app:
             case "limited" | "summed":
                 return pod.node
+            case "budget":
+                return EVERYWHERE
             case "shared":
                 return None if pod.ends else node.capacity
             case "even":
@@ -394,7 +419,14 @@ class Observer:
         if app == "even":
             zones = {node.zone for node in self._nodes.values() if node.is_open}
             return _State(now, {zone: groups[zone] for zone in sorted(zones)}, total)
+        if app == "budget":
+            total = max(self._budgets(now, self._skew))
         return _State(now, groups, total)
+
+    def _budgets(self, at: float, within: float) -> set[int]:
+        """What the cluster may have had of the app `budget`, within so many seconds of a time."""
+        wall = self._wall() + at - self._clock()
+        return {BUDGETS[int(each // _MINUTE) % 2] for each in (wall - within, wall, wall + within)}
 
     def _remember(self, app: str, now: float) -> None:
         if app in BOUNDED:
@@ -403,6 +435,8 @@ class Observer:
             states += (self._state(app, now, late=True), state)
             if app in _A_NODE:
                 self._note_room(app, state)
+            elif app == "budget":
+                self._note(app, state, room=state.groups.get(EVERYWHERE, 0) < max(BUDGETS))
             while states[0].at < now - _KEPT_SECONDS:
                 states.popleft()
 
@@ -410,7 +444,10 @@ class Observer:
         room = (
             state.groups.get(n, 0) < MOST_A_NODE for n, each in self._nodes.items() if each.is_open
         )
-        if any(room):
+        self._note(app, state, room=any(room))
+
+    def _note(self, app: str, state: _State, *, room: bool) -> None:
+        if room:
             self._full_since.pop(app, None)
         else:
             self._full_since.setdefault(app, state.at)
@@ -445,6 +482,11 @@ class Observer:
                 for app, counts in groups.items()
                 if all(counts[node] >= MOST_A_NODE for node in self._nodes)
             }
+            # A minute that began just now may have more room than there was.
+            if self._state("budget", now).groups[EVERYWHERE] >= min(
+                self._budgets(now, self._skew + _SETTLE_SECONDS)
+            ):
+                full.add("budget")
             has_cards = sum(bool(pod.cards) for pod in self._pods.values() if pod.ours)
             if has_cards >= CARDS_A_NODE * len(self._nodes):
                 full.add("cards")
@@ -523,9 +565,14 @@ def _limit(_group: str, _states: list[_State]) -> int:
     return MOST_A_NODE
 
 
+def _budget(_group: str, states: list[_State]) -> int:
+    return max(state.total for state in states)
+
+
 BOUNDED: Mapping[str, Callable[[str, list[_State]], int]] = {
     "shared": _share,
     "even": _spread,
     "limited": _limit,
     "summed": _limit,
+    "budget": _budget,
 }

@@ -16,10 +16,10 @@ PHASES_A_MINUTE = 1
 PHASE_SECONDS = 35.0
 REPLICAS = ("a", "b")
 SCHEDULERS = ("1", "2")
-APPS = ("shared", "even", "limited", "summed", "pooled", "plain")
+APPS = ("shared", "even", "limited", "summed", "budget", "pooled", "plain")
 # Pods of these are moved into each other's counts by an edit of their label.
 MOVED = ("shared", "limited", "even")
-POLICIES = ("shared", "even", "limited", "summed", "pooled")
+POLICIES = ("shared", "even", "limited", "summed", "budget", "pooled")
 # With a bindVerb there are pods that take cards, too, and the policy of this name.
 CARDS = "cards"
 NODES = tuple(f"n{number}" for number in range(12))
@@ -293,7 +293,7 @@ class _Maker:
         state = self._random.choice(["cordoned", "tainted"])
         for name in closed:
             yield Action(0.2, "state", {"name": name, "state": state})
-        crowded = ["limited", *self._taking]
+        crowded = ["limited", "budget", *self._taking]
         full = [
             self._burst(at, app, _TOO_MANY // 5)
             for app in crowded
@@ -317,7 +317,13 @@ class _Maker:
 
     def _crowd(self, at: float) -> Iterator[Action]:
         """Pods of the bounds that are full soon, all the time; as many go as come."""
-        apps = [*MOVED, "limited", "summed", *(2 * [CARDS] if CARDS in self._apps else [])]
+        apps = [
+            *MOVED,
+            "limited",
+            "summed",
+            "budget",
+            *(2 * [CARDS] if CARDS in self._apps else []),
+        ]
         full = [self._burst(at, app, _FULL // 4) for app in ("limited", apps[-1]) for _ in range(4)]
         yield from full
         for _ in range(2):

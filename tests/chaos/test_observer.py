@@ -48,7 +48,9 @@ class World:
     def __init__(self, *, binds: bool = True) -> None:
         self.now = 1000.0
         self.told = Told()
-        self.observer = Observer(self.told, lambda: self.now, binds=binds)
+        self.observer = Observer(
+            self.told, lambda: self.now, lambda: self.now, binds=binds, skew=0.0
+        )
         self._version = 0
         for number in range(6):
             self.node(number)
@@ -98,8 +100,12 @@ class World:
     def bind(self, app: str, *nodes: str) -> None:
         """Tell of pods that come and are bound at once."""
         for number, name in enumerate(nodes):
-            self.pod(f"{app}-{number}", app)
-            self.pod(f"{app}-{number}", app, name)
+            self.bind_one(f"{app}-{number}", app, name)
+
+    def bind_one(self, name: str, app: str, node: str) -> None:
+        """Tell of a pod that comes and is bound at once."""
+        self.pod(name, app)
+        self.pod(name, app, node)
 
     def kinds(self) -> list[str]:
         return [each.kind for each in self.observer.findings]
@@ -129,6 +135,25 @@ def test_binding_above_a_bound(app: str, within: Sequence[str], over: str) -> No
 
     assert world.kinds() == ["overrun"]
     assert world.observer.bindings == len(within) + 1
+
+
+def test_a_budget_of_the_minute() -> None:
+    world = World()
+    world.now = 6030.0
+    for number in range(24):
+        world.bind_one(f"even-{number}", "budget", f"n{number % 6}")
+    assert world.observer.findings == []
+    # So many may stay, and none may come, in an odd minute.
+    world.now = 6085.0
+    world.bind_one("odd", "budget", "n0")
+    assert world.kinds() == ["overrun"]
+    # Who has seen the even minute may be late.
+    world.gone("odd")
+    world.now = 6125.0
+    world.gone("even-0")
+    world.now = 6175.0
+    world.bind_one("again", "budget", "n0")
+    assert world.kinds() == ["overrun"]
 
 
 def test_pods_that_are_gone_or_moved_do_not_count() -> None:

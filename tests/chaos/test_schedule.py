@@ -54,11 +54,11 @@ def test_pods_wait_for_room_that_comes_at_the_end(seed: int) -> None:
     for each in phase:
         if each.kind == "create":
             created[each.values["app"]] += int(each.values["count"])
-    assert created == {"limited": 30, "summed": 30, "cards": 30}
+    assert created == {"limited": 30, "budget": 30, "summed": 30, "cards": 30}
     deleted = [each.at for each in phase if each.kind == "delete" and each.at > 0]
     closed = [each.at for each in phase if each.kind == "state"]
     faults = [each.at for each in phase if each.kind in {fault.split()[0] for fault in FAULTS}]
-    assert len(deleted) == 6
+    assert len(deleted) == 8
     assert max(faults) < min(deleted)
     assert all(at < 1.0 or at > max(deleted) for at in closed), "nodes are closed all the time"
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tests.chaos.observer import (
+    BUDGETS,
     CARD,
     CARDS_A_NODE,
     HOSTILE,
@@ -48,6 +49,14 @@ _RULES = {
       sum int(peer.annotations["{UNITS}"])
       of pods where peer.labels["app"] == "summed"
       per node at most {_MOST_UNITS}
+      strict
+      message "MESSAGE"
+    }}""",
+    # As many as the cluster may have, which is another number in each minute.
+    "budget": f"""count here = pods where peer.labels["app"] == "budget"
+    let budget = now.getMinutes() % 2 == 0 ? {BUDGETS[0]} : {BUDGETS[1]}
+    limit "budget" {{
+      pods where peer.labels["app"] == "budget" per node at most here < budget ? 100 : 0
       strict
       message "MESSAGE"
     }}""",

@@ -156,10 +156,10 @@ def check_tallies(cache: Cache, model: Model) -> None:
     root = DEPLOYMENTS[0]["metadata"]["uid"]
     for scope in (Scope(), Scope("default"), Scope("shop"), Scope("default", root)):
         # A first count of the pods with a label looks at one pod with the same labels.
-        first = cache.tally(object(), scope, labelled, labelled)
+        first = cache.tallies.get(object(), scope, labelled, labelled)
         for counts, tally in (
-            (web, cache.tally("web", scope, web)),
-            (labelled, cache.tally("labelled", scope, labelled, labelled)),
+            (web, cache.tallies.get("web", scope, web)),
+            (labelled, cache.tallies.get("labelled", scope, labelled, labelled)),
             (labelled, first),
         ):
             counted = [p for p in there.values() if counts(p) and scope.holds(p)]

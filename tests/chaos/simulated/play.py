@@ -11,6 +11,7 @@ import asyncio
 import json
 import logging
 import math
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
@@ -102,7 +103,8 @@ class Play(Actor[Replica]):
         }
         super().__init__(replicas, _NAMESPACE, self._loop.time, binds=binds)
         self._calls = _Calls()
-        self.observer = Observer(self._calls, self._loop.time, binds=binds)
+        # All clocks of the process are one.
+        self.observer = Observer(self._calls, self._loop.time, time.time, binds=binds, skew=1.0)
         self._api = api
         self._random = Random(seed)
         self._states: dict[str, str] = {}

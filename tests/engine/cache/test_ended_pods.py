@@ -31,7 +31,8 @@ def ended(name: str, minutes: int | None = 0, **more: Any) -> Peer:
 def number(pods: EndedPods, minutes: int) -> int:
     """How many of them count so many minutes after noon."""
     now = NOON + minutes * MINUTE
-    return pods.timed_tally("all", EVERYWHERE, lambda _: (1, NEVER), now).placed
+    adds = ended_pods.for_an_hour(lambda _: (1, NEVER), now)
+    return pods.tallies.timed("all", EVERYWHERE, adds, now).placed
 
 
 def test_a_pod_counts_for_an_hour() -> None:

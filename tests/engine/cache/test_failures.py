@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from engine.cache import ended_pods
 from engine.cache.cache import Cache
-from engine.cache.failures import MOST, Failures, lately
+from engine.cache.ended_pods import MOST_FAILURES, EndedPods, lately
 from engine.decision.verdict import Feasible
 from engine.engine import Engine
-from engine.objects.failed_pod import FailedPod, PodFailure
+from engine.objects.peer import Peer
 from engine.program.policy_time import DecisionTime
 from grammar.values.time import SECOND, Timestamp
 from tests.support.builders import Object, node, pod, raw
@@ -23,54 +24,54 @@ RETRY = """cluster policy p {
 }"""
 
 
-def failed(number: int, node: str = "a", *, of: str = "uid-job", at: int = 0) -> FailedPod:
-    time = Timestamp((at or number) * MINUTE)
-    return FailedPod(f"uid-{number}", of, PodFailure(f"p-{number}", node, time, ""))
+def failed(number: int, node: str = "a", *, of: str = "job", at: int = 0, reason: str = "") -> Peer:
+    when = str(Timestamp.of((at or number) * MINUTE))
+    made = of_job(pod(f"p-{number}", "shop", on=node, phase="Failed", created=when), of)
+    made["status"]["reason"] = reason
+    return peer_of(made)
 
 
-def known(failures: Failures, controller: str = "uid-job") -> list[str]:
-    return [each.failure.pod for each in failures.by_controller().get(controller, ())]
+def known(pods: EndedPods, controller: str = "uid-job") -> list[str]:
+    return [each.name for each in pods.failures().get(controller, ())]
 
 
 def test_the_latest_failures_of_a_controller_are_known() -> None:
-    failures = Failures()
-    for number in (3, 1, 2):
-        assert failures.put(failed(number))
-    assert not failures.put(failed(2))
-    failures.put(failed(9, of="uid-other"))
-    assert known(failures) == ["p-3", "p-2", "p-1"]
-    for number in range(4, MOST + 3):
-        assert failures.put(failed(number))
-    assert known(failures) == [f"p-{number}" for number in range(MOST + 2, 2, -1)]
-    assert not failures.put(failed(1))
-    assert failures.holds(failed(1))
-    assert not failures.holds(failed(99))
-    assert known(failures, "uid-other") == ["p-9"]
+    pods = EndedPods()
+    for number in (3, 1, 2, 2):
+        pods.put(failed(number))
+    pods.put(failed(99, of="other", at=9))
+    assert known(pods) == ["p-3", "p-2", "p-1"]
+    for number in range(4, MOST_FAILURES + 3):
+        pods.put(failed(number))
+    latest = [f"p-{number}" for number in range(MOST_FAILURES + 2, 2, -1)]
+    assert known(pods) == latest
+    pods.put(failed(1))
+    assert known(pods) == latest
+    assert known(pods, "uid-other") == ["p-99"]
 
 
 def test_a_failure_that_is_seen_again_is_one() -> None:
     """Its time may be another one once its containers are known."""
-    failures = Failures()
-    failures.put(failed(1))
-    failures.put(failed(2))
-    assert failures.put(failed(1, at=5))
-    assert known(failures) == ["p-1", "p-2"]
+    pods = EndedPods()
+    for each in (failed(1), failed(2), failed(1, at=5)):
+        pods.put(each)
+    assert known(pods) == ["p-1", "p-2"]
 
 
 def test_pods_without_a_controller_or_a_node_are_nobodys_failures() -> None:
-    failures = Failures()
-    assert not failures.put(failed(1, of=""))
-    assert not failures.put(failed(1, node=""))
-    assert failures.by_controller() == {}
+    pods = EndedPods()
+    for each in (pod("alone", on="a", phase="Failed"), of_job(pod("b", phase="Failed"), "job")):
+        pods.put(peer_of(each))
+    pods.put(peer_of(of_job(pod("c", on="a", phase="Succeeded"), "job")))
+    assert pods.failures() == {}
 
 
-def test_the_failures_of_many_controllers_have_a_bound() -> None:
-    failures = Failures()
-    for number in range(40_000):
-        failures.put(failed(number + 1, of=f"uid-{number}"))
-    kept = failures.by_controller()
-    assert 10_000 < len(kept) < 40_000
-    assert "uid-39999" in kept
+def test_failures_that_are_not_kept_are_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ended_pods, "_MOST", 2)
+    pods = EndedPods()
+    for number in (1, 2, 3):
+        pods.put(failed(number, of=f"job-{number}"))
+    assert sorted(pods.failures()) == ["uid-job-2", "uid-job-3"]
 
 
 def test_a_failure_counts_for_an_hour() -> None:
@@ -115,9 +116,9 @@ def of_job(found: Object, job: str) -> Object:
 def test_a_retry_goes_to_another_node_for_an_hour() -> None:
     world = Retries()
     assert world.open() == "ab"
-    world.cache.put_failure(failed(1, "a", at=100))
+    world.cache.put_ended(failed(1, "a", at=100))
     assert (world.open(), world.open("other")) == ("b", "ab")
-    world.cache.put_failure(failed(2, "b", at=130))
+    world.cache.put_ended(failed(2, "b", at=130))
     world.minute = 140
     assert world.open() == ""
     world.minute = 159
@@ -140,12 +141,7 @@ def test_a_retry_goes_to_another_node_for_an_hour() -> None:
 )
 def test_what_a_failure_says(condition: str, nodes: str) -> None:
     world = Retries(RETRY.replace("f.node ==", f"{condition} && f.node =="))
-    found = failed(1, "a", at=95)
-    world.cache.put_failure(
-        FailedPod(
-            found.uid, found.controller, PodFailure("p-1", "a", found.failure.time, "Evicted")
-        )
-    )
+    world.cache.put_ended(failed(1, at=95, reason="Evicted"))
     assert world.open() == nodes
 
 
@@ -153,7 +149,7 @@ def test_a_rejected_retry_would_pass_when_the_hour_is_over() -> None:
     """The requeuer asks this once a second."""
     world = Retries()
     for number, name in enumerate("ab"):
-        world.cache.put_failure(failed(number, name, at=100))
+        world.cache.put_ended(failed(number, name, at=100))
     asked = world.engine.looks.read(raw(of_job(pod("waits", "shop"), "job")))
     assert not world.engine.looks.would_pass(asked)
     world.minute = 160
@@ -162,8 +158,8 @@ def test_a_rejected_retry_would_pass_when_the_hour_is_over() -> None:
 
 def test_the_last_failure_is_the_first_item() -> None:
     world = Retries(RETRY.replace("pod.failures.exists(f, f.node == node.name)", "(size(pod.failures) > 0 && pod.failures[0].node == node.name)"))  # fmt: skip  # noqa: E501
-    world.cache.put_failure(failed(1, "a", at=98))
-    world.cache.put_failure(failed(2, "b", at=99))
+    world.cache.put_ended(failed(1, "a", at=98))
+    world.cache.put_ended(failed(2, "b", at=99))
     assert world.open() == "a"
 
 
@@ -171,6 +167,6 @@ def test_the_newest_time_of_a_cluster_may_be_that_of_a_failure() -> None:
     world = Retries()
     before = world.cache.snapshot().newest()
     assert before is not None
-    late = FailedPod("uid", "uid-job", PodFailure("p", "a", Timestamp(before.nanos + SECOND), ""))
-    world.cache.put_failure(late)
-    assert world.cache.snapshot().newest() == Timestamp(before.nanos + SECOND)
+    minute = before.nanos // MINUTE + 1
+    world.cache.put_ended(failed(1, at=minute))
+    assert world.cache.snapshot().newest() == Timestamp(minute * MINUTE)

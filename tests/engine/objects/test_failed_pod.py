@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
-from engine.objects.failed_pod import FailedPod, decode_failed
+from engine.cache.ended_pods import failed_at
+from engine.objects.peer import Peer
 from grammar.values.time import Timestamp
-from tests.support.builders import pod, raw
+from tests.support.builders import pod
+from tests.support.engines import peer_of
 
 EARLY, LATE = "2026-11-26T10:00:00Z", "2026-11-26T11:00:00Z"
 
@@ -17,14 +19,14 @@ def ended(at: str, reason: str) -> dict[str, Any]:
     return {"state": {"terminated": {"finishedAt": at, "reason": reason, "exitCode": 1}}}
 
 
-def failed(**status: Any) -> FailedPod | None:
+def failed(**status: Any) -> Peer:
     found = pod("job-1", "shop", on="n")
     found["metadata"]["ownerReferences"] = [
         {"kind": "Node", "name": "n", "uid": "uid-n"},
         {"kind": "Job", "name": "job", "uid": "uid-job", "controller": True},
     ]
     found["metadata"]["creationTimestamp"] = "2026-11-26T09:00:00Z"
-    return decode_failed(raw({**found, "status": {"phase": "Failed", **status}}))
+    return peer_of({**found, "status": {"phase": "Failed", **status}})
 
 
 @pytest.mark.parametrize(
@@ -58,12 +60,11 @@ def failed(**status: Any) -> FailedPod | None:
 )
 def test_when_and_why_a_pod_failed(status: dict[str, Any], time: str, reason: str) -> None:
     found = failed(**status)
-    assert found is not None
-    assert (found.controller, found.failure.pod, found.failure.node) == ("uid-job", "job-1", "n")
-    assert (found.failure.time, found.failure.reason) == (Timestamp.parse(time), reason)
+    assert (found.controller, found.name, found.nodeName) == ("uid-job", "job-1", "n")
+    assert (failed_at(found), found.reason) == (Timestamp.parse(time), reason)
 
 
-@pytest.mark.parametrize("phase", ["Running", "Succeeded", "", None])
-def test_a_pod_of_another_phase_has_not_failed(phase: str | None) -> None:
-    assert failed(phase=phase) is None
-    assert decode_failed(raw(pod("bare"))) is None
+@pytest.mark.parametrize("phase", ["Running", "Pending", "", None])
+def test_a_pod_of_another_phase_has_not_ended(phase: str | None) -> None:
+    found = failed(phase=phase, reason="NodeLost")
+    assert (found.ended, found.reason) == (None, "")
