@@ -112,6 +112,7 @@ class FilterProgram:
     labels: tuple[str, ...] | None
     groups: GroupReads
     counts_pods: ClassVar[bool] = False
+    kind: ClassVar[str] = "filter"
 
     def parts(self) -> tuple[FilterProgram, ...]:
         """A filter for each of `requires`, by itself."""
@@ -215,7 +216,8 @@ class CountProgram:
     group of the frame's node; it is None where that number is a constant. `groups` is what it reads
     of groups of nodes. `needs_workloads` says that counts need the workloads of pods. `tables` has
     the digests of the tables that the bound and the groups read. `time_dependent` says that the
-    number or the groups may change with the time alone.
+    number or the groups may change with the time alone. `of_nodes` says that its groups are the
+    same for every pod and at any time, and its number a constant.
     """
 
     policy: str
@@ -232,6 +234,7 @@ class CountProgram:
     groups: GroupReads = NO_READS
     tables: frozenset[str] = frozenset()
     time_dependent: bool = False
+    of_nodes: bool = False
 
     def recorded(self, recorder: OutcomeRecorder) -> CountProgram:
         """The same part of a clause, whose `when` is recorded."""
@@ -262,6 +265,7 @@ class _CountingProgram:
 
     count: CountProgram
     counts_pods: ClassVar[bool] = True
+    kind: ClassVar[str]
 
     @property
     def has_floor(self) -> bool:
@@ -271,6 +275,11 @@ class _CountingProgram:
     @property
     def is_at_least(self) -> bool:
         """Whether a larger number of its bound is a stricter one."""
+        return False
+
+    @property
+    def needs_company(self) -> bool:
+        """Whether a pod may be where it is only because others are there."""
         return False
 
     @property
@@ -289,6 +298,7 @@ class ShareProgram(_CountingProgram):
 
     on: Evaluate
     bound: BoundProgram
+    kind: ClassVar[str] = "share"
 
     @property
     def groups_are(self) -> GroupKind:
@@ -320,6 +330,7 @@ class SpreadProgram(_CountingProgram):
     skew: float | None
     min_domains: float | Evaluate | None
     nodes: NodeSet
+    kind: ClassVar[str] = "spread"
 
     @property
     def groups_are(self) -> GroupKind:
@@ -368,10 +379,15 @@ class LimitProgram(_CountingProgram):
     nodes: OneOf["used", "empty"] | None = None
     pool: Evaluate | None = None
     mutual: Mutual | None = None
+    kind: ClassVar[str] = "limit"
 
     @property
     def is_at_least(self) -> bool:
         return self.bound.kind == "at least"
+
+    @property
+    def needs_company(self) -> bool:
+        return self.bound.kind != "at most"
 
     @property
     def groups_are(self) -> GroupKind:
