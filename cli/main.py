@@ -34,6 +34,7 @@ COMMANDS = {
     "explain": "show which policies apply to a pod, and why each node passes or fails",
     "decisions": "show what the running Placet decided about pods",
     "audit": "show which pods policies in audit mode would have kept pending",
+    "drift": "show which pods break rules where they are, and what a repair would do",
     "status": "show what the running Placet is and knows",
     "ui": "show in the browser what the running Placet decided, and why",
     "test": "run the tests of policy files",

@@ -24,6 +24,7 @@ from engine.decision.after import AfterDecision, report
 from engine.decision.audit import Audits
 from engine.decision.card_questions import CardQuestions
 from engine.decision.card_room import choose
+from engine.decision.moves import Moves
 from engine.decision.placement import ONLY_REPLICA, Placement, ReplicaRole
 from engine.decision.plugin_filters import PluginFilters
 from engine.decision.preemption import Preemption, Preemptor, RecentVictims, Victims
@@ -66,8 +67,9 @@ class Engine:
     `role` says what this replica decides, `time` how time is measured, and `after` takes what
     decisions leave behind. `schedulers` are those that ask. `codec` reads pods, `in_flight` has
     those that may end on nodes that they were offered, `cards` answers questions about cards,
-    `gangs` has the gangs that wait or gather, and `looks` looks again at pods that were rejected.
-    `audits` has a log of what policies in audit mode would have rejected.
+    `gangs` has the gangs that wait or gather, `looks` looks again at pods that were rejected, and
+    `moves` at pods that have a node. `audits` has a log of what policies in audit mode would have
+    rejected.
     """
 
     def __init__(
@@ -108,6 +110,7 @@ class Engine:
             lambda call, table, rows: self._scored(call, table, rows, rows).astype(float),
             observer,
         )
+        self.moves = Moves(self._calls, self._placement, plugins, self._pods)
         self.looks = SecondLooks(self._calls, self._placement, plugins, self.gangs, self._pods)
 
     @property
@@ -331,15 +334,9 @@ class Engine:
         # An exempt pod passes before anything is known, and is counted as soon as it is.
         if count and self._calls.registry.counts and (known := call.known) is not None:
             pod, table = call.pod, known.table
-            self.in_flight.offer_all(
-                pod.uid,
-                call.context(known).peer,
-                pod.revision,
-                table,
-                lambda: table.find(names),
-                count,
-                pod,
-            )
+            peer = call.context(known).peer
+            offered = peer, pod.revision, table, lambda: table.find(names)
+            self.in_flight.offer_all(pod.uid, *offered, count, pod)
         else:
             self.in_flight.forget(call.pod.uid)
         decided = feasible(count)

@@ -278,7 +278,14 @@ class PolicyStatus(Base, frozen=True):
     ] = None
     violations: Annotated[
         _Count | None,
-        Meta(description="The difference between the two, in pods; nothing is repaired."),
+        Meta(description="The difference between the two, in pods."),
+    ] = None
+    driftedPods: Annotated[
+        _Count | None,
+        Meta(
+            description="The pods on nodes that break one of its clauses now; a pod counts once for"
+            " each kind of clause."
+        ),
     ] = None
     ungatedPods: Annotated[
         _Count | None,

@@ -24,6 +24,7 @@ from cli.version import version
 from engine.cache.cluster_copy import ambiguous
 from engine.cluster.client import CORE, ApiClient, connect, path_of
 from engine.cluster.port_forward import PortForward, local_socket
+from engine.drift.document import DriftDocument
 from engine.errors import ApiError, ClusterConfigurationError, EngineError
 from engine.explanation.audit_document import AuditList
 from engine.explanation.decision_document import DecisionDetail, Listing
@@ -176,6 +177,13 @@ class Replica:
     async def audit(self) -> AuditList:
         """What its policies in audit mode would have rejected. Raises CommandError."""
         found = await self._get("/audit", AuditList)
+        if found is None:
+            raise self._strange(404)
+        return found
+
+    async def drift(self) -> DriftDocument:
+        """The pods that break rules where they are. Raises CommandError."""
+        found = await self._get("/drift", DriftDocument)
         if found is None:
             raise self._strange(404)
         return found

@@ -1,6 +1,7 @@
 """PodsExcluding: the pods of a cluster as if some of them were gone, for one question.
 
-A look at a node after an eviction counts with them. They live as long as the question.
+A look at a node after an eviction counts with them, and PodsMoved count for a plan that moves some
+pods. They live as long as the question.
 """
 
 from __future__ import annotations
@@ -108,3 +109,52 @@ class PodsExcluding:
     def nominated(self) -> Mapping[str, Peer]:
         every = self._pods.nominated
         return {key: pod for key, pod in every.items() if key not in self._gone}
+
+
+class PodsMoved(PodsExcluding):
+    """The pods of the cluster with some of them elsewhere: on another node, or waiting for one.
+
+    A census, which mutual limits count by, has them nowhere.
+    """
+
+    def __init__(self, pods: KnownPods, moved: Collection[tuple[Peer, Peer]]) -> None:
+        """Each of the pods as the cache has it, and as it would be."""
+        super().__init__(pods, [pod for pod, _ in moved])
+        self._there = {key_of(pod): pod for _, pod in moved}
+
+    def tally(
+        self,
+        name: Hashable,
+        scope: Scope,
+        counts: Adds,
+        may_count: MayCount | None = None,
+        check: Check = endless,
+        size: Size = nothing,
+    ) -> Tally:
+        return self._with(super().tally(name, scope, counts, may_count, check, size), scope)
+
+    def timed_tally(
+        self,
+        name: Hashable,
+        scope: Scope,
+        adds: AddsUntil,
+        now: int,
+        check: Check = endless,
+        size: Size = nothing,
+        basis: Sequence[object] = (),
+    ) -> Tally:
+        found = super().timed_tally(name, scope, adds, now, check, size, basis)
+        return self._with(found, scope)
+
+    def _with(self, left: Tally, scope: Scope) -> Tally:
+        for key, pod in self._there.items():
+            if scope.holds(pod):
+                left.arrives(key, pod)
+        return left
+
+    def within(self, scope: Scope) -> Iterator[tuple[str, Peer]]:
+        yield from super().within(scope)
+        yield from ((key, pod) for key, pod in self._there.items() if scope.holds(pod))
+
+    def pod(self, key: str) -> Peer | None:
+        return self._there.get(key) or super().pod(key)

@@ -6,7 +6,7 @@ instead. CountClauses belong to the plan for a pod shape and live as long as it 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from collections.abc import Set as AbstractSet
 
 import numpy as np
@@ -30,6 +30,15 @@ from engine.program.program import (
 _MOST_PODS = 100_000
 
 
+# The groups that a clause shares with plans for other pods; None where it has its own.
+Leaders = Callable[[CountClause], CountGroups | None]
+
+
+def no_leader(_: CountClause) -> CountGroups | None:
+    """The groups of each plan are its own."""
+    return None
+
+
 class CountClauses:
     """The count clauses of one pod shape. `strict`: any of them is; `soft`: any has a weight.
 
@@ -44,14 +53,17 @@ class CountClauses:
         clauses: Sequence[CountClause],
         evaluation: Evaluation,
         mutual: Sequence[MutualLimit] = (),
+        leaders: Leaders = no_leader,
     ) -> None:
+        """`leaders` gives groups that are the same for other pods, where some are kept."""
         applying = [clause for clause in clauses if applies(clause.count, evaluation)]
         self.clauses = applying
         every = list[CountGroups]()
         for clause in applying:
             alike = (each for each in every if same_groups(each.clause, clause))
             values = _values(clause.count, evaluation)
-            every.append(CountGroups(clause, values, next(alike, None)))
+            leader = next(alike, None) or leaders(clause)
+            every.append(CountGroups(clause, values, leader))
         self._strict = [each for each in every if each.clause.count.weight is None]
         self._soft = [each for each in every if each.clause.count.weight is not None]
         self.mutual = mutual

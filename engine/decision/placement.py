@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from engine.cache.node_table import NodeRows, NodeTable, NodeWithPods, Snapshot
-from engine.cache.pods_excluding import PodsExcluding
+from engine.cache.pods_excluding import KnownPods, PodsExcluding
 from engine.counting.bounds import Mask
 from engine.counting.count_clauses import CountClauses, narrowed
 from engine.counting.groups import CountHeadroom, Headroom
@@ -164,13 +164,10 @@ class Placement:
         """
         table = call.snapshot.table
         question = _question(call, call.snapshot, table.find([left.name]))
-        counts, context = call.plan.counts, question.context
-        if counts.strict:
+        context = question.context
+        if call.plan.counts.strict:
             pods = PodsExcluding(self._cluster.pods, gone)
-            in_flight = self.in_flight.others(context.pod.uid, table)
-            counter = PodCounter(pods, in_flight, table, context)
-            found = counts.headrooms(counter, table, question.rows, question.evaluation)
-            for headroom in found:
+            for headroom in self.headrooms(call, question.rows, pods):
                 if not headroom.open.all():
                     return ClauseName(headroom.rule.policy, headroom.rule.name)
         if (cards := question.cards) is None or not cards:
@@ -178,6 +175,17 @@ class Placement:
         others, _ = self.in_flight.with_cards(context.pod.uid, table)
         row = int(question.rows[0])
         return cards.closed_on(left, row, others, context.pod.own_group, question.evaluation)
+
+    def headrooms(self, call: VerbCall, rows: NodeRows, pods: KnownPods) -> Sequence[CountHeadroom]:
+        """The headroom of each strict clause on these nodes, if these were the pods."""
+        context, table = call.context(call.snapshot), call.snapshot.table
+        in_flight = self.in_flight.others(context.pod.uid, table)
+        counter = PodCounter(pods, in_flight, table, context)
+        return call.plan.counts.headrooms(counter, table, rows, call.evaluation)
+
+    @property
+    def pods(self) -> KnownPods:
+        return self._cluster.pods
 
     def closed(
         self, counts: CountClauses, call: VerbCall, names: Sequence[str]

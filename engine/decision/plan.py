@@ -14,7 +14,8 @@ from itertools import count
 from typing import TypeVar
 from weakref import WeakValueDictionary
 
-from engine.counting.count_clauses import CountClauses
+from engine.counting.count_clauses import CountClauses, no_leader
+from engine.counting.groups import CountGroups
 from engine.counting.named_counts import NamedCount
 from engine.decision import scoring
 from engine.decision.card_room import CardRoom, SpareMemo
@@ -24,7 +25,13 @@ from engine.decision.verdict import Failed
 from engine.objects.codec import Namespace
 from engine.program.frame import MEMO_BYTES, NO_GROUPS, Evaluation, Frame, unlimited
 from engine.program.pod_shape import pod_values
-from engine.program.program import FilterProgram, NamedCountProgram, ScoreProgram, applies
+from engine.program.program import (
+    CountClause,
+    FilterProgram,
+    NamedCountProgram,
+    ScoreProgram,
+    applies,
+)
 from grammar.messages.texts import MOST_SHOWN, cut, shown
 from grammar.values.time import NEVER
 
@@ -70,6 +77,30 @@ class SharedMemos:
     def spare(self, clause: ScoreProgram, evaluation: Evaluation) -> SpareMemo:
         """The same for what others may take of cards."""
         return _shared(self._spares, SpareMemo, (clause,), evaluation)
+
+    def leader(self, clause: CountClause) -> CountGroups | None:
+        """The groups of nodes that plans share for a clause; None: each plan has its own."""
+        return no_leader(clause)
+
+
+class SurveyMemos(SharedMemos):
+    """Memos for looks at pods of every shape, one after another: they share groups, too.
+
+    What is kept of the counts in groups is then of a few pods only, so a plan that decides has its
+    own groups.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._leaders: dict[CountClause, CountGroups] = {}
+
+    def leader(self, clause: CountClause) -> CountGroups | None:
+        # A spread counts the nodes that its pod may go to.
+        if not clause.count.of_nodes or clause.kind == "spread":
+            return None
+        if clause not in self._leaders:
+            self._leaders[clause] = CountGroups(clause)
+        return self._leaders[clause]
 
 
 def _shared(
@@ -156,7 +187,7 @@ class Plan:
         named = (each for p in every for each in p.named)
         self.named = {each.digest: memos.named(each, evaluation) for each in named}
         counts = [clause for program in enforced for clause in program.counts]
-        self.counts = CountClauses(counts, evaluation, mutual)
+        self.counts = CountClauses(counts, evaluation, mutual, memos.leader)
         cards = [clause for program in enforced for clause in program.cards]
         self.gives_cards = bool(cards)
         gangs = (clause for program in enforced for clause in program.gangs)

@@ -32,7 +32,7 @@ from engine.counting.named_counts import CallCounts
 from engine.counting.node_groups import CallGroups, KnownGroups
 from engine.counting.pod_counter import PodCounter
 from engine.decision.card_room import CardClaims
-from engine.decision.plan import Plan, SharedMemos
+from engine.decision.plan import Plan, SharedMemos, SurveyMemos
 from engine.decision.registry import Registry, Selection
 from engine.errors import NotSyncedError
 from engine.objects.codec import ObjectCodec, Pod
@@ -51,6 +51,10 @@ from grammar.values.time import NEVER, Timestamp
 
 # The memory of all plans together: at 5,000 nodes and three scores, some 200 pod shapes.
 PLAN_BYTES = 48 << 20
+# The memory of plans for questions that no call waits for.
+ASIDE_BYTES = 8 << 20
+# The longest step of work that nobody waits for and no policy is charged for.
+STEP_SECONDS = 0.008
 
 
 class ClusterState(Protocol):
@@ -146,6 +150,22 @@ def _context(
     return CountContext(pod, peer, frame, time, root, plan, report, exempts)
 
 
+class _KeptPlans:
+    """Plans of one purpose, and the memos that they share."""
+
+    def __init__(self, memos: SharedMemos, most: int) -> None:
+        self.memos = memos
+        self.plans: Remembered[Hashable, Plan] = Remembered(most, lambda _, plan: plan.bytes)
+
+    def plan(self, key: Hashable, now: Callable[[], int], make: Callable[[], Plan]) -> Plan:
+        """The plan that is kept for a key, or a new one."""
+        found = self.plans.get(key)
+        if found is None or (found.until != NEVER and not found.lasts(now())):
+            found = make() if found is None else make().follows(found)
+            self.plans.put(key, found)
+        return found
+
+
 class CallOpener:
     """Opens calls. `registry` has the policies that are enforced; it is replaced as a whole.
 
@@ -170,16 +190,17 @@ class CallOpener:
         self.cluster = cluster
         self._observer = observer
         self._time = time
-        self._memos = SharedMemos()
-        self._plans: Remembered[Hashable, Plan] = Remembered(PLAN_BYTES, lambda _, plan: plan.bytes)
+        self._kept = _KeptPlans(SharedMemos(), PLAN_BYTES)
+        # Surveys of all pods must not take the place of plans that decide.
+        self._aside = _KeptPlans(SurveyMemos(), ASIDE_BYTES)
 
     def adopt(self, registry: Registry) -> None:
         """Takes other policies; what was kept for the old ones is forgotten."""
         self.registry = registry
         self._groups.adopt(registry.groups)
         self.facts = self._facts(self.facts.mixes)
-        self._plans.clear()
-        self._memos = SharedMemos()
+        self._kept = _KeptPlans(SharedMemos(), PLAN_BYTES)
+        self._aside = _KeptPlans(SurveyMemos(), ASIDE_BYTES)
 
     def measure_by(self, mixes: Mapping[str, Mix]) -> None:
         """Takes other usual pods of each clause, for the fragmentation of cards."""
@@ -191,7 +212,7 @@ class CallOpener:
         old, self.tables = self.tables, tables
         every = {**old, **tables}
         changed = {d for d in every if old.get(d) is not tables.get(d)}
-        for plan in self._plans.values():
+        for plan in (*self._kept.plans.values(), *self._aside.plans.values()):
             plan.tables_changed(changed)
 
     def _facts(self, mixes: Mapping[str, Mix]) -> CardFacts:
@@ -205,6 +226,14 @@ class CallOpener:
     def look(self, pod: RequestPod) -> VerbCall:
         """A call for which nobody waits: one portion about no nodes. Raises EngineError."""
         return self._open(pod, (), self._time.portion())
+
+    def aside(self, pod: RequestPod) -> VerbCall:
+        """A call that no policy is charged for: one step of some milliseconds, about no nodes.
+
+        It may end within an evaluation. Raises EngineError.
+        """
+        clock = self._time.clock
+        return self._open(pod, (), CallTime(clock, clock() + STEP_SECONDS), self._aside)
 
     def beside(self, pod: RequestPod, call: VerbCall) -> VerbCall:
         """A call about another pod, in the time of a call. Raises EngineError."""
@@ -221,8 +250,14 @@ class CallOpener:
         now = frame.now.nanos
         return Evaluation(lambda: frame, lambda: now, time, clause_failed, shortened)
 
-    def _open(self, pod: RequestPod, names: Sequence[str], time: CallTime) -> VerbCall:
-        known = self.snapshot()
+    def _open(
+        self,
+        pod: RequestPod,
+        names: Sequence[str],
+        time: CallTime,
+        kept: _KeptPlans | None = None,
+    ) -> VerbCall:
+        known, keeper = self.snapshot(), kept or self._kept
         exemptions = self.exemptions
         exempt = (
             exemptions.reason(pod) if pod.bypass or pod.namespace in exemptions.namespaces else ""
@@ -286,28 +321,20 @@ class CallOpener:
 
         def make() -> Plan:
             return Plan(
-                *(registry, pod.namespace, namespace, evaluation, self._memos),
+                *(registry, pod.namespace, namespace, evaluation, keeper.memos),
                 nodes=len(names),
                 pod=pod.decoded_bytes + len(shape),
                 exempt=exempt,
             )
 
-        plan = self._plan(key, now, make)
+        plan = keeper.plan(key, now, make)
         if made and registry.reads_groups:
             made[0].groups = groups()
         if plan.conditional:
             which = [applies(clause, evaluation) for clause in plan.conditional]
-            plan = self._plan((*key, *which), now, make)
+            plan = keeper.plan((*key, *which), now, make)
         self._tell_conflicts(plan.selection)
         return VerbCall(pod, known, plan, evaluation, self.cluster, exemptions.exempts)
-
-    def _plan(self, key: Hashable, now: Callable[[], int], make: Callable[[], Plan]) -> Plan:
-        """The plan that is kept for a key, or a new one."""
-        found = self._plans.get(key)
-        if found is None or (found.until != NEVER and not found.lasts(now())):
-            found = make() if found is None else make().follows(found)
-            self._plans.put(key, found)
-        return found
 
     def _tell_conflicts(self, selection: Selection) -> None:
         for other in selection.gave_way:

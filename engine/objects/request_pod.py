@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Protocol
 
 import msgspec
+from msgspec.structs import replace
 
 from engine.objects.api_types import OwnerReference, SchedulingGroup
 from engine.objects.codec import ObjectCodec, Pod
@@ -138,6 +139,13 @@ class RequestPod:
         vars(made).update(_shape=None, _rooted=None)
         for name in ("pod", "peer"):
             vars(made).pop(name, None)
+        return made
+
+    def like(self, peer: Peer) -> RequestPod:
+        """A pod that was made from the same template, as it was before it had a node."""
+        made = copy(self)
+        made.name, made.uid = peer.name, peer.uid
+        vars(made).update(_rooted=None, peer=replace(peer, nodeName=""))
         return made
 
     @property

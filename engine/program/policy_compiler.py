@@ -305,6 +305,11 @@ class _PolicyCompiler:
         """The common part of a clause that counts; `number` is that of its bound."""
         computed = self._number(number)
         exprs = tuple(children(clause, skip=(*_UNDECIDING, PodSet)))
+        deciding = [each for each in exprs if each is not clause.when]
+        groups = self._group_reads([number]) if isinstance(number, Expr) else NO_READS
+        tables, timed = self._tables_of(*exprs), any(map(self._reads_time, deciding))
+        read = {path[0] for each in deciding for path in self._paths(each)}
+        constant_number = isinstance(computed, int | float)
         return CountProgram(
             policy=self._policy.address,
             name=clause.name,
@@ -317,9 +322,11 @@ class _PolicyCompiler:
             terminating=terminating,
             nodes_per_look=self._nodes_per_look(clause),
             needs_workloads=clause.needs_workloads,
-            groups=self._group_reads([number]) if isinstance(number, Expr) else NO_READS,
-            tables=self._tables_of(*exprs),
-            time_dependent=any(self._reads_time(e) for e in exprs if e is not clause.when),
+            groups=groups,
+            tables=tables,
+            time_dependent=timed,
+            of_nodes=constant_number
+            and not (groups or tables or timed or read & {"pod", "namespaceObject"}),
         )
 
     def _spread(self, clause: Spread) -> SpreadProgram:

@@ -116,6 +116,7 @@ class FilterProgram:
     labels: tuple[str, ...] | None
     groups: GroupReads
     counts_pods: ClassVar[bool] = False
+    kind: ClassVar[str] = "filter"
 
     def parts(self) -> tuple[FilterProgram, ...]:
         """A filter for each of `requires`, by itself."""
@@ -219,7 +220,8 @@ class CountProgram:
     group of the frame's node; it is None where that number is a constant. `groups` is what it reads
     of groups of nodes. `needs_workloads` says that counts need the workloads of pods. `tables` has
     the digests of the tables that the bound and the groups read. `time_dependent` says that the
-    number or the groups may change with the time alone.
+    number or the groups may change with the time alone. `of_nodes` says that its groups are the
+    same for every pod and at any time, and its number a constant.
     """
 
     policy: str
@@ -236,6 +238,7 @@ class CountProgram:
     groups: GroupReads = NO_READS
     tables: frozenset[str] = frozenset()
     time_dependent: bool = False
+    of_nodes: bool = False
 
     def recorded(self, recorder: OutcomeRecorder) -> CountProgram:
         """The same part of a clause, whose `when` is recorded."""
@@ -266,6 +269,7 @@ class _CountingProgram:
 
     count: CountProgram
     counts_pods: ClassVar[bool] = True
+    kind: ClassVar[str]
 
     @property
     def has_floor(self) -> bool:
@@ -283,6 +287,11 @@ class _CountingProgram:
         return self.count.peers.amount is not None
 
     @property
+    def needs_company(self) -> bool:
+        """Whether a pod may be where it is only because others are there."""
+        return False
+
+    @property
     def deletion_bound(self) -> BoundProgram | None:
         """The bound that orders how pods are deleted; None if the clause orders none."""
         return None
@@ -298,6 +307,7 @@ class ShareProgram(_CountingProgram):
 
     on: Evaluate
     bound: BoundProgram
+    kind: ClassVar[str] = "share"
 
     @property
     def groups_are(self) -> GroupKind:
@@ -332,6 +342,7 @@ class SpreadProgram(_CountingProgram):
     min_domains: float | Evaluate | None
     nodes: NodeSet
     within: Evaluate | None = None
+    kind: ClassVar[str] = "spread"
 
     @property
     def groups_are(self) -> GroupKind:
@@ -381,6 +392,7 @@ class LimitProgram(_CountingProgram):
     pool: Evaluate | None = None
     mutual: Mutual | None = None
     amount: Evaluate | None = None
+    kind: ClassVar[str] = "limit"
 
     @property
     def is_sum(self) -> bool:
@@ -389,6 +401,10 @@ class LimitProgram(_CountingProgram):
     @property
     def is_at_least(self) -> bool:
         return self.bound.kind == "at least"
+
+    @property
+    def needs_company(self) -> bool:
+        return self.bound.kind != "at most"
 
     @property
     def groups_are(self) -> GroupKind:

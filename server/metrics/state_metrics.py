@@ -128,6 +128,8 @@ def _cluster(cluster: Mapping[str, Any]) -> Iterator[Metric]:
         yield from _rejected(cluster["rejected"])
     if "beyondBounds" in cluster:
         yield _beyond_bounds(cluster["beyondBounds"])
+    if "drift" in cluster:
+        yield _drifted(cluster["drift"])
     if cluster.get("cards"):
         yield from _cards(cluster["cards"])
     objects = GaugeMetricFamily(
@@ -207,6 +209,19 @@ def _beyond_bounds(numbers: Mapping[str, int]) -> Metric:
     for policy, number in sorted(numbers.items()):
         beyond.add_metric([policy], number)
     return beyond
+
+
+def _drifted(policies: Mapping[str, Mapping[str, int]]) -> Metric:
+    """The pods that break clauses, as the leader has seen them last."""
+    drifted = GaugeMetricFamily(
+        "placet_drifted_pods",
+        "[ALPHA] Pods on nodes that break clauses of a policy, by the kind of clause.",
+        labels=["policy", "kind"],
+    )
+    for policy, kinds in sorted(policies.items()):
+        for kind, number in sorted(kinds.items()):
+            drifted.add_metric([policy, kind], number)
+    return drifted
 
 
 def _rejected(numbers: Mapping[str, Any]) -> Iterator[Metric]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import math
 import socket
+import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -39,6 +40,8 @@ from engine.counting.in_flight_pods import PLACING_SECONDS, Schedulers
 from engine.decision.journal import Journal
 from engine.decision.placement import CountGate, open_gate
 from engine.decision.recent_answers import LastAnswers, RejectedPods
+from engine.drift.document import DriftDocument
+from engine.drift.survey import Survey
 from engine.engine import Engine
 from engine.errors import ApiError, ExpensivePolicyError, NotSyncedError
 from engine.explanation.decided_effects import DecidedEffects
@@ -58,6 +61,7 @@ from server.http.health import ReadinessCheck
 from server.runtime.audit_reporting import AuditReporter, AuditStatuses
 from server.runtime.card_report import CardReport, UsualPods
 from server.runtime.data_tables import DataTables
+from server.runtime.drift_watching import DriftWatch
 from server.runtime.early_pods import EarlyPods
 from server.runtime.file_cluster import leave_uncollected
 from server.runtime.observers import LogObserver
@@ -211,6 +215,7 @@ class ClusterRuntime:
         self._rejected: RejectedPods | None = None
         self._statuses: Statuses | None = None
         self._cards: CardReport | None = None
+        self._drift: DriftWatch | None = None
 
     def last_answers(self) -> LastAnswers:
         """The memory of filter's answers about this cluster, for an engine and its binder."""
@@ -256,6 +261,7 @@ class ClusterRuntime:
         cache.add_event_handler(self._lag_of_new_pods(pod_seen))
         self._rejected = deciding.rejected
         lease, gate, start = self._lease, self._leader_gate, self._supervisor.start
+        self._drift = self._drift_watch(engine)
         if lease is not None and gate is not None:
             take_over = self._take_over_with(engine, schedulers, is_listed=lease.held)
             stack.push_async_callback(end, start("lease", lease.run))
@@ -282,7 +288,8 @@ class ClusterRuntime:
             # With a bindVerb it does not matter what an ended kube-scheduler had in hand.
             follow = self._follow_scheduler(engine, schedulers.lease)
             stack.push_async_callback(end, start("in-flight", follow))
-        stack.push_async_callback(end, start("usual-pods", self._follow_usual_pods(engine)))
+        usual_pods = UsualPods(engine.cards, self.pods)
+        stack.push_async_callback(end, start("usual-pods", self._synced(usual_pods.follow)))
         stack.push_async_callback(
             end, start("policy-reports", self._audit_reporter(deciding).follow)
         )
@@ -291,7 +298,8 @@ class ClusterRuntime:
             follow_first = partial(first.follow, self._client, deciding.reloader, report)
             stack.push_async_callback(end, start("policy-first", follow_first))
         self._cards = CardReport(engine.cards, self.informers.snapshot, self._log)
-        stack.push_async_callback(end, start("cards", self._follow_cards(self._cards)))
+        stack.push_async_callback(end, start("cards", self._synced(self._cards.follow)))
+        stack.push_async_callback(end, start("drift", self._synced(self._drift.follow)))
         self.informers.start(self._needs)
         syncing = start(
             "sync", lambda: self._until_synced(engine, deciding.reloader, schedulers), is_vital=True
@@ -315,6 +323,7 @@ class ClusterRuntime:
             lambda: deciding.data.statuses,
             AuditStatuses(engine.audits.log),
             EarlyPods(deciding.journal.has_decided, Timestamp.now()),
+            lambda: self._drift.by_policy() if self._drift is not None else None,
             binds=schedulers.call_bind,
         )
         return StatusReporter(
@@ -349,23 +358,24 @@ class ClusterRuntime:
             self._failures.report,
         )
 
-    def _follow_usual_pods(self, engine: Engine) -> Callable[[], Awaitable[None]]:
-        """The work of measuring the fragmentation of cards by the pods that have some."""
+    def _drift_watch(self, engine: Engine) -> DriftWatch:
+        """What surveys the pods on nodes while this replica leads."""
+        lease, replica = self._lease, socket.gethostname()
+        return DriftWatch(
+            Survey(replica, engine, self, time.monotonic),
+            self.pod,
+            lambda: lease is None or lease.held,
+            self._failures.report,
+        )
 
-        async def follow() -> None:
+    def _synced(self, follow: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
+        """Work that begins as soon as the whole cluster is known."""
+
+        async def begun() -> None:
             await self.informers.synced()
-            await UsualPods(engine.cards, self.pods).follow()
+            await follow()
 
-        return follow
-
-    def _follow_cards(self, cards: CardReport) -> Callable[[], Awaitable[None]]:
-        """The work of reporting which cards are in use."""
-
-        async def follow() -> None:
-            await self.informers.synced()
-            await cards.follow()
-
-        return follow
+        return begun
 
     def _lag_of_new_pods(self, pod_seen: Callable[[float], None]) -> PodEventHandler:
         """The handler that finds how late the events of new pods are."""
@@ -476,18 +486,25 @@ class ClusterRuntime:
         lease, statuses = self._lease, self._statuses
         # Only the leader counts them.
         leads = lease is None or lease.held
+        drift = self._drift.by_policy() if self._drift is not None else None
         return {
             "synced": not missing,
             **({"missing": missing} if missing else {}),
             **({"lease": _lease_status(lease)} if lease is not None else {}),
             **({"rejected": self._rejected.status()} if self._rejected is not None else {}),
             **({"cards": self._cards.status()} if self._cards is not None else {}),
+            **({"drift": drift} if drift is not None else {}),
             **({"beyondBounds": statuses.beyond_bounds} if statuses is not None and leads else {}),
             "tasks": len(asyncio.all_tasks()),
             "failing": self._failures.failing,
             "background": self._supervisor.status(),
             "resources": {i.resource.name: _status(i) for i in self.informers.informers},
         }
+
+    @property
+    def drift(self) -> DriftDocument | None:
+        """What has drifted; None before the cluster is followed."""
+        return self._drift.document if self._drift is not None else None
 
     async def pod(self, namespace: str, name: str) -> bytes | None:
         """The JSON of a pod, None if there is none. Raises ApiError and ApiUnreachableError."""

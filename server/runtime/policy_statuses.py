@@ -82,6 +82,8 @@ _MOST_NEW = 1000
 
 # What others can be told of a policy, by clause.
 PortabilityOf = Callable[[Program], Sequence[ClauseVerdict]]
+# The pods that break clauses of a policy by their kinds, by address; None while that is not known.
+DriftOf = Callable[[], Mapping[str, Mapping[str, int]] | None]
 # The status, reason and message of a condition.
 _Outcome = tuple[Literal["True", "False"], str, str]
 
@@ -146,6 +148,7 @@ class Statuses:
         sources: Callable[[], Iterable[SourceStatus]] = tuple,
         audits: AuditStatuses | None = None,
         early: EarlyPods | None = None,
+        drift: DriftOf = lambda: None,
         *,
         binds: bool = True,
     ) -> None:
@@ -154,9 +157,10 @@ class Statuses:
         `ungated` are counted where kube-scheduler asks only about marked pods. `portability` says
         what of a portable policy others are told. `gangs` gives those that wait or gather, and
         `sources` how those of tables of data do. `audits` says what policies in audit mode would
-        have done, and `early` counts pods that were placed before their policy. `binds` says that
-        this server has the verb bind.
+        have done, and `early` counts pods that were placed before their policy. `drift` has the
+        pods that break clauses now. `binds` says that this server has the verb bind.
         """
+        self._drift = drift
         self._gangs = gangs
         self._sources = sources
         self._audits = audits
@@ -197,6 +201,7 @@ class Statuses:
         files = {file.source.name: file for file in enforced.validation.files}
         sources = {source.digest: source for source in self._sources()}
         gangs = Counter((gang.policy, gang.state) for gang in self._gangs())
+        drift = self._drift()
         for name, checked in enforced.objects.items():
             if name not in objects:
                 continue
@@ -239,6 +244,8 @@ class Statuses:
                     gatheringGangs=gangs[program.address, "gathering"],
                     givenUpGangs=gangs[program.address, "given up"],
                 )
+            if program is not None and drift is not None:
+                wanted = _with_drift(wanted, drift.get(program.address, {}))
             if manifest is not None and self._ungated is not None:
                 wanted = _with_ungated(wanted, self._passed_by(name, manifest, self._ungated))
             if manifest is not None and program is not None and not program.audit:
@@ -469,6 +476,19 @@ def _with_ungated(status: PolicyStatus, number: int) -> PolicyStatus:
     condition = StatusCondition("Ungated", *outcome, "", status.observedGeneration)
     return msgspec.structs.replace(
         status, conditions=(*status.conditions, condition), ungatedPods=number
+    )
+
+
+def _with_drift(status: PolicyStatus, kinds: Mapping[str, int]) -> PolicyStatus:
+    """The status with the pods that break its clauses; the condition has no number."""
+    outcome: _Outcome = ("False", "None", "no pod on a node breaks one of its clauses")
+    if kinds:
+        text = f"pods break clauses of these kinds: {', '.join(sorted(kinds))}; see `placet drift`"
+        outcome = "True", "PodsBreakClauses", text
+    condition = StatusCondition("Drifted", *outcome, "", status.observedGeneration)
+    pods = sum(kinds.values())
+    return msgspec.structs.replace(
+        status, conditions=(*status.conditions, condition), driftedPods=pods
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from engine.drift.document import DriftDocument
 from engine.explanation.audit_document import AuditList
 from engine.explanation.decision_document import DecisionDetail, Listing
 from engine.explanation.document import PodExplanation
@@ -172,6 +173,12 @@ OPERATIONS: Sequence[Operation] = (
         parameters=(_in_query("policy", "the address of the policy"),),
     ),
     Operation("/audit", "audit", "what policies in audit mode would have rejected", AuditList),
+    Operation(
+        "/drift",
+        "drift",
+        "the pods that break rules where they are, and what a repair would do; the leader knows",
+        DriftDocument,
+    ),
     Operation(
         "/history",
         "history",

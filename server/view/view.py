@@ -20,6 +20,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from engine.decision.journal import DecisionRecord, Journal
+from engine.drift.document import DriftDocument
 from engine.errors import EngineError
 from engine.explanation.decision_document import detail, listing, summary
 from engine.objects.remembered import Remembered
@@ -61,7 +62,10 @@ _HEADERS = {
 
 
 class Watched(Protocol):
-    """The cluster that a server watches."""
+    """The cluster that a server watches. `drift` is what has drifted there."""
+
+    @property
+    def drift(self) -> DriftDocument | None: ...
 
     async def compare(self) -> Mapping[str, object]:
         """The differences from the API server, as JSON. Raises EngineError."""
@@ -120,6 +124,7 @@ class View:
             web.get(f"{API}/revisions", self.revisions),
             web.get(f"{API}/history", self.history),
             web.get(f"{API}/audit", self.audit),
+            web.get(f"{API}/drift", self.drift),
             web.get(f"{API}/policies", self.policies),
             web.get(f"{API}/policies/{{name}}", self.policy),
             web.get(f"{API}/policies/{{namespace}}/{{name}}", self.policy),
@@ -214,6 +219,14 @@ class View:
     async def audit(self, _request: web.Request) -> web.Response:
         """What policies in audit mode would have rejected."""
         found = self._policies.audits()
+        return await self._json(lambda: found)
+
+    async def drift(self, _request: web.Request) -> web.Response:
+        """The pods that break rules where they are."""
+        found = self._watched.drift if self._watched is not None else None
+        if found is None:
+            why = "this server watches no cluster"
+            found = DriftDocument(replica=self._replica, problem=why)
         return await self._json(lambda: found)
 
     async def history(self, request: web.Request) -> web.Response:

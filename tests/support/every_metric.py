@@ -67,6 +67,7 @@ def full_status(replica: str = "placet-0") -> ReplicaStatus:
             "refusedAgain": 2,
         },
         "beyondBounds": {"shop/web": 3},
+        "drift": {"shop/web": {"share": 3, "filter": 1}},
         "cards": {"gpu": CARDS},
         "resources": {"pods": RESOURCE, "nodes": {**RESOURCE, "secondsSinceLastEvent": None}},
     }

@@ -21,6 +21,7 @@ from engine.cache.informers import Needs
 from engine.decision.after import AfterDecision
 from engine.decision.journal import Journal
 from engine.decision.verb_call import ClusterState
+from engine.drift.document import DriftDocument
 from engine.enforced import EnforcedPolicies, enforced
 from engine.engine import Engine
 from engine.errors import EngineError
@@ -96,6 +97,7 @@ class Cluster:
     bodies: Mapping[str, bytes] = field(default_factory=dict)
     parts: Sequence[bytes] = ()
     state: ClusterState = field(default_factory=lambda: Known(cache_of([node("n")])))
+    drift: DriftDocument | None = None
 
     @cached_property
     def enforced(self) -> EnforcedPolicies:
@@ -108,6 +110,10 @@ class Cluster:
         if self.failure is not None:
             raise self.failure
         return self.known.get(f"{namespace}/{name}")
+
+    async def compare(self) -> Mapping[str, object]:
+        """Nothing differs."""
+        return {}
 
     async def documents(self, _needs: Needs) -> AsyncIterator[bytes]:
         if self.failure is not None:
@@ -197,7 +203,7 @@ def view_over(parts: Parts) -> web.Application:
         parts.replica,
         parts.journal,
         lambda: parts.status(parts.replica, parts.journal),
-        None,
+        parts.cluster if parts.cluster.drift is not None else None,
         explainer,
         states,
         Drafts(

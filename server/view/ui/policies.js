@@ -3,7 +3,7 @@ import { html } from "./vendor/preact-htm.js";
 import {
   API, Badge, Bar, Empty, Problem, Waiting, address, clock, count, encodedPath, moment, podAddress, policyAddress, useAnswer,
 } from "./parts.js";
-import { Bounds, Line, Revisions, Selected } from "./policy.js";
+import { Bounds, Drift, Line, Revisions, Selected } from "./policy.js";
 
 const STATES = { "in force": "good", "last valid version in force": "part", "not in force": "bad" };
 
@@ -53,6 +53,7 @@ export function Policy({ names }) {
     <p><a href=${address(["decisions"], { text: names.join("/") })}>The last pods that it governed</a></p>
     <${Selected} policy=${data.address} />
     <${Bounds} policy=${data.address} />
+    <${Drift} policy=${data.address} />
     ${data.audit && html`<${Audit} audit=${data.audit} />`}
     ${data.pods.matched !== null && html`<${Share} pods=${data.pods} history=${data.history} />`}
     <section><h2>Text</h2>

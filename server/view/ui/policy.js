@@ -50,6 +50,25 @@ export function Bounds({ policy }) {
       <p><a href=${address(["home"], { by: "bound", bound: boundQuery(each) })}>On the nodes</a></p></li>`)}</ul></section>`;
 }
 
+// What breaks its clauses where it is, and where a repair would move it.
+export function Drift({ policy }) {
+  const { data } = useAnswer(`${API}/drift`, { seconds: 15 });
+  if (!data || data.problem) return null;
+  const own = data.pods.filter((pod) => pod.clauses.some((each) => each.policy === policy));
+  if (!own.length) return null;
+  const place = (pod) => pod.kept ? `stays: ${pod.kept}` : pod.places[0] || `nowhere: ${pod.reason}`;
+  return html`<section aria-labelledby="drift"><h2 id="drift">Drift</h2>
+    <p><strong>${count(own.length, "pod")}</strong> on a node that its clauses would not allow now.</p>
+    <div class="scroll" tabindex="0" role="region" aria-label="Drift"><table>
+      <thead><tr><th>Pod</th><th>Is on</th><th>Breaks</th><th>Since</th><th>Would go to</th></tr></thead>
+      <tbody>${own.slice(0, 20).map((pod) => html`<tr key=${pod.uid}>
+        <td><a href=${podAddress(pod.pod)}>${pod.pod}</a></td><td>${pod.node}</td>
+        <td>${pod.clauses.filter((each) => each.policy === policy).map((each) => each.clause).join(", ")}</td>
+        <td><time datetime=${pod.clauses[0].since} title=${pod.clauses[0].since}>${ago(pod.clauses[0].since)}</time></td>
+        <td>${place(pod)}</td></tr>`)}</tbody></table></div>
+    ${own.length > 20 && html`<p class="quiet">and ${own.length - 20} more</p>`}</section>`;
+}
+
 // ---- its texts
 
 // The lines that two texts share, by the longest common subsequence; others went or came.

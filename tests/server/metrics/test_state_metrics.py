@@ -51,6 +51,8 @@ async def test_pods_without_a_node_and_what_became_of_their_requeues() -> None:
 async def test_pods_beyond_the_bounds_of_policies() -> None:
     value = await seen(full_status)
     assert value("placet_pods_beyond_bounds", {"policy": "shop/web"}) == 3
+    drifted = {"policy": "shop/web", "kind": "share"}
+    assert value("placet_drifted_pods", drifted) == 3
 
 
 async def test_cards() -> None:

@@ -1,0 +1,154 @@
+"""Command `drift`: which pods break rules where they are, and what a repair would do."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import time
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from cli.command import CommandError, Exit
+from cli.console import Part, add_output_argument, lines, put, put_document, table
+from cli.replicas import replicas
+from cli.replicas.replicas import Replica
+from cli.world import add_arguments, read_world
+from engine.drift.document import CAUSES, DriftDocument, DriftedPod, clauses_of
+from engine.drift.survey import PodName, Survey, answered
+from engine.errors import EngineError
+from engine.offline import offline_engine
+from grammar.messages.texts import counted
+
+EXAMPLES = """\
+examples:
+  placet drift
+  placet drift shop/web -o json
+  placet drift -n shop
+  placet drift --cluster cluster.json --policies policies/
+"""
+# The pods of a table.
+_MOST_ROWS = 50
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "policy",
+        metavar="POLICY",
+        nargs="?",
+        help="only what breaks this policy: NAMESPACE/NAME, or the name alone of others",
+    )
+    replicas.add_namespace_arguments(
+        parser, "pods of this namespace only", "the pods of all namespaces"
+    )
+    add_output_argument(parser, "json", "yaml")
+    add_arguments(parser, required=False)
+    replicas.add_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Asks the leader, or looks at the pods of a snapshot."""
+    errors: Sequence[CommandError] = ()
+    if args.cluster:
+        found = _of_files(args)
+    elif args.policies or args.data:
+        hint = "give --cluster SNAPSHOT too, or neither, to ask the running Placet"
+        raise CommandError("policies are given without a cluster", hint)
+    else:
+        found, errors = asyncio.run(_of_leader(replicas.target(args)))
+    if found.problem:
+        hint = "see the leader and its state with: placet status"
+        raise CommandError(f"nobody knows what has drifted: {found.problem}", hint)
+    found = _restricted(found, args.policy, args.namespace)
+    if args.output:
+        put_document(msgspec.to_builtins(found), args.output)
+    else:
+        put(_parts(found))
+    return Exit.FINDINGS if found.pods else replicas.end(errors)
+
+
+async def _of_leader(
+    target: replicas.ReplicaTarget,
+) -> tuple[DriftDocument, Sequence[CommandError]]:
+    """What the leader has seen, or the reason why nobody has."""
+    async with replicas.replicas(target) as running:
+        answers, errors = await replicas.ask_all(running, Replica.drift)
+    found = [answer for _, answer in answers]
+    return min(found, key=lambda each: bool(each.problem)), errors
+
+
+def _of_files(args: argparse.Namespace) -> DriftDocument:
+    world = read_world(args)
+    cluster, engine = (
+        world.cluster,
+        offline_engine(world.policies.registry, world.cluster, world.codec),
+    )
+    survey = Survey("", engine, cluster, time.monotonic, lambda: cluster.now)
+
+    def body(name: PodName) -> bytes | None:
+        found = cluster.pod_bodies.get(f"{name.namespace}/{name.name}")
+        return bytes(found) if found is not None else None
+
+    try:
+        return answered(survey.look(), body)
+    except EngineError as error:
+        raise CommandError(str(error), "correct the policies") from None
+
+
+def _restricted(found: DriftDocument, policy: str | None, namespace: str | None) -> DriftDocument:
+    """The pods of a namespace, and what breaks a policy, if these are given."""
+    pods = []
+    for each in found.pods:
+        broken = [clause for clause in each.clauses if policy in (None, clause.policy)]
+        if broken and namespace in (None, each.pod.partition("/")[0]):
+            pods.append(msgspec.structs.replace(each, clauses=broken))
+    return msgspec.structs.replace(found, pods=pods, clauses=clauses_of(pods))
+
+
+def _parts(found: DriftDocument) -> Iterator[Part]:
+    if not found.pods:
+        yield f"no pod breaks a rule where it is: {counted(found.looked, 'pod')} at {found.at}"
+    else:
+        moving = sum(pod.moves for pod in found.pods)
+        breaks = "breaks a rule" if len(found.pods) == 1 else "break rules"
+        yield (
+            f"{counted(len(found.pods), 'pod')} of {found.looked} {breaks} at {found.at}; "
+            f"a repair would move {moving}"
+        )
+        yield ""
+        yield _clauses(found)
+        yield ""
+        yield _pods(found.pods[:_MOST_ROWS])
+        if len(found.pods) > _MOST_ROWS:
+            yield f"{len(found.pods) - _MOST_ROWS} others are in: placet drift -o json"
+    if found.more:
+        yield f"{counted(found.more, 'pod')} were not looked at after these"
+    for text in found.skipped:
+        yield f"not looked at: {text}"
+
+
+def _clauses(found: DriftDocument) -> Part:
+    numbers = ("pods", "moved", "stuck")
+    rows = table("policy", "clause", "kind", *numbers, "since", right=numbers)
+    for each in found.clauses:
+        counts = map(str, (each.pods, each.movable, each.stuck))
+        rows.add_row(each.policy, each.clause, each.kind, *counts, each.since)
+    return rows
+
+
+def _pods(pods: Sequence[DriftedPod]) -> Part:
+    rows = table("order", "pod", "is on", "breaks", "because", "would go to", right=("order",))
+    for pod in pods:
+        broken = [f"{each.policy}: {each.clause}" for each in pod.clauses]
+        causes = [CAUSES[each.by] for each in pod.clauses]
+        rows.add_row(str(pod.order), pod.pod, pod.node, lines(broken), lines(causes), _place(pod))
+    return rows
+
+
+def _place(pod: DriftedPod) -> str:
+    if pod.kept:
+        return f"stays: {pod.kept}"
+    if not pod.places:
+        return f"nowhere: {pod.reason}"
+    more = pod.nodes - 1
+    return f"{pod.places[0]}, or {counted(more, 'other node')}" if more else pod.places[0]

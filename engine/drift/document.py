@@ -1,0 +1,122 @@
+"""Drift document: which pods break which rules now, since when and why, and what a repair would do.
+
+The terminal, the view's API, the page, metrics and statuses show a DriftDocument and nothing else.
+`version` changes where one of its keys means something else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal as OneOf
+
+import msgspec
+
+VERSION = 1
+# What has changed so that a rule does not hold any more.
+Cause = OneOf["policy", "node", "labels", "scale-down", "other pods", "bound", "unknown"]
+ClauseKind = OneOf["filter", "share", "spread", "limit", "cards", "gang"]
+CAUSES: dict[Cause, str] = {
+    "policy": "the policy is new or was edited",
+    "node": "the node was changed",
+    "labels": "the pod or its namespace was relabelled",
+    "scale-down": "other pods were deleted",
+    "other pods": "other pods came or moved",
+    "bound": "it was bound there all the same",
+    "unknown": "nobody saw it happen",
+}
+
+
+class BrokenClause(msgspec.Struct, frozen=True):
+    """A clause that would not let the pod on its node now.
+
+    `since` is the time when that was seen first, and `by` what had changed: `unknown` for what
+    there was before the replica looked first.
+    """
+
+    policy: str
+    clause: str
+    kind: ClauseKind
+    text: str
+    since: str
+    by: Cause
+
+
+class DriftedPod(msgspec.Struct, frozen=True):
+    """A pod that breaks a rule on its node. `workload` is like `Deployment/web`, null without one.
+
+    Of a bound that is passed by some pods, as many are here, in the `order` of a repair. `places`
+    are the first of the `nodes` where it could go after those before it; `reason` says why there
+    is none. `kept` says why a repair would leave it where it is; empty for a pod that it would
+    move.
+    """
+
+    order: int
+    pod: str
+    uid: str
+    workload: str | None
+    node: str
+    clauses: Sequence[BrokenClause]
+    places: Sequence[str]
+    nodes: int
+    reason: str
+    kept: str
+
+    @property
+    def moves(self) -> bool:
+        """Whether a repair would move it."""
+        return not self.kept and bool(self.places)
+
+
+class ClauseDrift(msgspec.Struct, frozen=True):
+    """The pods that break a clause: all, those that a repair would move, and those without a place.
+
+    `since` is the earliest time of one of them.
+    """
+
+    policy: str
+    clause: str
+    kind: ClauseKind
+    pods: int
+    movable: int
+    stuck: int
+    since: str
+
+
+class DriftDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """What has drifted, as a replica saw it `at` a time, in a look of some seconds.
+
+    `problem` says why it has not looked, and then `at` is empty. `pods` are in the order of a
+    repair; `more` may break rules too, and were not looked at. `skipped` are the templates of pods
+    about which nothing is known, with the reason, such as a policy that takes too long.
+    """
+
+    replica: str
+    problem: str = ""
+    at: str = ""
+    seconds: float = 0.0
+    looked: int = 0
+    clauses: Sequence[ClauseDrift] = ()
+    pods: Sequence[DriftedPod] = ()
+    more: int = 0
+    skipped: Sequence[str] = ()
+    version: int = VERSION
+
+
+def clauses_of(pods: Sequence[DriftedPod]) -> Sequence[ClauseDrift]:
+    """The clauses that the pods break, by policy and name."""
+    found: dict[tuple[str, str], list[tuple[DriftedPod, BrokenClause]]] = {}
+    for pod in pods:
+        for broken in pod.clauses:
+            found.setdefault((broken.policy, broken.clause), []).append((pod, broken))
+    return [
+        ClauseDrift(
+            policy,
+            clause,
+            pairs[0][1].kind,
+            len(pairs),
+            sum(pod.moves for pod, _ in pairs),
+            sum(not pod.places for pod, _ in pairs),
+            min(broken.since for _, broken in pairs),
+        )
+        for (policy, clause), pairs in sorted(found.items())
+    ]

@@ -1,0 +1,65 @@
+"""Kept pods: which pods a repair leaves where they are, whatever they break.
+
+The rules are those of cluster-autoscaler and of the descheduler: nobody makes a bare pod anew, a
+mirror pod is the kubelet's, a pod of a DaemonSet belongs to its node, and local data would be lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from engine.objects.api_types import OwnerReference
+from engine.objects.peer import Peer
+from engine.objects.request_pod import Exemptions
+
+MIRROR = "kubernetes.io/config.mirror"
+SAFE = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+
+
+class _OwnedMetadata(msgspec.Struct, frozen=True, gc=False):
+    annotations: dict[str, str] | None = None
+    ownerReferences: tuple[OwnerReference, ...] | None = None
+
+
+class _VolumeWithData(msgspec.Struct, frozen=True, gc=False):
+    emptyDir: dict[str, object] | None = None
+    hostPath: dict[str, object] | None = None
+
+
+class _SpecWithVolumes(msgspec.Struct, frozen=True, gc=False):
+    volumes: tuple[_VolumeWithData, ...] | None = None
+
+
+class _PodToEvict(msgspec.Struct, frozen=True, gc=False):
+    metadata: _OwnedMetadata
+    spec: _SpecWithVolumes
+
+
+def kept(pod: Peer, body: bytes, exemptions: Exemptions, *, evicts_local_data: bool = False) -> str:
+    """Why a pod of this JSON stays; empty if it may be evicted.
+
+    Raises msgspec.MsgspecError.
+    """
+    read = msgspec.json.decode(body, type=_PodToEvict)
+    annotations: Mapping[str, str] = read.metadata.annotations or {}
+    owner = next((o for o in read.metadata.ownerReferences or () if o.controller), None)
+    if exemptions.exempts(pod):
+        return "it is exempt from policies"
+    if pod.deletionTimestamp is not None:
+        return "it is being deleted"
+    if MIRROR in annotations or (owner is not None and owner.kind == "Node"):
+        return "it is a mirror pod"
+    if owner is None:
+        return "no controller makes it anew"
+    if owner.kind == "DaemonSet":
+        return "it is of a DaemonSet"
+    if annotations.get(SAFE) == "false":
+        return f"`{SAFE}` is false"
+    if evicts_local_data or annotations.get(SAFE) == "true":
+        return ""
+    volumes = read.spec.volumes or ()
+    if any(v.emptyDir is not None or v.hostPath is not None for v in volumes):
+        return "it has local data"
+    return ""

@@ -1,0 +1,424 @@
+"""Survey: a look at every pod on a node: which rules it breaks, and what a repair would do.
+
+A repair moves one pod after another, so the survey does the same on paper: each pod is looked at
+with those before it where they would be. Of a bound that is passed by some pods, as many are found:
+then it holds on paper. Those come first that cost least: pods that are not ready, pods of low
+priority, then young ones.
+
+A Survey belongs to one replica, or to a command. It is done in steps of some milliseconds. Pods of
+one template are told apart by their labels and requests alone, so that the whole JSON of one of
+them is enough. What was seen last is kept, to tell what has changed since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import NamedTuple, TypeVar, cast
+
+import msgspec
+
+from engine.cache.node_table import NodeWithPods, Snapshot
+from engine.counting.domains import shared_value
+from engine.decision.moves import BrokenRule, MovedPods, OtherNodes
+from engine.decision.verb_call import ClusterState
+from engine.drift.document import (
+    BrokenClause,
+    Cause,
+    ClauseKind,
+    DriftDocument,
+    DriftedPod,
+    clauses_of,
+)
+from engine.drift.kept_pods import kept
+from engine.engine import Engine
+from engine.errors import BadObjectError, DeadlineExceededError, EngineError
+from engine.gangs.members import GangName, Members
+from engine.objects.eligibility import bars
+from engine.objects.peer import Peer, key_of
+from engine.objects.remembered import Remembered
+from engine.objects.request_pod import RequestPod
+from grammar.values.errors import EvaluationError
+from grammar.values.time import NEVER, SECOND, Timestamp
+
+T = TypeVar("T")
+# The pods between two looks at the clock, and the seconds of a step.
+_PER_LOOK, _STEP_SECONDS = 128, 0.004
+# The pods that are found in one survey: a repair takes its time for as many.
+_MOST_FOUND = 1000
+# The steps of one question; what takes longer is left out.
+_MOST_STEPS = 200
+# The bytes of templates that are kept for the next survey.
+_MOST_TEMPLATES = 48 << 20
+_LOST = "it is on a card that its node does not have"
+_IDENTITY = ({("metadata", "name")}, {("metadata", "uid")})
+
+
+class PodName(NamedTuple):
+    """A pod whose JSON the survey needs."""
+
+    namespace: str
+    name: str
+
+
+# Yields None after each step, and the name of a pod to be sent its JSON, or None without one.
+Steps = Generator[PodName | None, bytes | None, T]
+
+
+@dataclass(frozen=True, slots=True)
+class _Template:
+    """What pods of one template have in common: one of them, and why a repair keeps it."""
+
+    pod: RequestPod
+    kept: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Suspect:
+    """A pod that may break a rule."""
+
+    pod: Peer
+    template: _Template
+
+    @property
+    def cost(self) -> tuple[bool, int, int, str]:
+        """What comes first is moved first."""
+        created = self.pod.created.nanos if self.pod.created is not None else -NEVER
+        return self.pod.ready, self.pod.priority, -created, key_of(self.pod)
+
+
+@dataclass(frozen=True, slots=True)
+class _LastSurvey:
+    """What a survey has seen, to tell what has changed at the next one."""
+
+    snapshot: Snapshot | None = None
+    digests: Mapping[str, str] = field(default_factory=dict)
+    pods: int = 0
+
+
+class Survey:
+    """The surveys of one engine, one after another."""
+
+    def __init__(
+        self,
+        replica: str,
+        engine: Engine,
+        cluster: ClusterState,
+        clock: Callable[[], float],
+        now: Callable[[], Timestamp] = Timestamp.now,
+    ) -> None:
+        self._replica = replica
+        self._engine = engine
+        self._cluster = cluster
+        self._clock = clock
+        self._now = now
+        self._templates: Remembered[Hashable, _Template] = Remembered(
+            _MOST_TEMPLATES, lambda _, each: each.pod.undecoded_bytes
+        )
+        self._members = Members(lambda: engine.registry.slots)
+        self._seen = _LastSurvey()
+        # By uid, policy and clause.
+        self._since: dict[tuple[str, str, str], tuple[str, Cause]] = {}
+        self._lost: Mapping[str, BrokenRule] = {}
+        self._step_ends = 0.0
+
+    def failed(self, problem: str) -> DriftDocument:
+        """The document of a replica that cannot look."""
+        return DriftDocument(replica=self._replica, problem=problem)
+
+    def look(self) -> Steps[DriftDocument]:
+        """What has drifted now. Raises NotSyncedError."""
+        began, at = self._clock(), _second(self._now())
+        self._step_ends = began + _STEP_SECONDS
+        snapshot, registry = self._cluster.snapshot(), self._engine.registry
+        templates, looked = yield from self._by_template(snapshot)
+        self._lost = yield from self._on_lost_cards(snapshot)
+        suspects, gangs, skipped = list[_Suspect](), dict[GangName, list[_Suspect]](), list[str]()
+        for key, pods in templates.items():
+            template = yield from self._template(key, pods)
+            if template is None:
+                continue
+            try:
+                suspects += yield from self._suspects(template, pods, gangs)
+            except EngineError as error:
+                skipped.append(f"{key_of(pods[0])} and pods like it: {error}")
+        suspects.sort(key=lambda each: each.cost)
+        seen = _LastSurvey(snapshot, {p.address: p.digest for p in registry.programs}, looked)
+        found, more = yield from self._found(suspects, at, seen, skipped)
+        found += yield from self._torn(gangs, at, seen, len(found))
+        current = {(p.uid, c.policy, c.clause) for p in found for c in p.clauses}
+        self._since = {key: known for key, known in self._since.items() if key in current}
+        self._seen = seen
+        return DriftDocument(
+            replica=self._replica,
+            at=at,
+            seconds=round(self._clock() - began, 3),
+            looked=looked,
+            clauses=clauses_of(found),
+            pods=found,
+            more=more,
+            skipped=skipped[:20],
+        )
+
+    # ---- the pods by their templates
+
+    def _by_template(self, snapshot: Snapshot) -> Steps[tuple[dict[Hashable, list[Peer]], int]]:
+        """The pods on nodes that a policy may concern, and the number of all."""
+        registry, exempts = self._engine.registry, self._engine.exemptions.exempts
+        reads_name = any({path[:2]} in _IDENTITY for p in registry.programs for path in p.reads)
+        concerns: dict[str, bool] = {}
+        found: dict[Hashable, list[Peer]] = {}
+        looked = 0
+        for view in snapshot.table.nodes:
+            for pod in (view.pods if view is not None else None) or ():
+                looked += 1
+                if looked % _PER_LOOK == 0:
+                    yield from self._rest()
+                namespace = pod.namespace
+                if namespace not in concerns:
+                    spaces = (p.namespace for p in registry.programs)
+                    concerns[namespace] = any(each in (None, namespace) for each in spaces)
+                if not concerns[namespace] or pod.deletionTimestamp is not None or exempts(pod):
+                    continue
+                found.setdefault(_template_key(pod, by_name=reads_name), []).append(pod)
+        return found, looked
+
+    def _template(self, key: Hashable, pods: Sequence[Peer]) -> Steps[_Template | None]:
+        """What the pods have in common; None if all that are asked for are gone."""
+        if (known := self._templates.get(key)) is not None:
+            return known
+        for pod in pods[:3]:
+            body = yield PodName(pod.namespace, pod.name)
+            if body is None:
+                continue
+            try:
+                read = self._engine.moves.read(_unplaced(body))
+                why = kept(pod, body, self._engine.exemptions)
+            except (BadObjectError, msgspec.MsgspecError):
+                continue
+            return self._templates.put(key, _Template(read.undecoded(), why))
+        return None
+
+    def _suspects(
+        self, template: _Template, pods: Sequence[Peer], gangs: dict[GangName, list[_Suspect]]
+    ) -> Steps[list[_Suspect]]:
+        """The pods of a template that may break a rule; members of gangs are added to these.
+
+        Raises EngineError.
+        """
+        moves, nodes = self._engine.moves, sorted({pod.nodeName for pod in pods})
+        # One more of the template, which is nowhere.
+        asked = template.pod.like(msgspec.structs.replace(pods[0], uid="", name=""))
+        call = yield from self._again(lambda: moves.call(asked))
+        mask = yield from self._again(lambda: moves.suspects(moves.call(asked), nodes))
+        there = {node for node, is_one in zip(nodes, mask.tolist(), strict=True) if is_one}
+        if call.plan.gangs:
+            for number, pod in enumerate(pods):
+                if (name := self._members.name_of(call.plan.gangs[0], pod)) is not None:
+                    gangs.setdefault(name, []).append(_Suspect(pod, template))
+                if number % _PER_LOOK == 0:
+                    yield from self._rest()
+        found = (pod for pod in pods if pod.nodeName in there or pod.uid in self._lost)
+        return [_Suspect(pod, template) for pod in found]
+
+    def _on_lost_cards(self, snapshot: Snapshot) -> Steps[Mapping[str, BrokenRule]]:
+        """The pods on cards that their node does not have any more, by uid."""
+        cards, programs = self._engine.cards, self._engine.registry.programs
+        policies = {c.name: c.policy for p in programs if not p.audit for c in p.cards}
+        found: dict[str, BrokenRule] = {}
+        if not cards.are_used:
+            return found
+        for view in snapshot.table.nodes:
+            for clause, use in cards.uses([view])[0].items() if view is not None else ():
+                rule = BrokenRule(policies.get(clause, ""), clause, "cards", _LOST)
+                found.update((pod.uid, rule) for pod in use.lost if rule.policy)
+            yield from self._rest()
+        return found
+
+    # ---- what they break
+
+    def _found(
+        self, suspects: Sequence[_Suspect], at: str, seen: _LastSurvey, skipped: list[str]
+    ) -> Steps[tuple[list[DriftedPod], int]]:
+        """The pods that break rules, one after the other moved on paper; and how many are left."""
+        moved, found = MovedPods(), list[DriftedPod]()
+        for number, suspect in enumerate(suspects):
+            if len(found) >= _MOST_FOUND:
+                return found, len(suspects) - number
+            try:
+                one = yield from self._drifted(suspect, moved, at, seen, len(found) + 1)
+            except EngineError as error:
+                skipped.append(f"{key_of(suspect.pod)}: {error}")
+                continue
+            if one is not None:
+                found.append(one)
+        return found, 0
+
+    def _drifted(
+        self, suspect: _Suspect, moved: MovedPods, at: str, seen: _LastSurvey, order: int
+    ) -> Steps[DriftedPod | None]:
+        pod, moves = suspect.pod, self._engine.moves
+        now = self._cluster.pods.pod(key_of(pod))
+        if now is None or now.uid != pod.uid or now.nodeName != pod.nodeName:
+            return None
+        asked = suspect.template.pod.like(pod)
+        rules = yield from self._again(lambda: moves.broken(asked, pod, moved))
+        if (lost := self._lost.get(pod.uid)) is not None:
+            rules.append(lost)
+        if not rules:
+            return None
+        other = yield from self._again(lambda: moves.others(asked, pod, moved))
+        moved.move(pod, other.names[0] if other.names else other.paper)
+        yield from self._rest()
+        return self._document_of(suspect, rules, other, at, seen, order)
+
+    def _document_of(
+        self,
+        suspect: _Suspect,
+        rules: Iterable[BrokenRule],
+        other: OtherNodes,
+        at: str,
+        seen: _LastSurvey,
+        order: int,
+    ) -> DriftedPod:
+        pod = suspect.pod
+        broken = [self._clause(pod, rule, at, seen) for rule in rules]
+        workload = pod.workload
+        return DriftedPod(
+            order,
+            key_of(pod),
+            pod.uid,
+            f"{workload.kind}/{workload.name}" if workload is not None else None,
+            pod.nodeName,
+            broken,
+            other.names,
+            other.number,
+            other.reason,
+            suspect.template.kept,
+        )
+
+    def _torn(
+        self, gangs: Mapping[GangName, Sequence[_Suspect]], at: str, seen: _LastSurvey, found: int
+    ) -> Steps[list[DriftedPod]]:
+        """The members of gangs that have another value of `within` than most of them have."""
+        torn = list[DriftedPod]()
+        for name, members in gangs.items():
+            program = name.program
+            if program.domain is None:
+                continue
+            asked = members[0].template.pod.like(members[0].pod)
+            call = yield from self._again(partial(self._engine.moves.call, asked))
+            frame, by_value = call.evaluation.frame(), dict[Hashable, list[_Suspect]]()
+            for each in members:
+                frame.node = call.snapshot.node(each.pod.nodeName)
+                frame.memo = {}
+                try:
+                    value = shared_value(program.domain(frame)) if frame.node is not None else None
+                except EvaluationError:
+                    value = None
+                by_value.setdefault(value, []).append(each)
+                yield from self._rest()
+            most = max(by_value.values(), key=len)
+            text = f"{len(most)} of {len(members)} members share another value"
+            rule = BrokenRule(program.policy, program.name, "gang", text)
+            nowhere = OtherNodes((), 0, "the members of a gang are placed together")
+            for each in members:
+                if not any(each is one for one in most) and len(torn) + found < _MOST_FOUND:
+                    order = found + len(torn) + 1
+                    torn.append(self._document_of(each, [rule], nowhere, at, seen, order))
+        return torn
+
+    # ---- since when, and why
+
+    def _clause(self, pod: Peer, rule: BrokenRule, at: str, seen: _LastSurvey) -> BrokenClause:
+        key = pod.uid, rule.policy, rule.clause
+        since, by = self._since.setdefault(key, (at, self._cause(pod, rule, seen)))
+        kind = cast("ClauseKind", rule.kind)
+        return BrokenClause(rule.policy, rule.clause, kind, rule.text, since, by)
+
+    def _cause(self, pod: Peer, rule: BrokenRule, seen: _LastSurvey) -> Cause:
+        """What has changed since the last survey, in which the pod did not break the rule."""
+        last, snapshot = self._seen, seen.snapshot
+        if last.snapshot is None or snapshot is None:
+            return "unknown"
+        if last.digests.get(rule.policy) != seen.digests.get(rule.policy):
+            return "policy"
+        before, after = last.snapshot.node(pod.nodeName), snapshot.node(pod.nodeName)
+        if before is None or after is None or _differ(before, after):
+            return "node"
+        known = next((p for p in before.pods or () if p.uid == pod.uid), None)
+        if known is None:
+            return "bound"
+        if (known.labels, known.namespaceLabels) != (pod.labels, pod.namespaceLabels):
+            return "labels"
+        if rule.kind in ("filter", "cards"):
+            return "other pods"
+        return "scale-down" if seen.pods < last.pods else "other pods"
+
+    # ---- steps
+
+    def _rest(self) -> Iterator[None]:
+        """Yields at the end of a step."""
+        if self._clock() >= self._step_ends:
+            yield None
+            self._step_ends = self._clock() + _STEP_SECONDS
+
+    def _again(self, question: Callable[[], T]) -> Steps[T]:
+        """The answer to a question that goes on where its last step ended. Raises EngineError."""
+        for _ in range(_MOST_STEPS):
+            try:
+                answer = question()
+            except DeadlineExceededError:
+                yield None
+            else:
+                yield from self._rest()
+                return answer
+        raise DeadlineExceededError("its policies take too long")
+
+
+def _template_key(pod: Peer, *, by_name: bool) -> Hashable:
+    """What tells pods apart: equal for pods that are decided about alike."""
+    is_alone = by_name or not pod.controller
+    return (
+        pod.namespace,
+        pod.controller,
+        pod.uid if is_alone else "",
+        tuple(pod.labels.items()),
+        tuple(pod.annotations.items()),
+        tuple(pod.requests.items()),
+        pod.priority,
+        pod.containers,
+    )
+
+
+def _unplaced(body: bytes) -> bytes:
+    """The JSON of a pod as it was before it had a node. Raises msgspec.MsgspecError."""
+    pod = msgspec.json.decode(body)
+    pod.get("spec", {}).pop("nodeName", None)
+    return msgspec.json.encode(pod)
+
+
+def _differ(before: NodeWithPods, after: NodeWithPods) -> bool:
+    """Whether rules may see another node, its pods aside."""
+    return (
+        before.labels != after.labels
+        or bars(before) != bars(after)
+        or before.allocatable != after.allocatable
+    )
+
+
+def _second(at: Timestamp) -> str:
+    return str(Timestamp(at.nanos // SECOND * SECOND))
+
+
+def answered(steps: Steps[T], pods: Callable[[PodName], bytes | None]) -> T:
+    """The result of steps that nobody has to rest between; `pods` has the JSON of each."""
+    answer: bytes | None = None
+    while True:
+        try:
+            wanted = steps.send(answer)
+        except StopIteration as end:
+            found: T = end.value
+            return found
+        answer = pods(wanted) if wanted is not None else None

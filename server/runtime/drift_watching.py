@@ -1,0 +1,102 @@
+"""DriftWatch: the leader's surveys of what has drifted, one after another, between decisions.
+
+It belongs to a server with a cluster and lives as long as it does. A survey is done in steps of a
+few milliseconds, and rests longer after each, so no decision waits for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+
+from engine.cache.reflector import Report
+from engine.drift.document import DriftDocument
+from engine.drift.survey import Survey
+from engine.errors import ApiError, ApiUnreachableError, EngineError, why
+
+# The rest after each step, and the least pause between two surveys; it is as long as a survey takes
+# where that is longer.
+_REST_SECONDS, _PAUSE_SECONDS = 0.012, 5.0
+_WORK = "read pods for the survey of drift"
+
+# The JSON of a pod, None if there is none.
+ReadPod = Callable[[str, str], Awaitable[bytes | None]]
+
+
+class DriftWatch:
+    """Surveys while this replica leads. `document` is what it has seen last."""
+
+    def __init__(
+        self,
+        survey: Survey,
+        read: ReadPod,
+        leads: Callable[[], bool],
+        report: Report,
+    ) -> None:
+        self._survey = survey
+        self._read = read
+        self._leads = leads
+        self._report = report
+        self._document: DriftDocument | None = None
+
+    @property
+    def document(self) -> DriftDocument:
+        """What has drifted, or why this replica does not know."""
+        if not self._leads():
+            return self._survey.failed("another replica leads, and looks")
+        return self._document or self._survey.failed("no survey has ended yet")
+
+    def by_policy(self) -> Mapping[str, Mapping[str, int]] | None:
+        """The pods that break a policy's clauses, by the kind of clause; None while not known."""
+        if self._document is None or not self._leads():
+            return None
+        found: dict[str, Counter[str]] = {}
+        for pod in self._document.pods:
+            # A pod that breaks two shares is one pod.
+            for policy, kind in {(each.policy, each.kind) for each in pod.clauses}:
+                found.setdefault(policy, Counter())[kind] += 1
+        return found
+
+    async def follow(self) -> None:
+        """Surveys until it is cancelled."""
+        while True:
+            seconds = 0.0
+            if self._leads():
+                seconds = await self.look()
+            else:
+                self._document = None
+            await asyncio.sleep(max(_PAUSE_SECONDS, seconds))
+
+    async def look(self) -> float:
+        """Makes one survey. Returns how many seconds it took."""
+        try:
+            found = await self._surveyed()
+        except (ApiError, ApiUnreachableError) as error:
+            self._report(_WORK, why(_WORK, error))
+            return 0.0
+        except EngineError:
+            return 0.0
+        self._report(_WORK, "")
+        if found is not None:
+            self._document = found
+        return 0.0 if found is None else found.seconds
+
+    async def _surveyed(self) -> DriftDocument | None:
+        """The survey; None where another replica leads meanwhile."""
+        steps, answer = self._survey.look(), None
+        try:
+            while self._leads():
+                try:
+                    wanted = steps.send(answer)
+                except StopIteration as end:
+                    found: DriftDocument = end.value
+                    return found
+                answer = None
+                if wanted is None:
+                    await asyncio.sleep(_REST_SECONDS)
+                else:
+                    answer = await self._read(*wanted)
+            return None
+        finally:
+            steps.close()

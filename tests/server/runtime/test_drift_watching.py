@@ -1,0 +1,85 @@
+"""DriftWatch: surveys while this replica leads, and what it says meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+import pytest
+
+from engine.drift.document import DriftDocument
+from engine.drift.survey import Survey
+from engine.errors import ApiError
+from server.runtime.drift_watching import DriftWatch
+from tests.support.builders import controller, node, pod, raw
+from tests.support.engines import Known, cache_of, engine_over, node_of
+
+pytestmark = pytest.mark.fake_clock
+POLICY = """
+policy web {
+  for pods where true
+  filter "ssd" { require node.labels["ssd"] == "yes" }
+  filter "old" { require node.name != "n1" }
+}
+"""
+WEB = controller("ReplicaSet", "web", replicas=1)
+
+
+@dataclass
+class Led:
+    """A cluster of which this replica may lead, and whose API server may fail."""
+
+    leads: bool = True
+    failure: ApiError | None = None
+    told: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.pod = pod("web-1", on="n1", owner=WEB)
+        self.cache = cache_of([node("n1"), node("n2", labels={"ssd": "yes"})], [self.pod])
+        clock = asyncio.get_running_loop().time
+        survey = Survey("me", engine_over(POLICY, self.cache), Known(self.cache), clock)
+        self.watch = DriftWatch(survey, self._read, lambda: self.leads, self._report)
+
+    async def _read(self, _namespace: str, _name: str) -> bytes | None:
+        if self.failure is not None:
+            raise self.failure
+        return raw(self.pod)
+
+    def _report(self, _work: str, text: str) -> None:
+        self.told.append(text)
+
+
+async def test_the_leader_looks_again_and_again() -> None:
+    led = Led()
+    assert led.watch.document.problem == "no survey has ended yet"
+    assert led.watch.by_policy() is None
+    following = asyncio.create_task(led.watch.follow())
+    await asyncio.sleep(1.0)
+    (found,) = led.watch.document.pods
+    assert (found.pod, [each.clause for each in found.clauses]) == (
+        "default/web-1",
+        ["ssd", "old"],
+    )
+    assert led.watch.by_policy() == {"web": {"filter": 1}}
+    led.cache.put_node(node_of(node("n1", labels={"ssd": "yes"})))
+    await asyncio.sleep(5.0)
+    assert [each.clause for each in led.watch.document.pods[0].clauses] == ["old"]
+    led.leads = False
+    assert led.watch.document.problem == "another replica leads, and looks"
+    assert led.watch.by_policy() is None
+    await asyncio.sleep(5.0)
+    led.leads = True
+    assert led.watch.document == DriftDocument(replica="me", problem="no survey has ended yet")
+    following.cancel()
+
+
+async def test_an_api_server_that_fails_is_reported_and_asked_again() -> None:
+    led = Led(failure=ApiError(500, "InternalError", "down"))
+    following = asyncio.create_task(led.watch.follow())
+    await asyncio.sleep(1.0)
+    assert "down" in led.told[-1]
+    assert led.watch.document.problem == "no survey has ended yet"
+    led.failure = None
+    await asyncio.sleep(5.0)
+    assert (led.told[-1], len(led.watch.document.pods)) == ("", 1)
+    following.cancel()
