@@ -24,6 +24,11 @@ from grammar.checks.conditions import (
 )
 from grammar.checks.costs import LIMIT, expensive_expressions
 from grammar.checks.counts_in_filters import counts_in_filters
+from grammar.checks.directions import (
+    contradicted_names,
+    reversed_conditions,
+    unreachable_bounds,
+)
 from grammar.checks.gangs import gang_keys, gangs_of_the_same_pods
 from grammar.checks.known_labels import known_otherwise, states_after_placement
 from grammar.checks.known_words import (
@@ -106,6 +111,9 @@ WRITTEN_OUT: tuple[Check, ...] = (
     nodes_without_domain,
     ranges_without_unit,
     impossible_ranges,
+    contradicted_names,
+    reversed_conditions,
+    unreachable_bounds,
 )
 
 # The checks of single expressions of a policy written out, and the classes of expressions that

@@ -6,7 +6,7 @@ A condition is an expression that must be true for something to happen: `for`, `
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from grammar.checker.policy_checker import Checked
@@ -215,6 +215,7 @@ class _Comparison:
 def contradictions(checked: Checked) -> Iterator[Diagnostic]:
     """Warnings for filters that no node passes together (P0310) or that others imply (P0311)."""
     filters = [c for c in of_kind(checked.policy.items, Filter) if not c.at_bind]
+    yield from _rejecting_all(filters)
     comparisons = [comparison for f in filters for comparison in _comparisons(f)]
     for number, later in enumerate(comparisons):
         for earlier in comparisons[:number]:
@@ -229,6 +230,17 @@ def contradictions(checked: Checked) -> Iterator[Diagnostic]:
             if merged == earlier.allowed and later.clause.missing == earlier.clause.missing:
                 yield _implied(_requirement(earlier, checked), later)
                 break
+
+
+def _rejecting_all(filters: Iterable[Filter]) -> Iterator[Diagnostic]:
+    """`filter … when node.zone == "a" { require node.zone == "b" }`: its own `when` excludes it."""
+    for clause in filters:
+        for require in clause.requires:
+            if clause.when is None or not exclude_each_other(clause.when, require):
+                continue
+            message = "no node for which the `when` is true passes this"
+            hint = "correct one of them, or turn the `when` into the opposite `require`"
+            yield Diagnostic("P0310", "warning", message, require.span, hint=hint)
 
 
 def _comparisons(clause: Filter) -> Iterator[_Comparison]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from grammar.checker.policy_checker import Checked
 from grammar.checks.clause_numbers import constant
-from grammar.checks.conditions import conditions
+from grammar.checks.conditions import conditions, conjuncts
 from grammar.checks.counts_in_filters import is_counted
 from grammar.meaning.schema import print_as_written
 from grammar.messages.diagnostics import Diagnostic, Fix
@@ -71,6 +71,8 @@ def pods_that_never_count(checked: Checked) -> Iterator[Diagnostic]:
             message = "this reads the pod alone, so it counts every pod or none"
             hint = f"write `{meant}`, in which `peer` is a counted pod"
             yield Diagnostic("P0340", "warning", message, where.span, hint=hint)
+        if not pods.all:
+            yield from _of_other_namespaces(where, checked)
         for part in walk(where) if pods.state != "ended" else ():
             if isinstance(part, ast.Binary) and part.op == "==" and _is_ended(part):
                 message = "pods that have ended are never counted"
@@ -81,6 +83,28 @@ def pods_that_never_count(checked: Checked) -> Iterator[Diagnostic]:
                     part.span,
                     hint="leave it out, or count `ended pods`",
                 )
+
+
+def _of_other_namespaces(where: ast.Expr, checked: Checked) -> Iterator[Diagnostic]:
+    """`pods where peer.namespace == "db"` without `all`: pods of the pod's own namespace count."""
+    own = checked.policy.namespace
+    for part in conjuncts(where):
+        match part:
+            case (
+                ast.Binary("==", read, ast.Literal(str() as name))
+                | ast.Binary("==", ast.Literal(str() as name), read)
+            ) if name != own and own is not None:
+                pass
+            case ast.Binary("!=", read, ast.Select(ast.Ident("pod"), "namespace")):
+                name = ""
+            case _:
+                continue
+        match read:
+            case ast.Select(ast.Ident("peer"), "namespace"):
+                message = "without `all` only pods of the pod's own namespace count, so none does"
+                yield Diagnostic("P0340", "warning", message, part.span, hint="write `all pods where`")
+            case _:
+                continue
 
 
 def conditions_on_the_pod_alone(checked: Checked) -> Iterator[Diagnostic]:

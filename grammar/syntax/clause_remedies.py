@@ -141,6 +141,27 @@ ELSEWHERE = {
 }
 
 
+_REQUESTED = "the pod says what it requests, and kube-scheduler keeps to it"
+_BUDGET = (
+    "a PodDisruptionBudget is an object of its own, to which evictions keep; `preempt` protects"
+    " pods from those of kube-scheduler"
+)
+# What other objects say, in the place of a clause.
+ELSEWHERE_ITEMS = {
+    **ELSEWHERE,
+    **dict.fromkeys(("minAvailable", "maxUnavailable", "PodDisruptionBudget"), _BUDGET),
+    **dict.fromkeys(("resources", "requests", "ncpus", "mem", "cpus"), _REQUESTED),
+    **dict.fromkeys(
+        ("globalDefault", "preemptionPolicy", "priorityClassName"),
+        "a pod has its priority by a PriorityClass, which `pod.priority` reads",
+    ),
+    **dict.fromkeys(
+        ("schedulerName", "restartPolicy", "containers", "template", "replicas", "parallelism"),
+        "this stays in the manifest of the pods; a policy says where they may run",
+    ),
+}
+
+
 class ClauseRemedies(Misplaced):
     """Looks at an error where a clause or a part of one stands; each method is one idea."""
 
@@ -428,7 +449,11 @@ class ClauseRemedies(Misplaced):
             return replace(found, hint=hint)
         if word in ("test", "policy", "cluster"):
             return replace(found, hint=f"write the {word} behind the `}}` of this policy")
-        if (why := ELSEWHERE.get(word)) is not None:
+        why = ELSEWHERE_ITEMS.get(word)
+        if word == "select" and lexemes[at + 1].text == "=":
+            # The chunks of PBS.
+            why = _REQUESTED
+        if why is not None:
             return replace(found, hint=f"leave it out: {why}")
         row = habits.find(habits.CLAUSES, word)
         meant = row.here if row is not None else self._by_content(at)

@@ -1,8 +1,8 @@
 """Foreign clauses: what other languages write for a clause, as a clause of this language.
 
 Here are the blocks that people paste: selectors, affinities and spread constraints of pods,
-constraints of Nomad, blocks of Kyverno, expressions of ClassAds, `CASE` of SQL, `if` with `else`.
-Each reader gets the words of an item and gives whole clauses. Wishes in plain words are in
+blocks of Kyverno, `CASE` of SQL, `if` with `else`. What other schedulers write is in
+`grammar.syntax.other_schedulers`, and whole objects are in `grammar.syntax.foreign_objects`. Each reader gets the words of an item and gives whole clauses. Wishes in plain words are in
 `grammar.syntax.wishes`, and single words of other languages in `grammar.messages.habits`.
 """
 
@@ -11,19 +11,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
+from grammar.syntax import foreign_objects, other_schedulers
 from grammar.syntax.clause_remedies import DOMAINS
 from grammar.tree.printer import print_string
 
-_ATTRIBUTES = {
-    "node.datacenter": "node.zone",
-    "node.region": "node.region",
-    "node.unique.name": "node.name",
-    "node.class": 'node.labels["node.kubernetes.io/instance-type"]',
-    "attr.kernel.name": 'node.labels["kubernetes.io/os"]',
-    "attr.cpu.arch": 'node.labels["kubernetes.io/arch"]',
-    "attr.os.name": 'node.labels["kubernetes.io/os"]',
-    "attr.unique.hostname": "node.name",
-}
 _KEY = r"[\"']?(?P<key>[\w./-]+)[\"']?"
 _CONDITION_OF_KEY = re.compile(
     rf"key[\"']?\s*:\s*{_KEY}[,\s]+[\"']?operator[\"']?\s*:\s*[\"']?(?P<operator>\w+)[\"']?"
@@ -166,72 +157,6 @@ def _topology(body: str) -> Iterator[str]:
         yield f'limit "apart" {{ {counted}per {per} at most 1 {strength} }}'
     else:
         yield f'limit "apart" {{ per {per} at most 1 {strength} }}'
-
-
-def _nomad(body: str) -> Iterator[str]:
-    """`constraint { attribute = "${node.datacenter}" value = "dc1" }`, and the other blocks."""
-    if re.search(r"distinct_hosts", body):
-        yield 'limit "distinct hosts" { per node at most 1 strict }'
-        return
-    attribute = re.search(r"(?:attribute|distinct_property)\s*=\s*\"\$\{([^}]+)\}\"", body)
-    if attribute is None:
-        return
-    name = attribute[1]
-    read = _ATTRIBUTES.get(name)
-    if read is None:
-        key = re.sub(r"^(?:meta|node\.meta|attr)\.", "", name)
-        read = f"node.labels[{print_string(key)}]"
-    word = re.match(r"\w+", body)
-    targets = re.findall(r"target\s+(\"[^\"]+\")\s*\{\s*percent\s*=\s*(\d+)", body)
-    if word is not None and word[0] == "spread" and targets:
-        yield " ".join(
-            f"share {value} {{ of replicas on nodes where {read} == {value}"
-            f" exactly {percent}% best effort weight 10 }}"
-            for value, percent in targets
-        )
-        return
-    if word is not None and word[0] == "spread":
-        yield f'spread "{name}" {{ over {read} skew at most 1 best effort weight 10 }}'
-        return
-    if "distinct_property" in body:
-        most = re.search(r"value\s*=\s*\"?(\d+)", body)
-        bound = most[1] if most is not None else "1"
-        yield f'limit "{name}" {{ per domain {read} at most {bound} strict }}'
-        return
-    value = re.search(r"value\s*=\s*(\"[^\"]*\")", body)
-    if value is None:
-        return
-    operator = re.search(r"operator\s*=\s*\"([^\"]+)\"", body)
-    sign = operator[1] if operator is not None else "="
-    if sign in ("=", "==", "is"):
-        made = f"{read} == {value[1]}"
-    elif sign in ("!=", "not"):
-        made = f"{read} != {value[1]}"
-    elif sign == "regexp":
-        made = f"{read}.matches({value[1]})"
-    elif sign in (">", ">=", "<", "<=") and value[1].strip('"').isdigit():
-        made = f"int({read}) {sign} {value[1].strip(chr(34))}"
-    elif sign == "set_contains":
-        made = f"{read}.contains({value[1]})"
-    else:
-        return
-    if word is not None and word[0] == "affinity":
-        is_against = re.search(r"weight\s*=\s*\"?-", body) is not None
-        yield f'score "{name}" weight {"-" if is_against else ""}10 {{ value {made} }}'
-    else:
-        yield f'filter "{name}" {{ require {made} }}'
-
-
-def _class_ads(body: str) -> Iterator[str]:
-    """`rank = node.free["memory"]` and `requirements = …` of HTCondor."""
-    found = re.match(r"(?i)(rank|requirements)\s*[=:]\s*(.+)\Z", body)
-    if found is None:
-        return
-    if found[1].lower() == "requirements":
-        yield f'filter "requirements" {{ require {found[2]} }}'
-        return
-    yield f'score "rank" weight 10 {{ value {found[2]} range minmax }}'
-    yield f'score "rank" weight 10 {{ value {found[2]} }}'
 
 
 def _cases(text: str) -> Iterator[str]:
@@ -563,6 +488,8 @@ def reason(text: str, clause: str) -> str:
 
 
 _OF_ITEMS: tuple[Callable[[str], Iterator[str]], ...] = (
+    *other_schedulers.OF_ITEMS,
+    *foreign_objects.OF_ITEMS,
     _cases,
     _bare_labels,
     _label_selectors,
@@ -578,14 +505,14 @@ _OF_ITEMS: tuple[Callable[[str], Iterator[str]], ...] = (
     _pods_on_nodes,
 )
 _OF_BODIES: tuple[Callable[[str], Iterator[str]], ...] = (
-    _nomad,
+    *other_schedulers.OF_BODIES,
     _kyverno,
     _rego,
     _expressions,
     _pod_fields,
     _topology,
     _selectors,
-    _class_ads,
     _counts,
     _select,
+    *foreign_objects.OF_BODIES,
 )

@@ -1,0 +1,369 @@
+"""Directions: clauses that do the opposite of what their names say, or of what makes sense.
+
+A clause has a name that its author chose, such as `no spot` or `one per zone`. Where what the clause
+says is known to be the opposite, one of the two is a mistake. Other conditions are the wrong way
+round whatever the name is. The checks look at policies that are written out, and know only a few
+words and shapes: what they do not know they leave alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from grammar.checker.policy_checker import Checked
+from grammar.checks.clause_numbers import constant, literal
+from grammar.checks.conditions import conditions, conjuncts
+from grammar.meaning.schema import Schema, print_as_written
+from grammar.messages.diagnostics import Diagnostic, Fix
+from grammar.tree import ast
+from grammar.tree.clause_parts import Bounds
+from grammar.tree.clauses import Filter, Limit, Preempt, Score, Spread, of_kind
+from grammar.tree.types import QUANTITY
+from grammar.tree.walk import walk
+
+_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_TURNED = {"<": ">=", "<=": ">=", ">": "<=", ">=": "<="}
+_OPPOSITE = {"==": "!=", "!=": "=="}
+
+# ---- names
+
+_PLACES = {
+    "zone": ("zone", "domain node.zone", "node.zone"),
+    "az": ("zone", "domain node.zone", "node.zone"),
+    "region": ("region", "domain node.region", "node.region"),
+    "node": ("node", "node", "node.name"),
+    "host": ("node", "node", "node.name"),
+    "machine": ("node", "node", "node.name"),
+}
+_FILLERS = r"(?:(?:on|in|at|to|the|a|an|any|run|runs|place|use|from|of)\s+)*"
+_AGAINST = re.compile(
+    rf"\b(?:no|not|never|avoid|avoids|without|away\s+from|off|except|exclude|keep\s+off)\s+{_FILLERS}"
+)
+_FOR = re.compile(rf"\b(?:only|must\s+be|prefer|prefers|preferred|favou?r|just)\s+{_FILLERS}")
+_EMPTIER = re.compile(
+    r"\b(?:least\s+(?:loaded|used|busy|full|allocated|requested)|emptiest|empty|emptier|idle|idlest"
+    r"|spread\s+out|fewest|fewer|less\s+(?:loaded|busy)|avoid\s+(?:hot|busy|full)|coolest|most\s+free)\b"
+)
+_FULLER = re.compile(
+    r"\b(?:pack|packs|packing|bin\s*pack(?:ing)?|fullest|fuller|fill|fills|busiest|consolidate"
+    r"|most\s+(?:loaded|used|busy|full|allocated|requested)|least\s+free)\b"
+)
+
+
+def contradicted_names(checked: Checked) -> Iterator[Diagnostic]:
+    """A warning (P0351) for each clause that does the opposite of what its name says."""
+    for clause in checked.policy.clauses:
+        match clause:
+            case Limit() | Spread():
+                found = _other_place(clause)
+            case Filter():
+                found = _opposed(clause, clause.requires, checked)
+            case Score():
+                found = _opposed(clause, (clause.value,), checked) or _fullness_opposed(
+                    clause, checked
+                )
+            case _:
+                continue
+        if found is not None:
+            yield found
+
+
+def _words(name: str) -> str:
+    """A name in lower case, with blanks between its words."""
+    return re.sub(r"[\s_:,.-]+", " ", name.lower())
+
+
+def _other_place(clause: Limit | Spread) -> Diagnostic | None:
+    """`limit "one per zone" { per node … }`: the name counts in other places than the clause."""
+    said = {
+        _PLACES[word.removesuffix("s")][0]: _PLACES[word.removesuffix("s")]
+        for word in re.findall(r"[a-z]+", clause.name.lower())
+        if word.removesuffix("s") in _PLACES
+    }
+    if len(said) != 1:
+        return None
+    ((place, per, over),) = said.values()
+    if isinstance(clause, Spread):
+        domain, meant, span = clause.over, f"over {over}", clause.over.span
+        known = _place_of(domain)
+    elif clause.per.scope == "node":
+        known, meant, span = "node", f"per {per}", clause.name_span
+    elif clause.per.scope == "domain" and (domain := clause.per.domain) is not None:
+        known, meant, span = _place_of(domain), f"per {per}", domain.span
+    else:
+        return None
+    if known is None or known == place:
+        return None
+    message = f"the name `{clause.name}` is about a {place}, and this counts pods per {known}"
+    hint = f"write `{meant}`, or give the clause another name"
+    return Diagnostic("P0351", "warning", message, span, hint=hint)
+
+
+def _place_of(domain: ast.Expr) -> str | None:
+    """`zone`, `region` or `node` for an expression that is known to be one."""
+    match domain:
+        case ast.Select(ast.Ident("node"), "zone" | "region" as name):
+            return name
+        case ast.Select(ast.Ident("node") | ast.Select(ast.Ident("node"), "metadata"), "name"):
+            return "node"
+        case ast.Index(_, ast.Literal("topology.kubernetes.io/zone")):
+            return "zone"
+        case ast.Index(_, ast.Literal("topology.kubernetes.io/region")):
+            return "region"
+        case ast.Index(_, ast.Literal("kubernetes.io/hostname")):
+            return "node"
+        case _:
+            return None
+
+
+def _opposed(
+    clause: Filter | Score, parts: tuple[ast.Expr, ...], checked: Checked
+) -> Diagnostic | None:
+    """`filter "no spot" { require … == "spot" }`: the name denies what the clause demands."""
+    name = _words(clause.name)
+    against, favoured = _AGAINST.search(name), _FOR.search(name)
+    if (against is None) == (favoured is None):
+        return None
+    marked = against or favoured
+    assert marked is not None, "one of them is there"
+    wants = against is None
+    if isinstance(clause, Score) and clause.weight < 0:
+        wants = not wants
+    rest = name[marked.end() :]
+    for part in (each for whole in parts for each in conjuncts(whole)):
+        demanded, value = _demanded(part)
+        if value is None or demanded is wants or not _names(value, rest):
+            continue
+        shown = print_as_written(part, checked.environment.schema)
+        does = "prefers" if isinstance(clause, Score) else "demands"
+        if isinstance(clause, Score) and clause.weight < 0:
+            does = "avoids"
+        message = f"the name `{clause.name}` says the opposite: the clause {does} `{shown}`"
+        if isinstance(clause, Score):
+            hint = f"write `weight {-clause.weight:g}`, or give the clause another name"
+            return Diagnostic("P0351", "warning", message, part.span, hint=hint)
+        meant = _turned(part, checked.environment.schema)
+        edit = Fix(part.span, meant)
+        hint = f"write `{meant}`, or give the clause another name"
+        return Diagnostic("P0351", "warning", message, part.span, hint=hint, remedy=edit)
+    return None
+
+
+def _demanded(part: ast.Expr) -> tuple[bool, str | None]:
+    """Whether a condition wants a text or denies it, and the text."""
+    match part:
+        case ast.Unary("!", operand):
+            wants, value = _demanded(operand)
+            return not wants, value
+        case ast.Binary("==" | "!=" as op, _, ast.Literal(str() as value)):
+            return op == "==", value
+        case ast.Binary("==" | "!=" as op, ast.Literal(str() as value), _):
+            return op == "==", value
+        case ast.Binary("in", _, ast.ListLiteral((ast.Literal(str() as value),))):
+            return True, value
+        case ast.Binary("in", ast.Literal(str() as key), ast.Select(_, "labels" | "allocatable")):
+            return True, key.rpartition("/")[2]
+        case _:
+            return True, None
+
+
+def _names(value: str, rest: str) -> bool:
+    """Whether the words behind `no` or `only` begin with a value, in the singular or plural."""
+    text = _words(value).strip()
+    return bool(text) and re.match(rf"(?:\w+ )?{re.escape(text)}s?\b", rest) is not None
+
+
+def _turned(part: ast.Expr, schema: Schema | None) -> str:
+    """The opposite of a condition, as an author writes it; what lacks the label passes it."""
+    match part:
+        case ast.Unary("!", operand):
+            return print_as_written(operand, schema)
+        case ast.Binary("==", ast.Index(ast.Select(_, "labels"), ast.Literal()) as read, value):
+            assert isinstance(read, ast.Index), "the pattern says so"
+            holder = print_as_written(read.operand, schema)
+            key = print_as_written(read.index, schema)
+            return f'{holder}[?{key}].orValue("") != {print_as_written(value, schema)}'
+        case ast.Binary(op, left, right) if op in _OPPOSITE:
+            sides = print_as_written(left, schema), print_as_written(right, schema)
+            return f"{sides[0]} {_OPPOSITE[op]} {sides[1]}"
+        case _:
+            return f"!({print_as_written(part, schema)})"
+
+
+def _fullness_opposed(clause: Score, checked: Checked) -> Diagnostic | None:
+    """`score "least loaded" { value node.usage["cpu"] … }`, which prefers the fullest nodes."""
+    name = _words(clause.name)
+    emptier, fuller = _EMPTIER.search(name), _FULLER.search(name)
+    if (emptier is None) == (fuller is None) or (sign := _fullness(clause.value)) == 0:
+        return None
+    if (falls := _falls(clause, checked)) is None:
+        return None
+    prefers_full = sign * (-1 if falls else 1) * clause.weight > 0
+    if prefers_full == (fuller is not None):
+        return None
+    does = "prefers the fullest nodes" if prefers_full else "prefers the emptiest nodes"
+    message = f"the name `{clause.name}` says the opposite: the clause {does}"
+    hint = f"write `weight {-clause.weight:g}`, or give the clause another name"
+    if isinstance(clause.range, Bounds) and clause.weight > 0:
+        low, high = (print_as_written(e, checked.environment.schema) for e in clause.ends)
+        hint = f"write `range {high} .. {low}`, or give the clause another name"
+    return Diagnostic("P0351", "warning", message, clause.value.span, hint=hint)
+
+
+def _fullness(value: ast.Expr) -> int:
+    """1 for a value that is greater on fuller nodes, -1 on emptier ones, 0 if that is not known."""
+    signs = set()
+    for part in walk(value):
+        match part:
+            case ast.Select(ast.Ident("node"), "usage" | "requested" | "pods"):
+                signs.add(1)
+            case ast.Select(ast.Ident("node"), "free"):
+                signs.add(-1)
+            case ast.Binary("-" | "<" | "<=" | ">" | ">=" | "==" | "!=") | ast.Unary():
+                return 0
+            case ast.Conditional() | ast.Comprehension() | ast.Chain("&&" | "||"):
+                return 0
+            case _:
+                continue
+    return signs.pop() if len(signs) == 1 else 0
+
+
+def _falls(clause: Score, checked: Checked) -> bool | None:
+    """Whether the range of a score falls; None where that is not known."""
+    if not isinstance(clause.range, Bounds):
+        return False
+    low, high = (_size(literal(end, checked.environment)) for end in clause.ends)
+    return None if low is None or high is None else low > high
+
+
+def _size(value: object) -> float | None:
+    """A number, an amount or a duration as a number."""
+    if isinstance(value, int | float):
+        return float(value)
+    nanos = getattr(value, "nanos", None)
+    return float(nanos) if isinstance(nanos, int) else None
+
+
+# ---- what is the wrong way round
+
+
+def reversed_conditions(checked: Checked) -> Iterator[Diagnostic]:
+    """A warning (P0352) for each part of a clause that is the wrong way round."""
+    for condition in conditions(checked.policy):
+        if condition.word != "require":
+            continue
+        for part in conjuncts(condition.expr):
+            yield from _too_small(part, checked)
+            yield from _all_of_none(part, checked)
+    for clause in of_kind(checked.policy.items, Score):
+        if clause.weight < 0 and isinstance(clause.range, Bounds) and _falls(clause, checked):
+            low, high = (print_as_written(e, checked.environment.schema) for e in clause.ends)
+            message = f"a negative weight turns `range {low} .. {high}`, which falls, round again"
+            hint = f"write `weight {-clause.weight:g}`, or `range {high} .. {low}`"
+            yield Diagnostic("P0352", "warning", message, clause.value.span, hint=hint)
+    for preempt in of_kind(checked.policy.items, Preempt):
+        for protected in preempt.protect:
+            yield from _lower_victims(protected, checked)
+
+
+_HELD = ("free", "allocatable", "capacity")
+
+
+def _too_small(part: ast.Expr, checked: Checked) -> Iterator[Diagnostic]:
+    """`node.free["memory"] < pod.requests["memory"]`, which passes where the pod has no room."""
+    if not isinstance(part, ast.Binary) or part.op not in _MIRRORED:
+        return
+    held, asked, op = part.left, part.right, part.op
+    if _root(held) == "pod":
+        held, asked, op = asked, held, _MIRRORED[op]
+    match held, asked:
+        case (
+            ast.Index(ast.Select(kept, name), one),
+            ast.Index(ast.Select(_, "requests"), other),
+        ) if name in _HELD and one == other and held.type == QUANTITY:
+            if _root(kept) != "node" or _root(asked) != "pod" or op not in ("<", "<="):
+                return
+        case _:
+            return
+    schema = checked.environment.schema
+    shown = print_as_written(part, schema)
+    sides = print_as_written(part.left, schema), print_as_written(part.right, schema)
+    meant = f"{sides[0]} {_TURNED[part.op]} {sides[1]}"
+    message = f"`{shown}` is true where the pod has no room"
+    edit = Fix(part.span, meant)
+    yield Diagnostic("P0352", "warning", message, part.span, hint=f"write `{meant}`", remedy=edit)
+
+
+def _root(expr: ast.Expr) -> str | None:
+    while isinstance(expr, ast.Index | ast.Select):
+        expr = expr.operand
+    return expr.name if isinstance(expr, ast.Ident) else None
+
+
+# Lists that many nodes and pods have nothing in, and what tells their items apart.
+_OFTEN_EMPTY = frozenset({"taints", "tolerations", "ownerReferences", "volumes", "hostPorts"})
+_TELLS_APART = frozenset({"key", "kind", "name", "type"})
+
+
+def _all_of_none(part: ast.Expr, checked: Checked) -> Iterator[Diagnostic]:
+    """`node.spec.taints.all(t, t.key == "gpu")`, which is true of nodes without taints."""
+    match part:
+        case ast.Comprehension("all", ast.Select(_, name) as listed, (item,), (said,)) if (
+            name in _OFTEN_EMPTY
+        ):
+            pass
+        case _:
+            return
+    for each in conjuncts(said):
+        match each:
+            case ast.Binary("==", ast.Select(ast.Ident(found), field), ast.Literal(str())) if (
+                found == item and field in _TELLS_APART
+            ):
+                schema = checked.environment.schema
+                head, body = print_as_written(listed, schema), print_as_written(said, schema)
+                meant = f"{head}.exists({item}, {body})"
+                message = f"this is true where `{head}` is empty, and false where others are in it"
+                edit = Fix(part.span, meant)
+                hint = f"write `{meant}`"
+                yield Diagnostic("P0352", "warning", message, part.span, hint=hint, remedy=edit)
+                return
+            case _:
+                continue
+
+
+_PRIORITIES = ["victim.priority", "pod.priority"]
+
+
+def _lower_victims(protected: ast.Expr, checked: Checked) -> Iterator[Diagnostic]:
+    """`protect victim where victim.priority < pod.priority`: every victim has a lower one."""
+    for part in conjuncts(protected):
+        if not isinstance(part, ast.Binary) or part.op not in _MIRRORED:
+            continue
+        left, right, op = part.left, part.right, part.op
+        if any(isinstance(e, ast.Ident) and e.name == "pod" for e in walk(left)):
+            left, right, op = right, left, _MIRRORED[op]
+        schema = checked.environment.schema
+        if [print_as_written(e, schema) for e in (left, right)] == _PRIORITIES:
+            is_always = op in ("<", "<=")
+            who = "every victim" if is_always else "no victim"
+            message = f"kube-scheduler evicts only pods of a lower priority, so {who} is protected"
+            hint = "compare with a number, as in `victim.priority >= 1000`"
+            yield Diagnostic("P0352", "warning", message, part.span, hint=hint)
+
+
+# A node has 110 pods by default, and no kubelet is run with as many as this.
+_MOST_PODS = 500
+
+
+def unreachable_bounds(checked: Checked) -> Iterator[Diagnostic]:
+    """A warning (P0353) for each limit per node of more pods than a node ever has."""
+    for clause in of_kind(checked.policy.items, Limit):
+        amount = constant(clause.bound.amount, checked.environment)
+        is_sum = clause.pods is not None and clause.pods.amount is not None
+        if clause.per.scope != "node" or clause.bound.kind != "at most" or is_sum:
+            continue
+        if amount is not None and amount > _MOST_PODS:
+            message = f"no node has more than {amount:g} pods, so this limit never rejects one"
+            hint = "write a smaller number, `per domain node.zone` or `per cluster`"
+            yield Diagnostic("P0353", "warning", message, clause.bound.span, hint=hint)

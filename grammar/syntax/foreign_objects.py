@@ -1,0 +1,166 @@
+"""Foreign objects: whole objects and blocks of other tools, as clauses of this language.
+
+A part of the foreign clauses: a ResourceQuota, the preconditions of Kyverno, blocks of Terraform,
+and clauses that are written as JSON or YAML.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+
+from grammar.tree.clauses import CLAUSE_WORDS
+from grammar.tree.printer import print_string
+
+# ---- a ResourceQuota
+
+_HARD = re.compile(r"[\"']?([\w./-]+)[\"']?\s*:\s*[\"']?([\w.]+)[\"']?")
+_COUNTED = ("pods", "count/pods")
+
+
+def _quotas(body: str) -> Iterator[str]:
+    """`hard: requests.cpu: "10" pods: "20"`, which is about the pods of a namespace together."""
+    head = re.match(r"(?:spec\s*:\s*)?hard\s*[:=]?\s*\{?\s*", body)
+    if head is None:
+        return
+    made = []
+    for key, amount in _HARD.findall(body[head.end() :]):
+        kind, _, resource = key.partition(".")
+        if key in _COUNTED and amount.isdigit():
+            made.append(f'limit "pods" {{ pods where true per cluster at most {amount} strict }}')
+            continue
+        if kind not in ("requests", "limits"):
+            kind, resource = "requests", key
+        if resource not in ("cpu", "memory", "ephemeral-storage") and "/" not in resource:
+            return
+        added = f"peer.{kind}[{print_string(resource)}]"
+        made.append(
+            f"limit {print_string(key)} {{ sum {added} of pods where true per cluster"
+            f' at most "{amount}" strict }}'
+        )
+    if made:
+        yield " ".join(made)
+
+
+# ---- preconditions of Kyverno
+
+_SIGNS = {
+    "equals": "==",
+    "equal": "==",
+    "notequals": "!=",
+    "notequal": "!=",
+    "greaterthan": ">",
+    "greaterthanorequals": ">=",
+    "lessthan": "<",
+    "lessthanorequals": "<=",
+    "in": "in",
+    "anyin": "in",
+}
+_TEST = re.compile(
+    r"key\s*:\s*[\"']?\{\{\s*(?P<key>[^}]+?)\s*\}\}[\"']?\s*"
+    r"operator\s*:\s*[\"']?(?P<operator>\w+)[\"']?\s*"
+    r"value\s*:\s*(?P<value>\[[^\]]*\]|\"[^\"]*\"|[\w.-]+)"
+)
+
+
+def _preconditions(body: str) -> Iterator[str]:
+    """`preconditions: all: - key: "{{ request.object.spec.priority }}" operator: … value: …`."""
+    if not re.match(r"preconditions\b", body):
+        return
+    made = []
+    for found in _TEST.finditer(body):
+        sign = _SIGNS.get(found["operator"].lower())
+        if sign is None:
+            return
+        key = re.sub(r"^(?:request\.)?object\b", "pod", found["key"].partition("||")[0].strip())
+        key = "pod.namespace" if key == "request.namespace" else key
+        made.append(f"{key} {sign} {_value(found['value'])}")
+    if made:
+        joined = (" || " if re.match(r"preconditions\s*:?\s*any\b", body) else " && ").join(made)
+        yield f"for pods where {joined}"
+
+
+def _value(text: str) -> str:
+    """A value of YAML as one of this language."""
+    if text.startswith("["):
+        listed = (part.strip().strip("\"'") for part in text[1:-1].split(","))
+        return f"[{', '.join(map(print_string, listed))}]"
+    return text if text.isdigit() or text.startswith('"') else print_string(text)
+
+
+# ---- Terraform
+
+_CONDITION = r"(?:condition|require|expression|expr|rule)\s*=\s*(?P<said>.+?)"
+
+
+def _resources(text: str) -> Iterator[str]:
+    """`resource "placet_filter" "x" { condition = node.ready }`, and `variable "zone" { … }`."""
+    block = re.fullmatch(
+        rf'resource "[^"]*?(?P<kind>filter|policy|rule|score)" (?P<name>"[^"]*") \{{ {_CONDITION} '
+        r'(?:(?:error_)?message\s*=\s*(?P<message>"[^"]*") )?\}',
+        text,
+    )
+    if block is not None:
+        name, said = block["name"], re.sub(r'\A"(.*)"\Z', r"\1", block["said"])
+        message = f" message {block['message']}" if block["message"] else ""
+        yield (
+            f"score {name} weight 10 {{ value {said} }}"
+            if block["kind"] == "score"
+            else f"filter {name} {{ require {said}{message} }}"
+        )
+    variable = re.match(r'variable "(\w+)" \{.*?\bdefault\s*=\s*("[^"]*"|[\w.]+|\[[^\]]*\])', text)
+    if variable is not None:
+        yield f"let {variable[1]} = {variable[2]}"
+    held = re.fullmatch(r"locals \{ (.+) \}", text)
+    if held is not None:
+        pairs = re.findall(r'(\w+)\s*=\s*("[^"]*"|[\w.]+)(?=\s|\Z)', held[1])
+        yield " ".join(f"let {name} = {value}" for name, value in pairs)
+
+
+# ---- clauses as data
+
+_TEXTS = frozenset({"message", "detail"})
+_HEADS = ("weight", "when")
+
+
+def _data(text: str) -> Iterator[str]:
+    """`{"filter": {"name": "x", "require": "node.ready"}}`, and the same as YAML."""
+    try:
+        said = json.loads(text if text.startswith("{") else f"{{{text}}}")
+    except ValueError:
+        said = _of_yaml(text)
+    if isinstance(said, Mapping):
+        made = [_clause(str(word), parts) for word, parts in said.items()]
+        if made and None not in made:
+            yield " ".join(each for each in made if each is not None)
+
+
+def _of_yaml(text: str) -> Mapping[str, object] | None:
+    """`filter: name: x require: node.ready`, on one line."""
+    head = re.match(r"(?:-\s*)?(\w+)\s*:\s*\{?\s*(?=name\b|require\b|weight\b)", text)
+    if head is None or head[1] not in CLAUSE_WORDS:
+        return None
+    words = r"(name|when|weight|require|value|message|detail|missing)"
+    pairs = re.findall(rf"\b{words}\s*:\s*(.+?)[,\s]*(?=\b{words}\s*:|\Z)", text[head.end() :])
+    return {head[1]: {key: re.sub(r'\A"(.*)"\Z', r"\1", said.strip()) for key, said, _ in pairs}}
+
+
+def _clause(word: str, parts: object) -> str | None:
+    """The clause that an object of its parts is; None for what is none."""
+    if word not in CLAUSE_WORDS or not isinstance(parts, Mapping) or "name" not in parts:
+        return None
+    head = [word, print_string(str(parts["name"]))]
+    head += [f"{key} {parts[key]}" for key in _HEADS if key in parts]
+    if word == "score" and "weight" not in parts:
+        head.insert(2, "weight 10")
+    rest = [
+        f"{key} {print_string(str(value)) if key in _TEXTS else value}"
+        for key, value in parts.items()
+        if key not in ("name", *_HEADS)
+    ]
+    return f"{' '.join(head)} {{ {' '.join(rest)} }}"
+
+
+OF_ITEMS: tuple[Callable[[str], Iterator[str]], ...] = (_resources, _data)
+OF_BODIES: tuple[Callable[[str], Iterator[str]], ...] = (_quotas, _preconditions)

@@ -1,0 +1,205 @@
+"""Other schedulers: what Nomad, HTCondor and Slurm write for a clause, as one of this language.
+
+A part of the foreign clauses: blocks of HCL, expressions of ClassAds, options of `sbatch`. A label has the name that an attribute has there, where Kubernetes has no name of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+from grammar.tree.printer import print_string
+
+_ATTRIBUTES = {
+    "node.datacenter": "node.zone",
+    "node.region": "node.region",
+    "node.unique.name": "node.name",
+    "node.class": 'node.labels["node.kubernetes.io/instance-type"]',
+    "attr.kernel.name": 'node.labels["kubernetes.io/os"]',
+    "attr.cpu.arch": 'node.labels["kubernetes.io/arch"]',
+    "attr.os.name": 'node.labels["kubernetes.io/os"]',
+    "attr.unique.hostname": "node.name",
+}
+
+
+# ---- Nomad
+
+
+def _nomad(body: str) -> Iterator[str]:
+    """`constraint { attribute = "${node.datacenter}" value = "dc1" }`, and the other blocks."""
+    places = re.fullmatch(r"datacenters\s*=\s*(\[[^\]]*\])", body)
+    if places is not None:
+        yield f'filter "datacenters" {{ require node.zone in {places[1]} }}'
+        return
+    if re.search(r"distinct_hosts", body):
+        yield 'limit "distinct hosts" { per node at most 1 strict }'
+        return
+    attribute = re.search(r"(?:attribute|distinct_property)\s*=\s*\"\$\{([^}]+)\}\"", body)
+    if attribute is None:
+        return
+    name = attribute[1]
+    read = _ATTRIBUTES.get(name)
+    if read is None:
+        key = re.sub(r"^(?:meta|node\.meta|attr)\.", "", name)
+        read = f"node.labels[{print_string(key)}]"
+    word = re.match(r"\w+", body)
+    targets = re.findall(r"target\s+(\"[^\"]+\")\s*\{\s*percent\s*=\s*(\d+)", body)
+    if word is not None and word[0] == "spread" and targets:
+        yield " ".join(
+            f"share {value} {{ of replicas on nodes where {read} == {value}"
+            f" exactly {percent}% best effort weight 10 }}"
+            for value, percent in targets
+        )
+        return
+    if word is not None and word[0] == "spread":
+        yield f'spread "{name}" {{ over {read} skew at most 1 best effort weight 10 }}'
+        return
+    if "distinct_property" in body:
+        most = re.search(r"value\s*=\s*\"?(\d+)", body)
+        bound = most[1] if most is not None else "1"
+        yield f'limit "{name}" {{ per domain {read} at most {bound} strict }}'
+        return
+    value = re.search(r"value\s*=\s*(\"[^\"]*\")", body)
+    if value is None:
+        return
+    operator = re.search(r"operator\s*=\s*\"([^\"]+)\"", body)
+    sign = operator[1] if operator is not None else "="
+    if sign in ("=", "==", "is"):
+        made = f"{read} == {value[1]}"
+    elif sign in ("!=", "not"):
+        made = f"{read} != {value[1]}"
+    elif sign == "regexp":
+        made = f"{read}.matches({value[1]})"
+    elif sign in (">", ">=", "<", "<=") and value[1].strip('"').isdigit():
+        made = f"int({read}) {sign} {value[1].strip(chr(34))}"
+    elif sign == "set_contains":
+        made = f"{read}.contains({value[1]})"
+    else:
+        return
+    if word is not None and word[0] == "affinity":
+        weight = re.search(r"weight\s*=\s*\"?(-?\s*\d+)", body)
+        points = re.sub(r"\s", "", weight[1]) if weight is not None else "10"
+        yield f'score "{name}" weight {points} {{ value {made} }}'
+    else:
+        yield f'filter "{name}" {{ require {made} }}'
+
+
+# ---- HTCondor
+
+# What a machine has and a job asks for, in the units of HTCondor.
+_OF_MACHINES = {
+    "memory": ('node.free["memory"]', "Mi"),
+    "totalmemory": ('node.allocatable["memory"]', "Mi"),
+    "cpus": ('node.free["cpu"]', ""),
+    "totalcpus": ('node.allocatable["cpu"]', ""),
+    "disk": ('node.free["ephemeral-storage"]', "Ki"),
+    "gpus": ('node.free["nvidia.com/gpu"]', ""),
+    "opsys": ('node.labels["kubernetes.io/os"]', None),
+    "arch": ('node.labels["kubernetes.io/arch"]', None),
+    "machine": ("node.name", None),
+    "name": ("node.name", None),
+    "loadavg": ('node.usage["cpu"]', None),
+}
+_OF_JOBS = {
+    "requestmemory": ('pod.requests["memory"]', "Mi"),
+    "requestcpus": ('pod.requests["cpu"]', ""),
+    "requestdisk": ('pod.requests["ephemeral-storage"]', "Ki"),
+    "requestgpus": ('pod.requests["nvidia.com/gpu"]', ""),
+    "owner": ("pod.namespace", None),
+}
+_VALUES = {"LINUX": "linux", "WINDOWS": "windows", "X86_64": "amd64", "AARCH64": "arm64"}
+_OF_AD = re.compile(r"\b(TARGET|MY)\.(\w+)")
+_BARE_ATTRIBUTE = re.compile(
+    r"(?<![\w.\"\[])(Memory|Cpus|Disk|OpSys|Arch|Machine|GPUs|LoadAvg|TotalMemory|TotalCpus)\b(?!\()"
+)
+
+
+def _of_class_ad(text: str) -> str:
+    """An expression of a ClassAd: attributes with their scope, and amounts with their units."""
+    text = _BARE_ATTRIBUTE.sub(r"TARGET.\1", text)
+    text = re.sub(r"(?i)\s*=\?=\s*undefined\b", " == null", text)
+    text = text.replace("=?=", "==").replace("=!=", "!=")
+    parts, done = list[str](), 0
+    for found in _OF_AD.finditer(text):
+        table, owner = (_OF_MACHINES, "node") if found[1] == "TARGET" else (_OF_JOBS, "pod")
+        label = f"{owner}.labels[{print_string(found[2])}]"
+        read, unit = table.get(found[2].lower(), (label, None))
+        parts += text[done : found.start()], read
+        done = found.end()
+        value = re.compile(r"(\s*[<>=!]=?\s*)(\d+|\"[^\"]*\")").match(text, done)
+        if value is not None:
+            written = value[2]
+            if written.isdigit() and unit:
+                written = f'"{written}{unit}"'
+            elif written.startswith('"'):
+                written = print_string(_VALUES.get(written[1:-1].upper(), written[1:-1]))
+            elif label == read:
+                parts[-1] = f"int({read})"
+            parts += value[1], written
+            done = value.end()
+    return "".join([*parts, text[done:]])
+
+
+def _class_ads(text: str) -> Iterator[str]:
+    """`rank = node.free["memory"]`, `requirements = TARGET.Memory >= 2048` of HTCondor."""
+    found = re.match(r"(?i)(rank|requirements)\s*[=:]\s*(.+)\Z", text)
+    if found is None:
+        if _OF_AD.search(text):
+            yield _of_class_ad(text)
+        return
+    said = _of_class_ad(found[2])
+    if found[1].lower() == "requirements":
+        yield f'filter "requirements" {{ require {said} }}'
+        return
+    if said.startswith("node.labels["):
+        said = f"double({said})"
+    yield f'score "rank" weight 10 {{ value {said} range minmax }}'
+    yield f'score "rank" weight 10 {{ value {said} }}'
+
+
+# ---- Slurm
+
+_OPTION = re.compile(r"-{1,2}([a-z][a-z-]*)(?:\s*=\s*|\s+)?((?!-)[\w.,:\[\]/-]+)?")
+
+
+def _names(value: str) -> str:
+    return f"[{', '.join(map(print_string, value.split(',')))}]"
+
+
+def _of_option(name: str, value: str) -> str | None:
+    """The clause for an option of `sbatch`; None for one that says nothing of nodes."""
+    match name:
+        case "ntasks-per-node" | "tasks-per-node" if value.isdigit():
+            return f'limit "tasks per node" {{ per node at most {value} strict }}'
+        case "nodes" | "N" if value.isdigit():
+            return f'limit "nodes" {{ used nodes at most {value} strict }}'
+        case "constraint" | "C" if value:
+            key = print_string(value)
+            return f'filter "constraint" {{ require {key} in node.labels }}'
+        case "partition" | "p" if value:
+            name = print_string(value)
+            return f'filter "partition" {{ require node.labels["partition"] == {name} }}'
+        case "nodelist" | "w" if value:
+            return f'filter "nodelist" {{ require node.name in {_names(value)} }}'
+        case "exclude" | "x" if value:
+            return f'filter "exclude" {{ require !(node.name in {_names(value)}) }}'
+        case "exclusive":
+            where = 'peer.workload.kind != "DaemonSet"'
+            return f'limit "exclusive" {{ all pods where {where} per node at most 1 strict mutual }}'
+        case "spread-job":
+            return 'spread "nodes" { over node.name skew at most 1 best effort weight 10 }'
+        case _:
+            return None
+
+
+def _options(text: str) -> Iterator[str]:
+    """`--ntasks-per-node=4 --constraint=gpu` of Slurm."""
+    if not text.startswith("-"):
+        return
+    made = [_of_option(found[1], found[2] or "") for found in _OPTION.finditer(text)]
+    if made and None not in made:
+        yield " ".join(each for each in made if each is not None)
+
+
+OF_ITEMS: tuple[Callable[[str], Iterator[str]], ...] = (_class_ads, _options)
+OF_BODIES: tuple[Callable[[str], Iterator[str]], ...] = (_nomad,)
