@@ -111,18 +111,22 @@ class PodsExcluding:
         return {key: pod for key, pod in every.items() if key not in self._gone}
 
 
-class PodsMoved(PodsExcluding):
-    """The pods of the cluster with some of them elsewhere: on another node, or waiting for one.
+class TalliesMoved(TalliesExcluding):
+    """The tallies of the pods with some of them elsewhere.
 
     A census, which mutual limits count by, has them nowhere.
     """
 
-    def __init__(self, pods: KnownPods, moved: Collection[tuple[Peer, Peer]]) -> None:
-        """Each of the pods as the cache has it, and as it would be."""
-        super().__init__(pods, [pod for pod, _ in moved])
-        self._there = {key_of(pod): pod for _, pod in moved}
+    def __init__(
+        self,
+        tallies: Tallies | TalliesExcluding,
+        gone: Mapping[str, Peer],
+        there: Mapping[str, Peer],
+    ) -> None:
+        super().__init__(tallies, gone)
+        self._there = there
 
-    def tally(
+    def get(
         self,
         name: Hashable,
         scope: Scope,
@@ -131,26 +135,26 @@ class PodsMoved(PodsExcluding):
         check: Check = endless,
         size: Size = nothing,
     ) -> Tally:
-        return self._with(super().tally(name, scope, counts, may_count, check, size), scope)
+        return self._with(super().get(name, scope, counts, may_count, check, size), scope)
 
-    def timed_tally(
-        self,
-        name: Hashable,
-        scope: Scope,
-        adds: AddsUntil,
-        now: int,
-        check: Check = endless,
-        size: Size = nothing,
-        basis: Sequence[object] = (),
-    ) -> Tally:
-        found = super().timed_tally(name, scope, adds, now, check, size, basis)
-        return self._with(found, scope)
+    def timed(self, name: Hashable, scope: Scope, adds: AddsUntil, *given: Any) -> Tally:
+        return self._with(super().timed(name, scope, adds, *given), scope)
 
     def _with(self, left: Tally, scope: Scope) -> Tally:
         for key, pod in self._there.items():
             if scope.holds(pod):
                 left.arrives(key, pod)
         return left
+
+
+class PodsMoved(PodsExcluding):
+    """The pods of the cluster with some of them elsewhere: on another node, or waiting for one."""
+
+    def __init__(self, pods: KnownPods, moved: Collection[tuple[Peer, Peer]]) -> None:
+        """Each of the pods as the cache has it, and as it would be."""
+        super().__init__(pods, [pod for pod, _ in moved])
+        self._there = {key_of(pod): pod for _, pod in moved}
+        self.tallies = TalliesMoved(pods.tallies, self._gone, self._there)
 
     def within(self, scope: Scope) -> Iterator[tuple[str, Peer]]:
         yield from super().within(scope)
