@@ -19,7 +19,7 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import unquote
@@ -211,6 +211,9 @@ class LiveCluster:
             return await self._listed(resource, kind)
         except ApiError as error:
             if error.status == _ABSENT and resource.optional:
+                if resource.others:
+                    older = replace(resource, path=resource.others[0], others=resource.others[1:])
+                    return await self._or_refused(older, kind)
                 return msgspec.json.encode({"kind": f"{kind}List", "items": []})
             if error.status not in (_FORBIDDEN, _ABSENT):
                 raise

@@ -96,7 +96,7 @@ _KINDS = {
     "DaemonSet": "apps/v1",
     "Job": "batch/v1",
     "PodDisruptionBudget": "policy/v1",
-    **{f"PodGroup of {api}": f"{api}/{version}" for api, version in GROUP_VERSIONS.items()},
+    **{f"PodGroup of {api}": api for api in GROUP_VERSIONS},
 }
 # The kinds that a snapshot has.
 CLUSTER_KINDS = tuple(_KINDS)
@@ -181,8 +181,10 @@ class ClusterFileReader:
         kind = head.kind or "object without a kind"
         group = head.apiVersion or _CORE
         if kind == "PodGroup":
-            kind = f"PodGroup of {group.partition('/')[0]}"  # two APIs have this kind
-        if _KINDS.get(kind, group) != group:
+            # Two APIs have this kind, one of them in several versions.
+            api, _, version = group.partition("/")
+            kind = f"PodGroup of {api if version in GROUP_VERSIONS.get(api, ()) else group}"
+        elif _KINDS.get(kind, group) != group:
             kind = f"{kind} of {group}"  # a kind of the same name in another group
         if kind not in _KINDS:
             found.skipped[kind] += 1

@@ -61,7 +61,9 @@ async def compare(
 async def _differences(informer: Informer, source: ListerWatcher) -> AsyncIterator[Difference]:
     listed: dict[str, tuple[str, msgspec.Raw]] = {}
     list_version = ""
-    chunks = list_watch.chunks(source, informer.resource, "", list_watch.CHUNK, _REQUEST_SECONDS)
+    # In the version that is watched.
+    resource = informer.reflector.resource
+    chunks = list_watch.chunks(source, resource, "", list_watch.CHUNK, _REQUEST_SECONDS)
     try:
         async for chunk in chunks:
             list_version = chunk.metadata.resourceVersion

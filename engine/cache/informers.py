@@ -52,11 +52,12 @@ BUDGETS = Resource(
 GROUPS: Mapping[str, Resource] = {
     api: Resource(
         "podgroups" if api == KUBERNETES else f"podgroups.{api}",
-        f"/apis/{api}/{version}/podgroups",
+        f"/apis/{api}/{newest}/podgroups",
         optional=True,
         awaited=False,
+        others=tuple(f"/apis/{api}/{version}/podgroups" for version in older),
     )
-    for api, version in GROUP_VERSIONS.items()
+    for api, (newest, *older) in GROUP_VERSIONS.items()
 }
 CONTROLLERS: Mapping[str, Resource] = {
     "ReplicaSet": Resource("replicasets", "/apis/apps/v1/replicasets"),

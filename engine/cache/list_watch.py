@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import msgspec
@@ -23,7 +23,8 @@ class Resource:
     """A collection of objects: `/api/v1/pods`, or a part of it by a field selector.
 
     The API server may not know an `optional` one, which is empty then. Decisions do not wait for
-    one that is not `awaited`.
+    one that is not `awaited`. `others` are the paths of other versions, of which a cluster may
+    serve one instead.
     """
 
     name: str
@@ -31,6 +32,13 @@ class Resource:
     field_selector: str = ""
     optional: bool = False
     awaited: bool = True
+    others: tuple[str, ...] = ()
+
+    @property
+    def other(self) -> Resource:
+        """The same objects in the next version, after the last one in the first."""
+        path, *others = (*self.others, self.path)
+        return replace(self, path=path, others=tuple(others))
 
 
 class ListerWatcher(Protocol):
@@ -109,7 +117,7 @@ async def bodies(
 
     The API server writes the metadata first, so nothing else is decoded. Raises as `chunks` does.
     """
-    token = ""
+    token, left = "", len(resource.others)
     while True:
         further = [("continue", token)] if token else []
         params = [*_selection(resource), ("limit", str(limit)), *further]
@@ -121,7 +129,10 @@ async def bodies(
             if token and is_gone(error):
                 raise ContinueExpiredError from error
             if resource.optional and is_absent(error):
-                return
+                if not left:
+                    return
+                resource, left = resource.other, left - 1
+                continue
             raise
         yield body
         if not (token := _token(body)):

@@ -312,6 +312,7 @@ class Reflector:
             self._store.retain(())
             self.synced = True
             self._list_due("absent", "")
+            self.resource = self.resource.other
             return self._timing.absent
         self._broken += list_watch.is_broken(error)
         unknown = list_watch.is_gone(error) or list_watch.is_ahead(error)

@@ -1,8 +1,9 @@
 """PodGroup: a group of pods of an API, with the number of them that is to be placed together.
 
-Two APIs have such objects. Kubernetes has an alpha one (scheduling.k8s.io/v1alpha2 of 1.36), which
-a pod names in `spec.schedulingGroup`. coscheduling of scheduler-plugins has a definition of its
-own (scheduling.x-k8s.io/v1alpha1), which a pod names by a label. A cluster may serve none of them.
+Two APIs have such objects. Kubernetes has one behind a feature gate (scheduling.k8s.io: v1alpha2 of
+1.36, v1beta1 and v1alpha3 of 1.37), which a pod names in `spec.schedulingGroup`. coscheduling of
+scheduler-plugins has a definition of its own (scheduling.x-k8s.io/v1alpha1), which a pod names by a
+label. A cluster may serve none of them.
 """
 
 from __future__ import annotations
@@ -16,7 +17,11 @@ from engine.objects.api_types import ObjectMeta, SchedulingGroup
 from engine.objects.decoding import JsonInt, ObjectDecoder
 
 KUBERNETES, COSCHEDULING = "scheduling.k8s.io", "scheduling.x-k8s.io"
-GROUP_VERSIONS = {KUBERNETES: "v1alpha2", COSCHEDULING: "v1alpha1"}
+# The versions that have it, in which the fields that count are the same; the newest first.
+GROUP_VERSIONS = {
+    KUBERNETES: ("v1beta1", "v1alpha3", "v1alpha2"),
+    COSCHEDULING: ("v1alpha1",),
+}
 # The label of a pod with the name of its group of coscheduling.
 LABEL = "scheduling.x-k8s.io/pod-group"
 

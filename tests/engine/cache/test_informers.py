@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from engine.cache.informers import BUDGETS, GROUPS, NODES, PODS, Informers, Needs
+from engine.cache.list_watch import bodies
 from engine.cache.reflector import Timing
 from engine.objects.peer import Peer
-from engine.objects.pod_group import GroupName, PodGroup
+from engine.objects.pod_group import GROUP_VERSIONS, KUBERNETES, GroupName, PodGroup
 from tests.support import builders
 from tests.support.engines import CODEC
 from tests.support.fake_api_server import FakeApiServer, fake_api_server
@@ -156,6 +157,29 @@ async def test_pod_groups_of_each_api_that_is_served(tmp_path: Path) -> None:
         await until(lambda: informers.cache.group("ml", coscheduling) == PodGroup("bert", 5))
         server.delete(other, "ml/bert")
         await until(lambda: informers.cache.group("ml", coscheduling) is None)
+        await informers.stop()
+
+
+@pytest.mark.fake_clock
+@pytest.mark.parametrize("version", GROUP_VERSIONS[KUBERNETES])
+async def test_pod_groups_are_read_in_the_version_that_is_served(
+    version: str, tmp_path: Path
+) -> None:
+    path = f"/apis/{KUBERNETES}/{version}/podgroups"
+    async with fake_api_server() as server, client_of(server.url, tmp_path) as client:
+        server.open(NODES.path)
+        server.open(PODS.path)
+        server.put(path, "ml/bert", spec={"schedulingPolicy": {"gang": {"minCount": 3}}})
+        informers = Informers(client, CODEC, Timing(absent=1.0), begun)
+        informers.start(Needs(groups=True))
+        await informers.synced()
+        name = GroupName(KUBERNETES, "bert")
+        await until(lambda: informers.cache.group("ml", name) == PodGroup("bert", 3))
+        server.put(path, "ml/bert", spec={"schedulingPolicy": {"gang": {"minCount": 4}}})
+        await until(lambda: informers.cache.group("ml", name) == PodGroup("bert", 4))
+        (informer,) = (i for i in informers.informers if i.resource.name == "podgroups")
+        listed = [body async for body in bodies(client, informer.resource, 500, 10.0)]
+        assert b'"minCount": 4' in b"".join(listed)
         await informers.stop()
 
 
