@@ -1,5 +1,6 @@
 """The programs of a control plane: where they are, after they were built if need be."""
 
+import os
 import subprocess
 from pathlib import Path
 from typing import Literal
@@ -9,6 +10,13 @@ import pytest
 BUILD = Path(__file__).parent / "kube" / "build"
 BUILD_SECONDS = 3600.0
 NO_GO = 3  # the exit status of kube/build
+# The minor version of the control plane, of which kube/build has several.
+MINOR = int(os.environ.get("PLACET_KUBE_MINOR", "1.36").removeprefix("1."))
+# The version of Kubernetes' PodGroup there; in 1.35 a pod names a Workload, before nothing.
+POD_GROUPS = {36: "v1alpha2"}.get(MINOR, "v1beta1" if MINOR > 36 else "")
+needs_pod_groups = pytest.mark.skipif(
+    not POD_GROUPS, reason=f"Kubernetes 1.{MINOR} has no PodGroups"
+)
 
 
 def built(config: pytest.Config) -> Path:

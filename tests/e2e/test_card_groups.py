@@ -15,10 +15,11 @@ from tests.e2e.control_plane import control_plane
 from tests.e2e.kube_scheduler import extender, kube_scheduler
 from tests.e2e.manifests import node
 from tests.e2e.permissions import create_role
+from tests.e2e.programs import POD_GROUPS, needs_pod_groups
 from tests.e2e.replicas import Replicas
 from tests.e2e.test_cards import POLICY, TAKEN, gpu_pod
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, needs_pod_groups]
 
 GATES = "--feature-gates=GenericWorkload=true,GangScheduling=true"
 PODS, NODES, CARDS = 16, 4, 4
@@ -26,7 +27,7 @@ PODS, NODES, CARDS = 16, 4, 4
 
 def group(name: str, pods: int) -> dict[str, Any]:
     return {
-        "apiVersion": "scheduling.k8s.io/v1alpha2",
+        "apiVersion": f"scheduling.k8s.io/{POD_GROUPS}",
         "kind": "PodGroup",
         "metadata": {"name": name},
         "spec": {"schedulingPolicy": {"gang": {"minCount": pods}}},
@@ -43,7 +44,7 @@ def test_a_group_is_placed_whole(programs: Path, tmp_path: Path) -> None:
     """Sixteen halves of cards on four idle nodes with four cards each, and then sixteen more."""
     folder = tmp_path / "plane"
     folder.mkdir()
-    served = "--runtime-config=scheduling.k8s.io/v1alpha2=true"
+    served = f"--runtime-config=scheduling.k8s.io/{POD_GROUPS}=true"
     with ExitStack() as running:
         plane = running.enter_context(control_plane(programs, folder, GATES, served))
         create_role(Api(plane))

@@ -20,13 +20,14 @@ from tests.e2e.control_plane import control_plane
 from tests.e2e.gangs import GangServer, gang_server, wait_whole
 from tests.e2e.manifests import node, pod
 from tests.e2e.permissions import create_role
+from tests.e2e.programs import POD_GROUPS, needs_pod_groups
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, needs_pod_groups]
 
 KUBERNETES, COSCHEDULING = "scheduling.k8s.io", "scheduling.x-k8s.io"
 LABEL = "scheduling.x-k8s.io/pod-group"
 GATE = "--feature-gates=GenericWorkload=true"
-SERVED = "--runtime-config=scheduling.k8s.io/v1alpha2=true"
+SERVED = f"--runtime-config=scheduling.k8s.io/{POD_GROUPS}=true"
 POLICY = """policy groups {
   for pods where pod.name != "free"
   gang "group" { within node.name message "waits" }
@@ -77,7 +78,7 @@ class Groups:
 
     def create(self, api: str, name: str, number: int) -> None:
         own = api == KUBERNETES
-        version = "v1alpha2" if own else "v1alpha1"
+        version = POD_GROUPS if own else "v1alpha1"
         gang = {"schedulingPolicy": {"gang": {"minCount": number}}}
         group = {
             "apiVersion": f"{api}/{version}",
