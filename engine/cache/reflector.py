@@ -144,6 +144,8 @@ class Reflector:
         report: Report = unreported,
     ) -> None:
         self.resource = resource
+        # The versions of the resource that the API server did not know, one after another.
+        self._absent_versions = 0
         self.synced = False
         self.resource_version = ""
         self.relists: Counter[str] = Counter()
@@ -313,7 +315,9 @@ class Reflector:
             self.synced = True
             self._list_due("absent", "")
             self.resource = self.resource.other
-            return self._timing.absent
+            self._absent_versions += 1
+            every = 1 + len(self.resource.others)
+            return self._timing.absent if self._absent_versions % every == 0 else 0.0
         self._broken += list_watch.is_broken(error)
         unknown = list_watch.is_gone(error) or list_watch.is_ahead(error)
         if unknown and not listing:

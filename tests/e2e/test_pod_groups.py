@@ -136,3 +136,17 @@ def test_a_policy_reads_what_the_group_says(groups: Groups) -> None:
     cluster.create_pods([groups.member(KUBERNETES, "large-0", "large")])
     cluster.wait_refused("large-0", text="is too large")
     cluster.delete_pods()
+
+
+@pytest.mark.parametrize("api", [KUBERNETES, COSCHEDULING])
+def test_a_group_that_comes_after_its_pods(groups: Groups, api: str) -> None:
+    """All members wait for it, and nothing else happens."""
+    cluster, name = groups.cluster, "late-own" if api == KUBERNETES else "late-other"
+    cluster.create_pods(groups.member(api, f"{name}-{number}", name) for number in range(4))
+    for number in range(4):
+        cluster.wait_refused(f"{name}-{number}", text=f"PodGroup {name} is not known")
+    # kube-scheduler asks no more by itself.
+    time.sleep(5)
+    groups.create(api, name, 4)
+    wait_whole(cluster, groups.gangs, name, size=4, seconds=30)
+    cluster.delete_pods()
