@@ -505,7 +505,7 @@ class ClusterRuntime:
     async def pods_on(self, node: str) -> Mapping[str, bytes | msgspec.Raw]:
         """The JSON of the pods on a node by `namespace/name`. Raises EngineError."""
         params = [("fieldSelector", f"spec.nodeName={node}")]
-        listed = await self._client.request("GET", path_of(CORE, "pods"), params=params)
+        listed = await self._client.request("GET", path_of(CORE, "pods", ""), params=params)
         return await asyncio.to_thread(bodies, [listed], "Pod")
 
     async def documents(self, needs: Needs) -> AsyncIterator[bytes]:
