@@ -119,17 +119,14 @@ class Placet:
 
     def simulate(self, pods: str | Path) -> Simulated:
         """Where the pods and workloads of a file go, one after the other, as `placet simulate`."""
-        from cli.simulation.inputs import (  # noqa: PLC0415
-            SimulationOptions,
-            prepare,
-            read_inputs,
-        )
+        from cli.simulation.inputs import prepare, read_inputs  # noqa: PLC0415
+        from engine.simulation.preparation import SimulationOptions  # noqa: PLC0415
         from engine.simulation.result import result  # noqa: PLC0415
 
         inputs = read_inputs(self._cluster, Path(pods))
         options = SimulationOptions()
         run = prepare(inputs, self._read.policies, self._read.schema, options)
-        return _simulated(result(run, lambda _: None))
+        return _simulated(result(run.simulation, lambda _: None))
 
     def _engine(self) -> Engine:
         from engine.offline import offline_engine  # noqa: PLC0415

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -11,23 +12,18 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from cli.command import CommandError, Exit, write_text
-from cli.console import add_output_argument, put_json
-from cli.simulation.inputs import (
-    Inputs,
-    SimulationOptions,
-    pending_pods,
-    prepare,
-    read_inputs,
-    read_pods,
-)
+from cli.console import add_output_argument, put_item, put_json
+from cli.replicas import replicas
+from cli.simulation.inputs import Inputs, pending_pods, prepare, read_cluster, read_pods
 from cli.simulation.result_layout import (
     chart,
-    difference_json,
+    difference,
     print_difference,
     print_result,
     progress,
-    result_json,
 )
 from cli.simulation.seeds import Simulate, print_runs, runs, runs_chart, runs_json
 from cli.sources import (
@@ -43,12 +39,19 @@ from cli.sources import (
 )
 from cli.streams import put_line
 from cli.world import add_data_argument, check_data, read_data, read_policies
+from engine.cache.cluster_copy import ClusterDocuments
+from engine.cache.cluster_file import bodies, documents
 from engine.cache.pod_manifests import DEFAULT_NAMESPACE
 from engine.enforced import EnforcedPolicies
 from engine.objects.resources import CPU
+from engine.simulation.document import SimulationAnswer, answer_of
+from engine.simulation.preparation import SimulationOptions
 from engine.simulation.result import SimulationResult, result
+from engine.simulation.what_if import NodesToAdd, WhatIf
 from grammar.meaning.schema import Schema, load_schema
 from grammar.messages.texts import counted
+from server.answers.simulation_answers import AddedNodes, SimulationQuestion
+from server.view.view import DEFAULT_PORT
 
 if TYPE_CHECKING:
     from cli.live import LiveCluster
@@ -152,6 +155,29 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=_seeds,
         help="the seed of what is random; with several, a run for each, in parallel, and a summary",
     )
+    parser.add_argument(
+        "--add-nodes",
+        metavar="TEMPLATE=N",
+        type=_added,
+        action="append",
+        default=[],
+        help="first add N nodes like a template: a node by its name, or any that has a label, an "
+        "instance type or a pool, or the manifest of a node in a file; may be repeated",
+    )
+    parser.add_argument(
+        "--drain",
+        metavar="NODE",
+        nargs="+",
+        action="extend",
+        default=[],
+        help="first drain nodes, and schedule their pods",
+    )
+    parser.add_argument(
+        "--url",
+        metavar="URL",
+        help=f"ask the view of a server on this machine, as in http://127.0.0.1:{DEFAULT_PORT}, "
+        "about the cluster that it watches",
+    )
     add_output_argument(parser, "json")
     parser.add_argument(
         "--json",
@@ -168,21 +194,28 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.url is not None:
+        answer = asyncio.run(_asked(args))
+        _put_notes(answer.notes)
+        return _put(args, answer)
     schema = load_schema()
     if is_live(args, ("cluster", "policies", "diff")):
         with opened(args) as live:
             inputs, sets = _live(args, live, schema)
         return _simulate(args, inputs, sets, schema)
     require_cluster(args)
-    if args.pods is None:
+    if args.pods is None and not args.drain:
         raise CommandError("there are no pods to schedule", "give them with --pods FILE")
-    inputs = read_inputs(args.cluster, args.pods, args.namespace or DEFAULT_NAMESPACE)
-    inputs = replace(inputs, cluster=replace(inputs.cluster, data=read_data(args)))
+    cluster = read_cluster(args.cluster)
+    pods = None
+    if args.pods is not None:
+        pods = read_pods(args.pods, cluster, args.namespace or DEFAULT_NAMESPACE)
+    cluster = replace(cluster, data=read_data(args))
     sets = _policy_sets(args, schema)
     if not sets:
         raise CommandError("there are no policies", "give --policies PATH, or --diff OLD NEW")
-    check_data(sets.values(), inputs.cluster.data)
-    return _simulate(args, inputs, sets, schema)
+    check_data(sets.values(), cluster.data)
+    return _simulate(args, Inputs(cluster, pods, _change(args, cluster)), sets, schema)
 
 
 def _live(
@@ -197,9 +230,81 @@ def _live(
     warn_of(lacks)
     sets = _policy_sets(args, schema) or {"the policies of the cluster": policies}
     cluster = replace(found.documents, data=live_data(live, args, [*sets.values()]))
+    change, pods = _change(args, cluster), None
     if args.pods is not None:
-        return Inputs(cluster, read_pods(args.pods, cluster, namespace or live.namespace)), sets
-    return Inputs(cluster, pending_pods(cluster, namespace, live.name)), sets
+        pods = read_pods(args.pods, cluster, namespace or live.namespace)
+    elif not args.drain:
+        pods = pending_pods(cluster, namespace, live.name)
+    return Inputs(cluster, pods, change), sets
+
+
+def _change(args: argparse.Namespace, cluster: ClusterDocuments) -> WhatIf:
+    """The nodes that come and go. Raises UserError."""
+    every = [document for _, document in cluster.contents] if args.drain else []
+    return WhatIf([_node_of(each) for each in args.add_nodes], args.drain, bodies(every, "Pod"))
+
+
+def _node_of(each: NodesToAdd) -> NodesToAdd:
+    """With the manifest of the node, if the template is a file. Raises UserError."""
+    file = Path(each.template)
+    if not file.is_file():
+        return each
+    read = list(documents(file))
+    if len(read) != 1:
+        raise CommandError(f"`{file}` has {len(read)} objects", "give a file with one node")
+    return replace(each, body=bytes(read[0]))
+
+
+async def _asked(args: argparse.Namespace) -> SimulationAnswer:
+    """The answer of a running server. Raises CommandError."""
+    for flag in ("cluster", "policies", "diff", "seeds", "chart", "data", "ignore_resource"):
+        if getattr(args, flag):
+            name = f"--{flag.replace('_', '-')}"
+            message = f"`{name}` and `--url` do not go together"
+            raise CommandError(message, "the server at the URL has its own policies and cluster")
+    text = None
+    if args.pods is not None:
+        read = list(documents(args.pods))
+        text = b"\n---\n".join(bytes(each) for each in read).decode("utf-8", "replace")
+    added = []
+    for each in map(_node_of, args.add_nodes):
+        node = msgspec.json.decode(each.body) if each.body else None
+        added.append(AddedNodes(each.count, each.template, node))
+    question = SimulationQuestion(
+        pods=text,
+        namespace=args.namespace or ("" if text is None else DEFAULT_NAMESPACE),
+        addNodes=added,
+        drain=args.drain,
+        weight=args.weight,
+        pluginScores=args.plugins,
+        preempt=args.preempt,
+    )
+    target = replicas.ReplicaTarget(replicas.checked(args.url))
+    async with replicas.replicas(target) as found:
+        return await found[0].simulation(question)
+
+
+def _put(args: argparse.Namespace, found: SimulationAnswer) -> int:
+    if args.output:
+        put_item(found, "json")
+    else:
+        print_result(found)
+    return _end(args, found)
+
+
+def _notes(inputs: Inputs) -> Sequence[str]:
+    return inputs.pods.notes if inputs.pods is not None else ()
+
+
+def _put_notes(notes: Sequence[str]) -> None:
+    for note in notes:
+        put_line(f"note: {note}", sys.stderr)
+
+
+def _end(args: argparse.Namespace, found: SimulationAnswer) -> int:
+    """Where one question is asked, a pod without a place is a finding."""
+    asks = args.url is not None or args.add_nodes or args.drain
+    return Exit.FINDINGS if asks and found.pending else Exit.OK
 
 
 def _simulate(
@@ -209,17 +314,16 @@ def _simulate(
     if conditions.draws and not args.seeds:
         text = "`--ties random`, `--shuffle` and `--arrivals RESOURCE=PERCENT` draw by chance"
         raise CommandError(f"{text}, which needs a seed", "add `--seeds 1`")
-    for note in inputs.pods.notes:
-        put_line(f"note: {note}", sys.stderr)
+    _put_notes(_notes(inputs))
     started = time.perf_counter()
     if args.seeds and len(args.seeds) > 1:
-        count = _several(args, inputs, sets, schema, conditions)
+        count, end = _several(args, inputs, sets, schema, conditions), int(Exit.OK)
     else:
-        count = _one(args, inputs, sets, schema, conditions)
+        count, end = _one(args, inputs, sets, schema, conditions)
     seconds = time.perf_counter() - started
-    each = 1e6 * seconds / count
+    each = 1e6 * seconds / max(count, 1)
     print(f"{counted(count, 'pod')} in {seconds:.1f} s: {each:.0f} µs a pod", file=sys.stderr)
-    return Exit.OK
+    return end
 
 
 def _conditions(args: argparse.Namespace) -> SimulationOptions:
@@ -237,23 +341,26 @@ def _one(
     sets: Mapping[str, EnforcedPolicies],
     schema: Schema,
     conditions: SimulationOptions,
-) -> int:
-    """Shows one simulation for each set of policies. Returns the number of pods."""
+) -> tuple[int, int]:
+    """Shows one simulation for each set of policies. Returns the number of pods, and the end."""
     seed = args.seeds[0] if args.seeds else 0
     ready = {name: prepare(inputs, read, schema, conditions, seed) for name, read in sets.items()}
     results = []
-    for name, simulation in ready.items():
-        with progress(sys.stderr, name, len(simulation.pods)) as update:
-            results.append(result(simulation, update))
-    if args.output:
-        put_json(difference_json(*results) if args.diff else result_json(*results))
-    elif args.diff:
-        print_difference(list(sets), *results)
+    for name, each in ready.items():
+        with progress(sys.stderr, name, len(each.simulation.pods)) as update:
+            results.append(result(each.simulation, update))
+    last = answer_of(results[-1], each.changed, _notes(inputs))
+    if args.diff is None:
+        end = _put(args, last)
     else:
-        print_result(*results)
+        end = _end(args, last)
+        if args.output:
+            put_item(difference(*results), "json")
+        else:
+            print_difference(list(sets), *results)
     if args.chart is not None:
         write_text(args.chart, chart(dict(zip(sets, results, strict=True))))
-    return sum(len(result.outcomes) for result in results)
+    return sum(len(result.outcomes) for result in results), end
 
 
 def _several(
@@ -267,13 +374,14 @@ def _several(
 
     def simulate(read: EnforcedPolicies) -> Simulate:
         def run(seed: int, told: Callable[[int], None]) -> SimulationResult:
-            return result(prepare(inputs, read, schema, conditions, seed), told)
+            return result(prepare(inputs, read, schema, conditions, seed).simulation, told)
 
         return run
 
     resource = conditions.resource
     # One is prepared here, so that a mistake is told once and the progress bar knows the pods.
-    simulation = prepare(inputs, next(iter(sets.values())), schema, conditions, args.seeds[0])
+    first = next(iter(sets.values()))
+    simulation = prepare(inputs, first, schema, conditions, args.seeds[0]).simulation
     if resource not in simulation.resources.resources:
         known = ", ".join(f"`{name}`" for name in simulation.resources.resources)
         raise CommandError(f"no node has `{resource}`", f"the nodes have {known}")
@@ -303,6 +411,14 @@ def _paths(args: argparse.Namespace) -> Mapping[str, Sequence[Path]]:
     return {str(old): [old], str(new): [new]}
 
 
+def _added(text: str) -> NodesToAdd:
+    template, _, count = text.rpartition("=")
+    if not (template and _is_number(count) and 0 < int(count) <= _MOST_ADDED):
+        message = f"`{text}` is not TEMPLATE=N with N from 1 to {_MOST_ADDED}, such as m5.large=3"
+        raise argparse.ArgumentTypeError(message)
+    return NodesToAdd(template, int(count))
+
+
 def _weight(text: str) -> int:
     """kube-scheduler rejects an extender that scores without a weight."""
     if not (text.isascii() and text.isdigit() and 0 < int(text) < 2**31):
@@ -311,6 +427,7 @@ def _weight(text: str) -> int:
     return int(text)
 
 
+_MOST_ADDED = 10_000
 # More seeds than these are a mistake.
 _MOST_SEEDS = 1000
 

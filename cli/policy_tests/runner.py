@@ -40,7 +40,8 @@ from engine.objects.request_pod import NO_EXEMPTIONS
 from engine.offline import offline_engine
 from engine.program.policy_compiler import compile_policy
 from engine.program.program import GangProgram, Program
-from engine.simulation.cycle import Simulation, waiting
+from engine.simulation.cycle import begin, waiting
+from engine.work import finished
 from grammar.checker.policy_checker import Checked
 from grammar.meaning.schema import Schema
 from grammar.messages.diagnostics import Diagnostic, UserError, nearest
@@ -249,7 +250,7 @@ class FixtureEngine:
         """The victims that kube-scheduler proposes on nodes without room for the pod."""
         pod = waiting(self._fixture.pod.body, self._codec)
         demanded = self._engine.cards.demand(pod.body) if self._engine.cards.are_used else {}
-        simulation = Simulation(self._made(), self._fixture.cluster.pods, ())
+        simulation = finished(begin(self._made(), self._fixture.cluster.pods, ()))
         return simulation.proposed(replace(pod, cards=demanded))
 
     @cached_property

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,12 +9,14 @@ from contextlib import contextmanager
 from typing import TextIO
 from xml.sax.saxutils import escape
 
+import msgspec
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from cli.console import show, table
 from cli.streams import beneath
-from engine.simulation.cycle import Evicted, Outcome, Pending, Placed
+from engine.simulation.cycle import Evicted, Outcome, Placed
+from engine.simulation.document import SimulatedDrain, SimulationAnswer, answer_of
 from engine.simulation.result import KINDS, Allocation, OutcomeChange, SimulationResult, changes
 from grammar.messages.texts import counted
 
@@ -28,77 +29,123 @@ _UNITS = ("", "Ki", "Mi", "Gi", "Ti", "Pi")
 _NO_POLICY = "(none)"
 
 
-def print_result(result: SimulationResult) -> None:
+def print_result(found: SimulationAnswer) -> None:
     """The placed and pending pods, the allocation, and the pods of each policy."""
-    pods, nodes = counted(len(result.outcomes), "pod"), counted(result.nodes, "node")
-    evicted = f", {counted(len(result.evictions), 'pod')} evicted" if result.evictions else ""
-    pending = f"{len(result.pending)} pending{evicted}"
-    print(f"{len(result.placed)} of {pods} placed on {nodes}, {pending}")
-    if result.pending:
+    pods, nodes = counted(len(found.pods), "pod"), counted(found.nodes, "node")
+    evicted = f", {counted(len(found.evictions), 'pod')} evicted" if found.evictions else ""
+    if found.added or found.drained is not None:
+        print(f"{found.summary}{evicted}")
+    else:
+        pending = f"{found.pending} pending{evicted}"
+        print(f"{found.placed} of {pods} placed on {nodes}, {pending}")
+    if found.drained is not None:
+        _print_drain(found, found.drained)
+    if found.pending:
         print()
-        _print_reasons(result)
-    if result.evictions:
+        _print_reasons(found)
+        _print_nearest(found)
+    if found.evictions:
         print()
-        _print_evictions(result)
+        _print_evictions(found)
     print()
     rows = table("resource", "allocated", "of", "part", right=("allocated", "of", "part"))
-    for name, allocation in result.allocation.items():
-        amounts = (allocation.requested, allocation.allocatable)
-        rows.add_row(name, *(_amount(name, a) for a in amounts), _part(allocation))
+    for name, its in found.allocation.items():
+        amounts = (its.requested, its.allocatable)
+        rows.add_row(name, *(_amount(name, a) for a in amounts), f"{100 * its.part:.1f}%")
     show(rows)
     print()
-    _print_policies(result)
+    _print_policies(found)
 
 
 def print_difference(names: Sequence[str], old: SimulationResult, new: SimulationResult) -> None:
     """Both results side by side, then the pods that the second set of policies moves."""
-    both = (old, new)
+    both, answers = (old, new), (answer_of(old), answer_of(new))
     print(f"{counted(len(new.outcomes), 'pod')} on {counted(new.nodes, 'node')}\n")
     sums = table("", *names, right=tuple(names))
-    sums.add_row("placed", *(str(len(r.placed)) for r in both))
-    sums.add_row("pending", *(str(len(r.pending)) for r in both))
-    if any(r.evictions for r in both):
-        sums.add_row("evicted", *(str(len(r.evictions)) for r in both))
+    sums.add_row("placed", *(str(each.placed) for each in answers))
+    sums.add_row("pending", *(str(each.pending) for each in answers))
+    if any(each.evictions for each in answers):
+        sums.add_row("evicted", *(str(len(each.evictions)) for each in answers))
     for resource in old.allocation:
         sums.add_row(f"{resource} allocated", *(_part(r.allocation[resource]) for r in both))
     show(sums)
-    for name, result in zip(names, both, strict=True):
+    for name, answer in zip(names, answers, strict=True):
         print(f"\nunder {name}")
-        _print_policies(result)
-        if result.pending:
-            _print_reasons(result)
+        _print_policies(answer)
+        if answer.pending:
+            _print_reasons(answer)
     print()
     _print_changes(names, changes(old, new))
 
 
-def _print_policies(result: SimulationResult) -> None:
+def _print_policies(found: SimulationAnswer) -> None:
     policies = table("policy", "placed", "pending", right=("placed", "pending"))
-    for policy, (placed, pending) in result.policies().items():
-        policies.add_row(policy or _NO_POLICY, str(placed), str(pending))
+    for its in found.policies:
+        policies.add_row(its.policy or _NO_POLICY, str(its.placed), str(its.pending))
     show(policies)
 
 
-def _print_reasons(result: SimulationResult) -> None:
+def _print_reasons(found: SimulationAnswer) -> None:
     """A row for each reason; a pod counts in the rows of all its reasons."""
     rows = table("pending", "nodes", "because", right=("pending", "nodes"))
-    found = result.pending_reasons()
-    for because in found[:_MAX_ROWS]:
-        low, high = because.fewest, because.most
+    for because in found.because[:_MAX_ROWS]:
+        low, high = because.fewestNodes, because.mostNodes
         nodes = str(low) if low == high else f"{low} to {high}"
         rows.add_row(str(because.pods), nodes, because.reason)
     show(rows)
-    if len(found) > _MAX_ROWS:
-        print(f"and {len(found) - _MAX_ROWS} more reasons; --json has them all")
+    if len(found.because) > _MAX_ROWS:
+        print(f"and {len(found.because) - _MAX_ROWS} more reasons; --json has them all")
 
 
-def _print_evictions(result: SimulationResult) -> None:
-    rows = table("evicted", "from", "for", "because of")
-    for placed, each in result.evictions[:_MAX_ROWS]:
-        because = f"{each.policy}: {each.clause}" if each.clause else "kube-scheduler's plugins"
-        rows.add_row(each.pod, placed.node, placed.pod, because)
+def _print_nearest(found: SimulationAnswer) -> None:
+    """The node that has least against each pending pod, where nodes were added or drained."""
+    if not found.added and found.drained is None:
+        return
+    print()
+    missed = [(each.pod, each.nearest) for each in found.pods if each.nearest is not None]
+    rows = table("pod", "nearest", "which has against it")
+    for pod, nearest in missed[:_MAX_ROWS]:
+        rows.add_row(pod, nearest.node, ", ".join(nearest.reasons))
     show(rows)
-    if (more := len(result.evictions) - _MAX_ROWS) > 0:
-        print(f"and {more} more; --json has them all")
+    _print_more(len(missed))
+
+
+def _print_drain(found: SimulationAnswer, drained: SimulatedDrain) -> None:
+    moved = [each for each in found.pods if each.leaves is not None]
+    if moved:
+        print()
+        rows = table("pod", "leaves", "goes to")
+        for each in moved[:_MAX_ROWS]:
+            rows.add_row(each.pod, each.leaves or "", each.node or "(no place)")
+        show(rows)
+        _print_more(len(moved))
+    if drained.left:
+        print()
+        rows = table("left", "on", "because it is")
+        for one in drained.left[:_MAX_ROWS]:
+            rows.add_row(one.pod, one.node, one.why)
+        show(rows)
+        _print_more(len(drained.left))
+    if drained.budgets:
+        print()
+        rows = table("budget", "allows now", "would be evicted", right=("allows now",))
+        for its in drained.budgets[:_MAX_ROWS]:
+            rows.add_row(its.budget, str(its.allowed), str(its.pods))
+        show(rows)
+
+
+def _print_evictions(found: SimulationAnswer) -> None:
+    rows = table("evicted", "from", "for", "because of")
+    for each in found.evictions[:_MAX_ROWS]:
+        because = f"{each.policy}: {each.clause}" if each.clause else "kube-scheduler's plugins"
+        rows.add_row(each.pod, each.node, each.preemptor, because)
+    show(rows)
+    _print_more(len(found.evictions))
+
+
+def _print_more(number: int) -> None:
+    if number > _MAX_ROWS:
+        print(f"and {number - _MAX_ROWS} more; --json has them all")
 
 
 def _print_changes(names: Sequence[str], found: Sequence[OutcomeChange]) -> None:
@@ -114,8 +161,7 @@ def _print_changes(names: Sequence[str], found: Sequence[OutcomeChange]) -> None
     for change in ordered[:_MAX_ROWS]:
         rows.add_row(change.pod, change.kind, _where(change.old), _where(change.new))
     show(rows)
-    if len(ordered) > _MAX_ROWS:
-        print(f"and {len(ordered) - _MAX_ROWS} more; --json has them all")
+    _print_more(len(ordered))
 
 
 def _where(outcome: Outcome) -> str:
@@ -146,61 +192,20 @@ def _amount(resource: str, amount: float) -> str:
 # ---- the JSON document, which docs/simulate.md describes
 
 
-def result_json(result: SimulationResult) -> str:
-    return json.dumps(_result(result), ensure_ascii=False)
+class SimulationDifference(msgspec.Struct, frozen=True):
+    """The results under two sets of policies, and the pods that the second one moves."""
+
+    old: SimulationAnswer
+    new: SimulationAnswer
+    changes: Sequence[Mapping[str, str | None]]
 
 
-def difference_json(old: SimulationResult, new: SimulationResult) -> str:
+def difference(old: SimulationResult, new: SimulationResult) -> SimulationDifference:
     moves = [
         {"pod": c.pod, "change": c.kind, "old": _node(c.old), "new": _node(c.new)}
         for c in changes(old, new)
     ]
-    both = {"old": _result(old), "new": _result(new), "changes": moves}
-    return json.dumps(both, ensure_ascii=False)
-
-
-def _result(result: SimulationResult) -> dict[str, object]:
-    return {
-        "nodes": result.nodes,
-        "placed": len(result.placed),
-        "pending": len(result.pending),
-        "because": [
-            {"reason": b.reason, "pods": b.pods, "fewestNodes": b.fewest, "mostNodes": b.most}
-            for b in result.pending_reasons()
-        ],
-        "allocation": {
-            name: {
-                "requested": allocation.requested,
-                "allocatable": allocation.allocatable,
-                "part": round(allocation.part, 6),
-            }
-            for name, allocation in result.allocation.items()
-        },
-        "policies": [
-            {"policy": policy or None, "placed": placed, "pending": pending}
-            for policy, (placed, pending) in result.policies().items()
-        ],
-        "pods": [_outcome(outcome) for outcome in result.outcomes],
-        "evictions": [
-            {
-                "pod": each.pod,
-                "node": placed.node,
-                "for": placed.pod,
-                "policy": each.policy or None,
-                "clause": each.clause or None,
-            }
-            for placed, each in result.evictions
-        ],
-    }
-
-
-def _outcome(outcome: Outcome) -> dict[str, object]:
-    node, more = _node(outcome), dict[str, object]()
-    if isinstance(outcome, Pending):
-        more = {"reasons": dict(outcome.reasons)}
-    elif isinstance(outcome, Evicted):
-        more = {"evictedFor": outcome.by}
-    return {"pod": outcome.pod, "policy": outcome.policy or None, "node": node, **more}
+    return SimulationDifference(answer_of(old), answer_of(new), moves)
 
 
 def _node(outcome: Outcome) -> str | None:

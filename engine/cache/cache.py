@@ -201,6 +201,13 @@ class Workloads:
     def get(self, uid: str) -> Controller | None:
         return self._controllers.get(uid)
 
+    def copied(self) -> Workloads:
+        """The same controllers, without pods."""
+        made = Workloads()
+        made.roots, made._controllers = self.roots, self._controllers.copy()
+        made._owned = {uid: owned.copy() for uid, owned in self._owned.items()}
+        return made
+
     def add_pod(self, uid: str, key: str) -> None:
         """Note a pod of the direct controller `uid`, which is empty for a pod without one."""
         if uid:
@@ -305,8 +312,8 @@ class Cache:
         self._spaces: dict[str, dict[str, Peer]] = {}
         self.tallies = Tallies(self._spaces)
         self.ended = EndedPods()
-        self._workloads = Workloads()
-        self._groups: dict[tuple[str, GroupName], PodGroup] = {}
+        self.workloads = Workloads()
+        self.groups: dict[tuple[str, GroupName], PodGroup] = {}
         self._pending: dict[str, Peer] = {}
         # The pods without a node that are nominated to one, by key.
         self.nominated: dict[str, Peer] = {}
@@ -419,22 +426,22 @@ class Cache:
 
     def put_controller(self, controller: Controller) -> None:
         """Add or replace a controller, and give its pods their new root."""
-        for uid in self._workloads.put(controller):
-            for key in self._workloads.pods(uid):
+        for uid in self.workloads.put(controller):
+            for key in self.workloads.pods(uid):
                 self._replace(key, self._completed(self._known(key)))
         self._snapshot = None
 
     def remove_controller(self, uid: str) -> None:
-        self._workloads.remove(uid)
+        self.workloads.remove(uid)
         self._snapshot = None
 
     def put_group(self, namespace: str, name: GroupName, group: PodGroup) -> None:
         """Add or replace a PodGroup."""
-        self._groups[namespace, name] = group
+        self.groups[namespace, name] = group
         self._snapshot = None
 
     def remove_group(self, namespace: str, name: GroupName) -> None:
-        self._groups.pop((namespace, name), None)
+        self.groups.pop((namespace, name), None)
         self._snapshot = None
 
     # ---- assumed pods
@@ -539,16 +546,16 @@ class Cache:
         return self._budgets.get(key)
 
     def controller(self, uid: str) -> Controller | None:
-        return self._workloads.get(uid)
+        return self.workloads.get(uid)
 
     def workload(self, uid: str) -> Workload | None:
         """A controller with the number of its pods; None if it is not known."""
-        controller = self._workloads.get(uid)
+        controller = self.workloads.get(uid)
         return controller.workload if controller is not None else None
 
     def group(self, namespace: str, name: GroupName) -> PodGroup | None:
         """A PodGroup; None if it is not known."""
-        return self._groups.get((namespace, name))
+        return self.groups.get((namespace, name))
 
     @property
     def size(self) -> ClusterSize:
@@ -564,7 +571,7 @@ class Cache:
                 pending=self._pending.copy(),
                 strays=self.nodes.strays(),
                 namespaces=self._namespaces,
-                workloads=self._workloads.roots,
+                workloads=self.workloads.roots,
                 failures=self.ended.failures(),
                 budgets=by_namespace(self._budgets.values()) if self._knows_budgets else None,
             )
@@ -574,7 +581,7 @@ class Cache:
 
     def _completed(self, pod: Peer) -> Peer:
         """The pod with what other objects say of it: its root, and the labels of its namespace."""
-        pod = rooted(pod, self._workloads.roots)
+        pod = rooted(pod, self.workloads.roots)
         if not self._namespaces:
             return pod
         namespace = self._namespaces.get(pod.namespace)
@@ -606,16 +613,16 @@ class Cache:
             if not _differ_in_readiness(old, pod):
                 self.nodes.touch(old.nodeName)
             self.nominated.pop(key, None)
-            self._workloads.remove_pod(old.controller, key)
+            self.workloads.remove_pod(old.controller, key)
             self.tallies.leaves(key, old)
         if pod is not None:
             pods = self._spaces.setdefault(pod.namespace, {})
             pods[key] = self._beside(pod)[key] = pod
-            if not _differ_in_readiness(old, pod):
-                self.nodes.touch(pod.nodeName)
             if pod.nominatedNodeName and not pod.nodeName:
                 self.nominated[key] = pod
-            self._workloads.add_pod(pod.controller, key)
+            self.workloads.add_pod(pod.controller, key)
+            if not _differ_in_readiness(old, pod):
+                self.nodes.touch(pod.nodeName)
             self.tallies.arrives(key, pod)
         for handle in self._event_handlers:
             handle(old, pod, revision)

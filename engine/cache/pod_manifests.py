@@ -14,6 +14,7 @@ from engine.cache.cluster_file import ClusterFileError, documents
 from engine.objects.api_types import mapping
 from engine.objects.defaulting import Json, as_stored
 from engine.objects.workload_pods import (
+    MOST_PODS,
     KnownUid,
     WorkloadError,
     WorkloadPods,
@@ -98,10 +99,12 @@ def objects(contents: Sequence[bytes], file: Path, hint: str) -> Iterator[Json]:
             yield {**item, "kind": "Pod"} if is_pod else item
 
 
-def expanded(item: Json, file: Path, namespace: str, known: KnownUid) -> WorkloadPods:
-    """The pods of a workload in a file. Raises ClusterFileError."""
+def expanded(
+    item: Json, file: Path, namespace: str, known: KnownUid, most: int = MOST_PODS
+) -> WorkloadPods:
+    """The pods of a workload in a file, at most so many. Raises ClusterFileError."""
     try:
-        return pods_of(item, namespace, known)
+        return pods_of(item, namespace, known, most)
     except WorkloadError as error:
         raise ClusterFileError(f"`{file}` cannot be read: {error}", "correct the file") from None
 

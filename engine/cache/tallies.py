@@ -19,6 +19,7 @@ from engine.cache.census import Census
 from engine.errors import EngineError
 from engine.objects.peer import Peer
 from engine.objects.remembered import Remembered, bytes_of
+from engine.work import Work
 from grammar.values.time import NEVER
 
 # The least recently used tally above one of these bounds is dropped: of their number, of their
@@ -35,6 +36,8 @@ _MOST_CENSUSES = 256
 _MOST_BEGUN, _MOST_LEFT = 64, 2_000_000
 # The pods that a first count takes between two looks at the clock.
 _PODS_PER_LOOK = 512
+# Those that are grouped in a portion, which takes a millisecond.
+_PODS_PER_PORTION = 2000
 # The bytes of the kinds of pods of which the tallies to follow are kept.
 _MOST_KINDS = 16 << 20
 # A heap is made anew when it has more than this many entries beyond twice the needed ones.
@@ -492,6 +495,21 @@ class Tallies:
                 self._censuses.popitem(last=False)
         self._censuses.move_to_end(of)
         return found
+
+    @property
+    def grouped(self) -> Sequence[str]:
+        """The namespaces whose pods are grouped."""
+        return list(self._alike)
+
+    def group(self, namespaces: Iterable[str]) -> Work[None]:
+        """Groups the pods of namespaces before that is needed, in portions."""
+        for name in namespaces:
+            made = AlikePods({})
+            for number, (key, pod) in enumerate(self._spaces.get(name, _NO_PODS).items(), 1):
+                made.arrives(key, pod)
+                if not number % _PODS_PER_PORTION:
+                    yield
+            self._alike[name] = made if made.is_of_use else None
 
     def leaves(self, key: str, pod: Peer) -> None:
         if (alike := self._alike.get(pod.namespace)) is not None:

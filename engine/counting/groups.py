@@ -283,6 +283,7 @@ class CountGroups:
                     counts = self._is_counted(frame.pod)
                     counted[portion] = _counted_of(table, portion, found, counts)
                 self._fresh.worked_out(table, portion, until)
+                time.check()
             time.rest()
         finally:
             if not np.array_equal(ids, self.ids):

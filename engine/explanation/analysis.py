@@ -39,13 +39,14 @@ from engine.explanation.inspection import (
     RefusalSummary,
     summarize,
 )
-from engine.explanation.portions import PodResults, Work, finished
+from engine.explanation.portions import PodResults
 from engine.explanation.written import ClauseResults, Values, Written, WrittenClauses
 from engine.gangs.gang_of_pod import GangOfPod
 from engine.objects.codec import Pod
 from engine.objects.eligibility import unfit
 from engine.objects.peer import key_of
 from engine.program.frame import Frame
+from engine.work import Work, finished
 from grammar.meaning.schema import Schema
 from grammar.messages.texts import shown
 from grammar.tree.ast import Expr

@@ -17,10 +17,11 @@ from engine.enforced import enforced
 from engine.engine import Engine
 from engine.errors import EngineError
 from engine.explanation.inspection import Contribution, Inspection, Objection
-from engine.explanation.portions import PodResults, finished
+from engine.explanation.portions import PodResults
 from engine.objects.codec import ObjectCodec
 from engine.offline import offline_engine
 from engine.program.program import Program
+from engine.work import finished
 from grammar.messages.texts import counted
 from policies.validation import Validation
 

@@ -18,11 +18,12 @@ from engine.counting.groups import CountHeadroom
 from engine.decision.journal import recorded_counts
 from engine.explanation.document import NamedClause
 from engine.explanation.inspection import Inspection
-from engine.explanation.portions import PodResults, Work
+from engine.explanation.portions import PodResults
 from engine.objects.peer import Peer, placed_pod
 from engine.program.frame import Frame
 from engine.program.operations import THOUSANDTHS
 from engine.program.program import Program
+from engine.work import Work
 from grammar.values.errors import EvaluationError
 
 # The groups of one bound that are listed.

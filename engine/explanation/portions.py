@@ -6,7 +6,7 @@ it is about one snapshot, which does not change meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
@@ -31,25 +31,15 @@ from engine.program.program import (
     ScoreProgram,
     applies,
 )
+from engine.work import Work
 
 T = TypeVar("T")
-Work = Generator[None, None, T]
 
 PORTION_SECONDS = 0.002
 # The nodes between two looks at the clock.
 _NODES = 8
 # The most portions for one clause.
 _MOST_PORTIONS = 2_000
-
-
-def finished(work: Work[T]) -> T:
-    """The result of work beside which nobody else waits."""
-    while True:
-        try:
-            next(work)
-        except StopIteration as end:
-            found: T = end.value
-            return found
 
 
 class PodResults:

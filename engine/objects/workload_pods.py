@@ -89,10 +89,12 @@ def kind_called(word: str) -> str | None:
     return None
 
 
-def pods_of(item: Json, namespace: str, known: KnownUid = nothing_known) -> WorkloadPods:
+def pods_of(
+    item: Json, namespace: str, known: KnownUid = nothing_known, most: int = MOST_PODS
+) -> WorkloadPods:
     """The pods of a workload's manifest; `namespace` is that of a manifest without one.
 
-    Raises WorkloadError.
+    Raises WorkloadError, also for more pods than `most`.
     """
     kind, metadata = str(item["kind"]), mapping(item, "metadata")
     name = metadata.get("name") or metadata.get("generateName")
@@ -111,12 +113,12 @@ def pods_of(item: Json, namespace: str, known: KnownUid = nothing_known) -> Work
         raise WorkloadError(f"the {kind} `{key}` has no pod template")
     if kind == "Deployment":
         owners = [stored, _replica_set_of(stored, template, known)]
-    named = list(_pods(owners[-1], template, _wanted(kind, spec, key)))
+    named = list(_pods(owners[-1], template, _wanted(kind, spec, key, most)))
     example = named[0] if named else next(_pods(owners[-1], template, 1))
     return WorkloadPods(kind, name, where, named, example, owners)
 
 
-def _wanted(kind: str, spec: Json, key: str) -> int:
+def _wanted(kind: str, spec: Json, key: str, most_pods: int) -> int:
     """How many pods a workload wants at once."""
     if kind == "DaemonSet":
         return 1
@@ -126,8 +128,8 @@ def _wanted(kind: str, spec: Json, key: str) -> int:
     most = spec.get("completions") if field == "parallelism" else None
     if isinstance(wanted, int) and isinstance(most, int):
         wanted = min(wanted, most)
-    if not isinstance(wanted, int) or not 0 <= wanted <= MOST_PODS:
-        text = f"`{field}` of the {kind} `{key}` is no number from 0 to {MOST_PODS}"
+    if not isinstance(wanted, int) or not 0 <= wanted <= most_pods:
+        text = f"`{field}` of the {kind} `{key}` is no number from 0 to {most_pods}"
         raise WorkloadError(text)
     return wanted
 

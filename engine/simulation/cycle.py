@@ -7,26 +7,35 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from random import Random
+from typing import TypeVar
 
 import msgspec
 import numpy as np
 
 from engine.cache.cache import Cache
+from engine.cache.names import ListedNames
 from engine.cache.node_table import NodeRows, NodeWithPods
 from engine.decision.preemption import Victims
 from engine.decision.verdict import ClauseName, Decision, Feasible, full_reason
 from engine.engine import Engine
-from engine.errors import EngineError
+from engine.errors import DeadlineExceededError, EngineError
 from engine.objects.codec import ObjectCodec, Pod
-from engine.objects.eligibility import ineligible, insufficient
+from engine.objects.eligibility import CORDONED, ineligible, insufficient
 from engine.objects.peer import Peer, importance, key_of
 from engine.objects.remembered import Remembered
 from engine.simulation.eviction import dry_run, preferred
-from engine.simulation.node_resources import Mask, NodeResources, ResourceDemand, demand
+from engine.simulation.node_resources import (
+    Mask,
+    NodeResources,
+    ResourceDemand,
+    demand,
+    resources_of,
+)
+from engine.work import Work, finished
 
 # ---- outcomes
 
@@ -57,12 +66,14 @@ class Placed:
 class Pending:
     """A pod without a feasible node, with the number of nodes for each reason.
 
-    A node may have several reasons. A reason about the pod alone has 0 nodes.
+    A node may have several reasons. A reason about the pod alone has 0 nodes. `nearest` is the node
+    with the fewest reasons, with these; None where nothing is said of a node.
     """
 
     pod: str
     policy: str
     reasons: Mapping[str, int]
+    nearest: tuple[str, Sequence[str]] | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +93,9 @@ Outcome = Placed | Pending | Evicted
 
 # The bytes that are remembered for different pod specs: pods of one workload share theirs.
 _REMEMBERED = 128 << 20
+_NODES_OF_A_PORTION = 256
+# The bytes of names of nodes that are remembered, and of a name for each byte of its row.
+_LISTS, _BYTES_OF_A_NAME = 32 << 20, 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +107,16 @@ class Eligibility:
 
 
 class NodeEligibility:
-    """The eligibility of nodes for pods. The nodes do not change, so results are remembered."""
+    """The eligibility of nodes for pods. The nodes do not change, so results are remembered.
 
-    def __init__(self, nodes: Sequence[NodeWithPods]) -> None:
+    No pod may go to those of the `drained` names, whatever it tolerates.
+    """
+
+    def __init__(
+        self, nodes: Sequence[NodeWithPods], drained: Collection[str] = frozenset()
+    ) -> None:
         self._nodes = nodes
+        self._drained = drained
         self._known: Remembered[bytes, Eligibility] = Remembered(_REMEMBERED)
         self._encoder = msgspec.json.Encoder()
 
@@ -105,12 +125,20 @@ class NodeEligibility:
 
         The reasons are the texts of kube-scheduler's plugins, in the plugins' order.
         """
+        return finished(self.work(pod))
+
+    def work(self, pod: Pod) -> Work[Eligibility]:
+        """The same, in portions."""
         spec = pod.spec
         constraints = spec and (spec.nodeSelector, spec.affinity, spec.tolerations)
         key = self._encoder.encode(constraints)
         known = self._known.get(key)
         if known is None:
-            reasons = tuple(ineligible(pod, node) for node in self._nodes)
+            reasons = list[str]()
+            for number, node in enumerate(self._nodes, 1):
+                reasons.append(CORDONED if node.name in self._drained else ineligible(pod, node))
+                if not number % _NODES_OF_A_PORTION:
+                    yield
             known = Eligibility(np.array([not reason for reason in reasons], np.bool_), reasons)
             self._known.put(key, known)
         return known
@@ -163,33 +191,89 @@ class _HeldMember:
 
 
 class SimulatedClock:
-    """Seconds that pass only between two pods, so that a run is the same each time."""
+    """Seconds that pass only between two pods, so that a run is the same each time.
 
-    def __init__(self) -> None:
+    Where deadlines must hold, those of a `real` clock pass, too.
+    """
+
+    def __init__(self, real: Callable[[], float] = lambda: 0.0) -> None:
         self._seconds = 0.0
+        self._real = real
 
     def __call__(self) -> float:
-        return self._seconds
+        return self._seconds + self._real()
 
     def pass_on(self) -> None:
         self._seconds += 1.0
 
 
-class Simulation:
-    """A cache with nodes and pods, an engine with policies over it, and waiting pods.
+@dataclass(frozen=True, slots=True)
+class CycleOptions:
+    """How pods are scheduled. `weight` is that of the extender.
+
+    `plugins` says whether the score of kube-scheduler's plugin counts. Of nodes with equal scores
+    `ties` draws one; without it the first by name is taken, or with `order` the first in an order
+    that it draws for all pods. Nodes need not have room for `ignored` resources, which
+    kube-scheduler leaves to the extender. With `preempts` pods of lower priority are evicted for a
+    pod without a feasible node, and are gone. No pod goes to a `drained` node. A verb is asked for
+    `portion` seconds at a time.
+    """
+
+    weight: int = 1
+    plugins: bool = True
+    ties: Random | None = None
+    order: Random | None = None
+    ignored: Collection[str] = ()
+    preempts: bool = False
+    drained: frozenset[str] = frozenset()
+    portion: float = math.inf
+
+
+_USUAL = CycleOptions()
+T = TypeVar("T")
+# A verb is asked so often for the same time, and then for twice as long, up to this.
+_TRIES, _LONGEST_PORTION, _MOST_TRIES = 40, 0.1, 400
+
+
+def begin(
+    engine: Engine,
+    cache: Cache,
+    pods: Sequence[Waiting],
+    options: CycleOptions = _USUAL,
+    clock: SimulatedClock | None = None,
+) -> Work[Simulation]:
+    """A simulation over a cache that is changed by it; `clock` is that of the engine.
 
     The waiting pods are in the cache from the start, so that counts of a workload include them. A
     waiting pod that the cache has on a node leaves that node.
+    """
+    cache.add_event_handler(engine.in_flight.pod_changed)
+    cache.add_event_handler(engine.gangs.pod_changed)
+    for number, each in enumerate(pods, 1):
+        cache.put_pod(each.peer, body=each.body)
+        if not number % _NODES_OF_A_PORTION:
+            yield
+    if engine.cards.are_used:
+        engine.cards.measure_by(engine.cards.shapes(each.body for each in pods))
+    views = cache.snapshot().nodes
+    # In this order, because of ties.
+    names = sorted(views)
+    order = options.order
+    nodes = [views[name] for name in (order.sample(names, len(names)) if order else names)]
+    yield
+    cards = engine.cards.sums(nodes) if engine.cards.are_used else ()
+    resources = yield from resources_of(nodes, options.ignored, cards)
+    return Simulation(engine, cache, pods, nodes, resources, options, clock or SimulatedClock())
+
+
+class Simulation:
+    """A cache with nodes and pods, an engine with policies over it, and waiting pods.
+
+    `nodes` are those of the cache, the first of equal ones first, and `resources` theirs. `begin`
+    makes one.
 
     The members of a gang that has its places come at once, as kube-scheduler is told to ask about
     them. If one of them is not bound, none is.
-
-    `clock` is that of the engine. `weight` is that of the extender. `plugins` says whether the
-    score of kube-scheduler's plugin counts. Of nodes with equal scores `ties` draws one; without it
-    the first by name is taken, or with `order` the first in an order that it draws for all pods.
-    Nodes need not have room for `ignored` resources, which kube-scheduler leaves to the extender.
-    With `preempts` pods of lower priority are evicted for a pod without a feasible node, and are
-    gone.
     """
 
     def __init__(
@@ -197,17 +281,13 @@ class Simulation:
         engine: Engine,
         cache: Cache,
         pods: Sequence[Waiting],
-        *,
-        weight: int = 1,
-        plugins: bool = True,
-        ties: Random | None = None,
-        order: Random | None = None,
-        ignored: Collection[str] = (),
-        preempts: bool = False,
-        clock: SimulatedClock | None = None,
+        nodes: Sequence[NodeWithPods],
+        resources: NodeResources,
+        options: CycleOptions,
+        clock: SimulatedClock,
     ) -> None:
         self._engine = engine
-        self._clock = clock or SimulatedClock()
+        self._clock = clock
         # The pods whose turn comes, the outcomes of those that came before their turn, and those
         # that are held, all by uid.
         self._coming = {each.peer.uid: each for each in pods}
@@ -215,25 +295,15 @@ class Simulation:
         self._held: dict[str, _HeldMember] = {}
         self._cache = cache
         self._pods = pods
-        self._weight = weight
-        self._plugins = plugins
-        self._ties = ties
-        self._preempts = preempts
-        cache.add_event_handler(engine.in_flight.pod_changed)
-        cache.add_event_handler(engine.gangs.pod_changed)
-        for each in pods:
-            cache.put_pod(each.peer, body=each.body)
-        if engine.cards.are_used:
-            engine.cards.measure_by(engine.cards.shapes(each.body for each in pods))
-        views = cache.snapshot().nodes
-        # In this order, because of ties.
-        names = sorted(views)
-        self.names: Sequence[str] = order.sample(names, len(names)) if order else names
+        self._options = options
+        self.names: Sequence[str] = [node.name for node in nodes]
         self._rows = {name: row for row, name in enumerate(self.names)}
-        nodes = [views[name] for name in self.names]
-        cards = engine.cards.sums(nodes) if engine.cards.are_used else ()
-        self.resources = NodeResources(nodes, ignored, cards)
-        self._eligibility = NodeEligibility(nodes)
+        # For most pods the same nodes are left as for the last one.
+        self._lists: Remembered[bytes, Sequence[str]] = Remembered(
+            _LISTS, lambda key, _: _BYTES_OF_A_NAME * len(key)
+        )
+        self.resources = resources
+        self._eligibility = NodeEligibility(nodes, options.drained)
 
     @property
     def pods(self) -> Sequence[Waiting]:
@@ -241,16 +311,22 @@ class Simulation:
 
     def run(self) -> Iterator[Outcome]:
         """The outcome of each pod in order. Later pods see the earlier ones placed."""
+        return (outcome for outcome in self.portions() if outcome is not None)
+
+    def portions(self) -> Iterator[Outcome | None]:
+        """The same, and None after each portion of work in between."""
         for each in self._pods:
             self._clock.pass_on()
             uid = each.peer.uid
-            if uid not in self._outcomes and (outcome := self._schedule(each)) is not None:
-                self._outcomes[uid] = outcome
-            self._gather()
+            if uid not in self._outcomes:
+                outcome = yield from self._schedule(each)
+                if outcome is not None:
+                    self._outcomes[uid] = outcome
+            yield from self._gather()
             self._coming.pop(uid, None)
             yield self._outcomes.pop(uid)
 
-    def _gather(self) -> None:
+    def _gather(self) -> Work[None]:
         """The cycles of the pods that gangs wake, until no pod is held."""
         gangs = self._engine.gangs
         while (woken := gangs.known.take_woken()) or self._held:
@@ -259,14 +335,14 @@ class Simulation:
                     # Its turn is over.
                     gangs.late(uid)
                 elif uid not in self._held and uid not in self._outcomes:
-                    outcome = self._schedule(member)
+                    outcome = yield from self._schedule(member)
                     if isinstance(outcome, Placed):
                         # One that is rejected has its own turn.
                         self._outcomes[uid] = outcome
             if not woken:
                 gangs.late(next(iter(self._held)))
 
-    def _schedule(self, pod: Waiting) -> Outcome | None:
+    def _schedule(self, pod: Waiting) -> Work[Outcome | None]:
         """The outcome of one cycle; None for a member of a gang that is held."""
         call, _ = self._engine.opened(pod.body)
         governing = call.plan.selection.governing
@@ -274,40 +350,66 @@ class Simulation:
         if pod.pod.spec is not None and pod.pod.spec.schedulingGates:
             return Pending(pod.key, policy, {GATED: 0})
         needed = pod.demand
-        eligibility = self._eligibility.eligibility(pod.pod)
+        eligibility = yield from self._eligibility.work(pod.pod)
         fitting = np.flatnonzero(eligibility.open & self.resources.fits(needed))
         try:
             # Like kube-scheduler, skip the extender if no node is left.
-            decided = self._filter(pod, fitting) if len(fitting) else None
+            decided: Decision | None = None
+            if len(fitting):
+                decided = yield from self._filter(pod, fitting)
             if decided is not None and len(feasible := fitting[decided.codes == 0]):
-                row = self._choose(pod, needed, feasible)
+                row = yield from self._choose(pod, needed, feasible)
                 is_admitted = bool(call.plan.gangs) or self._engine.cards.are_used
                 return self._bind(pod, needed, policy, row, is_admitted=is_admitted)
             # The members of gangs evict nobody.
-            preempts = self._preempts and not call.plan.gangs
-            if preempts and (found := self._preempt(pod, needed, policy)):
+            preempts = self._options.preempts and not call.plan.gangs
+            if preempts and (found := (yield from self._preempt(pod, needed, policy))):
                 return found
         except EngineError as error:
             return Pending(pod.key, policy, {f"Placet's error: {error}": len(fitting)})
-        return Pending(pod.key, policy, self._reasons(needed, eligibility, decided))
+        reasons = self._reasons(needed, eligibility, decided)
+        nearest = self._nearest(needed, eligibility, fitting, decided)
+        return Pending(pod.key, policy, reasons, nearest)
 
-    def _filter(self, pod: Waiting, rows: NodeRows) -> Decision:
-        names = [self.names[row] for row in rows]
-        return self._engine.filter(pod.body, names, None, math.inf)
+    def _asked(self, ask: Callable[[float], T]) -> Work[T]:
+        """The answer of a verb, which goes on where it had no more time. Raises EngineError."""
+        seconds = self._options.portion
+        for tries in range(1, _MOST_TRIES):
+            try:
+                return ask(self._clock() + seconds)
+            except DeadlineExceededError:
+                yield
+            if not tries % _TRIES:
+                seconds = min(2 * seconds, _LONGEST_PORTION)
+        return ask(self._clock() + seconds)
 
-    def _choose(self, pod: Waiting, needed: ResourceDemand, rows: NodeRows) -> int:
+    def _filter(self, pod: Waiting, rows: NodeRows) -> Work[Decision]:
+        names, ask = self._listed(rows), self._engine.filter
+        found = yield from self._asked(lambda end: ask(pod.body, names, None, end))
+        return found
+
+    def _listed(self, rows: NodeRows) -> Sequence[str]:
+        """The names of rows, which remember where the engine has found them."""
+        if (known := self._lists.get(key := rows.tobytes())) is None:
+            names = [self.names[row] for row in rows]
+            known = ListedNames.of(msgspec.json.encode(names)) or names
+            self._lists.put(key, known)
+        return known
+
+    def _choose(self, pod: Waiting, needed: ResourceDemand, rows: NodeRows) -> Work[int]:
         """A row with the highest sum of scores. A single row is not scored (C29)."""
         if len(rows) == 1:
             return int(rows[0])
-        totals = np.zeros(len(rows), np.int64)
-        if self._plugins:
+        totals, options = np.zeros(len(rows), np.int64), self._options
+        if options.plugins:
             totals = self.resources.least_allocated(needed)[rows]
-        names = [self.names[row] for row in rows]
-        scores = self._engine.prioritize(pod.body, names, None, math.inf)
+        names = self._listed(rows)
+        prioritize = self._engine.prioritize
+        scores = yield from self._asked(lambda end: prioritize(pod.body, names, None, end))
         if scores is not None:
-            totals = totals + scores.points * (self._weight * _SCALE)
+            totals = totals + scores.points * (options.weight * _SCALE)
         best = np.flatnonzero(totals == totals.max())
-        return int(rows[best[self._ties.randrange(len(best)) if self._ties else 0]])
+        return int(rows[best[options.ties.randrange(len(best)) if options.ties else 0]])
 
     # ---- preemption
 
@@ -331,9 +433,10 @@ class Simulation:
                 found[node.name] = victims
         return found
 
-    def _preempt(self, pod: Waiting, needed: ResourceDemand, policy: str) -> Placed | None:
+    def _preempt(self, pod: Waiting, needed: ResourceDemand, policy: str) -> Work[Placed | None]:
         """The pod on a node from which others were evicted for it; None if that is not possible."""
         proposed, snapshot = self.proposed(pod), self._cache.snapshot()
+        # With less time it would be cut short.
         kept = self._engine.preempt(pod.body, proposed, math.inf) if proposed else {}
         there = {
             name: [p for p in (view.pods or ()) if p.uid in set(kept[name].uids)]
@@ -347,7 +450,7 @@ class Simulation:
         row, added = self._rows[name], {each.uid: each for each in kept[name].added}
         for victim in there[name]:
             self._evict(row, victim)
-        decided = self._filter(pod, np.array([row], np.intp))
+        decided = yield from self._filter(pod, np.array([row], np.intp))
         assert not decided.codes.any(), "preempt has asked the same with these pods gone"
         evictions = []
         for victim in sorted(there[name], key=importance):
@@ -411,6 +514,30 @@ class Simulation:
                     found[full_reason(verdict.policy, verdict.clause, verdict.reason)] += count
         ordered = sorted(found.items(), key=lambda item: (-item[1], item[0]))
         return {reason: count for reason, count in ordered if count}
+
+    def _nearest(
+        self,
+        needed: ResourceDemand,
+        eligibility: Eligibility,
+        fitting: NodeRows,
+        decided: Decision | None,
+    ) -> tuple[str, Sequence[str]] | None:
+        """The node with the fewest reasons; of equals one that only a policy rejects, by name."""
+        lacking = [(insufficient(r), lacks) for r, lacks in self.resources.lacking(needed)]
+        against = np.array([bool(reason) for reason in eligibility.reasons], np.int64)
+        for _, lacks in lacking:
+            against += lacks
+        rejected = {} if decided is None else dict(zip(fitting.tolist(), decided, strict=True))
+        rows = [row for row, name in enumerate(self.names) if name not in self._options.drained]
+        if not rows:
+            return None
+        nearest = min(rows, key=lambda row: (max(1, against[row]), row not in rejected))
+        reasons = [eligibility.reasons[nearest]] if eligibility.reasons[nearest] else []
+        reasons += [reason for reason, lacks in lacking if lacks[nearest]]
+        verdict = rejected.get(nearest)
+        if verdict is not None and not isinstance(verdict, Feasible):
+            reasons.append(full_reason(verdict.policy, verdict.clause, verdict.reason))
+        return self.names[nearest], reasons
 
 
 # ---- arrivals: in which order pods come, and how many of them

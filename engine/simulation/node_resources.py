@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,11 +13,13 @@ from engine.cache.node_table import NodeWithPods
 from engine.decision.card_questions import Sums
 from engine.objects.peer import Peer
 from engine.objects.resources import CPU, MEMORY, MOST_AMOUNT, PODS, amount
+from engine.work import Work
 from grammar.values.quantity import Quantity
 
 Mask = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
 
+_NODES_OF_A_PORTION = 32
 # The requests that least-allocated assumes for a container without any
 # (util.DefaultMilliCPURequest).
 _UNNAMED = {CPU: 100, MEMORY: 200 << 20}
@@ -58,8 +60,12 @@ class NodeResources:
         nodes: Sequence[NodeWithPods],
         ignored: Collection[str] = (),
         cards: Sequence[Mapping[str, Sums]] = (),
+        scored: Callable[[Peer], Mapping[str, int]] = lambda pod: demand(pod).scored,
     ) -> None:
-        """`cards` has the sums of the cards of each node, of which policies decide."""
+        """`cards` has the sums of the cards of each node, of which policies decide.
+
+        `scored` is what a pod takes for least-allocated.
+        """
         known = {name for its in cards for name in its}
         self._ignored = {*ignored, *known}
         self._none = np.zeros(len(nodes), np.int64)
@@ -69,10 +75,25 @@ class NodeResources:
         for name in known:
             both = np.array([its.get(name, (0, 0)) for its in cards], np.int64)
             self._allocatable[name], self._requested[name] = both[:, 0].copy(), both[:, 1].copy()
-        there = [[demand(pod).scored for pod in node.pods or ()] for node in nodes]
+        there = [[scored(pod) for pod in node.pods or ()] for node in nodes]
         self._scored = {r: _sums([[s[r] for s in pods] for pods in there]) for r in _UNNAMED}
         # Python integers, because the sum of a column may exceed an int64.
         self._totals = {r: sum(column.tolist()) for r, column in self._requested.items()}
+
+    def extend(self, more: NodeResources) -> None:
+        """Adds other nodes after these."""
+        self._ignored |= more._ignored
+        for mine, theirs in (
+            (self._allocatable, more._allocatable),
+            (self._requested, more._requested),
+            (self._scored, more._scored),
+        ):
+            for name in mine.keys() | theirs.keys():
+                parts = mine.get(name, self._none), theirs.get(name, more._none)
+                mine[name] = np.concatenate(parts)
+        self._none = np.zeros(len(self._none) + len(more._none), np.int64)
+        for name, total in more._totals.items():
+            self._totals[name] = self._totals.get(name, 0) + total
 
     @property
     def resources(self) -> Sequence[str]:
@@ -154,6 +175,28 @@ class NodeResources:
     def requested(self, resource: str) -> int:
         """The requested amount on all nodes together."""
         return self._totals.get(resource, 0)
+
+
+def resources_of(
+    nodes: Sequence[NodeWithPods],
+    ignored: Collection[str] = (),
+    cards: Sequence[Mapping[str, Sums]] = (),
+) -> Work[NodeResources]:
+    """The resources of nodes, worked out in portions."""
+    made, known = NodeResources((), ignored), dict[tuple[int, int], Mapping[str, int]]()
+
+    def scored(pod: Peer) -> Mapping[str, int]:
+        # Pods with equal requests share them, and they live as long as the nodes.
+        key = id(pod.requests), len(pod.containers)
+        if (found := known.get(key)) is None:
+            found = known[key] = demand(pod).scored
+        return found
+
+    for first in range(0, len(nodes), _NODES_OF_A_PORTION):
+        end = first + _NODES_OF_A_PORTION
+        made.extend(NodeResources(nodes[first:end], ignored, cards[first:end], scored))
+        yield
+    return made
 
 
 def _columns(amounts: Sequence[Mapping[str, Quantity]]) -> dict[str, Ints]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from engine.simulation.cycle import Evicted, Eviction, Outcome, Pending, Placed, Simulation
+from engine.work import Work, finished
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +111,21 @@ class SimulationResult:
 
 def result(simulation: Simulation, progress: Callable[[int], None]) -> SimulationResult:
     """Run a simulation to its end. `progress` gets the number of pods so far after each."""
+    return finished(played(simulation, progress))
+
+
+def played(simulation: Simulation, progress: Callable[[int], None]) -> Work[SimulationResult]:
+    """The same, in portions."""
     resources, outcomes = simulation.resources, list[Outcome]()
     numbers, preemptors = dict[str, int](), list[Placed]()
     courses = {resource: [resources.requested(resource)] for resource in resources.resources}
     arrived = {resource: list(course) for resource, course in courses.items()}
-    for pod, outcome in zip(simulation.pods, simulation.run(), strict=True):
+    pods = iter(simulation.pods)
+    for outcome in simulation.portions():
+        if outcome is None:
+            yield
+            continue
+        pod = next(pods)
         numbers[outcome.pod] = len(outcomes)
         outcomes.append(outcome)
         if isinstance(outcome, Placed) and outcome.evictions:
@@ -133,6 +144,7 @@ def result(simulation: Simulation, progress: Callable[[int], None]) -> Simulatio
             so_far = arrived[resource]
             so_far.append(so_far[-1] + needed.get(resource, 0))
         progress(len(outcomes))
+        yield
     allocation = {
         r: Allocation(resources.allocatable(r), course, arrived[r]) for r, course in courses.items()
     }

@@ -90,9 +90,8 @@ def _of_other_namespaces(where: ast.Expr, checked: Checked) -> Iterator[Diagnost
     own = checked.policy.namespace
     for part in conjuncts(where):
         match part:
-            case (
-                ast.Binary("==", read, ast.Literal(str() as name))
-                | ast.Binary("==", ast.Literal(str() as name), read)
+            case ast.Binary("==", read, ast.Literal(str() as name)) | ast.Binary(
+                "==", ast.Literal(str() as name), read
             ) if name != own and own is not None:
                 pass
             case ast.Binary("!=", read, ast.Select(ast.Ident("pod"), "namespace")):
@@ -102,7 +101,9 @@ def _of_other_namespaces(where: ast.Expr, checked: Checked) -> Iterator[Diagnost
         match read:
             case ast.Select(ast.Ident("peer"), "namespace"):
                 message = "without `all` only pods of the pod's own namespace count, so none does"
-                yield Diagnostic("P0340", "warning", message, part.span, hint="write `all pods where`")
+                yield Diagnostic(
+                    "P0340", "warning", message, part.span, hint="write `all pods where`"
+                )
             case _:
                 continue
 

@@ -185,7 +185,9 @@ def _of_option(name: str, value: str) -> str | None:
             return f'filter "exclude" {{ require !(node.name in {_names(value)}) }}'
         case "exclusive":
             where = 'peer.workload.kind != "DaemonSet"'
-            return f'limit "exclusive" {{ all pods where {where} per node at most 1 strict mutual }}'
+            return (
+                f'limit "exclusive" {{ all pods where {where} per node at most 1 strict mutual }}'
+            )
         case "spread-job":
             return 'spread "nodes" { over node.name skew at most 1 best effort weight 10 }'
         case _:

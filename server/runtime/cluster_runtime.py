@@ -21,8 +21,11 @@ from logging import Logger
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from engine.cache import list_watch
 from engine.cache.cache import Cache, PodEventHandler
+from engine.cache.cluster_file import bodies
 from engine.cache.comparison import Difference, compare
 from engine.cache.informers import Informer, Informers, Needs, object_lists
 from engine.cache.list_watch import ContinueExpiredError, GarbageError
@@ -515,6 +518,12 @@ class ClusterRuntime:
             if error.status == HTTPStatus.NOT_FOUND:
                 return None
             raise
+
+    async def pods_on(self, node: str) -> Mapping[str, bytes | msgspec.Raw]:
+        """The JSON of the pods on a node by `namespace/name`. Raises EngineError."""
+        params = [("fieldSelector", f"spec.nodeName={node}")]
+        listed = await self._client.request("GET", path_of(CORE, "pods", ""), params=params)
+        return await asyncio.to_thread(bodies, [listed], "Pod")
 
     async def documents(self, needs: Needs) -> AsyncIterator[bytes]:
         """The objects that the API server has now, as lists in chunks. Raises EngineError."""

@@ -21,7 +21,7 @@ from engine.cluster.data_sources import DataKeeper, SourceParts
 from engine.data.texts import texts_of
 from engine.decision.registry import Registry
 from engine.engine import Engine
-from engine.program.tables import SourceStatus, TableSpec, source_label
+from engine.program.tables import SourceStatus, Tables, TableSpec, source_label
 from grammar.messages.texts import counted
 from grammar.values.time import Timestamp
 from server.api_failures import ApiFailures
@@ -114,6 +114,11 @@ class DataTables:
     @property
     def statuses(self) -> Sequence[SourceStatus]:
         return [*self._keeper.statuses(), *self._refused]
+
+    @property
+    def tables(self) -> Tables:
+        """The tables that hold now, by their digests."""
+        return self._keeper.tables
 
     async def texts(self) -> Mapping[str, DataText]:
         """The rows that hold now, for a copy of the cluster; written in a thread."""

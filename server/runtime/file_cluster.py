@@ -30,6 +30,7 @@ from engine.cache.list_watch import CHUNK
 from engine.cache.node_table import Snapshot
 from engine.errors import NotSyncedError
 from engine.objects.codec import ObjectCodec
+from engine.objects.peer import key_of
 from grammar.checks.costs import UNKNOWN_SIZE, ClusterSize
 from grammar.meaning.schema import Schema
 from grammar.messages.texts import os_reason
@@ -112,6 +113,10 @@ class NoCluster(_UnwatchedCluster):
         """None: there are no pods."""
         return None
 
+    async def pods_on(self, _node: str) -> Mapping[str, bytes | msgspec.Raw]:
+        """None: there are no pods."""
+        return {}
+
     async def documents(self, _needs: Needs) -> AsyncIterator[bytes]:
         """Raises NotSyncedError: there is no cluster."""
         self.snapshot()
@@ -151,6 +156,14 @@ class FileCluster(_UnwatchedCluster):
         found = [document async for document in self.documents(Needs())]
         pods = await asyncio.to_thread(bodies, found, "Pod")
         return pods.get(f"{namespace}/{name}")
+
+    async def pods_on(self, node: str) -> Mapping[str, bytes | msgspec.Raw]:
+        """The JSON of the pods on a node by `namespace/name`. Raises NotSyncedError."""
+        view = self.snapshot().node(node)
+        keys = [key_of(pod) for pod in (view and view.pods) or ()]
+        found = [document async for document in self.documents(Needs())]
+        pods = await asyncio.to_thread(bodies, found, "Pod")
+        return {key: pods[key] for key in keys if key in pods}
 
     async def documents(self, _needs: Needs) -> AsyncIterator[bytes]:
         """The JSON documents of the files, lists in parts. Raises NotSyncedError."""

@@ -14,6 +14,9 @@ from logging import Logger
 from pathlib import Path
 from typing import Protocol
 
+import msgspec
+
+from engine.cache.cache import Cache
 from engine.cache.informers import Needs
 from engine.decision.registry import Registry
 from engine.decision.verb_call import ClusterState
@@ -47,6 +50,13 @@ class ClusterSource(ClusterState, Protocol):
 
     async def pod(self, namespace: str, name: str) -> bytes | None:
         """The JSON of a pod, None if there is none. Raises EngineError."""
+
+    @property
+    def pods(self) -> Cache:
+        """What is known of pods, for counting and for copies."""
+
+    async def pods_on(self, node: str) -> Mapping[str, bytes | msgspec.Raw]:
+        """The JSON of the pods on a node by `namespace/name`. Raises EngineError."""
 
     def documents(self, needs: Needs) -> AsyncIterator[bytes]:
         """The objects now, as JSON in parts, of the kinds that are needed. Raises EngineError."""

@@ -79,6 +79,7 @@ from server.view.history import History
 from server.view.overview import Overview
 from server.view.policy_states import PolicyStates
 from server.view.samples import SampledNumbers
+from server.view.simulating import Simulator
 from server.view.view import (
     DEFAULT_PORT,
     HOST,
@@ -511,6 +512,14 @@ def _shown(
     stack.callback(history.close)
     if common.options.view_port is not None:
         common.supervisor.start("history", history.follow)
+    checked = Drafts(
+        replica,
+        drafts,
+        lambda: reloader.enforced,
+        view.policies,
+        view.documents,
+        deciding.data.texts,
+    )
     return View(
         replica,
         journal,
@@ -518,17 +527,11 @@ def _shown(
         cluster,
         explainer,
         states,
-        Drafts(
-            replica,
-            drafts,
-            lambda: reloader.enforced,
-            view.policies,
-            view.documents,
-            deciding.data.texts,
-        ),
+        checked,
         overview,
         Finder(replica, engine, journal, view, states.addresses),
         history,
+        Simulator(replica, engine, view, checked, lambda: deciding.data.tables),
         lambda: common.shutdown.has_begun,
     )
 

@@ -13,6 +13,7 @@ from engine.drift.document import DriftDocument
 from engine.explanation.audit_document import AuditList
 from engine.explanation.decision_document import DecisionDetail, Listing
 from engine.explanation.document import PodExplanation
+from engine.simulation.document import SimulationAnswer
 from server.answers.overview_answers import (
     FillList,
     FoundList,
@@ -23,6 +24,7 @@ from server.answers.overview_answers import (
     WaitingList,
     WorkloadDetail,
 )
+from server.answers.simulation_answers import SimulationQuestion
 from server.answers.view_answers import (
     CheckedDraft,
     CompletedDraft,
@@ -251,6 +253,22 @@ OPERATIONS: Sequence[Operation] = (
             404: "there is no such node",
             409: "a policy with errors keeps the pod waiting",
             503: "the replica does not know the cluster",
+        },
+    ),
+    Operation(
+        "/simulate",
+        "simulate",
+        "where pods would go, also if nodes came or were drained; nothing is written",
+        SimulationAnswer,
+        body=SimulationQuestion,
+        fails={
+            400: "a body that is no question, pods that cannot be read, or an unknown node",
+            401: _NO_TOKEN,
+            413: "a body that is too large",
+            415: "a body that is compressed",
+            422: "pods that take too much time or memory to read",
+            429: _BUSY,
+            503: "the replica does not know the cluster, or a simulation takes longer than 20 s",
         },
     ),
     Operation(

@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import hmac
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TypeVar
 
@@ -20,9 +20,12 @@ from aiohttp import web
 
 from engine.cache.cluster_copy import DataText, NamedPod
 from engine.cache.informers import Needs
+from engine.cache.pod_manifests import DEFAULT_NAMESPACE
 from engine.enforced import EnforcedPolicies
 from engine.errors import EngineError
+from engine.simulation.pod_list import PodList
 from server.admission.checking_process import CheckFailedError, CheckingProcess, CheckStoppedError
+from server.answers.simulation_answers import MOST_PODS, SimulationQuestion
 from server.answers.view_answers import (
     CheckedDraft,
     CompletedDraft,
@@ -36,6 +39,7 @@ from server.answers.view_answers import (
 )
 from server.view import trial
 from server.view.api_description import TOKEN_HEADER
+from server.view.trial import Keys, KnownUids
 
 T = TypeVar("T")
 # A body has a text of at most 256 Ki characters, and a cluster of at most 4 Mi, in JSON.
@@ -72,7 +76,7 @@ class Drafts:
         self._data = data
         self._process = process
         self._session = DraftSession(replica, secrets.token_urlsafe(32))
-        self._busy = False
+        self._one = asyncio.Lock()
 
     @property
     def session(self) -> DraftSession:
@@ -81,37 +85,59 @@ class Drafts:
     async def check(self, request: web.Request) -> CheckedDraft:
         """The diagnostics of the draft in a request. Raises HTTPException."""
         draft = await self._read(request, DraftText)
-        with self._turn():
+        async with self._turn():
             found = await self._run(_CHECK_SECONDS, trial.check_draft, self._beside(draft))
             return CheckedDraft(found)
 
     async def complete(self, request: web.Request) -> CompletedDraft:
         """What can stand at the place in a request. Raises HTTPException."""
         point = await self._read(request, Point)
-        with self._turn():
+        async with self._turn():
             beside = self._beside(point)
             return await self._run(_CHECK_SECONDS, trial.complete_draft, beside, point.offset)
 
     async def describe(self, request: web.Request) -> DescribedName:
         """What the name at the place in a request stands for. Raises HTTPException."""
         point = await self._read(request, Point)
-        with self._turn():
+        async with self._turn():
             beside = self._beside(point)
             return await self._run(_CHECK_SECONDS, trial.describe_name, beside, point.offset)
 
     async def pasted(self, request: web.Request) -> tuple[NamedPod, str | None]:
         """The pod of the manifest in a request, and the node to show. Raises HTTPException."""
         asked = await self._read(request, PastedPod)
-        with self._turn():
+        async with self._turn():
             found = await self._run(_CHECK_SECONDS, trial.pod_of, asked.text)
         if isinstance(found, str):
             raise web.HTTPBadRequest(text=f"{found}\n")
         return found, asked.node
 
+    async def question(self, request: web.Request) -> SimulationQuestion:
+        """The question of a simulation in a request. Raises HTTPException."""
+        return await self._read(request, SimulationQuestion, "question")
+
+    async def pods(
+        self, question: SimulationQuestion, known: Callable[[Keys], Awaitable[KnownUids]]
+    ) -> PodList:
+        """The pods of a question; `known` has the uids of workloads. Raises HTTPException.
+
+        It waits for its turn.
+        """
+        listed = question.pods
+        text = listed if isinstance(listed, str) else msgspec.json.encode(listed).decode()
+        where = question.namespace or DEFAULT_NAMESPACE
+        async with self._one:
+            found = await self._run(_TRIAL_SECONDS, trial.pods_of, text, where, MOST_PODS, {})
+            if not isinstance(found, str) and (uids := await known(found[1])):
+                found = await self._run(_TRIAL_SECONDS, trial.pods_of, text, where, MOST_PODS, uids)
+        if isinstance(found, str):
+            raise web.HTTPBadRequest(text=f"{found}\n")
+        return found[0]
+
     async def evaluate(self, request: web.Request) -> TriedDraft:
         """What the draft in a request changes in a cluster. Raises HTTPException."""
         draft = await self._read(request, Trial)
-        with self._turn():
+        async with self._turn():
             beside = self._beside(draft)
             if draft.cluster is None:
                 beside = replace(beside, data=await self._data())
@@ -148,16 +174,13 @@ class Drafts:
         ]
         return trial.Draft(draft.name, draft.text, files, dict(objects))
 
-    @contextmanager
-    def _turn(self) -> Iterator[None]:
+    @asynccontextmanager
+    async def _turn(self) -> AsyncIterator[None]:
         """One draft at a time has the process."""
-        if self._busy:
+        if self._one.locked():
             raise web.HTTPTooManyRequests(text="the check of another draft has not ended\n")
-        self._busy = True
-        try:
+        async with self._one:
             yield
-        finally:
-            self._busy = False
 
     async def _run(self, seconds: float, function: Callable[..., T], *args: object) -> T:
         """The result of a function in the process, given the schema too."""
@@ -172,7 +195,7 @@ class Drafts:
             text = "the check failed (report this, with the draft)\n"
             raise web.HTTPUnprocessableEntity(text=text) from None
 
-    async def _read(self, request: web.Request, kind: type[T]) -> T:
+    async def _read(self, request: web.Request, kind: type[T], what: str = "draft") -> T:
         """The body of a request with the token."""
         given = request.headers.get(TOKEN_HEADER, "").encode("utf-8", "surrogateescape")
         if not hmac.compare_digest(given, self._session.token.encode()):
@@ -188,7 +211,7 @@ class Drafts:
         try:
             return msgspec.json.decode(body, type=kind)
         except msgspec.MsgspecError as error:
-            raise web.HTTPBadRequest(text=f"the body is no draft: {error}\n") from None
+            raise web.HTTPBadRequest(text=f"the body is no {what}: {error}\n") from None
 
 
 async def _one(part: bytes) -> AsyncIterator[bytes]:

@@ -6,7 +6,6 @@ wait. It asks the engine, offers nothing and records nothing.
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable, Coroutine
 from typing import Protocol, TypeVar
@@ -30,15 +29,14 @@ from engine.explanation.document import PodExplanation
 from engine.explanation.explanation import Asker, explain, undecided
 from engine.explanation.fills import FilledBound, fills_of
 from engine.explanation.inspection import Inspection
-from engine.explanation.portions import PodResults, Work
+from engine.explanation.portions import PodResults
 from engine.explanation.written import Values
 from grammar.meaning.schema import Schema
 from grammar.messages.texts import shown
 from grammar.values.time import Timestamp
+from server.view.turns import Line, done
 
 T = TypeVar("T")
-# Explanations that wait for their turn, and the seconds of one.
-_MOST_WAITING, _MOST_SECONDS = 4, 20.0
 # The rest after each portion.
 _REST_SECONDS = 0.005
 
@@ -73,19 +71,18 @@ class Explainer:
         self._enforced = enforced
         self._clock = clock
         self._analyst: Analyst | None = None
-        self._one = asyncio.Lock()
-        self._waiting = 0
+        self._line = Line("the explanation", "several explanations have not ended")
 
     async def fills(self, namespace: str, name: str) -> list[FilledBound]:
         """The fill of each bound that holds for a pod; nothing for a pod that is gone.
 
         Raises HTTPException and EngineError.
         """
-        async with asyncio.timeout(_MOST_SECONDS), self._one:
+        async with self._line.one():
             pod = await self._pod(namespace, name)
             inspection = Inspection.of(self._engine, pod.body)
             work = PodResults(inspection, sorted(inspection.table.rows), self._clock)
-            return await self._done(fills_of(inspection, work, pod.node))
+            return await done(fills_of(inspection, work, pod.node), _REST_SECONDS, self._clock)
 
     async def explain(
         self, namespace: str, name: str, node: str | None
@@ -99,26 +96,11 @@ class Explainer:
 
     async def _in_turn(self, answer: Coroutine[None, None, T]) -> T:
         try:
-            return await self._timed(answer)
-        finally:
-            answer.close()
-
-    async def _timed(self, answer: Coroutine[None, None, T]) -> T:
-        if self._waiting >= _MOST_WAITING:
-            raise web.HTTPTooManyRequests(text="several explanations have not ended\n")
-        self._waiting += 1
-        try:
-            async with asyncio.timeout(_MOST_SECONDS), self._one:
-                return await answer
-        except TimeoutError:
-            text = f"the explanation takes longer than {_MOST_SECONDS:.0f} s\n"
-            raise web.HTTPServiceUnavailable(text=text) from None
+            return await self._line.turn(answer)
         except (DeadlineExceededError, NotSyncedError) as error:
             raise web.HTTPServiceUnavailable(text=f"{error}\n") from None
         except BadObjectError as error:
             raise web.HTTPConflict(text=f"{error}\n") from None
-        finally:
-            self._waiting -= 1
 
     async def _explained(
         self, namespace: str, name: str, node: str | None
@@ -134,7 +116,7 @@ class Explainer:
         analyst, at = self._analyst_now(), Timestamp.now()
         found: Analysis | str
         try:
-            found = await self._done(analyst.work(PodQuestion(pod, node)))
+            found = await done(analyst.work(PodQuestion(pod, node)), _REST_SECONDS, self._clock)
         except UnknownNodeError as error:
             raise web.HTTPNotFound(text=f"{error}\n") from None
         except (BadObjectError, DeadlineExceededError, NotSyncedError):
@@ -170,16 +152,6 @@ class Explainer:
                 text=f"there is no pod `{shown(name)}` in `{shown(namespace)}`\n"
             )
         return NamedPod.of(body)
-
-    async def _done(self, work: Work[T]) -> T:
-        """The result of work that is done in portions, with a rest after each."""
-        while True:
-            try:
-                next(work)
-            except StopIteration as end:
-                found: T = end.value
-                return found
-            await asyncio.sleep(_REST_SECONDS)
 
     def _analyst_now(self) -> Analyst:
         enforced = self._enforced()

@@ -31,6 +31,7 @@ from engine.explanation.inspection import Inspection
 from engine.objects.codec import ObjectCodec
 from engine.objects.peer import key_of
 from engine.offline import offline_engine
+from engine.simulation.pod_list import PodList, PodReader, pods_in
 from grammar.checks.costs import UNKNOWN_SIZE
 from grammar.meaning.schema import Schema
 from grammar.messages.diagnostics import UserError
@@ -133,6 +134,35 @@ def pod_of(text: str, _schema: Schema) -> NamedPod | str:
     except DocumentError as error:
         return f"the manifest cannot be read: {error}"
     except ClusterFileError as error:
+        return f"{error.message} ({error.hint})" if error.hint else error.message
+
+
+# The kind and the `namespace/name` of workloads, and the uids of those that are in the cluster.
+Keys = frozenset[tuple[str, str]]
+KnownUids = Mapping[tuple[str, str], str]
+
+
+def pods_of(
+    text: str, namespace: str, most: int, uids: KnownUids, _schema: Schema
+) -> tuple[PodList, Keys] | str:
+    """The pods of manifests, at most so many, and the workloads whose uids would be of use.
+
+    A text says why there are none.
+    """
+    wanted = set[tuple[str, str]]()
+
+    def known(kind: str, key: str) -> str | None:
+        wanted.add((kind, key))
+        return uids.get((kind, key))
+
+    try:
+        data = text.encode()
+        is_json = data.lstrip().startswith((b"{", b"["))
+        contents = list(as_json(data, is_yaml=not is_json))
+        return pods_in(contents, PodReader(Path("pods"), namespace, most), known), frozenset(wanted)
+    except DocumentError as error:
+        return f"`pods` cannot be read: {error}"
+    except UserError as error:
         return f"{error.message} ({error.hint})" if error.hint else error.message
 
 

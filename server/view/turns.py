@@ -1,15 +1,26 @@
-"""Turns: ends a step of the event loop after some milliseconds, for who goes over a cluster."""
+"""Turns: ends a step of the event loop after some milliseconds, for who goes over a cluster.
+
+A line has the questions that are answered one after the other, and lets only some wait.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager
+from typing import TypeVar
+
+from aiohttp import web
 
 from engine.cache.node_table import Snapshot
 from engine.objects.peer import Peer
+from engine.work import Work
 
+T = TypeVar("T")
+# Questions that wait for their turn, and the seconds of one.
+_MOST_WAITING, _MOST_SECONDS = 4, 20.0
 # The longest step on the event loop, and what is done between two looks at the clock.
-_STEP_SECONDS, _PER_LOOK = 0.004, 32
+STEP_SECONDS, _PER_LOOK = 0.004, 32
 
 
 class Turns:
@@ -17,7 +28,7 @@ class Turns:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._ends = clock() + _STEP_SECONDS
+        self._ends = clock() + STEP_SECONDS
         self._number = 0
 
     async def take(self) -> None:
@@ -25,7 +36,54 @@ class Turns:
         self._number += 1
         if self._number % _PER_LOOK == 0 and self._clock() >= self._ends:
             await asyncio.sleep(0)
-            self._ends = self._clock() + _STEP_SECONDS
+            self._ends = self._clock() + STEP_SECONDS
+
+
+class Line:
+    """A line of questions of one kind, of which one is answered at a time."""
+
+    def __init__(self, questions: str, busy: str) -> None:
+        """`questions` is what one is called, and `busy` what is said when too many wait."""
+        self._questions = questions
+        self._busy = busy
+        self._one = asyncio.Lock()
+        self._waiting = 0
+
+    @asynccontextmanager
+    async def one(self) -> AsyncIterator[None]:
+        """The turn of a question that is counted elsewhere. Raises TimeoutError."""
+        async with asyncio.timeout(_MOST_SECONDS), self._one:
+            yield
+
+    async def turn(self, answer: Coroutine[None, None, T]) -> T:
+        """The answer, when the others have ended. Raises HTTPException."""
+        if self._waiting >= _MOST_WAITING:
+            answer.close()
+            raise web.HTTPTooManyRequests(text=f"{self._busy}\n")
+        self._waiting += 1
+        try:
+            async with self.one():
+                return await answer
+        except TimeoutError:
+            text = f"{self._questions} takes longer than {_MOST_SECONDS:.0f} s\n"
+            raise web.HTTPServiceUnavailable(text=text) from None
+        finally:
+            self._waiting -= 1
+            answer.close()
+
+
+async def done(work: Work[T], rest: float, clock: Callable[[], float], step: float = 0.0) -> T:
+    """The result of work in portions, with a rest after each, or after steps of some seconds."""
+    ends = clock() + step
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            found: T = end.value
+            return found
+        if clock() >= ends:
+            await asyncio.sleep(rest)
+            ends = clock() + step
 
 
 def waiting_first(snapshot: Snapshot) -> Iterator[Peer]:

@@ -35,6 +35,7 @@ from server.view.finding import MOST_TEXT, Finder
 from server.view.history import History
 from server.view.overview import Overview
 from server.view.policy_states import PolicyStates
+from server.view.simulating import Simulator
 from server.view.z_pages import ZPages
 
 DEFAULT_PORT = 12346
@@ -90,6 +91,7 @@ class View:
         overview: Overview,
         finder: Finder,
         history: History,
+        simulator: Simulator,
         ends: Callable[[], bool] = lambda: False,
     ) -> None:
         self._replica = replica
@@ -102,6 +104,7 @@ class View:
         self._overview = overview
         self._finder = finder
         self._history = history
+        self._simulator = simulator
         self._ends = ends
         # One answer at a time is turned into JSON, whoever asks.
         self._formatting = asyncio.Lock()
@@ -134,6 +137,7 @@ class View:
             web.post(f"{API}/describe", self.describe),
             web.post(f"{API}/evaluate", self.evaluate),
             web.post(f"{API}/place", self.place),
+            web.post(f"{API}/simulate", self.simulate),
             web.get(f"{API}/status", self.status),
             web.get(f"{API}/cache/compare", self.compare),
             web.get(f"{API}/openapi.json", self.description),
@@ -277,6 +281,10 @@ class View:
     async def place(self, request: web.Request) -> web.Response:
         """Where the pod of a manifest would go."""
         return await self._json(await self._explainer.place(*await self._drafts.pasted(request)))
+
+    async def simulate(self, request: web.Request) -> web.Response:
+        """Where pods would go, if nodes came or were drained."""
+        return await self._json(await self._simulator.simulate(request))
 
     async def status(self, _request: web.Request) -> web.Response:
         """The state of the replica and of what it knows."""

@@ -128,6 +128,7 @@ def test_json_has_every_pod(placet: Placet) -> None:
         "policy": "cards",
         "node": None,
         "reasons": {"Insufficient nvidia.com/gpu": 3},
+        "nearest": {"node": "n-0", "reasons": ["Insufficient nvidia.com/gpu"]},
     }
     assert found["because"][0] == {
         "reason": "Insufficient nvidia.com/gpu",

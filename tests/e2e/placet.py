@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from tests.e2e.process import Process, running
@@ -75,6 +76,15 @@ class Placet:
         """Return the last decision about a pod, `namespace/name`."""
         return self._view(f"/decisions/{pod}")
 
+    def simulate(self, question: dict[str, Any]) -> dict[str, Any]:
+        """Return what would become of pods."""
+        token = {"Placet-Token": self._view("/session")["token"]}
+        body = json.dumps(question)
+        status, text = self._ask("POST", "/api/v1/simulate", body, self.view_port, token)
+        assert status == http.client.OK, text
+        answer: dict[str, Any] = json.loads(text)
+        return answer
+
     def answers(self, path: str) -> bool:
         """Whether the answer is 200; also false while nobody listens."""
         return answers_ok(self.port, path)
@@ -101,12 +111,18 @@ class Placet:
         return answer
 
     def _ask(
-        self, method: str, path: str, body: str | None, port: int | None = None
+        self,
+        method: str,
+        path: str,
+        body: str | None,
+        port: int | None = None,
+        headers: Mapping[str, str] = MappingProxyType({}),
     ) -> tuple[int, str]:
         port = self.port if port is None else port
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_SECONDS)
         with closing(connection):
-            connection.request(method, path, body, {"Content-Type": "application/json"})
+            given = {"Content-Type": "application/json", **headers}
+            connection.request(method, path, body, given)
             response = connection.getresponse()
             return response.status, response.read().decode()
 

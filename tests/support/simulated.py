@@ -7,7 +7,16 @@ from collections.abc import Iterable, Sequence
 from random import Random
 
 from engine.program.policy_time import DecisionTime
-from engine.simulation.cycle import Outcome, Pending, SimulatedClock, Simulation, waiting
+from engine.simulation.cycle import (
+    CycleOptions,
+    Outcome,
+    Pending,
+    SimulatedClock,
+    Simulation,
+    begin,
+    waiting,
+)
+from engine.work import finished
 from tests.support.builders import Object, raw
 from tests.support.engines import CODEC, NOW, cache_of, engine_over
 
@@ -29,17 +38,8 @@ def simulation(
     clock = SimulatedClock()
     engine = engine_over(policies, cache, time=DecisionTime(clock, lambda: NOW))
     queue = [waiting(raw(_unplaced(pod)), CODEC) for pod in pods]
-    return Simulation(
-        engine,
-        cache,
-        queue,
-        weight=weight,
-        plugins=plugins,
-        ties=ties,
-        order=order,
-        preempts=preempts,
-        clock=clock,
-    )
+    options = CycleOptions(weight, plugins, ties, order, preempts=preempts)
+    return finished(begin(engine, cache, queue, options, clock))
 
 
 def where(outcomes: Sequence[Outcome]) -> dict[str, str]:

@@ -13,11 +13,14 @@ from functools import cached_property
 from pathlib import Path
 from threading import Event, Thread
 
+import msgspec
 from aiohttp import WSMsgType, web
 from prometheus_client import CollectorRegistry
 
+from engine.cache.cache import Cache
 from engine.cache.cluster_copy import DataText
 from engine.cache.informers import Needs
+from engine.cache.node_table import Snapshot
 from engine.decision.after import AfterDecision
 from engine.decision.journal import Journal
 from engine.decision.verb_call import ClusterState
@@ -43,6 +46,7 @@ from server.view.finding import Finder
 from server.view.history import History
 from server.view.overview import Overview
 from server.view.policy_states import PolicyStates
+from server.view.simulating import Simulator
 from server.view.view import View, view_app
 from server.view.z_pages import ZPages
 from tests.support.builders import node
@@ -86,6 +90,12 @@ def status_of(replica: str, journal: Journal) -> ReplicaStatus:
     )
 
 
+def on_node(pod: bytes) -> str:
+    """The node of a pod, or empty."""
+    found: str = msgspec.json.decode(pod)["spec"].get("nodeName", "")
+    return found
+
+
 @dataclass
 class Cluster:
     """What a view explains: policies as text, and pods by `namespace/name` as JSON."""
@@ -114,6 +124,20 @@ class Cluster:
     async def compare(self) -> Mapping[str, object]:
         """Nothing differs."""
         return {}
+
+    @property
+    def pods(self) -> Cache:
+        pods = self.state.pods
+        assert isinstance(pods, Cache), "nothing is left out"
+        return pods
+
+    def snapshot(self) -> Snapshot:
+        return self.state.snapshot()
+
+    async def pods_on(self, node: str) -> Mapping[str, bytes | msgspec.Raw]:
+        if self.failure is not None:
+            raise self.failure
+        return {key: raw for key, raw in self.known.items() if on_node(raw) == node}
 
     async def documents(self, _needs: Needs) -> AsyncIterator[bytes]:
         if self.failure is not None:
@@ -199,6 +223,14 @@ async def view_of(parts: Parts) -> AsyncIterator[str]:
 def view_over(parts: Parts) -> web.Application:
     """The application of a view."""
     explainer, states = explainer_of(parts), states_of(parts)
+    drafts = Drafts(
+        parts.replica,
+        parts.process,
+        lambda: parts.cluster.enforced,
+        lambda: parts.cluster.bodies,
+        parts.cluster.documents,
+        parts.tables,
+    )
     view = View(
         parts.replica,
         parts.journal,
@@ -206,17 +238,11 @@ def view_over(parts: Parts) -> web.Application:
         parts.cluster if parts.cluster.drift is not None else None,
         explainer,
         states,
-        Drafts(
-            parts.replica,
-            parts.process,
-            lambda: parts.cluster.enforced,
-            lambda: parts.cluster.bodies,
-            parts.cluster.documents,
-            parts.tables,
-        ),
+        drafts,
         Overview(parts.replica, parts.engine, parts.cluster.state, explainer, states),
         Finder(parts.replica, parts.engine, parts.journal, parts.cluster.state, states.addresses),
         parts.history,
+        Simulator(parts.replica, parts.engine, parts.cluster, drafts, dict),
         parts.ends,
     )
     return view_app(view, ZPages("1.2.3", lambda: {"placet.dev": {"listen": "127.0.0.1:12345"}}))

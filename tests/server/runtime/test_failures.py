@@ -91,6 +91,9 @@ class Cluster:
     async def pod(self, _namespace: str, _name: str) -> bytes | None:
         raise AssertionError("nobody asks why")
 
+    async def pods_on(self, _node: str) -> Mapping[str, bytes]:
+        raise AssertionError("nobody asks what a drain does")
+
 
 def _stored(value: Mapping[str, object]) -> tuple[str, bytes]:
     metadata = value["metadata"]

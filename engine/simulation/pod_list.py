@@ -1,0 +1,198 @@
+"""PodList: the pods to schedule that a file or a request has, also those of its workloads.
+
+It is read once, and policies do not change it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from engine.cache.cluster_file import ClusterFileError
+from engine.cache.pod_manifests import DEFAULT_NAMESPACE, expanded, objects, stored
+from engine.objects.api_types import mapping, mappings
+from engine.objects.peer import ENDED
+from engine.objects.workload_pods import (
+    MOST_PODS,
+    KnownUid,
+    WorkloadPods,
+    is_workload,
+    nothing_known,
+)
+from grammar.messages.texts import counted
+
+Object = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class PodList:
+    """The JSON of each pod by `namespace/name`, in order, and notes about what is left out.
+
+    `file` is where they come from. `owners` are the workloads there. `daemons` are the keys of pods
+    that stand for one on each node.
+    """
+
+    file: Path
+    bodies: Mapping[str, bytes]
+    notes: tuple[str, ...] = ()
+    owners: Sequence[Object] = ()
+    daemons: Collection[str] = ()
+
+
+@dataclass(slots=True)
+class PodReader:
+    """What was read so far, and the numbers of skipped objects and of ignored constraints."""
+
+    file: Path
+    namespace: str = DEFAULT_NAMESPACE
+    most: int = MOST_PODS
+    bodies: dict[str, bytes] = field(default_factory=dict)
+    owners: list[Object] = field(default_factory=list)
+    daemons: set[str] = field(default_factory=set)
+    workloads: int = 0
+    others: int = 0
+    ended: int = 0
+    ignored: Counter[str] = field(default_factory=Counter)
+
+    def add(self, item: Object) -> None:
+        """Adds an object. Raises ClusterFileError for one that is not an API object."""
+        if not isinstance(item.get("kind"), str):
+            raise ClusterFileError(f"`{self.file}` is not a list of pods", hint(self.file))
+        if item["kind"] != "Pod":
+            self.others += 1
+            return
+        metadata, spec, status = (item.get(part) or {} for part in ("metadata", "spec", "status"))
+        if not all(isinstance(part, dict) for part in (metadata, spec, status)):
+            message = f"`metadata`, `spec` or `status` of a pod in `{self.file}` is not an object"
+            raise ClusterFileError(message, hint(self.file))
+        if not isinstance(metadata.get("name"), str):
+            message = f"a pod in `{self.file}` has no name"
+            raise ClusterFileError(message, "give each pod a `metadata.name`")
+        if status.get("phase") in ENDED or metadata.get("deletionTimestamp") is not None:
+            self.ended += 1
+            return
+        namespace = metadata.get("namespace") or self.namespace
+        key = f"{namespace}/{metadata['name']}"
+        if key in self.bodies:
+            message = f"`{self.file}` has two pods `{key}`"
+            raise ClusterFileError(message, "give each pod a name of its own")
+        if len(self.bodies) >= self.most:
+            raise _too_many(self.file, self.most)
+        # The pod as the API server has it right after its creation.
+        created = {
+            **item,
+            "metadata": {**metadata, "namespace": namespace, "uid": metadata.get("uid") or key},
+            "spec": {k: v for k, v in spec.items() if k != "nodeName"},
+            "status": {"phase": "Pending"},
+        }
+        self.bodies[key] = msgspec.json.encode(created)
+        self.ignored.update({name for name, has in _IGNORED.items() if has(spec)})
+
+    def read(self) -> PodList:
+        """What was read."""
+        notes, daemons = tuple(self._notes()), frozenset(self.daemons)
+        return PodList(self.file, self.bodies, notes, self.owners, daemons)
+
+    def _notes(self) -> Iterator[str]:
+        if self.others:
+            one, many = "object that is not a pod", "objects that are not pods"
+            if self.workloads:
+                one, many = "object without pods", "objects without pods"
+            others = counted(self.others, one, many)
+            yield f"skipped {others}"
+        if self.ended:
+            yield f"skipped {_ended(self.ended)}"
+        if self.ignored:
+            counts = ", ".join(
+                f"{n} ({counted(c, 'pod')})" for n, c in sorted(self.ignored.items())
+            )
+            yield f"the model ignores constraints of some pods: {counts}"
+
+
+def pods_in(
+    contents: Sequence[bytes], reader: PodReader, known: KnownUid = nothing_known
+) -> PodList:
+    """The pods of JSON documents that have not ended, as they were before they had a node.
+
+    Those of workloads are among them; workloads that are in the cluster keep their uids, which
+    `known` tells. Raises ClusterFileError.
+    """
+    file, namespace = reader.file, reader.namespace
+    found = list[Object | WorkloadPods]()
+    left = reader.most
+    for item in objects(contents, file, hint(file)):
+        if not is_workload(item):
+            found.append(item)
+            continue
+        found.append(made := expanded(item, file, namespace, known, reader.most))
+        if (left := left - len(made.pods)) < 0:
+            raise _too_many(file, reader.most)
+    workloads = [each for each in found if isinstance(each, WorkloadPods)]
+    # All at once: for that, all documents are looked at.
+    every = iter(stored([pod for each in workloads for pod in each.pods], contents))
+    for each in found:
+        if not isinstance(each, WorkloadPods):
+            reader.add(each)
+            continue
+        reader.workloads += 1
+        reader.owners.extend(each.controllers)
+        for pod in islice(every, len(each.pods)):
+            reader.add(pod)
+            if each.of_each_node:
+                reader.daemons.add(f"{each.namespace}/{pod['metadata']['name']}")
+    if not reader.bodies:
+        ended = f": {_ended(reader.ended)}" if reader.ended else ""
+        raise ClusterFileError(f"there are no pods to schedule in `{file}`{ended}", hint(file))
+    return reader.read()
+
+
+def hint(file: Path) -> str:
+    """How to write such a file."""
+    return f"write one with `kubectl get pods -A -o json > {file.with_suffix('.json')}`"
+
+
+def _too_many(file: Path, most: int) -> ClusterFileError:
+    return ClusterFileError(f"`{file}` has more than {most} pods", "ask about a part of them")
+
+
+def _ended(count: int) -> str:
+    one = "pod that has ended or is being deleted"
+    return counted(count, one, "pods that have ended or are being deleted")
+
+
+# ---- constraints that the model ignores; a wrong type is an error when the pod is decoded
+
+
+def _requires(affinity: str) -> Callable[[Object], bool]:
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    return lambda spec: bool(mapping(mapping(spec, "affinity"), affinity).get(required))
+
+
+def _has_spread(spec: Object) -> bool:
+    constraints = mappings(spec, "topologySpreadConstraints")
+    return any(c.get("whenUnsatisfiable") == "DoNotSchedule" for c in constraints)
+
+
+def _has_host_port(spec: Object) -> bool:
+    ports = (port for c in mappings(spec, "containers") for port in mappings(c, "ports"))
+    return any(port.get("hostPort") for port in ports)
+
+
+def _has_claim(spec: Object) -> bool:
+    return any(v.get("persistentVolumeClaim") for v in mappings(spec, "volumes"))
+
+
+_IGNORED: Mapping[str, Callable[[Object], bool]] = {
+    "pod affinity": _requires("podAffinity"),
+    "pod anti-affinity": _requires("podAntiAffinity"),
+    "topology spread": _has_spread,
+    "host ports": _has_host_port,
+    "volume claims": _has_claim,
+    "resource claims": lambda spec: bool(spec.get("resourceClaims")),
+}

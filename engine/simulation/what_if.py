@@ -1,0 +1,261 @@
+"""WhatIf: nodes that would come, and nodes that would be drained, before pods are scheduled.
+
+It is applied to a cluster of its own, once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from engine.cache.cache import Cache
+from engine.cache.cluster_copy import ClusterCopy
+from engine.cache.node_table import NodeWithPods
+from engine.errors import BadObjectError
+from engine.objects.codec import Node, ObjectCodec
+from engine.objects.peer import Peer, key_of
+from engine.simulation.pod_list import PodList, PodReader
+from engine.work import Work
+from grammar.messages.diagnostics import UserError, nearest
+from grammar.messages.texts import named
+
+# The labels that name a type or a pool of nodes, the ones of Kubernetes first.
+POOLS = (
+    "node.kubernetes.io/instance-type",
+    "karpenter.sh/nodepool",
+    "eks.amazonaws.com/nodegroup",
+    "cloud.google.com/gke-nodepool",
+    "kubernetes.azure.com/agentpool",
+    "node.cluster.x-k8s.io/machine-deployment",
+)
+_HOSTNAME = "kubernetes.io/hostname"
+# A taint of these says how a node is now, and not what a new one of its kind is like.
+_PASSING = re.compile(
+    r"node\.kubernetes\.io/|node\.cloudprovider\.kubernetes\.io/|karpenter\.sh/disrupt"
+    r"|ToBeDeleted|DeletionCandidate"
+)
+_SHOWN = 5
+_PODS_OF_A_PORTION = 64
+
+
+@dataclass(frozen=True, slots=True)
+class NodesToAdd:
+    """So many nodes like a template.
+
+    `template` is the name of a node, a label `NAME=VALUE`, or a type or pool of nodes. With `body`,
+    the JSON of a node, it is only what the user calls that one.
+    """
+
+    template: str
+    count: int
+    body: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIf:
+    """The nodes that come, and the names of those that are drained.
+
+    `bodies` has the JSON of the pods on these by `namespace/name`.
+    """
+
+    added: Sequence[NodesToAdd] = ()
+    drained: Sequence[str] = ()
+    bodies: Mapping[str, bytes | msgspec.Raw] = field(default_factory=dict)
+
+
+NO_CHANGE = WhatIf()
+
+WhyLeft = Literal["of a DaemonSet", "a mirror pod", "without a controller"]
+
+
+@dataclass(frozen=True, slots=True)
+class LeftPod:
+    """A pod of a drained node for which no other one comes elsewhere."""
+
+    pod: str
+    node: str
+    why: WhyLeft
+
+
+@dataclass(frozen=True, slots=True)
+class CoveringBudget:
+    """A PodDisruptionBudget, how many pods may be evicted now, and how many would be."""
+
+    budget: str
+    allowed: int
+    pods: int
+
+
+@dataclass(frozen=True, slots=True)
+class DrainedNodes:
+    """The nodes, the node that each pod leaves, and those that are left.
+
+    `budgets` is None while the budgets of the cluster are not known.
+    """
+
+    nodes: Sequence[str]
+    moved: Mapping[str, str]
+    left: Sequence[LeftPod]
+    budgets: Sequence[CoveringBudget] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """What was changed: the names of the new nodes, and the pods that leave drained ones."""
+
+    added: Sequence[str] = ()
+    drained: DrainedNodes | None = None
+    pods: PodList | None = None
+
+
+def changed(change: WhatIf, cluster: ClusterCopy, codec: ObjectCodec, most: int) -> Work[Changed]:
+    """Changes a cluster, from whose drained nodes at most so many pods go. Raises UserError."""
+    cache, drained = cluster.pods, tuple(dict.fromkeys(change.drained))
+    for name in drained:
+        if cache.nodes.get(name) is None:
+            raise UserError(f"there is no node `{name}`", _similar(name, cache.nodes.names()))
+    added = list[str]()
+    for each in change.added:
+        made = _template(each, cache, codec, drained)
+        for _ in range(each.count):
+            added.append(_add(cluster, codec, each, made))
+            yield
+    if not drained:
+        return Changed(added)
+    snapshot = cache.snapshot()
+    views = [view for name in drained if (view := snapshot.node(name)) is not None]
+    pods, reader = (
+        [pod for view in views for pod in view.pods or ()],
+        PodReader(_DRAINED, most=most),
+    )
+    going, left = list[Peer](), list[LeftPod]()
+    for number, pod in enumerate(pods, 1):
+        if pod.deletionTimestamp is not None:
+            # It goes by itself.
+            continue
+        if (why := _why_left(pod)) is not None:
+            left.append(LeftPod(key_of(pod), pod.nodeName, why))
+        elif body := change.bodies.get(key_of(pod)):
+            reader.add({"kind": "Pod", **msgspec.json.decode(body)})
+            going.append(pod)
+        if not number % _PODS_OF_A_PORTION:
+            yield
+    for view in views:
+        cache.put_node(_cordoned(view, codec))
+    budgets = None
+    if snapshot.budgets is not None:
+        every = (budget for some in snapshot.budgets.values() for budget in some)
+        found = ((each, sum(each.covers(pod) for pod in going)) for each in every)
+        budgets = [
+            CoveringBudget(f"{each.namespace}/{each.name}", each.allowed, number)
+            for each, number in found
+            if number
+        ]
+    moved = {key_of(pod): pod.nodeName for pod in going}
+    return Changed(added, DrainedNodes(drained, moved, left, budgets), reader.read())
+
+
+# ---- nodes that go
+
+_DRAINED = Path("drain")
+
+
+def _why_left(pod: Peer) -> WhyLeft | None:
+    if pod.workload is None:
+        return "without a controller"
+    if pod.workload.kind == "DaemonSet":
+        return "of a DaemonSet"
+    return "a mirror pod" if pod.workload.kind == "Node" else None
+
+
+def _cordoned(view: NodeWithPods, codec: ObjectCodec) -> Node:
+    spec = view.spec
+    if spec is None:
+        spec = codec.node(b'{"spec":{}}').spec
+    return replace(_plain(view), spec=msgspec.structs.replace(spec, unschedulable=True))
+
+
+# ---- nodes that come
+
+
+def _template(
+    each: NodesToAdd, cache: Cache, codec: ObjectCodec, drained: Sequence[str]
+) -> NodeWithPods | Node:
+    """The node to copy. Raises UserError."""
+    if each.body:
+        try:
+            made = codec.node(each.body)
+        except BadObjectError as error:
+            raise UserError(f"the node `{each.template}` cannot be read: {error}") from None
+        if made.kind not in (None, "Node"):
+            hint = "give the manifest of a node, as `kubectl get node NAME -o json` writes it"
+            raise UserError(f"`{each.template}` is not a node, but a {made.kind}", hint)
+        return made
+    snapshot, wanted = cache.snapshot(), each.template
+    if (view := snapshot.node(wanted)) is not None:
+        return view
+    key, equals, value = wanted.rpartition("=")
+    labels = [(key, value)] if equals else [(pool, wanted) for pool in POOLS]
+    for name, text in labels:
+        found = [view for view in snapshot.nodes.values() if view.labels.get(name) == text]
+        if found:
+            return min(found, key=lambda v: (v.name in drained, *_is_out(v), v.name))
+    text = (
+        f"no node has the label `{wanted}`"
+        if equals
+        else (f"no node is called `{wanted}`, and none is of such a type or pool")
+    )
+    known = {view.labels[p] for view in snapshot.nodes.values() for p in POOLS if p in view.labels}
+    raise UserError(text, _similar(wanted, [*sorted(known), *snapshot.nodes]))
+
+
+def _is_out(view: NodeWithPods) -> tuple[bool, bool]:
+    """Whether a node is cordoned, and whether something is wrong with it: others come first."""
+    spec = view.spec
+    taints = (spec and spec.taints) or ()
+    return bool(spec and spec.unschedulable), any(_PASSING.match(taint.key) for taint in taints)
+
+
+def _add(
+    cluster: ClusterCopy, codec: ObjectCodec, each: NodesToAdd, like: NodeWithPods | Node
+) -> str:
+    """A new node with the pods of DaemonSets, and of the kubelet, that the template has."""
+    cache, number = cluster.pods, 1
+    base = re.sub(r"[^a-z0-9.-]+", "-", each.template.lower()).strip("-.") or "node"
+    while cache.nodes.get(name := f"{base}-new-{number}") is not None:
+        number += 1
+    labels = {**like.labels, _HOSTNAME: name}
+    metadata = like.metadata
+    if metadata is None:
+        metadata = codec.node(b'{"metadata":{}}').metadata
+    metadata = msgspec.structs.replace(
+        metadata, name=name, uid=f"added:{name}", labels=labels, creationTimestamp=cluster.now
+    )
+    spec = like.spec
+    if spec is not None:
+        kept = [taint for taint in spec.taints or () if not _PASSING.match(taint.key)]
+        spec = msgspec.structs.replace(spec, unschedulable=None, taints=kept)
+    cache.put_node(replace(_plain(like), name=name, labels=labels, metadata=metadata, spec=spec))
+    for pod in (like.pods or ()) if isinstance(like, NodeWithPods) else ():
+        if _why_left(pod) in ("of a DaemonSet", "a mirror pod"):
+            own = {"name": f"{pod.name}-{name}", "uid": f"{pod.uid}:{name}", "nodeName": name}
+            cache.put_pod(msgspec.structs.replace(pod, **own))
+    return name
+
+
+def _plain(node: Node) -> Node:
+    """The node without its pods."""
+    given = node.name, node.labels, node.kind, node.apiVersion
+    return Node(*given, node.metadata, node.spec, node.status, node.allocatable)
+
+
+def _similar(name: str, names: Iterable[str]) -> str:
+    known = list(dict.fromkeys(names))
+    if (close := nearest(name, known)) is not None:
+        return f"a similar name exists: `{close}`"
+    return f"there is {named([f'`{each}`' for each in known], _SHOWN)}" if known else ""

@@ -1,0 +1,44 @@
+"""Simulations: what a running server can be asked about pods that are not there yet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+# The most of a question: nodes that come and that go, and the pods of both together.
+MOST_ADDED, MOST_DRAINED, MOST_PODS = 1000, 100, 1000
+_Name = Annotated[str, Meta(min_length=1, max_length=512)]
+
+
+class AddedNodes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """So many nodes like a `template`: the name of a node, a label `NAME=VALUE`, a type or a pool.
+
+    With `node`, the manifest of one, `template` only says what the new ones are called.
+    """
+
+    count: Annotated[int, Meta(ge=1, le=MOST_ADDED)]
+    template: _Name
+    node: dict[str, Any] | None = None
+
+
+class SimulationQuestion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Pods to place, one after the other, by what is in force on the cluster as it is now.
+
+    `pods` are pods and workloads, as a text in YAML or JSON or as a list of objects. `namespace` is
+    that of objects without one. Without `pods` they are those that leave drained nodes, or, if no
+    node is drained, those of the cluster that wait: of the namespace, or of all if it is empty.
+    `drain` names nodes, which take no pods. `weight` is that of the extender in kube-scheduler's
+    configuration. `pluginScores` says whether kube-scheduler's own score counts, and `preempt`
+    whether pods of lower priority are evicted.
+    """
+
+    pods: str | list[dict[str, Any]] | None = None
+    namespace: Annotated[str, Meta(max_length=63)] = ""
+    addNodes: Annotated[Sequence[AddedNodes], Meta(max_length=20)] = ()
+    drain: Annotated[Sequence[_Name], Meta(max_length=MOST_DRAINED)] = ()
+    weight: Annotated[int, Meta(ge=1, lt=2**31)] = 1
+    pluginScores: bool = True
+    preempt: bool = False

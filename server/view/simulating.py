@@ -1,0 +1,183 @@
+"""Simulator: where pods would go, by what is in force, on a copy of the cluster as it is now.
+
+The copy is made on the event loop that decides, and pods are scheduled there, in steps of a few
+milliseconds. Nothing is offered, counted, recorded or written. A replica has one, and answers one
+question at a time.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+import msgspec
+from aiohttp import web
+
+from engine.cache.cache import Cache
+from engine.cache.cache_copy import copied
+from engine.cache.cluster_copy import ClusterCopy
+from engine.cache.node_table import Snapshot
+from engine.cache.tallies import Scope
+from engine.engine import Engine
+from engine.errors import EngineError
+from engine.program.tables import Tables
+from engine.simulation.document import SimulationAnswer, answer_of
+from engine.simulation.pod_list import PodList, PodReader
+from engine.simulation.preparation import Prepared, SimulationOptions, prepared
+from engine.simulation.result import played
+from engine.simulation.what_if import NodesToAdd, WhatIf
+from engine.work import Work
+from grammar.messages.diagnostics import UserError
+from grammar.values.time import Timestamp
+from server.answers.simulation_answers import MOST_ADDED, MOST_PODS, AddedNodes, SimulationQuestion
+from server.view.drafts import Drafts
+from server.view.trial import Keys, KnownUids
+from server.view.turns import Line, Turns, done
+
+T = TypeVar("T")
+# The time of a step, in which a verb gets far enough, and the rest after it.
+_STEP_SECONDS, _REST_SECONDS = 0.008, 0.002
+_PODS_OF_A_PORTION = 32
+
+
+class WholeCluster(Protocol):
+    """The cluster that a server knows."""
+
+    @property
+    def pods(self) -> Cache: ...
+
+    def snapshot(self) -> Snapshot:
+        """Raises NotSyncedError."""
+        ...
+
+    async def pods_on(self, node: str) -> Mapping[str, bytes | msgspec.Raw]:
+        """The JSON of the pods on a node by `namespace/name`. Raises EngineError."""
+        ...
+
+
+class Simulator:
+    """The simulations of one replica. `tables` are those of its policies."""
+
+    def __init__(
+        self,
+        replica: str,
+        engine: Engine,
+        cluster: WholeCluster,
+        drafts: Drafts,
+        tables: Callable[[], Tables],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._replica = replica
+        self._engine = engine
+        self._cluster = cluster
+        self._drafts = drafts
+        self._tables = tables
+        self._clock = clock
+        self._line = Line("the simulation", "several simulations have not ended")
+
+    async def simulate(self, request: web.Request) -> Callable[[], SimulationAnswer]:
+        """What makes the answer, in a thread. Raises HTTPException."""
+        question = await self._drafts.question(request)
+        if sum(each.count for each in question.addNodes) > MOST_ADDED:
+            raise web.HTTPBadRequest(text=f"`addNodes` has more than {MOST_ADDED} nodes\n")
+        try:
+            self._cluster.snapshot()
+            return await self._line.turn(self._answer(question))
+        except UserError as error:
+            text = f"{error.message} ({error.hint})" if error.hint else error.message
+            raise web.HTTPBadRequest(text=f"{text}\n") from None
+        except EngineError as error:
+            raise web.HTTPServiceUnavailable(text=f"{error}\n") from None
+
+    async def _answer(self, question: SimulationQuestion) -> Callable[[], SimulationAnswer]:
+        pods: PodList | None = None
+        if question.pods is not None:
+            pods = await self._drafts.pods(question, self._uids)
+        bodies = dict[str, bytes | msgspec.Raw]()
+        for node in question.drain:
+            if self._cluster.snapshot().node(node) is not None:
+                bodies.update(await self._cluster.pods_on(node))
+        with _uncollected():
+            copy = await self._done(copied(self._cluster.pods))
+            cluster = ClusterCopy(copy, read_at=Timestamp.now())
+            try:
+                if pods is None and not question.drain:
+                    pods = await self._done(_waiting(copy, question.namespace))
+                change = WhatIf(
+                    [_nodes(each) for each in question.addNodes], question.drain, bodies
+                )
+                ready = await self._done(self._prepared(cluster, pods, question, change))
+                found = await self._done(played(ready.simulation, lambda _: None))
+            finally:
+                cluster.close()
+        notes, changed = pods.notes if pods is not None else (), ready.changed
+        return lambda: answer_of(found, changed, notes, self._replica)
+
+    def _prepared(
+        self,
+        cluster: ClusterCopy,
+        pods: PodList | None,
+        question: SimulationQuestion,
+        change: WhatIf,
+    ) -> Work[Prepared]:
+        options = SimulationOptions(
+            weight=question.weight,
+            plugins=question.pluginScores,
+            preempts=question.preempt,
+            most=MOST_PODS,
+            portion=_STEP_SECONDS,
+            real=self._clock,
+            tables=self._tables(),
+            exemptions=self._engine.exemptions,
+        )
+        engine = self._engine
+        return prepared(cluster, engine.codec, engine.registry, pods, options, change)
+
+    async def _uids(self, wanted: Keys) -> KnownUids:
+        """The uids of workloads that have pods in the cluster."""
+        turns, found = Turns(self._clock), dict[tuple[str, str], str]()
+        for space in sorted({key.partition("/")[0] for _, key in wanted}):
+            for _, pod in self._cluster.pods.within(Scope(space)):
+                if (root := pod.workload) is not None:
+                    key = root.kind, f"{space}/{root.name}"
+                    if key in wanted:
+                        found[key] = root.uid
+                await turns.take()
+        return found
+
+    async def _done(self, work: Work[T]) -> T:
+        return await done(work, _REST_SECONDS, self._clock, _STEP_SECONDS / 2)
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Without collections of garbage, each of which would look at the whole copy in one step."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def _nodes(each: AddedNodes) -> NodesToAdd:
+    body = msgspec.json.encode(each.node) if each.node is not None else b""
+    return NodesToAdd(each.template, each.count, body)
+
+
+def _waiting(cache: Cache, namespace: str) -> Work[PodList]:
+    """The pods of a cluster that wait: of a namespace, or of all if it is empty."""
+    reader = PodReader(Path("the cluster"), most=MOST_PODS)
+    for number, pod in enumerate(cache.snapshot().pending.values(), 1):
+        body = cache.body(pod.uid)
+        if body is not None and namespace in ("", pod.namespace):
+            reader.add({"kind": "Pod", **msgspec.json.decode(body)})
+        if not number % _PODS_OF_A_PORTION:
+            yield
+    if not reader.bodies:
+        where = f"in the namespace `{namespace}`" if namespace else "in the cluster"
+        raise UserError(f"no pod waits {where}", "give some in `pods`, or nodes in `drain`")
+    return reader.read()
