@@ -94,7 +94,7 @@ class PluginFilters:
             if asked.is_complete:
                 rows = rows[~stays[rows]]
             ignored |= memo.reasons(pod.pod, table, there.nonzero()[0], check)
-        return memo.allow_any(pod.pod, table, rows, ignored, check)
+        return bool(memo.allow(pod.pod, table, rows, ignored, check).any())
 
     def allowed(
         self, pod: RequestPod, table: NodeTable, rows: NodeRows, check: Callable[[], None]
@@ -147,17 +147,6 @@ class _Memo:
         """All reasons against some of these nodes."""
         codes = np.unique(self._evaluated(pod, table, rows, check)).tolist()
         return {reason for code in codes for reason in self._reasons[code]}
-
-    def allow_any(
-        self,
-        pod: Pod,
-        table: NodeTable,
-        rows: NodeRows,
-        ignored: Collection[str],
-        check: Callable[[], None],
-    ) -> bool:
-        """Whether there is no reason against some of these nodes, except ignored ones."""
-        return bool(self.allow(pod, table, rows, ignored, check).any())
 
     def allow(
         self,

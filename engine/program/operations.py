@@ -23,7 +23,7 @@ from grammar.values.format import show
 from grammar.values.kinds import equals
 from grammar.values.lists import element
 from grammar.values.maps import build, lookup
-from grammar.values.optional import NONE, Optional
+from grammar.values.optional import Optional, through
 from grammar.values.quantity import NANO, Quantity
 from grammar.values.sizes import STEPS, quoted
 from grammar.values.time import Duration
@@ -68,7 +68,7 @@ def select(operand: Evaluate, choose: Callable[[object], object], *, optional: b
         value = operand(frame)
         if not optional and not isinstance(value, Optional):
             return choose(value)
-        return _through(value, choose)
+        return through(value, choose)
 
     return run
 
@@ -84,21 +84,9 @@ def member(operand: Evaluate, pick: Pick, *, optional: bool) -> Evaluate:
         value = operand(frame)
         if not optional and not isinstance(value, Optional):
             return pick(frame, value)
-        return _through(value, lambda inner: pick(frame, inner))
+        return through(value, lambda inner: pick(frame, inner))
 
     return run
-
-
-def _through(value: object, choose: Callable[[object], object]) -> object:
-    """The choice from a value or an optional, as an optional; a missing one is none."""
-    if isinstance(value, Optional):
-        if not value.present:
-            return NONE
-        value = value.value
-    try:
-        return Optional(choose(value))
-    except MissingError:
-        return NONE
 
 
 def key(operand: Evaluate, constant: str) -> Evaluate:
@@ -121,7 +109,7 @@ def index(operand: Evaluate, at: Evaluate, *, optional: bool) -> Evaluate:
         value, where = operand(frame), at(frame)
         if not optional and not isinstance(value, Optional):
             return _look_up(value, where)
-        return _through(value, lambda inner: _look_up(inner, where))
+        return through(value, lambda inner: _look_up(inner, where))
 
     return run
 
@@ -488,7 +476,7 @@ def has(operand: Evaluate, choose: Callable[[object], object]) -> Evaluate:
     """`has(x.y)`: false if `y` is missing; a missing `x` stays missing."""
 
     def run(frame: Frame) -> object:
-        return _chosen(operand(frame), choose)
+        return through(operand(frame), choose).present
 
     return run
 
@@ -498,22 +486,9 @@ def has_index(operand: Evaluate, at: Evaluate) -> Evaluate:
 
     def run(frame: Frame) -> object:
         value, where = operand(frame), at(frame)
-        return _chosen(value, lambda inner: _look_up(inner, where))
+        return through(value, lambda inner: _look_up(inner, where)).present
 
     return run
-
-
-def _chosen(value: object, choose: Callable[[object], object]) -> bool:
-    """Whether there is a part of a value, or of what an optional has."""
-    if isinstance(value, Optional):
-        if not value.present:
-            return False
-        value = value.value
-    try:
-        choose(value)
-    except MissingError:
-        return False
-    return True
 
 
 def has_field(operand: Evaluate, name: str) -> Evaluate:
@@ -525,7 +500,7 @@ def has_member(operand: Evaluate, pick: Pick) -> Evaluate:
     """`has(x.y)` of a value whose type shows at run time; a missing `x` stays missing."""
 
     def run(frame: Frame) -> object:
-        return _chosen(operand(frame), lambda value: pick(frame, value))
+        return through(operand(frame), lambda value: pick(frame, value)).present
 
     return run
 

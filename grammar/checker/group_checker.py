@@ -1,7 +1,7 @@
 """Group checker: what expressions read of a `group` and of a `count`, and which pods are counted.
 
-The policy checker asks it. `with_group` and `with_count` give an environment in which expressions
-read one. The other functions find what is wrong, also in messages, which read none of them.
+The policy checker asks it. `with_name` gives an environment in which expressions read one. The
+other functions find what is wrong, also in messages, which read none of them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from grammar.tree.ast import Expr
 from grammar.tree.clause_parts import Bound, PodSet
 from grammar.tree.clauses import CountingClause, Limit
 from grammar.tree.groups import Count, Group
-from grammar.tree.types import POISON, Type
+from grammar.tree.types import Type
 from grammar.tree.walk import reads, roots
 
 # The record of the schema with the fields that every group has besides its `value`.
@@ -34,35 +34,23 @@ _CONSTANT = (
 )
 
 
-def with_group(environment: Environment, group: Group) -> Environment:
-    """The environment in which expressions read this checked group."""
+def with_name(environment: Environment, item: Group | Count, kind: Type) -> Environment:
+    """The environment in which expressions read this checked group, or this count, of a type."""
+    variables = {**environment.variables, item.name: kind}
+    if isinstance(item, Count):
+        counts = {**environment.counts, item.name: item}
+        return replace(environment, variables=variables, counts=counts)
     schema = environment.schema
     assert schema is not None, "policies have a schema"
     common = schema.records[_FIELDS].fields
-    value = replace(common["value"], type=group.by.type)
-    record = Record(group.type.name, {**common, "value": value}, f"The group `{group.name}`.")
+    value = replace(common["value"], type=item.by.type)
+    record = Record(item.type.name, {**common, "value": value}, f"The group `{item.name}`.")
     return replace(
         environment,
-        variables={**environment.variables, group.name: group.type},
+        variables=variables,
         schema=Schema({**schema.records, record.name: record}),
-        groups={**environment.groups, group.name: group},
+        groups={**environment.groups, item.name: item},
     )
-
-
-def with_count(environment: Environment, count: Count, kind: Type) -> Environment:
-    """The environment in which expressions read this checked count, of a type."""
-    return replace(
-        environment,
-        variables={**environment.variables, count.name: kind},
-        counts={**environment.counts, count.name: count},
-    )
-
-
-def with_poison(environment: Environment, item: Group | Count) -> Environment:
-    """The environment in which expressions read a group, or a count, with an error."""
-    if isinstance(item, Count):
-        return with_count(environment, item, POISON)
-    return with_group(environment, replace(item, by=replace(item.by, type=POISON)))
 
 
 def groups_of_all(environment: Environment) -> set[str]:

@@ -267,7 +267,7 @@ class _PolicyChecker:
             self._found.append(catalogue.recursion(circle, item.name_span))
             # The name is known, so that its uses are no further errors.
             if isinstance(item, Group | Count):
-                self._environment = group_checker.with_poison(self._environment, item)
+                self._environment = group_checker.with_name(self._environment, item, POISON)
             else:
                 self._environment = self._environment.defining(item)
             return
@@ -284,17 +284,15 @@ class _PolicyChecker:
         self._open.pop()
         if item.name in self._checked:
             return
-        if isinstance(item, Group):
+        if isinstance(item, Group | Count):
             self._definitions = self._environment.definitions
-            group = replace(item, by=self._domain(item.by))
-            self._checked[item.name] = group
-            self._environment = group_checker.with_group(self._environment, group)
-            return
-        if isinstance(item, Count):
-            self._definitions = self._environment.definitions
-            count = self._count(item)
-            self._checked[item.name] = count
-            self._environment = group_checker.with_count(self._environment, count, count.type)
+            named: Group | Count
+            if isinstance(item, Count):
+                named = self._count(item)
+            else:
+                named = replace(item, by=self._domain(item.by))
+            self._checked[item.name] = named
+            self._environment = group_checker.with_name(self._environment, named, named.type)
             return
         checked, found = self._definition(item)
         self._checked[item.name] = checked

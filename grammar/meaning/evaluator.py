@@ -19,7 +19,7 @@ from grammar.values.errors import EvaluationError, MissingError, StepLimitError
 from grammar.values.kinds import equals
 from grammar.values.maps import read_field
 from grammar.values.node_groups import GroupOfNodes
-from grammar.values.optional import NONE, Optional
+from grammar.values.optional import NONE, Optional, through
 from grammar.values.sizes import STEPS, equated, ordered, too_many_steps
 
 Locals = Mapping[str, object]
@@ -152,7 +152,7 @@ class _Evaluator:
                 return self._select(expr, local)
             case ast.Index(operand, index, optional):
                 held, at = self.value(operand, local), self.value(index, local)
-                return _through(held, lambda value: _element(value, at), optional=optional)
+                return _part(held, lambda value: _element(value, at), optional=optional)
             case ast.Call():
                 return self._call(expr, local)
             case ast.Unary(op, operand):
@@ -225,12 +225,12 @@ class _Evaluator:
         known = self._environment.field(kind, expr.name) if kind.is_record else None
         if known is not None:
             zero = self._environment.zero(known)
-            return _through(
+            return _part(
                 held,
                 lambda value: read_field(value, expr.name, zero, optional=known.optional),
                 optional=expr.optional,
             )
-        return _through(
+        return _part(
             held, lambda value: self._field_of(value, expr.name, expr), optional=expr.optional
         )
 
@@ -323,19 +323,9 @@ def _root(expr: ast.Expr) -> str:
     return expr.name if isinstance(expr, ast.Ident) and not expr.absolute else ""
 
 
-def _through(held: object, choose: Callable[[object], object], *, optional: bool) -> object:
+def _part(held: object, choose: Callable[[object], object], *, optional: bool) -> object:
     """A part of a value. Of an optional, or with `?`, it is an optional, empty if missing."""
-    wrapped = isinstance(held, Optional)
-    if not wrapped and not optional:
-        return choose(held)
-    if isinstance(held, Optional):
-        if not held.present:
-            return NONE
-        held = held.value
-    try:
-        return Optional(choose(held))
-    except MissingError:
-        return NONE
+    return through(held, choose) if optional or isinstance(held, Optional) else choose(held)
 
 
 def _element(value: object, at: object) -> object:

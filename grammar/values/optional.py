@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from grammar.tree.types import BOOL, A, Overload, function, list_of, member, optional_of
-from grammar.values.errors import EvaluationError
+from grammar.values.errors import EvaluationError, MissingError
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +22,18 @@ class Optional:
 
 
 NONE = Optional(None, present=False)
+
+
+def through(value: object, choose: Callable[[object], object]) -> Optional:
+    """The choice from a value, or from what an optional has; `NONE` where it is missing."""
+    if isinstance(value, Optional):
+        if not value.present:
+            return NONE
+        value = value.value
+    try:
+        return Optional(choose(value))
+    except MissingError:
+        return NONE
 
 
 def value_of(optional: Optional) -> object:
