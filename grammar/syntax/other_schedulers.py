@@ -1,6 +1,7 @@
 """Other schedulers: what Nomad, HTCondor and Slurm write for a clause, as one of this language.
 
-A part of the foreign clauses: blocks of HCL, expressions of ClassAds, options of `sbatch`. A label has the name that an attribute has there, where Kubernetes has no name of its own.
+A part of the foreign clauses: blocks of HCL, expressions of ClassAds, options of `sbatch`. A label
+has the name that an attribute has there, where Kubernetes has no name of its own.
 """
 
 from __future__ import annotations
@@ -185,7 +186,9 @@ def _of_option(name: str, value: str) -> str | None:
             return f'filter "exclude" {{ require !(node.name in {_names(value)}) }}'
         case "exclusive":
             where = 'peer.workload.kind != "DaemonSet"'
-            return f'limit "exclusive" {{ all pods where {where} per node at most 1 strict mutual }}'
+            return (
+                f'limit "exclusive" {{ all pods where {where} per node at most 1 strict mutual }}'
+            )
         case "spread-job":
             return 'spread "nodes" { over node.name skew at most 1 best effort weight 10 }'
         case _:

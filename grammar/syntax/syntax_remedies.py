@@ -143,6 +143,7 @@ class ExpressionRemedies(Misplaced):
         """In the order in which they are asked."""
         return (
             self._bare_words,
+            self._series,
             self._unit,
             self._percentage,
             self._set,
@@ -177,6 +178,22 @@ class ExpressionRemedies(Misplaced):
             last += 1
         edit = Fix(lexemes.span(first, last), f'"{lexemes.slice(first, last)}"')
         return with_edit(self.unexpected(first, last), edit)
+
+    def _series(self) -> Diagnostic | None:
+        """`rate(cpu[5m])` and `cpu{node="a"}` of PromQL, which a table of data asks for."""
+        lexemes, at = self.lexemes, self.at
+        is_range = lexemes[at + 1].text == "]" and lexemes[at - 2].text == "["
+        if not (
+            is_range and self.previous.kind == "number" and lexemes[at - 3].kind in ("word", "")
+        ):
+            is_range = lexemes[at - 3].text == "}" and is_range
+        if not is_range or habits.UNITS.get(self.item.text) is None:
+            return None
+        hint = (
+            'ask for it in a table, as in `data "load" { from prometheus "http://…" query "…" key'
+            ' "node" }`, and read it as `data.load[node.name].value`'
+        )
+        return replace(self.unexpected(at - 2, at + 1), hint=hint)
 
     def _unit(self) -> Diagnostic | None:
         """`8Gi`, `500m`, `10 minutes`, `40 percent`."""
