@@ -14,11 +14,12 @@ from collections.abc import Iterator
 from grammar.checker.policy_checker import Checked
 from grammar.checks.clause_numbers import constant, literal
 from grammar.checks.conditions import conditions, conjuncts
+from grammar.checks.units import resource_of
 from grammar.meaning.schema import Schema, print_as_written
 from grammar.messages.diagnostics import Diagnostic, Fix
 from grammar.tree import ast
 from grammar.tree.clause_parts import Bounds
-from grammar.tree.clauses import Filter, Limit, Preempt, Score, Spread, of_kind
+from grammar.tree.clauses import Filter, Limit, Preempt, Score, Share, Spread, of_kind
 from grammar.tree.source import Span
 from grammar.tree.types import QUANTITY
 from grammar.tree.walk import walk
@@ -157,7 +158,11 @@ def _demanded(part: ast.Expr) -> tuple[bool, str | None]:
 def _names(value: str, rest: str) -> bool:
     """Whether the words behind `no` or `only` begin with a value, in the singular or plural."""
     text = _words(value).strip()
-    return bool(text) and re.match(rf"(?:\w+ )?{re.escape(text)}s?\b", rest) is not None
+    if text and re.match(rf"(?:\w+ )?{re.escape(text)}s?\b", rest) is not None:
+        return True
+    # `arm` is `arm64`, and `gpus` are `gpu-large`.
+    first = re.match(r"\w{3,}", rest)
+    return first is not None and text.startswith(first[0].removesuffix("s"))
 
 
 def _turned(part: ast.Expr, schema: Schema | None) -> str:
@@ -242,6 +247,9 @@ def reversed_conditions(checked: Checked) -> Iterator[Diagnostic]:
         for part in conjuncts(condition.expr):
             yield from _too_small(part, checked)
             yield from _all_of_none(part, checked)
+            yield from _other_resource(part, checked)
+            yield from _whole_maps(part, checked)
+            yield from _greatest_of_none(part, condition.expr, checked)
     for clause in of_kind(checked.policy.items, Score):
         if clause.weight < 0 and isinstance(clause.range, Bounds) and _falls(clause, checked):
             low, high = (print_as_written(e, checked.environment.schema) for e in clause.ends)
@@ -318,6 +326,60 @@ def _all_of_none(part: ast.Expr, checked: Checked) -> Iterator[Diagnostic]:
                 continue
 
 
+def _other_resource(part: ast.Expr, checked: Checked) -> Iterator[Diagnostic]:
+    """`node.free["memory"] >= pod.requests["cpu"]`: bytes are compared with cores."""
+    if not isinstance(part, ast.Binary) or part.op not in (*_MIRRORED, "==", "!="):
+        return
+    left, right = resource_of(part.left), resource_of(part.right)
+    if left is None or right is None or left == right:
+        return
+    if not {left, right} & {"cpu", "memory", "ephemeral-storage"}:
+        return
+    message = f"this compares `{left}` with `{right}`"
+    hint = "write the same resource on both sides"
+    yield Diagnostic("P0352", "warning", message, part.span, hint=hint)
+
+
+_SELECTED = frozenset({"labels", "nodeSelector"})
+
+
+def _whole_maps(part: ast.Expr, checked: Checked) -> Iterator[Diagnostic]:
+    """`pod.spec.nodeSelector == node.labels`: a node has more labels than any selector."""
+    match part:
+        case ast.Binary("==", ast.Select(_, one) as left, ast.Select(_, other) as right) if (
+            one in _SELECTED and other in _SELECTED and _root(left) != _root(right)
+        ):
+            schema = checked.environment.schema
+            few, many = (left, right) if _root(left) == "pod" else (right, left)
+            inner, outer = print_as_written(few, schema), print_as_written(many, schema)
+            meant = f"{inner}.all(k, {outer}[?k] == {inner}[?k])"
+            message = "two maps are equal only if all their keys are"
+            edit = Fix(part.span, meant)
+            hint = f"write `{meant}`"
+            yield Diagnostic("P0352", "warning", message, part.span, hint=hint, remedy=edit)
+        case _:
+            return
+
+
+def _greatest_of_none(part: ast.Expr, whole: ast.Expr, checked: Checked) -> Iterator[Diagnostic]:
+    """`node.pods.map(p, p.priority).max()`, which fails on a node without pods."""
+    schema = checked.environment.schema
+    for found in walk(part):
+        match found:
+            case ast.Call("max" | "min", ast.Comprehension("map" | "filter", listed)):
+                pass
+            case _:
+                continue
+        shown = print_as_written(listed, schema)
+        guards = (f"size({shown})", f"{shown}.exists")
+        text = print_as_written(whole, schema)
+        if shown != "node.pods" or any(guard in text for guard in guards):
+            continue
+        message = f"this fails on a node without pods: `{found.function}()` of nothing is an error"
+        hint = f"write `size({shown}) == 0 || {print_as_written(part, schema)}`"
+        yield Diagnostic("P0352", "warning", message, found.span, hint=hint)
+
+
 _PRIORITIES = ["victim.priority", "pod.priority"]
 
 
@@ -340,16 +402,33 @@ def _lower_victims(protected: ast.Expr, checked: Checked) -> Iterator[Diagnostic
 
 # A node has 110 pods by default, and no kubelet is run with as many as this.
 _MOST_PODS = 500
+_WHOLE = 100
 
 
 def unreachable_bounds(checked: Checked) -> Iterator[Diagnostic]:
-    """A warning (P0353) for each limit per node of more pods than a node ever has."""
-    for clause in of_kind(checked.policy.items, Limit):
-        amount = constant(clause.bound.amount, checked.environment)
+    """A warning (P0353) for each bound that no number of pods breaks."""
+    environment, items = checked.environment, checked.policy.items
+    for clause in of_kind(items, Limit):
+        amount, kind = constant(clause.bound.amount, environment), clause.bound.kind
         is_sum = clause.pods is not None and clause.pods.amount is not None
-        if clause.per.scope != "node" or clause.bound.kind != "at most" or is_sum:
+        if amount is None or is_sum:
             continue
-        if amount is not None and amount > _MOST_PODS:
+        if clause.per.scope == "node" and kind == "at most" and amount > _MOST_PODS:
             message = f"no node has more than {amount:g} pods, so this limit never rejects one"
             hint = "write a smaller number, `per domain node.zone` or `per cluster`"
             yield Diagnostic("P0353", "warning", message, clause.bound.span, hint=hint)
+        elif kind == "at least" and amount == 0:
+            yield _always_kept("at least 0", "at least 1", clause.bound.span)
+    for share in of_kind(items, Share):
+        amount, kind = constant(share.bound.amount, environment), share.bound.kind
+        if kind == "at least" and amount == 0:
+            said = f"at least 0{'%' * share.bound.percent}"
+            yield _always_kept(said, "at most 0%", share.bound.span)
+        elif kind == "at most" and amount == _WHOLE and share.bound.percent:
+            yield _always_kept("at most 100%", "at least 100%", share.bound.span)
+
+
+def _always_kept(said: str, meant: str, span: Span) -> Diagnostic:
+    message = f"`{said}` is kept wherever the pods are"
+    hint = f"write another number, or `{meant}` if that is meant"
+    return Diagnostic("P0353", "warning", message, span, hint=hint)
