@@ -171,7 +171,10 @@ class Checker:
         names = {*self._locals, *self.environment.lets, *self.environment.variables}
         above = self._around[-2] if len(self._around) > 1 else None
         wrong = catalogue.unknown_name(name, names, expr.span)
-        if isinstance(above, ast.Select) and not (wrong.hint or "").startswith(SIMILAR):
+        is_object = isinstance(above, ast.Select) or (
+            isinstance(above, ast.Call) and above.target is expr
+        )
+        if is_object and not (wrong.hint or "").startswith(SIMILAR):
             # What has fields is no text, and seldom a `let`.
             hint = "expressions read `pod`, `node`, `namespaceObject` and `now`"
             wrong = replace(wrong, hint=hint)

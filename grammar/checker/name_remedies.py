@@ -37,6 +37,14 @@ _HOLDERS = frozenset(
 )
 
 
+# What admission knows, and kube-scheduler does not ask about.
+_ELSEWHERE = {
+    "oldObject": "leave it out: a pod that is to be placed has no earlier version",
+    "authorizer": "leave it out: who may create pods is up to RBAC and admission policies",
+    "userInfo": "leave it out: who creates a pod is known to admission policies alone",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Remedy:
     """What to write at a span, and the hint that says so. A certain one is what nobody doubts."""
@@ -101,6 +109,8 @@ class NameRemedies:
     def name(self, expr: ast.Ident) -> Remedy | None:
         """An unknown name: a word of another language, a field without its object, or a text."""
         parent = self._parent
+        if (why := _ELSEWHERE.get(expr.name)) is not None:
+            return Remedy(expr.span, "", why, whole=False)
         is_holder = expr.name in _HOLDERS and isinstance(parent, ast.Select)
         if is_holder and isinstance(parent, ast.Select) and self._known(parent.name):
             return Remedy(parent.span, parent.name)
@@ -118,6 +128,7 @@ class NameRemedies:
         if nearest(expr.name, known) is not None:
             return None
         if expr.name == "_" and isinstance(self._parent, ast.Index):
+            # Of Rego: some item, or with `!=` no item.
             return self._each(self._parent, self._parent.operand, ())
         # `zone == "a"` is about the field; `effect == NoSchedule` compares with a text.
         beside = getattr(self._parent, "right", None)
@@ -176,7 +187,7 @@ class NameRemedies:
         # The objects that pods are made of have their template, and the number of them.
         meant = written.replace("pod.spec.template.", "pod.")
         meant = re.sub(r"\Apod\.spec\.replicas\b", "pod.workload.replicas", meant)
-        if meant != written:
+        if meant != written and "[_]" not in meant:
             return Remedy(whole.span, meant)
         return Remedy(part.span, here, f"write `{written}`")
 
@@ -396,7 +407,9 @@ class NameRemedies:
         else:
             said = print_expression(replaced(whole, expr, field))
         if whole is not expr:
-            made = f"{print_expression(items)}.exists({name}, {said})"
+            # What is not to be is meant of every item.
+            macro = "all" if isinstance(whole, ast.Binary) and whole.op == "!=" else "exists"
+            made = f"{print_expression(items)}.{macro}({name}, {said})"
         else:
             made = f"{print_expression(items)}.map({name}, {print_expression(field)})"
             made += ".flatten()" if is_list else ""

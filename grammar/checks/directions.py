@@ -247,7 +247,7 @@ def reversed_conditions(checked: Checked) -> Iterator[Diagnostic]:
         for part in conjuncts(condition.expr):
             yield from _too_small(part, checked)
             yield from _all_of_none(part, checked)
-            yield from _other_resource(part, checked)
+            yield from _other_resource(part)
             yield from _whole_maps(part, checked)
             yield from _greatest_of_none(part, condition.expr, checked)
     for clause in of_kind(checked.policy.items, Score):
@@ -326,7 +326,7 @@ def _all_of_none(part: ast.Expr, checked: Checked) -> Iterator[Diagnostic]:
                 continue
 
 
-def _other_resource(part: ast.Expr, checked: Checked) -> Iterator[Diagnostic]:
+def _other_resource(part: ast.Expr) -> Iterator[Diagnostic]:
     """`node.free["memory"] >= pod.requests["cpu"]`: bytes are compared with cores."""
     if not isinstance(part, ast.Binary) or part.op not in (*_MIRRORED, "==", "!="):
         return

@@ -131,7 +131,8 @@ def filters_of_one_pod(checked: Checked) -> Iterator[Diagnostic]:
         if None in shown:
             continue
         message = "this reads nothing of the node, so every other pod of the policy stays pending"
-        hint = f"write `for pods where {shown[0]}`, or a `when` and what it requires of the node"
+        meant = (shown[0] or "").replace("pod.name ", "pod.workload.name ")
+        hint = f"write `for pods where {meant}`, or a `when` and what it requires of the node"
         yield Diagnostic("P0340", "warning", message, parts[0].span, hint=hint)
 
 

@@ -208,7 +208,7 @@ CALLS = (
 # Functions that ask whether something is there.
 PRESENCE = _row(
     "exists defined isset is_set isSet present isDefined exist hasLabel hasValue notNull "
-    "is_not_null isNotNull is_defined",
+    "is_not_null isNotNull is_defined can",
     "PHP, SQL and others",
     "has({0})",
     "",
@@ -222,7 +222,7 @@ ABSENCE = _row(
     1,
 )
 DEFAULTS = _row(
-    "default coalesce COALESCE ifnull IFNULL nvl NVL dig getOr",
+    "default coalesce COALESCE ifnull IFNULL nvl NVL dig getOr try",
     "SQL, Go templates",
     "{0}[?{1}].orValue({2})",
     "",

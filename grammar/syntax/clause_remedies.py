@@ -146,7 +146,11 @@ _EXCEPT = ("unless", "except", "excluding", "without")
 
 def _of_namespace(said: str) -> str | None:
     """`namespace "shop"` and `kube-system` as a condition; None for anything else."""
-    found = re.fullmatch(r"(?:in )?(?:the )?(?:namespaces? |ns )\"?([a-z0-9-]+)\"?", said)
+    found = re.fullmatch(
+        r"(?:(?:the )?(?:pods?|it) )?(?:is )?(?:in )?(?:the )?"
+        r"(?:namespaces? |ns )\"?([a-z0-9-]+)\"?",
+        said,
+    )
     found = found or re.fullmatch(r"\"?(kube-[a-z-]+)\"?", said)
     return f'pod.namespace == "{found[1]}"' if found is not None else None
 
@@ -164,6 +168,10 @@ ELSEWHERE_ITEMS = {
     **dict.fromkeys(
         ("globalDefault", "preemptionPolicy", "priorityClassName"),
         "a pod has its priority by a PriorityClass, which `pod.priority` reads",
+    ),
+    **dict.fromkeys(
+        ("for_each", "foreach", "loop", "count_each", "while"),
+        'conditions take lists, as in `node.zone in ["a", "b"]`, and a `use` takes values',
     ),
     **dict.fromkeys(
         ("schedulerName", "restartPolicy", "containers", "template", "replicas", "parallelism"),
@@ -450,6 +458,10 @@ class ClauseRemedies(Misplaced):
     def _clause(self) -> Diagnostic | None:
         """A word where a clause must start: which clauses there are, and the one meant."""
         lexemes, at, word = self.lexemes, self.at, self.item.text
+        if self.item.text in ("-", "--") and {"FILTER", "SCORE", "LET"} <= self.accepted:
+            # Options of a job.
+            hint = f"leave it out: {_REQUESTED}"
+            return replace(self.unexpected(at, at), hint=hint)
         if self.item.kind != "word" or not {"FILTER", "SCORE", "LET"} <= self.accepted:
             return self._top_level()
         if self.behind and lexemes[at + 1].kind != "string":
@@ -561,6 +573,11 @@ class ClauseRemedies(Misplaced):
         if not is_in_clause or self.item.kind == "end" or word == "}":
             return None
         found = self.unexpected(at, at)
+        if self.item.kind == "string" and self.item.text[1:-1] in PARTS:
+            # The key of JSON.
+            last = at + (lexemes[at + 1].text == ":")
+            edit = Fix(lexemes.span(at, last), self.item.text[1:-1])
+            return with_edit(found, edit, certain=True)
         if self.item.kind == "word":
             if word in ELSEWHERE:
                 return replace(found, hint=f"leave it out: {ELSEWHERE[word]}")

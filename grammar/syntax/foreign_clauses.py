@@ -141,7 +141,9 @@ def _topology(body: str) -> Iterator[str]:
         return
     domain = DOMAINS.get(key[1], f"node.labels[{print_string(key[1])}]")
     is_soft = re.search(r"ScheduleAnyway|preferredDuring", body) is not None
-    strength = "best effort weight 10" if is_soft else "strict"
+    weight = re.search(r"weight[\"']?\s*:\s*(\d+)", body)
+    soft = f"best effort weight {weight[1] if weight is not None else 10}"
+    strength = soft if is_soft else "strict"
     skew = re.search(r"maxSkew[\"']?\s*:\s*(\d+)", body)
     if skew is not None:
         yield f'spread "topology" {{ over {domain} skew at most {skew[1]} {strength} }}'
@@ -152,7 +154,7 @@ def _topology(body: str) -> Iterator[str]:
     counted = f"pods where {where} " if where else ""
     per = "node" if domain == "node.name" else f"domain {domain}"
     if re.search(r"podAffinity", body) and not re.search(r"podAntiAffinity", body):
-        yield f'limit "near" {{ {counted}per {per} at least 1 best effort weight 10 }}'
+        yield f'limit "near" {{ {counted}per {per} at least 1 {soft} }}'
     elif where:
         yield f'limit "apart" {{ {counted}per {per} at most 0 {strength} }}'
         yield f'limit "apart" {{ {counted}per {per} at most 1 {strength} }}'
@@ -252,7 +254,8 @@ def _unbraced(text: str) -> Iterator[str]:
         r"(\w+ \"[^\"]*\"(?: weight \d+)?) ((?:require|value|per|over|of)\b[^{}]+)", text
     )
     if found is not None:
-        yield f"{found[1]} {{ {found[2]} }}"
+        parts = re.sub(r"\b(require|value|message|detail|per|over|of)\s*:\s*", r"\1 ", found[2])
+        yield f"{found[1]} {{ {parts} }}"
 
 
 def _weight_inside(text: str) -> Iterator[str]:
@@ -422,7 +425,7 @@ def _kyverno(body: str) -> Iterator[str]:
     if not re.match(r"(?:match|exclude|matchConstraints)\b", body) or "esource" not in body:
         return
     sign = "!=" if body.startswith("exclude") else "=="
-    names = re.search(r"namespaces?[\"']?\s*:?\s*\[?\s*[\"']?([\w-]+)", body)
+    names = re.search(r"namespaces?[\"']?\s*:?\s*\[?\s*(?:-\s+)?[\"']?(\w[\w-]*)", body)
     if names is not None:
         yield f'for pods where pod.namespace {sign} "{names[1]}"'
     kinds = [k for k in re.findall(r"[\"'](\w+)[\"']", body) if k in _WORKLOADS]

@@ -169,10 +169,24 @@ STATES = {
 }
 _NODE = r"(?:(?:that\s+)?(?:the\s+|a\s+)?(?:nodes?|machine|host|it|which|that)\s+)?"
 SUBJECT = rf"{_NODE}(?:(?:is|are|be|must\s+be|should\s+be|has\s+to\s+be)\s+)?"
+KEPT = (
+    r"(?:protect|never\s+(?:evict|preempt)|spare"
+    r"|(?:do\s+not|don't|must\s+not)\s+(?:be\s+)?(?:evict|preempt)(?:ed)?)"
+)
 HAVING = rf"{_NODE}(?:has|have|having|with|must\s+have)\s+(?:(?P<no>no)\s+)?(?:the\s+|an?\s+)?"
 NODES_WITH = r"(?:nodes?|machines?|hosts?)\s+(?:with|that\s+have|that\s+run|running)\s+"
 OTHER_PODS = r"(?:other\s+|any\s+|the\s+)?pods?\b"
 FREE = r"(?:spare|empty|free|unused|idle)"
+# Which nodes are wished for by how full they are: fuller ones, or emptier ones.
+FULLER = (
+    r"(?:full(?:est|er)?|pack(?:ed)?|most\s+(?:loaded|used|full|utili[sz]ed)|busiest|bin-?pack\w*)"
+)
+EMPTIER = (
+    r"(?:empt(?:y|ier|iest)|idle|idlest|(?:less|least)\s+(?:loaded|used|busy|full|utili[sz]ed)"
+    r"|quiet(?:est)?|free(?:st)?)"
+)
+MOST_OF = r"(?:most|highest|largest|biggest|greatest|max(?:imum)?|more)"
+LEAST_OF = r"(?:least|lowest|smallest|fewest|min(?:imum)?|less)"
 # Whose pods they are: `pods of team ads`, `replicas in namespace shop`.
 OF_OWNER = (
     r"\b(?:pods?|replicas?|instances?)\s+(?:of|for|from|in|with|belonging\s+to)\s+(?:the\s+)?"
