@@ -39,7 +39,7 @@ MOST_USED = 100
 _MOST_USE_ERRORS = 10
 # The warnings about a constant, which a `use` may have given: a resource, a percentage, a word.
 _ABOUT_CONSTANTS = frozenset(
-    {"P0331", "P0332", "P0333", "P0343", "P0344", "P0345", "P0346", "P0348"}
+    "P0331 P0332 P0333 P0337 P0339 P0343 P0344 P0345 P0346 P0347 P0348 P0353".split()
 )
 
 
@@ -73,7 +73,7 @@ def fill(checked: Checked, values: Mapping[str, Expr]) -> Checked:
     schema = checked.environment.schema
     assert schema is not None, "policies are checked with a schema"
     assert checked.template is not None, "it has parameters"
-    return _further(check_policy(checked.template, schema, values), LIMIT)
+    return _further(check_policy(checked.template, schema, values), LIMIT, filled=True)
 
 
 def resolve(checked: Checked, names: Mapping[str, Checked], make: Fill = fill) -> Checked:
@@ -425,12 +425,15 @@ def _mended_in(found: Iterable[Diagnostic], spans: Sequence[Span]) -> tuple[Diag
     return tuple(d if d.fix is None or is_within(d.fix) else replace(d, fix=None) for d in found)
 
 
-def _further(checked: Checked, cost_limit: int) -> Checked:
-    """The policy with the diagnostics of the static checks, which need a policy without errors."""
+def _further(checked: Checked, cost_limit: int, *, filled: bool = False) -> Checked:
+    """The policy with the diagnostics of the static checks, which need a policy without errors.
+
+    A `filled` one has a value for each parameter, and no examples.
+    """
     if checked.broken:
         return checked
     found = checks.run(checked, cost_limit)
-    if any(p.default is None for p in checked.policy.parameters):
+    if not filled and any(p.default is None for p in checked.policy.parameters):
         # The examples of values would get warnings.
         found = [d for d in found if d.severity == "error"]
     return replace(checked, diagnostics=(*checked.diagnostics, *found))

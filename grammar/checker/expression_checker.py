@@ -20,7 +20,7 @@ from grammar.meaning import card_forms as cards
 from grammar.meaning import schema as shortforms
 from grammar.meaning.environment import Environment, dotted
 from grammar.messages import catalogue
-from grammar.messages.diagnostics import Diagnostic, nearest
+from grammar.messages.diagnostics import SIMILAR, Diagnostic, nearest
 from grammar.tree import ast
 from grammar.tree.clauses import Cards
 from grammar.tree.printer import print_expression
@@ -169,9 +169,16 @@ class Checker:
         if (known := self._variable(name, expr.span, absolute=expr.absolute)) is not None:
             return known
         names = {*self._locals, *self.environment.lets, *self.environment.variables}
-        self._report(
-            catalogue.unknown_name(name, names, expr.span), self._ask(lambda r: r.name(expr))
+        above = self._around[-2] if len(self._around) > 1 else None
+        wrong = catalogue.unknown_name(name, names, expr.span)
+        is_object = isinstance(above, ast.Select) or (
+            isinstance(above, ast.Call) and above.target is expr
         )
+        if is_object and not (wrong.hint or "").startswith(SIMILAR):
+            # What has fields is no text, and seldom a `let`.
+            hint = "expressions read `pod`, `node`, `namespaceObject` and `now`"
+            wrong = replace(wrong, hint=hint)
+        self._report(wrong, self._ask(lambda r: r.name(expr)))
         return replace(expr, type=POISON)
 
     def _qualified(self, expr: ast.Select) -> ast.Ident | None:
@@ -360,6 +367,9 @@ class Checker:
             whole = replace(expr, function=namespaced, target=None, absolute=False)
             return replace(whole, args=args, type=found)
         if (remedy := self._ask(lambda r: r.macro(expr))) is not None:
+            if expr.target is not None and self._check(expr.target).type == POISON:
+                # What stands before is corrected first.
+                return replace(expr, type=POISON)
             wrong = catalogue.unknown_function(expr.function, (), expr.name_span)
             if expr.function in MACROS and expr.target is not None:
                 wrong = catalogue.macro_variable(expr.function, expr.name_span)

@@ -6,6 +6,7 @@ spelling. The table of habits and the schema know what is meant.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -36,6 +37,14 @@ _HOLDERS = frozenset(
 )
 
 
+# What admission knows, and kube-scheduler does not ask about.
+_ELSEWHERE = {
+    "oldObject": "leave it out: a pod that is to be placed has no earlier version",
+    "authorizer": "leave it out: who may create pods is up to RBAC and admission policies",
+    "userInfo": "leave it out: who creates a pod is known to admission policies alone",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Remedy:
     """What to write at a span, and the hint that says so. A certain one is what nobody doubts."""
@@ -44,10 +53,12 @@ class Remedy:
     text: str
     hint: str = ""
     certain: bool = False
+    # Whether the text alone is all that is to be written.
+    whole: bool = True
 
     def on(self, found: Diagnostic) -> Diagnostic:
         """The diagnostic with this remedy in place of its own hint."""
-        edit = Fix(self.span, self.text)
+        edit = Fix(self.span, self.text) if self.whole else None
         fix = edit if self.certain else None
         hint = self.hint or f"write `{self.text}`"
         return replace(found, hint=hint, remedy=edit, fix=fix, other_hint=found.hint)
@@ -98,6 +109,8 @@ class NameRemedies:
     def name(self, expr: ast.Ident) -> Remedy | None:
         """An unknown name: a word of another language, a field without its object, or a text."""
         parent = self._parent
+        if (why := _ELSEWHERE.get(expr.name)) is not None:
+            return Remedy(expr.span, "", why, whole=False)
         is_holder = expr.name in _HOLDERS and isinstance(parent, ast.Select)
         if is_holder and isinstance(parent, ast.Select) and self._known(parent.name):
             return Remedy(parent.span, parent.name)
@@ -115,6 +128,7 @@ class NameRemedies:
         if nearest(expr.name, known) is not None:
             return None
         if expr.name == "_" and isinstance(self._parent, ast.Index):
+            # Of Rego: some item, or with `!=` no item.
             return self._each(self._parent, self._parent.operand, ())
         # `zone == "a"` is about the field; `effect == NoSchedule` compares with a text.
         beside = getattr(self._parent, "right", None)
@@ -127,6 +141,10 @@ class NameRemedies:
 
     def _parameter(self, expr: ast.Select) -> Remedy | None:
         """`params.zone` and `var.zone`, which are declared behind the name of a policy here."""
+        holder = expr.operand
+        if isinstance(holder, ast.Ident) and holder.name == "variables":
+            hint = f"write `{expr.name}`, and define it with `let {expr.name} = …`"
+            return Remedy(expr.span, expr.name, hint, whole=False)
         around = self._around[-3] if len(self._around) > 2 else None
         kind = STRING
         if isinstance(around, ast.Binary):
@@ -134,7 +152,7 @@ class NameRemedies:
         default = {"int": "1", "double": "1.0", "bool": "true"}.get(kind.name, '"…"')
         declared = f"({expr.name}: {kind if kind.name in _PARAMETERS else STRING} = {default})"
         hint = f"write `{expr.name}`, and `{declared}` behind the name of the policy"
-        return Remedy(expr.span, expr.name, hint)
+        return Remedy(expr.span, expr.name, hint, whole=False)
 
     def _nothing(self, expr: ast.Ident) -> Remedy:
         """`x == None`, which asks whether a key is there."""
@@ -166,6 +184,11 @@ class NameRemedies:
                 break
             whole = outer
         written = print_expression(replaced(whole, part, ast.Ident(here)))
+        # The objects that pods are made of have their template, and the number of them.
+        meant = written.replace("pod.spec.template.", "pod.")
+        meant = re.sub(r"\Apod\.spec\.replicas\b", "pod.workload.replicas", meant)
+        if meant != written and "[_]" not in meant:
+            return Remedy(whole.span, meant)
         return Remedy(part.span, here, f"write `{written}`")
 
     def _owner(self, field: str) -> str | None:
@@ -384,7 +407,9 @@ class NameRemedies:
         else:
             said = print_expression(replaced(whole, expr, field))
         if whole is not expr:
-            made = f"{print_expression(items)}.exists({name}, {said})"
+            # What is not to be is meant of every item.
+            macro = "all" if isinstance(whole, ast.Binary) and whole.op == "!=" else "exists"
+            made = f"{print_expression(items)}.{macro}({name}, {said})"
         else:
             made = f"{print_expression(items)}.map({name}, {print_expression(field)})"
             made += ".flatten()" if is_list else ""
@@ -449,6 +474,7 @@ class NameRemedies:
         """A test or change of each item under another name, or without a name for the item."""
         row = habits.find(habits.MACROS, expr.function)
         macro = row.here if row is not None else expr.function
+        denied, macro = "!" * macro.startswith("!"), macro.removeprefix("!")
         if macro not in MACROS or expr.function in self._environment.defs:
             return None
         target, args = expr.target, expr.args
@@ -464,13 +490,13 @@ class NameRemedies:
         head = print_expression(target)
         if len(args) in (2, 3) and isinstance(args[0], ast.Ident):
             written = ", ".join(map(print_expression, args))
-            return Remedy(expr.span, f"{head}.{macro}({written})")
+            return Remedy(expr.span, f"{denied}{head}.{macro}({written})")
         if len(args) != 1 or (kind.name in ("dyn", "error") and expr.function in FUNCTIONS):
             # What is not known may be what the function takes, such as a text for `findAll`.
             return None
         item = kind.args[0] if kind.name == "list" else STRING if kind.name == "map" else kind
         name, body = self._body(target, args[0], item)
-        return Remedy(expr.span, f"{head}.{macro}({name}, {body})")
+        return Remedy(expr.span, f"{denied}{head}.{macro}({name}, {body})")
 
     def _body(self, target: ast.Expr, body: ast.Expr, item: Type) -> tuple[str, str]:
         """The name of the item in the body of a macro, and the body with it."""

@@ -46,6 +46,7 @@ from grammar.checks.patterns import (
 from grammar.checks.populations import (
     conditions_on_the_pod_alone,
     deadlocked_limits,
+    filters_of_one_pod,
     pods_that_never_count,
 )
 from grammar.checks.ranges import equal_scores, impossible_ranges
@@ -57,6 +58,7 @@ from grammar.checks.references import (
 )
 from grammar.checks.scales import (
     narrow_scores,
+    negative_scores,
     numbers_as_texts,
     parts_as_scores,
     percentages_of_parts,
@@ -103,11 +105,13 @@ WRITTEN_OUT: tuple[Check, ...] = (
     gangs_of_the_same_pods,
     pods_that_never_count,
     conditions_on_the_pod_alone,
+    filters_of_one_pod,
     silent_protections,
     vanishing_percentages,
     has_below_absent,
     parts_as_scores,
     narrow_scores,
+    negative_scores,
     nodes_without_domain,
     ranges_without_unit,
     impossible_ranges,

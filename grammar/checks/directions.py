@@ -1,9 +1,9 @@
 """Directions: clauses that do the opposite of what their names say, or of what makes sense.
 
-A clause has a name that its author chose, such as `no spot` or `one per zone`. Where what the clause
-says is known to be the opposite, one of the two is a mistake. Other conditions are the wrong way
-round whatever the name is. The checks look at policies that are written out, and know only a few
-words and shapes: what they do not know they leave alone.
+A clause has a name that its author chose, such as `no spot` or `one per zone`. Where the clause is
+known to say the opposite, one of the two is a mistake. Other conditions are the wrong way round
+whatever the name is. The checks look at policies that are written out, and know only a few words
+and shapes: what they do not know they leave alone.
 """
 
 from __future__ import annotations
@@ -14,11 +14,13 @@ from collections.abc import Iterator
 from grammar.checker.policy_checker import Checked
 from grammar.checks.clause_numbers import constant, literal
 from grammar.checks.conditions import conditions, conjuncts
+from grammar.checks.units import resource_of
 from grammar.meaning.schema import Schema, print_as_written
 from grammar.messages.diagnostics import Diagnostic, Fix
 from grammar.tree import ast
 from grammar.tree.clause_parts import Bounds
-from grammar.tree.clauses import Filter, Limit, Preempt, Score, Spread, of_kind
+from grammar.tree.clauses import Filter, Limit, Preempt, Score, Share, Spread, of_kind
+from grammar.tree.source import Span
 from grammar.tree.types import QUANTITY
 from grammar.tree.walk import walk
 
@@ -53,20 +55,20 @@ _FULLER = re.compile(
 
 def contradicted_names(checked: Checked) -> Iterator[Diagnostic]:
     """A warning (P0351) for each clause that does the opposite of what its name says."""
-    for clause in checked.policy.clauses:
-        match clause:
-            case Limit() | Spread():
-                found = _other_place(clause)
-            case Filter():
-                found = _opposed(clause, clause.requires, checked)
-            case Score():
-                found = _opposed(clause, (clause.value,), checked) or _fullness_opposed(
-                    clause, checked
-                )
-            case _:
-                continue
-        if found is not None:
-            yield found
+    items = checked.policy.items
+    for limit in of_kind(items, Limit):
+        domain = limit.per.domain
+        if limit.per.scope == "node":
+            yield from _other_place(limit.name, "node", "per", limit.name_span)
+        elif limit.per.scope == "domain" and domain is not None:
+            yield from _other_place(limit.name, _place_of(domain), "per", domain.span)
+    for spread in of_kind(items, Spread):
+        yield from _other_place(spread.name, _place_of(spread.over), "over", spread.over.span)
+    for clause in of_kind(items, Filter):
+        yield from _opposed(clause.name, clause.requires, None, checked)
+    for score in of_kind(items, Score):
+        found = [*_opposed(score.name, (score.value,), score.weight, checked)]
+        yield from found or _fullness_opposed(score, checked)
 
 
 def _words(name: str) -> str:
@@ -74,30 +76,18 @@ def _words(name: str) -> str:
     return re.sub(r"[\s_:,.-]+", " ", name.lower())
 
 
-def _other_place(clause: Limit | Spread) -> Diagnostic | None:
+def _other_place(name: str, known: str | None, word: str, span: Span) -> Iterator[Diagnostic]:
     """`limit "one per zone" { per node … }`: the name counts in other places than the clause."""
-    said = {
-        _PLACES[word.removesuffix("s")][0]: _PLACES[word.removesuffix("s")]
-        for word in re.findall(r"[a-z]+", clause.name.lower())
-        if word.removesuffix("s") in _PLACES
-    }
-    if len(said) != 1:
-        return None
-    ((place, per, over),) = said.values()
-    if isinstance(clause, Spread):
-        domain, meant, span = clause.over, f"over {over}", clause.over.span
-        known = _place_of(domain)
-    elif clause.per.scope == "node":
-        known, meant, span = "node", f"per {per}", clause.name_span
-    elif clause.per.scope == "domain" and (domain := clause.per.domain) is not None:
-        known, meant, span = _place_of(domain), f"per {per}", domain.span
-    else:
-        return None
-    if known is None or known == place:
-        return None
-    message = f"the name `{clause.name}` is about a {place}, and this counts pods per {known}"
-    hint = f"write `{meant}`, or give the clause another name"
-    return Diagnostic("P0351", "warning", message, span, hint=hint)
+    words = (each.removesuffix("s") for each in re.findall(r"[a-z]+", name.lower()))
+    said = {_PLACES[each] for each in words if each in _PLACES}
+    if len(said) != 1 or known is None:
+        return
+    ((place, per, over),) = said
+    if known != place:
+        message = f"the name `{name}` is about a {place}, and this counts pods per {known}"
+        meant = f"per {per}" if word == "per" else f"over {over}"
+        hint = f"write `{meant}`, or give the clause another name"
+        yield Diagnostic("P0351", "warning", message, span, hint=hint)
 
 
 def _place_of(domain: ast.Expr) -> str | None:
@@ -118,36 +108,33 @@ def _place_of(domain: ast.Expr) -> str | None:
 
 
 def _opposed(
-    clause: Filter | Score, parts: tuple[ast.Expr, ...], checked: Checked
-) -> Diagnostic | None:
-    """`filter "no spot" { require … == "spot" }`: the name denies what the clause demands."""
-    name = _words(clause.name)
-    against, favoured = _AGAINST.search(name), _FOR.search(name)
-    if (against is None) == (favoured is None):
-        return None
+    name: str, parts: tuple[ast.Expr, ...], weight: float | None, checked: Checked
+) -> Iterator[Diagnostic]:
+    """`filter "no spot" { require … == "spot" }`: the name denies what the clause demands.
+
+    A score has a `weight`; a negative one turns what it prefers round.
+    """
+    words = _words(name)
+    against, favoured = _AGAINST.search(words), _FOR.search(words)
     marked = against or favoured
-    assert marked is not None, "one of them is there"
-    wants = against is None
-    if isinstance(clause, Score) and clause.weight < 0:
-        wants = not wants
-    rest = name[marked.end() :]
+    if marked is None or (against is not None and favoured is not None):
+        return
+    is_negative = weight is not None and weight < 0
+    wants = (against is None) is not is_negative
     for part in (each for whole in parts for each in conjuncts(whole)):
         demanded, value = _demanded(part)
-        if value is None or demanded is wants or not _names(value, rest):
+        if value is None or demanded is wants or not _names(value, words[marked.end() :]):
             continue
         shown = print_as_written(part, checked.environment.schema)
-        does = "prefers" if isinstance(clause, Score) else "demands"
-        if isinstance(clause, Score) and clause.weight < 0:
-            does = "avoids"
-        message = f"the name `{clause.name}` says the opposite: the clause {does} `{shown}`"
-        if isinstance(clause, Score):
-            hint = f"write `weight {-clause.weight:g}`, or give the clause another name"
-            return Diagnostic("P0351", "warning", message, part.span, hint=hint)
-        meant = _turned(part, checked.environment.schema)
-        edit = Fix(part.span, meant)
+        does = "demands" if weight is None else "avoids" if is_negative else "prefers"
+        message = f"the name `{name}` says the opposite: the clause {does} `{shown}`"
+        meant, edit = f"weight {-(weight or 0):g}", None
+        if weight is None:
+            meant = _turned(part, checked.environment.schema)
+            edit = Fix(part.span, meant)
         hint = f"write `{meant}`, or give the clause another name"
-        return Diagnostic("P0351", "warning", message, part.span, hint=hint, remedy=edit)
-    return None
+        yield Diagnostic("P0351", "warning", message, part.span, hint=hint, remedy=edit)
+        return
 
 
 def _demanded(part: ast.Expr) -> tuple[bool, str | None]:
@@ -171,7 +158,11 @@ def _demanded(part: ast.Expr) -> tuple[bool, str | None]:
 def _names(value: str, rest: str) -> bool:
     """Whether the words behind `no` or `only` begin with a value, in the singular or plural."""
     text = _words(value).strip()
-    return bool(text) and re.match(rf"(?:\w+ )?{re.escape(text)}s?\b", rest) is not None
+    if text and re.match(rf"(?:\w+ )?{re.escape(text)}s?\b", rest) is not None:
+        return True
+    # `arm` is `arm64`, and `gpus` are `gpu-large`.
+    first = re.match(r"\w{3,}", rest)
+    return first is not None and text.startswith(first[0].removesuffix("s"))
 
 
 def _turned(part: ast.Expr, schema: Schema | None) -> str:
@@ -191,24 +182,24 @@ def _turned(part: ast.Expr, schema: Schema | None) -> str:
             return f"!({print_as_written(part, schema)})"
 
 
-def _fullness_opposed(clause: Score, checked: Checked) -> Diagnostic | None:
+def _fullness_opposed(clause: Score, checked: Checked) -> Iterator[Diagnostic]:
     """`score "least loaded" { value node.usage["cpu"] … }`, which prefers the fullest nodes."""
     name = _words(clause.name)
     emptier, fuller = _EMPTIER.search(name), _FULLER.search(name)
     if (emptier is None) == (fuller is None) or (sign := _fullness(clause.value)) == 0:
-        return None
+        return
     if (falls := _falls(clause, checked)) is None:
-        return None
+        return
     prefers_full = sign * (-1 if falls else 1) * clause.weight > 0
     if prefers_full == (fuller is not None):
-        return None
+        return
     does = "prefers the fullest nodes" if prefers_full else "prefers the emptiest nodes"
     message = f"the name `{clause.name}` says the opposite: the clause {does}"
     hint = f"write `weight {-clause.weight:g}`, or give the clause another name"
     if isinstance(clause.range, Bounds) and clause.weight > 0:
         low, high = (print_as_written(e, checked.environment.schema) for e in clause.ends)
         hint = f"write `range {high} .. {low}`, or give the clause another name"
-    return Diagnostic("P0351", "warning", message, clause.value.span, hint=hint)
+    yield Diagnostic("P0351", "warning", message, clause.value.span, hint=hint)
 
 
 def _fullness(value: ast.Expr) -> int:
@@ -256,6 +247,9 @@ def reversed_conditions(checked: Checked) -> Iterator[Diagnostic]:
         for part in conjuncts(condition.expr):
             yield from _too_small(part, checked)
             yield from _all_of_none(part, checked)
+            yield from _other_resource(part)
+            yield from _whole_maps(part, checked)
+            yield from _greatest_of_none(part, condition.expr, checked)
     for clause in of_kind(checked.policy.items, Score):
         if clause.weight < 0 and isinstance(clause.range, Bounds) and _falls(clause, checked):
             low, high = (print_as_written(e, checked.environment.schema) for e in clause.ends)
@@ -332,6 +326,60 @@ def _all_of_none(part: ast.Expr, checked: Checked) -> Iterator[Diagnostic]:
                 continue
 
 
+def _other_resource(part: ast.Expr) -> Iterator[Diagnostic]:
+    """`node.free["memory"] >= pod.requests["cpu"]`: bytes are compared with cores."""
+    if not isinstance(part, ast.Binary) or part.op not in (*_MIRRORED, "==", "!="):
+        return
+    left, right = resource_of(part.left), resource_of(part.right)
+    if left is None or right is None or left == right:
+        return
+    if not {left, right} & {"cpu", "memory", "ephemeral-storage"}:
+        return
+    message = f"this compares `{left}` with `{right}`"
+    hint = "write the same resource on both sides"
+    yield Diagnostic("P0352", "warning", message, part.span, hint=hint)
+
+
+_SELECTED = frozenset({"labels", "nodeSelector"})
+
+
+def _whole_maps(part: ast.Expr, checked: Checked) -> Iterator[Diagnostic]:
+    """`pod.spec.nodeSelector == node.labels`: a node has more labels than any selector."""
+    match part:
+        case ast.Binary("==", ast.Select(_, one) as left, ast.Select(_, other) as right) if (
+            one in _SELECTED and other in _SELECTED and _root(left) != _root(right)
+        ):
+            schema = checked.environment.schema
+            few, many = (left, right) if _root(left) == "pod" else (right, left)
+            inner, outer = print_as_written(few, schema), print_as_written(many, schema)
+            meant = f"{inner}.all(k, {outer}[?k] == {inner}[?k])"
+            message = "two maps are equal only if all their keys are"
+            edit = Fix(part.span, meant)
+            hint = f"write `{meant}`"
+            yield Diagnostic("P0352", "warning", message, part.span, hint=hint, remedy=edit)
+        case _:
+            return
+
+
+def _greatest_of_none(part: ast.Expr, whole: ast.Expr, checked: Checked) -> Iterator[Diagnostic]:
+    """`node.pods.map(p, p.priority).max()`, which fails on a node without pods."""
+    schema = checked.environment.schema
+    for found in walk(part):
+        match found:
+            case ast.Call("max" | "min", ast.Comprehension("map" | "filter", listed)):
+                pass
+            case _:
+                continue
+        shown = print_as_written(listed, schema)
+        guards = (f"size({shown})", f"{shown}.exists")
+        text = print_as_written(whole, schema)
+        if shown != "node.pods" or any(guard in text for guard in guards):
+            continue
+        message = f"this fails on a node without pods: `{found.function}()` of nothing is an error"
+        hint = f"write `size({shown}) == 0 || {print_as_written(part, schema)}`"
+        yield Diagnostic("P0352", "warning", message, found.span, hint=hint)
+
+
 _PRIORITIES = ["victim.priority", "pod.priority"]
 
 
@@ -354,16 +402,33 @@ def _lower_victims(protected: ast.Expr, checked: Checked) -> Iterator[Diagnostic
 
 # A node has 110 pods by default, and no kubelet is run with as many as this.
 _MOST_PODS = 500
+_WHOLE = 100
 
 
 def unreachable_bounds(checked: Checked) -> Iterator[Diagnostic]:
-    """A warning (P0353) for each limit per node of more pods than a node ever has."""
-    for clause in of_kind(checked.policy.items, Limit):
-        amount = constant(clause.bound.amount, checked.environment)
+    """A warning (P0353) for each bound that no number of pods breaks."""
+    environment, items = checked.environment, checked.policy.items
+    for clause in of_kind(items, Limit):
+        amount, kind = constant(clause.bound.amount, environment), clause.bound.kind
         is_sum = clause.pods is not None and clause.pods.amount is not None
-        if clause.per.scope != "node" or clause.bound.kind != "at most" or is_sum:
+        if amount is None or is_sum:
             continue
-        if amount is not None and amount > _MOST_PODS:
+        if clause.per.scope == "node" and kind == "at most" and amount > _MOST_PODS:
             message = f"no node has more than {amount:g} pods, so this limit never rejects one"
             hint = "write a smaller number, `per domain node.zone` or `per cluster`"
             yield Diagnostic("P0353", "warning", message, clause.bound.span, hint=hint)
+        elif kind == "at least" and amount == 0:
+            yield _always_kept("at least 0", "at least 1", clause.bound.span)
+    for share in of_kind(items, Share):
+        amount, kind = constant(share.bound.amount, environment), share.bound.kind
+        if kind == "at least" and amount == 0:
+            said = f"at least 0{'%' * share.bound.percent}"
+            yield _always_kept(said, "at most 0%", share.bound.span)
+        elif kind == "at most" and amount == _WHOLE and share.bound.percent:
+            yield _always_kept("at most 100%", "at least 100%", share.bound.span)
+
+
+def _always_kept(said: str, meant: str, span: Span) -> Diagnostic:
+    message = f"`{said}` is kept wherever the pods are"
+    hint = f"write another number, or `{meant}` if that is meant"
+    return Diagnostic("P0353", "warning", message, span, hint=hint)

@@ -196,12 +196,24 @@ def states_after_placement(expr: ast.Expr, environment: Environment) -> Iterator
             for read, other in ((left, right), (right, left)):
                 if _is_phase(read):
                     yield from _phase(expr, other, environment)
+                if expr.op == "==" and _is_node_of_pod(read) and not constants(other, environment):
+                    message = "the pod that is being placed has no node yet"
+                    hint = "leave it out; `peer.nodeName` is the node of a pod that is there"
+                    yield Diagnostic("P0349", "warning", message, expr.span, hint=hint)
         case ast.Select(ast.Select(ast.Ident("pod"), "status"), name) if name in _AFTER_PLACEMENT:
             message = f"the pod that is being placed has no `{name}` yet"
             hint = "leave it out: only pods that run have it"
             yield Diagnostic("P0349", "warning", message, expr.span, hint=hint)
         case _:
             return
+
+
+def _is_node_of_pod(read: ast.Expr) -> bool:
+    match read:
+        case ast.Select(ast.Select(ast.Ident("pod"), "spec"), "nodeName"):
+            return True
+        case _:
+            return False
 
 
 def _is_phase(read: ast.Expr) -> bool:

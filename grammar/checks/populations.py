@@ -14,7 +14,7 @@ from grammar.checks.counts_in_filters import is_counted
 from grammar.meaning.schema import print_as_written
 from grammar.messages.diagnostics import Diagnostic, Fix
 from grammar.tree import ast
-from grammar.tree.clauses import Limit, of_kind
+from grammar.tree.clauses import Filter, Limit, of_kind
 from grammar.tree.walk import roots, walk
 
 # What a condition is about, and what it says if it reads the pod alone.
@@ -87,25 +87,21 @@ def pods_that_never_count(checked: Checked) -> Iterator[Diagnostic]:
 
 def _of_other_namespaces(where: ast.Expr, checked: Checked) -> Iterator[Diagnostic]:
     """`pods where peer.namespace == "db"` without `all`: pods of the pod's own namespace count."""
-    own = checked.policy.namespace
+    own, schema = checked.policy.namespace, checked.environment.schema
     for part in conjuncts(where):
         match part:
             case ast.Binary("==", read, ast.Literal(str() as name)) | ast.Binary(
                 "==", ast.Literal(str() as name), read
-            ) if name != own and own is not None:
-                pass
-            case ast.Binary("!=", read, ast.Select(ast.Ident("pod"), "namespace")):
-                name = ""
+            ) if own is not None and name != own:
+                found = print_as_written(read, schema) == "peer.namespace"
+            case ast.Binary("!=", left, right):
+                sides = {print_as_written(side, schema) for side in (left, right)}
+                found = sides == {"peer.namespace", "pod.namespace"}
             case _:
                 continue
-        match read:
-            case ast.Select(ast.Ident("peer"), "namespace"):
-                message = "without `all` only pods of the pod's own namespace count, so none does"
-                yield Diagnostic(
-                    "P0340", "warning", message, part.span, hint="write `all pods where`"
-                )
-            case _:
-                continue
+        if found:
+            message = "without `all` only pods of the pod's own namespace count, so none does"
+            yield Diagnostic("P0340", "warning", message, part.span, hint="write `all pods where`")
 
 
 def conditions_on_the_pod_alone(checked: Checked) -> Iterator[Diagnostic]:
@@ -119,6 +115,36 @@ def conditions_on_the_pod_alone(checked: Checked) -> Iterator[Diagnostic]:
         message = f"this reads the pod alone, so {why}"
         hint = f"write `{meant}`, or a `when` if it is about the pod"
         yield Diagnostic("P0340", "warning", message, condition.expr.span, hint=hint)
+
+
+def filters_of_one_pod(checked: Checked) -> Iterator[Diagnostic]:
+    """A warning (P0340) for each filter that only asks whether a pod has some label or name.
+
+    It rejects every node for all other pods of the policy, which a `for` would leave alone.
+    """
+    for clause in of_kind(checked.policy.items, Filter):
+        read = [*clause.requires, *([clause.when] if clause.when is not None else [])]
+        if clause.at_bind or roots(read, checked.environment.definitions) != {"pod"}:
+            continue
+        parts = [part for require in clause.requires for part in conjuncts(require)]
+        shown = [_of_pod(part, checked) for part in parts]
+        if None in shown:
+            continue
+        message = "this reads nothing of the node, so every other pod of the policy stays pending"
+        meant = (shown[0] or "").replace("pod.name ", "pod.workload.name ")
+        hint = f"write `for pods where {meant}`, or a `when` and what it requires of the node"
+        yield Diagnostic("P0340", "warning", message, parts[0].span, hint=hint)
+
+
+def _of_pod(part: ast.Expr, checked: Checked) -> str | None:
+    """`pod.labels["app"] == "web"` as it is written; None for anything else."""
+    match part:
+        case ast.Binary("==", read, ast.Literal(str())):
+            shown = print_as_written(read, checked.environment.schema)
+            is_name = shown in ("pod.name", "pod.namespace") or shown.startswith("pod.labels[")
+            return print_as_written(part, checked.environment.schema) if is_name else None
+        case _:
+            return None
 
 
 def _is_ended(expr: ast.Binary) -> bool:

@@ -21,6 +21,7 @@ from grammar.tree.types import BOOL, TIMESTAMP
 from grammar.tree.walk import roots, walk
 
 _NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
+_BOTH = 2
 _COMPARISONS = frozenset(_NEGATED)
 # What is the same for all nodes.
 _OF_POD = frozenset({"pod", "now", "namespaceObject"})
@@ -85,6 +86,11 @@ def _never(
     meant = f"{sides[0]} {other} {sides[1]}"
     message = f"this is always {value}: `{sides[0]}` and `{sides[1]}` "
     message += "are never true together" if op == "&&" else "are never false together"
+    ranges = [found[1] for side in (first, second) if (found := allowed_by(side)) is not None]
+    if op == "||" and len(ranges) == _BOTH and ranges[0].both(ranges[1]).empty:
+        # Each is the opposite of the other.
+        hint = "leave one of them out"
+        return Diagnostic("P0348", "warning", message, whole.span, hint=hint)
     edit = Fix(whole.span, meant) if len(whole.operands) == 2 else None
     return Diagnostic("P0348", "warning", message, whole.span, hint=f"write `{meant}`", remedy=edit)
 

@@ -73,14 +73,32 @@ def narrow_scores(checked: Checked) -> Iterator[Diagnostic]:
         if clause.range is not None or (ends := _ends(clause.value)) is None:
             continue
         low, high = ends
-        if low < high and round(low / _POINTS) == round(high / _POINTS) and high - low < _POINTS:
+        same = round(low / _POINTS) == round(high / _POINTS) and high - low < _POINTS
+        # What is above or below the scale is cut off, and up to ten points is the scale of answers.
+        if low < high and (same or low >= _PERCENT or high <= _POINTS):
             message = f"this is from {low:g} to {high:g}, and a score from 0 to 100"
             shown = print_as_written(clause.value, checked.environment.schema)
-            hint = f"write `{shown} range {low:g} .. {high:g}`, or every node gets the same answer"
+            effect = "every node gets the same answer"
+            if not same and low < _PERCENT and high > 0:
+                effect = "it changes an answer by one of ten points"
+            hint = f"write `{shown} range {low:g} .. {high:g}`, or {effect}"
             edit = Fix(
                 Span(clause.value.span.end, clause.value.span.end), f" range {low:g} .. {high:g}"
             )
             yield Diagnostic("P0337", "warning", message, clause.value.span, hint=hint, remedy=edit)
+
+
+def negative_scores(checked: Checked) -> Iterator[Diagnostic]:
+    """A warning (P0337) for a score that is never above 0: what is below counts as 0."""
+    for clause in of_kind(checked.policy.items, Score):
+        match clause.value:
+            case ast.Unary("-", value) if clause.range is None and _ends(clause.value) is None:
+                shown = print_as_written(value, checked.environment.schema)
+                message = "a score below 0 counts as 0, so every node gets the same answer"
+                hint = f"write `weight {-clause.weight:g}` and `value {shown}`"
+                yield Diagnostic("P0337", "warning", message, clause.value.span, hint=hint)
+            case _:
+                continue
 
 
 def _ends(expr: ast.Expr) -> tuple[float, float] | None:
@@ -97,6 +115,8 @@ def _ends(expr: ast.Expr) -> tuple[float, float] | None:
             return found
         case ast.Call("int" | "double", None, (value,)):
             return _ends(value)
+        case ast.Unary("-", operand) if (ends := _ends(operand)) is not None:
+            return -ends[1], -ends[0]
         case _:
             return None
 

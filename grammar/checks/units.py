@@ -43,14 +43,14 @@ def amounts_without_unit(expr: ast.Expr, environment: Environment) -> Iterator[D
     if not isinstance(expr, ast.Binary) or expr.op not in _RELATIONS:
         return
     for value, other in ((expr.left, expr.right), (expr.right, expr.left)):
-        if value.type != QUANTITY or (resource := _resource(value)) is None:
+        if value.type != QUANTITY or (resource := resource_of(value)) is None:
             continue
         for found in constants(other, environment):
             if isinstance(found.value, Quantity):
                 yield from _without_unit(resource, found, value, expr, environment)
 
 
-def _resource(expr: ast.Expr) -> str | None:
+def resource_of(expr: ast.Expr) -> str | None:
     """The only resource that an expression is an amount of."""
     found = set()
     for part in walk(expr):
@@ -132,7 +132,7 @@ def ranges_without_unit(checked: Checked) -> Iterator[Diagnostic]:
         value, ends = clause.value, clause.range
         if not isinstance(ends, Bounds) or value.type != QUANTITY:
             continue
-        if (resource := _resource(value)) is None:
+        if (resource := resource_of(value)) is None:
             continue
         for end in (ends.low, ends.high):
             for found in constants(end, checked.environment):

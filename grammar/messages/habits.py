@@ -208,7 +208,7 @@ CALLS = (
 # Functions that ask whether something is there.
 PRESENCE = _row(
     "exists defined isset is_set isSet present isDefined exist hasLabel hasValue notNull "
-    "is_not_null isNotNull is_defined",
+    "is_not_null isNotNull is_defined can",
     "PHP, SQL and others",
     "has({0})",
     "",
@@ -222,7 +222,7 @@ ABSENCE = _row(
     1,
 )
 DEFAULTS = _row(
-    "default coalesce COALESCE ifnull IFNULL nvl NVL dig getOr",
+    "default coalesce COALESCE ifnull IFNULL nvl NVL dig getOr try",
     "SQL, Go templates",
     "{0}[?{1}].orValue({2})",
     "",
@@ -237,6 +237,7 @@ MACROS = (
     _row("where select filterBy find_all grep keep findAll", "SQL, Ruby", "filter"),
     _row("collect transform apply flatMap project", "Ruby, Java", "map"),
     _row("one exactlyOne single", "Ruby", "exists_one"),
+    _row("none noneMatch nobody none_of noneOf not_any notAny", "Ruby, Java", "!exists"),
 )
 
 # ---- names that stand alone
@@ -298,6 +299,7 @@ FIELDS: Mapping[str, tuple[Habit, ...]] = MappingProxyType(
             _row("tags", "cloud providers", "{0}.labels"),
             _row("creationTime createdAt created", "other", "{0}.metadata.creationTimestamp"),
         ),
+        "PodSpec": (_row("replicas", "Kubernetes YAML", "pod.workload.replicas"),),
         "ResourceRequirements": (
             _row("cpu", "other schedulers", '{0}.requests["cpu"]'),
             _row("memory mem", "other schedulers", '{0}.requests["memory"]'),
@@ -382,14 +384,14 @@ CLAUSES = (
 PARTS = (
     _row(
         "expr expression condition rule match where assert must validate test ensure if check "
-        "cel validations allow matchExpressions nodeSelector accept",
+        "cel validations allow matchExpressions nodeSelector accept return returns",
         "ValidatingAdmissionPolicy, Kyverno",
         "require",
     ),
     _row("deny forbid reject refuse disallow", "Rego, Kyverno", "require !"),
     _row("msg reason text error messageExpression say", "Rego, YAML", "message"),
     _row("explain details description note info", "YAML", "detail"),
-    _row("expr expression score points rank formula by", "YAML", "value"),
+    _row("expr expression score points rank formula by return returns", "YAML", "value"),
     _row("if unless", "programming languages", "when"),
     _row("topologyKey topology key across domain spread_over per", "Kubernetes YAML", "over"),
     _row("maxSkew max_skew", "Kubernetes YAML", "skew at most"),

@@ -141,6 +141,20 @@ ELSEWHERE = {
 }
 
 
+_EXCEPT = ("unless", "except", "excluding", "without")
+
+
+def _of_namespace(said: str) -> str | None:
+    """`namespace "shop"` and `kube-system` as a condition; None for anything else."""
+    found = re.fullmatch(
+        r"(?:(?:the )?(?:pods?|it) )?(?:is )?(?:in )?(?:the )?"
+        r"(?:namespaces? |ns )\"?([a-z0-9-]+)\"?",
+        said,
+    )
+    found = found or re.fullmatch(r"\"?(kube-[a-z-]+)\"?", said)
+    return f'pod.namespace == "{found[1]}"' if found is not None else None
+
+
 _REQUESTED = "the pod says what it requests, and kube-scheduler keeps to it"
 _BUDGET = (
     "a PodDisruptionBudget is an object of its own, to which evictions keep; `preempt` protects"
@@ -154,6 +168,10 @@ ELSEWHERE_ITEMS = {
     **dict.fromkeys(
         ("globalDefault", "preemptionPolicy", "priorityClassName"),
         "a pod has its priority by a PriorityClass, which `pod.priority` reads",
+    ),
+    **dict.fromkeys(
+        ("for_each", "foreach", "loop", "count_each", "while"),
+        'conditions take lists, as in `node.zone in ["a", "b"]`, and a `use` takes values',
     ),
     **dict.fromkeys(
         ("schedulerName", "restartPolicy", "containers", "template", "replicas", "parallelism"),
@@ -182,7 +200,9 @@ class ClauseRemedies(Misplaced):
     def _condition_behind(self) -> Diagnostic | None:
         """`if` in or before a block: the clause has a `when` behind its name."""
         lexemes, at, word = self.lexemes, self.at, self.item.text
-        if word not in ("if", "when", "unless", "where"):
+        if word not in ("if", "when", "where", *_EXCEPT) and not (
+            word == "for" and "WHEN" in self.accepted
+        ):
             return None
         if word == "where" and self.previous.text == "{" and "REQUIRE" in self.accepted:
             # The condition of a filter, as in SQL.
@@ -191,8 +211,12 @@ class ClauseRemedies(Misplaced):
             opener = find(lexemes, at, ("{",))
             if opener is None:
                 return None
-            condition = lexemes.slice(at + 1, opener - 1)
-            condition = f"!({condition})" if word == "unless" else condition
+            first = at + 1 + (lexemes[at + 1].text in ("if", "when", "where", "for"))
+            if lexemes[first].text == "pods":
+                first += 1 + (lexemes[first + 1].text == "where")
+            condition = lexemes.slice(first, opener - 1)
+            condition = _of_namespace(condition) or condition
+            condition = f"!({condition})" if word in _EXCEPT else condition
             edit = Fix(lexemes.span(at, opener - 1), f"when {condition}")
             return with_edit(self.unexpected(at, at), edit)
         opener = lexemes.opener(at)
@@ -201,7 +225,7 @@ class ClauseRemedies(Misplaced):
             return None
         end = lexemes.expression_end(at + 1, STOPS | {"pods", "nodes"})
         condition = lexemes.slice(at + 1, end)
-        condition = f"!({condition})" if word == "unless" else condition
+        condition = f"!({condition})" if word in _EXCEPT else condition
         if not condition or not any(
             lexemes[n].text in CLAUSE_WORDS for n in range(opener - 6, opener)
         ):
@@ -434,6 +458,10 @@ class ClauseRemedies(Misplaced):
     def _clause(self) -> Diagnostic | None:
         """A word where a clause must start: which clauses there are, and the one meant."""
         lexemes, at, word = self.lexemes, self.at, self.item.text
+        if self.item.text in ("-", "--") and {"FILTER", "SCORE", "LET"} <= self.accepted:
+            # Options of a job.
+            hint = f"leave it out: {_REQUESTED}"
+            return replace(self.unexpected(at, at), hint=hint)
         if self.item.kind != "word" or not {"FILTER", "SCORE", "LET"} <= self.accepted:
             return self._top_level()
         if self.behind and lexemes[at + 1].kind != "string":
@@ -545,6 +573,11 @@ class ClauseRemedies(Misplaced):
         if not is_in_clause or self.item.kind == "end" or word == "}":
             return None
         found = self.unexpected(at, at)
+        if self.item.kind == "string" and self.item.text[1:-1] in PARTS:
+            # The key of JSON.
+            last = at + (lexemes[at + 1].text == ":")
+            edit = Fix(lexemes.span(at, last), self.item.text[1:-1])
+            return with_edit(found, edit, certain=True)
         if self.item.kind == "word":
             if word in ELSEWHERE:
                 return replace(found, hint=f"leave it out: {ELSEWHERE[word]}")
@@ -576,7 +609,9 @@ class ClauseRemedies(Misplaced):
         """The part that a word means where it stands, with the value behind it."""
         lexemes, at = self.lexemes, self.at
         rows = (row for row in habits.PARTS if word in row.words or word.lower() in row.words)
-        row = next((r for r in rows if r.here.split()[0].upper() in self.accepted), None)
+        # The places of a limit are `per` something.
+        names = {"OVER"} if "PER" in self.accepted else set()
+        row = next((r for r in rows if r.here.split()[0].upper() in self.accepted | names), None)
         if row is None:
             return None
         last = at + 1 if lexemes[at + 1].text in (":", "=") else at
@@ -587,12 +622,17 @@ class ClauseRemedies(Misplaced):
                 return None
             return Fix(lexemes.span(at, last + 1), strength.here)
         if here == "over":
+            domain = DOMAINS.get(value.text)
             if value.kind == "string":
                 key = value.text[1:-1]
                 domain = DOMAINS.get(key.lower(), f'node.labels["{key}"]')
-                return Fix(lexemes.span(at, last + 1), f"over {domain}")
-            if value.text in DOMAINS and lexemes[last + 2].text != ".":
-                return Fix(lexemes.span(at, last + 1), f"over {DOMAINS[value.text]}")
+            if domain is not None and (value.kind == "string" or lexemes[last + 2].text != "."):
+                made = f"over {domain}"
+                if names:
+                    made = "per node" if domain == "node.name" else f"per domain {domain}"
+                return Fix(lexemes.span(at, last + 1), made)
+            if names:
+                return None
         if here in ("skew at most", "min domains") and value.kind == "number":
             return Fix(lexemes.span(at, last + 1), f"{here} {value.text}")
         if here == "pods where" and "PODS" not in self.accepted:

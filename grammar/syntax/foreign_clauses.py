@@ -1,8 +1,9 @@
 """Foreign clauses: what other languages write for a clause, as a clause of this language.
 
-Here are the blocks that people paste: selectors, affinities and spread constraints of pods,
-blocks of Kyverno, `CASE` of SQL, `if` with `else`. What other schedulers write is in
-`grammar.syntax.other_schedulers`, and whole objects are in `grammar.syntax.foreign_objects`. Each reader gets the words of an item and gives whole clauses. Wishes in plain words are in
+Here are the blocks that people paste: selectors, affinities and spread constraints of pods, blocks
+of Kyverno, `CASE` of SQL, `if` with `else`. What other schedulers write is in
+`grammar.syntax.other_schedulers`, and whole objects are in `grammar.syntax.foreign_objects`. Each
+reader gets the words of an item and gives whole clauses. Wishes in plain words are in
 `grammar.syntax.wishes`, and single words of other languages in `grammar.messages.habits`.
 """
 
@@ -140,7 +141,9 @@ def _topology(body: str) -> Iterator[str]:
         return
     domain = DOMAINS.get(key[1], f"node.labels[{print_string(key[1])}]")
     is_soft = re.search(r"ScheduleAnyway|preferredDuring", body) is not None
-    strength = "best effort weight 10" if is_soft else "strict"
+    weight = re.search(r"weight[\"']?\s*:\s*(\d+)", body)
+    soft = f"best effort weight {weight[1] if weight is not None else 10}"
+    strength = soft if is_soft else "strict"
     skew = re.search(r"maxSkew[\"']?\s*:\s*(\d+)", body)
     if skew is not None:
         yield f'spread "topology" {{ over {domain} skew at most {skew[1]} {strength} }}'
@@ -151,7 +154,7 @@ def _topology(body: str) -> Iterator[str]:
     counted = f"pods where {where} " if where else ""
     per = "node" if domain == "node.name" else f"domain {domain}"
     if re.search(r"podAffinity", body) and not re.search(r"podAntiAffinity", body):
-        yield f'limit "near" {{ {counted}per {per} at least 1 best effort weight 10 }}'
+        yield f'limit "near" {{ {counted}per {per} at least 1 {soft} }}'
     elif where:
         yield f'limit "apart" {{ {counted}per {per} at most 0 {strength} }}'
         yield f'limit "apart" {{ {counted}per {per} at most 1 {strength} }}'
@@ -251,7 +254,8 @@ def _unbraced(text: str) -> Iterator[str]:
         r"(\w+ \"[^\"]*\"(?: weight \d+)?) ((?:require|value|per|over|of)\b[^{}]+)", text
     )
     if found is not None:
-        yield f"{found[1]} {{ {found[2]} }}"
+        parts = re.sub(r"\b(require|value|message|detail|per|over|of)\s*:\s*", r"\1 ", found[2])
+        yield f"{found[1]} {{ {parts} }}"
 
 
 def _weight_inside(text: str) -> Iterator[str]:
@@ -350,6 +354,9 @@ def _label_selectors(text: str) -> Iterator[str]:
         inner = quoted[1] if quoted is not None else said
         made, end = [], 0
         while (each := _REQUIREMENT.match(inner, end)) is not None:
+            if each["key"] is not None and re.fullmatch(r"[a-z]+[A-Z]\w*", each["key"]):
+                # A field of Kubernetes.
+                return
             made.append(_required(each, owner))
             end = each.end()
             comma = re.compile(r"\s*(?:,|\band\b|&&)\s*").match(inner, end)
@@ -396,7 +403,9 @@ def _expressions(body: str) -> Iterator[str]:
     elif re.match(r"matchConditions\b", body):
         yield f"for pods where {' && '.join(texts)}"
     elif not body.startswith("variables"):
-        yield f'filter "rules" {{ require {" && ".join(texts)} }}'
+        said = re.findall(r"(?<!\w)message[\"']?\s*:\s*(\"[^\"{}]*\")", body)
+        message = f" message {said[0]}" if len(said) == 1 else ""
+        yield f'filter "rules" {{ require {" && ".join(texts)}{message} }}'
 
 
 def _required(found: re.Match[str], owner: str) -> str:
@@ -416,7 +425,7 @@ def _kyverno(body: str) -> Iterator[str]:
     if not re.match(r"(?:match|exclude|matchConstraints)\b", body) or "esource" not in body:
         return
     sign = "!=" if body.startswith("exclude") else "=="
-    names = re.search(r"namespaces?[\"']?\s*:?\s*\[?\s*[\"']?([\w-]+)", body)
+    names = re.search(r"namespaces?[\"']?\s*:?\s*\[?\s*(?:-\s+)?[\"']?(\w[\w-]*)", body)
     if names is not None:
         yield f'for pods where pod.namespace {sign} "{names[1]}"'
     kinds = [k for k in re.findall(r"[\"'](\w+)[\"']", body) if k in _WORKLOADS]
@@ -461,9 +470,39 @@ def _pods_on_nodes(text: str) -> Iterator[str]:
         return
     rest = text[: found.start()] + text[found.end() :]
     bound = re.search(r"(per node) at most (\d+)", rest)
-    if bound is not None:
+    of_all = re.search(r"per cluster\s+", rest)
+    domain = re.search(
+        r"per domain (node\.(?:zone|region|labels\[\"[^\"]+\"\])) at most (\d+)", rest
+    )
+    if of_all is not None:
+        # The pods on some nodes are a share, whose bound may be a number, too.
+        counted = "" if re.search(r"\bpods where\b", rest) else "of replicas "
+        made = re.sub(r"\A(limit \"[^\"]*\" \{ ?)", r"\1" + counted, rest.replace(of_all[0], ""))
+        made = re.sub(r"\b((?:all )?pods where)", r"of \1", made) if not counted else made
+        split = re.search(r"\bat most\b", made)
+        if split is not None:
+            head, tail = made[: split.start()].rstrip(), made[split.start() :]
+            yield f"share{head.removeprefix('limit')} on nodes where {found[1]} {tail}"
+    elif domain is not None:
+        place = f'{found[1]} ? {domain[1]} : "elsewhere"'
+        amount = f'domain == "elsewhere" ? 100000 : {domain[2]}'
+        yield rest.replace(domain[0], f"per domain {place} at most {amount}")
+    elif bound is not None:
         amount = f"{found[1]} ? {bound[2]} : 1000"
         yield rest.replace(bound[0], f"{bound[1]} at most {amount}")
+
+
+def _selector_of_share(text: str) -> Iterator[str]:
+    """`share "x" { of replicas nodeSelector: { disktype: ssd } … }`: `on nodes where`."""
+    found = re.search(
+        r"(?:\bon\s+)?\bnodeSelector\s*[:=]?\s*\{?\s*(?:matchLabels\s*:?\s*\{?\s*)?"
+        r"((?:[\"']?[\w./-]+[\"']?\s*[:=]\s*[\"']?[\w.-]+[\"']?[,\s]*)+)\}*",
+        text,
+    )
+    if found is not None and text.startswith("share"):
+        made = [of_key(k, "In", [v]) or "" for k, v in _OF_SELECTOR.findall(found[1])]
+        rest = text[found.end() :].strip()
+        yield f"{text[: found.start()]}on nodes where {' && '.join(made)} {rest}"
 
 
 def _bare_labels(text: str) -> Iterator[str]:
@@ -474,7 +513,9 @@ def _bare_labels(text: str) -> Iterator[str]:
     head, rest = text[: found.end()], text[found.end() :]
     owner = "pod" if found[1] == "for" else "peer"
     label = re.match(r"(?:labels\.)?([A-Za-z][\w-]*)\s*(==|!=)\s*(\"[^\"]*\")", rest)
-    if label is not None and label[1] not in ("pod", "peer", "node", "now"):
+    # A word in camel case is a field of Kubernetes.
+    is_field = label is not None and re.search(r"[a-z][A-Z]", label[1])
+    if label is not None and not is_field and label[1] not in ("pod", "peer", "node", "now"):
         yield f'{head}{owner}.labels["{label[1]}"] {label[2]} {label[3]}{rest[label.end() :]}'
 
 
@@ -482,6 +523,10 @@ def reason(text: str, clause: str) -> str:
     """What a hint adds to a clause, where the change needs a reason."""
     if "topologyKey" in text and "at most 0" in clause:
         return ", or `at most 1` if the label is that of the pods themselves"
+    if text.startswith("limit") and '"elsewhere"' in clause:
+        return ": the domain reads the node, and its bound reads the domain"
+    if text.startswith("limit") and clause.startswith("share"):
+        return ": a share counts the pods on some of the nodes"
     if text.startswith("limit") and " ? " in clause:
         return ": the `when` of a limit reads only the pod, and its bound reads the node"
     return ""
@@ -503,6 +548,7 @@ _OF_ITEMS: tuple[Callable[[str], Iterator[str]], ...] = (
     _assigned,
     _soft_filters,
     _pods_on_nodes,
+    _selector_of_share,
 )
 _OF_BODIES: tuple[Callable[[str], Iterator[str]], ...] = (
     *other_schedulers.OF_BODIES,

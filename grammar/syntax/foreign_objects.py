@@ -1,7 +1,8 @@
 """Foreign objects: whole objects and blocks of other tools, as clauses of this language.
 
-A part of the foreign clauses: a ResourceQuota, the preconditions of Kyverno, blocks of Terraform,
-and clauses that are written as JSON or YAML.
+A part of the foreign clauses: a ResourceQuota, patterns and preconditions of Kyverno, tests of Go
+templates, selections of jq, functions of Python, blocks of Terraform, and clauses that are written
+as JSON or YAML.
 """
 
 from __future__ import annotations
@@ -89,6 +90,86 @@ def _value(text: str) -> str:
     return text if text.isdigit() or text.startswith('"') else print_string(text)
 
 
+_IMAGES = re.compile(
+    r"containers\s*:\s*(?:-\s*)?(?:\(?name\)?\s*:\s*\S+\s*)?image\s*:\s*[\"']?([^\"'\s]+)"
+)
+
+
+def _patterns(body: str) -> Iterator[str]:
+    """`validate: message: "…" pattern: spec: containers: - image: "!*:latest"`."""
+    found = _IMAGES.search(body) if re.match(r"validate\b", body) else None
+    if found is None:
+        return
+    denies, glob = found[1].startswith("!"), found[1].removeprefix("!")
+    parts = (
+        ".*" if part == "*" else "." if part == "?" else re.escape(part)
+        for part in re.split(r"([*?])", glob)
+    )
+    pattern = print_string(f"^{''.join(parts)}$")
+    message = re.search(r'message\s*:\s*("[^"{}]*")', body)
+    said = f" message {message[1]}" if message is not None else ""
+    tested = f"{'!' * denies}c.image.matches({pattern})"
+    yield f'filter "images" {{ require pod.spec.containers.all(c, {tested}){said} }}'
+
+
+def _scopes(body: str) -> Iterator[str]:
+    """`scopeSelector: … operator: In scopeName: PriorityClass values: ["high"]` of a quota."""
+    found = re.search(r"scopeName\s*:\s*PriorityClass\s*values\s*:\s*(\[[^\]]*\])", body)
+    if found is not None:
+        yield f"for pods where pod.spec.priorityClassName in {_value(found[1])}"
+
+
+# ---- Go templates, jq and Python
+
+_GO_SIGNS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+_GO_TEST = re.compile(r"\(?\b(eq|ne|lt|le|gt|ge)\s+\$?((?:\.\w+)+)\s+(\"[^\"]*\"|[\w.]+)\)?")
+
+
+def _go_tests(text: str) -> Iterator[str]:
+    """`require eq .Node.Zone "a"`: in Go templates the operator stands first."""
+
+    def test(found: re.Match[str]) -> str:
+        names = (name[:1].lower() + name[1:] for name in found[2].split(".") if name)
+        return f"{'.'.join(names)} {_GO_SIGNS[found[1]]} {found[3]}"
+
+    made = _GO_TEST.sub(test, text)
+    if made == text:
+        return
+    joined = re.search(r"\b(and|or)\s+(\S+ \S+ \S+)\s+(\S+ \S+ [^\s}]+)", made)
+    if joined is not None:
+        sign = "&&" if joined[1] == "and" else "||"
+        made = made.replace(joined[0], f"{joined[2]} {sign} {joined[3]}")
+    yield made
+
+
+def _selections(text: str) -> Iterator[str]:
+    """`node.pods[] | select(.labels.app == "db") | length` of jq."""
+    found = re.search(
+        r"\[?((?:[a-z]\w*\.)+\w+)\[\]\s*\|\s*select\(((?:[^()]|\([^()]*\))*)\)\]?\s*(\|\s*length)?",
+        text,
+    )
+    if found is None:
+        return
+    said = re.sub(r"(?<![\w)\]\"])\.(?=[a-z])", "x.", found[2])
+    made = f"{found[1]}.exists(x, {said})"
+    if found[3]:
+        made = f"size({found[1]}.filter(x, {said}))"
+    yield f"{text[: found.start()]}{made}{' ' if found[3] else ''}{text[found.end() :].lstrip()}"
+
+
+_OF_NODES = r"(?:free|allocatable|usage|requested|zone|region|ready|pods)"
+
+
+def _functions(text: str) -> Iterator[str]:
+    """`def big(n): return n.free["cpu"] > 32` of Python."""
+    found = re.fullmatch(r"def (\w+)\((\w+)\)\s*(?:->\s*\w+\s*)?:\s*return (.+)", text)
+    if found is not None and re.search(
+        r"[<>]|[=!]=|\b(?:in|has|exists|matches|startsWith)\b", found[3]
+    ):
+        kind = "Node" if re.search(rf"\b{found[2]}\.{_OF_NODES}\b", found[3]) else "Pod"
+        yield f"def {found[1]}({found[2]}: {kind}): bool = {found[3]}"
+
+
 # ---- Terraform
 
 _CONDITION = r"(?:condition|require|expression|expr|rule)\s*=\s*(?P<said>.+?)"
@@ -130,6 +211,9 @@ def _data(text: str) -> Iterator[str]:
         said = json.loads(text if text.startswith("{") else f"{{{text}}}")
     except ValueError:
         said = _of_yaml(text)
+    if isinstance(said, Mapping) and said.keys() & {"require", "value"}:
+        # The parts of a clause without its keyword.
+        said = {"score" if "value" in said else "filter": {"name": "x", **said}}
     if isinstance(said, Mapping):
         made = [_clause(str(word), parts) for word, parts in said.items()]
         if made and None not in made:
@@ -162,5 +246,16 @@ def _clause(word: str, parts: object) -> str | None:
     return f"{' '.join(head)} {{ {' '.join(rest)} }}"
 
 
-OF_ITEMS: tuple[Callable[[str], Iterator[str]], ...] = (_resources, _data)
-OF_BODIES: tuple[Callable[[str], Iterator[str]], ...] = (_quotas, _preconditions)
+OF_ITEMS: tuple[Callable[[str], Iterator[str]], ...] = (
+    _resources,
+    _data,
+    _go_tests,
+    _selections,
+    _functions,
+)
+OF_BODIES: tuple[Callable[[str], Iterator[str]], ...] = (
+    _quotas,
+    _preconditions,
+    _patterns,
+    _scopes,
+)

@@ -6,6 +6,7 @@ SQL, comprehensions, `[*]` of JSONPath and `count(*)` of SQL.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -26,7 +27,14 @@ class ItemRemedies(Misplaced):
     @property
     def ideas(self) -> tuple[Callable[[], Diagnostic | None], ...]:
         """In the order in which they are asked."""
-        return (self._items_of_list, self._each_or_all, self._arrow, self._quantifier)
+        return (
+            self._items_of_list,
+            self._set_of_items,
+            self._piped,
+            self._each_or_all,
+            self._arrow,
+            self._quantifier,
+        )
 
     def _arrow(self) -> Diagnostic | None:
         """`p => …`, `p -> …`, `lambda p: …`: a macro has the name as its first argument."""
@@ -45,7 +53,8 @@ class ItemRemedies(Misplaced):
                 made = f"{method}({self.previous.text}, {body})"
                 edit = Fix(lexemes.span(opener - 1, closer), made)
                 return with_edit(self.unexpected(self.at, self.at), edit)
-        if self.item.text in ("=>", "->") and self.behind and lexemes[self.at + 1].kind != "number":
+        defines = self.previous.text == ")" and self.item.text in ("=>", "->")
+        if defines and self.behind and lexemes[self.at + 1].kind != "number":
             hint = "write a function as `def name(x: TYPE): TYPE = …`"
             return replace(self.unexpected(self.at, self.at), hint=hint)
         return None
@@ -86,10 +95,52 @@ class ItemRemedies(Misplaced):
                 made = f"size({made})"
         return with_edit(self.unexpected(at, at), Fix(lexemes.span(first, closer), made))
 
+    def _set_of_items(self) -> Diagnostic | None:
+        """`count({p | p := node.pods[_]; p.ready})` of Rego: the items for which it is true."""
+        lexemes, at = self.lexemes, self.at
+        opener = lexemes.opener(at)
+        if self.item.text != "|" or opener is None or lexemes[opener].text not in ("{", "["):
+            return None
+        closer = lexemes.partner.get(opener)
+        if closer is None or lexemes[at + 2].text not in (":=", "=", "in"):
+            return None
+        name, body = lexemes[at + 1].text, find(lexemes, at, (";",))
+        last = (body or closer) - 1
+        items = lexemes.slice(at + 3, last).removesuffix("[_]")
+        made = items
+        if body is not None:
+            said = lexemes.slice(body + 1, closer - 1).replace(";", " &&")
+            made = f"{items}.filter({name}, {said})"
+        shown = lexemes.slice(opener + 1, at - 1)
+        if shown != name:
+            made = f"{made}.map({name}, {shown})"
+        first, end = opener, closer
+        if lexemes[opener - 1].text == "(" and lexemes[opener - 2].text in _SIZES:
+            first, end, made = opener - 2, closer + 1, f"size({made})"
+        edit = Fix(lexemes.span(first, end), made)
+        return with_edit(self.unexpected(at, at), edit)
+
+    def _piped(self) -> Diagnostic | None:
+        """`node.pods | length` of jq, and `node.zone | lower` of templates."""
+        lexemes, at = self.lexemes, self.at
+        word, first = lexemes[at + 1].text, lexemes.operand_before(at)
+        if self.item.text != "|" or first is None or lexemes[at + 1].kind != "word":
+            return None
+        row = habits.call(word, "dyn", 1)
+        if row is None or lexemes[at + 2].text in (".", "[", "("):
+            return None
+        edit = Fix(
+            lexemes.span(first, at + 1), row.here.replace("{0}", lexemes.slice(first, at - 1))
+        )
+        return with_edit(self.unexpected(at, at), edit)
+
     def _quantifier(self) -> Diagnostic | None:
         """`some p in pods; …` and `every p in pods { … }`, as in Rego and SQL."""
         lexemes, at = self.lexemes, self.at
-        word = self.previous.text
+        if self.item.text in ("some", "every", "any") and lexemes[at + 2].text == "in":
+            # Where a part of a clause begins.
+            at += 1
+        word, item = lexemes[at - 1].text, lexemes[at]
         macro = {
             "some": "exists",
             "every": "all",
@@ -97,8 +148,9 @@ class ItemRemedies(Misplaced):
             "all": "all",
             "exists": "exists",
         }
-        if word not in macro or self.item.kind != "word" or lexemes[at + 1].text != "in":
+        if word not in macro or item.kind != "word" or lexemes[at + 1].text != "in":
             return None
+        is_part = at != self.at and "REQUIRE" in self.accepted
         if (last := lexemes.operand_after(at + 2)) is None:
             return None
         items, following = lexemes.slice(at + 2, last), last + 1
@@ -115,7 +167,7 @@ class ItemRemedies(Misplaced):
             return None
         edit = Fix(
             lexemes.span(at - 1, max(end, last)),
-            f"{items}.{macro[word]}({self.item.text}, {body})",
+            f"{'require ' * is_part}{items}.{macro[word]}({item.text}, {body})",
         )
         return with_edit(self.unexpected(at - 1, at - 1), edit)
 
@@ -130,7 +182,9 @@ class ItemRemedies(Misplaced):
             if first is None or end <= closer:
                 return None
             items, said = lexemes.slice(first, at - 2), lexemes.slice(closer + 1, end)
-            edit = Fix(lexemes.span(first, end), f"{items}.exists(x, x{said})")
+            # An order, or what is not to be, is meant of every item.
+            macro = "all" if re.search(r"[<>]|!=", said) else "exists"
+            edit = Fix(lexemes.span(first, end), f"{items}.{macro}(x, x{said})")
             return with_edit(self.unexpected(at, at), edit)
         if is_star and self.previous.text == "(" and lexemes[closer].text == ")":
             first = lexemes.operand_before(at - 1)

@@ -1,6 +1,7 @@
 """Other schedulers: what Nomad, HTCondor and Slurm write for a clause, as one of this language.
 
-A part of the foreign clauses: blocks of HCL, expressions of ClassAds, options of `sbatch`. A label has the name that an attribute has there, where Kubernetes has no name of its own.
+A part of the foreign clauses: blocks of HCL, expressions of ClassAds, options of `sbatch`. A label
+has the name that an attribute has there, where Kubernetes has no name of its own.
 """
 
 from __future__ import annotations
@@ -19,6 +20,10 @@ _ATTRIBUTES = {
     "attr.cpu.arch": 'node.labels["kubernetes.io/arch"]',
     "attr.os.name": 'node.labels["kubernetes.io/os"]',
     "attr.unique.hostname": "node.name",
+    "node.unique.id": "node.name",
+    "attr.memory.totalbytes": 'node.allocatable["memory"]',
+    "attr.cpu.numcores": 'node.allocatable["cpu"]',
+    "attr.kernel.version": "node.status.nodeInfo.kernelVersion",
 }
 
 
@@ -59,6 +64,11 @@ def _nomad(body: str) -> Iterator[str]:
         bound = most[1] if most is not None else "1"
         yield f'limit "{name}" {{ per domain {read} at most {bound} strict }}'
         return
+    presence = re.search(r"operator\s*=\s*\"(is_set|is_not_set)\"", body)
+    if presence is not None:
+        said = f"has({read})"
+        yield f'filter "{name}" {{ require {said if presence[1] == "is_set" else f"!{said}"} }}'
+        return
     value = re.search(r"value\s*=\s*(\"[^\"]*\")", body)
     if value is None:
         return
@@ -70,6 +80,8 @@ def _nomad(body: str) -> Iterator[str]:
         made = f"{read} != {value[1]}"
     elif sign == "regexp":
         made = f"{read}.matches({value[1]})"
+    elif sign in (">", ">=", "<", "<=") and "allocatable" in read:
+        made = f"{read} {sign} {value[1]}"
     elif sign in (">", ">=", "<", "<=") and value[1].strip('"').isdigit():
         made = f"int({read}) {sign} {value[1].strip(chr(34))}"
     elif sign == "set_contains":
@@ -114,6 +126,17 @@ _BARE_ATTRIBUTE = re.compile(
 )
 
 
+# An attribute that stands alone: `HasDocker`.
+_BARE_FLAG = re.compile(
+    r"(?<![\w.\"\[(])(?<!\")\b(Has\w+|Is\w+|[A-Z]\w+)\b(?!\s*(?:[<>=!?+*/-]|\(|\.|\"))(?=\s*(?:&&|\|\||\)|\Z))"
+)
+
+
+def _flag(found: re.Match[str]) -> str:
+    name = found[1]
+    return name if _BARE_ATTRIBUTE.match(name) else f'node.labels[{print_string(name)}] == "true"'
+
+
 def _of_class_ad(text: str) -> str:
     """An expression of a ClassAd: attributes with their scope, and amounts with their units."""
     text = _BARE_ATTRIBUTE.sub(r"TARGET.\1", text)
@@ -147,7 +170,7 @@ def _class_ads(text: str) -> Iterator[str]:
         if _OF_AD.search(text):
             yield _of_class_ad(text)
         return
-    said = _of_class_ad(found[2])
+    said = _of_class_ad(_BARE_FLAG.sub(_flag, found[2]))
     if found[1].lower() == "requirements":
         yield f'filter "requirements" {{ require {said} }}'
         return
@@ -159,7 +182,17 @@ def _class_ads(text: str) -> Iterator[str]:
 
 # ---- Slurm
 
-_OPTION = re.compile(r"-{1,2}([a-z][a-z-]*)(?:\s*=\s*|\s+)?((?!-)[\w.,:\[\]/-]+)?")
+_OPTION = re.compile(
+    r"-{1,2}([A-Za-z][a-z-]*)(?:\s*=\s*|\s+)?((?!-)\"[^\"]*\"|(?!-)[\w.,:\[\]/&|-]+)?"
+)
+# Options about what a job takes, which a pod says itself.
+_OF_POD = frozenset(
+    "mem mem-per-cpu cpus-per-task c n ntasks gres gpus gpus-per-node time t job-name J output o"
+    " error e account A qos".split()
+)
+
+
+_JOINS = {"&": "&&", ",": "&&", "|": "||"}
 
 
 def _names(value: str) -> str:
@@ -174,8 +207,12 @@ def _of_option(name: str, value: str) -> str | None:
         case "nodes" | "N" if value.isdigit():
             return f'limit "nodes" {{ used nodes at most {value} strict }}'
         case "constraint" | "C" if value:
-            key = print_string(value)
-            return f'filter "constraint" {{ require {key} in node.labels }}'
+            parts = re.split(r"([&|,])", value)
+            said = (
+                f"{print_string(each)} in node.labels" if number % 2 == 0 else _JOINS[each]
+                for number, each in enumerate(parts)
+            )
+            return f'filter "constraint" {{ require {" ".join(said)} }}'
         case "partition" | "p" if value:
             name = print_string(value)
             return f'filter "partition" {{ require node.labels["partition"] == {name} }}'
@@ -198,10 +235,20 @@ def _options(text: str) -> Iterator[str]:
     """`--ntasks-per-node=4 --constraint=gpu` of Slurm."""
     if not text.startswith("-"):
         return
-    made = [_of_option(found[1], found[2] or "") for found in _OPTION.finditer(text)]
+    found = [(each[1], (each[2] or "").strip('"')) for each in _OPTION.finditer(text)]
+    made = [_of_option(*each) for each in found if each[0] not in _OF_POD]
     if made and None not in made:
         yield " ".join(each for each in made if each is not None)
 
 
-OF_ITEMS: tuple[Callable[[str], Iterator[str]], ...] = (_class_ads, _options)
+def _places(text: str) -> Iterator[str]:
+    """`place=scatter:excl` of PBS."""
+    found = re.fullmatch(r"(?:-l\s*)?place\s*=\s*(\w+)(?::\w+)*", text)
+    if found is not None and found[1] in ("scatter", "vscatter"):
+        yield 'limit "scatter" { per node at most 1 strict }'
+    elif found is not None and found[1] in ("excl", "exclhost"):
+        yield _of_option("exclusive", "") or ""
+
+
+OF_ITEMS: tuple[Callable[[str], Iterator[str]], ...] = (_class_ads, _options, _places)
 OF_BODIES: tuple[Callable[[str], Iterator[str]], ...] = (_nomad,)

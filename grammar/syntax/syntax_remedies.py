@@ -38,6 +38,10 @@ _COMPARATIVES = {
     "<": frozenset("less fewer below under smaller younger lower shorter".split()),
 }
 _WHOLE_DIVISION = re.compile(r"[\w)\]]\s*(?P<sign>//)\s*[\d(a-z][^\n]*")
+# An alternative of jq: its operand, and the text for where that is not there.
+_ALTERNATIVE = re.compile(
+    r"(?P<read>[a-z]\w*(?:\.\w+)+)(?:\.(?P<field>\w+)|\[(?P<key>\"[^\"]*\")\])\s*//\s*(?P<other>\"[^\"\n]*\")"
+)
 _PART_OF_NODE = re.compile(r"node\.(?:free|requested)(\[[^\]]*\])\Z")
 _SLASHES = re.compile(r"/((?:\\.|[^/\n\\])+)/[a-z]*")
 _RESERVED = {
@@ -143,6 +147,9 @@ class ExpressionRemedies(Misplaced):
         """In the order in which they are asked."""
         return (
             self._bare_words,
+            self._series,
+            self._of_object,
+            self._of_python,
             self._unit,
             self._percentage,
             self._set,
@@ -177,6 +184,45 @@ class ExpressionRemedies(Misplaced):
             last += 1
         edit = Fix(lexemes.span(first, last), f'"{lexemes.slice(first, last)}"')
         return with_edit(self.unexpected(first, last), edit)
+
+    def _series(self) -> Diagnostic | None:
+        """`rate(cpu[5m])` and `cpu{node="a"}` of PromQL, which a table of data asks for."""
+        lexemes, at = self.lexemes, self.at
+        first, last = at - 2, at + 1
+        is_series = lexemes[last].text == "]" and lexemes[first].text == "["
+        is_series = is_series and self.previous.kind == "number" and self.item.text in habits.UNITS
+        if self.item.text == "{" and self.previous.kind == "word" and lexemes.touches(at):
+            first, last = at, lexemes.partner.get(at, at)
+            is_series = lexemes[at + 1].kind == "word" and lexemes[at + 2].text in ("=", "=~", "!=")
+        if not is_series:
+            return None
+        hint = (
+            'ask for it in a table, as in `data "load" { from prometheus "http://…" query "…" key'
+            ' "node" }`, and read it as `data.load[node.name].value`'
+        )
+        return replace(self.unexpected(first, last), hint=hint)
+
+    def _of_object(self) -> Diagnostic | None:
+        """`node cpu > 4`: a blank for the dot."""
+        lexemes, at = self.lexemes, self.at
+        if self.previous.text not in ("node", "pod") or self.item.kind != "word":
+            return None
+        if self.item.text in WORDS or not self.behind:
+            return None
+        edit = Fix(lexemes.span(at - 1, at), f"{self.previous.text}.{self.item.text}")
+        return with_edit(self.unexpected(at, at), edit)
+
+    def _of_python(self) -> Diagnostic | None:
+        """`a if c else b` of Python."""
+        lexemes, at = self.lexemes, self.at
+        other = find(lexemes, at, ("else",)) if self.item.text == "if" and self.behind else None
+        first = lexemes.operand_before(at) if other is not None else None
+        if other is None or first is None:
+            return None
+        end = lexemes.expression_end(other + 1, STOPS)
+        condition, last = lexemes.slice(at + 1, other - 1), lexemes.slice(other + 1, end)
+        text = f"{condition} ? {lexemes.slice(first, at - 1)} : {last}"
+        return with_edit(self.unexpected(at, at), Fix(lexemes.span(first, end), text))
 
     def _unit(self) -> Diagnostic | None:
         """`8Gi`, `500m`, `10 minutes`, `40 percent`."""
@@ -277,6 +323,12 @@ class ExpressionRemedies(Misplaced):
         """`a // 2` of Python, which begins a comment here: the error is behind it."""
         first = self.source.text.rfind("{", 0, self.previous.end)
         end = self.item.start or len(self.source.text)
+        other = _ALTERNATIVE.search(self.source.text, max(0, first), end)
+        if other is not None:
+            key = other["key"] or print_string(other["field"])
+            made = f"{other['read']}[?{key}].orValue({other['other']})"
+            span = Span(*other.span())
+            return with_edit(catalogue.unexpected("//", (), span), Fix(span, made))
         found = [*_WHOLE_DIVISION.finditer(self.source.text, max(0, first), end)]
         if not found:
             return None

@@ -9,159 +9,16 @@ one. What other languages write for clauses is in `grammar.syntax.foreign_clause
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from grammar.messages import habits
 from grammar.syntax import foreign_clauses
-from grammar.syntax.clause_remedies import DOMAINS, ITEMS
+from grammar.syntax.clause_remedies import ITEMS
 from grammar.syntax.lexemes import Lexemes
+from grammar.syntax.wish_readers import READERS
+from grammar.syntax.wish_words import find, says_all
 from grammar.tree.clauses import CLAUSE_WORDS
-from grammar.tree.printer import print_string
 from grammar.tree.source import Span
-
-
-def _any(phrases: Iterable[str], *signs: str) -> str:
-    """A pattern for one of some phrases, the longest first, or one of some patterns."""
-    listed = sorted(phrases, key=len, reverse=True)
-    return f"(?:{'|'.join([*signs, *listed])})"
-
-
-def _find(pattern: str, text: str) -> re.Match[str] | None:
-    return re.search(pattern, text, re.IGNORECASE)
-
-
-_NUMBERS = {
-    word: number
-    for number, word in enumerate(
-        "no one two three four five six seven eight nine ten eleven twelve".split()
-    )
-} | {"a": 1, "single": 1, "zero": 0}
-_N = _any(_NUMBERS, r"\d+")
-_PARTS = {"half": "50%", "a half": "50%", "third": "33%", "a third": "33%", "quarter": "25%"}
-_PARTS |= {"a quarter": "25%", "two thirds": "67%", "three quarters": "75%"}
-_PART = _any(_PARTS, r"\d+(?:\.\d+)?\s*(?:%|(?:percent|per cent|pct)\b)")
-_ONLY = _any(
-    (
-        "at most",
-        "at max",
-        "no more than",
-        "not more than",
-        "maximum",
-        "maximum of",
-        "max",
-        "max of",
-        "up to",
-        "only",
-        "limit",
-        "limit to",
-        "cap",
-        "cap at",
-        "atmost",
-    ),
-    "<=",
-)
-_BELOW = _any(("fewer than", "less than", "below", "under"), "<")
-_ENOUGH = _any(
-    (
-        "at least",
-        "no less than",
-        "not less than",
-        "no fewer than",
-        "minimum",
-        "minimum of",
-        "min",
-        "min of",
-        "atleast",
-    ),
-    ">=",
-)
-_ABOVE = _any(("more than", "above", "over"), ">")
-_DOMAIN = r"(?P<domain>node\.[\w.]+(?:\[\"[^\"]+\"\])?|\"[\w./-]+\"|[A-Za-z][\w./-]*)"
-_EACH = _any(
-    (
-        "per",
-        "in each",
-        "in every",
-        "in any",
-        "in the same",
-        "in the whole",
-        "in the",
-        "in a",
-        "across the",
-        "on each",
-        "on every",
-        "on any",
-        "on the same",
-        "on a",
-        "for each",
-        "by",
-        "for every",
-        "each",
-        "every",
-        "in one",
-        "on one",
-        "a",
-    )
-)
-_PER = rf"(?<!\w){_EACH}\s+(?:single\s+)?{_DOMAIN}"
-_BESIDE = _any(
-    (
-        "beside",
-        "besides",
-        "next to",
-        "near",
-        "alongside",
-        "together with",
-        "with",
-        "close to",
-        "on the node of",
-        "along with",
-    ),
-    r"(?:on )?(?:the |a )?same (?:node|host|machine)s? (?:as|with)",
-)
-_NEVER = _any(
-    (
-        "never",
-        "not",
-        "no",
-        "don't",
-        "dont",
-        "must not",
-        "avoid",
-        "keep away from",
-        "away from",
-        "apart from",
-        "separate from",
-        "separated from",
-        "far from",
-        "forbid",
-        "without",
-    ),
-    "!",
-)
-_WORDS_OF_NODES = {
-    "spot": 'node.labels["karpenter.sh/capacity-type"] == "spot"',
-    "preemptible": 'node.labels["karpenter.sh/capacity-type"] == "spot"',
-    "on-demand": 'node.labels["karpenter.sh/capacity-type"] == "on-demand"',
-    "ondemand": 'node.labels["karpenter.sh/capacity-type"] == "on-demand"',
-    "gpu": '"nvidia.com/gpu" in node.allocatable',
-    "gpus": '"nvidia.com/gpu" in node.allocatable',
-    "arm": 'node.labels["kubernetes.io/arch"] == "arm64"',
-    "arm64": 'node.labels["kubernetes.io/arch"] == "arm64"',
-    "amd64": 'node.labels["kubernetes.io/arch"] == "amd64"',
-    "x86": 'node.labels["kubernetes.io/arch"] == "amd64"',
-    "linux": 'node.labels["kubernetes.io/os"] == "linux"',
-    "windows": 'node.labels["kubernetes.io/os"] == "windows"',
-    "ready": "node.ready",
-    "ssd": 'node.labels["disktype"] == "ssd"',
-}
-_FILLERS = frozenset(
-    "the a an any of on in to at for with pods pod replicas replica node nodes instances machines "
-    "vms host hosts other others same and is are be must should run running placed scheduled place "
-    "schedule put only if when label labels labeled labelled having that have all its".split()
-)
-
 
 _TEXT = re.compile(r'"(?:\\.|[^"\\])*"')
 # Clauses in which parts of other languages have remedies of their own.
@@ -302,7 +159,7 @@ def wished(item: WishedItem) -> Iterator[str]:
         return
     # What stands in a text of several words is no wish.
     body = _TEXT.sub(lambda m: '""' if " " in m[0] else m[0], _body(item.text))
-    made = [clause for read in _READERS for clause in read(body)]
+    made = [c for read in READERS for c in read(body) if says_all(body, c)]
     if item.is_clause and item.text.startswith(_WITH_PARTS):
         made = [*foreign_clauses.clauses(item.text, _body(item.text)), *made]
     word = item.text.partition(" ")[0]
@@ -316,14 +173,14 @@ def _holds_policy(item: WishedItem) -> bool:
     """Whether there are whole clauses or policies in the text: then one of them is wrong."""
     head = rf'\b(?:{"|".join(CLAUSE_WORDS)})\s+"(?:\\.|[^"\\])*"\s*(?:weight|when|\{{)'
     begins = 1 if item.in_policy else 0
-    return _find(head, item.text[begins:]) is not None or (
+    return find(head, item.text[begins:]) is not None or (
         not item.in_policy and re.search(r"\bpolicy\b", item.text) is not None
     )
 
 
 def _named(item: WishedItem, made: Iterable[str]) -> Iterator[str]:
     """The clauses with the name that the item has, and inside of a policy."""
-    name = re.match(r'[a-z]+ ("(?:\\.|[^"\\])*")', item.text)
+    name = re.match(r'(?!resource|variable)[a-z]+ ("(?:\\.|[^"\\])*")', item.text)
     for clause in made:
         named = clause
         condition = re.fullmatch(r'filter "[^"]*" \{ require (.+) \}', clause)
@@ -331,6 +188,10 @@ def _named(item: WishedItem, made: Iterable[str]) -> Iterator[str]:
             # A condition in a score is its value.
             weight = re.search(r"\bweight (-?\d+)", item.text)
             named = f'score "x" weight {weight[1] if weight else 10} {{ value {condition[1]} }}'
+        own = re.search(r"\bweight (\d+)", item.text)
+        if own is not None and named.startswith("score "):
+            # The author's own weight stays, with the sign of the clause.
+            named = re.sub(r"\bweight (-?)\d+", rf"weight \g<1>{own[1]}", named, count=1)
         if name is not None and named.split(" ", 1)[0] in CLAUSE_WORDS:
             head, _, rest = named.partition('"')
             named = f"{head}{name[1]}{rest.partition(chr(34))[2]}"
@@ -344,330 +205,3 @@ def _body(text: str) -> str:
     inner = re.sub(r"^\s*(?:require|value|must|rule|constraint|ensure)\b", "", inner).strip()
     head = text.split(" ", 1)[0]
     return f"{head} {inner}" if whole is not None and head not in _SILENT else inner
-
-
-def _number(word: str) -> int:
-    return int(word) if word.isdigit() else _NUMBERS[word.lower()]
-
-
-def _strength(body: str) -> str:
-    soft = _find(r"\b(prefer|preferably|soft|try|ideally|if possible|best effort)", body)
-    return "best effort weight 10" if soft else "strict"
-
-
-def _domain_of(word: str) -> str | None:
-    """What stands behind `per`: `node`, `domain node.zone`, `cluster`."""
-    text = word.strip('"')
-    low = text.lower()
-    if low in ("cluster", "total", "all"):
-        return "cluster"
-    if low.startswith("node.") and low != "node.name":
-        return f"domain {text}"
-    singular = low.removesuffix("s")
-    known = DOMAINS.get(low) or DOMAINS.get(singular)
-    if known is not None or low == "node.name":
-        return "node" if known in (None, "node.name") else f"domain {known}"
-    if singular in ("rack", "datacenter", "pool", "row", "room", "building", "site"):
-        return f'domain node.labels["{singular}"]'
-    return f"domain node.labels[{print_string(text)}]" if "/" in text else None
-
-
-def _pods(body: str) -> str | None:
-    """The condition on the pods that a wish counts; None for the pods of the same workload."""
-    where = _find(
-        r"\bwhere\s+(.+?)\s*"
-        r"(?:\)|(?=\s(?:at|per|each|every|in each|on each|strict|group|having)\b|[<>]=?\s*\d)|\Z)",
-        body,
-    )
-    if where is not None:
-        return _of_peer(where[1])
-    label = _find(r"([\w./-]+)\s*(?:==|=|:)\s*\"?([\w.-]+)\"?", body)
-    if label is not None and not label[2].isdigit() and not label[1].startswith("node."):
-        return _label("peer", label[1], label[2])
-    return None
-
-
-def _of_peer(condition: str) -> str | None:
-    """The condition on a counted pod; None for one on a node."""
-    if re.match(r"!?\(?node\b", condition.strip()):
-        return None
-    text = re.sub(r"\b(?:pod|p|x|other)\.(?=labels|namespace|name|priority)", "peer.", condition)
-    text = re.sub(r"(?<![\w.])labels\b", "peer.labels", text.strip())
-    label = re.fullmatch(r"([\w./-]+)\s*(?:==|=|:)\s*\"?([\w.-]+)\"?", text)
-    if label is not None and not label[1].startswith("peer."):
-        return _label("peer", label[1], label[2])
-    return text
-
-
-def _label(owner: str, key: str, value: str) -> str:
-    key = key.removeprefix("labels.").removeprefix("pod.labels.").removeprefix("peer.labels.")
-    return f"{owner}.labels[{print_string(key)}] == {print_string(value)}"
-
-
-def negated(condition: str) -> str:
-    """The opposite of a condition; what lacks the label passes it."""
-    label = re.fullmatch(r'(\w+\.labels)\[("[^"]*")\] == ("[^"]*")', condition)
-    if label is not None:
-        return f'{label[1]}[?{label[2]}].orValue("") != {label[3]}'
-    return f"!({condition})"
-
-
-def _noun(text: str) -> str | None:
-    """The last word of a phrase that names something: `a database` is `database`."""
-    found = [w for w in re.findall(r"[A-Za-z][\w-]*", text) if w.lower() not in _FILLERS]
-    if not found:
-        return None
-    word: str = found[-1].lower()
-    return word.removesuffix("s") if len(word) > 4 and not word.endswith("ss") else word
-
-
-def _nodes(text: str) -> str | None:
-    """The condition on nodes that a phrase names: `spot`, `zone eu-1a`, `disktype=ssd`."""
-    text = text.strip().rstrip(".,;)").strip()
-    text = re.sub(
-        r"^(?:nodes?|machines|hosts)\s+(?:where|with|that|having|in|labell?ed)\s+", "", text
-    )
-    text = re.sub(r"^(?:where|if|when|labell?ed|with|having|labels?)\s+", "", text)
-    if _find(r"\bnode\.", text):
-        return text
-    zone = re.fullmatch(r"(?:the\s+)?(zone|region)s?\s*(?:==|=|:|is|in)?\s*\"?([\w-]+)\"?", text)
-    if zone is not None:
-        return f'node.{zone[1]} == "{zone[2]}"'
-    label = _find(r"([\w./-]+)\s*(?:==|=|:)\s*\"?([\w.-]+)\"?", text)
-    if label is not None:
-        return _label("node", label[1], label[2])
-    words = [w.lower() for w in re.findall(r"[\w-]+", text)]
-    known = next((_WORDS_OF_NODES[w] for w in words if w in _WORDS_OF_NODES), None)
-    if known is not None:
-        return known
-    return None
-
-
-def _bound(body: str) -> tuple[str, int] | None:
-    """`at most 3`, from any way to say it."""
-    never = _find(rf"\b(?:never|not|no|don't|avoid)\s+({_N})\b", body)
-    if never is not None and _number(never[1]) > 1:
-        return "at most", _number(never[1]) - 1
-    for pattern, kind, more in (
-        (_BELOW, "at most", -1),
-        (_ENOUGH, "at least", 0),
-        (_ABOVE, "at least", 1),
-        (_ONLY, "at most", 0),
-    ):
-        negated = r"(?<!no )(?<!not )"
-        found = _find(rf"{negated}{pattern}\s*({_N})\b(?!\s*(?:%|percent))", body)
-        if found is not None:
-            return kind, max(0, _number(found[1]) + more)
-    plain = _find(rf"(?<![\w.\"])({_N})\b(?!\s*(?:%|percent))", body)
-    return ("at most", _number(plain[1])) if plain is not None else None
-
-
-def _limits(body: str) -> Iterator[str]:
-    """`at most 3 per zone`, `count(pods where …) < 3 per node.zone`, `one per node`."""
-    for per in re.finditer(_PER, body, re.IGNORECASE):
-        domain = _domain_of(per["domain"])
-        if domain is None or (bound := _bound(body[: per.start()] + body[per.end() :])) is None:
-            continue
-        kind, number = bound
-        where = _pods(body)
-        if where is None and "strict" not in body and number == 0:
-            where = _beside(body)
-        counted = "" if where is None else f"pods where {where} "
-        said = f"{kind} {number} per {per['domain'].strip(chr(34))}"
-        yield f'limit "{said}" {{ {counted}per {domain} {kind} {number} {_strength(body)} }}'
-        return
-    is_of_nodes = _find(r"\b(?:distinct|different|used)\s+(?:nodes?|hosts?|machines?)\b", body)
-    if is_of_nodes and (bound := _bound(body)) is not None:
-        where = _pods(body)
-        counted = "" if where is None else f"pods where {where} "
-        yield f'limit "nodes" {{ {counted}used nodes {bound[0]} {bound[1]} {_strength(body)} }}'
-        return
-    alone = _find(rf"\A(?:limit\s+)?(?:count|max|replicas|{_ONLY})?\s*[=:]?\s*(\d+)\Z", body)
-    if alone is not None:
-        yield f'limit "at most {alone[1]}" {{ per node at most {alone[1]} strict }}'
-
-
-def _shares(body: str) -> Iterator[str]:
-    """`40% on spot`, `half of the replicas on spot nodes`, `at most 40 percent in zone a`."""
-    part = _find(_PART, body)
-    on = _find(r"\b(?:on|in|onto|to)\s+(.+)\Z", body)
-    if part is None or on is None:
-        return
-    written = part[0].lower()
-    amount = _PARTS.get(written) or re.sub(r"[^\d.]", "", written) + "%"
-    where = _nodes(re.sub(r"\s+(?:strict|best effort.*)\s*\Z", "", on[1]))
-    if where is None:
-        return
-    kind = "at least" if _find(_ENOUGH, body) else "at most"
-    yield (
-        f'share "{kind} {amount}" {{ of replicas on nodes where {where} {kind} {amount}'
-        f" {_strength(body)} }}"
-    )
-
-
-def _spreads(body: str) -> Iterator[str]:
-    """`spread across zones`, `balance over node.zone`, `evenly distributed between hosts`."""
-    if not _find(r"\b(spread|balance|balanced|distribute|distributed|evenly|even)\b", body):
-        return
-    over = _find(
-        rf"\b(?:across|over|between|among|by|per|in|on|to)\s+(?:all\s+|the\s+|different\s+)?{_DOMAIN}",
-        body,
-    )
-    domain = _domain_of(over["domain"]) if over is not None else "domain node.zone"
-    if domain is None or domain == "cluster":
-        return
-    expr = "node.name" if domain == "node" else domain.removeprefix("domain ")
-    name = f"over {expr}".replace('"', "'")
-    least = _find(rf"{_ENOUGH}\s*({_N})\s+(?:different\s+)?{_DOMAIN}", body)
-    domains = f" min domains {_number(least[1])}" if least is not None else ""
-    yield f'spread "{name}" {{ over {expr} skew at most 1{domains} {_strength(body)} }}'
-
-
-def _beside(body: str) -> str | None:
-    """The pods that somebody is named to be beside of."""
-    label = _pods(body)
-    if label is not None:
-        return label
-    found = _find(rf"(?:{_BESIDE}|{_NEVER})\s+(.+)\Z", body)
-    noun = _noun(found[1]) if found is not None else None
-    return None if noun is None else _label("peer", "app", noun)
-
-
-def _neighbours(body: str) -> Iterator[str]:
-    """`never beside a database`, `together with the cache`, `apart`."""
-    if _find(r"\b(?:apart|separately|not together|anti-?affinity)\s*\Z", body):
-        yield 'limit "apart" { per node at most 1 strict }'
-        return
-    is_beside = _find(rf"\b{_BESIDE}\s", body)
-    is_never = _find(rf"(?<![\w\"]){_NEVER}(?=\s|\()", body)
-    is_away = _find(r"\b(?:away|apart|separated?|far) from\b", body)
-    is_about_pods = is_never and _find(r"\bpods?\s+where\b", body)
-    if not (is_beside or is_away or is_about_pods) or (where := _beside(body)) is None:
-        return
-    name = _find(r'== "([^"]+)"', where)
-    who = name[1] if name is not None else "others"
-    if is_never or is_away:
-        yield f'limit "never beside {who}" {{ pods where {where} per node at most 0 strict }}'
-        return
-    zone = "zone" in body.lower()
-    per = "domain node.zone" if zone else "node"
-    soft = "best effort weight 10"
-    yield f'limit "beside {who}" {{ pods where {where} per {per} at least 1 {soft} }}'
-
-
-def _hours(body: str) -> Iterator[str]:
-    """`between 9 and 17`, `from 22h to 6h`, `only at night`, `not on weekends`."""
-    found = _find(
-        r"\b(?:between|from)\s+(\d{1,2})(?::\d\d)?\s*(?:h|hours|am|o'clock)?\s*(?:and|to|until|till|-|&&)\s*"
-        r"(\d{1,2})",
-        body,
-    )
-    is_negated = _find(r"\b(not|never|no|outside|except|unless|forbid|avoid)\b", body)
-    required = re.search(r"\brequire\s+([^{}]+?)\s*\}?\s*\Z", body)
-
-    def clause(name: str, said: str) -> str:
-        said = f"!({said})" if is_negated else said
-        if required is None:
-            return f'filter "{name}" {{ require {said} }}'
-        return f'filter "{name}" when {said} {{ require {required[1]} }}'
-
-    if found is not None and _find(
-        r"hour|time|now|o'clock|\d ?(?:am|pm|h)\b|:\d\d|clock|day|night", body
-    ):
-        low, high = int(found[1]), int(found[2])
-        if max(low, high) > 24:
-            return
-        sign = "&&" if low < high else "||"
-        said = f"now.getHours() >= {low} {sign} now.getHours() < {high}"
-        yield clause("hours", said)
-    if _find(r"\bweek-?ends?\b|\bsaturday|\bsunday", body):
-        yield clause("weekend", "now.getDayOfWeek() in [0, 6]")
-
-
-def _preferences(body: str) -> Iterator[str]:
-    """`prefer node.zone == "a"`, `prefer spot`, `avoid spot`, `rather on ssd`."""
-    found = _find(
-        r"\b(?P<word>prefer|preferably|favou?r|rather|ideally|avoid|try to avoid)\s+(?P<what>.+)\Z",
-        body,
-    ) or _find(r"\A(?:score\s+)?(?P<what>.+?)\s+(?P<word>preferred|if possible|first)\s*\Z", body)
-    if found is None:
-        return
-    what = re.sub(r"^[:{=\s]+|[}\s]+\Z", "", found["what"])
-    where = _nodes(re.sub(r"^(?:to run |running )?(?:on|in)\s+", "", what))
-    if where is None:
-        return
-    avoids = "avoid" in found["word"].lower() or re.match(r"not\b", what)
-    value, name = negated(where) if avoids else where, found["word"].lower()
-    yield f'score "{name}" weight 10 {{ value {value} }}'
-
-
-def _filters(body: str) -> Iterator[str]:
-    """`only on spot nodes`, `never on node.zone == "a"`, `unless pod.priority > 0`."""
-    unless = _find(r"\b(unless|except when|except if)\s+(.+)\Z", body)
-    if unless is not None:
-        first = re.sub(r"^(?:require)\s+", "", body[: unless.start()]).strip(" {},;")
-        if first and (where := _nodes(first)):
-            yield f'filter "unless" when !({unless[2].strip(" {}")}) {{ require {where} }}'
-    found = _find(
-        r"\b(only|must be|must run|never|not|don't run|keep|stay|no|avoid)\s+"
-        r"(?:run\s+)?(?:on|in|onto|at|off|away from|out of)\s+(.+)\Z",
-        body,
-    )
-    if found is None and (
-        on := _find(r"\bnodes?\s+((?:labell?ed|with|having|where)\s.+?)(\s+only)?\Z", body)
-    ):
-        if (where := _nodes(on[1])) is not None:
-            yield f'filter "nodes" {{ require {where} }}'
-        return
-    if found is None:
-        found = _find(r"\b(only|must be|never|not|no|avoid)\s+(.+)\Z", body)
-    if found is None and (last := _find(r"\A(.+?)\s+(?:nodes?|machines|hosts)\s+only\s*\Z", body)):
-        if (where := _nodes(last[1])) is not None:
-            yield f'filter "only" {{ require {where} }}'
-        return
-    if found is None or (where := _nodes(found[2])) is None:
-        return
-    is_never = found[1].lower() not in ("only", "must be", "must run", "stay", "keep") or _find(
-        r"\b(?:off|away from|out of)\b", found[0]
-    )
-    made = negated(where) if is_never else where
-    yield f'filter "{found[1].lower()}" {{ require {made} }}'
-
-
-_AMOUNT = r"(\d+(?:\.\d+)?)\s*(Ki|Mi|Gi|Ti|[KMGT]i?B|[kMGT]|m|cores?|cpus?)?\b"
-
-
-def _rooms(body: str) -> Iterator[str]:
-    """`free memory > 8Gi`, `at least 8Gi of memory free`, `2 cpu available`."""
-    resource = _find(r"\b(memory|ram|mem|cpus?|cores?)\b", body)
-    amount = _find(_AMOUNT, body)
-    if (
-        "node." in body
-        or resource is None
-        or amount is None
-        or not _find(r"\b(free|available|left|idle)\b", body)
-    ):
-        return
-    unit = habits.UNITS.get(amount[2] or "", "")
-    name = "cpu" if resource[1].lower()[0] == "c" else "memory"
-    sign = "<=" if _find(rf"{_ONLY}|{_BELOW}", body) else ">="
-    yield f'filter "room" {{ require node.free["{name}"] {sign} "{amount[1]}{unit}" }}'
-
-
-def _gangs(body: str) -> Iterator[str]:
-    """`all or nothing`, `all pods at once`."""
-    if _find(r"\b(all or nothing|all-or-nothing|at once|all together|start together)\b", body):
-        yield 'gang "all or none" { of replicas }'
-
-
-_READERS: tuple[Callable[[str], Iterator[str]], ...] = (
-    _shares,
-    _hours,
-    _rooms,
-    _limits,
-    _spreads,
-    _gangs,
-    _neighbours,
-    _preferences,
-    _filters,
-)

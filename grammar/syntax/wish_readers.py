@@ -1,0 +1,528 @@
+"""Wish readers: each looks for one kind of wish in plain words, and writes whole clauses.
+
+They get the words of an item, and repeat the author's own. `grammar.syntax.wishes` says which words
+are an item, and hears them all.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+from grammar.messages import habits
+from grammar.syntax.clause_remedies import DOMAINS
+from grammar.syntax.wish_words import (
+    ABOVE,
+    BELOW,
+    BESIDE,
+    DOMAIN,
+    EMPTIER,
+    ENOUGH,
+    FILLERS,
+    FREE,
+    FULLER,
+    HAVING,
+    KEPT,
+    LEAST_OF,
+    MOST_OF,
+    NEVER,
+    NODES_WITH,
+    OF_OWNER,
+    ONLY,
+    OTHER_PODS,
+    PART,
+    PARTS,
+    PER,
+    STATES,
+    SUBJECT,
+    WORDS_OF_NODES,
+    N,
+    find,
+    number_of,
+)
+from grammar.tree.printer import print_string
+
+
+def _strength(body: str) -> str:
+    soft = find(r"\b(prefer|preferably|soft|try|ideally|if possible|best effort)", body)
+    return "best effort weight 10" if soft else "strict"
+
+
+def _domain_of(word: str) -> str | None:
+    """What stands behind `per`: `node`, `domain node.zone`, `cluster`."""
+    text = word.strip('"')
+    low = text.lower()
+    if low in ("cluster", "total", "all"):
+        return "cluster"
+    if low.startswith("node.") and low != "node.name":
+        return f"domain {text}"
+    singular = low.removesuffix("s")
+    known = DOMAINS.get(low) or DOMAINS.get(singular)
+    if known is not None or low == "node.name":
+        return "node" if known in (None, "node.name") else f"domain {known}"
+    if singular in ("rack", "datacenter", "pool", "row", "room", "building", "site"):
+        return f'domain node.labels["{singular}"]'
+    return f"domain node.labels[{print_string(text)}]" if "/" in text else None
+
+
+def _pods(body: str) -> str | None:
+    """The condition on the pods that a wish counts; None for the pods of the same workload."""
+    where = find(
+        r"\bwhere\s+(.+?)\s*"
+        r"(?:\)|(?=\s(?:at|per|each|every|in each|on each|strict|group|having)\b|[<>]=?\s*\d)|\Z)",
+        body,
+    )
+    if where is not None:
+        return _of_peer(where[1])
+    label = find(r"([\w./-]+)\s*(?:==|=|:)\s*\"?([\w.-]+)\"?", body)
+    if label is not None and not label[2].isdigit() and not label[1].startswith("node."):
+        return _label("peer", label[1], label[2])
+    said = find(OF_OWNER, body)
+    if said is not None and said["key"].lower() in ("namespace", "ns"):
+        return f'peer.namespace == "{said["value"]}"'
+    return _label("peer", said["key"].lower(), said["value"]) if said is not None else None
+
+
+def _of_peer(condition: str) -> str | None:
+    """The condition on a counted pod; None for one on a node."""
+    if re.match(r"!?\(?node\b", condition.strip()):
+        return None
+    text = re.sub(r"\b(?:pod|p|x|other)\.(?=labels|namespace|name|priority)", "peer.", condition)
+    text = re.sub(r"(?<![\w.])labels\b", "peer.labels", text.strip())
+    label = re.fullmatch(r"([\w./-]+)\s*(?:==|=|:)\s*\"?([\w.-]+)\"?", text)
+    if label is not None and not label[1].startswith("peer."):
+        return _label("peer", label[1], label[2])
+    return text
+
+
+def _label(owner: str, key: str, value: str) -> str:
+    key = key.removeprefix("labels.").removeprefix("pod.labels.").removeprefix("peer.labels.")
+    return f"{owner}.labels[{print_string(key)}] == {print_string(value)}"
+
+
+def negated(condition: str) -> str:
+    """The opposite of a condition; what lacks the label passes it."""
+    label = re.fullmatch(r'(\w+\.labels)\[("[^"]*")\] == ("[^"]*")', condition)
+    if label is not None:
+        return f'{label[1]}[?{label[2]}].orValue("") != {label[3]}'
+    return f"!({condition})"
+
+
+def _noun(text: str) -> str | None:
+    """The last word of a phrase that names something: `a database` is `database`."""
+    found = [w for w in re.findall(r"[A-Za-z][\w-]*", text) if w.lower() not in FILLERS]
+    if not found:
+        return None
+    word: str = found[-1].lower()
+    return word.removesuffix("s") if len(word) > 4 and not word.endswith("ss") else word
+
+
+def _nodes(text: str) -> str | None:
+    """The condition on nodes that a phrase names: `spot`, `zone eu-1a`, `disktype=ssd`."""
+    text = text.strip().rstrip(".,;)").strip()
+    text = re.sub(
+        r"^(?:nodes?|machines|hosts)\s+(?:where|with|that|having|in|labell?ed)\s+", "", text
+    )
+    text = re.sub(r"^(?:where|if|when|labell?ed|with|having|labels?)\s+", "", text)
+    if find(r"\bnode\.", text):
+        return text
+    zone = re.fullmatch(r"(?:the\s+)?(zone|region)s?\s*(?:==|=|:|is|in)?\s*\"?([\w-]+)\"?", text)
+    if zone is not None:
+        return f'node.{zone[1]} == "{zone[2]}"'
+    label = find(r"([\w./-]+)\s*(?:==|=|:)\s*\"?([\w.-]+)\"?", text)
+    if label is not None:
+        return _label("node", label[1], label[2])
+    words = [w.lower() for w in re.findall(r"[\w-]+", text)]
+    known = next((WORDS_OF_NODES[w] for w in words if w in WORDS_OF_NODES), None)
+    if known is not None:
+        return known
+    return None
+
+
+def _bound(body: str) -> tuple[str, int] | None:
+    """`at most 3`, from any way to say it."""
+    never = find(rf"\b(?:never|not|no|don't|avoid)\s+({N})\b", body)
+    if never is not None and number_of(never[1]) > 1:
+        return "at most", number_of(never[1]) - 1
+    for pattern, kind, more in (
+        (BELOW, "at most", -1),
+        (ENOUGH, "at least", 0),
+        (ABOVE, "at least", 1),
+        (ONLY, "at most", 0),
+    ):
+        negated = r"(?<!no )(?<!not )"
+        found = find(rf"{negated}{pattern}\s*({N})\b(?!\s*(?:%|percent))", body)
+        if found is not None:
+            return kind, max(0, number_of(found[1]) + more)
+    plain = find(rf"(?<![\w.\"])({N})\b(?!\s*(?:%|percent))", body)
+    return ("at most", number_of(plain[1])) if plain is not None else None
+
+
+def _counted(where: str | None) -> str:
+    """`pods where …`; a namespace is one of all pods."""
+    if where is None:
+        return ""
+    return f"{'all ' * ('peer.namespace' in where)}pods where {where} "
+
+
+def _limits(body: str) -> Iterator[str]:
+    """`at most 3 per zone`, `count(pods where …) < 3 per node.zone`, `one per node`."""
+    for per in re.finditer(PER, body, re.IGNORECASE):
+        domain = _domain_of(per["domain"])
+        if domain is None or (bound := _bound(body[: per.start()] + body[per.end() :])) is None:
+            continue
+        kind, number = bound
+        where = _pods(body)
+        if where is None and "strict" not in body and number == 0:
+            where = _beside(body)
+        counted = _counted(where)
+        said = f"{kind} {number} per {per['domain'].strip(chr(34))}"
+        yield f'limit "{said}" {{ {counted}per {domain} {kind} {number} {_strength(body)} }}'
+        return
+    is_of_nodes = find(r"\b(?:distinct|different|used)\s+(?:nodes?|hosts?|machines?)\b", body)
+    if is_of_nodes and (bound := _bound(body)) is not None:
+        counted = _counted(_pods(body))
+        yield f'limit "nodes" {{ {counted}used nodes {bound[0]} {bound[1]} {_strength(body)} }}'
+        return
+    alone = find(rf"\A(?:limit\s+)?(?:count|max|replicas|{ONLY})?\s*[=:]?\s*(\d+)\Z", body)
+    if alone is not None:
+        yield f'limit "at most {alone[1]}" {{ per node at most {alone[1]} strict }}'
+
+
+def _shares(body: str) -> Iterator[str]:
+    """`40% on spot`, `half of the replicas on spot nodes`, `at most 40 percent in zone a`."""
+    part = find(PART, body)
+    on = find(r"\b(?:on|in|onto|to)\s+(.+)\Z", body)
+    if part is None or on is None:
+        return
+    written = part[0].lower()
+    amount = PARTS.get(written) or re.sub(r"[^\d.]", "", written) + "%"
+    where = _nodes(re.sub(r"\s+(?:strict|best effort.*)\s*\Z", "", on[1]))
+    if where is None:
+        return
+    kind = "at least" if find(ENOUGH, body) else "at most"
+    yield (
+        f'share "{kind} {amount}" {{ of replicas on nodes where {where} {kind} {amount}'
+        f" {_strength(body)} }}"
+    )
+
+
+def _spreads(body: str) -> Iterator[str]:
+    """`spread across zones`, `balance over node.zone`, `evenly distributed between hosts`."""
+    if not find(r"\b(spread|balance|balanced|distribute|distributed|evenly|even)\b", body):
+        return
+    over = find(
+        rf"\b(?:across|over|between|among|by|per|in|on|to)\s+(?:all\s+|the\s+|different\s+)?{DOMAIN}",
+        body,
+    )
+    domain = _domain_of(over["domain"]) if over is not None else "domain node.zone"
+    if domain is None or domain == "cluster":
+        return
+    expr = "node.name" if domain == "node" else domain.removeprefix("domain ")
+    name = f"over {expr}".replace('"', "'")
+    least = find(rf"{ENOUGH}\s*({N})\s+(?:different\s+)?{DOMAIN}", body)
+    domains = f" min domains {number_of(least[1])}" if least is not None else ""
+    yield f'spread "{name}" {{ over {expr} skew at most 1{domains} {_strength(body)} }}'
+
+
+def _beside(body: str) -> str | None:
+    """The pods that somebody is named to be beside of."""
+    label = _pods(body)
+    if label is not None:
+        return label
+    found = find(rf"(?:{BESIDE}|{NEVER})\s+(.+)\Z", body)
+    noun = _noun(found[1]) if found is not None else None
+    return None if noun is None else _label("peer", "app", noun)
+
+
+def _neighbours(body: str) -> Iterator[str]:
+    """`never beside a database`, `together with the cache`, `apart`."""
+    if find(r"\b(?:apart|separately|not together|anti-?affinity)\s*\Z", body):
+        yield 'limit "apart" { per node at most 1 strict }'
+        return
+    is_of_node = find(rf"\b{NODES_WITH}(?!{OTHER_PODS})", body)
+    beside = None if is_of_node else find(rf"\b(?:{NODES_WITH}(?={OTHER_PODS})|{BESIDE}\s)", body)
+    is_never = find(rf"(?<![\w\"]){NEVER}(?=\s|\()", body)
+    is_away = find(r"\b(?:away|apart|separated?|far) from\b", body)
+    is_about_pods = is_never and find(r"\bpods?\s+where\b", body)
+    if not (beside or is_away or is_about_pods):
+        return
+    # Pods of one kind are not to be beside those of another one.
+    subject = _pods(body[: beside.start()]) if beside is not None else None
+    if (where := _beside(body[beside.start() :] if subject and beside else body)) is None:
+        return
+    when = f" when {subject.replace('peer.', 'pod.')}" if subject and subject != where else ""
+    name = find(r'== "([^"]+)"', where)
+    who = name[1] if name is not None else "others"
+    if is_never or is_away:
+        yield f'limit "never beside {who}"{when} {{ pods where {where} per node at most 0 strict }}'
+        return
+    zone = "zone" in body.lower()
+    per = "domain node.zone" if zone else "node"
+    soft = "best effort weight 10"
+    yield f'limit "beside {who}"{when} {{ pods where {where} per {per} at least 1 {soft} }}'
+
+
+def _hours(body: str) -> Iterator[str]:
+    """`between 9 and 17`, `from 22h to 6h`, `only at night`, `not on weekends`."""
+    found = find(
+        r"\b(?:between|from)\s+(\d{1,2})(?::\d\d)?\s*(?:h|hours|am|o'clock)?\s*(?:and|to|until|till|-|&&)\s*"
+        r"(\d{1,2})",
+        body,
+    )
+    is_negated = find(r"\b(not|never|no|outside|except|unless|forbid|avoid)\b", body)
+    required = re.search(r"\brequire\s+([^{}]+?)\s*\}?\s*\Z", body)
+
+    def clause(name: str, said: str) -> str:
+        said = f"!({said})" if is_negated else said
+        if required is None:
+            return f'filter "{name}" {{ require {said} }}'
+        return f'filter "{name}" when {said} {{ require {required[1]} }}'
+
+    if found is not None and find(
+        r"hour|time|now|o'clock|\d ?(?:am|pm|h)\b|:\d\d|clock|day|night", body
+    ):
+        low, high = int(found[1]), int(found[2])
+        if max(low, high) > 24:
+            return
+        sign = "&&" if low < high else "||"
+        said = f"now.getHours() >= {low} {sign} now.getHours() < {high}"
+        yield clause("hours", said)
+    if find(r"\bweek-?ends?\b|\bsaturday|\bsunday", body):
+        yield clause("weekend", "now.getDayOfWeek() in [0, 6]")
+    if find(r"\b(?:week-?days?|working days?|business days?|monday (?:to|till|-) friday)\b", body):
+        yield clause("weekdays", "!(now.getDayOfWeek() in [0, 6])")
+
+
+def _preferences(body: str) -> Iterator[str]:
+    """`prefer node.zone == "a"`, `prefer spot`, `avoid spot`, `rather on ssd`."""
+    found = find(
+        r"\b(?P<word>prefer|preferably|favou?r|rather|ideally|avoid|try to avoid)\s+(?P<what>.+)\Z",
+        body,
+    ) or find(r"\A(?:score\s+)?(?P<what>.+?)\s+(?P<word>preferred|if possible|first)\s*\Z", body)
+    if found is None:
+        return
+    what = re.sub(r"^[:{=\s]+|[}\s]+\Z", "", found["what"])
+    where = _nodes(re.sub(r"^(?:to run |running )?(?:on|in)\s+", "", what))
+    if where is None:
+        return
+    avoids = "avoid" in found["word"].lower() or re.match(r"not\b", what)
+    value, name = negated(where) if avoids else where, found["word"].lower()
+    yield f'score "{name}" weight 10 {{ value {value} }}'
+
+
+def _filters(body: str) -> Iterator[str]:
+    """`only on spot nodes`, `never on node.zone == "a"`, `unless pod.priority > 0`."""
+    unless = find(r"\b(unless|except when|except if)\s+(.+)\Z", body)
+    if unless is not None:
+        first = re.sub(r"^(?:require)\s+", "", body[: unless.start()]).strip(" {},;")
+        if first and (where := _nodes(first)):
+            yield f'filter "unless" when !({unless[2].strip(" {}")}) {{ require {where} }}'
+    denied = find(
+        r"\b(?:forbid|deny|reject|exclude|refuse|block|prohibit)\s+(?:all\s+)?(?:nodes?|machines|hosts)\s+"
+        r"((?:in|with|of|on|having|labell?ed|where)\s+.+)\Z",
+        body,
+    )
+    if denied is not None:
+        if (where := _nodes(re.sub(r"^(?:in|of|on)\s+", "", denied[1]))) is not None:
+            yield f'filter "denied" {{ require {negated(where)} }}'
+        return
+    found = find(
+        r"\b(only|must be|must run|never|not|don't run|keep|stay|no|avoid)\s+"
+        r"(?:run\s+)?(?:on|in|onto|at|off|away from|out of)\s+(.+)\Z",
+        body,
+    )
+    if found is None and (
+        on := find(r"\bnodes?\s+((?:labell?ed|with|having|where)\s.+?)(\s+only)?\Z", body)
+    ):
+        if (where := _nodes(on[1])) is not None:
+            yield f'filter "nodes" {{ require {where} }}'
+        return
+    if found is None:
+        found = find(r"\b(only|must be|never|not|no|avoid)\s+(.+)\Z", body)
+    if found is None and (last := find(r"\A(.+?)\s+(?:nodes?|machines|hosts)\s+only\s*\Z", body)):
+        if (where := _nodes(last[1])) is not None:
+            yield f'filter "only" {{ require {where} }}'
+        return
+    if found is None or (where := _nodes(found[2])) is None:
+        return
+    is_never = found[1].lower() not in ("only", "must be", "must run", "stay", "keep") or find(
+        r"\b(?:off|away from|out of)\b", found[0]
+    )
+    made = negated(where) if is_never else where
+    yield f'filter "{found[1].lower()}" {{ require {made} }}'
+
+
+_AMOUNT = r"(\d+(?:\.\d+)?)\s*(Ki|Mi|Gi|Ti|[KMGT]i?B|[kMGT]|m|cores?|cpus?)?\b"
+
+
+def _rooms(body: str) -> Iterator[str]:
+    """`free memory > 8Gi`, `at least 8Gi of memory free`, `2 cpu available`."""
+    resource = find(r"\b(memory|ram|mem|cpus?|cores?)\b", body)
+    amount = find(_AMOUNT, body)
+    if (
+        "node." in body
+        or resource is None
+        or amount is None
+        or not find(r"\b(free|available|left|idle)\b", body)
+    ):
+        return
+    unit = habits.UNITS.get(amount[2] or "", "")
+    name = "cpu" if resource[1].lower()[0] == "c" else "memory"
+    sign = "<=" if find(rf"{ONLY}|{BELOW}", body) else ">="
+    yield f'filter "room" {{ require node.free["{name}"] {sign} "{amount[1]}{unit}" }}'
+
+
+def _states(body: str) -> Iterator[str]:
+    """`node is ready and is not cordoned`, `node has label disktype`, `node has no taint gpu`."""
+    made = []
+    for part in re.split(r"\s+(?:and|but|&&)\s+", body.strip(" {};.")):
+        state = find(rf"\A{SUBJECT}(?P<not>not\s+)?(?P<state>\w+)\Z", part)
+        has = find(
+            rf"\A{HAVING}(?P<kind>labels?|taints?)\s+(?P<key>\"?[\w./-]+\"?)"
+            r"(?:\s*(?:=|==|:|is)\s*\"?(?P<value>[\w.-]+)\"?)?\Z",
+            part,
+        )
+        if state is not None and (known := STATES.get(state["state"].lower())) is not None:
+            negation = "!" if state["not"] else ""
+            made.append(f"{negation}{known}".removeprefix("!!"))
+        elif has is not None:
+            key = print_string(has["key"].strip('"'))
+            taints = f"node.spec.taints.exists(t, t.key == {key})"
+            said = f"{key} in node.labels" if has["kind"].startswith("label") else taints
+            if has["value"] and said is not taints:
+                made.append(_denied(_label("node", key[1:-1], has["value"]), no=has["no"]))
+                continue
+            without = f"!({said})" if said.startswith('"') else f"!{said}"
+            made.append(without if has["no"] else said)
+        else:
+            return
+    if made:
+        yield f'filter "nodes" {{ require {" && ".join(made)} }}'
+
+
+def _denied(condition: str, *, no: str | None) -> str:
+    return negated(condition) if no else condition
+
+
+def _rankings(body: str) -> Iterator[str]:
+    """`prefer less loaded nodes`, `highest free memory first`, `ORDER BY node.free["cpu"] DESC`."""
+    order = find(r"\border\s+by\s+(.+?)(?:\s+(asc|desc)\w*)?\s*\Z", body)
+    if order is not None and order[1].startswith("node."):
+        sign = "" if (order[2] or "asc").lower() == "desc" else "-"
+        yield f'score "order" weight {sign}10 {{ value {order[1]} range minmax }}'
+        return
+    amount = find(
+        rf"\b(?:(?P<most>{MOST_OF})|(?P<least>{LEAST_OF}))\s+(?:(?:free|available|unused)\s+)?"
+        r"(?P<what>memory|ram|cpus?|cores)\b(?!\s+(?:used|usage|load))",
+        body,
+    )
+    if amount is not None:
+        name = "memory" if amount["what"].lower()[0] in "mr" else "cpu"
+        sign = "" if amount["most"] else "-"
+        yield f'score "free {name}" weight {sign}10 {{ value node.free["{name}"] range minmax }}'
+        return
+    nodes = r"(?:nodes?|machines|hosts)"
+    full = find(rf"\b(?:(?P<empty>{EMPTIER})|(?P<full>{FULLER}))\s+{nodes}\b", body)
+    full = full or find(
+        rf"\b{nodes}\s+(?:that\s+are\s+)?(?:(?P<empty>{EMPTIER})|(?P<full>{FULLER}))\b", body
+    )
+    if full is not None and not find(r"\d", body):
+        name, ends = ("emptier", "1 .. 0") if full["empty"] else ("fuller", "0 .. 1")
+        yield f'score "{name} nodes" weight 10 {{ value node.usage["cpu"] range {ends} }}'
+
+
+def _protections(body: str) -> Iterator[str]:
+    """`protect pods with label tier=db from preemption`, `never evict pods of team ads`."""
+    found = find(
+        rf"\b{KEPT}\s+(.+?)(?:\s+(?:from|against)\s+(?:preemption|evictions?|being\s+\w+))?\Z", body
+    )
+    if found is None:
+        return
+    where = _beside(f"with {found[1]}") if "node" not in found[1] else None
+    if where is not None:
+        victims = where.replace("peer.", "victim.")
+        label = re.fullmatch(r'victim\.labels\[("[^"]*")\] == ("[^"]*")', victims)
+        if label is not None:
+            victims = f'victim.labels[?{label[1]}].orValue("") == {label[2]}'
+        yield f'preempt "protected" {{ protect victim where {victims} }}'
+
+
+def _spares(body: str) -> Iterator[str]:
+    """`keep 2 nodes empty`, `two spare nodes`."""
+    found = find(
+        rf"\b({N})\s+(?:{FREE}\s+(?:nodes?|machines|hosts)\b|(?:nodes?|machines|hosts)\s+{FREE}\b)",
+        body,
+    )
+    if found is not None:
+        least = number_of(found[1])
+        bound = f"empty nodes at least {least} {_strength(body)}"
+        yield f'limit "spare nodes" {{ all pods where true {bound} }}'
+
+
+def _groups(body: str) -> Iterator[str]:
+    """`at least 3 nodes in the zone`, which is about a group of nodes."""
+    found = find(
+        rf"({ENOUGH}|{ABOVE}|{ONLY}|{BELOW})\s*({N})\s+(ready\s+)?(?:nodes?|machines|hosts)\s+"
+        r"(?:in|per|of)\s+(?:the\s+|its\s+|each\s+|every\s+|a\s+)?(zone|region|rack|pool)s?\b",
+        body,
+    )
+    if found is None:
+        return
+    signs = ((ENOUGH, ">="), (ABOVE, ">"), (ONLY, "<="), (BELOW, "<"))
+    sign = next(sign for pattern, sign in signs if find(rf"\A{pattern}\Z", found[1].strip()))
+    place = found[4].lower()
+    by = f"node.{place}" if place in ("zone", "region") else f'node.labels["{place}"]'
+    member = "ready" if found[3] else "nodes"
+    said = f"{place}.{member} {sign} {number_of(found[2])}"
+    yield f'group {place} by {by} filter "{place}" {{ require {said} }}'
+
+
+def _targets(body: str) -> Iterator[str]:
+    """`apply to pods in namespace shop`, `applies only to pods with label app=web`."""
+    found = find(
+        r"\b(?:appl(?:y|ies)|select|target)\s+(?:only\s+)?(?:to\s+|for\s+)?(?:all\s+)?(pods?\s+.+)\Z",
+        body,
+    )
+    if found is None or (where := _pods(found[1])) is None:
+        return
+    yield f"for pods where {where.replace('peer.', 'pod.')}"
+
+
+def _fits(body: str) -> Iterator[str]:
+    """`pod fits on node`."""
+    if find(r"\b(?:pod\s+)?fits?\b(?!\w)|\benough\s+(?:room|space|resources)\b", body):
+        both = " && ".join(f'node.free["{r}"] >= pod.requests["{r}"]' for r in ("cpu", "memory"))
+        yield f'filter "fits" {{ require {both} }}'
+
+
+def _gangs(body: str) -> Iterator[str]:
+    """`all or nothing`, `all pods at once`."""
+    if find(r"\b(all or nothing|all-or-nothing|at once|all together|start together)\b", body):
+        yield 'gang "all or none" { of replicas }'
+    least = find(
+        rf"\bwait\s+(?:until|till|for)\s+(?:{ENOUGH}\s+)?({N})\s+(?:pods?|replicas?|members)\b",
+        body,
+    )
+    if least is not None:
+        yield f'gang "together" {{ of replicas at least {number_of(least[1])} }}'
+
+
+READERS: tuple[Callable[[str], Iterator[str]], ...] = (
+    _protections,
+    _targets,
+    _groups,
+    _spares,
+    _states,
+    _rankings,
+    _shares,
+    _hours,
+    _rooms,
+    _limits,
+    _spreads,
+    _gangs,
+    _neighbours,
+    _preferences,
+    _filters,
+    _fits,
+)

@@ -1,0 +1,212 @@
+"""Wish words: what people say in plain English of numbers, places, nodes and neighbours.
+
+The patterns of `grammar.syntax.wishes`, which reads whole wishes with them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+
+def one_of(phrases: Iterable[str], *signs: str) -> str:
+    """A pattern for one of some phrases, the longest first, or one of some patterns."""
+    listed = sorted(phrases, key=len, reverse=True)
+    return f"(?:{'|'.join([*signs, *listed])})"
+
+
+def find(pattern: str, text: str) -> re.Match[str] | None:
+    return re.search(pattern, text, re.IGNORECASE)
+
+
+NUMBERS = {
+    word: number
+    for number, word in enumerate(
+        "no one two three four five six seven eight nine ten eleven twelve".split()
+    )
+} | {"a": 1, "single": 1, "zero": 0}
+N = one_of(NUMBERS, r"\d+")
+PARTS = {"half": "50%", "a half": "50%", "third": "33%", "a third": "33%", "quarter": "25%"}
+PARTS |= {"a quarter": "25%", "two thirds": "67%", "three quarters": "75%"}
+PART = one_of(PARTS, r"\d+(?:\.\d+)?\s*(?:%|(?:percent|per cent|pct)\b)")
+ONLY = one_of(
+    (
+        "at most",
+        "at max",
+        "no more than",
+        "not more than",
+        "maximum",
+        "maximum of",
+        "max",
+        "max of",
+        "up to",
+        "only",
+        "limit",
+        "limit to",
+        "cap",
+        "cap at",
+        "atmost",
+    ),
+    "<=",
+)
+BELOW = one_of(("fewer than", "less than", "below", "under"), "<")
+ENOUGH = one_of(
+    (
+        "at least",
+        "no less than",
+        "not less than",
+        "no fewer than",
+        "minimum",
+        "minimum of",
+        "min",
+        "min of",
+        "atleast",
+    ),
+    ">=",
+)
+ABOVE = one_of(("more than", "above", "over"), ">")
+DOMAIN = r"(?P<domain>node\.[\w.]+(?:\[\"[^\"]+\"\])?|\"[\w./-]+\"|[A-Za-z][\w./-]*)"
+EACH = one_of(
+    (
+        "per",
+        "in each",
+        "in every",
+        "in any",
+        "in the same",
+        "in the whole",
+        "in the",
+        "in a",
+        "across the",
+        "on each",
+        "on every",
+        "on any",
+        "on the same",
+        "on a",
+        "for each",
+        "by",
+        "for every",
+        "each",
+        "every",
+        "in one",
+        "on one",
+        "a",
+    )
+)
+PER = rf"(?<!\w){EACH}\s+(?:single\s+)?{DOMAIN}"
+BESIDE = one_of(
+    (
+        "beside",
+        "besides",
+        "next to",
+        "near",
+        "alongside",
+        "together with",
+        "with",
+        "close to",
+        "on the node of",
+        "along with",
+    ),
+    r"(?:on )?(?:the |a )?same (?:node|host|machine)s? (?:as|with)",
+)
+NEVER = one_of(
+    (
+        "never",
+        "not",
+        "no",
+        "don't",
+        "dont",
+        "must not",
+        "avoid",
+        "keep away from",
+        "away from",
+        "apart from",
+        "separate from",
+        "separated from",
+        "far from",
+        "forbid",
+        "without",
+    ),
+    "!",
+)
+WORDS_OF_NODES = {
+    "spot": 'node.labels["karpenter.sh/capacity-type"] == "spot"',
+    "preemptible": 'node.labels["karpenter.sh/capacity-type"] == "spot"',
+    "on-demand": 'node.labels["karpenter.sh/capacity-type"] == "on-demand"',
+    "ondemand": 'node.labels["karpenter.sh/capacity-type"] == "on-demand"',
+    "gpu": '"nvidia.com/gpu" in node.allocatable',
+    "gpus": '"nvidia.com/gpu" in node.allocatable',
+    "arm": 'node.labels["kubernetes.io/arch"] == "arm64"',
+    "arm64": 'node.labels["kubernetes.io/arch"] == "arm64"',
+    "amd64": 'node.labels["kubernetes.io/arch"] == "amd64"',
+    "x86": 'node.labels["kubernetes.io/arch"] == "amd64"',
+    "linux": 'node.labels["kubernetes.io/os"] == "linux"',
+    "windows": 'node.labels["kubernetes.io/os"] == "windows"',
+    "ready": "node.ready",
+    "ssd": 'node.labels["disktype"] == "ssd"',
+}
+FILLERS = frozenset(
+    "the a an any of on in to at for with pods pod replicas replica node nodes instances machines "
+    "vms host hosts other others same and is are be must should run running placed scheduled place "
+    "schedule put only if when label labels labeled labelled having that have all its".split()
+)
+
+
+def number_of(word: str) -> int:
+    return int(word) if word.isdigit() else NUMBERS[word.lower()]
+
+
+# What a node is said to be.
+STATES = {
+    "ready": "node.ready",
+    "healthy": "node.ready",
+    "unready": "!node.ready",
+    "unhealthy": "!node.ready",
+    "cordoned": "node.spec.unschedulable",
+    "unschedulable": "node.spec.unschedulable",
+    "drained": "node.spec.unschedulable",
+    "schedulable": "!node.spec.unschedulable",
+    "uncordoned": "!node.spec.unschedulable",
+}
+_NODE = r"(?:(?:that\s+)?(?:the\s+|a\s+)?(?:nodes?|machine|host|it|which|that)\s+)?"
+SUBJECT = rf"{_NODE}(?:(?:is|are|be|must\s+be|should\s+be|has\s+to\s+be)\s+)?"
+KEPT = (
+    r"(?:protect|never\s+(?:evict|preempt)|spare"
+    r"|(?:do\s+not|don't|must\s+not)\s+(?:be\s+)?(?:evict|preempt)(?:ed)?)"
+)
+HAVING = rf"{_NODE}(?:has|have|having|with|must\s+have)\s+(?:(?P<no>no)\s+)?(?:the\s+|an?\s+)?"
+NODES_WITH = r"(?:nodes?|machines?|hosts?)\s+(?:with|that\s+have|that\s+run|running)\s+"
+OTHER_PODS = r"(?:other\s+|any\s+|the\s+)?pods?\b"
+FREE = r"(?:spare|empty|free|unused|idle)"
+# Which nodes are wished for by how full they are: fuller ones, or emptier ones.
+FULLER = (
+    r"(?:full(?:est|er)?|pack(?:ed)?|most\s+(?:loaded|used|full|utili[sz]ed)|busiest|bin-?pack\w*)"
+)
+EMPTIER = (
+    r"(?:empt(?:y|ier|iest)|idle|idlest|(?:less|least)\s+(?:loaded|used|busy|full|utili[sz]ed)"
+    r"|quiet(?:est)?|free(?:st)?)"
+)
+MOST_OF = r"(?:most|highest|largest|biggest|greatest|max(?:imum)?|more)"
+LEAST_OF = r"(?:least|lowest|smallest|fewest|min(?:imum)?|less)"
+# Whose pods they are: `pods of team ads`, `replicas in namespace shop`.
+OF_OWNER = (
+    r"\b(?:pods?|replicas?|instances?)\s+(?:of|for|from|in|with|belonging\s+to)\s+(?:the\s+)?"
+    r"(?:label\s+)?(?P<key>team|app|tier|service|component|env|environment|role|owner|namespace|ns"
+    r"|project|customer|tenant|job|release|group|type)\s+\"?(?P<value>[A-Za-z0-9][\w.-]*)\"?"
+)
+_SAID = re.compile(r"[A-Za-z][\w./-]*")
+_KNOWN = frozenset(FILLERS) | frozenset(PARTS) | frozenset(NUMBERS)
+
+
+def says_all(body: str, clause: str) -> bool:
+    """Whether a clause has every name of a wish: a help that drops one says something else."""
+    low = clause.lower()
+    for found in re.finditer(
+        r"\b(?:of|for|from|with|in|label)\s+(?:team|app|tier|namespace|ns|service|project|tenant)\s+\"?([\w.-]+)",
+        body,
+    ):
+        if found[1].lower() not in low:
+            return False
+    return all(
+        found[1].lower() in low
+        for found in re.finditer(r"[\w./-]+\s*=\s*\"?([A-Za-z][\w.-]*)", body)
+    )
