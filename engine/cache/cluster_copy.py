@@ -167,10 +167,6 @@ class ClusterCopy:
     def pods(self) -> Cache:
         return self._cache
 
-    def close(self) -> None:
-        """Gives the memory of the cluster back; an engine over it may be collected much later."""
-        self._cache = Cache()
-
     def node(self, name: str) -> NodeWithPods:
         """The node of this name. Raises ClusterFileError if there is none."""
         found = self.snapshot().node(name)

@@ -503,11 +503,12 @@ class Tallies:
 
     def group(self, namespaces: Iterable[str]) -> Work[None]:
         """Groups the pods of namespaces before that is needed, in portions."""
+        done = count(1)
         for name in namespaces:
             made = AlikePods({})
-            for number, (key, pod) in enumerate(self._spaces.get(name, _NO_PODS).items(), 1):
+            for key, pod in self._spaces.get(name, _NO_PODS).items():
                 made.arrives(key, pod)
-                if not number % _PODS_PER_PORTION:
+                if not next(done) % _PODS_PER_PORTION:
                     yield
             self._alike[name] = made if made.is_of_use else None
 

@@ -7,9 +7,10 @@ question at a time.
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -28,8 +29,8 @@ from engine.program.tables import Tables
 from engine.simulation.document import SimulationAnswer, answer_of
 from engine.simulation.pod_list import PodList, PodReader
 from engine.simulation.preparation import Prepared, SimulationOptions, prepared
-from engine.simulation.result import played
-from engine.simulation.what_if import NodesToAdd, WhatIf
+from engine.simulation.result import SimulationResult, played
+from engine.simulation.what_if import Changed, NodesToAdd, WhatIf
 from engine.work import Work
 from grammar.messages.diagnostics import UserError
 from grammar.values.time import Timestamp
@@ -40,7 +41,7 @@ from server.view.turns import Line, Turns, done
 
 T = TypeVar("T")
 # The time of a step, in which a verb gets far enough, and the rest after it.
-_STEP_SECONDS, _REST_SECONDS = 0.008, 0.002
+_STEP_SECONDS, _REST_SECONDS = 0.008, 0.001
 _PODS_OF_A_PORTION = 32
 
 
@@ -101,21 +102,30 @@ class Simulator:
         for node in question.drain:
             if self._cluster.snapshot().node(node) is not None:
                 bodies.update(await self._cluster.pods_on(node))
-        with _uncollected():
-            copy = await self._done(copied(self._cluster.pods))
-            cluster = ClusterCopy(copy, read_at=Timestamp.now())
-            try:
-                if pods is None and not question.drain:
-                    pods = await self._done(_waiting(copy, question.namespace))
-                change = WhatIf(
-                    [_nodes(each) for each in question.addNodes], question.drain, bodies
-                )
-                ready = await self._done(self._prepared(cluster, pods, question, change))
-                found = await self._done(played(ready.simulation, lambda _: None))
-            finally:
-                cluster.close()
-        notes, changed = pods.notes if pods is not None else (), ready.changed
+        with _young_garbage_only():
+            found, changed, notes = await self._on_copy(question, pods, bodies)
         return lambda: answer_of(found, changed, notes, self._replica)
+
+    async def _on_copy(
+        self,
+        question: SimulationQuestion,
+        pods: PodList | None,
+        bodies: Mapping[str, bytes | msgspec.Raw],
+    ) -> tuple[SimulationResult, Changed, Sequence[str]]:
+        """What becomes of the pods, what was changed for it, and notes. Nothing else is kept."""
+        copy = await self._done(copied(self._cluster.pods))
+        cluster = ClusterCopy(copy, read_at=Timestamp.now())
+        try:
+            if pods is None and not question.drain:
+                pods = await self._done(_waiting(copy, question.namespace))
+            change = WhatIf([_nodes(each) for each in question.addNodes], question.drain, bodies)
+            ready = await self._done(self._prepared(cluster, pods, question, change))
+            found = await self._done(played(ready.simulation, lambda _: None))
+            # To give the copy back is a step by itself.
+            await asyncio.sleep(0)
+        finally:
+            copy.close()
+        return found, ready.changed, pods.notes if pods is not None else ()
 
     def _prepared(
         self,
@@ -153,14 +163,19 @@ class Simulator:
         return await done(work, _REST_SECONDS, self._clock, _STEP_SECONDS / 2)
 
 
+# More young collections than these come in no simulation.
+_NO_FULL_ONE = 1_000_000
+
+
 @contextmanager
-def _uncollected() -> Iterator[None]:
-    """Without collections of garbage, each of which would look at the whole copy in one step."""
-    gc.disable()
+def _young_garbage_only() -> Iterator[None]:
+    """Without full collections of garbage, each of which would look at the copy in one step."""
+    usual = gc.get_threshold()
+    gc.set_threshold(*usual[:2], _NO_FULL_ONE)
     try:
         yield
     finally:
-        gc.enable()
+        gc.set_threshold(*usual)
 
 
 def _nodes(each: AddedNodes) -> NodesToAdd:

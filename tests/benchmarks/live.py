@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import json
+import os
+import signal
 import subprocess
 import sys
+import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tests.benchmarks import shop
 from tests.benchmarks.keep_alive import KeepAlive, keep_alive
 from tests.benchmarks.race import ROOT
 from tests.e2e.placet import placet
+from tests.e2e.process import Process, running
+from tests.e2e.waiting import answers_ok, free_port
 from tests.support.kubeconfig import kubeconfig
 
 PREFIX = "/api/scheduler"
@@ -63,3 +70,44 @@ def flags_for(folder: Path, url: str) -> tuple[str, str]:
     """The flags with which Placet watches the cluster at this address."""
     file = kubeconfig(folder / "kubeconfig", url, {"token": "static"})
     return f"--kubeconfig={file}", "--lease=none"
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A Placet whose longest step of the event loop is measured, synced with a large cluster."""
+
+    port: int
+    view: int
+    process: Process
+    file: Path
+
+    def forget(self) -> None:
+        """Begin anew: what came before is not what is measured."""
+        time.sleep(1.0)
+        os.kill(self.process.child.pid, signal.SIGUSR1)
+        time.sleep(0.1)
+
+    def longest(self) -> dict[str, Any]:
+        """Return the `seconds` of processor time of the longest step, and which one it was."""
+        found: dict[str, Any] = json.loads(self.file.read_text("utf-8"))
+        return found
+
+
+@contextmanager
+def held(folder: Path, nodes: int, pods: int) -> Iterator[Held]:
+    """Serve the shop's policies over such a cluster."""
+    policies = shop.policies(folder / "policies")
+    file, port, view = folder / "longest.json", free_port(), free_port()
+    command: list[str | Path] = [sys.executable, "-m", "tests.benchmarks.held_loop", file, "serve"]
+    flags = [f"--listen=127.0.0.1:{port}", f"--view-port={view}", f"--policies={policies}"]
+    with (
+        large_cluster(nodes, pods) as url,
+        running(
+            [*command, *flags, *flags_for(folder, url), "--lameduck=0s"],
+            folder / "placet.log",
+            cwd=ROOT,
+            environment={"KUBECONFIG": os.devnull},
+        ) as process,
+    ):
+        process.wait_ready(lambda: answers_ok(port, "/readyz"), 120)
+        yield Held(port, view, process, file)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import signal
 import subprocess
 import sys
 import threading
@@ -24,13 +22,12 @@ from playwright.sync_api import sync_playwright
 
 from tests.benchmarks import shop
 from tests.benchmarks.keep_alive import KeepAlive, keep_alive
-from tests.benchmarks.live import PREFIX, flags_for, large_cluster
+from tests.benchmarks.live import PREFIX, flags_for, held, large_cluster
 from tests.benchmarks.offers import Offers
 from tests.benchmarks.race import ROOT
 from tests.benchmarks.results import AtMost, Record
 from tests.e2e.placet import placet
-from tests.e2e.process import running
-from tests.e2e.waiting import answers_ok, free_port, until
+from tests.e2e.waiting import until
 from tests.support import builders
 
 pytestmark = pytest.mark.bench
@@ -131,32 +128,17 @@ def test_filter_while_people_look(tmp_path: Path, record: Record) -> None:
 
 def test_the_page_holds_the_loop(tmp_path: Path, record: Record) -> None:
     """The longest step while nobody asks for a decision but all of the page is used."""
-    policies = shop.policies(tmp_path / "policies")
-    file, port, view = tmp_path / "longest.json", free_port(), free_port()
-    command: list[str | Path] = [sys.executable, "-m", "tests.benchmarks.held_loop", file, "serve"]
-    flags = [f"--listen=127.0.0.1:{port}", f"--view-port={view}", f"--policies={policies}"]
-    with (
-        large_cluster(5_000, 50_000) as url,
-        running(
-            [*command, *flags, *flags_for(tmp_path, url), "--lameduck=0s"],
-            tmp_path / "placet.log",
-            cwd=ROOT,
-            environment={"KUBECONFIG": os.devnull},
-        ) as process,
-    ):
-        process.wait_ready(lambda: answers_ok(port, "/readyz"), 120)
-        with keep_alive(port, PREFIX) as connection:
+    with held(tmp_path, 5_000, 50_000) as server:
+        with keep_alive(server.port, PREFIX) as connection:
             offers = Offers(shop.asked_pods(), [f"n{number}" for number in range(5_000)])
             p99(connection, offers, 50)
-        time.sleep(1.0)
-        os.kill(process.child.pid, signal.SIGUSR1)
-        time.sleep(0.1)
-        with looking(view, least=0) as asked:
+        server.forget()
+        with looking(server.view, least=0) as asked:
             for _ in range(5):
                 for path in ("policies", "status", "decisions?limit=1000", *HOME, "find?text=w1"):
-                    _get(view, path)
+                    _get(server.view, path)
             until(lambda: len(asked) > 1, 60, lambda: "a draft tried")
-        longest = json.loads(file.read_text("utf-8"))
+        longest = server.longest()
     detail = f"ms of processor time; {longest['step'][:120]}"
     record("the longest step of the page", longest["seconds"] * 1000, AtMost(20), detail)
 
