@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from engine.cache.tallies import FULL
 from engine.counting.in_flight_pods import GroupIds
+from engine.program.operations import sum_bound
 from engine.program.program import (
     BoundProgram,
     CountClause,
@@ -299,6 +300,13 @@ def bounds_every_group(clause: CountClause) -> bool:
             return clause.bound.kind != "at least" and clause.nodes is None
         case _:
             assert_never(clause)
+
+
+def number_of_bound(clause: CountClause, value: object) -> float:
+    """The number of a clause's bound that was computed. Raises EvaluationError if it is none."""
+    if clause.is_sum:
+        return sum_bound(value, up=clause.is_at_least)
+    return number_of(value, percent=isinstance(clause, ShareProgram) and clause.bound.percent)
 
 
 def number_of(value: object, *, percent: bool) -> float:

@@ -13,17 +13,15 @@ named counts each is taken in both ways, beside each way of the others.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from engine.cache.node_table import NodeRows, NodeTable
-from engine.counting.bounds import LARGEST, Bounds, Mask, number_of
+from engine.counting.bounds import LARGEST, Bounds, Mask, number_of_bound
 from engine.counting.in_flight_pods import GroupIds
 from engine.counting.node_groups import CallGroups, OnTheWay, Ways, ways_of
 from engine.program.frame import Evaluation, Frame
-from engine.program.operations import sum_bound
 from engine.program.program import CountClause
 from grammar.values.errors import EvaluationError
 from grammar.values.time import NEVER
@@ -43,11 +41,8 @@ class GroupNumbers:
     def __init__(self, clause: CountClause) -> None:
         count = clause.count
         assert count.number is not None, "the clause has a bound that is computed"
-        self._count = count
+        self._clause, self._count = clause, count
         self._number: Callable[[Frame], object] = count.number
-        self._is_sum = clause.is_sum
-        # A bound of at least so many is the stricter one if it is larger.
-        self._at_least = clause.is_at_least
         # Each node is a group of its own, and its number may read the node.
         self._of_nodes = clause.groups_are == "nodes"
         self._ways: tuple[tuple[OnTheWay, Ways], ...] = ()
@@ -143,21 +138,17 @@ class GroupNumbers:
         for way, found in zip(self._ways, self._found, strict=True):
             frame.groups = groups.counting(*way)
             try:
-                found[group] = self._whole(self._number(frame))
+                found[group] = number_of_bound(self._clause, self._number(frame))
             except EvaluationError as error:
                 evaluation.report(self._count.policy, self._count.name, error)
                 self.failed[group] = True
                 found[group] = LARGEST
                 return
 
-    def _whole(self, value: object) -> Any:
-        if self._is_sum:
-            return sum_bound(value, up=self._at_least)
-        return number_of(value, percent=False)
-
     def _combine(self) -> None:
         if len(self._found) == 1:
             self.bounds, self.eased = self._found[0].copy(), None
             return
-        worst, best = (np.maximum, np.minimum) if self._at_least else (np.minimum, np.maximum)
+        is_floor = self._clause.is_at_least
+        worst, best = (np.maximum, np.minimum) if is_floor else (np.minimum, np.maximum)
         self.bounds, self.eased = worst.reduce(self._found), best.reduce(self._found)

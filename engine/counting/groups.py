@@ -32,6 +32,7 @@ from engine.counting.bounds import (
     bounds_every_group,
     leaves_room,
     number_of,
+    number_of_bound,
     open_groups,
 )
 from engine.counting.group_numbers import GroupNumbers
@@ -40,7 +41,7 @@ from engine.objects import eligibility
 from engine.objects.remembered import Remembered
 from engine.program.columns import Freshness, grown
 from engine.program.frame import Evaluation, Frame, Report
-from engine.program.operations import added, sum_bound
+from engine.program.operations import added
 from engine.program.program import (
     CardsProgram,
     CountClause,
@@ -381,18 +382,13 @@ class CountGroups:
                 if self._adds_of is not None and group > OFF:
                     self.adds[row] = added(self._adds_of(frame))
                 if self._compute is not None:
-                    self._bound(group, self._number_of(self._compute(frame)))
+                    self._bound(group, number_of_bound(self.clause, self._compute(frame)))
                 if self._compute_domains is not None:
                     self.min_domains = number_of(self._compute_domains(frame), percent=False)
             except EvaluationError as error:
                 report(count.policy, count.name, error)
                 return OUTSIDE
         return group
-
-    def _number_of(self, value: object) -> float:
-        if self.clause.is_sum:
-            return sum_bound(value, up=self.clause.is_at_least)
-        return number_of(value, percent=self._percent)
 
     def _bound(self, group: int, number: float) -> None:
         if group >= len(self._bounds):

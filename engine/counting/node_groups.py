@@ -391,16 +391,6 @@ class CountsOfCall(Protocol):
         ...
 
 
-class _NoCounts:
-    """The named counts where there are none."""
-
-    def numbers(self, _digest: str, _groups: CallGroups) -> CountNumbers | None:
-        return None
-
-    def value(self, _digest: str, _found: CountNumbers, _frame: Frame) -> object:
-        return None
-
-
 class CallGroups(GroupsOfCall):
     """The groups as one call sees them, with pods on their way counted as `on_the_way` says.
 
@@ -414,7 +404,7 @@ class CallGroups(GroupsOfCall):
         in_flight: Callable[[], Sequence[InFlightPod]],
         check: Callable[[], None],
         on_the_way: OnTheWay = "worst",
-        counts: Callable[[], CountsOfCall] = _NoCounts,
+        counts: Callable[[], CountsOfCall] | None = None,
         others: Ways = (),
     ) -> None:
         """`in_flight` are the other pods that may end on nodes of the table; it is called once."""
@@ -462,11 +452,14 @@ class CallGroups(GroupsOfCall):
 
     def _counts_of_call(self) -> CountsOfCall:
         if not self._opened:
+            assert self._counts is not None, "there are counts"
             self._opened.append(self._counts())
         return self._opened[0]
 
     def numbers(self, digest: str) -> CountNumbers | None:
         """A named count in each group; None if it is not one of the call."""
+        if self._counts is None:
+            return None
         if digest not in self._numbers:
             way = dict(self._ways).get(digest, self.on_the_way)
             plain = self if not self._ways and way == self.on_the_way else self.counting(way)

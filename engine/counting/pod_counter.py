@@ -260,7 +260,8 @@ class PodCounter:
             return wanted_rows[self._table.rows.get(node, UNKNOWN_ROW)]
 
         assumed = {pod.uid for pod in self.pods.assumed()}
-        for number, (key, pod) in enumerate(self.pods.within(scope)):
+        known = self.pods.ended if clause.count.peers.state == "ended" else self.pods
+        for number, (key, pod) in enumerate(known.within(scope)):
             if number % _TURN == _TURN - 1:
                 yield
             if pod.nodeName and is_on(pod.nodeName) and pod.uid != uid and is_counted(pod):

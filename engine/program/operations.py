@@ -474,11 +474,7 @@ def map_literal(pairs: tuple[tuple[Evaluate, Evaluate, bool], ...]) -> Evaluate:
 
 def has(operand: Evaluate, choose: Callable[[object], object]) -> Evaluate:
     """`has(x.y)`: false if `y` is missing; a missing `x` stays missing."""
-
-    def run(frame: Frame) -> object:
-        return through(operand(frame), choose).present
-
-    return run
+    return lambda frame: through(operand(frame), choose).present
 
 
 def has_index(operand: Evaluate, at: Evaluate) -> Evaluate:
@@ -498,11 +494,7 @@ def has_field(operand: Evaluate, name: str) -> Evaluate:
 
 def has_member(operand: Evaluate, pick: Pick) -> Evaluate:
     """`has(x.y)` of a value whose type shows at run time; a missing `x` stays missing."""
-
-    def run(frame: Frame) -> object:
-        return through(operand(frame), lambda value: pick(frame, value)).present
-
-    return run
+    return lambda frame: through(operand(frame), lambda value: pick(frame, value)).present
 
 
 def call_def(slots: tuple[int, ...], args: tuple[Evaluate, ...], body: Evaluate) -> Evaluate:

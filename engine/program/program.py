@@ -568,8 +568,7 @@ class Program:
     @property
     def conditional(self) -> list[ScoreProgram | CountProgram]:
         """The clauses whose `when` reads named counts."""
-        every: tuple[ScoreProgram | CountProgram, ...]
-        every = (*self.scores, *(clause.count for clause in self.counts))
+        every: list[ScoreProgram | CountProgram] = [*self.scores, *(c.count for c in self.counts)]
         return [each for each in every if each.when is not None and each.when.counts]
 
     @property

@@ -275,11 +275,7 @@ class _Evaluator:
             if isinstance(form, ast.Select | ast.Index):
                 return self._has(form, {"self": held})
             return form is not None or getattr(held, operand.name, None) is not None
-        try:
-            _element(held, at)
-        except MissingError:
-            return False
-        return True
+        return through(held, lambda value: _element(value, at)).present
 
     # ---- calls
 

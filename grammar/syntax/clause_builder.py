@@ -119,6 +119,12 @@ def _has(c: list[Child], *types: str) -> bool:
     return bool(_tokens(c, *types))
 
 
+def _summed(c: list[Child]) -> tuple[Expr | None, Expr | None]:
+    """What is added up, if anything is, and the condition behind it, if there is one."""
+    found = [None, *nodes(c), None] if not _has(c, "SUM") else [*nodes(c), None]
+    return found[0], found[1]
+
+
 def _expr(c: list[Child]) -> Expr:
     (found,) = nodes(c)
     return found
@@ -411,9 +417,7 @@ class Builder(ExpressionBuilder):
         return _Part("pods", self._pod_set(c), span_of(c))
 
     def _pod_set(self, c: list[Child]) -> PodSet:
-        found = list(nodes(c))
-        amount = found.pop(0) if _has(c, "SUM") else None
-        where = found[0] if found else None
+        amount, where = _summed(c)
         return PodSet(
             where,
             _has(c, "ALL"),
@@ -434,9 +438,7 @@ class Builder(ExpressionBuilder):
                 span_of(c),
             )
         if _has(c, "NODES"):
-            found = list(nodes(c))
-            amount = found.pop(0) if _has(c, "SUM") else None
-            where = found[0] if found else None
+            amount, where = _summed(c)
             scope: OneOf["used nodes", "empty nodes"]
             scope = "used nodes" if _has(c, "USED") else "empty nodes"
             return _Part("per", Per(scope, where=where, amount=amount), span_of(c))

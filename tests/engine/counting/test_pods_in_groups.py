@@ -128,3 +128,15 @@ def test_the_pods_whose_mutual_limit_keeps_the_pod_out() -> None:
         "n2": [("default/db-1", "bound")],
         "n3": [("default/db-3", "in flight")],
     }
+
+
+def test_pods_that_have_ended_are_named() -> None:
+    counting = counting_of(NODES)
+    for name in ("one", "two"):
+        counting.cache.put_ended(peer_of(web(name, on="n2", phase="Failed")))
+    counts, pods = pods_by_group(
+        counting, f'limit "l" {{ ended {PODS} per node at most 9 strict }}'
+    )
+    assert sum(counts) == 2
+    named = [each for group in pods for each in group]
+    assert named == [PodInGroup(f"default/{name}", "bound") for name in ("one", "two")]
