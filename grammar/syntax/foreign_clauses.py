@@ -234,6 +234,16 @@ def _conditions(text: str) -> Iterator[str]:
         r"((?:require|value)\b[^{}]+?)\s*\}+",
         text,
     )
+    alone = re.fullmatch(
+        r"(filter \"[^\"]*\".*?)\{\s*(if|unless)\s+([^{}]+?)\s*\{\s*(?:return\s+)?"
+        r"(reject|deny|fail|false|pass|allow|accept|true)\s*;?\s*\}\s*\}",
+        text,
+    )
+    if alone is not None:
+        # What is rejected where it is not so must be so.
+        is_kept = (alone[2] == "unless") == (alone[4] in ("reject", "deny", "fail", "false"))
+        said = alone[3] if is_kept else f"!({alone[3]})"
+        yield f"{alone[1]}{{ require {said} }}"
     if found is not None and not re.search(r"\b(?:else|elif)\b", text):
         yield f"{found[1]}{found[2]}{found[3].rstrip()} when {found[4]} {{ {found[5]} }}"
 

@@ -226,8 +226,23 @@ def _of_yaml(text: str) -> Mapping[str, object] | None:
     if head is None or head[1] not in CLAUSE_WORDS:
         return None
     words = r"(name|when|weight|require|value|message|detail|missing)"
+    text = text.rstrip(" }")
     pairs = re.findall(rf"\b{words}\s*:\s*(.+?)[,\s]*(?=\b{words}\s*:|\Z)", text[head.end() :])
     return {head[1]: {key: re.sub(r'\A"(.*)"\Z', r"\1", said.strip()) for key, said, _ in pairs}}
+
+
+def _called(text: str) -> Iterator[str]:
+    """`filter("x", require=node.ready)`, as a call."""
+    found = re.fullmatch(r"(\w+)\(\s*(?:name\s*=\s*)?(\"[^\"]*\")\s*,\s*(.+)\)", text)
+    if found is None or found[1] not in CLAUSE_WORDS:
+        return
+    words = r"(when|weight|require|value|message|detail)"
+    parts = re.findall(rf"\b{words}\s*=(?!=)\s*(.+?)\s*,?\s*(?=\b{words}\s*=(?!=)|\Z)", found[3])
+    made = _clause(
+        found[1], {"name": found[2][1:-1]} | {key: said.strip('"') for key, said, _ in parts}
+    )
+    if made is not None:
+        yield made
 
 
 def _clause(word: str, parts: object) -> str | None:
@@ -249,6 +264,7 @@ def _clause(word: str, parts: object) -> str | None:
 OF_ITEMS: tuple[Callable[[str], Iterator[str]], ...] = (
     _resources,
     _data,
+    _called,
     _go_tests,
     _selections,
     _functions,

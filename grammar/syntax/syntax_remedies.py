@@ -89,6 +89,9 @@ def improved(found: Diagnostic, source: Source) -> Diagnostic:
         return found
     lexemes = Lexemes(source.text)
     at = lexemes.at(found.span.start)
+    before = [lexemes[n].text for n in range(max(0, at - 3), at)]
+    if word == "namespace" and before[-2:] == ["pods", "where"] and before[0] != "for":
+        return replace(found, hint="write `peer.namespace`, and `all pods where` for other ones")
     if word == "var" and lexemes[at + 1].text == "." and lexemes[at + 2].kind == "word":
         name = lexemes[at + 2].text
         declared = f'({name}: string = "…")'

@@ -13,6 +13,8 @@ from grammar.messages import habits
 from grammar.syntax.clause_remedies import DOMAINS
 from grammar.syntax.wish_words import (
     ABOVE,
+    AGE,
+    AT_ONCE,
     BELOW,
     BESIDE,
     DOMAIN,
@@ -105,7 +107,8 @@ def negated(condition: str) -> str:
     label = re.fullmatch(r'(\w+\.labels)\[("[^"]*")\] == ("[^"]*")', condition)
     if label is not None:
         return f'{label[1]}[?{label[2]}].orValue("") != {label[3]}'
-    return f"!({condition})"
+    plain = re.fullmatch(r"[\w.]+|has\([^()]*\)", condition)
+    return f"!{condition}" if plain is not None else f"!({condition})"
 
 
 def _noun(text: str) -> str | None:
@@ -184,6 +187,12 @@ def _limits(body: str) -> Iterator[str]:
         counted = _counted(_pods(body))
         yield f'limit "nodes" {{ {counted}used nodes {bound[0]} {bound[1]} {_strength(body)} }}'
         return
+    if find(AT_ONCE, body) and (bound := _bound(re.sub(AT_ONCE, "", body))) is not None:
+        kind, number = bound
+        said = f"{kind} {number} at once"
+        bound = f"per cluster {kind} {number} {_strength(body)}"
+        yield f'limit "{said}" {{ {_counted(_pods(body))}{bound} }}'
+        return
     alone = find(rf"\A(?:limit\s+)?(?:count|max|replicas|{ONLY})?\s*[=:]?\s*(\d+)\Z", body)
     if alone is not None:
         yield f'limit "at most {alone[1]}" {{ per node at most {alone[1]} strict }}'
@@ -248,8 +257,9 @@ def _neighbours(body: str) -> Iterator[str]:
     if not (beside or is_away or is_about_pods):
         return
     # Pods of one kind are not to be beside those of another one.
-    subject = _pods(body[: beside.start()]) if beside is not None else None
-    if (where := _beside(body[beside.start() :] if subject and beside else body)) is None:
+    middle = beside or is_away
+    subject = _pods(body[: middle.start()]) if middle is not None else None
+    if (where := _beside(body[middle.start() :] if subject and middle else body)) is None:
         return
     when = f" when {subject.replace('peer.', 'pod.')}" if subject and subject != where else ""
     name = find(r'== "([^"]+)"', where)
@@ -299,14 +309,16 @@ def _preferences(body: str) -> Iterator[str]:
     found = find(
         r"\b(?P<word>prefer|preferably|favou?r|rather|ideally|avoid|try to avoid)\s+(?P<what>.+)\Z",
         body,
-    ) or find(r"\A(?:score\s+)?(?P<what>.+?)\s+(?P<word>preferred|if possible|first)\s*\Z", body)
+    ) or find(
+        r"\A(?:score\s+)?(?P<what>.+?)\s+(?P<word>preferred|if possible|first|last)\s*\Z", body
+    )
     if found is None:
         return
     what = re.sub(r"^[:{=\s]+|[}\s]+\Z", "", found["what"])
     where = _nodes(re.sub(r"^(?:to run |running )?(?:on|in)\s+", "", what))
     if where is None:
         return
-    avoids = "avoid" in found["word"].lower() or re.match(r"not\b", what)
+    avoids = found["word"].lower() in ("avoid", "try to avoid", "last") or re.match(r"not\b", what)
     value, name = negated(where) if avoids else where, found["word"].lower()
     yield f'score "{name}" weight 10 {{ value {value} }}'
 
@@ -360,23 +372,28 @@ def _rooms(body: str) -> Iterator[str]:
     """`free memory > 8Gi`, `at least 8Gi of memory free`, `2 cpu available`."""
     resource = find(r"\b(memory|ram|mem|cpus?|cores?)\b", body)
     amount = find(_AMOUNT, body)
-    if (
-        "node." in body
-        or resource is None
-        or amount is None
-        or not find(r"\b(free|available|left|idle)\b", body)
-    ):
+    if "node." in body or resource is None or amount is None:
         return
     unit = habits.UNITS.get(amount[2] or "", "")
     name = "cpu" if resource[1].lower()[0] == "c" else "memory"
-    sign = "<=" if find(rf"{ONLY}|{BELOW}", body) else ">="
-    yield f'filter "room" {{ require node.free["{name}"] {sign} "{amount[1]}{unit}" }}'
+    held = "free" if find(r"\b(free|available|left|idle)\b", body) else "allocatable"
+    if held != "free" and not find(r"\b(?:nodes?|machines|hosts)\b", body):
+        return
+    is_upper = find(rf"{ONLY}|{BELOW}", body) and not find(ENOUGH, body)
+    sign = "<=" if is_upper else ">="
+    yield f'filter "room" {{ require node.{held}["{name}"] {sign} "{amount[1]}{unit}" }}'
 
 
 def _states(body: str) -> Iterator[str]:
     """`node is ready and is not cordoned`, `node has label disktype`, `node has no taint gpu`."""
     made = []
     for part in re.split(r"\s+(?:and|but|&&)\s+", body.strip(" {};.")):
+        age = find(rf"\A{AGE}\Z", part)
+        if age is not None:
+            owner = "pod" if (age["what"] or "").startswith("pod") else "node"
+            sign = ">" if age["order"].lower() == "older" else "<"
+            made.append(f'{owner}.age {sign} "{age["number"]}{habits.UNITS[age["unit"].lower()]}"')
+            continue
         state = find(rf"\A{SUBJECT}(?P<not>not\s+)?(?P<state>\w+)\Z", part)
         has = find(
             rf"\A{HAVING}(?P<kind>labels?|taints?)\s+(?P<key>\"?[\w./-]+\"?)"

@@ -81,6 +81,7 @@ EACH = one_of(
         "on every",
         "on any",
         "on the same",
+        "on the",
         "on a",
         "for each",
         "by",
@@ -90,7 +91,8 @@ EACH = one_of(
         "in one",
         "on one",
         "a",
-    )
+    ),
+    r"on(?=\s+node\b(?!\.))",
 )
 PER = rf"(?<!\w){EACH}\s+(?:single\s+)?{DOMAIN}"
 BESIDE = one_of(
@@ -104,6 +106,10 @@ BESIDE = one_of(
         "with",
         "close to",
         "on the node of",
+        "closest to",
+        "close to",
+        "nearest to",
+        "nearby",
         "along with",
     ),
     r"(?:on )?(?:the |a )?same (?:node|host|machine)s? (?:as|with)",
@@ -128,6 +134,7 @@ NEVER = one_of(
     ),
     "!",
 )
+CONTROL = 'has(node.labels["node-role.kubernetes.io/control-plane"])'
 WORDS_OF_NODES = {
     "spot": 'node.labels["karpenter.sh/capacity-type"] == "spot"',
     "preemptible": 'node.labels["karpenter.sh/capacity-type"] == "spot"',
@@ -141,6 +148,11 @@ WORDS_OF_NODES = {
     "x86": 'node.labels["kubernetes.io/arch"] == "amd64"',
     "linux": 'node.labels["kubernetes.io/os"] == "linux"',
     "windows": 'node.labels["kubernetes.io/os"] == "windows"',
+    "control": CONTROL,
+    "control-plane": CONTROL,
+    "master": CONTROL,
+    "masters": CONTROL,
+    "maintenance": "node.spec.unschedulable",
     "ready": "node.ready",
     "ssd": 'node.labels["disktype"] == "ssd"',
 }
@@ -177,6 +189,16 @@ HAVING = rf"{_NODE}(?:has|have|having|with|must\s+have)\s+(?:(?P<no>no)\s+)?(?:t
 NODES_WITH = r"(?:nodes?|machines?|hosts?)\s+(?:with|that\s+have|that\s+run|running)\s+"
 OTHER_PODS = r"(?:other\s+|any\s+|the\s+)?pods?\b"
 FREE = r"(?:spare|empty|free|unused|idle)"
+# What is older or younger, and by how much.
+AGE = (
+    r"(?P<what>nodes?|pods?|machines|it)?\s*(?:(?:is|are|must\s+be)\s+)?(?P<order>older|younger|newer)\s+"
+    r"than\s+(?P<number>\d+)\s*(?P<unit>d|h|m|s|days?|hours?|minutes?|mins?|seconds?)"
+)
+# Pods that run at one time, wherever.
+AT_ONCE = (
+    r"\b(?:at\s+(?:the\s+same\s+time|once|a\s+time)|in\s+parallel|concurrent(?:ly)?"
+    r"|simultaneously|in\s+total|overall)\b"
+)
 # Which nodes are wished for by how full they are: fuller ones, or emptier ones.
 FULLER = (
     r"(?:full(?:est|er)?|pack(?:ed)?|most\s+(?:loaded|used|full|utili[sz]ed)|busiest|bin-?pack\w*)"
