@@ -145,7 +145,8 @@ def ranges_without_unit(checked: Checked) -> Iterator[Diagnostic]:
 def sums_without_unit(checked: Checked) -> Iterator[Diagnostic]:
     """A warning (P0343) for the bound of a sum that is a few bytes, or many cores."""
     for clause in of_kind(checked.policy.items, Limit):
-        added, amount = clause.pods and clause.pods.amount, clause.bound.amount
+        added = clause.pods.amount if clause.pods is not None else None
+        amount = clause.bound.amount
         if added is None or added.type != QUANTITY:
             continue
         if not isinstance(amount, ast.Expr):

@@ -586,9 +586,9 @@ class ClauseRemedies(Misplaced):
         found = self.unexpected(at, at)
         if self.item.kind == "string" and self.item.text[1:-1] in PARTS:
             # The key of JSON.
-            last = at + (lexemes[at + 1].text == ":")
-            edit = Fix(lexemes.span(at, last), self.item.text[1:-1])
-            return with_edit(found, edit, certain=True)
+            end = at + (lexemes[at + 1].text == ":")
+            key = Fix(lexemes.span(at, end), self.item.text[1:-1])
+            return with_edit(found, key, certain=True)
         if self.item.kind == "word":
             if word in ELSEWHERE:
                 return replace(found, hint=f"leave it out: {ELSEWHERE[word]}")

@@ -190,8 +190,8 @@ def _limits(body: str) -> Iterator[str]:
     if find(AT_ONCE, body) and (bound := _bound(re.sub(AT_ONCE, "", body))) is not None:
         kind, number = bound
         said = f"{kind} {number} at once"
-        bound = f"per cluster {kind} {number} {_strength(body)}"
-        yield f'limit "{said}" {{ {_counted(_pods(body))}{bound} }}'
+        rest = f"per cluster {kind} {number} {_strength(body)}"
+        yield f'limit "{said}" {{ {_counted(_pods(body))}{rest} }}'
         return
     alone = find(rf"\A(?:limit\s+)?(?:count|max|replicas|{ONLY})?\s*[=:]?\s*(\d+)\Z", body)
     if alone is not None:
