@@ -31,8 +31,10 @@ from grammar.checks.directions import (
 )
 from grammar.checks.gangs import gang_keys, gangs_of_the_same_pods
 from grammar.checks.known_labels import (
+    empty_labels,
     impossible_labels,
     known_otherwise,
+    phases_of_nodes,
     states_after_placement,
 )
 from grammar.checks.known_words import (
@@ -143,6 +145,8 @@ OF_EXPRESSIONS: tuple[ExpressionCheck, ...] = (
     placeholders_as_texts,
     known_otherwise,
     impossible_labels,
+    phases_of_nodes,
+    empty_labels,
     states_after_placement,
 )
 _LOOKED_AT = (ast.Binary, ast.Call, ast.Index, ast.Select)

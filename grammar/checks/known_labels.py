@@ -247,6 +247,42 @@ def states_after_placement(expr: ast.Expr, environment: Environment) -> Iterator
             return
 
 
+def phases_of_nodes(expr: ast.Expr, environment: Environment) -> Iterator[Diagnostic]:
+    """A warning (P0346) for `node.status.phase`, which no kubelet writes any more."""
+    del environment
+    match expr:
+        case ast.Binary(
+            "==" | "!=" as op, ast.Select(ast.Select(ast.Ident("node"), "status"), "phase")
+        ):
+            meant = "node.ready" if op == "==" else "!node.ready"
+            edit = Fix(expr.span, meant)
+            yield _warning("no node has a phase any more", expr, edit, f"write `{meant}`")
+        case _:
+            return
+
+
+# What every node has, if it has the label at all.
+_NEVER_EMPTY = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
+_NEVER_EMPTY += ("kubernetes.io/hostname", "kubernetes.io/arch", "kubernetes.io/os")
+
+
+def empty_labels(expr: ast.Expr, environment: Environment) -> Iterator[Diagnostic]:
+    """A warning (P0330) for a label of Kubernetes that is compared with an empty text."""
+    match expr:
+        case ast.Binary("==" | "!=" as op, ast.Index() as read, ast.Literal("")) if (
+            _key(read) in _NEVER_EMPTY
+        ):
+            shown = print_as_written(read, environment.schema)
+            meant = f"{'!' * (op == '==')}has({shown})"
+            message = f"`{shown}` is never empty: where it is absent, it is missing"
+            edit = Fix(expr.span, meant)
+            yield Diagnostic(
+                "P0330", "warning", message, expr.span, hint=f"write `{meant}`", remedy=edit
+            )
+        case _:
+            return
+
+
 def _is_node_of_pod(read: ast.Expr) -> bool:
     match read:
         case ast.Select(ast.Select(ast.Ident("pod"), "spec"), "nodeName"):

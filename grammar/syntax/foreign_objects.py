@@ -112,6 +112,19 @@ def _patterns(body: str) -> Iterator[str]:
     yield f'filter "images" {{ require pod.spec.containers.all(c, {tested}){said} }}'
 
 
+def _namespaces(body: str) -> Iterator[str]:
+    """`namespaceSelector: matchLabels: env: prod`, which is about the namespace of the pod."""
+    found = re.search(
+        r"namespaceSelector\s*:?\s*\{?\s*matchLabels\s*:?\s*\{?\s*(.+?)\s*\}*\Z", body
+    )
+    pairs = (
+        re.findall(r"[\"']?([\w./-]+)[\"']?\s*:\s*[\"']?([\w.-]+)[\"']?", found[1]) if found else []
+    )
+    if pairs and not re.search(r"topologyKey|podAffinity|podAntiAffinity", body):
+        said = (f"namespaceObject.labels[{print_string(k)}] == {print_string(v)}" for k, v in pairs)
+        yield f"for pods where {' && '.join(said)}"
+
+
 def _scopes(body: str) -> Iterator[str]:
     """`scopeSelector: … operator: In scopeName: PriorityClass values: ["high"]` of a quota."""
     found = re.search(r"scopeName\s*:\s*PriorityClass\s*values\s*:\s*(\[[^\]]*\])", body)
@@ -274,4 +287,5 @@ OF_BODIES: tuple[Callable[[str], Iterator[str]], ...] = (
     _preconditions,
     _patterns,
     _scopes,
+    _namespaces,
 )

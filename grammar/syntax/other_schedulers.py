@@ -25,6 +25,9 @@ _ATTRIBUTES = {
     "node.unique.id": "node.name",
     "attr.memory.totalbytes": 'node.allocatable["memory"]',
     "attr.cpu.numcores": 'node.allocatable["cpu"]',
+    "attr.platform.aws.placement.availability-zone": "node.zone",
+    "attr.platform.gce.zone": "node.zone",
+    "attr.platform.aws.instance-type": 'node.labels["node.kubernetes.io/instance-type"]',
     "attr.kernel.version": "node.status.nodeInfo.kernelVersion",
 }
 

@@ -129,6 +129,13 @@ def _nodes(text: str) -> str | None:
     text = re.sub(r"^(?:where|if|when|labell?ed|with|having|labels?)\s+", "", text)
     if find(r"\bnode\.", text):
         return text
+    zones = re.fullmatch(
+        r"(?:nodes?\s+)?(?:in\s+)?(?:the\s+)?(zone|region)s?\s+([\w-]+(?:\s*(?:,|or|and)\s*(?:(?:zone|region)\s+)?[\w-]+)+)",
+        text,
+    )
+    if zones is not None:
+        names = re.split(r"\s*(?:,|\bor\b|\band\b)\s*(?:(?:zone|region)\s+)?", zones[2])
+        return f"node.{zones[1]} in [{', '.join(map(print_string, names))}]"
     zone = re.fullmatch(r"(?:the\s+)?(zone|region)s?\s*(?:==|=|:|is|in)?\s*\"?([\w-]+)\"?", text)
     if zone is not None:
         return f'node.{zone[1]} == "{zone[2]}"'
@@ -170,6 +177,9 @@ def _counted(where: str | None) -> str:
 
 def _limits(body: str) -> Iterator[str]:
     """`at most 3 per zone`, `count(pods where …) < 3 per node.zone`, `one per node`."""
+    if find(r"\ball\b.*\b(?:on|in)\s+(?:the\s+)?(?:same|one)\b", body):
+        # Together, and not apart.
+        return
     for per in re.finditer(PER, body, re.IGNORECASE):
         domain = _domain_of(per["domain"])
         if domain is None or (bound := _bound(body[: per.start()] + body[per.end() :])) is None:
@@ -230,8 +240,10 @@ def _spreads(body: str) -> Iterator[str]:
     expr = "node.name" if domain == "node" else domain.removeprefix("domain ")
     name = f"over {expr}".replace('"', "'")
     least = find(rf"{ENOUGH}\s*({N})\s+(?:different\s+)?{DOMAIN}", body)
+    skew = find(rf"\b(?:difference|skew|imbalance|deviation)\b\D*?({N})\b", body)
+    most = number_of(skew[1]) if skew is not None else 1
     domains = f" min domains {number_of(least[1])}" if least is not None else ""
-    yield f'spread "{name}" {{ over {expr} skew at most 1{domains} {_strength(body)} }}'
+    yield f'spread "{name}" {{ over {expr} skew at most {most}{domains} {_strength(body)} }}'
 
 
 def _beside(body: str) -> str | None:
@@ -372,7 +384,7 @@ def _rooms(body: str) -> Iterator[str]:
     """`free memory > 8Gi`, `at least 8Gi of memory free`, `2 cpu available`."""
     resource = find(r"\b(memory|ram|mem|cpus?|cores?)\b", body)
     amount = find(_AMOUNT, body)
-    if "node." in body or resource is None or amount is None:
+    if re.search(r"node\.|=>|->|\w\.\w+\[", body) or resource is None or amount is None:
         return
     unit = habits.UNITS.get(amount[2] or "", "")
     name = "cpu" if resource[1].lower()[0] == "c" else "memory"
@@ -393,6 +405,14 @@ def _states(body: str) -> Iterator[str]:
             owner = "pod" if (age["what"] or "").startswith("pod") else "node"
             sign = ">" if age["order"].lower() == "older" else "<"
             made.append(f'{owner}.age {sign} "{age["number"]}{habits.UNITS[age["unit"].lower()]}"')
+            continue
+        kind = find(rf"\A{HAVING}(?P<what>gpus?)\Z", part)
+        if kind is not None:
+            made.append(_denied(WORDS_OF_NODES["gpu"], no=kind["no"]))
+            continue
+        zone = find(r"\A(?:(?:the\s+)?nodes?\s+)?(?:is\s+)?in\s+((?:zone|region)s?\s+.+)\Z", part)
+        if zone is not None and (where := _nodes(zone[1])) is not None:
+            made.append(where)
             continue
         state = find(rf"\A{SUBJECT}(?P<not>not\s+)?(?P<state>\w+)\Z", part)
         has = find(
@@ -440,6 +460,13 @@ def _rankings(body: str) -> Iterator[str]:
         yield f'score "free {name}" weight {sign}10 {{ value node.free["{name}"] range minmax }}'
         return
     nodes = r"(?:nodes?|machines|hosts)"
+    age = find(
+        rf"\b(?:(?P<new>new(?:er|est)|young(?:er|est))|(?P<old>old(?:er|est)))\s+{nodes}\b", body
+    )
+    if age is not None and not find(r"\bthan\b", body):
+        sign = "-" if age["new"] else ""
+        yield f'score "age" weight {sign}10 {{ value node.age range minmax }}'
+        return
     full = find(rf"\b(?:(?P<empty>{EMPTIER})|(?P<full>{FULLER}))\s+{nodes}\b", body)
     full = full or find(
         rf"\b{nodes}\s+(?:that\s+are\s+)?(?:(?P<empty>{EMPTIER})|(?P<full>{FULLER}))\b", body
@@ -501,9 +528,14 @@ def _targets(body: str) -> Iterator[str]:
         r"\b(?:appl(?:y|ies)|select|target)\s+(?:only\s+)?(?:to\s+|for\s+)?(?:all\s+)?(pods?\s+.+)\Z",
         body,
     )
-    if found is None or (where := _pods(found[1])) is None:
+    other = find(
+        r"\b(?:ignore|skip|exclude|leave\s+out|not\s+for)\s+(?:all\s+)?(pods?\s+.+)\Z", body
+    )
+    chosen = found or other
+    if chosen is None or (where := _pods(chosen[1])) is None:
         return
-    yield f"for pods where {where.replace('peer.', 'pod.')}"
+    where = where.replace("peer.", "pod.")
+    yield f"for pods where {where if found is not None else negated(where)}"
 
 
 def _fits(body: str) -> Iterator[str]:
@@ -515,6 +547,10 @@ def _fits(body: str) -> Iterator[str]:
 
 def _gangs(body: str) -> Iterator[str]:
     """`all or nothing`, `all pods at once`."""
+    same = find(r"\ball\b.*\b(?:on|in)\s+(?:the\s+)?(?:same|one)\s+(\w+)", body)
+    if same is not None and (domain := _domain_of(same[1])) not in (None, "cluster"):
+        within = "node.name" if domain == "node" else str(domain).removeprefix("domain ")
+        yield f'gang "together" {{ of replicas within {within} }}'
     if find(r"\b(all or nothing|all-or-nothing|at once|all together|start together)\b", body):
         yield 'gang "all or none" { of replicas }'
     least = find(

@@ -185,7 +185,10 @@ KEPT = (
     r"(?:protect|never\s+(?:evict|preempt)|spare"
     r"|(?:do\s+not|don't|must\s+not)\s+(?:be\s+)?(?:evict|preempt)(?:ed)?)"
 )
-HAVING = rf"{_NODE}(?:has|have|having|with|must\s+have)\s+(?:(?P<no>no)\s+)?(?:the\s+|an?\s+)?"
+HAVING = (
+    rf"{_NODE}(?:has|have|having|with|(?:must|should|needs?\s+to|has\s+to)\s+have|needs?"
+    r"|must\s+carry)\s+(?:(?P<no>no)\s+)?(?:the\s+|an?\s+)?"
+)
 NODES_WITH = r"(?:nodes?|machines?|hosts?)\s+(?:with|that\s+have|that\s+run|running)\s+"
 OTHER_PODS = r"(?:other\s+|any\s+|the\s+)?pods?\b"
 FREE = r"(?:spare|empty|free|unused|idle)"
@@ -215,13 +218,23 @@ OF_OWNER = (
     r"(?:label\s+)?(?P<key>team|app|tier|service|component|env|environment|role|owner|namespace|ns"
     r"|project|customer|tenant|job|release|group|type)\s+\"?(?P<value>[A-Za-z0-9][\w.-]*)\"?"
 )
-_SAID = re.compile(r"[A-Za-z][\w./-]*")
+_ABOUT_PODS = frozenset(
+    "other same all any own these those such running pending ready counted more fewer most least "
+    "up then match matching many few my our new old two only never not protect keep spread balance "
+    "per than evict preempt distribute allow ignore apply select place put run schedule max "
+    "maximum min minimum both between avoid no limit cap and or free "
+    "from of to with without beside near by in on for at select count".split()
+)
 _KNOWN = frozenset(FILLERS) | frozenset(PARTS) | frozenset(NUMBERS)
 
 
 def says_all(body: str, clause: str) -> bool:
     """Whether a clause has every name of a wish: a help that drops one says something else."""
     low = clause.lower()
+    for found in re.finditer(r"\b([a-z][\w-]*)\s+(?:pods|replicas|jobs)\b", body):
+        word = found[1].removesuffix("s")
+        if word not in _KNOWN | _ABOUT_PODS and word not in low:
+            return False
     for found in re.finditer(
         r"\b(?:of|for|from|with|in|label)\s+(?:team|app|tier|namespace|ns|service|project|tenant)\s+\"?([\w.-]+)",
         body,
