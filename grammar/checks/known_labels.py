@@ -262,8 +262,15 @@ def phases_of_nodes(expr: ast.Expr, environment: Environment) -> Iterator[Diagno
 
 
 # What every node has, if it has the label at all.
-_NEVER_EMPTY = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
-_NEVER_EMPTY += ("kubernetes.io/hostname", "kubernetes.io/arch", "kubernetes.io/os")
+_NEVER_EMPTY = frozenset(
+    {
+        "kubernetes.io/arch",
+        "kubernetes.io/hostname",
+        "kubernetes.io/os",
+        "topology.kubernetes.io/region",
+        "topology.kubernetes.io/zone",
+    }
+)
 
 
 def empty_labels(expr: ast.Expr, environment: Environment) -> Iterator[Diagnostic]:

@@ -153,6 +153,9 @@ def sums_without_unit(checked: Checked) -> Iterator[Diagnostic]:
             amount = ast.Literal(Quantity(int(amount * NANO)), QUANTITY, clause.bound.span)
         if (resource := resource_of(added)) is None:
             continue
+        if resource == "cpu" and clause.per.scope != "node":
+            # The pods of a zone or of a cluster may well have thousands of cores.
+            continue
         for found in constants(amount, checked.environment):
             if isinstance(found.value, Quantity):
                 compared = ast.Binary("<", added, found, amount.span)
