@@ -494,8 +494,9 @@ def _shown(
     )
     common.supervisor.start("policy-numbers", states.follow)
     explainer = Explainer(replica, engine, journal, view, common.schema, lambda: reloader.enforced)
-    first = FirstEffects(engine, view, explainer, common.log)
-    common.supervisor.start("first-effects", first.tell)
+    if not isinstance(view, NoCluster):
+        first = FirstEffects(engine, view, explainer, common.log)
+        common.supervisor.start("first-effects", first.tell)
     overview = Overview(replica, engine, view, explainer, states)
     metrics = common.metrics
     samples = SampledNumbers(view, overview, metrics.rejections, metrics.calls.durations)
