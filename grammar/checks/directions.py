@@ -34,6 +34,7 @@ _PLACES = {
     "zone": ("zone", "domain node.zone", "node.zone"),
     "az": ("zone", "domain node.zone", "node.zone"),
     "region": ("region", "domain node.region", "node.region"),
+    "rack": ("rack", 'domain node.labels["rack"]', 'node.labels["rack"]'),
     "node": ("node", "node", "node.name"),
     "host": ("node", "node", "node.name"),
     "machine": ("node", "node", "node.name"),

@@ -536,7 +536,9 @@ def _bare_labels(text: str) -> Iterator[str]:
         return
     head, rest = text[: found.end()], text[found.end() :]
     owner = "pod" if found[1] == "for" else "peer"
-    label = re.match(r"(?:labels\.)?([A-Za-z][\w-]*)\s*(==|!=)\s*(\"[^\"]*\")", rest)
+    label = re.match(
+        r"(?:labels\.|labels\[\")?([A-Za-z][\w-]*)(?:\"\])?\s*(==|!=)\s*(\"[^\"]*\")", rest
+    )
     # A word in camel case is a field of Kubernetes.
     is_field = label is not None and re.search(r"[a-z][A-Z]", label[1])
     if label is not None and not is_field and label[1] not in ("pod", "peer", "node", "now"):

@@ -40,6 +40,7 @@ from grammar.syntax.wish_words import (
     WORDS_OF_NODES,
     N,
     find,
+    is_name,
     number_of,
 )
 from grammar.tree.printer import print_string
@@ -80,6 +81,9 @@ def _pods(body: str) -> str | None:
     if label is not None and not label[2].isdigit() and not label[1].startswith("node."):
         return _label("peer", label[1], label[2])
     said = find(OF_OWNER, body)
+    kind = find(r"\b([A-Za-z][\w-]*)\s+pods\b(?!\s+where)", body) if said is None else None
+    if kind is not None and is_name(kind[1]):
+        return _label("peer", "app", kind[1])
     if said is not None and said["key"].lower() in ("namespace", "ns"):
         return f'peer.namespace == "{said["value"]}"'
     return _label("peer", said["key"].lower(), said["value"]) if said is not None else None
@@ -261,7 +265,7 @@ def _neighbours(body: str) -> Iterator[str]:
     if find(r"\b(?:apart|separately|not together|anti-?affinity)\s*\Z", body):
         yield 'limit "apart" { per node at most 1 strict }'
         return
-    is_of_node = find(rf"\b{NODES_WITH}(?!{OTHER_PODS})", body)
+    is_of_node = find(rf"\b{NODES_WITH}(?!{OTHER_PODS})", body) and not find(r"\bshare\b", body)
     beside = None if is_of_node else find(rf"\b(?:{NODES_WITH}(?={OTHER_PODS})|{BESIDE}\s)", body)
     is_never = find(rf"(?<![\w\"]){NEVER}(?=\s|\()", body)
     is_away = find(r"\b(?:away|apart|separated?|far) from\b", body)
@@ -410,7 +414,10 @@ def _states(body: str) -> Iterator[str]:
         if kind is not None:
             made.append(_denied(WORDS_OF_NODES["gpu"], no=kind["no"]))
             continue
-        zone = find(r"\A(?:(?:the\s+)?nodes?\s+)?(?:is\s+)?in\s+((?:zone|region)s?\s+.+)\Z", part)
+        zone = find(
+            r"\A(?:(?:the\s+)?nodes?\s+)?(?:(?:is|be|to\s+be|must\s+be)\s+)?in\s+((?:zone|region)s?\s+.+)\Z",
+            part,
+        )
         if zone is not None and (where := _nodes(zone[1])) is not None:
             made.append(where)
             continue

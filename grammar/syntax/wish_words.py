@@ -106,6 +106,10 @@ BESIDE = one_of(
         "with",
         "close to",
         "on the node of",
+        "share a node with",
+        "share nodes with",
+        "share a host with",
+        "share the node with",
         "closest to",
         "close to",
         "nearest to",
@@ -173,6 +177,7 @@ STATES = {
     "healthy": "node.ready",
     "unready": "!node.ready",
     "unhealthy": "!node.ready",
+    "tainted": "(size(node.spec.taints) > 0)",
     "cordoned": "node.spec.unschedulable",
     "unschedulable": "node.spec.unschedulable",
     "drained": "node.spec.unschedulable",
@@ -180,7 +185,7 @@ STATES = {
     "uncordoned": "!node.spec.unschedulable",
 }
 _NODE = r"(?:(?:that\s+)?(?:the\s+|a\s+)?(?:nodes?|machine|host|it|which|that)\s+)?"
-SUBJECT = rf"{_NODE}(?:(?:is|are|be|must\s+be|should\s+be|has\s+to\s+be)\s+)?"
+SUBJECT = rf"{_NODE}(?:(?:is|are|be|to\s+be|must\s+be|should\s+be|has\s+to\s+be)\s+)?"
 KEPT = (
     r"(?:protect|never\s+(?:evict|preempt)|spare"
     r"|(?:do\s+not|don't|must\s+not)\s+(?:be\s+)?(?:evict|preempt)(?:ed)?)"
@@ -228,12 +233,16 @@ _ABOUT_PODS = frozenset(
 _KNOWN = frozenset(FILLERS) | frozenset(PARTS) | frozenset(NUMBERS)
 
 
+def is_name(word: str) -> bool:
+    """Whether a word before `pods` names them, as in `web pods`."""
+    return not {word.lower(), word.lower().removesuffix("s")} & (_KNOWN | _ABOUT_PODS)
+
+
 def says_all(body: str, clause: str) -> bool:
     """Whether a clause has every name of a wish: a help that drops one says something else."""
     low = clause.lower()
     for found in re.finditer(r"\b([a-z][\w-]*)\s+(?:pods|replicas|jobs)\b", body):
-        word = found[1].removesuffix("s")
-        if word not in _KNOWN | _ABOUT_PODS and word not in low:
+        if is_name(found[1]) and found[1] not in low:
             return False
     for found in re.finditer(
         r"\b(?:of|for|from|with|in|label)\s+(?:team|app|tier|namespace|ns|service|project|tenant)\s+\"?([\w.-]+)",

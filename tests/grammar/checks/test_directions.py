@@ -14,6 +14,7 @@ SPOT = 'node.labels["karpenter.sh/capacity-type"]'
 WARNED = [
     ('limit "one per zone" { per node at most 1 strict }', "P0351", "per domain node.zone"),
     ('limit "two a host" { per domain node.zone at most 2 strict }', "P0351", "per node"),
+    ('limit "max per rack" { per node at most 4 strict }', "P0351", 'node.labels["rack"]'),
     ('spread "zones" { over node.name skew at most 1 strict }', "P0351", "over node.zone"),
     (f'filter "no spot" {{ require {SPOT} == "spot" }}', "P0351", '!= "spot"'),
     (f'score "avoid spot" weight 5 {{ value {SPOT} == "spot" }}', "P0351", "weight -5"),
@@ -63,7 +64,7 @@ QUIET = [
     'limit "one per zone" { per domain node.zone at most 1 strict }',
     'limit "two a node in the gpu zone" { per node at most 2 strict }',
     'limit "zone budget" { all pods where true per cluster at most 20 strict }',
-    'spread "racks" { over node.name skew at most 1 strict }',
+    'spread "racks" { over node.annotations["rack"] skew at most 1 strict }',
     f'filter "no spot" {{ require {SPOT} != "spot" missing pass }}',
     f'filter "no important pods on spot" when {SPOT} == "spot" {{ require pod.priority < 100 }}',
     f'filter "only spot" {{ require {SPOT} == "spot" }}',
