@@ -204,6 +204,7 @@ class _HintTrials:
             return False
         if _edit(following) is not None:
             same = (following.code, following.message) == (found.code, found.message)
+            same = same and not both_certain
             cost = cost_behind(found, following)
             return (
                 not same and steps > cost and self._holds(name, after, following, now, steps - cost)

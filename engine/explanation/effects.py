@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from engine.cache.cluster_copy import ClusterCopy, NamedPod
+from engine.decision.registry import Selection
 from engine.enforced import enforced
 from engine.engine import Engine
 from engine.errors import EngineError
@@ -21,7 +22,7 @@ from engine.explanation.portions import PodResults
 from engine.objects.codec import ObjectCodec
 from engine.offline import offline_engine
 from engine.program.program import Program
-from engine.work import finished
+from engine.work import Work, finished
 from grammar.messages.texts import counted
 from policies.validation import Validation
 
@@ -62,6 +63,62 @@ class _SeenOfPolicy:
     equal: dict[str, bool] = field(default_factory=dict)
 
 
+class EffectsOfPods:
+    """What the policies that an engine enforces do with some pods, which are told one by one."""
+
+    def __init__(
+        self, engine: Engine, names: Sequence[str], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._engine = engine
+        self._names = names
+        self._clock = clock
+        self._programs = {p.address: p for p in engine.registry.programs}
+        self._seen = {address: _SeenOfPolicy() for address in self._programs}
+
+    def ask(self, pod: bytes) -> Work[None]:
+        """Adds what the policies do with a pod, in portions; an undecidable pod adds nothing."""
+        seen = self._seen
+        try:
+            inspection = Inspection.of(self._engine, pod)
+            selection = inspection.selection
+            applying = [p.address for p in (*selection.enforced, *selection.audited)]
+            self._add_selection(selection, applying)
+            if all(seen[a].asked >= MOST_OF_A_POLICY for a in applying):
+                return
+            work = PodResults(inspection, self._names, self._clock)
+            objections = yield from work.objections()
+            for program in selection.audited:
+                objections += yield from work.objections_of(program)
+            given = yield from work.contributions(list(self._names))
+        except EngineError:
+            # What cannot be decided about a pod is an error of its own.
+            return
+        for address in applying:
+            seen[address].asked += 1
+        for objection in objections:
+            _rejection(objection, seen)
+        for each in given:
+            _points(each, seen)
+
+    def _add_selection(self, selection: Selection, applying: Sequence[str]) -> None:
+        seen, governing = self._seen, selection.governing
+        for address in applying:
+            seen.setdefault(address, _SeenOfPolicy()).pods += 1
+        for loser in selection.gave_way:
+            lost = seen.setdefault(loser.address, _SeenOfPolicy())
+            lost.pods += 1
+            if governing is not None:
+                lost.gave_way[governing.address] += 1
+                seen[governing.address].taken_from[loser.address] += 1
+
+    def found(self, whole: str) -> list[PolicyEffect]:
+        """The effects by the addresses of the policies; `whole` says how many pods were asked."""
+        return [
+            _of_policy(self._programs[address], found, whole, len(self._names))
+            for address, found in sorted(self._seen.items())
+        ]
+
+
 def effects(
     engine: Engine,
     cluster: ClusterCopy,
@@ -73,21 +130,16 @@ def effects(
 
     `bodies` are the pods, where the cluster has none of its own; so many of them are asked about.
     """
-    names = sorted(cluster.snapshot().table.rows)
-    programs = {p.address: p for p in engine.registry.programs}
-    seen = {address: _SeenOfPolicy() for address in programs}
+    found = EffectsOfPods(engine, sorted(cluster.snapshot().table.rows), clock)
     keys = sorted(cluster.pod_bodies if bodies is None else bodies)
     step = max(1, -(-len(keys) // most))
     asked = keys[::step]
     for key in asked:
         pod = cluster.pod(key) if bodies is None else NamedPod.of(bodies[key])
         with cluster.asking(pod):
-            _ask(engine, pod, names, seen, clock)
+            finished(found.ask(pod.body))
     whole = counted(len(asked), "pod") if step == 1 else f"{len(asked)} pods of {len(keys):,}"
-    return [
-        _of_policy(programs[address], found, whole, len(names))
-        for address, found in sorted(seen.items())
-    ]
+    return found.found(whole)
 
 
 def effects_of(
@@ -96,44 +148,6 @@ def effects_of(
     """The effects of the policies of checked files."""
     engine = offline_engine(enforced(validation).registry, cluster, codec)
     return effects(engine, cluster, most=most)
-
-
-def _ask(
-    engine: Engine,
-    pod: NamedPod,
-    names: Sequence[str],
-    seen: dict[str, _SeenOfPolicy],
-    clock: Callable[[], float],
-) -> None:
-    try:
-        inspection = Inspection.of(engine, pod.body)
-        selection = inspection.selection
-        applying = [p.address for p in (*selection.enforced, *selection.audited)]
-        for address in applying:
-            seen.setdefault(address, _SeenOfPolicy()).pods += 1
-        governing = selection.governing
-        for loser in selection.gave_way:
-            lost = seen.setdefault(loser.address, _SeenOfPolicy())
-            lost.pods += 1
-            if governing is not None:
-                lost.gave_way[governing.address] += 1
-                seen[governing.address].taken_from[loser.address] += 1
-        if all(seen[a].asked >= MOST_OF_A_POLICY for a in applying):
-            return
-        work = PodResults(inspection, names, clock)
-        objections = finished(work.objections())
-        for program in selection.audited:
-            objections += finished(work.objections_of(program))
-        given = finished(work.contributions(list(names)))
-    except EngineError:
-        # What cannot be decided about a pod is an error of its own.
-        return
-    for address in applying:
-        seen[address].asked += 1
-    for objection in objections:
-        _rejection(objection, seen)
-    for each in given:
-        _points(each, seen)
 
 
 def _rejection(found: Objection, seen: dict[str, _SeenOfPolicy]) -> None:

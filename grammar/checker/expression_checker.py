@@ -14,7 +14,7 @@ from typing import assert_never
 
 from grammar.checker.constants import coerce, coerce_beside, coerce_chain, constants_of
 from grammar.checker.macro_types import TESTS, inside, result, variables
-from grammar.checker.name_remedies import MACROS, Remedy, bare
+from grammar.checker.name_remedies import MACROS, RELATIONS, Remedy, bare
 from grammar.checker.type_remedies import Remedies
 from grammar.meaning import card_forms as cards
 from grammar.meaning import schema as shortforms
@@ -476,6 +476,14 @@ class Checker:
             written = bare(expr) or print_expression(expr)
             self._report(catalogue.key_as_field(written, key.span), key)
             return replace(expr, type=POISON)
+        above = self._around[-2] if len(self._around) > 1 else None
+        is_compared = isinstance(above, ast.Binary) and above.op in RELATIONS
+        if expr.op == "-" and is_compared:
+            # `kube-system` beside a text.
+            text = self._ask(lambda r: r.bare_text(expr))
+            if text is not None:
+                self._report(catalogue.unknown_name(text.text[1:-1], (), expr.span), text)
+                return replace(expr, type=POISON)
         left, right = coerce_beside(
             expr.op, self._check(expr.left), self._check(expr.right), self.found
         )

@@ -109,7 +109,8 @@ class NameRemedies:
     def name(self, expr: ast.Ident) -> Remedy | None:
         """An unknown name: a word of another language, a field without its object, or a text."""
         parent = self._parent
-        if (why := _ELSEWHERE.get(expr.name)) is not None:
+        below = parent.name if isinstance(parent, ast.Select) else ""
+        if (why := _ELSEWHERE.get(expr.name) or _ELSEWHERE.get(below)) is not None:
             return Remedy(expr.span, "", why, whole=False)
         is_holder = expr.name in _HOLDERS and isinstance(parent, ast.Select)
         if is_holder and isinstance(parent, ast.Select) and self._known(parent.name):
@@ -275,7 +276,7 @@ class NameRemedies:
             names.append(expr.name)
             expr = expr.operand
             kind = self._kind(expr)
-            if kind == Type("map", (STRING, STRING)):
+            if kind.name == "map" and kind.args[0] == STRING:
                 return expr, ".".join(reversed(names))
         return None
 

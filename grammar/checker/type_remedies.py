@@ -159,6 +159,9 @@ class Remedies(NameRemedies):
         if right == STRING and left == STRING:
             if isinstance(expr.right, ast.Literal):
                 return Remedy(expr.right.span, f"[{holder}]", f"write `{value} in [{holder}]`")
+            if not isinstance(expr.left, ast.Literal) and self._holds_keys(expr.right):
+                # A label has one value.
+                return Remedy(expr.span, f"{value} == {holder}")
             return Remedy(expr.span, f"{grouped(expr.right)}.contains({value})")
         if right.name == "list" and left == right:
             name = self._variable(expr.left)

@@ -30,7 +30,13 @@ from grammar.checks.directions import (
     unreachable_bounds,
 )
 from grammar.checks.gangs import gang_keys, gangs_of_the_same_pods
-from grammar.checks.known_labels import known_otherwise, states_after_placement
+from grammar.checks.known_labels import (
+    empty_labels,
+    impossible_labels,
+    known_otherwise,
+    phases_of_nodes,
+    states_after_placement,
+)
 from grammar.checks.known_words import (
     unknown_resources,
     unknown_times,
@@ -70,6 +76,7 @@ from grammar.checks.units import (
     divisions_without_rest,
     ranges_without_unit,
     shares_without_percent,
+    sums_without_unit,
 )
 from grammar.checks.written_out import write_out
 from grammar.meaning.environment import Environment
@@ -114,6 +121,7 @@ WRITTEN_OUT: tuple[Check, ...] = (
     negative_scores,
     nodes_without_domain,
     ranges_without_unit,
+    sums_without_unit,
     impossible_ranges,
     contradicted_names,
     reversed_conditions,
@@ -136,6 +144,9 @@ OF_EXPRESSIONS: tuple[ExpressionCheck, ...] = (
     patterns_as_texts,
     placeholders_as_texts,
     known_otherwise,
+    impossible_labels,
+    phases_of_nodes,
+    empty_labels,
     states_after_placement,
 )
 _LOOKED_AT = (ast.Binary, ast.Call, ast.Index, ast.Select)

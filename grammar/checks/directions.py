@@ -34,6 +34,7 @@ _PLACES = {
     "zone": ("zone", "domain node.zone", "node.zone"),
     "az": ("zone", "domain node.zone", "node.zone"),
     "region": ("region", "domain node.region", "node.region"),
+    "rack": ("rack", 'domain node.labels["rack"]', 'node.labels["rack"]'),
     "node": ("node", "node", "node.name"),
     "host": ("node", "node", "node.name"),
     "machine": ("node", "node", "node.name"),
@@ -66,6 +67,7 @@ def contradicted_names(checked: Checked) -> Iterator[Diagnostic]:
         yield from _other_place(spread.name, _place_of(spread.over), "over", spread.over.span)
     for clause in of_kind(items, Filter):
         yield from _opposed(clause.name, clause.requires, None, checked)
+        yield from _other_order(clause, checked)
     for score in of_kind(items, Score):
         found = [*_opposed(score.name, (score.value,), score.weight, checked)]
         yield from found or _fullness_opposed(score, checked)
@@ -135,6 +137,42 @@ def _opposed(
         hint = f"write `{meant}`, or give the clause another name"
         yield Diagnostic("P0351", "warning", message, part.span, hint=hint, remedy=edit)
         return
+
+
+_NUMBER = r"(?:of\s+|than\s+)?(?P<number>\d+)"
+_UPPER = re.compile(
+    rf"\b(?:at\s+most|no\s+more|not\s+more|max|maximum|below|under|less|fewer|up\s+to)\s+{_NUMBER}"
+)
+_LOWER = re.compile(rf"\b(?:at\s+least|no\s+less|min|minimum|above|over|more)\s+{_NUMBER}")
+
+
+def _other_order(clause: Filter, checked: Checked) -> Iterator[Diagnostic]:
+    """`filter "below 80% cpu" { require node.usage["cpu"] > 0.8 }`."""
+    name = _words(clause.name)
+    upper, lower = _UPPER.search(name), _LOWER.search(name)
+    # `no more than 3` has `more than 3` in it.
+    lower = None if upper is not None and upper.end() == (lower and lower.end()) else lower
+    said = upper or lower
+    if said is None or (upper is not None and lower is not None):
+        return
+    number = float(said["number"])
+    for part in (each for whole in clause.requires for each in conjuncts(whole)):
+        if not isinstance(part, ast.Binary) or part.op not in _MIRRORED:
+            continue
+        op, constant_side = part.op, part.right
+        if isinstance(part.left, ast.Literal):
+            op, constant_side = _MIRRORED[op], part.left
+        value = literal(constant_side, checked.environment)
+        is_same = str(value).startswith(said["number"]) or value in (number, number / 100)
+        if is_same and (op in (">", ">=")) == (upper is not None):
+            schema = checked.environment.schema
+            sides = (print_as_written(e, schema) for e in (part.left, part.right))
+            meant = f" {_TURNED[part.op]} ".join(sides)
+            shown = print_as_written(part, schema)
+            message = f"the name `{clause.name}` says the opposite: the clause demands `{shown}`"
+            hint = f"write `{meant}`, or give the clause another name"
+            edit = Fix(part.span, meant)
+            yield Diagnostic("P0351", "warning", message, part.span, hint=hint, remedy=edit)
 
 
 def _demanded(part: ast.Expr) -> tuple[bool, str | None]:
@@ -333,7 +371,7 @@ def _other_resource(part: ast.Expr) -> Iterator[Diagnostic]:
     left, right = resource_of(part.left), resource_of(part.right)
     if left is None or right is None or left == right:
         return
-    if not {left, right} & {"cpu", "memory", "ephemeral-storage"}:
+    if not {left, right} <= {"cpu", "memory", "ephemeral-storage", "nvidia.com/gpu"}:
         return
     message = f"this compares `{left}` with `{right}`"
     hint = "write the same resource on both sides"

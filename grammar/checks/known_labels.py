@@ -7,10 +7,12 @@ placed does not run yet. The checks look at policies that are written out.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 
 from grammar.checker.macro_types import inside
+from grammar.checker.parameters import is_example
 from grammar.checks.known_words import constants
 from grammar.meaning.environment import Environment
 from grammar.meaning.schema import print_as_written
@@ -186,6 +188,43 @@ def _warning(message: str, where: ast.Expr, edit: Fix, hint: str) -> Diagnostic:
     return Diagnostic("P0346", "warning", message, where.span, hint=hint, remedy=edit)
 
 
+# ---- labels that cannot be
+
+_LABEL_KEY = re.compile(
+    r"(?:[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-\w.]{0,61}[A-Za-z0-9])?\Z", re.ASCII
+)
+_LABEL_VALUE = re.compile(r"(?:[A-Za-z0-9]([-\w.]{0,61}[A-Za-z0-9])?)?\Z", re.ASCII)
+
+
+def impossible_labels(expr: ast.Expr, environment: Environment) -> Iterator[Diagnostic]:
+    """A warning (P0333) for a key or a value that Kubernetes accepts for no label."""
+    del environment
+    match expr:
+        case ast.Index(ast.Select(_, "labels"), ast.Literal(str() as key) as where) | ast.Binary(
+            "in", ast.Literal(str() as key) as where, ast.Select(_, "labels")
+        ):
+            if not is_example(key) and not _LABEL_KEY.match(key):
+                yield _no_label("key", key, where)
+        case ast.Binary("==", left, right):
+            for read, other in ((left, right), (right, left)):
+                match read, other:
+                    case ast.Index(ast.Select(_, "labels")), ast.Literal(str() as text) as where:
+                        # Patterns and templates have warnings of their own.
+                        plain = not is_example(text) and not re.search(r"[*?^${}<>|\[\]\\]", text)
+                        if plain and not _LABEL_VALUE.match(text):
+                            yield _no_label("value", text, where)
+                    case _:
+                        continue
+        case _:
+            return
+
+
+def _no_label(what: str, text: str, where: ast.Expr) -> Diagnostic:
+    message = f"`{text}` is no {what} of a label: it has letters, digits, `-`, `_` and `.`"
+    hint = "correct it, or read it from `annotations`"
+    return Diagnostic("P0333", "warning", message, where.span, hint=hint)
+
+
 # ---- the pod that is being placed
 
 
@@ -204,6 +243,49 @@ def states_after_placement(expr: ast.Expr, environment: Environment) -> Iterator
             message = f"the pod that is being placed has no `{name}` yet"
             hint = "leave it out: only pods that run have it"
             yield Diagnostic("P0349", "warning", message, expr.span, hint=hint)
+        case _:
+            return
+
+
+def phases_of_nodes(expr: ast.Expr, environment: Environment) -> Iterator[Diagnostic]:
+    """A warning (P0346) for `node.status.phase`, which no kubelet writes any more."""
+    del environment
+    match expr:
+        case ast.Binary(
+            "==" | "!=" as op, ast.Select(ast.Select(ast.Ident("node"), "status"), "phase")
+        ):
+            meant = "node.ready" if op == "==" else "!node.ready"
+            edit = Fix(expr.span, meant)
+            yield _warning("no node has a phase any more", expr, edit, f"write `{meant}`")
+        case _:
+            return
+
+
+# What every node has, if it has the label at all.
+_NEVER_EMPTY = frozenset(
+    {
+        "kubernetes.io/arch",
+        "kubernetes.io/hostname",
+        "kubernetes.io/os",
+        "topology.kubernetes.io/region",
+        "topology.kubernetes.io/zone",
+    }
+)
+
+
+def empty_labels(expr: ast.Expr, environment: Environment) -> Iterator[Diagnostic]:
+    """A warning (P0330) for a label of Kubernetes that is compared with an empty text."""
+    match expr:
+        case ast.Binary("==" | "!=" as op, ast.Index() as read, ast.Literal("")) if (
+            _key(read) in _NEVER_EMPTY
+        ):
+            shown = print_as_written(read, environment.schema)
+            meant = f"{'!' * (op == '==')}has({shown})"
+            message = f"`{shown}` is never empty: where it is absent, it is missing"
+            edit = Fix(expr.span, meant)
+            yield Diagnostic(
+                "P0330", "warning", message, expr.span, hint=f"write `{meant}`", remedy=edit
+            )
         case _:
             return
 

@@ -118,13 +118,18 @@ def conditions_on_the_pod_alone(checked: Checked) -> Iterator[Diagnostic]:
 
 
 def filters_of_one_pod(checked: Checked) -> Iterator[Diagnostic]:
-    """A warning (P0340) for each filter that only asks whether a pod has some label or name.
+    """A warning (P0340) for a filter without a message that only asks for a label of the pod.
 
     It rejects every node for all other pods of the policy, which a `for` would leave alone.
     """
     for clause in of_kind(checked.policy.items, Filter):
         read = [*clause.requires, *([clause.when] if clause.when is not None else [])]
-        if clause.at_bind or roots(read, checked.environment.definitions) != {"pod"}:
+        # A message tells the owners of the pods that they are meant.
+        if (
+            clause.message is not None
+            or clause.at_bind
+            or roots(read, checked.environment.definitions) != {"pod"}
+        ):
             continue
         parts = [part for require in clause.requires for part in conjuncts(require)]
         shown = [_of_pod(part, checked) for part in parts]

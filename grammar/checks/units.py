@@ -7,6 +7,7 @@ memory or 500 of cpu. The checks look at policies that are written out.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from grammar.checker.policy_checker import Checked
 from grammar.checks.clause_numbers import constant
@@ -16,7 +17,7 @@ from grammar.meaning.schema import print_as_written
 from grammar.messages.diagnostics import Diagnostic, Fix
 from grammar.tree import ast
 from grammar.tree.clause_parts import Bounds
-from grammar.tree.clauses import Score, Share, of_kind
+from grammar.tree.clauses import Limit, Score, Share, of_kind
 from grammar.tree.types import QUANTITY
 from grammar.tree.walk import walk
 from grammar.values.quantity import NANO, Quantity
@@ -139,6 +140,30 @@ def ranges_without_unit(checked: Checked) -> Iterator[Diagnostic]:
                 if isinstance(found.value, Quantity):
                     compared = ast.Binary("<", value, found, end.span)
                     yield from _without_unit(resource, found, value, compared, checked.environment)
+
+
+def sums_without_unit(checked: Checked) -> Iterator[Diagnostic]:
+    """A warning (P0343) for the bound of a sum that is a few bytes, or many cores."""
+    for clause in of_kind(checked.policy.items, Limit):
+        added = clause.pods.amount if clause.pods is not None else None
+        amount = clause.bound.amount
+        if added is None or added.type != QUANTITY:
+            continue
+        if not isinstance(amount, ast.Expr):
+            amount = ast.Literal(Quantity(int(amount * NANO)), QUANTITY, clause.bound.span)
+        if (resource := resource_of(added)) is None:
+            continue
+        if resource == "cpu" and clause.per.scope != "node":
+            # The pods of a zone or of a cluster may well have thousands of cores.
+            continue
+        for found in constants(amount, checked.environment):
+            if isinstance(found.value, Quantity):
+                compared = ast.Binary("<", added, found, amount.span)
+                for said in _without_unit(resource, found, added, compared, checked.environment):
+                    assert said.remedy is not None, "the amount with its unit"
+                    meant = f"{clause.bound.kind} {said.remedy.text}"
+                    edit = Fix(clause.bound.span, meant)
+                    yield replace(said, hint=f"write `{meant}`", remedy=edit)
 
 
 def divisions_without_rest(expr: ast.Expr, environment: Environment) -> Iterator[Diagnostic]:

@@ -170,6 +170,7 @@ CALLS = (
     _row("le lte", "Go templates", "{0} <= {1}", "", 2),
     _row("and AND", "Go templates", "{0} && {1}", "", 2),
     _row("or OR", "Go templates", "{0} || {1}", "", 2),
+    _row("xor XOR", "Go templates, SQL", "{0} != {1}", "", 2),
     _row("not NOT negate", "Go templates, Rego", "!({0})", "bool", 1),
     _row(
         "equalsIgnoreCase EqualFold",

@@ -383,6 +383,10 @@ class ClauseRemedies(Misplaced):
         if not {"LPAR", "LBRACE"} <= self.accepted:
             return None
         found = self.unexpected(at, at)
+        if self.item.text == "for" and lexemes[at + 1].text in ("namespace", "ns"):
+            value = lexemes[at + 2]
+            name = value.text if value.kind == "string" else f'"{value.text}"'
+            return with_edit(found, Fix(lexemes.span(at, at + 2), f"in namespace {name}"))
         if self.item.text == "namespace":
             edit = Fix(Span(self.item.start, self.item.start), "in ")
             return with_edit(found, edit, f"write `in {lexemes.slice(at, at + 1)}`")
@@ -402,6 +406,8 @@ class ClauseRemedies(Misplaced):
         """A name that must be a text, a clause without one, a score without a weight."""
         lexemes, at, accepted = self.lexemes, self.at, self.accepted
         found, word = self.unexpected(at, at), self.previous.text
+        if word == "weight" and self.item.kind == "number" and lexemes[at + 1].text == "%":
+            return with_edit(found, Fix(lexemes.span(at, at + 1), self.item.text))
         if accepted and set(accepted) <= {"STRING", "NAME"}:
             if self.item.kind == "word" and self.item.text == "f" and lexemes.touches(at + 1):
                 edit = Fix(lexemes.span(at, at), "")
@@ -417,6 +423,11 @@ class ClauseRemedies(Misplaced):
                     or lexemes[last + 1].text in ("-", ".", "/")
                 ):
                     last += 1
+                if word == "use" and lexemes[last + 1].kind == "word":
+                    follows = lexemes[last + 1]
+                    if "\n" not in self.source.text[lexemes[last].end : follows.start]:
+                        # Words of a wish.
+                        return None
                 name = lexemes.slice(at, last)
                 edit = Fix(lexemes.span(at, last), f'"{name}"')
                 return with_edit(self.unexpected(at, last), edit, certain=True)
@@ -575,9 +586,9 @@ class ClauseRemedies(Misplaced):
         found = self.unexpected(at, at)
         if self.item.kind == "string" and self.item.text[1:-1] in PARTS:
             # The key of JSON.
-            last = at + (lexemes[at + 1].text == ":")
-            edit = Fix(lexemes.span(at, last), self.item.text[1:-1])
-            return with_edit(found, edit, certain=True)
+            end = at + (lexemes[at + 1].text == ":")
+            key = Fix(lexemes.span(at, end), self.item.text[1:-1])
+            return with_edit(found, key, certain=True)
         if self.item.kind == "word":
             if word in ELSEWHERE:
                 return replace(found, hint=f"leave it out: {ELSEWHERE[word]}")

@@ -36,6 +36,10 @@ _SOFT = re.compile(r"(?i)\bprefer|\bsoft\b|ScheduleAnyway|best effort|\bideally\
 _DENIED = re.compile(r"(?i)\A\s*(?:exclude|deny|forbid|reject)\b|\b(?:unless|except)\b")
 _READ = re.compile(r"\b(?:node|pod|peer|victim|namespaceObject)\.([A-Za-z]\w*)")
 _NUMBER = re.compile(r"(?<![\w.:-])\d+(?![\w.]*[:.]\d)")
+# What leaves out the number that it names.
+_OPEN = re.compile(
+    r"(?i)[<>](?!=)|\b(?:fewer|less|more|below|above|under|over|never|not|no|avoid)\b"
+)
 _WEIGHT = re.compile(r"\bweight[\"']?\s*[:=]?\s*\d+")
 _TEXT = re.compile(r'"(?:\\.|[^"\\])*"')
 
@@ -60,17 +64,19 @@ def keeps_meaning(text: str, clause: str) -> bool:
     if not all(re.search(rf"\b{name}\b", clause) for name in reads):
         return False
     plain = _WEIGHT.sub("", _TEXT.sub('""', text))
-    if not all(_has_number(int(n), clause) for n in _NUMBER.findall(plain)):
+    is_open = _OPEN.search(plain) is not None
+    if not all(_has_number(int(n), clause, is_open) for n in _NUMBER.findall(plain)):
         return False
     if _SOFT.search(text) and not re.search(r"\bbest effort\b|\Ascore\b|\{ score\b", clause):
         return False
     return not _DENIED.search(text) or re.search(r"!|at most 0\b", clause) is not None
 
 
-def _has_number(number: int, clause: str) -> bool:
+def _has_number(number: int, clause: str, is_open: bool) -> bool:
     """Whether a number of an item is in a clause; `< 3` is `at most 2`, and 00 minutes are none."""
     said = {int(n) for n in re.findall(r"\d+", clause)}
-    return number == 0 or bool(said & {number - 1, number, number + 1})
+    near = {number - 1, number, number + 1} if is_open else {number}
+    return number == 0 or bool(said & near)
 
 
 def _text(value: str) -> str:
@@ -176,7 +182,11 @@ def _cases(text: str) -> Iterator[str]:
             return
         made += f"{subject} == {test.strip()} ? " if subject else f"{test.strip()} ? "
         made += f"{value.strip()} : "
-    yield f"{text[: found.start()]}{made}{found[3]}{text[found.end() :]}"
+    head = text[: found.start()]
+    if head.rstrip().endswith("{"):
+        head = f"{head}{'value' if text.startswith('score') else 'require'} "
+    made = re.sub(r"(?<![=!<>])=(?!=)", "==", made)
+    yield f"{head}{made}{found[3]}{text[found.end() :]}"
 
 
 def _counts(body: str) -> Iterator[str]:
@@ -234,6 +244,20 @@ def _conditions(text: str) -> Iterator[str]:
         r"((?:require|value)\b[^{}]+?)\s*\}+",
         text,
     )
+    alone = re.fullmatch(
+        r"(filter \"[^\"]*\".*?)\{\s*(if|unless)\s+([^{}]+?)\s*(?:\{|:)\s*(?:return\s+)?"
+        r"(reject|deny|fail|[Ff]alse|pass|allow|accept|[Tt]rue)\s*;?\s*\}?\s*\}",
+        text,
+    )
+    if alone is not None:
+        # What is rejected where it is not so must be so.
+        is_kept = (alone[2] == "unless") == (
+            alone[4] in ("reject", "deny", "fail", "false", "False")
+        )
+        tested = re.sub(r"^not\s+", "!", alone[3])
+        alone_said = tested.removeprefix("!") if tested.startswith("!") else f"!({tested})"
+        said = tested if is_kept else alone_said
+        yield f"{alone[1]}{{ require {said} }}"
     if found is not None and not re.search(r"\b(?:else|elif)\b", text):
         yield f"{found[1]}{found[2]}{found[3].rstrip()} when {found[4]} {{ {found[5]} }}"
 
@@ -512,7 +536,9 @@ def _bare_labels(text: str) -> Iterator[str]:
         return
     head, rest = text[: found.end()], text[found.end() :]
     owner = "pod" if found[1] == "for" else "peer"
-    label = re.match(r"(?:labels\.)?([A-Za-z][\w-]*)\s*(==|!=)\s*(\"[^\"]*\")", rest)
+    label = re.match(
+        r"(?:labels\.|labels\[\")?([A-Za-z][\w-]*)(?:\"\])?\s*(==|!=)\s*(\"[^\"]*\")", rest
+    )
     # A word in camel case is a field of Kubernetes.
     is_field = label is not None and re.search(r"[a-z][A-Z]", label[1])
     if label is not None and not is_field and label[1] not in ("pod", "peer", "node", "now"):

@@ -112,6 +112,19 @@ def _patterns(body: str) -> Iterator[str]:
     yield f'filter "images" {{ require pod.spec.containers.all(c, {tested}){said} }}'
 
 
+def _namespaces(body: str) -> Iterator[str]:
+    """`namespaceSelector: matchLabels: env: prod`, which is about the namespace of the pod."""
+    found = re.search(
+        r"namespaceSelector\s*:?\s*\{?\s*matchLabels\s*:?\s*\{?\s*(.+?)\s*\}*\Z", body
+    )
+    pairs = (
+        re.findall(r"[\"']?([\w./-]+)[\"']?\s*:\s*[\"']?([\w.-]+)[\"']?", found[1]) if found else []
+    )
+    if pairs and not re.search(r"topologyKey|podAffinity|podAntiAffinity", body):
+        said = (f"namespaceObject.labels[{print_string(k)}] == {print_string(v)}" for k, v in pairs)
+        yield f"for pods where {' && '.join(said)}"
+
+
 def _scopes(body: str) -> Iterator[str]:
     """`scopeSelector: … operator: In scopeName: PriorityClass values: ["high"]` of a quota."""
     found = re.search(r"scopeName\s*:\s*PriorityClass\s*values\s*:\s*(\[[^\]]*\])", body)
@@ -226,8 +239,23 @@ def _of_yaml(text: str) -> Mapping[str, object] | None:
     if head is None or head[1] not in CLAUSE_WORDS:
         return None
     words = r"(name|when|weight|require|value|message|detail|missing)"
+    text = text.rstrip(" }")
     pairs = re.findall(rf"\b{words}\s*:\s*(.+?)[,\s]*(?=\b{words}\s*:|\Z)", text[head.end() :])
     return {head[1]: {key: re.sub(r'\A"(.*)"\Z', r"\1", said.strip()) for key, said, _ in pairs}}
+
+
+def _called(text: str) -> Iterator[str]:
+    """`filter("x", require=node.ready)`, as a call."""
+    found = re.fullmatch(r"(\w+)\(\s*(?:name\s*=\s*)?(\"[^\"]*\")\s*,\s*(.+)\)", text)
+    if found is None or found[1] not in CLAUSE_WORDS:
+        return
+    words = r"(when|weight|require|value|message|detail)"
+    parts = re.findall(rf"\b{words}\s*=(?!=)\s*(.+?)\s*,?\s*(?=\b{words}\s*=(?!=)|\Z)", found[3])
+    made = _clause(
+        found[1], {"name": found[2][1:-1]} | {key: said.strip('"') for key, said, _ in parts}
+    )
+    if made is not None:
+        yield made
 
 
 def _clause(word: str, parts: object) -> str | None:
@@ -249,6 +277,7 @@ def _clause(word: str, parts: object) -> str | None:
 OF_ITEMS: tuple[Callable[[str], Iterator[str]], ...] = (
     _resources,
     _data,
+    _called,
     _go_tests,
     _selections,
     _functions,
@@ -258,4 +287,5 @@ OF_BODIES: tuple[Callable[[str], Iterator[str]], ...] = (
     _preconditions,
     _patterns,
     _scopes,
+    _namespaces,
 )

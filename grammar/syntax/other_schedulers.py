@@ -1,7 +1,8 @@
-"""Other schedulers: what Nomad, HTCondor and Slurm write for a clause, as one of this language.
+"""Other schedulers: what Nomad, HTCondor, Slurm and others write, as clauses of this language.
 
-A part of the foreign clauses: blocks of HCL, expressions of ClassAds, options of `sbatch`. A label
-has the name that an attribute has there, where Kubernetes has no name of its own.
+A part of the foreign clauses: blocks of HCL, expressions of ClassAds, options of `sbatch`,
+constraints of Marathon. A label has the name that an attribute has there, where Kubernetes has no
+name of its own.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
+from grammar.syntax.clause_remedies import DOMAINS
 from grammar.tree.printer import print_string
 
 _ATTRIBUTES = {
@@ -23,6 +25,9 @@ _ATTRIBUTES = {
     "node.unique.id": "node.name",
     "attr.memory.totalbytes": 'node.allocatable["memory"]',
     "attr.cpu.numcores": 'node.allocatable["cpu"]',
+    "attr.platform.aws.placement.availability-zone": "node.zone",
+    "attr.platform.gce.zone": "node.zone",
+    "attr.platform.aws.instance-type": 'node.labels["node.kubernetes.io/instance-type"]',
     "attr.kernel.version": "node.status.nodeInfo.kernelVersion",
 }
 
@@ -149,13 +154,15 @@ def _of_class_ad(text: str) -> str:
         read, unit = table.get(found[2].lower(), (label, None))
         parts += text[done : found.start()], read
         done = found.end()
-        value = re.compile(r"(\s*[<>=!]=?\s*)(\d+|\"[^\"]*\")").match(text, done)
+        value = re.compile(r"(\s*[<>=!]=?\s*)(\d+|\"[^\"]*\"|(?i:true|false)\b)").match(text, done)
         if value is not None:
             written = value[2]
             if written.isdigit() and unit:
                 written = f'"{written}{unit}"'
             elif written.startswith('"'):
                 written = print_string(_VALUES.get(written[1:-1].upper(), written[1:-1]))
+            elif written.lower() in ("true", "false"):
+                written = print_string(written.lower())
             elif label == read:
                 parts[-1] = f"int({read})"
             parts += value[1], written
@@ -250,5 +257,42 @@ def _places(text: str) -> Iterator[str]:
         yield _of_option("exclusive", "") or ""
 
 
+# ---- Marathon and YARN
+
+_MARATHON = re.compile(r"\[\s*\"([\w./-]+)\"\s*,\s*\"([A-Z_]+)\"\s*(?:,\s*\"?([^\"\]]*)\"?\s*)?\]")
+
+
+def _of_marathon(field: str, operator: str, value: str) -> str | None:
+    """The clause for one constraint of Marathon."""
+    is_host = field in ("hostname", "@hostname")
+    read = DOMAINS.get(field, f"node.labels[{print_string(field)}]")
+    per = "node" if is_host else f"domain {read}"
+    match operator:
+        case "UNIQUE":
+            return f'limit "{field}" {{ per {per} at most 1 strict }}'
+        case "MAX_PER" if value.isdigit():
+            return f'limit "{field}" {{ per {per} at most {value} strict }}'
+        case "GROUP_BY":
+            domains = f" min domains {value}" if value.isdigit() else ""
+            return f'spread "{field}" {{ over {read} skew at most 1{domains} strict }}'
+        case "CLUSTER" | "IS" if value:
+            return f'filter "{field}" {{ require {read} == {print_string(value)} }}'
+        case "LIKE" if value:
+            return f'filter "{field}" {{ require {read}.matches({print_string(value)}) }}'
+        case "UNLIKE" if value:
+            return f'filter "{field}" {{ require !{read}.matches({print_string(value)}) }}'
+        case _:
+            return None
+
+
+def _constraints(body: str) -> Iterator[str]:
+    """`constraints: [["hostname", "UNIQUE"]]` of Marathon."""
+    if not re.match(r"[\"']?constraints[\"']?\s*[:=]", body):
+        return
+    made = [_of_marathon(*found) for found in _MARATHON.findall(body)]
+    if made and None not in made:
+        yield " ".join(each for each in made if each is not None)
+
+
 OF_ITEMS: tuple[Callable[[str], Iterator[str]], ...] = (_class_ads, _options, _places)
-OF_BODIES: tuple[Callable[[str], Iterator[str]], ...] = (_nomad,)
+OF_BODIES: tuple[Callable[[str], Iterator[str]], ...] = (_nomad, _constraints)

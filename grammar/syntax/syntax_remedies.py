@@ -89,6 +89,9 @@ def improved(found: Diagnostic, source: Source) -> Diagnostic:
         return found
     lexemes = Lexemes(source.text)
     at = lexemes.at(found.span.start)
+    before = [lexemes[n].text for n in range(max(0, at - 3), at)]
+    if word == "namespace" and before[-2:] == ["pods", "where"] and before[0] != "for":
+        return replace(found, hint="write `peer.namespace`, and `all pods where` for other ones")
     if word == "var" and lexemes[at + 1].text == "." and lexemes[at + 2].kind == "word":
         name = lexemes[at + 2].text
         declared = f'({name}: string = "…")'
@@ -149,6 +152,7 @@ class ExpressionRemedies(Misplaced):
             self._bare_words,
             self._series,
             self._of_object,
+            self._present,
             self._of_python,
             self._unit,
             self._percentage,
@@ -210,6 +214,18 @@ class ExpressionRemedies(Misplaced):
         if self.item.text in WORDS or not self.behind:
             return None
         edit = Fix(lexemes.span(at - 1, at), f"{self.previous.text}.{self.item.text}")
+        return with_edit(self.unexpected(at, at), edit)
+
+    def _present(self) -> Diagnostic | None:
+        """`node.labels["a"] exists`, with the word behind."""
+        lexemes, at, word = self.lexemes, self.at, self.item.text
+        first = lexemes.operand_before(at) if self.behind else None
+        rows = {"exists": "", "present": "", "defined": "", "missing": "!", "absent": "!"}
+        if word not in rows or first is None or lexemes[at + 1].text in ("(", ".", "fail", "pass"):
+            return None
+        if not lexemes[at + 1].closes and lexemes[at + 1].text not in ("&&", "||"):
+            return None
+        edit = Fix(lexemes.span(first, at), f"{rows[word]}has({lexemes.slice(first, at - 1)})")
         return with_edit(self.unexpected(at, at), edit)
 
     def _of_python(self) -> Diagnostic | None:
@@ -289,11 +305,16 @@ class ExpressionRemedies(Misplaced):
             if closer is None or lexemes[opener - 1].text in ("", "(", ",", "==", "in"):
                 return None
             start = lexemes.slice(opener + 1, at - 1) or "0"
+            is_text = lexemes[opener - 1].text in ("name", "zone", "region", "namespace", "image")
+            is_text = is_text or (
+                lexemes[opener - 1].text == "]" and ".labels[" in self.source.text
+            )
+            method = "substring" if is_text else "slice"
             edit = Fix(lexemes.span(opener, closer), "")
             if end_text := lexemes.slice(at + 1, closer - 1):
                 return with_edit(
                     self.unexpected(at, at),
-                    replace(edit, text=f".slice({start}, {end_text})"),
+                    replace(edit, text=f".{method}({start}, {end_text})"),
                 )
         return None
 
@@ -558,6 +579,8 @@ class ExpressionRemedies(Misplaced):
             right = _as_list(right)
         if word.lower() in ("like", "ilike"):
             return self._like(first, behind, last)
+        if word.lower() == "not" and lexemes[at + 1].text.lower() in ("like", "ilike"):
+            return self._like(first, behind, last, "!")
         left = lexemes.slice(first, at - 1)
         if here in ("{0} && {1}", "{0} || {1}", "{0} == {1}", "{0} != {1}"):
             sign = here.split()[1]
@@ -626,7 +649,7 @@ class ExpressionRemedies(Misplaced):
             used += lexemes[at + used].text == "to"
         return f"{{0}} {sign} {{1}}", used, False
 
-    def _like(self, first: int, behind: int, last: int) -> Diagnostic | None:
+    def _like(self, first: int, behind: int, last: int, negation: str = "") -> Diagnostic | None:
         """SQL's `like`: a prefix, a suffix or a part, by where the `%` stands."""
         lexemes = self.lexemes
         pattern = lexemes[behind]
@@ -639,7 +662,7 @@ class ExpressionRemedies(Misplaced):
         elif inner.startswith("%") and not inner.endswith("%"):
             method = "endsWith"
         text = inner.strip("%")
-        made = f'{lexemes.slice(first, self.at - 1)}.{method}("{text}")'
+        made = f'{negation}{lexemes.slice(first, self.at - 1)}.{method}("{text}")'
         edit = Fix(lexemes.span(first, last), made)
         return with_edit(self.unexpected(self.at, self.at), edit)
 

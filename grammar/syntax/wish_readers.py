@@ -13,6 +13,8 @@ from grammar.messages import habits
 from grammar.syntax.clause_remedies import DOMAINS
 from grammar.syntax.wish_words import (
     ABOVE,
+    AGE,
+    AT_ONCE,
     BELOW,
     BESIDE,
     DOMAIN,
@@ -38,6 +40,7 @@ from grammar.syntax.wish_words import (
     WORDS_OF_NODES,
     N,
     find,
+    is_name,
     number_of,
 )
 from grammar.tree.printer import print_string
@@ -78,6 +81,9 @@ def _pods(body: str) -> str | None:
     if label is not None and not label[2].isdigit() and not label[1].startswith("node."):
         return _label("peer", label[1], label[2])
     said = find(OF_OWNER, body)
+    kind = find(r"\b([A-Za-z][\w-]*)\s+pods\b(?!\s+where)", body) if said is None else None
+    if kind is not None and is_name(kind[1]):
+        return _label("peer", "app", kind[1])
     if said is not None and said["key"].lower() in ("namespace", "ns"):
         return f'peer.namespace == "{said["value"]}"'
     return _label("peer", said["key"].lower(), said["value"]) if said is not None else None
@@ -105,7 +111,8 @@ def negated(condition: str) -> str:
     label = re.fullmatch(r'(\w+\.labels)\[("[^"]*")\] == ("[^"]*")', condition)
     if label is not None:
         return f'{label[1]}[?{label[2]}].orValue("") != {label[3]}'
-    return f"!({condition})"
+    plain = re.fullmatch(r"[\w.]+|has\([^()]*\)", condition)
+    return f"!{condition}" if plain is not None else f"!({condition})"
 
 
 def _noun(text: str) -> str | None:
@@ -126,6 +133,13 @@ def _nodes(text: str) -> str | None:
     text = re.sub(r"^(?:where|if|when|labell?ed|with|having|labels?)\s+", "", text)
     if find(r"\bnode\.", text):
         return text
+    zones = re.fullmatch(
+        r"(?:nodes?\s+)?(?:in\s+)?(?:the\s+)?(zone|region)s?\s+([\w-]+(?:\s*(?:,|or|and)\s*(?:(?:zone|region)\s+)?[\w-]+)+)",
+        text,
+    )
+    if zones is not None:
+        names = re.split(r"\s*(?:,|\bor\b|\band\b)\s*(?:(?:zone|region)\s+)?", zones[2])
+        return f"node.{zones[1]} in [{', '.join(map(print_string, names))}]"
     zone = re.fullmatch(r"(?:the\s+)?(zone|region)s?\s*(?:==|=|:|is|in)?\s*\"?([\w-]+)\"?", text)
     if zone is not None:
         return f'node.{zone[1]} == "{zone[2]}"'
@@ -167,6 +181,9 @@ def _counted(where: str | None) -> str:
 
 def _limits(body: str) -> Iterator[str]:
     """`at most 3 per zone`, `count(pods where …) < 3 per node.zone`, `one per node`."""
+    if find(r"\ball\b.*\b(?:on|in)\s+(?:the\s+)?(?:same|one)\b", body):
+        # Together, and not apart.
+        return
     for per in re.finditer(PER, body, re.IGNORECASE):
         domain = _domain_of(per["domain"])
         if domain is None or (bound := _bound(body[: per.start()] + body[per.end() :])) is None:
@@ -183,6 +200,12 @@ def _limits(body: str) -> Iterator[str]:
     if is_of_nodes and (bound := _bound(body)) is not None:
         counted = _counted(_pods(body))
         yield f'limit "nodes" {{ {counted}used nodes {bound[0]} {bound[1]} {_strength(body)} }}'
+        return
+    if find(AT_ONCE, body) and (bound := _bound(re.sub(AT_ONCE, "", body))) is not None:
+        kind, number = bound
+        said = f"{kind} {number} at once"
+        rest = f"per cluster {kind} {number} {_strength(body)}"
+        yield f'limit "{said}" {{ {_counted(_pods(body))}{rest} }}'
         return
     alone = find(rf"\A(?:limit\s+)?(?:count|max|replicas|{ONLY})?\s*[=:]?\s*(\d+)\Z", body)
     if alone is not None:
@@ -221,8 +244,10 @@ def _spreads(body: str) -> Iterator[str]:
     expr = "node.name" if domain == "node" else domain.removeprefix("domain ")
     name = f"over {expr}".replace('"', "'")
     least = find(rf"{ENOUGH}\s*({N})\s+(?:different\s+)?{DOMAIN}", body)
+    skew = find(rf"\b(?:difference|skew|imbalance|deviation)\b\D*?({N})\b", body)
+    most = number_of(skew[1]) if skew is not None else 1
     domains = f" min domains {number_of(least[1])}" if least is not None else ""
-    yield f'spread "{name}" {{ over {expr} skew at most 1{domains} {_strength(body)} }}'
+    yield f'spread "{name}" {{ over {expr} skew at most {most}{domains} {_strength(body)} }}'
 
 
 def _beside(body: str) -> str | None:
@@ -240,7 +265,7 @@ def _neighbours(body: str) -> Iterator[str]:
     if find(r"\b(?:apart|separately|not together|anti-?affinity)\s*\Z", body):
         yield 'limit "apart" { per node at most 1 strict }'
         return
-    is_of_node = find(rf"\b{NODES_WITH}(?!{OTHER_PODS})", body)
+    is_of_node = find(rf"\b{NODES_WITH}(?!{OTHER_PODS})", body) and not find(r"\bshare\b", body)
     beside = None if is_of_node else find(rf"\b(?:{NODES_WITH}(?={OTHER_PODS})|{BESIDE}\s)", body)
     is_never = find(rf"(?<![\w\"]){NEVER}(?=\s|\()", body)
     is_away = find(r"\b(?:away|apart|separated?|far) from\b", body)
@@ -248,8 +273,9 @@ def _neighbours(body: str) -> Iterator[str]:
     if not (beside or is_away or is_about_pods):
         return
     # Pods of one kind are not to be beside those of another one.
-    subject = _pods(body[: beside.start()]) if beside is not None else None
-    if (where := _beside(body[beside.start() :] if subject and beside else body)) is None:
+    middle = beside or is_away
+    subject = _pods(body[: middle.start()]) if middle is not None else None
+    if (where := _beside(body[middle.start() :] if subject and middle else body)) is None:
         return
     when = f" when {subject.replace('peer.', 'pod.')}" if subject and subject != where else ""
     name = find(r'== "([^"]+)"', where)
@@ -299,14 +325,16 @@ def _preferences(body: str) -> Iterator[str]:
     found = find(
         r"\b(?P<word>prefer|preferably|favou?r|rather|ideally|avoid|try to avoid)\s+(?P<what>.+)\Z",
         body,
-    ) or find(r"\A(?:score\s+)?(?P<what>.+?)\s+(?P<word>preferred|if possible|first)\s*\Z", body)
+    ) or find(
+        r"\A(?:score\s+)?(?P<what>.+?)\s+(?P<word>preferred|if possible|first|last)\s*\Z", body
+    )
     if found is None:
         return
     what = re.sub(r"^[:{=\s]+|[}\s]+\Z", "", found["what"])
     where = _nodes(re.sub(r"^(?:to run |running )?(?:on|in)\s+", "", what))
     if where is None:
         return
-    avoids = "avoid" in found["word"].lower() or re.match(r"not\b", what)
+    avoids = found["word"].lower() in ("avoid", "try to avoid", "last") or re.match(r"not\b", what)
     value, name = negated(where) if avoids else where, found["word"].lower()
     yield f'score "{name}" weight 10 {{ value {value} }}'
 
@@ -360,23 +388,39 @@ def _rooms(body: str) -> Iterator[str]:
     """`free memory > 8Gi`, `at least 8Gi of memory free`, `2 cpu available`."""
     resource = find(r"\b(memory|ram|mem|cpus?|cores?)\b", body)
     amount = find(_AMOUNT, body)
-    if (
-        "node." in body
-        or resource is None
-        or amount is None
-        or not find(r"\b(free|available|left|idle)\b", body)
-    ):
+    if re.search(r"node\.|=>|->|\w\.\w+\[", body) or resource is None or amount is None:
         return
     unit = habits.UNITS.get(amount[2] or "", "")
     name = "cpu" if resource[1].lower()[0] == "c" else "memory"
-    sign = "<=" if find(rf"{ONLY}|{BELOW}", body) else ">="
-    yield f'filter "room" {{ require node.free["{name}"] {sign} "{amount[1]}{unit}" }}'
+    held = "free" if find(r"\b(free|available|left|idle)\b", body) else "allocatable"
+    if held != "free" and not find(r"\b(?:nodes?|machines|hosts)\b", body):
+        return
+    is_upper = find(rf"{ONLY}|{BELOW}", body) and not find(ENOUGH, body)
+    sign = "<=" if is_upper else ">="
+    yield f'filter "room" {{ require node.{held}["{name}"] {sign} "{amount[1]}{unit}" }}'
 
 
 def _states(body: str) -> Iterator[str]:
     """`node is ready and is not cordoned`, `node has label disktype`, `node has no taint gpu`."""
     made = []
     for part in re.split(r"\s+(?:and|but|&&)\s+", body.strip(" {};.")):
+        age = find(rf"\A{AGE}\Z", part)
+        if age is not None:
+            owner = "pod" if (age["what"] or "").startswith("pod") else "node"
+            sign = ">" if age["order"].lower() == "older" else "<"
+            made.append(f'{owner}.age {sign} "{age["number"]}{habits.UNITS[age["unit"].lower()]}"')
+            continue
+        kind = find(rf"\A{HAVING}(?P<what>gpus?)\Z", part)
+        if kind is not None:
+            made.append(_denied(WORDS_OF_NODES["gpu"], no=kind["no"]))
+            continue
+        zone = find(
+            r"\A(?:(?:the\s+)?nodes?\s+)?(?:(?:is|be|to\s+be|must\s+be)\s+)?in\s+((?:zone|region)s?\s+.+)\Z",
+            part,
+        )
+        if zone is not None and (where := _nodes(zone[1])) is not None:
+            made.append(where)
+            continue
         state = find(rf"\A{SUBJECT}(?P<not>not\s+)?(?P<state>\w+)\Z", part)
         has = find(
             rf"\A{HAVING}(?P<kind>labels?|taints?)\s+(?P<key>\"?[\w./-]+\"?)"
@@ -423,6 +467,13 @@ def _rankings(body: str) -> Iterator[str]:
         yield f'score "free {name}" weight {sign}10 {{ value node.free["{name}"] range minmax }}'
         return
     nodes = r"(?:nodes?|machines|hosts)"
+    age = find(
+        rf"\b(?:(?P<new>new(?:er|est)|young(?:er|est))|(?P<old>old(?:er|est)))\s+{nodes}\b", body
+    )
+    if age is not None and not find(r"\bthan\b", body):
+        sign = "-" if age["new"] else ""
+        yield f'score "age" weight {sign}10 {{ value node.age range minmax }}'
+        return
     full = find(rf"\b(?:(?P<empty>{EMPTIER})|(?P<full>{FULLER}))\s+{nodes}\b", body)
     full = full or find(
         rf"\b{nodes}\s+(?:that\s+are\s+)?(?:(?P<empty>{EMPTIER})|(?P<full>{FULLER}))\b", body
@@ -484,9 +535,14 @@ def _targets(body: str) -> Iterator[str]:
         r"\b(?:appl(?:y|ies)|select|target)\s+(?:only\s+)?(?:to\s+|for\s+)?(?:all\s+)?(pods?\s+.+)\Z",
         body,
     )
-    if found is None or (where := _pods(found[1])) is None:
+    other = find(
+        r"\b(?:ignore|skip|exclude|leave\s+out|not\s+for)\s+(?:all\s+)?(pods?\s+.+)\Z", body
+    )
+    chosen = found or other
+    if chosen is None or (where := _pods(chosen[1])) is None:
         return
-    yield f"for pods where {where.replace('peer.', 'pod.')}"
+    where = where.replace("peer.", "pod.")
+    yield f"for pods where {where if found is not None else negated(where)}"
 
 
 def _fits(body: str) -> Iterator[str]:
@@ -498,6 +554,10 @@ def _fits(body: str) -> Iterator[str]:
 
 def _gangs(body: str) -> Iterator[str]:
     """`all or nothing`, `all pods at once`."""
+    same = find(r"\ball\b.*\b(?:on|in)\s+(?:the\s+)?(?:same|one)\s+(\w+)", body)
+    if same is not None and (domain := _domain_of(same[1])) not in (None, "cluster"):
+        within = "node.name" if domain == "node" else str(domain).removeprefix("domain ")
+        yield f'gang "together" {{ of replicas within {within} }}'
     if find(r"\b(all or nothing|all-or-nothing|at once|all together|start together)\b", body):
         yield 'gang "all or none" { of replicas }'
     least = find(

@@ -81,6 +81,7 @@ EACH = one_of(
         "on every",
         "on any",
         "on the same",
+        "on the",
         "on a",
         "for each",
         "by",
@@ -90,7 +91,8 @@ EACH = one_of(
         "in one",
         "on one",
         "a",
-    )
+    ),
+    r"on(?=\s+node\b(?!\.))",
 )
 PER = rf"(?<!\w){EACH}\s+(?:single\s+)?{DOMAIN}"
 BESIDE = one_of(
@@ -104,6 +106,14 @@ BESIDE = one_of(
         "with",
         "close to",
         "on the node of",
+        "share a node with",
+        "share nodes with",
+        "share a host with",
+        "share the node with",
+        "closest to",
+        "close to",
+        "nearest to",
+        "nearby",
         "along with",
     ),
     r"(?:on )?(?:the |a )?same (?:node|host|machine)s? (?:as|with)",
@@ -128,6 +138,7 @@ NEVER = one_of(
     ),
     "!",
 )
+CONTROL = 'has(node.labels["node-role.kubernetes.io/control-plane"])'
 WORDS_OF_NODES = {
     "spot": 'node.labels["karpenter.sh/capacity-type"] == "spot"',
     "preemptible": 'node.labels["karpenter.sh/capacity-type"] == "spot"',
@@ -141,6 +152,11 @@ WORDS_OF_NODES = {
     "x86": 'node.labels["kubernetes.io/arch"] == "amd64"',
     "linux": 'node.labels["kubernetes.io/os"] == "linux"',
     "windows": 'node.labels["kubernetes.io/os"] == "windows"',
+    "control": CONTROL,
+    "control-plane": CONTROL,
+    "master": CONTROL,
+    "masters": CONTROL,
+    "maintenance": "node.spec.unschedulable",
     "ready": "node.ready",
     "ssd": 'node.labels["disktype"] == "ssd"',
 }
@@ -161,6 +177,7 @@ STATES = {
     "healthy": "node.ready",
     "unready": "!node.ready",
     "unhealthy": "!node.ready",
+    "tainted": "(size(node.spec.taints) > 0)",
     "cordoned": "node.spec.unschedulable",
     "unschedulable": "node.spec.unschedulable",
     "drained": "node.spec.unschedulable",
@@ -168,15 +185,28 @@ STATES = {
     "uncordoned": "!node.spec.unschedulable",
 }
 _NODE = r"(?:(?:that\s+)?(?:the\s+|a\s+)?(?:nodes?|machine|host|it|which|that)\s+)?"
-SUBJECT = rf"{_NODE}(?:(?:is|are|be|must\s+be|should\s+be|has\s+to\s+be)\s+)?"
+SUBJECT = rf"{_NODE}(?:(?:is|are|be|to\s+be|must\s+be|should\s+be|has\s+to\s+be)\s+)?"
 KEPT = (
     r"(?:protect|never\s+(?:evict|preempt)|spare"
     r"|(?:do\s+not|don't|must\s+not)\s+(?:be\s+)?(?:evict|preempt)(?:ed)?)"
 )
-HAVING = rf"{_NODE}(?:has|have|having|with|must\s+have)\s+(?:(?P<no>no)\s+)?(?:the\s+|an?\s+)?"
+HAVING = (
+    rf"{_NODE}(?:has|have|having|with|(?:must|should|needs?\s+to|has\s+to)\s+have|needs?"
+    r"|must\s+carry)\s+(?:(?P<no>no)\s+)?(?:the\s+|an?\s+)?"
+)
 NODES_WITH = r"(?:nodes?|machines?|hosts?)\s+(?:with|that\s+have|that\s+run|running)\s+"
 OTHER_PODS = r"(?:other\s+|any\s+|the\s+)?pods?\b"
 FREE = r"(?:spare|empty|free|unused|idle)"
+# What is older or younger, and by how much.
+AGE = (
+    r"(?P<what>nodes?|pods?|machines|it)?\s*(?:(?:is|are|must\s+be)\s+)?(?P<order>older|younger|newer)\s+"
+    r"than\s+(?P<number>\d+)\s*(?P<unit>d|h|m|s|days?|hours?|minutes?|mins?|seconds?)"
+)
+# Pods that run at one time, wherever.
+AT_ONCE = (
+    r"\b(?:at\s+(?:the\s+same\s+time|once|a\s+time)|in\s+parallel|concurrent(?:ly)?"
+    r"|simultaneously|in\s+total|overall)\b"
+)
 # Which nodes are wished for by how full they are: fuller ones, or emptier ones.
 FULLER = (
     r"(?:full(?:est|er)?|pack(?:ed)?|most\s+(?:loaded|used|full|utili[sz]ed)|busiest|bin-?pack\w*)"
@@ -193,13 +223,27 @@ OF_OWNER = (
     r"(?:label\s+)?(?P<key>team|app|tier|service|component|env|environment|role|owner|namespace|ns"
     r"|project|customer|tenant|job|release|group|type)\s+\"?(?P<value>[A-Za-z0-9][\w.-]*)\"?"
 )
-_SAID = re.compile(r"[A-Za-z][\w./-]*")
+_ABOUT_PODS = frozenset(
+    "other same all any own these those such running pending ready counted more fewer most least "
+    "up then match matching many few my our new old two only never not protect keep spread balance "
+    "per than evict preempt distribute allow ignore apply select place put run schedule max "
+    "maximum min minimum both between avoid no limit cap and or free "
+    "from of to with without beside near by in on for at select count".split()
+)
 _KNOWN = frozenset(FILLERS) | frozenset(PARTS) | frozenset(NUMBERS)
+
+
+def is_name(word: str) -> bool:
+    """Whether a word before `pods` names them, as in `web pods`."""
+    return not {word.lower(), word.lower().removesuffix("s")} & (_KNOWN | _ABOUT_PODS)
 
 
 def says_all(body: str, clause: str) -> bool:
     """Whether a clause has every name of a wish: a help that drops one says something else."""
     low = clause.lower()
+    for found in re.finditer(r"\b([a-z][\w-]*)\s+(?:pods|replicas|jobs)\b", body):
+        if is_name(found[1]) and found[1] not in low:
+            return False
     for found in re.finditer(
         r"\b(?:of|for|from|with|in|label)\s+(?:team|app|tier|namespace|ns|service|project|tenant)\s+\"?([\w.-]+)",
         body,

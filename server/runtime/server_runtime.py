@@ -57,6 +57,7 @@ from server.runtime.cluster_runtime import (
 )
 from server.runtime.data_tables import DataAccess, DataTables
 from server.runtime.file_cluster import FileCluster, NoCluster, SnapshotOrigin
+from server.runtime.first_effects import FirstEffects
 from server.runtime.observers import LogObserver, start_logging
 from server.runtime.policies import PolicyReader
 from server.runtime.policy_first import PolicyFirst
@@ -505,6 +506,9 @@ def _shown(
     )
     common.supervisor.start("policy-numbers", states.follow)
     explainer = Explainer(replica, engine, journal, view, common.schema, lambda: reloader.enforced)
+    if not isinstance(view, NoCluster):
+        first = FirstEffects(engine, view, explainer, common.log)
+        common.supervisor.start("first-effects", first.tell)
     overview = Overview(replica, engine, view, explainer, states)
     metrics = common.metrics
     samples = SampledNumbers(view, overview, metrics.rejections, metrics.calls.durations)

@@ -26,6 +26,7 @@ from engine.errors import (
 from engine.explanation.analysis import Analysis, Analyst, PodQuestion
 from engine.explanation.decision_document import detail
 from engine.explanation.document import PodExplanation
+from engine.explanation.effects import EffectsOfPods
 from engine.explanation.explanation import Asker, explain, undecided
 from engine.explanation.fills import FilledBound, fills_of
 from engine.explanation.inspection import Inspection
@@ -83,6 +84,15 @@ class Explainer:
             inspection = Inspection.of(self._engine, pod.body)
             work = PodResults(inspection, sorted(inspection.table.rows), self._clock)
             return await done(fills_of(inspection, work, pod.node), _REST_SECONDS, self._clock)
+
+    async def effects(self, found: EffectsOfPods, namespace: str, name: str) -> None:
+        """Adds what policies do with a pod; nothing for a pod that is gone.
+
+        Raises HTTPException and EngineError.
+        """
+        async with self._one:
+            pod = await self._pod(namespace, name)
+            await self._done(found.ask(pod.body))
 
     async def explain(
         self, namespace: str, name: str, node: str | None
