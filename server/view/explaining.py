@@ -90,9 +90,9 @@ class Explainer:
 
         Raises HTTPException and EngineError.
         """
-        async with self._one:
+        async with self._line.one():
             pod = await self._pod(namespace, name)
-            await self._done(found.ask(pod.body))
+            await done(found.ask(pod.body), _REST_SECONDS, self._clock)
 
     async def explain(
         self, namespace: str, name: str, node: str | None
