@@ -65,8 +65,8 @@ class FirstEffects:
         for pod in pods:
             try:
                 await self._asked.effects(found, pod.namespace, pod.name)
-            except (EngineError, web.HTTPException):
-                # A pod that is gone, or cannot be decided about.
+            except (EngineError, web.HTTPException, TimeoutError):
+                # A pod that is gone, or cannot be decided about, or others ask for long.
                 continue
             if self._engine.registry is not registry:
                 # Those who edit policies see what they do on the page and in the status.
