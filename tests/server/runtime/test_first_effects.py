@@ -12,8 +12,8 @@ from engine.cache.node_table import Snapshot
 from engine.engine import Engine
 from engine.errors import NotSyncedError
 from engine.explanation.effects import EffectsOfPods
-from engine.explanation.portions import finished
 from engine.objects.codec import ObjectCodec
+from engine.work import finished
 from server.runtime.first_effects import FirstEffects
 from tests.support import builders
 from tests.support.engines import SCHEMA, Known, Silent, registry_of
