@@ -34,6 +34,7 @@ _WORKLOADS = frozenset({"Deployment", "StatefulSet", "DaemonSet", "Job", "CronJo
 _SOFT = re.compile(r"(?i)\bprefer|\bsoft\b|ScheduleAnyway|best effort|\bideally\b")
 # What is not to be.
 _DENIED = re.compile(r"(?i)\A\s*(?:exclude|deny|forbid|reject)\b|\b(?:unless|except)\b")
+_TWICE_DENIED = re.compile(r"(?i)\bunless\b[^{}]*[{:]\s*(?:return\s+)?(?:reject|deny|false)\b")
 _READ = re.compile(r"\b(?:node|pod|peer|victim|namespaceObject)\.([A-Za-z]\w*)")
 _NUMBER = re.compile(r"(?<![\w.:-])\d+(?![\w.]*[:.]\d)")
 # What leaves out the number that it names.
@@ -69,6 +70,8 @@ def keeps_meaning(text: str, clause: str) -> bool:
         return False
     if _SOFT.search(text) and not re.search(r"\bbest effort\b|\Ascore\b|\{ score\b", clause):
         return False
+    if _TWICE_DENIED.search(text):
+        return True
     return not _DENIED.search(text) or re.search(r"!|at most 0\b", clause) is not None
 
 

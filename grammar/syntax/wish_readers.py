@@ -301,6 +301,8 @@ def _hours(body: str) -> Iterator[str]:
 
     def clause(name: str, said: str) -> str:
         said = f"!({said})" if is_negated else said
+        if required is None and (pods := _pods(body)) is not None:
+            return f'filter "{name}" when {pods.replace("peer.", "pod.")} {{ require {said} }}'
         if required is None:
             return f'filter "{name}" {{ require {said} }}'
         return f'filter "{name}" when {said} {{ require {required[1]} }}'
