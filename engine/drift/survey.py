@@ -193,7 +193,7 @@ class Survey:
             if body is None:
                 continue
             try:
-                read = self._engine.moves.read(_unplaced(body))
+                read = self._engine.moves.read(unplaced(body))
                 why = kept(pod, body, self._engine.exemptions)
             except (BadObjectError, msgspec.MsgspecError):
                 continue
@@ -392,7 +392,7 @@ def _template_key(pod: Peer, *, by_name: bool) -> Hashable:
     )
 
 
-def _unplaced(body: bytes) -> bytes:
+def unplaced(body: bytes) -> bytes:
     """The JSON of a pod as it was before it had a node. Raises msgspec.MsgspecError."""
     pod = msgspec.json.decode(body)
     pod.get("spec", {}).pop("nodeName", None)

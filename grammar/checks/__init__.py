@@ -50,6 +50,7 @@ from grammar.checks.references import (
     nodes_without_domain,
     unused_definitions,
 )
+from grammar.checks.repairs import repairs_of_nothing
 from grammar.checks.scales import (
     narrow_scores,
     numbers_as_texts,
@@ -88,6 +89,7 @@ CHECKS: tuple[Check, ...] = (
     templates_in_texts,
     shares_without_percent,
     equal_scores,
+    repairs_of_nothing,
 )
 
 # The checks that see through definitions, and so get the policy written out.

@@ -75,6 +75,10 @@ class Placet:
         """Return the last decision about a pod, `namespace/name`."""
         return self._view(f"/decisions/{pod}")
 
+    def drift(self) -> dict[str, Any]:
+        """Return what has drifted, as the view says."""
+        return self._view("/drift")
+
     def answers(self, path: str) -> bool:
         """Whether the answer is 200; also false while nobody listens."""
         return answers_ok(self.port, path)
