@@ -44,6 +44,9 @@ _LOOK_SECONDS = 1.0
 # The rest after each step, and the most steps of one question.
 _REST_SECONDS, _MOST_STEPS = 0.005, 200
 _WORK = "evict pods"
+# Of pods of the survey that need no repair any more.
+_GONE, _MENDED = "it is gone", "it breaks nothing any more"
+_OVER = frozenset({_GONE, _MENDED})
 _NO_PLACE = "no other node would take them"
 
 
@@ -134,7 +137,7 @@ class Repairer:
             except EngineError as error:
                 reason = str(error)
             if reason:
-                reasons[reason] += 1
+                reasons[reason] += reason not in _OVER
             elif repairs.blocks(program, repair, self._switched_off(name)):
                 return
         self._report(_WORK, "")
@@ -158,7 +161,7 @@ class Repairer:
         body = await self._sources.pod(namespace, drifted.pod.partition("/")[2])
         pod = self._cache.pod(drifted.pod)
         if body is None or pod is None or pod.uid != drifted.uid:
-            return "it is gone"
+            return _GONE
         try:
             asked = self._engine.moves.read(unplaced(body))
             exemptions = self._engine.exemptions
@@ -166,12 +169,12 @@ class Repairer:
         except (BadObjectError, msgspec.MsgspecError):
             return "it cannot be read"
         if reason or asked.uid != pod.uid:
-            return reason or "it is gone"
+            return reason or _GONE
         paper = self._paper()
         rules = await self._again(lambda: self._engine.moves.broken(asked, pod, paper))
         broken = [rule for rule in rules if rule.policy == program.address]
         if not broken:
-            return "it breaks nothing any more"
+            return _MENDED
         others = await self._again(lambda: self._engine.moves.others(asked, pod, paper))
         # Pods that have no node yet take places that nobody sees.
         if others.number <= sum(not self._is_there(move) for move in repairs.moves):
@@ -205,7 +208,7 @@ class Repairer:
             if is_refused:
                 return "a disruption budget does not allow it"
             if error.status in (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT):
-                return "it is gone"
+                return _GONE
             raise
         clauses = ", ".join(f"`{clause}`" for clause in move.clauses)
         note = f"breaks {clauses} of {move.policy} on {pod.nodeName}; {others.number} others fit"
@@ -276,9 +279,9 @@ def _said(error: ApiError | ApiUnreachableError) -> tuple[RepairState, str]:
 
 def _most(reasons: Counter[str]) -> tuple[RepairState, str]:
     """The state, and why most of the pods are left where they are."""
-    if not reasons:
+    (reason, number), *_ = reasons.most_common(1) or [("", 0)]
+    if not number:
         return "idle", ""
-    (reason, _), *_ = reasons.most_common(1)
     if reason == _NO_PLACE:
         return "no place", reason
     return ("dry run", reason) if "dry-run" in reason else ("waiting", reason)
