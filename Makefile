@@ -25,7 +25,7 @@ COMPILE = pip compile --universal --python-version 3.11 --generate-hashes --no-e
 # Without bytecode each of the many processes that tests start would compile Placet again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test thorough processes others hostile answers check fmt e2e e2e-all e2e-smoke e2e-installed differential differential-cel portable fgd rollouts chaos chaos-mutants simulated bench instructions kube conformance \
+.PHONY: demo test thorough processes others hostile answers check fmt e2e e2e-all e2e-smoke e2e-installed differential differential-cel portable fgd rollouts repair chaos chaos-mutants simulated bench instructions kube conformance \
 	image-test sbom krew lock versions openapi examples site clean
 .DELETE_ON_ERROR:
 
@@ -119,6 +119,9 @@ portable: .venv/stamp  ## compare portable policies with kube-scheduler and Karp
 
 rollouts: .venv/stamp  ## roll out Deployments of all strategies and sizes on a real control plane
 	.venv/bin/python -m pytest -m rollouts -o faulthandler_timeout=7200 tests/e2e/test_rollouts.py
+
+repair: .venv/stamp  ## repair a share of 100 pods on a real control plane, in some minutes: make repair PODS=100
+	PODS=$(or $(PODS),100) .venv/bin/python -m pytest -m e2e -rP -o faulthandler_timeout=7200 tests/e2e/test_repair.py
 
 chaos: .venv/stamp  ## disturb a real control plane: make chaos SEED=1 MINUTES=2, or POLICIES=200, CARDS=20 or GANGS=20
 	RUNS=$(CARDS) .venv/bin/python -m pytest -m $(if $(CARDS),e2e,chaos) -rP -o faulthandler_timeout=7200 \

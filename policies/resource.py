@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from grammar.syntax.limits import MAX_BYTES
+from grammar.tree.repair import MOST_REPAIRS
 
 STORED, ALPHA = "v1", "v1alpha1"
 VERSIONS = (STORED, ALPHA)
@@ -98,6 +99,32 @@ class BoundedTarget(Base, frozen=True):
     ] = None
 
 
+_TIME_OF_DAY = Meta(pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$", max_length=5)
+_Repairs = Annotated[int, Meta(ge=1, le=MOST_REPAIRS, extra_json_schema={"format": "int32"})]
+
+
+class RepairWindow(Base, frozen=True):
+    """A time of each day, in UTC."""
+
+    begins: Annotated[str, _TIME_OF_DAY]
+    ends: Annotated[str, _TIME_OF_DAY]
+
+
+class RepairSpec(Base, frozen=True):
+    """How pods may be evicted."""
+
+    perMinute: Annotated[_Repairs, Meta(description="The most evictions of a minute.")]
+    atOnce: Annotated[
+        _Repairs, Meta(description="The most pods that are on their way to another node.")
+    ] = 1
+    evictsLocalData: Annotated[
+        bool, Meta(description="Whether pods with an emptyDir or a hostPath may be evicted.")
+    ] = False
+    between: Annotated[
+        RepairWindow | None, Meta(description="The time of the day when pods may be evicted.")
+    ] = None
+
+
 class Spec(Base, frozen=True):
     """The spec of a policy."""
 
@@ -151,6 +178,13 @@ class Spec(Base, frozen=True):
             " words, such as node affinity, so that autoscalers see it."
         ),
     ] = False
+    repair: Annotated[
+        RepairSpec | None,
+        Meta(
+            description="Whether pods that break its clauses where they are may be evicted, once"
+            " there is another node for each; without it, drift is only reported."
+        ),
+    ] = None
     parameters: Annotated[
         _Parameters | None,
         Meta(

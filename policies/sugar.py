@@ -16,6 +16,7 @@ from grammar.messages.diagnostics import Diagnostic
 from grammar.syntax.parser import parse_expression, parse_rules
 from grammar.tree.clauses import Argument, Clause, ForPods, Item, Policy, Setting
 from grammar.tree.printer import print_string
+from grammar.tree.repair import Repair, minute_of
 from grammar.tree.source import Source
 from policies.manifest_text import ManifestText, put
 from policies.resource import (
@@ -121,6 +122,7 @@ _FIELDS = {
     "mode": "spec.enforcementMode",
     "failure": "spec.failurePolicy",
     "portable": "spec.portable",
+    "repair": "spec.repair",
     "for": "spec.podSelector",
 }
 
@@ -186,6 +188,13 @@ def parts(manifest: Manifest) -> Iterator[tuple[str, str]]:
     yield ("spec.failurePolicy", f"failure {spec.failurePolicy.lower()}")
     if spec.portable:
         yield ("spec.portable", "portable")
+    if (repair := spec.repair) is not None:
+        window = repair.between
+        times = (minute_of(window.begins), minute_of(window.ends)) if window is not None else (0, 0)
+        found = Repair(
+            repair.perMinute, repair.atOnce, repair.evictsLocalData, times[0] or 0, times[1] or 0
+        )
+        yield ("spec.repair", f"repair {found}")
     selected = [*conditions(spec.podSelector, "pod.labels"), *_of_namespace(manifest)]
     if selected:
         yield ("spec.podSelector", f"for pods where {_AND.join(selected)}")

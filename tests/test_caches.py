@@ -107,6 +107,7 @@ DICTIONARIES = {
         "engine/cluster/data_sources.py: DataKeeper._states",
         "engine/cluster/policy_reports.py: PolicyReports._written",
         "engine/decision/plan.py: SurveyMemos._leaders",
+        "engine/drift/repairs.py: Repairs._disturbances",
         "engine/gangs/attempts.py: Attempts._domains",
         "engine/gangs/members.py: Members._values",
         "engine/cache/tallies.py: Tallies._within",

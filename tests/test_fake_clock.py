@@ -39,6 +39,7 @@ REAL = {
     },
     "tests/support/api_proxy.py: ApiProxy": "is between real programs",
     "tests/support/tcp_switch.py: TcpSwitch": "is between real programs",
+    "tests/support/repaired.py: RepairedCluster": "is used with a fake clock alone",
     "tests/support/mirror.py: Waits": "is used with a fake clock alone",
     "tests/support/secured.py: Secured": "is used with a fake clock alone",
     "tests/test_fake_clock.py: test_a_coroutine_can_be_run": "runs on a fake clock",

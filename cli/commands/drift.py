@@ -102,7 +102,8 @@ def _restricted(found: DriftDocument, policy: str | None, namespace: str | None)
         broken = [clause for clause in each.clauses if policy in (None, clause.policy)]
         if broken and namespace in (None, each.pod.partition("/")[0]):
             pods.append(msgspec.structs.replace(each, clauses=broken))
-    return msgspec.structs.replace(found, pods=pods, clauses=clauses_of(pods))
+    repairs = [each for each in found.repairs if policy in (None, each.policy)]
+    return msgspec.structs.replace(found, pods=pods, clauses=clauses_of(pods), repairs=repairs)
 
 
 def _parts(found: DriftDocument) -> Iterator[Part]:
@@ -121,6 +122,9 @@ def _parts(found: DriftDocument) -> Iterator[Part]:
         yield _pods(found.pods[:_MOST_ROWS])
         if len(found.pods) > _MOST_ROWS:
             yield f"{len(found.pods) - _MOST_ROWS} others are in: placet drift -o json"
+    for repair in found.repairs:
+        numbers = f"{counted(repair.evicted, 'pod')} evicted"
+        yield f"repair of {repair.policy}: {repair.state}, {numbers}; {repair.text}".rstrip("; ")
     if found.more:
         yield f"{counted(found.more, 'pod')} were not looked at after these"
     for text in found.skipped:

@@ -188,6 +188,7 @@ def _run(args: argparse.Namespace, file: Path | None = None) -> int:
         _file(args, file),
         data_access(args),
         frozenset(args.policy_first),
+        repair=args.repair,
         history=args.history,
         traces=_traces(args),
     )

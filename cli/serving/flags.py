@@ -408,6 +408,14 @@ def _add_pods(parser: argparse.ArgumentParser) -> None:
         help="ignore the annotation by which a pod bypasses policies",
     )
     who.add_argument(
+        "--repair",
+        choices=("off", "dry-run", "on"),
+        default="off",
+        help="whether pods that break rules where they are may be evicted, as the `repair` of their"
+        " policy says; dry-run shows which; `on` needs deploy/rbac/repair/placet.yaml (default: "
+        "%(default)s)",
+    )
+    who.add_argument(
         "--policy-first",
         metavar="NS",
         action="append",

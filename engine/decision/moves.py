@@ -15,7 +15,14 @@ from dataclasses import dataclass
 import numpy as np
 from msgspec.structs import replace
 
-from engine.cache.node_table import NodeRows, NodeTable, NodeWithPods, with_pods, without
+from engine.cache.node_table import (
+    UNKNOWN_ROW,
+    NodeRows,
+    NodeTable,
+    NodeWithPods,
+    with_pods,
+    without,
+)
 from engine.cache.pods_excluding import KnownPods, PodsMoved
 from engine.counting.bounds import Mask
 from engine.counting.groups import CountHeadroom
@@ -32,6 +39,8 @@ from engine.program.program import FilterProgram
 
 # The nodes that are named.
 _MOST_NAMED = 5
+# The nodes whose reasons are told.
+_MOST_REASONS = 100
 NO_OTHER_NODE = "there is no other node"
 
 
@@ -92,8 +101,8 @@ class MovedPods:
 
     @property
     def nodes(self) -> Sequence[str]:
-        """The names of the nodes that have other pods on paper."""
-        return list(self._there)
+        """The names of the nodes to which pods come on paper; others have no less room."""
+        return [name for name, (_, come) in self._there.items() if come]
 
     def view(self, table: NodeTable, name: str) -> NodeWithPods | None:
         """A node with the pods that it has on paper."""
@@ -186,7 +195,8 @@ class Moves:
         """The other nodes where a pod could go: by all rules, and kube-scheduler's own filters."""
         call = self._calls.aside(pod)
         plan, table = call.plan, call.snapshot.table
-        rows = np.array([r for n, r in table.rows.items() if n != there.nodeName], np.intp)
+        rows = np.fromiter(table.rows.values(), np.intp, len(table.rows))
+        rows = rows[rows != table.rows.get(there.nodeName, UNKNOWN_ROW)]
         if not len(rows):
             return OtherNodes((), 0, NO_OTHER_NODE)
         headrooms = self._headrooms(call, rows, moved) if plan.counts.strict else ()
@@ -202,7 +212,8 @@ class Moves:
         fits, reasons = self._fitting(pod, call, table, left, moved)
         if not fits.any():
             (why, number), *_ = reasons.most_common(1)
-            text = f"{why}, on {number} of the {len(left)} nodes that its policies allow"
+            looked = min(len(left), _MOST_REASONS)
+            text = f"{why}, on {number} of {looked} nodes that its policies allow"
             return OtherNodes((), 0, text, _first(table, left, fits | True))
         passing = left[fits]
         points = np.zeros(len(passing))
@@ -245,7 +256,7 @@ class Moves:
             fits[at] = all(reason in ignored for reason in unfit(pod.pod, view))
         reasons = Counter[str]()
         if not fits.any():
-            for row in rows.tolist():
+            for row in rows[:_MOST_REASONS].tolist():
                 if (found := table.nodes[row]) is not None:
                     view = moved.view(table, found.name) or found
                     reasons.update(r for r in unfit(pod.pod, view)[:1] if r not in ignored)

@@ -54,7 +54,7 @@ PLAN_BYTES = 48 << 20
 # The memory of plans for questions that no call waits for.
 ASIDE_BYTES = 8 << 20
 # The longest step of work that nobody waits for and no policy is charged for.
-STEP_SECONDS = 0.008
+STEP_SECONDS = 0.010
 
 
 class ClusterState(Protocol):

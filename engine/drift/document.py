@@ -15,6 +15,10 @@ VERSION = 1
 # What has changed so that a rule does not hold any more.
 Cause = OneOf["policy", "node", "labels", "scale-down", "other pods", "bound", "unknown"]
 ClauseKind = OneOf["filter", "share", "spread", "limit", "cards", "gang"]
+RepairMode = OneOf["off", "dry-run", "on"]
+RepairState = OneOf[
+    "idle", "off", "dry run", "waiting", "moving", "no place", "stopped", "may not evict"
+]
 CAUSES: dict[Cause, str] = {
     "policy": "the policy is new or was edited",
     "node": "the node was changed",
@@ -82,6 +86,25 @@ class ClauseDrift(msgspec.Struct, frozen=True):
     since: str
 
 
+class PolicyRepair(msgspec.Struct, frozen=True):
+    """The repairs of a policy that has some, since it is as it is now, under this leader.
+
+    `text` says why nothing is evicted now, or is empty. `evicted`, `refused` by a disruption budget
+    and `failed` are numbers of evictions, and `returned` of pods that broke a rule again. `moving`
+    are pods whose replacement has no node yet. The clauses that are `stopped` are not repaired.
+    """
+
+    policy: str
+    state: RepairState
+    text: str
+    evicted: int
+    refused: int
+    failed: int
+    returned: int
+    moving: Sequence[str]
+    stopped: Sequence[str]
+
+
 class DriftDocument(msgspec.Struct, frozen=True, kw_only=True):
     """What has drifted, as a replica saw it `at` a time, in a look of some seconds.
 
@@ -99,6 +122,7 @@ class DriftDocument(msgspec.Struct, frozen=True, kw_only=True):
     pods: Sequence[DriftedPod] = ()
     more: int = 0
     skipped: Sequence[str] = ()
+    repairs: Sequence[PolicyRepair] = ()
     version: int = VERSION
 
 

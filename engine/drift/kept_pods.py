@@ -15,6 +15,9 @@ from engine.objects.peer import Peer
 from engine.objects.request_pod import Exemptions
 
 MIRROR = "kubernetes.io/config.mirror"
+# The switch of a pod, of its namespace, and of a policy.
+KEY, OFF = "placet.dev/repair", "off"
+LOCAL_DATA = "it has local data"
 SAFE = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 
 
@@ -55,11 +58,13 @@ def kept(pod: Peer, body: bytes, exemptions: Exemptions, *, evicts_local_data: b
         return "no controller makes it anew"
     if owner.kind == "DaemonSet":
         return "it is of a DaemonSet"
+    if annotations.get(KEY) == OFF:
+        return f"its annotation `{KEY}` is `{OFF}`"
     if annotations.get(SAFE) == "false":
         return f"`{SAFE}` is false"
     if evicts_local_data or annotations.get(SAFE) == "true":
         return ""
     volumes = read.spec.volumes or ()
     if any(v.emptyDir is not None or v.hostPath is not None for v in volumes):
-        return "it has local data"
+        return LOCAL_DATA
     return ""

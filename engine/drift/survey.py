@@ -12,6 +12,7 @@ them is enough. What was seen last is kept, to tell what has changed since.
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -45,6 +46,8 @@ from grammar.values.time import NEVER, SECOND, Timestamp
 T = TypeVar("T")
 # The pods between two looks at the clock, and the seconds of a step.
 _PER_LOOK, _STEP_SECONDS = 128, 0.004
+# The pods that are sorted at once.
+_RUN = 1000
 # The pods that are found in one survey: a repair takes its time for as many.
 _MOST_FOUND = 1000
 # The steps of one question; what takes longer is left out.
@@ -81,11 +84,12 @@ class _Suspect:
     pod: Peer
     template: _Template
 
-    @property
-    def cost(self) -> tuple[bool, int, int, str]:
-        """What comes first is moved first."""
-        created = self.pod.created.nanos if self.pod.created is not None else -NEVER
-        return self.pod.ready, self.pod.priority, -created, key_of(self.pod)
+
+def _cost(suspect: _Suspect) -> tuple[bool, int, int, str]:
+    """What comes first is moved first."""
+    pod = suspect.pod
+    created = pod.created.nanos if pod.created is not None else -NEVER
+    return pod.ready, pod.priority, -created, key_of(pod)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,18 +138,24 @@ class Survey:
         snapshot, registry = self._cluster.snapshot(), self._engine.registry
         templates, looked = yield from self._by_template(snapshot)
         self._lost = yield from self._on_lost_cards(snapshot)
-        suspects, gangs, skipped = list[_Suspect](), dict[GangName, list[_Suspect]](), list[str]()
+        runs, gangs, skipped = list[list[_Suspect]](), dict[GangName, list[_Suspect]](), list[str]()
         for key, pods in templates.items():
             template = yield from self._template(key, pods)
             if template is None:
                 continue
             try:
-                suspects += yield from self._suspects(template, pods, gangs)
+                suspects = yield from self._suspects(template, pods, gangs)
             except EngineError as error:
                 skipped.append(f"{key_of(pods[0])} and pods like it: {error}")
-        suspects.sort(key=lambda each: each.cost)
+                continue
+            for begin in range(0, len(suspects), _RUN):
+                runs.append(sorted(suspects[begin : begin + _RUN], key=_cost))
+                yield from self._rest()
         seen = _LastSurvey(snapshot, {p.address: p.digest for p in registry.programs}, looked)
-        found, more = yield from self._found(suspects, at, seen, skipped)
+        # One by one: to sort all of them would be a long step.
+        ordered, number = heapq.merge(*runs, key=_cost), sum(map(len, runs))
+        found, left = yield from self._found(ordered, at, seen, skipped)
+        more = number - left if left else 0
         found += yield from self._torn(gangs, at, seen, len(found))
         current = {(p.uid, c.policy, c.clause) for p in found for c in p.clauses}
         self._since = {key: known for key, known in self._since.items() if key in current}
@@ -193,7 +203,7 @@ class Survey:
             if body is None:
                 continue
             try:
-                read = self._engine.moves.read(_unplaced(body))
+                read = self._engine.moves.read(unplaced(body))
                 why = kept(pod, body, self._engine.exemptions)
             except (BadObjectError, msgspec.MsgspecError):
                 continue
@@ -239,13 +249,16 @@ class Survey:
     # ---- what they break
 
     def _found(
-        self, suspects: Sequence[_Suspect], at: str, seen: _LastSurvey, skipped: list[str]
+        self, suspects: Iterable[_Suspect], at: str, seen: _LastSurvey, skipped: list[str]
     ) -> Steps[tuple[list[DriftedPod], int]]:
-        """The pods that break rules, one after the other moved on paper; and how many are left."""
+        """The pods that break rules, one after the other moved on paper.
+
+        And how many suspects were looked at where these are too many, else 0.
+        """
         moved, found = MovedPods(), list[DriftedPod]()
         for number, suspect in enumerate(suspects):
             if len(found) >= _MOST_FOUND:
-                return found, len(suspects) - number
+                return found, number
             try:
                 one = yield from self._drifted(suspect, moved, at, seen, len(found) + 1)
             except EngineError as error:
@@ -392,7 +405,7 @@ def _template_key(pod: Peer, *, by_name: bool) -> Hashable:
     )
 
 
-def _unplaced(body: bytes) -> bytes:
+def unplaced(body: bytes) -> bytes:
     """The JSON of a pod as it was before it had a node. Raises msgspec.MsgspecError."""
     pod = msgspec.json.decode(body)
     pod.get("spec", {}).pop("nodeName", None)

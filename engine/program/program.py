@@ -18,6 +18,7 @@ from engine.program.tables import TableSpec
 from grammar.checker.policy_checker import Checked
 from grammar.messages.catalogue import listed
 from grammar.tree.clause_parts import MissingRule, NodeSet, Order, PodState
+from grammar.tree.repair import Repair
 from grammar.values.errors import EvaluationError, MissingError
 
 # The two ends of a score's range, or how it compares the nodes of a request.
@@ -559,6 +560,11 @@ class Program:
     groups: tuple[GroupSpec, ...]
     named: tuple[NamedCountProgram, ...]
     source: Checked
+
+    @property
+    def repair(self) -> Repair | None:
+        """How pods that break its clauses may be evicted; None where they may not."""
+        return None if self.audit else self.source.policy.repair
 
     @property
     def counts(self) -> tuple[CountClause, ...]:

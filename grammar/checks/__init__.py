@@ -62,6 +62,7 @@ from grammar.checks.references import (
     nodes_without_domain,
     unused_definitions,
 )
+from grammar.checks.repairs import repairs_of_nothing
 from grammar.checks.scales import (
     narrow_scores,
     negative_scores,
@@ -102,6 +103,7 @@ CHECKS: tuple[Check, ...] = (
     templates_in_texts,
     shares_without_percent,
     equal_scores,
+    repairs_of_nothing,
 )
 
 # The checks that see through definitions, and so get the policy written out.

@@ -69,6 +69,7 @@ from grammar.tree.data import (
 )
 from grammar.tree.groups import Count, Group
 from grammar.tree.printer import print_expression
+from grammar.tree.repair import MOST_REPAIRS, Repair, minute_of
 from grammar.tree.source import Span
 from grammar.tree.types import DYN, INT, Type
 from grammar.tree.written_tests import (
@@ -237,6 +238,17 @@ class Builder(ExpressionBuilder):
 
     def portable(self, c: list[Child]) -> Setting:
         return Setting("portable", span=span_of(c))
+
+    def repair(self, c: list[Child]) -> Setting:
+        numbers, times = _tokens(c, "INT"), _tokens(c, "STRING")
+        rates = [_rate(token) for token in numbers]
+        begins, ends = [_minute(token) for token in times] or [0, 0]
+        if times and begins == ends:
+            raise _bad_number(times[1], "later time", "another time than the first one")
+        once = rates[1] if len(rates) > 1 else 1
+        local_data = bool(_tokens(c, "LOCAL"))
+        value = Repair(rates[0], once, local_data=local_data, begins=begins, ends=ends)
+        return Setting("repair", value, span_of(c))
 
     def for_(self, c: list[Child]) -> ForPods:
         return ForPods(_expr(c), span_of(c))
@@ -581,6 +593,20 @@ def _choice(c: list[Child], part: str, allowed: tuple[str, ...]) -> str:
     if str(token) not in allowed:
         raise ParseError(catalogue.bad_word(str(token), part, allowed, token_span(token)))
     return str(token)
+
+
+def _rate(token: SyntaxToken) -> int:
+    number = int(str(token), 0)
+    if not 0 < number <= MOST_REPAIRS:
+        raise _bad_number(token, "number of pods", f"a number from 1 to {MOST_REPAIRS}")
+    return number
+
+
+def _minute(token: SyntaxToken) -> int:
+    found = minute_of(text_of(token))
+    if found is None:
+        raise _bad_number(token, "time of the day", 'a time in UTC, such as `"22:30"`')
+    return found
 
 
 def _ident(token: SyntaxToken) -> Ident:

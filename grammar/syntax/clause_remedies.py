@@ -22,7 +22,7 @@ from grammar.tree.source import Source, Span
 ITEMS = frozenset(
     (
         *CLAUSE_WORDS,
-        *"use description weight mode failure portable let def group for".split(),
+        *"use description weight mode failure portable repair let def group for".split(),
         *"policy cluster test".split(),
     )
 )

@@ -33,6 +33,7 @@ from grammar.tree.clause_parts import (
 )
 from grammar.tree.data import Data
 from grammar.tree.groups import Count, Group
+from grammar.tree.repair import Repair
 from grammar.tree.source import Span
 from grammar.tree.types import Type
 from grammar.tree.written_tests import Test
@@ -405,13 +406,13 @@ class Def:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """`description`, `weight`, `mode`, `failure` or `portable`, each at most once.
+    """`description`, `weight`, `mode`, `failure`, `portable` or `repair`, each at most once.
 
     `portable` has no value.
     """
 
-    name: OneOf["description", "weight", "mode", "failure", "portable"]
-    value: str | int = ""
+    name: OneOf["description", "weight", "mode", "failure", "portable", "repair"]
+    value: str | int | Repair = ""
     span: Span = field(default=NO_SPAN, compare=False)
 
 
@@ -472,10 +473,15 @@ class Policy:
         """Whether its clauses may be told to others, as parts of the pod."""
         return any(isinstance(i, Setting) and i.name == "portable" for i in self.items)
 
+    @property
+    def repair(self) -> Repair | None:
+        """How pods that break its clauses may be evicted; None where they may not."""
+        values = (i.value for i in self.items if isinstance(i, Setting))
+        return next((value for value in values if isinstance(value, Repair)), None)
+
     def setting(self, name: str, default: str | int) -> str | int:
-        return next(
-            (i.value for i in self.items if isinstance(i, Setting) and i.name == name), default
-        )
+        values = (i.value for i in self.items if isinstance(i, Setting) and i.name == name)
+        return next((value for value in values if not isinstance(value, Repair)), default)
 
 
 @dataclass(frozen=True, slots=True)

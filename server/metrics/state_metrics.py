@@ -130,6 +130,8 @@ def _cluster(cluster: Mapping[str, Any]) -> Iterator[Metric]:
         yield _beyond_bounds(cluster["beyondBounds"])
     if "drift" in cluster:
         yield _drifted(cluster["drift"])
+    if "repairs" in cluster:
+        yield from _repairs(cluster["repairs"])
     if cluster.get("cards"):
         yield from _cards(cluster["cards"])
     objects = GaugeMetricFamily(
@@ -222,6 +224,31 @@ def _drifted(policies: Mapping[str, Mapping[str, int]]) -> Metric:
         for kind, number in sorted(kinds.items()):
             drifted.add_metric([policy, kind], number)
     return drifted
+
+
+def _repairs(policies: Iterable[Mapping[str, Any]]) -> Iterator[Metric]:
+    """What is done about them, as `PolicyRepair` has it."""
+    evictions = CounterMetricFamily(
+        "placet_repair_evictions",
+        "[ALPHA] Evictions of pods that break clauses, by result.",
+        labels=["policy", "result"],
+    )
+    moving = GaugeMetricFamily(
+        "placet_repair_moving_pods",
+        "[ALPHA] Evicted pods whose replacement has no node yet.",
+        labels=["policy"],
+    )
+    stopped = GaugeMetricFamily(
+        "placet_repair_stopped_clauses",
+        "[ALPHA] Clauses that are not repaired any more, because pods returned or found no node.",
+        labels=["policy"],
+    )
+    for each in policies:
+        for result in ("evicted", "refused", "failed", "returned"):
+            evictions.add_metric([each["policy"], result], each[result])
+        moving.add_metric([each["policy"]], len(each["moving"]))
+        stopped.add_metric([each["policy"]], len(each["stopped"]))
+    yield from (evictions, moving, stopped)
 
 
 def _rejected(numbers: Mapping[str, Any]) -> Iterator[Metric]:

@@ -43,7 +43,8 @@ from engine.counting.in_flight_pods import PLACING_SECONDS, Schedulers
 from engine.decision.journal import Journal
 from engine.decision.placement import CountGate, open_gate
 from engine.decision.recent_answers import LastAnswers, RejectedPods
-from engine.drift.document import DriftDocument
+from engine.drift.document import DriftDocument, RepairMode
+from engine.drift.repairs import Repairs
 from engine.drift.survey import Survey
 from engine.engine import Engine
 from engine.errors import ApiError, ExpensivePolicyError, NotSyncedError
@@ -71,6 +72,7 @@ from server.runtime.observers import LogObserver
 from server.runtime.policy_first import PolicyFirst
 from server.runtime.policy_statuses import Statuses, UngatedPods
 from server.runtime.reloader import PolicyReloader
+from server.runtime.repairing import Repairer, RepairSources
 from server.runtime.status_reporting import LedCluster, PolicyOutcomes, StatusReporter
 from server.supervisor import Supervisor, end
 
@@ -105,7 +107,7 @@ class Deciding:
 
     `rejected` are the pods to look at again, `schedulers` those that ask, and `portable` tells
     others of policies. `data` are the tables that the engine reads. `first` has pods wait for older
-    policies, None where none do.
+    policies, None where none do. `repair` says whether pods that break rules are evicted.
     """
 
     engine: Engine
@@ -117,6 +119,7 @@ class Deciding:
     schedulers: Schedulers
     data: DataTables
     first: PolicyFirst | None = None
+    repair: RepairMode = "off"
 
 
 @asynccontextmanager
@@ -264,7 +267,10 @@ class ClusterRuntime:
         cache.add_event_handler(self._lag_of_new_pods(pod_seen))
         self._rejected = deciding.rejected
         lease, gate, start = self._lease, self._leader_gate, self._supervisor.start
-        self._drift = self._drift_watch(engine)
+        events = Events(self._client, self._identity)
+        repairs = Repairs(cache, deciding.repair, time.monotonic)
+        cache.add_event_handler(repairs.pod_changed)
+        self._drift = self._drift_watch(engine, repairs)
         if lease is not None and gate is not None:
             take_over = self._take_over_with(engine, schedulers, is_listed=lease.held)
             stack.push_async_callback(end, start("lease", lease.run))
@@ -276,7 +282,7 @@ class ClusterRuntime:
         requeuer = Requeuer(
             self._client, engine.looks, deciding.rejected, deciding.observer.gave_up, schedulers
         )
-        for name, duty in self._reporter(deciding, requeuer).duties.items():
+        for name, duty in self._reporter(deciding, requeuer, events).duties.items():
             stack.push_async_callback(end, start(name, duty))
         reviewer = GangReviewer(
             engine.gangs,
@@ -303,16 +309,18 @@ class ClusterRuntime:
         self._cards = CardReport(engine.cards, self.informers.snapshot, self._log)
         stack.push_async_callback(end, start("cards", self._synced(self._cards.follow)))
         stack.push_async_callback(end, start("drift", self._synced(self._drift.follow)))
+        repairer = self._repairer(deciding, repairs, self._drift, events)
+        stack.push_async_callback(end, start("repair", self._synced(repairer.follow)))
         self.informers.start(self._needs)
         syncing = start(
             "sync", lambda: self._until_synced(engine, deciding.reloader, schedulers), is_vital=True
         )
         stack.push_async_callback(end, syncing)
 
-    def _reporter(self, deciding: Deciding, requeuer: Requeuer) -> StatusReporter:
+    def _reporter(self, deciding: Deciding, requeuer: Requeuer, events: Events) -> StatusReporter:
         """What writes statuses and events, and requeues pods, while this replica leads."""
         engine, schedulers, observer = deciding.engine, deciding.schedulers, deciding.observer
-        cache, client, lease = self.informers.cache, self._client, self._lease
+        cache, client = self.informers.cache, self._client
         ungated = None
         if schedulers.gate:
             ungated = UngatedPods(schedulers, lambda: engine.exemptions)
@@ -327,13 +335,14 @@ class ClusterRuntime:
             AuditStatuses(engine.audits.log),
             EarlyPods(deciding.journal.has_decided, Timestamp.now()),
             lambda: self._drift.by_policy() if self._drift is not None else None,
+            lambda: self._drift.repairs if self._drift is not None else (),
             binds=schedulers.call_bind,
         )
         return StatusReporter(
             LedCluster(
                 client,
                 self.informers,
-                lambda: lease is None or lease.held,
+                self._leads,
                 self._failures.report,
             ),
             PolicyOutcomes(
@@ -345,31 +354,41 @@ class ClusterRuntime:
             ),
             self._statuses,
             ungated,
-            Events(client, self._identity),
+            events,
             requeuer,
         )
 
     def _audit_reporter(self, deciding: Deciding) -> AuditReporter:
         """What writes PolicyReports while this replica leads."""
-        lease = self._lease
         return AuditReporter(
             PolicyReports(self._client),
             deciding.engine.audits.log,
             lambda: deciding.reloader.enforced,
             lambda: self.informers.policies,
-            lambda: lease is None or lease.held,
+            self._leads,
             self._failures.report,
         )
 
-    def _drift_watch(self, engine: Engine) -> DriftWatch:
+    def _leads(self) -> bool:
+        return self._lease is None or self._lease.held
+
+    def _drift_watch(self, engine: Engine, repairs: Repairs) -> DriftWatch:
         """What surveys the pods on nodes while this replica leads."""
-        lease, replica = self._lease, socket.gethostname()
-        return DriftWatch(
-            Survey(replica, engine, self, time.monotonic),
+        survey = Survey(socket.gethostname(), engine, self, time.monotonic)
+        return DriftWatch(survey, self.pod, repairs, self._leads, self._failures.report)
+
+    def _repairer(
+        self, deciding: Deciding, repairs: Repairs, drift: DriftWatch, events: Events
+    ) -> Repairer:
+        """What evicts pods while this replica leads."""
+        sources = RepairSources(
+            lambda: drift.document,
+            lambda: deciding.reloader.enforced,
+            lambda: self.informers.policies,
             self.pod,
-            lambda: lease is None or lease.held,
-            self._failures.report,
         )
+        engine, cache, report = deciding.engine, self.informers.cache, self._failures.report
+        return Repairer(self._client, engine, cache, repairs, sources, self._leads, events, report)
 
     def _synced(self, follow: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
         """Work that begins as soon as the whole cluster is known."""
@@ -488,8 +507,9 @@ class ClusterRuntime:
         missing = self.checks()[0].failure
         lease, statuses = self._lease, self._statuses
         # Only the leader counts them.
-        leads = lease is None or lease.held
+        leads = self._leads()
         drift = self._drift.by_policy() if self._drift is not None else None
+        repairs = msgspec.to_builtins(self._drift.repairs) if self._drift is not None else ()
         return {
             "synced": not missing,
             **({"missing": missing} if missing else {}),
@@ -497,6 +517,7 @@ class ClusterRuntime:
             **({"rejected": self._rejected.status()} if self._rejected is not None else {}),
             **({"cards": self._cards.status()} if self._cards is not None else {}),
             **({"drift": drift} if drift is not None else {}),
+            **({"repairs": repairs} if repairs else {}),
             **({"beyondBounds": statuses.beyond_bounds} if statuses is not None and leads else {}),
             "tasks": len(asyncio.all_tasks()),
             "failing": self._failures.failing,

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+import msgspec
 
 from engine.cache.reflector import Report
-from engine.drift.document import DriftDocument
+from engine.drift.document import DriftDocument, PolicyRepair
+from engine.drift.repairs import Repairs
 from engine.drift.survey import Survey
 from engine.errors import ApiError, ApiUnreachableError, EngineError, why
 
@@ -31,11 +34,13 @@ class DriftWatch:
         self,
         survey: Survey,
         read: ReadPod,
+        repairs: Repairs,
         leads: Callable[[], bool],
         report: Report,
     ) -> None:
         self._survey = survey
         self._read = read
+        self._repairs = repairs
         self._leads = leads
         self._report = report
         self._document: DriftDocument | None = None
@@ -45,7 +50,14 @@ class DriftWatch:
         """What has drifted, or why this replica does not know."""
         if not self._leads():
             return self._survey.failed("another replica leads, and looks")
-        return self._document or self._survey.failed("no survey has ended yet")
+        if self._document is None:
+            return self._survey.failed("no survey has ended yet")
+        return msgspec.structs.replace(self._document, repairs=self.repairs)
+
+    @property
+    def repairs(self) -> Sequence[PolicyRepair]:
+        """The repairs of policies; none while another replica leads."""
+        return list(self._repairs.states()) if self._leads() else ()
 
     def by_policy(self) -> Mapping[str, Mapping[str, int]] | None:
         """The pods that break a policy's clauses, by the kind of clause; None while not known."""

@@ -24,6 +24,7 @@ from engine.cluster.client import path_of
 from engine.cluster.status_writer import Reported
 from engine.counting.in_flight_pods import Schedulers
 from engine.counting.share_status import PodCounts, ShareStatus
+from engine.drift.document import PolicyRepair
 from engine.enforced import EnforcedPolicies
 from engine.errors import (
     DeadlineExceededError,
@@ -84,6 +85,8 @@ _MOST_NEW = 1000
 PortabilityOf = Callable[[Program], Sequence[ClauseVerdict]]
 # The pods that break clauses of a policy by their kinds, by address; None while that is not known.
 DriftOf = Callable[[], Mapping[str, Mapping[str, int]] | None]
+# The repairs of policies that have some.
+RepairsOf = Callable[[], Iterable[PolicyRepair]]
 # The status, reason and message of a condition.
 _Outcome = tuple[Literal["True", "False"], str, str]
 
@@ -149,6 +152,7 @@ class Statuses:
         audits: AuditStatuses | None = None,
         early: EarlyPods | None = None,
         drift: DriftOf = lambda: None,
+        repairs: RepairsOf = tuple,
         *,
         binds: bool = True,
     ) -> None:
@@ -158,8 +162,10 @@ class Statuses:
         what of a portable policy others are told. `gangs` gives those that wait or gather, and
         `sources` how those of tables of data do. `audits` says what policies in audit mode would
         have done, and `early` counts pods that were placed before their policy. `drift` has the
-        pods that break clauses now. `binds` says that this server has the verb bind.
+        pods that break clauses now, and `repairs` what is done about them. `binds` says that this
+        server has the verb bind.
         """
+        self._repairs = repairs
         self._drift = drift
         self._gangs = gangs
         self._sources = sources
@@ -202,6 +208,7 @@ class Statuses:
         sources = {source.digest: source for source in self._sources()}
         gangs = Counter((gang.policy, gang.state) for gang in self._gangs())
         drift = self._drift()
+        repairs = {each.policy: each for each in self._repairs()}
         for name, checked in enforced.objects.items():
             if name not in objects:
                 continue
@@ -246,6 +253,8 @@ class Statuses:
                 )
             if program is not None and drift is not None:
                 wanted = _with_drift(wanted, drift.get(program.address, {}))
+            if program is not None and (repair := repairs.get(program.address)) is not None:
+                wanted = _with_repair(wanted, repair)
             if manifest is not None and self._ungated is not None:
                 wanted = _with_ungated(wanted, self._passed_by(name, manifest, self._ungated))
             if manifest is not None and program is not None and not program.audit:
@@ -490,6 +499,15 @@ def _with_drift(status: PolicyStatus, kinds: Mapping[str, int]) -> PolicyStatus:
     return msgspec.structs.replace(
         status, conditions=(*status.conditions, condition), driftedPods=pods
     )
+
+
+def _with_repair(status: PolicyStatus, repair: PolicyRepair) -> PolicyStatus:
+    """The status with the condition of a policy that has repairs: true while pods are moved."""
+    reason = "".join(word.capitalize() for word in repair.state.split())
+    text = cut(repair.text or "no pod is to be moved now", _MOST_TEXT)
+    outcome: _Outcome = ("True" if repair.state == "moving" else "False", reason, text)
+    condition = StatusCondition("Repairing", *outcome, "", status.observedGeneration)
+    return msgspec.structs.replace(status, conditions=(*status.conditions, condition))
 
 
 def _with_binder(status: PolicyStatus, work: str, *, binds: bool) -> PolicyStatus:

@@ -8,9 +8,13 @@ import yaml
 from tests.e2e.api import Api
 
 SHIPPED = Path(__file__).parents[2] / "deploy" / "rbac"
-ROLE, BIND_ROLE = "placet", "placet-bind"
+ROLE, BIND_ROLE, REPAIR_ROLE = "placet", "placet-bind", "placet-repair"
 # The files that have these roles.
-FILES = {ROLE: SHIPPED / "placet.yaml", BIND_ROLE: SHIPPED / "bind" / "placet.yaml"}
+FILES = {
+    ROLE: SHIPPED / "placet.yaml",
+    BIND_ROLE: SHIPPED / "bind" / "placet.yaml",
+    REPAIR_ROLE: SHIPPED / "repair" / "placet.yaml",
+}
 GROUP = "rbac.authorization.k8s.io"
 USER = {"kind": "User", "apiGroup": GROUP, "name": "placet"}
 

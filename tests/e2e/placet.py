@@ -85,6 +85,10 @@ class Placet:
         answer: dict[str, Any] = json.loads(text)
         return answer
 
+    def drift(self) -> dict[str, Any]:
+        """Return what has drifted, as the view says."""
+        return self._view("/drift")
+
     def answers(self, path: str) -> bool:
         """Whether the answer is 200; also false while nobody listens."""
         return answers_ok(self.port, path)

@@ -14,6 +14,7 @@ from engine.program.program import Program
 from grammar.meaning.schema import load_schema
 from grammar.tree.clause_parts import Bound
 from grammar.tree.clauses import Policy, Share
+from grammar.tree.repair import Repair
 from grammar.values.time import Timestamp
 from policies.admission import CheckedObject, check_object, lines
 from policies.sugar import CLAUSE, parts
@@ -286,3 +287,20 @@ def test_clause_of_the_rules_does_not_take_the_name() -> None:
 def test_rules_that_are_too_much_are_told_so(rules: str) -> None:
     found = checked(placement_policy(on_wanted(1) | {"rules": rules}))
     assert found.file.whole == rules.startswith("#")
+
+
+READY = {"podSelector": {}, "rules": 'filter "ready" { require node.ready }'}
+
+
+def test_a_repair() -> None:
+    """Its field becomes the setting, which the rules must not have then."""
+    window = {"begins": "22:00", "ends": "06:30"}
+    spec = {"perMinute": 5, "atOnce": 2, "evictsLocalData": True, "between": window}
+    value = placement_policy(READY | {"repair": spec})
+    found = Repair(5, 2, local_data=True, begins=22 * 60, ends=6 * 60 + 30)
+    assert policy(value).repair == found
+    assert policy(placement_policy(READY)).repair is None
+    assert policy(placement_policy(READY | {"repair": {"perMinute": 1}})).repair == Repair(1)
+    twice = placement_policy(READY | {"rules": f"repair at most 5 per minute {READY['rules']}"})
+    (line,) = lines(checked(twice).file, "error")
+    assert "remove it: `spec.repair` sets it" in line

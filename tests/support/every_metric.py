@@ -68,6 +68,17 @@ def full_status(replica: str = "placet-0") -> ReplicaStatus:
         },
         "beyondBounds": {"shop/web": 3},
         "drift": {"shop/web": {"share": 3, "filter": 1}},
+        "repairs": [
+            {
+                "policy": "shop/web",
+                "evicted": 4,
+                "refused": 2,
+                "failed": 0,
+                "returned": 1,
+                "moving": ["shop/web-1"],
+                "stopped": ["spot"],
+            }
+        ],
         "cards": {"gpu": CARDS},
         "resources": {"pods": RESOURCE, "nodes": {**RESOURCE, "secondsSinceLastEvent": None}},
     }

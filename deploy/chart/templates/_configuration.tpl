@@ -57,6 +57,9 @@
 {{- if .Values.bind.enabled -}}
 {{- $_ := set $own "bind" true -}}
 {{- end -}}
+{{- if ne .Values.repair.mode "off" -}}
+{{- $_ := set $own "repair" .Values.repair.mode -}}
+{{- end -}}
 {{- if .Values.optIn.gate -}}
 {{- $_ := set $own "gate" true -}}
 {{- end -}}

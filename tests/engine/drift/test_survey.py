@@ -112,7 +112,7 @@ def test_without_room_as_many_are_named_and_the_reason() -> None:
     assert len(found.pods) == 6
     placed = [each for each in found.pods if each.places]
     assert [each.order for each in placed] == [1], "one has room there, and then it is full"
-    text = "Insufficient cpu, on 1 of the 1 nodes that its policies allow"
+    text = "Insufficient cpu, on 1 of 1 nodes that its policies allow"
     assert {each.reason for each in found.pods[1:]} == {text}
     assert found.clauses[0].stuck == 5
 

@@ -53,6 +53,10 @@ async def test_pods_beyond_the_bounds_of_policies() -> None:
     assert value("placet_pods_beyond_bounds", {"policy": "shop/web"}) == 3
     drifted = {"policy": "shop/web", "kind": "share"}
     assert value("placet_drifted_pods", drifted) == 3
+    refused = {"policy": "shop/web", "result": "refused"}
+    assert value("placet_repair_evictions_total", refused) == 2
+    assert value("placet_repair_moving_pods", {"policy": "shop/web"}) == 1
+    assert value("placet_repair_stopped_clauses", {"policy": "shop/web"}) == 1
 
 
 async def test_cards() -> None:

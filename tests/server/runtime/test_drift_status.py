@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from engine.cache.cache import Cache
+from engine.drift.document import PolicyRepair
 from policies.resource import PolicyStatus
 from server.runtime.policy_statuses import Statuses
 from tests.server.runtime.test_objects import READY, Read, stored
@@ -18,6 +19,17 @@ def status(drift: Mapping[str, Mapping[str, int]] | None) -> PolicyStatus:
     statuses = Statuses(Cache(), no_time, drift=lambda: drift)
     (report,) = statuses.reports(read.last, objects, {}, (), Cache().snapshot())
     return report.wanted
+
+
+def test_what_is_done_about_them() -> None:
+    read, objects = Read(), stored(READY)
+    read.read(objects)
+    assert read.last is not None
+    repair = PolicyRepair("shop/web", "no place", "nowhere", 1, 0, 0, 0, (), ())
+    statuses = Statuses(Cache(), no_time, repairs=lambda: [repair])
+    (report,) = statuses.reports(read.last, objects, {}, (), Cache().snapshot())
+    (found,) = [c for c in report.wanted.conditions if c.type == "Repairing"]
+    assert (found.status, found.reason, found.message) == ("False", "NoPlace", "nowhere")
 
 
 def drifted(found: PolicyStatus) -> list[tuple[str, str, str]]:

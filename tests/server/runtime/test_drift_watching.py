@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from engine.drift.document import DriftDocument
+from engine.drift.repairs import Repairs
 from engine.drift.survey import Survey
 from engine.errors import ApiError
 from server.runtime.drift_watching import DriftWatch
@@ -38,7 +39,8 @@ class Led:
         self.cache = cache_of([node("n1"), node("n2", labels={"ssd": "yes"})], [self.pod])
         clock = asyncio.get_running_loop().time
         survey = Survey("me", engine_over(POLICY, self.cache), Known(self.cache), clock)
-        self.watch = DriftWatch(survey, self._read, lambda: self.leads, self._report)
+        repairs = Repairs(self.cache, "off", clock)
+        self.watch = DriftWatch(survey, self._read, repairs, lambda: self.leads, self._report)
 
     async def _read(self, _namespace: str, _name: str) -> bytes | None:
         if self.failure is not None:

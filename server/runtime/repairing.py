@@ -1,0 +1,287 @@
+"""Repairer: evicts pods that break rules where they are, while this replica leads.
+
+It goes through the last survey, and asks again about each pod before it is evicted: its whole JSON,
+the rules that it breaks, and where it could go now. Evictions go through the Eviction API, so
+disruption budgets hold. What may be done when is said by `engine.drift.repairs`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import TypeVar
+
+import msgspec
+
+from engine.cache.cache import Cache
+from engine.cache.reflector import Report
+from engine.cluster.client import CORE, Api, path_of
+from engine.cluster.events import Events, PodEvent, Regarding, regarding
+from engine.decision.moves import MovedPods, OtherNodes
+from engine.drift.document import DriftDocument, DriftedPod, RepairState
+from engine.drift.kept_pods import KEY, LOCAL_DATA, OFF, kept
+from engine.drift.repairs import Move, Repairs
+from engine.drift.survey import unplaced
+from engine.enforced import EnforcedPolicies
+from engine.engine import Engine
+from engine.errors import (
+    ApiError,
+    ApiUnreachableError,
+    BadObjectError,
+    DeadlineExceededError,
+    EngineError,
+    why,
+)
+from engine.objects.peer import key_of
+from engine.program.program import Program
+from grammar.tree.repair import Repair
+
+T = TypeVar("T")
+_LOOK_SECONDS = 1.0
+# The rest after each step, and the most steps of one question.
+_REST_SECONDS, _MOST_STEPS = 0.005, 200
+_WORK = "evict pods"
+# Of pods of the survey that need no repair any more.
+_GONE, _MENDED = "it is gone", "it breaks nothing any more"
+_OVER = frozenset({_GONE, _MENDED})
+_NO_PLACE = "no other node would take them"
+
+
+class _SwitchMetadata(msgspec.Struct):
+    annotations: dict[str, str] | None = None
+
+
+class _SwitchedObject(msgspec.Struct):
+    metadata: _SwitchMetadata
+
+
+@dataclass(frozen=True, slots=True)
+class RepairSources:
+    """What a repairer reads: the survey, the policies in force and their objects, and pods."""
+
+    survey: Callable[[], DriftDocument]
+    enforced: Callable[[], EnforcedPolicies]
+    objects: Callable[[], Mapping[str, bytes]]
+    pod: Callable[[str, str], Awaitable[bytes | None]]
+
+
+class Repairer:
+    """Looks once a second. `leads` is asked before each eviction."""
+
+    def __init__(
+        self,
+        api: Api,
+        engine: Engine,
+        cache: Cache,
+        repairs: Repairs,
+        sources: RepairSources,
+        leads: Callable[[], bool],
+        events: Events,
+        report: Report,
+    ) -> None:
+        self._api = api
+        self._engine = engine
+        self._cache = cache
+        self._repairs = repairs
+        self._sources = sources
+        self._leads = leads
+        self._events = events
+        self._report = report
+        self._has_led = False
+
+    async def follow(self) -> None:
+        """Repairs until it is cancelled."""
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            await self.look()
+
+    async def look(self) -> None:
+        """Evicts what may be evicted now."""
+        repairs, enforced = self._repairs, self._sources.enforced()
+        if not self._leads():
+            self._has_led = False
+            return
+        if not self._has_led:
+            self._has_led = True
+            repairs.begin()
+        repairs.adopt(enforced.registry.programs)
+        repairs.tick()
+        document = self._sources.survey()
+        if document.problem:
+            return
+        names = {id(program): name for name, program in enforced.programs.items()}
+        for program in enforced.registry.programs:
+            name, repair = names.get(id(program), ""), program.repair
+            if repair is not None and not repairs.blocks(program, repair, self._switched_off(name)):
+                await self._repair(name, program, repair, document)
+                self._tell_stops(name, program)
+
+    async def _repair(
+        self, name: str, program: Program, repair: Repair, document: DriftDocument
+    ) -> None:
+        """Evicts pods that break a policy, as many as may be now."""
+        repairs, reasons = self._repairs, Counter[str]()
+        for drifted in _of_policy(document, program):
+            await asyncio.sleep(0)
+            reason = self._kept(drifted, repair)
+            reason = reason or repairs.keeps(drifted, program, self._cache.snapshot())
+            try:
+                reason = reason or await self._evict(name, program, repair, drifted)
+            except (ApiError, ApiUnreachableError) as error:
+                self._report(_WORK, why(_WORK, error))
+                repairs.say(program.address, *_said(error))
+                return
+            except EngineError as error:
+                reason = str(error)
+            if reason:
+                reasons[reason] += reason not in _OVER
+            elif repairs.blocks(program, repair, self._switched_off(name)):
+                return
+        self._report(_WORK, "")
+        repairs.say(program.address, *_most(reasons))
+
+    def _kept(self, drifted: DriftedPod, repair: Repair) -> str:
+        """Why a pod of the survey is left where it is, as far as its template tells."""
+        if drifted.kept and not (drifted.kept == LOCAL_DATA and repair.local_data):
+            return drifted.kept
+        namespace = self._cache.namespace(drifted.pod.partition("/")[0])
+        if namespace is not None and namespace.annotations.get(KEY) == OFF:
+            return f"`{KEY}` of its namespace is `{OFF}`"
+        return "" if drifted.places else _NO_PLACE
+
+    async def _evict(self, name: str, program: Program, repair: Repair, drifted: DriftedPod) -> str:
+        """Evicts a pod that still breaks a rule, and could go elsewhere; else says why not.
+
+        Raises EngineError.
+        """
+        repairs, namespace = self._repairs, drifted.pod.partition("/")[0]
+        body = await self._sources.pod(namespace, drifted.pod.partition("/")[2])
+        pod = self._cache.pod(drifted.pod)
+        if body is None or pod is None or pod.uid != drifted.uid:
+            return _GONE
+        try:
+            asked = self._engine.moves.read(unplaced(body))
+            exemptions = self._engine.exemptions
+            reason = kept(pod, body, exemptions, evicts_local_data=repair.local_data)
+        except (BadObjectError, msgspec.MsgspecError):
+            return "it cannot be read"
+        if reason or asked.uid != pod.uid:
+            return reason or _GONE
+        paper = self._paper()
+        rules = await self._again(lambda: self._engine.moves.broken(asked, pod, paper))
+        broken = [rule for rule in rules if rule.policy == program.address]
+        if not broken:
+            return _MENDED
+        others = await self._again(lambda: self._engine.moves.others(asked, pod, paper))
+        # Pods that have no node yet take places that nobody sees.
+        if others.number <= sum(not self._is_there(move) for move in repairs.moves):
+            return _NO_PLACE
+        if repairs.mode != "on":
+            return "`--repair` is `dry-run`: nothing is evicted"
+        # The world may have changed while this was worked out.
+        reason = repairs.keeps(drifted, program, self._cache.snapshot())
+        if reason or not self._leads():
+            return reason or "another replica leads"
+        move = repairs.evicting(pod, program, [rule.clause for rule in broken])
+        return await self._send(name, move, others)
+
+    async def _send(self, name: str, move: Move, others: OtherNodes) -> str:
+        """Sends an eviction; says why it was refused, or nothing. Raises EngineError."""
+        pod = move.pod
+        body = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": pod.name, "namespace": pod.namespace},
+            "deleteOptions": {"preconditions": {"uid": pod.uid}},
+        }
+        path = path_of(CORE, "pods", pod.namespace, pod.name, "eviction")
+        try:
+            await self._api.request("POST", path, body=msgspec.json.encode(body))
+        except ApiError as error:
+            is_refused = error.status == HTTPStatus.TOO_MANY_REQUESTS
+            self._repairs.withdraw(
+                move, wait=error.retry_after_seconds or 0.0 if is_refused else None
+            )
+            if is_refused:
+                return "a disruption budget does not allow it"
+            if error.status in (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT):
+                return _GONE
+            raise
+        clauses = ", ".join(f"`{clause}`" for clause in move.clauses)
+        note = f"breaks {clauses} of {move.policy} on {pod.nodeName}; {others.number} others fit"
+        about = Regarding("v1", "Pod", pod.namespace, pod.name, pod.uid)
+        self._events.add(PodEvent(about, "Normal", "Evicted", "Repair", note))
+        self._tell(name, "Normal", "Repair", f"evicts pods that break {clauses}")
+        return ""
+
+    # ---- what there is to know
+
+    def _paper(self) -> MovedPods:
+        """The pods that are evicted and still there, as if they were gone."""
+        paper = MovedPods()
+        for move in self._repairs.moves:
+            if self._is_there(move):
+                paper.move(move.pod, "")
+        return paper
+
+    def _is_there(self, move: Move) -> bool:
+        known = self._cache.pod(key_of(move.pod))
+        return known is not None and known.uid == move.pod.uid
+
+    def _switched_off(self, name: str) -> str:
+        """Who has switched off the repair of a policy object, by annotation; empty if nobody."""
+        raw = self._sources.objects().get(name)
+        if raw is None or KEY.encode() not in raw:
+            return ""
+        found = msgspec.json.decode(raw, type=_SwitchedObject).metadata.annotations or {}
+        return f"its annotation `{KEY}` is `{OFF}`" if found.get(KEY) == OFF else ""
+
+    async def _again(self, question: Callable[[], T]) -> T:
+        """The answer to a question that goes on where its last step ended. Raises EngineError."""
+        for _ in range(_MOST_STEPS):
+            try:
+                return question()
+            except DeadlineExceededError:
+                await asyncio.sleep(_REST_SECONDS)
+        raise DeadlineExceededError("its policies take too long")
+
+    # ---- what is said
+
+    def _tell_stops(self, name: str, program: Program) -> None:
+        for each in self._repairs.states():
+            if each.policy == program.address and each.stopped:
+                self._tell(name, "Warning", "RepairStopped", each.text)
+
+    def _tell(self, name: str, kind: str, reason: str, note: str) -> None:
+        """Adds an event about a policy object; a policy of a file has none."""
+        if (raw := self._sources.objects().get(name)) is not None:
+            is_bad = kind == "Warning"
+            self._events.add(
+                PodEvent(regarding(raw), "Warning" if is_bad else "Normal", reason, "Repair", note)
+            )
+
+
+def _of_policy(document: DriftDocument, program: Program) -> Iterator[DriftedPod]:
+    """The pods that break a clause of a policy, which a gang is not repaired for."""
+    for pod in document.pods:
+        if any(c.policy == program.address and c.kind != "gang" for c in pod.clauses):
+            yield pod
+
+
+def _said(error: ApiError | ApiUnreachableError) -> tuple[RepairState, str]:
+    if isinstance(error, ApiError) and error.is_denied:
+        return "may not evict", "Placet may not create `pods/eviction`: see the chart's `repair`"
+    return "waiting", "the API server takes no evictions now"
+
+
+def _most(reasons: Counter[str]) -> tuple[RepairState, str]:
+    """The state, and why most of the pods are left where they are."""
+    (reason, number), *_ = reasons.most_common(1) or [("", 0)]
+    if not number:
+        return "idle", ""
+    if reason == _NO_PLACE:
+        return "no place", reason
+    return ("dry run", reason) if "dry-run" in reason else ("waiting", reason)

@@ -1,0 +1,95 @@
+"""Repair: what its parts may be, its layout, its time of the day, and repairs of nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from grammar.meaning.schema import load_schema
+from grammar.syntax.parser import parse_file
+from grammar.tree.printer import format_file
+from grammar.tree.repair import Repair, minute_of, time_of
+from grammar.tree.source import Source
+from policies.validation import check_source
+
+READY = 'filter "ready" { require node.ready }'
+
+
+def policy(items: str) -> Source:
+    return Source("p.policy", f'policy p in namespace "n" {{\n  {items}\n}}\n')
+
+
+def said(items: str) -> list[str]:
+    """What is found: code, and what stands at its place."""
+    source = policy(items)
+    found = check_source(source, load_schema()).diagnostics
+    return [f"{d.code} {source.slice(d.span)}" for d in found]
+
+
+def repair(text: str) -> Repair:
+    file, found = parse_file(policy(f"repair {text}"))
+    assert not found, found
+    value = file.policies[0].repair
+    assert value is not None
+    return value
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("at most 5 per minute", Repair(5)),
+        ("at most 5 per minute, 2 at once", Repair(5, 2)),
+        ("at most 5 per minute local data", Repair(5, local_data=True)),
+        (
+            'at most 1000 per minute, 7 at once local data between "22:00" and "06:30"',
+            Repair(1000, 7, local_data=True, begins=22 * 60, ends=6 * 60 + 30),
+        ),
+    ],
+)
+def test_it_is_read_and_printed_as_it_is_written(text: str, wanted: Repair) -> None:
+    assert repair(text) == wanted
+    assert str(wanted) == text
+
+
+def test_its_layout() -> None:
+    source = policy(f"repair   at most 5\n per minute ,\n 1 at once\n {READY}")
+    file, _ = parse_file(source)
+    assert "\n  repair at most 5 per minute\n" in format_file(file, source)
+
+
+@pytest.mark.parametrize(
+    ("items", "wanted"),
+    [
+        ("repair at most 0 per minute", "P0204 0"),
+        ("repair at most 1001 per minute", "P0204 1001"),
+        ("repair at most 5 per minute, 0 at once", "P0204 0"),
+        ('repair at most 5 per minute between "24:00" and "06:00"', 'P0204 "24:00"'),
+        ('repair at most 5 per minute between "6:00" and "07:00"', 'P0204 "6:00"'),
+        ('repair at most 5 per minute between "06:00" and "06:00"', 'P0204 "06:00"'),
+        ("repair at most 5 per hour", "P0001 hour"),
+        ("repair at most 5 per minute repair at most 6 per minute", "P0201"),
+    ],
+)
+def test_what_it_cannot_be(items: str, wanted: str) -> None:
+    assert any(each.startswith(wanted) for each in said(f"{items} {READY}")), said(items)
+
+
+def test_repairs_of_nothing() -> None:
+    text = "repair at most 5 per minute"
+    assert said(f"{text} {READY}") == []
+    assert said(f"mode audit {text} {READY}") == [f"P0354 {text}"]
+    score = 'score "s" weight 1 { value node.usage["cpu"] range 0 .. 1 }'
+    assert said(f"{text} {score}") == [f"P0354 {text}"]
+
+
+def test_the_time_of_the_day() -> None:
+    night = repair('at most 5 per minute between "22:00" and "06:30"')
+    assert [night.allows(minute) for minute in (21 * 60 + 59, 22 * 60, 0, 389, 390, 720)] == [
+        *(False, True, True, True, False, False),
+    ]
+    noon = repair('at most 5 per minute between "11:00" and "12:00"')
+    assert [noon.allows(minute) for minute in (659, 660, 719, 720)] == [False, True, True, False]
+    assert all(Repair(1).allows(minute) for minute in (0, 720, 1439))
+    assert [minute_of(text) for text in ("00:00", "23:59", "24:00", "1:00", "aa:bb", "")] == [
+        *(0, 1439, None, None, None, None),
+    ]
+    assert time_of(390) == "06:30"
