@@ -26,8 +26,8 @@ DEFAULTS: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text(enco
 RULES: dict[str, Any] = json.loads(SCHEMA.read_text(encoding="utf-8"))
 # Fields of PlacetConfiguration that the chart sets from other values, and those of other uses.
 SET_BY_CHART = set(
-    "bind frozenAnnotation frozenLabel gate healthListen lease listen policies repair schedulerLease "
-    "schedulerName standby viewListen viewPort".split()
+    "bind frozenAnnotation frozenLabel gate healthListen lease listen policies repair "
+    "schedulerLease schedulerName standby viewListen viewPort".split()
 )
 NOT_IN_A_POD = {"cluster", "context", "demo", "kubeconfig", "noCluster"}
 
