@@ -18,9 +18,12 @@ from engine.drift.repairs import Repairs
 from engine.drift.survey import Survey
 from engine.errors import ApiError, ApiUnreachableError, EngineError, why
 
-# The rest after each step, and the least pause between two surveys; it is as long as a survey takes
-# where that is longer.
-_REST_SECONDS, _PAUSE_SECONDS = 0.012, 5.0
+# The rest after each step.
+_REST_SECONDS = 0.012
+# The least pause between two surveys, and that in times of what the last one took: for repairs, and
+# where nobody waits for the next one.
+_PAUSE_SECONDS, _PAUSES = 5.0, 1.0
+_QUIET_SECONDS, _QUIET_PAUSES = 30.0, 9.0
 _WORK = "read pods for the survey of drift"
 
 # The JSON of a pod, None if there is none.
@@ -73,26 +76,29 @@ class DriftWatch:
     async def follow(self) -> None:
         """Surveys until it is cancelled."""
         while True:
-            seconds = 0.0
-            if self._leads():
-                seconds = await self.look()
-            else:
+            pause = _PAUSE_SECONDS
+            if not self._leads():
                 self._document = None
-            await asyncio.sleep(max(_PAUSE_SECONDS, seconds))
+            elif (seconds := await self.look()) is not None:
+                is_quiet = not any(self._repairs.states())
+                least, times = (_QUIET_SECONDS, _QUIET_PAUSES) if is_quiet else (pause, _PAUSES)
+                pause = max(least, times * seconds)
+            await asyncio.sleep(pause)
 
-    async def look(self) -> float:
-        """Makes one survey. Returns how many seconds it took."""
+    async def look(self) -> float | None:
+        """Makes one survey. Returns how many seconds it took; None where there is none."""
         try:
             found = await self._surveyed()
         except (ApiError, ApiUnreachableError) as error:
             self._report(_WORK, why(_WORK, error))
-            return 0.0
+            return None
         except EngineError:
-            return 0.0
+            return None
         self._report(_WORK, "")
-        if found is not None:
-            self._document = found
-        return 0.0 if found is None else found.seconds
+        if found is None:
+            return None
+        self._document = found
+        return found.seconds
 
     async def _surveyed(self) -> DriftDocument | None:
         """The survey; None where another replica leads meanwhile."""
