@@ -63,6 +63,8 @@ def test_only_what_filter_offered_is_bound(cluster: Cluster, served: Stage) -> N
     )
     server = served.watch(NOT_N2, None, "--bind")
     server.wait_ready()
+    # Before, the first replica of a cluster remembers no answers.
+    server.wait_leading()
     web, new, huge, foreign = (cluster.pod(name) for name in ("web", "new", "huge", "foreign"))
 
     assert refusal(server.bind(foreign, "n1")) == (
