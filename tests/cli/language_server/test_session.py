@@ -26,7 +26,7 @@ policy spot(least: int) {
 TEXT = """\
 policy shop {
   for pods where pod.namespace == "shop" // ☃ 🐪
-  let name = node.zone == "☃🐪" || node.zoen == "a"
+  let name = node.zone == pod.annotations["☃🐪"] || node.zoen == "a"
   use "spot" (least: 3)
   filter "named" { require name }
 }
