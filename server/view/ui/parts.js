@@ -112,9 +112,9 @@ const REMEDIES = {
   403: "Links to the pods and policies of your namespaces work.",
 };
 
-export function Problem({ error, status }) {
-  const remedy = REMEDIES[status || 0] ?? "The view answered so. Reload the page, or look into the log of the replica.";
-  return html`<div class="problem" role="alert"><strong>${sentence(error)}</strong> ${remedy}</div>`;
+export function Problem({ error, status, remedy }) {
+  const usual = REMEDIES[status || 0] ?? "The view answered so. Reload the page, or look into the log of the replica.";
+  return html`<div class="problem" role="alert"><strong>${sentence(error)}</strong> ${remedy ?? usual}</div>`;
 }
 
 export const sentence = (text) => {

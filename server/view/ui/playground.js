@@ -21,6 +21,7 @@ export function Playground({ names, filters }) {
   const [load, setLoad] = useState({ text: kept.text });
   const [problems, setProblems] = useState([]);
   const [failure, setFailure] = useState(null);
+  const [link, setLink] = useState(null);
   const [trial, setTrial] = useState({});
   const [pasted, setPasted] = useState(Boolean(kept.cluster));
   const listing = useAnswer(`${API}/policies`);
@@ -38,9 +39,9 @@ export function Playground({ names, filters }) {
   }, [wanted]);
 
   const turn = useRef(Promise.resolve());
-  // The replica takes one draft at a time, so the page has one question at a time.
+  // The replica takes one draft at a time, so the page has one question at a time, and waits for other pages.
   const ask = (path, body) => {
-    turn.current = turn.current.then(() => posted(path, body));
+    turn.current = turn.current.then(() => whenFree(path, body));
     return turn.current;
   };
   const check = async (text) => {
@@ -61,11 +62,12 @@ export function Playground({ names, filters }) {
     setTrial(found);
   };
   useEffect(() => {
+    setLink(null);
     if (!filters.text) return;
     unpacked(filters.text).then((text) => {
       Object.assign(kept, { text, from: null, name: filters.name === "draft.yaml" ? "draft.yaml" : "draft.policy" });
       setLoad({ text });
-    }, () => setFailure({ error: "the link has no draft that can be read", status: 0 }));
+    }, () => setLink({ error: "the link has no draft that can be read", remedy: "Ask whoever sent it for another one." }));
   }, [filters.text]);
   const errors = problems.filter((each) => each.severity === "error").length;
   return html`<div class="title"><h1>Playground</h1></div>
@@ -91,9 +93,20 @@ export function Playground({ names, filters }) {
     <${Editor} load=${load} change=${(text) => { kept.text = text; }} check=${check} run=${run}
       complete=${complete} describe=${describe} />
     <${Taken} />
-    ${failure && html`<${Problem} ...${failure} />`}
+    ${(link || failure) && html`<${Problem} ...${link || failure} />`}
     <${Problems} problems=${problems} />
     <section aria-live="polite"><h2>What would change</h2><${Result} trial=${trial} /></section>`;
+}
+
+// A check takes some seconds at most; so long others may have the replica.
+const MOST_TURNS = 20;
+
+async function whenFree(path, body) {
+  for (let turns = 1; ; turns += 1) {
+    const found = await posted(path, body);
+    if (found.status !== 429 || turns === MOST_TURNS) return found;
+    await new Promise((resolve) => { setTimeout(resolve, 1000); });
+  }
 }
 
 // A draft with a wish in a comment, which completes to policies.
