@@ -7,6 +7,7 @@ pods. They live as long as the question.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from engine.cache.cache import Cache
@@ -31,13 +32,24 @@ from engine.objects.pod_group import GroupName, PodGroup
 # The pods of the cluster, as far as they are known.
 KnownPods: TypeAlias = "Cache | PodsExcluding"
 
+NOBODY: Mapping[str, Peer] = MappingProxyType({})
+
 
 class TalliesExcluding:
-    """The tallies of the pods without some of them; see `Tallies`."""
+    """The tallies of the pods without some of them; see `Tallies`.
 
-    def __init__(self, tallies: Tallies | TalliesExcluding, gone: Mapping[str, Peer]) -> None:
+    Those that moved are `there` instead; a census, which mutual limits count by, has them nowhere.
+    """
+
+    def __init__(
+        self,
+        tallies: Tallies | TalliesExcluding,
+        gone: Mapping[str, Peer],
+        there: Mapping[str, Peer] = NOBODY,
+    ) -> None:
         self._tallies = tallies
         self._gone = gone
+        self._there = there
 
     def get(
         self,
@@ -49,11 +61,11 @@ class TalliesExcluding:
         size: Size = nothing,
     ) -> Tally:
         whole = self._tallies.get(name, scope, counts, may_count, check, size)
-        return whole.without(self._gone_of(scope), counts)
+        return self._changed(whole, scope, counts)
 
     def timed(self, name: Hashable, scope: Scope, adds: AddsUntil, *given: Any) -> Tally:
         whole = self._tallies.timed(name, scope, adds, *given)
-        return whole.without(self._gone_of(scope), lambda pod: adds(pod)[0])
+        return self._changed(whole, scope, lambda pod: adds(pod)[0])
 
     def census(
         self,
@@ -64,6 +76,13 @@ class TalliesExcluding:
     ) -> Census:
         whole = self._tallies.census(name, scope, key_of, check)
         return whole.without(pod for _, pod in self._gone_of(scope))
+
+    def _changed(self, whole: Tally, scope: Scope, counts: Adds) -> Tally:
+        left = whole.without(self._gone_of(scope), counts)
+        for key, pod in self._there.items():
+            if scope.holds(pod):
+                left.arrives(key, pod)
+        return left
 
     def _gone_of(self, scope: Scope) -> Iterator[tuple[str, Peer]]:
         return ((key, pod) for key, pod in self._gone.items() if scope.holds(pod))
@@ -111,42 +130,6 @@ class PodsExcluding:
         return {key: pod for key, pod in every.items() if key not in self._gone}
 
 
-class TalliesMoved(TalliesExcluding):
-    """The tallies of the pods with some of them elsewhere.
-
-    A census, which mutual limits count by, has them nowhere.
-    """
-
-    def __init__(
-        self,
-        tallies: Tallies | TalliesExcluding,
-        gone: Mapping[str, Peer],
-        there: Mapping[str, Peer],
-    ) -> None:
-        super().__init__(tallies, gone)
-        self._there = there
-
-    def get(
-        self,
-        name: Hashable,
-        scope: Scope,
-        counts: Adds,
-        may_count: MayCount | None = None,
-        check: Check = endless,
-        size: Size = nothing,
-    ) -> Tally:
-        return self._with(super().get(name, scope, counts, may_count, check, size), scope)
-
-    def timed(self, name: Hashable, scope: Scope, adds: AddsUntil, *given: Any) -> Tally:
-        return self._with(super().timed(name, scope, adds, *given), scope)
-
-    def _with(self, left: Tally, scope: Scope) -> Tally:
-        for key, pod in self._there.items():
-            if scope.holds(pod):
-                left.arrives(key, pod)
-        return left
-
-
 class PodsMoved(PodsExcluding):
     """The pods of the cluster with some of them elsewhere: on another node, or waiting for one."""
 
@@ -154,7 +137,7 @@ class PodsMoved(PodsExcluding):
         """Each of the pods as the cache has it, and as it would be."""
         super().__init__(pods, [pod for pod, _ in moved])
         self._there = {key_of(pod): pod for _, pod in moved}
-        self.tallies = TalliesMoved(pods.tallies, self._gone, self._there)
+        self.tallies = TalliesExcluding(pods.tallies, self._gone, self._there)
 
     def within(self, scope: Scope) -> Iterator[tuple[str, Peer]]:
         yield from super().within(scope)

@@ -1,4 +1,4 @@
-"""What a running Placet says of pods that are not there yet is what kube-scheduler does then."""
+"""Simulations by a running Placet: what they say of new pods is what kube-scheduler does then."""
 
 from __future__ import annotations
 
