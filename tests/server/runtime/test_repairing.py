@@ -80,6 +80,20 @@ async def test_the_rate_is_kept() -> None:
         assert found.evictions[-1][0] >= 60 + 120
 
 
+@pytest.mark.thorough
+async def test_the_rate_is_kept_over_an_edit() -> None:
+    slow = SHARE.replace("6 per minute", "2 per minute")
+    async with cluster(slow) as found:
+        found.place("web", "s0", 10)
+        await until(found, lambda: len(found.evictions) == 2)
+        found.policies = policies_of(slow.replace("40%", "30%"))
+        found.engine.adopt(found.policies.registry)
+        await found.run(45)
+        assert len(found.evictions) == 2
+        await until(found, lambda: len(found.evictions) == 4, 30)
+        assert found.most_in(60) == 2
+
+
 async def test_several_at_once() -> None:
     text = SHARE.replace("6 per minute", "100 per minute, 3 at once")
     async with cluster(text, workloads=[Workload("web", 10)]) as found:
@@ -121,9 +135,9 @@ async def test_another_leader_goes_on_within_rate_and_budget() -> None:
         found.place("web", "s0", 10)
         one, other = found.replicas
         for number in (1, 2, 3):
-            await until(found, partial(_has_evicted, found, number))
+            await until(found, partial(_has_evicted, found, number), 80)
             one.leads, other.leads = other.leads, one.leads
-        await until(found, lambda: found.on("web")["d0"] == 6)
+        await until(found, lambda: found.on("web")["d0"] == 6, 200)
         await found.run(300)
         assert len({key for _, key in found.evictions}) == len(found.evictions) == 6
         assert found.most_in(60) <= 3
