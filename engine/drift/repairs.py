@@ -138,8 +138,9 @@ class Repairs:
                 if of_policy is None:
                     of_policy = _OfPolicy(each.digest)
                 elif of_policy.digest != each.digest:
-                    # The rate holds over an edit, too.
+                    # The rate holds over an edit, too. Pods that were moved may break other rules.
                     of_policy = _OfPolicy(each.digest, at=of_policy.at)
+                    self._placed.clear()
                 self._policies[each.address] = of_policy
 
     def pod_changed(self, old: Peer | None, new: Peer | None, _revision: int) -> None:

@@ -193,6 +193,18 @@ async def test_an_edit_begins_anew_after_a_stop() -> None:
 
 
 @pytest.mark.thorough
+async def test_pods_that_were_moved_before_an_edit_have_not_returned() -> None:
+    async with cluster() as found:
+        found.place("web", "s0", 10)
+        await until(found, lambda: found.on("web")["d0"] == 6)
+        found.policies = policies_of(SHARE.replace('== "yes"', '!= "yes"'))
+        found.engine.adopt(found.policies.registry)
+        await until(found, lambda: found.on("web")["d0"] == 4, 180)
+        state = found.replicas[0].state()
+        assert (state.returned, state.stopped) == (0, [])
+
+
+@pytest.mark.thorough
 async def test_workloads_that_others_disturb_are_left_alone() -> None:
     async with cluster() as found:
         found.place("web", "s0", 10)
