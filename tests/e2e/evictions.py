@@ -56,7 +56,7 @@ class Evictions:
 
 
 def _was_evicted(conditions: dict[str, Any]) -> bool:
-    return conditions.get("DisruptionTarget", {}).get("reason") == _REASON
+    return bool(conditions.get("DisruptionTarget", {}).get("reason") == _REASON)
 
 
 @contextmanager

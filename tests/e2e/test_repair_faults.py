@@ -220,7 +220,7 @@ def test_switches(plane: ControlPlane, cluster: Cluster, served: Stage, tmp_path
     with deployed(plane, cluster, tmp_path, [web(30)]) as found:
         assert found.on_spot() == found.pods
         found.evictions.begin()
-        spec = {"rules": SHARE, "repair": {"perMinute": 60}}
+        spec: dict[str, Any] = {"rules": SHARE, "repair": {"perMinute": 60}}
         cluster.apply(policy(cluster, enforcementMode="Strict", **spec))
         found.wait_evicted(2, TERM_SECONDS, lambda: str(said(server)))
 
