@@ -111,17 +111,22 @@ class Survey:
         cluster: ClusterState,
         clock: Callable[[], float],
         now: Callable[[], Timestamp] = Timestamp.now,
+        drifting: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
+        """`drifting` has the time since when policies have drifted, as others have seen."""
         self._replica = replica
         self._engine = engine
         self._cluster = cluster
         self._clock = clock
         self._now = now
+        self._drifting = drifting
         self._templates: Remembered[Hashable, _Template] = Remembered(
             _MOST_TEMPLATES, lambda _, each: each.pod.undecoded_bytes
         )
         self._members = Members(lambda: engine.registry.slots)
         self._seen = _LastSurvey()
+        # By the address of a policy, of what there was before the first survey.
+        self._before: Mapping[str, str] = {}
         # By uid, policy and clause.
         self._since: dict[tuple[str, str, str], tuple[str, Cause]] = {}
         self._lost: Mapping[str, BrokenRule] = {}
@@ -133,9 +138,14 @@ class Survey:
         """The document of a replica that cannot look."""
         return DriftDocument(replica=self._replica, problem=problem)
 
+    def forget(self) -> None:
+        """Forgets what was seen: the next survey is the first one of a term."""
+        self._seen, self._since, self._whole = _LastSurvey(), {}, frozenset()
+
     def look(self) -> Steps[DriftDocument]:
         """What has drifted now. Raises NotSyncedError."""
         began, at = self._clock(), _second(self._now())
+        self._before = self._drifting() if self._seen.snapshot is None else {}
         self._step_ends = began + _STEP_SECONDS
         snapshot, registry = self._cluster.snapshot(), self._engine.registry
         templates, looked = yield from self._by_template(snapshot)
@@ -371,7 +381,8 @@ class Survey:
 
     def _clause(self, pod: Peer, rule: BrokenRule, at: str, seen: _LastSurvey) -> BrokenClause:
         key = pod.uid, rule.policy, rule.clause
-        since, by = self._since.setdefault(key, (at, self._cause(pod, rule, seen)))
+        first = self._before.get(rule.policy, at), self._cause(pod, rule, seen)
+        since, by = self._since.setdefault(key, first)
         kind = cast("ClauseKind", rule.kind)
         return BrokenClause(rule.policy, rule.clause, kind, rule.text, since, by)
 
