@@ -25,7 +25,6 @@ from engine.decision.after import AfterDecision
 from engine.decision.journal import Journal
 from engine.decision.placement import ReplicaRole, open_gate
 from engine.decision.recent_answers import LastAnswers, RejectedPods
-from engine.drift.document import RepairMode
 from engine.enforced import EnforcedPolicies
 from engine.engine import Engine
 from engine.errors import NotSyncedError
@@ -127,8 +126,6 @@ class Options:
     data: DataAccess = field(default_factory=DataAccess)
     # The namespaces whose new pods wait for policies that are older than them.
     policy_first: frozenset[str] = frozenset()
-    # Whether pods that break rules are evicted, where their policy says so.
-    repair: RepairMode = "off"
     # The file in which the numbers of the page survive a restart.
     history: Path | None = None
     # Where the spans of calls go.
@@ -390,7 +387,7 @@ def _deciding(
     portable = PortablePods(engine, ObjectCodec(schema), options.frozen, times)
     schedulers = options.schedulers
     parts = engine, journal, observer, rejected, reloader, portable, schedulers, data, first
-    return Deciding(*parts, options.repair)
+    return Deciding(*parts)
 
 
 def _application(
