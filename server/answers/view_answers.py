@@ -349,11 +349,21 @@ class PolicyList(msgspec.Struct, frozen=True):
     policies: Sequence[PolicySummary]
 
 
+class PolicyEvent(msgspec.Struct, frozen=True):
+    """An event about the object of a policy, as it is in the API server: `Normal` or `Warning`."""
+
+    at: str
+    type: str
+    reason: str
+    note: str
+
+
 class PolicyDetail(PolicySummary, frozen=True, kw_only=True):
     """A policy in full. `text` is its file, or its object as YAML.
 
     `history` has the numbers of pods over time, the oldest first. `audit` is null for a policy that
-    is not in audit mode.
+    is not in audit mode. `events` are those that this replica has written while it led, the newest
+    first.
     """
 
     replica: str
@@ -361,6 +371,7 @@ class PolicyDetail(PolicySummary, frozen=True, kw_only=True):
     diagnostics: Sequence[Problem]
     history: Sequence[Sample]
     audit: PolicyAuditDetail | None = None
+    events: Sequence[PolicyEvent] = ()
 
 
 def problems(found: Iterable[Diagnostic], source: Source) -> Sequence[Problem]:
@@ -439,21 +450,25 @@ class DescribedName(msgspec.Struct, frozen=True):
 class Trial(DraftText, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A draft, and the cluster to try it on: the content of a cluster file, in YAML or JSON.
 
-    Without one it is tried on the cluster of the server, as it is now.
+    Without one it is tried on the cluster of the server, as it is now. With `before` two texts of
+    one `policy` are compared, and what is in force of its file or its object is left out.
     """
 
     cluster: Annotated[str, Meta(max_length=MOST_CLUSTER)] | None = None
+    before: Annotated[str, Meta(max_length=MOST_TEXT)] | None = None
+    policy: Annotated[str, Meta(max_length=512)] = ""
 
 
 class ChangedPod(msgspec.Struct, frozen=True):
     """A pod whose answer changes. `before` and `after` are the numbers of nodes that pass.
 
-    `admits` and `rejects` are the nodes whose verdict changes, at most 20 of each. The best node is
-    that with most points, the first by name of several; none if all have the same. An `error`
-    says why there is no decision with the draft.
+    `on` is its node, null for a pod that waits. `admits` and `rejects` are the nodes whose verdict
+    changes, at most 20 of each. The best node is that with most points, the first by name of
+    several; none if all have the same. An `error` says why there is no decision with the draft.
     """
 
     pod: str
+    on: str | None
     before: int
     after: int
     admits: Sequence[str]

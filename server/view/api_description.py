@@ -188,6 +188,7 @@ OPERATIONS: Sequence[Operation] = (
         NumberHistory,
         parameters=(
             _in_query("hours", "the hours", type="integer", minimum=1, maximum=MOST_HOURS),
+            _in_query("policy", "only the fills and rejections of the policy of this address"),
         ),
         fails={400: "`hours` that is no number from 1 to 168"},
     ),

@@ -68,7 +68,8 @@ class Draft:
     """A text of policies, with what is in force beside it.
 
     `files` are the policy files by name and text, `objects` the policy objects by name and JSON.
-    `data` are the tables of the server, by their names.
+    `data` are the tables of the server, by their names. `before` is the text that the draft takes
+    the place of; without one it joins what is in force, and takes the place of its namesakes there.
     """
 
     name: str
@@ -76,6 +77,7 @@ class Draft:
     files: Sequence[tuple[str, str]]
     objects: Mapping[str, bytes]
     data: Mapping[str, DataText] = field(default_factory=dict)
+    before: str | None = None
 
 
 @dataclass(slots=True)
@@ -171,7 +173,12 @@ def begin(draft: Draft, schema: Schema) -> TriedDraft | Needs:
     told, sources, stored, after = _checked(draft, schema)
     if any(each.severity == "error" for each in told):
         return TriedDraft(told, 0, 0, 0, ())
-    before = Validator(schema).validate(sources, [each.checked.file for each in stored.values()])
+    files = [each.checked.file for each in stored.values()]
+    earlier = [] if draft.before is None else [Source(draft.name, draft.before)]
+    before = Validator(schema).validate([*earlier, *sources], files)
+    for file in before.files:
+        if file.source in earlier and any(d.severity == "error" for d in file.diagnostics):
+            return TriedDraft(problems(file.diagnostics, file.source), 0, 0, 0, ())
     policies = enforced(before, stored), enforced(after, stored)
     read = needs_of(checked for each in policies for checked in each.policies)
     codec = ObjectCodec(schema, read.annotations)
@@ -258,7 +265,7 @@ def _tried(
         with cluster.asking(asking):
             before, after = (_answer(engine, asking.body, names) for engine in engines)
         if before != after:
-            changed.append(_change(key, before, after))
+            changed.append(_change(key, known[key].nodeName or None, before, after))
     return TriedDraft(told, len(names), len(cluster.snapshot().pods()), asked, changed)
 
 
@@ -283,9 +290,10 @@ def _answer(engine: Engine, body: bytes, names: Sequence[str]) -> PodAnswer:
         return PodAnswer(error=str(error))
 
 
-def _change(key: str, before: PodAnswer, after: PodAnswer) -> ChangedPod:
+def _change(key: str, node: str | None, before: PodAnswer, after: PodAnswer) -> ChangedPod:
     return ChangedPod(
         key,
+        node,
         len(before.passing),
         len(after.passing),
         sorted(after.passing - before.passing)[:_MOST_NAMES],

@@ -234,12 +234,12 @@ class View:
         return await self._json(lambda: found)
 
     async def history(self, request: web.Request) -> web.Response:
-        """Numbers of the last `hours`."""
+        """Numbers of the last `hours`: all, or those of a `policy`."""
         text = request.query.get("hours", "168")
         if not text.isdecimal() or not text.isascii() or not 1 <= int(text[:9]) <= MOST_HOURS:
             raise web.HTTPBadRequest(text=f"hours is a number from 1 to {MOST_HOURS}\n")
-        hours = int(text)
-        return await self._json(lambda: self._history.listed(hours))
+        hours, policy = int(text), request.query.get("policy")
+        return await self._json(lambda: self._history.listed(hours, policy))
 
     async def policies(self, _request: web.Request) -> web.Response:
         """The policies and their state."""

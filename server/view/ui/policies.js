@@ -3,7 +3,7 @@ import { html } from "./vendor/preact-htm.js";
 import {
   API, Badge, Bar, Empty, Problem, Waiting, address, clock, count, encodedPath, moment, podAddress, policyAddress, useAnswer,
 } from "./parts.js";
-import { Bounds, Drift, Line, Revisions, Selected } from "./policy.js";
+import { Bounds, Drift, Events, Line, Rejections, Revisions, Selected } from "./policy.js";
 
 const STATES = { "in force": "good", "last valid version in force": "part", "not in force": "bad" };
 
@@ -53,6 +53,7 @@ export function Policy({ names }) {
     <p><a href=${address(["decisions"], { text: names.join("/") })}>The last pods that it governed</a></p>
     <${Selected} policy=${data.address} />
     <${Bounds} policy=${data.address} />
+    <${Rejections} policy=${data.address} />
     <${Drift} policy=${data.address} />
     ${data.audit && html`<${Audit} audit=${data.audit} />`}
     ${data.pods.matched !== null && html`<${Share} pods=${data.pods} history=${data.history} />`}
@@ -60,7 +61,8 @@ export function Policy({ names }) {
       <p class="quiet">${data.diagnostics.length ? count(data.diagnostics.length, "problem") : "Nothing is wrong with it."}${" "}
         <a href=${address(["playground", ...names])}>Edit it in the playground</a>, where nothing is written.</p>
       <${Text} text=${data.text} diagnostics=${data.diagnostics} /></section>
-    <${Revisions} policy=${data.address} />`;
+    <${Revisions} policy=${data.address} />
+    <${Events} events=${data.events} />`;
 }
 
 // What a policy in audit mode would have done.
