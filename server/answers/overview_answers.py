@@ -93,7 +93,7 @@ class WaitingList(msgspec.Struct, frozen=True):
 
 
 class FillList(msgspec.Struct, frozen=True):
-    """How full the bounds of strict limits, shares and spreads are, the fullest first.
+    """How full the bounds of strict limits, shares and spreads are, and cards, the fullest first.
 
     They are seen from some pods of each policy, so of bounds of workloads there may be others.
     """

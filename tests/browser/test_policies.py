@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from engine.cluster.events import PodEvent, Regarding
 from engine.decision.journal import Journal
@@ -142,6 +142,36 @@ def test_a_policy_has_what_its_clauses_rejected_and_its_events(page: Page) -> No
         expect(events).to_contain_text("Conflicting")
         expect(events).to_contain_text(note)
         everybody_can_use_it(page, "policy-events")
+
+
+def test_a_policy_has_its_gangs_and_its_cards(page: Page, demo: Demo) -> None:
+    gang = {"policy": "batch/batch", "clause": "together", "name": "batch/a", "state": "gathering"}
+    numbers = {"quorum": 4, "held": 1, "placed": 1, "waiting": 2, "seconds": 12.0}
+    of_policy = {"policy": "batch/batch", "waiting": 0, "gathering": 1, "givenUp": 0}
+
+    def with_gangs(route: Route) -> None:
+        status = route.fetch().json()
+        gangs = [of_policy, of_policy | {"policy": "shop/shop"}]
+        some = [gang | numbers | {"text": "2 of 4 members are here"}]
+        route.fulfill(json=status | {"gangs": gangs, "someGangs": some})
+
+    groups = [
+        {"name": "all nodes", "used": 600, "most": 2000},
+        {"name": "n", "used": 6e9, "most": 8e9},
+    ]
+    bound = {"policy": "batch/batch", "clause": "gpu", "of": "milli", "groups": groups, "more": 0}
+    fills = {"replica": "r", "at": "2026-11-21T12:00:00Z", "bounds": [bound]}
+    page.route("**/api/v1/status", with_gangs)
+    page.route("**/api/v1/fills", lambda route: route.fulfill(json=fills))
+    page.goto(f"{demo.view}/ui/#/policies/batch/batch")
+    gangs = page.locator("section", has=page.get_by_role("heading", name="Gangs"))
+    expect(gangs).to_contain_text("batch/batch: 0 waiting, 1 gathering")
+    expect(gangs).not_to_contain_text("shop/shop")
+    expect(gangs.locator("tbody tr")).to_contain_text("2 of 4 members are here")
+    assert gangs.locator(".bar .part").get_attribute("width") == "50"
+    bounds = page.get_by_role("region", name="How full its bounds are")
+    expect(bounds.locator(".fill")).to_have_text(["all nodes600 of 2,000", "n75 %"])
+    everybody_can_use_it(page, "policy-gangs")
 
 
 def test_the_text_of_a_file_is_coloured(page: Page, demo: Demo) -> None:
