@@ -428,6 +428,13 @@ class CheckedDraft(msgspec.Struct, frozen=True):
     diagnostics: Sequence[Problem]
 
 
+class DraftObjects(msgspec.Struct, frozen=True):
+    """The policies of a draft as objects, in YAML; null where `problem` says why there are none."""
+
+    text: str | None
+    problem: str
+
+
 class Point(DraftText, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A draft, and a place in it: `offset` counts the characters before it."""
 
@@ -495,11 +502,27 @@ class EffectOfPolicy(msgspec.Struct, frozen=True):
     clauses: Sequence[EffectOfClause]
 
 
+class DraftOnNodes(msgspec.Struct, frozen=True):
+    """The nodes of a trial, each by its place in these lists; those without the `label` have -1.
+
+    `admits` are the pods that pass a node in addition, of those that were asked about, and
+    `rejects` those that no longer do.
+    """
+
+    label: str
+    groups: Sequence[str]
+    names: Sequence[str]
+    group: Sequence[int]
+    admits: Sequence[int]
+    rejects: Sequence[int]
+
+
 class TriedDraft(msgspec.Struct, frozen=True):
     """What changes if the policies of a draft replace those of the same address, or join them.
 
     Nothing is tried if there are errors. The cluster has so many `nodes` and `pods`; so many pods
     were `asked` about, those without a node first. `effects` are those of the draft's policies.
+    `onNodes` is null where nothing was tried.
     """
 
     diagnostics: Sequence[Problem]
@@ -508,3 +531,4 @@ class TriedDraft(msgspec.Struct, frozen=True):
     asked: int
     changed: Sequence[ChangedPod]
     effects: Sequence[EffectOfPolicy] = ()
+    onNodes: DraftOnNodes | None = None

@@ -29,6 +29,7 @@ from server.answers.view_answers import (
     CheckedDraft,
     CompletedDraft,
     DescribedName,
+    DraftObjects,
     DraftSession,
     DraftText,
     PastedPod,
@@ -240,6 +241,14 @@ OPERATIONS: Sequence[Operation] = (
         "what the name at a place of a draft stands for",
         DescribedName,
         body=Point,
+        fails=_OF_DRAFTS,
+    ),
+    Operation(
+        "/objects",
+        "objects",
+        "the policies of a draft as PlacementPolicy objects; nothing is written",
+        DraftObjects,
+        body=DraftText,
         fails=_OF_DRAFTS,
     ),
     Operation(

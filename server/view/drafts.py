@@ -30,6 +30,7 @@ from server.answers.view_answers import (
     CheckedDraft,
     CompletedDraft,
     DescribedName,
+    DraftObjects,
     DraftSession,
     DraftText,
     PastedPod,
@@ -102,6 +103,12 @@ class Drafts:
         async with self._turn():
             beside = self._beside(point)
             return await self._run(_CHECK_SECONDS, trial.describe_name, beside, point.offset)
+
+    async def objects(self, request: web.Request) -> DraftObjects:
+        """The policies of the draft in a request as objects. Raises HTTPException."""
+        draft = await self._read(request, DraftText)
+        async with self._turn():
+            return await self._run(_CHECK_SECONDS, trial.objects_of, self._beside(draft))
 
     async def pasted(self, request: web.Request) -> tuple[NamedPod, str | None]:
         """The pod of the manifest in a request, and the node to show. Raises HTTPException."""

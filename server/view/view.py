@@ -135,6 +135,7 @@ class View:
             web.post(f"{API}/check", self.check),
             web.post(f"{API}/complete", self.complete),
             web.post(f"{API}/describe", self.describe),
+            web.post(f"{API}/objects", self.objects),
             web.post(f"{API}/evaluate", self.evaluate),
             web.post(f"{API}/place", self.place),
             web.post(f"{API}/simulate", self.simulate),
@@ -271,6 +272,11 @@ class View:
     async def describe(self, request: web.Request) -> web.Response:
         """What the name at a place of a draft stands for."""
         found = await self._drafts.describe(request)
+        return await self._json(lambda: found)
+
+    async def objects(self, request: web.Request) -> web.Response:
+        """The policies of a draft as objects."""
+        found = await self._drafts.objects(request)
         return await self._json(lambda: found)
 
     async def evaluate(self, request: web.Request) -> web.Response:

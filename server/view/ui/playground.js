@@ -1,12 +1,10 @@
 // Playground: a draft of policies, what is wrong with it, and which pods would get another answer. Nothing is written.
 import { html, useEffect, useRef, useState } from "./vendor/preact-htm.js";
 import { Editor } from "./editor.js";
-import { API, Problem, address, count, draftName, encodedPath, patiently, answer, useAnswer } from "./parts.js";
+import { API, Problem, address, count, draftName, encodedPath, patiently, sentence, answer, useAnswer } from "./parts.js";
 import { Outcome } from "./outcome.js";
 
-const FIRST = `policy draft {
-  for pods where pod.namespace == "default"
-
+const FIRST = `policy draft in namespace "default" {
   filter "architecture" {
     require node.labels["kubernetes.io/arch"] == "amd64"
   }
@@ -90,7 +88,7 @@ export function Playground({ names, filters }) {
       <textarea rows="5" spellcheck="false" onInput=${(event) => { kept.cluster = event.target.value; }}>${kept.cluster}</textarea></label>`}
     <${Editor} load=${load} change=${(text) => { kept.text = text; }} check=${check} run=${run}
       complete=${complete} describe=${describe} />
-    <${Taken} />
+    <${Taken} objects=${() => ask("objects", { text: kept.text, name: kept.name })} />
     ${(link || failure) && html`<${Problem} ...${link || failure} />`}
     <${Problems} problems=${problems} />
     <section aria-live="polite"><h2>What would change</h2><${Outcome} trial=${trial} quiet=${html`Press <em>Try it</em>, or Ctrl-Enter in the text.`} /></section>`;
@@ -151,7 +149,7 @@ async function unpacked(text) {
   }
 }
 
-function Taken() {
+function Taken({ objects }) {
   const [said, setSaid] = useState("");
   const copy = async (text, what) => {
     try {
@@ -160,6 +158,11 @@ function Taken() {
     } catch {
       setSaid("The browser lets the page copy nothing.");
     }
+  };
+  const copyObjects = async () => {
+    const found = await objects();
+    if (found.data && found.data.text) copy(found.data.text, "PlacementPolicy");
+    else setSaid(sentence(found.error || found.data.problem));
   };
   const link = async () => {
     const hash = address(["playground"], { name: kept.name, text: await packed(kept.text) });
@@ -174,6 +177,7 @@ function Taken() {
     setTimeout(() => URL.revokeObjectURL(file.href), 1000);
   };
   return html`<p class="taken"><button type="button" onClick=${() => copy(kept.text, "Text")}>Copy the text</button>
+    <button type="button" onClick=${copyObjects}>Copy as PlacementPolicy</button>
     <button type="button" onClick=${save}>Save as a file</button> <button type="button" onClick=${link}>Copy a link</button>
     <span role="status" class="quiet">${said}</span></p>`;
 }
