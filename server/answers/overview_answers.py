@@ -93,7 +93,7 @@ class WaitingList(msgspec.Struct, frozen=True):
 
 
 class FillList(msgspec.Struct, frozen=True):
-    """How full the bounds of strict limits, shares and spreads are, the fullest first.
+    """How full the bounds of strict limits, shares and spreads are, and cards, the fullest first.
 
     They are seen from some pods of each policy, so of bounds of workloads there may be others.
     """
@@ -192,8 +192,9 @@ class RevisionList(msgspec.Struct, frozen=True):
 class HistorySeries(msgspec.Struct, frozen=True):
     """The numbers of one series, one for each time; null where there is none.
 
-    `waiting pods`, `rejected nodes` of a minute, `p99 VERB` in seconds of a minute, and `full
-    POLICY: CLAUSE` in percent.
+    `waiting pods`, `rejected nodes` of a minute, `rejected POLICY: CLAUSE` of the ten clauses that
+    rejected most nodes in the minute, `p99 VERB` in seconds of a minute, and `full POLICY: CLAUSE`
+    in percent.
     """
 
     name: str

@@ -10,6 +10,7 @@ from logging import Logger
 
 import msgspec
 
+from engine.cluster.events import PodEvent
 from engine.decision.journal import Journal
 from engine.enforced import EnforcedPolicies
 from engine.engine import Engine
@@ -32,6 +33,7 @@ from server.answers.overview_answers import PolicyEdit, RevisionList
 from server.answers.view_answers import (
     PodNumbers,
     PolicyDetail,
+    PolicyEvent,
     PolicyList,
     PolicySummary,
     Sample,
@@ -48,6 +50,8 @@ _MOST_SAMPLES = 120
 _TURN, _MOST_IN_FLIGHT = 50, 1000
 # The policies whose last edits are told.
 _MOST_EDITS = 10
+# The events of a policy that are told.
+_MOST_EVENTS = 50
 _NO_NUMBERS = PodNumbers(None, None, None, None, None)
 
 
@@ -100,7 +104,8 @@ class _KnownPolicy:
 class PolicyStates:
     """The policies of one replica. `objects` gives the JSON of policy objects by name.
 
-    `log` hears once of each policy that rejects every node, or scores all nodes alike.
+    `log` hears once of each policy that rejects every node, or scores all nodes alike. `events`
+    gives the events about an object that this replica has written, with their times.
     """
 
     def __init__(
@@ -111,6 +116,7 @@ class PolicyStates:
         read: Callable[[], EnforcedPolicies],
         objects: Callable[[], Mapping[str, bytes] | None],
         log: Logger,
+        events: Callable[[bytes], Sequence[tuple[str, PodEvent]]] = lambda _: (),
         now: Callable[[], Timestamp] = Timestamp.now,
     ) -> None:
         self._replica = replica
@@ -121,6 +127,7 @@ class PolicyStates:
         self._told: dict[str, str] = {}
         self._read = read
         self._objects = objects
+        self._events = events
         self._now = now
         self._history: dict[str, deque[Sample]] = {}
         self._revisions = Revisions()
@@ -202,6 +209,10 @@ class PolicyStates:
         raw = now.objects.get(known.summary.origin)
         audits = self._engine.audits.log.policies.get(address)
         audit = None if audits is None else policy_audit(address, audits)
+        events = [
+            PolicyEvent(at, each.type, each.reason, each.note)
+            for at, each in (self._events(raw) if raw is not None else ())
+        ]
 
         def make() -> PolicyDetail:
             text = page = known.file.source.text
@@ -216,6 +227,7 @@ class PolicyStates:
                 diagnostics=found,
                 history=history,
                 audit=audit,
+                events=events[:_MOST_EVENTS],
             )
 
         return make

@@ -184,7 +184,8 @@ export function Fill({ bound, all = false }) {
   return html`<p><a href=${policyAddress(bound.policy)}>${bound.policy}</a>: ${bound.clause}${bound.of && html` <span class="quiet">of ${bound.of}</span>`}</p>
     ${shown.map((group) => html`<div class="fill"><span>${group.name}</span>
       <${Bar} part=${group.used} whole=${group.most} kind=${kindOf(group)} />
-      <span class="number">${group.used.toLocaleString("en")} of ${group.most.toLocaleString("en")}</span></div>`)}`;
+      <span class="number">${group.most < 1e6 ? `${group.used.toLocaleString("en")} of ${group.most.toLocaleString("en")}`
+        : `${Math.round(100 * group.used / group.most)} %`}</span></div>`)}`;
 }
 
 const kindOf = ({ used, most }) => used >= most ? "bad" : used >= 0.9 * most ? "part" : "good";

@@ -3,7 +3,8 @@ import { html } from "./vendor/preact-htm.js";
 import {
   API, Badge, Bar, Empty, Problem, Waiting, address, clock, count, encodedPath, moment, podAddress, policyAddress, useAnswer,
 } from "./parts.js";
-import { Bounds, Drift, Line, Revisions, Selected } from "./policy.js";
+import { Gangs } from "./health.js";
+import { Bounds, Drift, Events, Line, Rejections, Revisions, Selected } from "./policy.js";
 
 const STATES = { "in force": "good", "last valid version in force": "part", "not in force": "bad" };
 
@@ -33,7 +34,7 @@ function Pods({ pods }) {
     <${Bar} part=${pods.placed || 0} whole=${Math.max(pods.target, pods.placed || 0)} kind="good" />`;
 }
 
-export function Policy({ names }) {
+export function Policy({ names, status: { data: known } }) {
   const { data, error, status } = useAnswer(`${API}/policies/${encodedPath(names)}`, { seconds: 10 });
   const head = html`<nav class="back" aria-label="Back"><a href="#/policies">All policies</a></nav>
     <h1>${names.join("/")}</h1>`;
@@ -41,6 +42,7 @@ export function Policy({ names }) {
     It may be deleted since, or belong to another replica.<//>`;
   if (error) return html`${head}<${Problem} error=${error} status=${status} />`;
   if (!data) return html`${head}<${Waiting} />`;
+  const own = (each) => each.policy === data.address;
   const facts = [["Mode", data.mode], ["Weight", data.weight], ["Digest", data.digest], ["From", data.origin]];
   return html`${head}
     <p><${Badge} kind=${STATES[data.state]}>${data.state}<//>
@@ -53,6 +55,8 @@ export function Policy({ names }) {
     <p><a href=${address(["decisions"], { text: names.join("/") })}>The last pods that it governed</a></p>
     <${Selected} policy=${data.address} />
     <${Bounds} policy=${data.address} />
+    ${known && html`<${Gangs} gangs=${known.gangs.filter(own)} some=${known.someGangs.filter(own)} />`}
+    <${Rejections} policy=${data.address} />
     <${Drift} policy=${data.address} />
     ${data.audit && html`<${Audit} audit=${data.audit} />`}
     ${data.pods.matched !== null && html`<${Share} pods=${data.pods} history=${data.history} />`}
@@ -60,7 +64,8 @@ export function Policy({ names }) {
       <p class="quiet">${data.diagnostics.length ? count(data.diagnostics.length, "problem") : "Nothing is wrong with it."}${" "}
         <a href=${address(["playground", ...names])}>Edit it in the playground</a>, where nothing is written.</p>
       <${Text} text=${data.text} diagnostics=${data.diagnostics} /></section>
-    <${Revisions} policy=${data.address} />`;
+    <${Revisions} policy=${data.address} />
+    <${Events} events=${data.events} />`;
 }
 
 // What a policy in audit mode would have done.

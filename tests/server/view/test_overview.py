@@ -166,6 +166,30 @@ async def test_a_spread_is_full_where_its_skew_is_reached() -> None:
         ]
 
 
+CARDS = """policy gpu {
+  for pods where "milli" in pod.labels
+  cards "gpu" {
+    on node 2 of {"milli": 1000}
+    take {"milli": int(pod.labels["milli"])}
+  }
+}"""
+
+
+async def test_cards_fill_up_like_bounds() -> None:
+    pods = [pod("train", "shop", on="a1", labels={"milli": "600"})]
+    async with asking(CARDS, pods) as view:
+        (bound,) = (await view.get("fills"))["bounds"]
+        assert (bound["policy"], bound["clause"], bound["of"]) == ("gpu", "gpu", "milli")
+        assert bound["groups"] == [
+            {"name": "all nodes", "used": 600, "most": 6000},
+            {"name": "a1", "used": 600, "most": 2000},
+            {"name": "a2", "used": 0, "most": 2000},
+            {"name": "b1", "used": 0, "most": 2000},
+        ]
+        nodes = (await view.get("overview?policy=gpu&clause=gpu&of=milli"))["nodes"]
+        assert (nodes["bound"], nodes["cards"]) == ([30, 0, 0], [30, 0, 0])
+
+
 class _Unknown:
     """A cluster that is not known yet."""
 
