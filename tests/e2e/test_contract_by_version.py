@@ -73,8 +73,11 @@ class Extender:
     def _filter(self, request: dict[str, Any]) -> Any:
         return {"Nodes": request["Nodes"], "NodeNames": request["NodeNames"]}
 
-    def _prioritize(self, _: dict[str, Any]) -> Any:
-        return []
+    def _prioritize(self, request: dict[str, Any]) -> Any:
+        # Of hosts that no answer lists, kube-scheduler takes the first (C51).
+        items = (request["Nodes"] or {}).get("items", ())
+        names = request["NodeNames"] or [each["metadata"]["name"] for each in items]
+        return [{"Host": name, "Score": 0} for name in names]
 
     def _preempt(self, request: dict[str, Any]) -> Any:
         return {"NodeNameToMetaVictims": request["NodeNameToMetaVictims"]}
