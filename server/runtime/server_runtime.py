@@ -513,14 +513,15 @@ def _shown(
     explainer = Explainer(replica, engine, journal, view, common.schema, lambda: reloader.enforced)
     if not isinstance(view, NoCluster):
         first = FirstEffects(engine, view, explainer, common.log)
-        common.supervisor.start("first-effects", first.tell)
+        stack.push_async_callback(end, common.supervisor.start("first-effects", first.tell))
     overview = Overview(replica, engine, view, explainer, states)
     metrics = common.metrics
     samples = SampledNumbers(view, overview, metrics.rejections, metrics.calls.durations)
     history = History(replica, samples.take, common.options.history, common.log)
     stack.callback(history.close)
     if common.options.view_port is not None:
-        common.supervisor.start("history", history.follow)
+        # It asks the cluster, whose client is closed after it.
+        stack.push_async_callback(end, common.supervisor.start("history", history.follow))
     checked = Drafts(
         replica,
         drafts,
