@@ -36,7 +36,7 @@ class NodesInShort(msgspec.Struct, frozen=True, kw_only=True):
     bound: Sequence[int] | None
 
 
-class PlacedPod(msgspec.Struct, frozen=True):
+class PodOnNode(msgspec.Struct, frozen=True):
     """A pod that has got a node since."""
 
     pod: str
@@ -56,7 +56,7 @@ class PolicyEdit(msgspec.Struct, frozen=True):
     action: Action
     decisions: int
     placed: int = 0
-    pods: Sequence[PlacedPod] = ()
+    pods: Sequence[PodOnNode] = ()
 
 
 class ReplicaOverview(msgspec.Struct, frozen=True, kw_only=True):

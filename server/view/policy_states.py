@@ -29,7 +29,7 @@ from grammar.values.time import SECOND, Timestamp
 from policies.resource import ClusterSpec, Manifest, PolicyStatus
 from policies.sugar import matches
 from policies.validation import CheckedFile, identity
-from server.answers.overview_answers import PlacedPod, PolicyEdit, RevisionList
+from server.answers.overview_answers import PodOnNode, PolicyEdit, RevisionList
 from server.answers.view_answers import (
     PodNumbers,
     PolicyDetail,
@@ -163,7 +163,7 @@ class PolicyStates:
         self._revisions.look(read, self._objects() or {}, at)
         newest = self._revisions.edits(_MOST_EDITS)
         decisions = Counter[str]()
-        placed: dict[str, list[PlacedPod]] = {each.address: [] for each in newest}
+        placed: dict[str, list[PodOnNode]] = {each.address: [] for each in newest}
         since = {each.address: each.at for each in newest}
         for record in self._journal:
             at, key = str(record.at), f"{record.namespace}/{record.name}"
@@ -172,7 +172,7 @@ class PolicyStates:
                     decisions[address] += 1
                     known = pod(key)
                     if known is not None and known.uid == record.uid and known.nodeName:
-                        placed[address].append(PlacedPod(key, known.nodeName))
+                        placed[address].append(PodOnNode(key, known.nodeName))
         return [
             PolicyEdit(
                 each.address,
