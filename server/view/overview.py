@@ -142,7 +142,7 @@ class Overview:
         self, label: str | None, bound: tuple[str, str, str] | None
     ) -> ReplicaOverview:
         """The nodes by a label, and how full a bound is there; the policy, clause and workload."""
-        at, edits = _now(), self._states.edits()
+        at, edits = _now(), self._states.edits(self._cluster.pods.pod)
         try:
             snapshot = self._cluster.snapshot()
         except NotSyncedError as error:

@@ -78,7 +78,7 @@ def test_a_policy_has_its_pods_and_its_bounds(page: Page) -> None:
     with running(parts()) as found:
         page.goto(f"{found.urls[0]}/ui/#/policies/shop/share")
         selected = page.get_by_role("region", name="Pods that it selects")
-        expect(selected).to_contain_text("4 pods, 1 without a node.")
+        expect(selected).to_contain_text("4 pods of the cluster, 1 without a node.")
         expect(selected.locator("li", has_text="shop/web-0")).to_contain_text("waits")
         bounds = page.get_by_role("region", name="How full its bounds are")
         expect(bounds.locator(".fill").nth(0)).to_contain_text("eu-1")

@@ -48,12 +48,11 @@ export function Policy({ names, status: { data: known } }) {
     <p><${Badge} kind=${STATES[data.state]}>${data.state}<//>
       ${data.expensive && html` <${Badge} kind="bad">expensive<//> it had no time for a call of the last minute`}</p>
     <dl class="facts">${facts.map(([key, value]) => value !== null && html`<div><dt>${key}</dt><dd>${value}</dd></div>`)}</dl>
-    ${data.effect && html`<p>It ${data.effect}.</p>`}
     ${data.overruledBy.length > 0 && html`<section><h2>Conflicts</h2>
       <p>These govern pods that this policy selects too:</p><ul class="lines">${data.overruledBy.map((each) => html`
         <li><a href=${policyAddress(each)}>${each}</a></li>`)}</ul></section>`}
     <p><a href=${address(["decisions"], { text: names.join("/") })}>The last pods that it governed</a></p>
-    <${Selected} policy=${data.address} />
+    <${Selected} policy=${data.address} effect=${data.effect} />
     <${Bounds} policy=${data.address} />
     ${known && html`<${Gangs} gangs=${known.gangs.filter(own)} some=${known.someGangs.filter(own)} />`}
     <${Rejections} policy=${data.address} />

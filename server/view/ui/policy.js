@@ -29,12 +29,13 @@ export const Line = ({ line }) => html`<code>${line ? coloured(line).map(([kind,
 
 // ---- what it does now
 
-export function Selected({ policy }) {
+export function Selected({ policy, effect }) {
   const { data, status } = useAnswer(`${API}/selected?${new URLSearchParams({ policy })}`, { seconds: 15 });
   if (status === 404) return html`<section><h2>Pods that it selects</h2><p class="quiet">It is not in force, or made for <code>use</code> alone.</p></section>`;
   if (!data) return html`<section><h2>Pods that it selects</h2><${Waiting} /></section>`;
   return html`<section aria-labelledby="selected"><h2 id="selected">Pods that it selects</h2>
-    <p><strong>${count(data.pods, "pod")}</strong>${data.waiting > 0 && html`, <span class="wrong">${data.waiting} without a node</span>`}.
+    <p><strong>${count(data.pods, "pod")} of the cluster</strong>${data.waiting > 0 && html`, <span class="wrong">${data.waiting} without a node</span>`}.
+      ${effect && ` Lately it ${effect}.`}
       ${!data.exactly && html` <span class="quiet">Its selector reads more of a pod than is kept of those that are there, so some may be too many.</span>`}</p>
     ${data.listed.length > 0 && html`<ul class="names">${data.listed.map((each) => html`<li key=${each.pod}>
       <a href=${podAddress(each.pod)}>${each.pod}</a>${!each.node && html` <${Badge} kind="bad">waits<//>`}</li>`)}
