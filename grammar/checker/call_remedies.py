@@ -164,7 +164,9 @@ class CallRemedies(NameRemedies):
 
     def _of_any(self, expr: ast.Call, operands: Sequence[ast.Expr]) -> Remedy | None:
         """`startsWithAny(node.name, ["a", "b"])`: a method for each item of a list."""
-        found = re.fullmatch(r"(\w+?)_?(?:(Any|any|OneOf|SomeOf)|(All|all|None|none))", expr.function)
+        found = re.fullmatch(
+            r"(\w+?)_?(?:(Any|any|OneOf|SomeOf)|(All|all|None|none))", expr.function
+        )
         if found is None or len(operands) != 2 or self._kind(operands[1]).name != "list":
             return None
         if not self._environment.overloads(found[1], member=True):

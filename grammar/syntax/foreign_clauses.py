@@ -243,8 +243,8 @@ def _branches(text: str) -> Iterator[str]:
 def _conditions(text: str) -> Iterator[str]:
     """`filter "x" { if a then require b }`: the condition of a clause stands before its block."""
     found = re.fullmatch(
-        r"(filter|score)( \"[^\"]*\")(.*?)\{\s*if\s+(.+?)\s*(?:\bthen\b|:|\{)\s*"
-        r"((?:require|value)\b[^{}]+?)\s*\}+",
+        r"(filter|score)( \"[^\"]*\")(.*?)\{\s*(?:require\s+|value\s+)?(?:if|when)\s+(.+?)\s*"
+        r"(?:\bthen\b|:|\{|(?=\b(?:require|value)\b))\s*((?:require\b|value\b)?[^{}]+?)\s*\}+",
         text,
     )
     alone = re.fullmatch(
@@ -262,7 +262,9 @@ def _conditions(text: str) -> Iterator[str]:
         said = tested if is_kept else alone_said
         yield f"{alone[1]}{{ require {said} }}"
     if found is not None and not re.search(r"\b(?:else|elif)\b", text):
-        yield f"{found[1]}{found[2]}{found[3].rstrip()} when {found[4]} {{ {found[5]} }}"
+        part = "require " if found[1] == "filter" else "value "
+        said = found[5] if found[5].startswith(part) else f"{part}{found[5]}"
+        yield f"{found[1]}{found[2]}{found[3].rstrip()} when {found[4]} {{ {said} }}"
 
 
 def _guarded_clauses(text: str) -> Iterator[str]:
