@@ -82,8 +82,14 @@ screenshots: ui-test  ## copy pictures of the page into the docs
 	    place-1440-light trends-1440-light; do \
 	  cp build/screenshots/page-$$name.png docs/; done
 
+# Two control planes, and files of tests in turn: most of the time of these tests is waiting.
+E2E = .venv/bin/python -m pytest -m e2e -rs --numprocesses=2 --dist=loadfile -o faulthandler_timeout=3600
+# Built before both begin; status 3 is that there is no Go, which the tests say.
+BUILT = tests/e2e/kube/build >/dev/null || test $$? -eq 3
+
 e2e: .venv/stamp  ## test with a real kube-scheduler; runs `kube` first, or says why it skips
-	.venv/bin/python -m pytest -m e2e -o faulthandler_timeout=3600 tests/e2e tests/differential \
+	$(BUILT)
+	$(E2E) tests/e2e tests/differential \
 	  $(addprefix --ignore=,$(INSTALLED) $(HOSTILE_SOURCES) $(CONTRACT_TEST) tests/differential/test_node_groups.py)
 
 # What kube-scheduler does of each version, which takes a minute.
@@ -95,8 +101,8 @@ SMOKE = $(addprefix tests/e2e/test_,placement.py preempt.py bind.py limits.py ga
   rejected_pods.py counting.py failover.py extender_chain.py placement_policy_plugins.py)
 
 e2e-all: .venv/stamp  ## e2e on every minor version of Kubernetes: make e2e-all MINORS="1.34 1.35", or TESTS="FILE …"
-	for minor in $(MINORS); do echo "Kubernetes $$minor"; PLACET_KUBE_MINOR=$$minor \
-	  .venv/bin/python -m pytest -m e2e -rs -o faulthandler_timeout=3600 $(or $(TESTS),tests/e2e \
+	for minor in $(MINORS); do echo "Kubernetes $$minor"; export PLACET_KUBE_MINOR=$$minor; \
+	  { $(BUILT); } && $(E2E) $(or $(TESTS),tests/e2e \
 	  $(addprefix --ignore=,$(INSTALLED) $(HOSTILE_SOURCES) $(CONTRACT_TEST))) || exit 1; done
 
 e2e-smoke: .venv/stamp  ## filter, prioritize, preempt, bind, limits and gangs on a minor version: make e2e-smoke MINORS=1.37

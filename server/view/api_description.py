@@ -29,6 +29,7 @@ from server.answers.view_answers import (
     CheckedDraft,
     CompletedDraft,
     DescribedName,
+    DraftObjects,
     DraftSession,
     DraftText,
     PastedPod,
@@ -188,6 +189,7 @@ OPERATIONS: Sequence[Operation] = (
         NumberHistory,
         parameters=(
             _in_query("hours", "the hours", type="integer", minimum=1, maximum=MOST_HOURS),
+            _in_query("policy", "only the fills and rejections of the policy of this address"),
         ),
         fails={400: "`hours` that is no number from 1 to 168"},
     ),
@@ -239,6 +241,14 @@ OPERATIONS: Sequence[Operation] = (
         "what the name at a place of a draft stands for",
         DescribedName,
         body=Point,
+        fails=_OF_DRAFTS,
+    ),
+    Operation(
+        "/objects",
+        "objects",
+        "the policies of a draft as PlacementPolicy objects; nothing is written",
+        DraftObjects,
+        body=DraftText,
         fails=_OF_DRAFTS,
     ),
     Operation(

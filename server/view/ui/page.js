@@ -46,7 +46,7 @@ function View({ names, filters, status }) {
   if (first === "pods" && rest.length >= 2) {
     return html`<${Why} key=${`${rest[0]}/${rest[1]}`} namespace=${rest[0]} name=${rest[1]} node=${rest[2]} />`;
   }
-  if (first === "policies" && rest.length) return html`<${Policy} names=${rest} />`;
+  if (first === "policies" && rest.length) return html`<${Policy} names=${rest} status=${status} />`;
   if (first === "policies") return html`<${Policies} />`;
   if (first in LATER) return html`<${Lazy} key=${first} view=${first} names=${rest} filters=${filters} />`;
   if (first === "health") return html`<${Health} status=${status} />`;
