@@ -200,7 +200,10 @@ class _HintTrials:
                 return True
             following = new[0]
         both_certain = found.fix is not None and following.fix is not None
-        if len(after) - following.span.end >= len(text) - found.span.start and not both_certain:
+        is_before = len(after) - following.span.end >= len(text) - found.span.start
+        # What cannot be parsed hides the errors of names and types before it.
+        is_hidden = found.is_of_parser and not following.is_of_parser
+        if is_before and not both_certain and not is_hidden:
             return False
         if _edit(following) is not None:
             same = (following.code, following.message) == (found.code, found.message)

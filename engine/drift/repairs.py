@@ -121,8 +121,12 @@ class Repairs:
     # ---- what happens
 
     def begin(self) -> None:
-        """Begins a term."""
+        """Begins a term.
+
+        Whom the leader before has evicted is not known, so deletions before the term say nothing.
+        """
         self.moves.clear()
+        self._disturbed.clear()
         self._begins_at = self._clock() + _MINUTE
 
     def adopt(self, programs: Iterable[Program]) -> None:
@@ -131,10 +135,13 @@ class Repairs:
         for each in programs:
             if each.repair is not None:
                 of_policy = known.get(each.address)
-                is_same = of_policy is not None and of_policy.digest == each.digest
-                self._policies[each.address] = (
-                    of_policy if is_same and of_policy is not None else _OfPolicy(each.digest)
-                )
+                if of_policy is None:
+                    of_policy = _OfPolicy(each.digest)
+                elif of_policy.digest != each.digest:
+                    # The rate holds over an edit, too. Pods that were moved may break other rules.
+                    of_policy = _OfPolicy(each.digest, at=of_policy.at)
+                    self._placed.clear()
+                self._policies[each.address] = of_policy
 
     def pod_changed(self, old: Peer | None, new: Peer | None, _revision: int) -> None:
         """Takes a change of a pod from the cache."""

@@ -32,11 +32,11 @@ from engine.drift.document import (
     DriftedPod,
     clauses_of,
 )
-from engine.drift.kept_pods import kept
 from engine.engine import Engine
 from engine.errors import BadObjectError, DeadlineExceededError, EngineError
 from engine.gangs.members import GangName, Members
 from engine.objects.eligibility import bars
+from engine.objects.kept_pods import kept
 from engine.objects.peer import Peer, key_of
 from engine.objects.remembered import Remembered
 from engine.objects.request_pod import RequestPod

@@ -1,4 +1,4 @@
-"""Name remedies: what to write for a name, a field or a function that is not one here.
+"""Name remedies: what to write for a name or a field that is not one here.
 
 The checker asks when something is wrong. Each answer repeats the expression in the author's own
 spelling. The table of habits and the schema know what is meant.
@@ -9,15 +9,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 
-from grammar.meaning.environment import FUNCTIONS, Environment
-from grammar.meaning.schema import Schema
+from grammar.meaning.environment import Environment
+from grammar.meaning.schema import Field, Schema
 from grammar.messages import habits
 from grammar.messages.diagnostics import Diagnostic, Fix, nearest
 from grammar.tree import ast
 from grammar.tree.printer import print_expression, print_string
 from grammar.tree.source import Span
-from grammar.tree.types import BOOL, DURATION, DYN, QUANTITY, STRING, Type, list_of
+from grammar.tree.types import DURATION, QUANTITY, STRING, Type, list_of
 from grammar.tree.walk import rewritten, walk
 
 KINDS = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "CronJob")
@@ -25,6 +26,9 @@ _TESTS = ("all", "exists", "exists_one", "existsOne", "filter")
 MACROS = frozenset((*_TESTS, "map", "sortBy"))
 RELATIONS = frozenset({"==", "!=", "<", "<=", ">", ">=", "in"})
 _PARTS = ("metadata", "spec", "status")
+# What an item of a list says beside its name, and what a taint says of pods.
+_VALUES = ("status", "value", "address", "image")
+_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 # Records are searched this deep for a field.
 _DEEPEST = 4
 # Names on the way to an object elsewhere.
@@ -69,9 +73,12 @@ class _Place:
     """Where a record has a field: the names on the way, and the list, if one is on it."""
 
     path: tuple[str, ...]
+    kind: Type
     items: int = 0
-    is_record: bool = False
-    is_list: bool = False
+
+    @property
+    def is_list(self) -> bool:
+        return self.kind.name == "list"
 
 
 class NameRemedies:
@@ -286,6 +293,8 @@ class NameRemedies:
         """A field that the record does not have: where it is, or what is meant by it."""
         operand = print_expression(expr.operand)
         parent = self._parent
+        if record in ("Pod", "Peer") and self._is_kind(parent):
+            return Remedy(expr.span, f"{operand}.workload.kind")
         if (row := habits.find(habits.FIELDS.get(record, ()), expr.name)) is not None:
             if (amount := self._amount_of(expr, record, row.here)) is not None:
                 return amount
@@ -313,21 +322,34 @@ class NameRemedies:
         if nearest(expr.name, fields) is not None and not self._places(record, expr.name):
             return None
         for root, kind in ((expr.operand, record), *self._roots(expr.operand)):
-            for place in self._places(kind, expr.name):
+            for place in self._continued(kind, expr.name):
+                found = selected(root, place.path)
+                keyed = None
+                if isinstance(parent, ast.Index) and place.is_list and not place.items:
+                    keyed = self.keyed(parent, place.kind.args[0], found)
+                if keyed is not None:
+                    return keyed
                 if not place.items:
-                    return Remedy(expr.span, ".".join((print_expression(root), *place.path)))
-                items, path = _path(root, place.path[: place.items]), place.path[place.items :]
+                    return Remedy(expr.span, print_expression(found))
+                items, path = selected(root, place.path[: place.items]), place.path[place.items :]
                 return self._each(expr, items, path, is_list=place.is_list)
         return None
 
+    @staticmethod
+    def _is_kind(parent: ast.Expr | None) -> bool:
+        """Whether an expression stands for the kind of a workload: `pod.type == "Job"`."""
+        if not isinstance(parent, ast.Binary) or parent.op not in ("==", "!=", "in"):
+            return False
+        listed = parent.right.elements if isinstance(parent.right, ast.ListLiteral) else ()
+        values = [getattr(e, "value", None) for e in listed or (parent.left, parent.right)]
+        return any(v in KINDS for v in values)
+
     def _by_value(self, expr: ast.Select, record: str, operand: str) -> Remedy | None:
-        """`pod.type == "Job"` and `node.partition == "debug"`: a kind, and else a label."""
+        """`node.partition == "debug"`: a label."""
         parent, schema = self._parent, self._schema
         beside = parent.right if isinstance(parent, ast.Binary) and parent.op in RELATIONS else None
         if not isinstance(beside, ast.Literal) or not isinstance(beside.value, str):
             return None
-        if record == "Pod" and beside.value in KINDS:
-            return Remedy(expr.span, f"{operand}.workload.kind")
         fields = schema.records[record].fields if schema is not None else {}
         is_known = nearest(expr.name, fields) is not None or self._places(record, expr.name)
         if record not in ("Node", "Pod", "Peer") or is_known:
@@ -384,8 +406,7 @@ class NameRemedies:
                 known = fields[field]
                 here = (*path, field)
                 if _folded(field) == _folded(name):
-                    is_list = known.type.name == "list"
-                    found.append(_Place(here, items, known.type.is_record, is_list))
+                    found.append(_Place(here, known.type, items))
                 inner = known.type
                 count = items
                 if inner.name == "list" and not items:
@@ -394,14 +415,34 @@ class NameRemedies:
                 if is_new and len(here) < _DEEPEST and not known.native:
                     seen.add(inner.name)
                     queue.append((inner.name, here, count))
-        return sorted(found, key=lambda p: (bool(p.items), p.is_record, len(p.path)))
+        return sorted(found, key=lambda p: (bool(p.items), p.kind.is_record, len(p.path)))
+
+    def _continued(self, record: str, name: str) -> list[_Place]:
+        """The places of a field, first those that have the fields behind it as well."""
+        outer = (e for e in reversed(self._around[:-1]))
+        names = [e.name for e in takewhile(lambda e: isinstance(e, ast.Select), outer)]  # type: ignore[attr-defined]
+
+        def lacks(place: _Place) -> bool:
+            kind = place.kind
+            for below in names:
+                fields = self._fields(kind.args[0] if kind.name == "list" else kind)
+                if fields is None or below not in fields:
+                    return fields is not None or kind.name not in ("list", "map", "dyn")
+                kind = fields[below].type
+            return False
+
+        return sorted(self._places(record, name), key=lacks)
+
+    def _fields(self, kind: Type) -> Mapping[str, Field] | None:
+        record = self._schema.records.get(kind.name) if self._schema is not None else None
+        return None if record is None else record.fields
 
     def _each(
         self, expr: ast.Expr, items: ast.Expr, path: Sequence[str], *, is_list: bool = False
     ) -> Remedy:
         """The condition around an expression, said of each item of a list."""
         name = self._variable(items)
-        field = _path(ast.Ident(name), path)
+        field = selected(ast.Ident(name), path)
         whole = self._condition()
         if isinstance(whole, ast.Binary) and whole.op == "in" and whole.right is expr:
             said = f"{print_expression(field)} == {print_expression(whole.left)}"
@@ -409,7 +450,10 @@ class NameRemedies:
             said = print_expression(replaced(whole, expr, field))
         if whole is not expr:
             # What is not to be is meant of every item.
-            macro = "all" if isinstance(whole, ast.Binary) and whole.op == "!=" else "exists"
+            is_denied = isinstance(whole, ast.Binary) and (
+                whole.op == "!=" or getattr(whole.right, "value", None) is False
+            )
+            macro = "all" if is_denied else "exists"
             made = f"{print_expression(items)}.{macro}({name}, {said})"
         else:
             made = f"{print_expression(items)}.map({name}, {print_expression(field)})"
@@ -446,6 +490,8 @@ class NameRemedies:
             whole = self._condition()
             test = f'{operand}.exists(c, c.type == "{expr.name}" && c.status == "True")'
             return Remedy(whole.span, "node.ready" if expr.name == "Ready" else test)
+        if (beside := self._object_of(expr)) is not None:
+            return Remedy(expr.span, beside)
         is_called = any(
             len(overload.params) == 1 and overload.params[0].name == kind.name
             for overload in self._environment.overloads(expr.name, member=True)
@@ -461,6 +507,62 @@ class NameRemedies:
                 return self._each(expr, expr.operand, (expr.name,))
         return None
 
+    def _object_of(self, expr: ast.Select) -> str | None:
+        """`pod.namespace.labels`: the object of this name, or the field that has it in its name."""
+        holder = expr.operand
+        if not isinstance(holder, ast.Select):
+            return None
+        if (fields := self._fields(self._kind(holder.operand))) is None:
+            return None
+        field = holder.name + expr.name[:1].upper() + expr.name[1:]
+        if field in fields:
+            return f"{print_expression(holder.operand)}.{field}"
+        if print_expression(holder.operand) != "pod":
+            return None
+        for name, kind in self._environment.variables.items():
+            known = self._fields(kind)
+            if name.startswith(holder.name) and known is not None and expr.name in known:
+                return f"{name}.{expr.name}"
+        return None
+
+    def keyed(self, expr: ast.Index, item: Type, items: ast.Expr | None = None) -> Remedy | None:
+        """`node.status.conditions["Ready"] == "True"`: the item of a list with this name.
+
+        `items` is the list, if it is not what the author wrote.
+        """
+        items = items or expr.operand
+        fields = self._fields(item) or {}
+        key = next((f for f in ("name", "key", "type") if f in fields), None)
+        text = expr.index.value if isinstance(expr.index, ast.Literal) else None
+        if key is None or not isinstance(text, str):
+            return None
+        name, around = self._variable(items), self._around
+        if around[-1] is not expr:
+            # What is asked about is the list, not its item.
+            self._around = around[:-1]
+        whole, said = self._condition(), f"{name}.{key} == {print_string(text)}"
+        self._around = around
+        negation = ""
+        if whole is not expr:
+            other = whole
+            if isinstance(whole, ast.Binary) and whole.left is expr:
+                is_effect = getattr(whole.right, "value", None) in _EFFECTS
+                values = ("effect", *_VALUES) if is_effect else _VALUES
+                value = next((f for f in values if f in fields), None)
+                if value is None:
+                    return None
+                other = replace(whole, left=ast.Select(ast.Ident(name), value))
+                given = getattr(whole.right, "value", None)
+                if isinstance(given, bool) and fields[value].type == STRING:
+                    # The status of a condition begins with a capital letter.
+                    other = replace(other, right=ast.Literal(str(given), STRING))
+            else:
+                other = replaced(whole, expr, ast.Ident(name))
+            if isinstance(other, ast.Binary) and other.op == "!=":
+                negation, other = "!", replace(other, op="==")
+            said = f"{said} && {print_expression(other)}"
+        return Remedy(whole.span, f"{negation}{print_expression(items)}.exists({name}, {said})")
+
     def indexed(self, expr: ast.Select) -> Remedy:
         """A computed field without its key: `node.usage.cpu`, or `node.usage` alone."""
         operand = print_expression(expr)
@@ -468,115 +570,6 @@ class NameRemedies:
             name = self._parent.name
             return Remedy(self._parent.span, f"{operand}[{print_string(name)}]", certain=True)
         return Remedy(expr.span, f'{operand}["cpu"]')
-
-    # ---- functions
-
-    def macro(self, expr: ast.Call) -> Remedy | None:
-        """A test or change of each item under another name, or without a name for the item."""
-        row = habits.find(habits.MACROS, expr.function)
-        macro = row.here if row is not None else expr.function
-        denied, macro = "!" * macro.startswith("!"), macro.removeprefix("!")
-        if macro not in MACROS or expr.function in self._environment.defs:
-            return None
-        target, args = expr.target, expr.args
-        if target is None:
-            if not args:
-                return None
-            target, args = args[0], args[1:]
-            if expr.function == "any" and not args and self._kind(target) == list_of(BOOL):
-                return Remedy(expr.span, f"true in {print_expression(target)}")
-        kind = self._kind(target)
-        if kind.name not in ("list", "map", "dyn", "error"):
-            return None
-        head = print_expression(target)
-        if len(args) in (2, 3) and isinstance(args[0], ast.Ident):
-            written = ", ".join(map(print_expression, args))
-            return Remedy(expr.span, f"{denied}{head}.{macro}({written})")
-        if len(args) != 1 or (kind.name in ("dyn", "error") and expr.function in FUNCTIONS):
-            # What is not known may be what the function takes, such as a text for `findAll`.
-            return None
-        item = kind.args[0] if kind.name == "list" else STRING if kind.name == "map" else kind
-        name, body = self._body(target, args[0], item)
-        return Remedy(expr.span, f"{denied}{head}.{macro}({name}, {body})")
-
-    def _body(self, target: ast.Expr, body: ast.Expr, item: Type) -> tuple[str, str]:
-        """The name of the item in the body of a macro, and the body with it."""
-        schema = self._schema
-        record = schema.records.get(item.name) if schema is not None else None
-        fields = record.fields if record is not None else {}
-        free = [i for i in walk(body) if isinstance(i, ast.Ident) and not self._known(i.name)]
-        used = [i.name for i in free if i.name not in fields]
-        if used:
-            return used[0], print_expression(body)
-        name = self._variable(target)
-
-        def change(node: object) -> object:
-            if isinstance(node, ast.Ident) and node.name in fields and not self._known(node.name):
-                return ast.Select(ast.Ident(name), node.name)
-            return node
-
-        said = rewritten(body, change)
-        if not free and item == STRING and self._kind(body) == STRING:
-            return name, f"{name} == {print_expression(body)}"
-        return name, print_expression(said)
-
-    def call(self, expr: ast.Call) -> Remedy | None:
-        """A function or method of another language, or one that is called the other way round."""
-        operands = [*([expr.target] if expr.target is not None else []), *expr.args]
-        name = expr.function
-        if isinstance(expr.target, ast.Ident) and not self._known(expr.target.name):
-            name, operands = f"{expr.target.name}.{name}", list(expr.args)
-        kind = self._kind(operands[0]) if operands else DYN
-        written = [grouped(o) for o in operands]
-        if expr.function == "not" and len(operands) == 1:
-            hint = f"write `!({print_expression(operands[0])})`"
-            return Remedy(expr.name_span, "!", hint, certain=True)
-        if (field := self._called_field(expr, kind)) is not None:
-            return field
-        fitting = [*habits.CALLS, habits.DEFAULTS]
-        if len(operands) == 1:
-            if habits.find((habits.PRESENCE,), name) and is_read(operands[0]):
-                return Remedy(expr.span, f"has({print_expression(operands[0])})")
-            if habits.find((habits.ABSENCE,), name) and is_read(operands[0]):
-                return Remedy(expr.span, f"!has({print_expression(operands[0])})")
-        row = habits.call(name, kind.name, len(operands))
-        if row is not None:
-            return Remedy(expr.span, _filled(row.here, written, operands))
-        row = habits.find(fitting[-1:], name)
-        if row is not None and len(operands) == 2 and (read := optional(operands[0])):
-            return Remedy(expr.span, f"{read}.orValue({print_expression(operands[1])})")
-        return self._turned(expr, operands, written)
-
-    def _called_field(self, expr: ast.Call, kind: Type) -> Remedy | None:
-        """`node.name()` and `node.free("memory")`."""
-        schema = self._schema
-        if expr.target is None or schema is None or not kind.is_record:
-            return None
-        head = f"{print_expression(expr.target)}.{expr.function}"
-        if schema.field(kind.name, expr.function) is None:
-            return None
-        if not expr.args:
-            return Remedy(expr.span, head, certain=True)
-        if len(expr.args) == 1:
-            return Remedy(expr.span, f"{head}[{print_expression(expr.args[0])}]")
-        return None
-
-    def _turned(
-        self, expr: ast.Call, operands: Sequence[ast.Expr], written: Sequence[str]
-    ) -> Remedy | None:
-        """`name.int()` for `int(name)`, `contains(a, b)` for `a.contains(b)`."""
-        environment = self._environment
-        if not operands:
-            return None
-        rest = ", ".join(map(print_expression, operands[1:]))
-        alone = environment.overloads(expr.function, member=False)
-        if expr.target is not None and any(len(o.params) == len(operands) for o in alone):
-            inner = ", ".join(map(print_expression, operands))
-            return Remedy(expr.span, f"{expr.function}({inner})")
-        behind = environment.overloads(expr.function, member=True)
-        if expr.target is None and any(len(o.params) == len(operands) for o in behind):
-            return Remedy(expr.span, f"{written[0]}.{expr.function}({rest})")
-        return None
 
 
 def bare(expr: ast.Expr) -> str | None:
@@ -607,7 +600,7 @@ def _folded(name: str) -> str:
     return name.replace("_", "").lower()
 
 
-def _path(expr: ast.Expr, names: Sequence[str]) -> ast.Expr:
+def selected(expr: ast.Expr, names: Sequence[str]) -> ast.Expr:
     for name in names:
         expr = ast.Select(expr, name)
     return expr
@@ -643,13 +636,3 @@ def grouped(expr: ast.Expr) -> str:
         ),
     )
     return text if is_whole else f"({text})"
-
-
-def _filled(here: str, written: Sequence[str], operands: Sequence[ast.Expr]) -> str:
-    for number, text in enumerate(written):
-        # Alone in brackets or as an argument, an operand needs no parentheses.
-        plain = print_expression(operands[number])
-        for outer in ("({%d})", "[{%d}]", "[?{%d}]", ", {%d})", "({%d},"):
-            here = here.replace(outer % number, outer.replace("{%d}", plain))
-        here = here.replace(f"{{{number}}}", text)
-    return here

@@ -1,6 +1,7 @@
 """Remedies: what to write for what the checker finds wrong; here for operators and conditions.
 
-Names, fields and functions are in `grammar.checker.name_remedies`.
+Names and fields are in `grammar.checker.name_remedies`, functions in
+`grammar.checker.call_remedies`.
 """
 
 from __future__ import annotations
@@ -8,10 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from grammar.checker.call_remedies import CallRemedies
 from grammar.checker.name_remedies import (
     KINDS,
     RELATIONS,
-    NameRemedies,
     Remedy,
     grouped,
     is_read,
@@ -26,7 +27,7 @@ _YES = frozenset({"true", "yes", "1", "on", "ready"})
 _NO = frozenset({"false", "no", "0", "off"})
 
 
-class Remedies(NameRemedies):
+class Remedies(CallRemedies):
     """Answers about one expression and its operators."""
 
     # ---- operators and conditions

@@ -230,6 +230,46 @@ DEFAULTS = _row(
     2,
 )
 
+# Functions of others that can mean nothing here, and what stands closest.
+
+_BY_CHANCE = (
+    "nothing is by chance here, so that each answer can be explained; kube-scheduler chooses among"
+    " nodes of the same score"
+)
+_NO_REQUESTS = (
+    "a policy asks nobody while it decides; write `data` for a table that is read before, as in"
+    ' `data "load" { from prometheus "http://…" query "…" key "node" }`'
+)
+ELSEWHERE: Mapping[str, str] = MappingProxyType(
+    {
+        **dict.fromkeys(
+            "random rand randint shuffle sample uniform math.random".split(), _BY_CHANCE
+        ),
+        **dict.fromkeys(
+            "cron crontab schedule cronMatch matchesCron during".split(),
+            "write the hours and the days, as in `now.getHours() >= 22 || now.getHours() < 6`",
+        ),
+        **dict.fromkeys(
+            "http httpGet fetch curl httpGet request api query prometheus promql metric metrics"
+            " http.send external_data externalData".split(),
+            _NO_REQUESTS,
+        ),
+        **dict.fromkeys(
+            "env getenv os.getenv readFile file open".split(),
+            "a policy has parameters for this, as in `policy name (zone: string) {`",
+        ),
+        **dict.fromkeys(
+            "print log println printf console.log debug trace".split(),
+            "leave it out: `message` says why a node is rejected, and `placet trace` shows each"
+            " value",
+        ),
+        **dict.fromkeys(
+            "sleep wait retry after".split(),
+            "a policy never waits; kube-scheduler tries the pod again when the cluster changes",
+        ),
+    }
+)
+
 # ---- macros: a test or a change of each item
 
 MACROS = (

@@ -416,6 +416,8 @@ class ClauseRemedies(Misplaced):
             if lexemes[at + 1].text == "(" and (text := self._formatted(at)) is not None:
                 closer = lexemes.partner[at + 1]
                 return with_edit(found, Fix(lexemes.span(at, closer), text))
+            if (moved := self._named_behind()) is not None:
+                return moved
             if self.item.kind in ("word", "number") and lexemes[at + 1].text != "(":
                 last = at
                 while lexemes.touches(last + 1) and (
@@ -452,6 +454,20 @@ class ClauseRemedies(Misplaced):
             )
             return with_edit(found, Fix(Span(start, start), "weight 10 "), hint)
         return None
+
+    def _named_behind(self) -> Diagnostic | None:
+        """`score weight 10 "x" {`: the name stands first."""
+        lexemes, at = self.lexemes, self.at
+        opener = find(lexemes, at, ("{",))
+        if opener is None or self.item.text not in ("weight", "when", "for"):
+            return None
+        last = opener - 1
+        if lexemes[last].kind != "string" or lexemes[last - 1].text in ("==", "!=", "in", "<", ">"):
+            return None
+        made = f"{lexemes[last].text} {lexemes.slice(at, last - 1)}"
+        whole = f"{self.previous.text} {made}"
+        edit = Fix(lexemes.span(at, last), made)
+        return with_edit(self.unexpected(at, at), edit, f"write `{one_line(whole)}`")
 
     def _formatted(self, at: int) -> str | None:
         """`sprintf("no %v", [pod.name])` as a text with the expressions in braces."""

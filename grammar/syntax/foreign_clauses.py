@@ -42,6 +42,7 @@ _OPEN = re.compile(
     r"(?i)[<>](?!=)|\b(?:fewer|less|more|below|above|under|over|never|not|no|avoid)\b"
 )
 _WEIGHT = re.compile(r"\bweight[\"']?\s*[:=]?\s*\d+")
+_ORDERED = re.compile(r"(?i)select\b.*\border by\b")
 _TEXT = re.compile(r'"(?:\\.|[^"\\])*"')
 
 
@@ -65,9 +66,14 @@ def keeps_meaning(text: str, clause: str) -> bool:
     if not all(re.search(rf"\b{name}\b", clause) for name in reads):
         return False
     plain = _WEIGHT.sub("", _TEXT.sub('""', text))
+    # A pod goes to one node.
+    plain = re.sub(r"(?i)\blimit 1\s*\Z", "", plain) if _ORDERED.match(plain) else plain
     is_open = _OPEN.search(plain) is not None
     if not all(_has_number(int(n), clause, is_open) for n in _NUMBER.findall(plain)):
         return False
+    for part in re.findall(r"(?<![\w.])\d*\.\d+(?![\w.])", plain):
+        if part not in clause and f"{float(part) * 100:g}%" not in clause:
+            return False
     if _SOFT.search(text) and not re.search(r"\bbest effort\b|\Ascore\b|\{ score\b", clause):
         return False
     if _TWICE_DENIED.search(text):
@@ -145,25 +151,29 @@ def _selectors(body: str) -> Iterator[str]:
 
 def _topology(body: str) -> Iterator[str]:
     """`maxSkew: 1 topologyKey: … whenUnsatisfiable: DoNotSchedule`, and pod (anti-)affinity."""
-    key = re.search(r"topologyKey[\"']?\s*:\s*[\"']?([\w./-]+)", body)
+    key = re.search(r"topologyKey[\"']?\s*[:=]?\s*[\"']?([\w./-]+)", body)
     if key is None:
         return
     domain = DOMAINS.get(key[1], f"node.labels[{print_string(key[1])}]")
     is_soft = re.search(r"ScheduleAnyway|preferredDuring", body) is not None
-    weight = re.search(r"weight[\"']?\s*:\s*(\d+)", body)
+    weight = re.search(r"weight[\"']?\s*[:=]?\s*(\d+)", body)
     soft = f"best effort weight {weight[1] if weight is not None else 10}"
     strength = soft if is_soft else "strict"
-    skew = re.search(r"maxSkew[\"']?\s*:\s*(\d+)", body)
+    skew = re.search(r"maxSkew[\"']?\s*[:=]?\s*(\d+)", body)
     if skew is not None:
         yield f'spread "topology" {{ over {domain} skew at most {skew[1]} {strength} }}'
         return
-    labels = re.search(r"matchLabels[\"']?\s*:\s*\{?\s*(.+?)(?:\}|topologyKey|\Z)", body)
+    labels = re.search(
+        r"(?:matchLabels|labelSelector(?!\W+match))[\"']?\s*[:=]?\s*\{?\s*(.+?)(?:\}|topologyKey|\Z)",
+        body,
+    )
     pairs = _OF_SELECTOR.findall(labels[1]) if labels is not None else []
     where = " && ".join(f"peer.labels[{_text(k)}] == {_text(v)}" for k, v in pairs)
     counted = f"pods where {where} " if where else ""
     per = "node" if domain == "node.name" else f"domain {domain}"
     if re.search(r"podAffinity", body) and not re.search(r"podAntiAffinity", body):
-        yield f'limit "near" {{ {counted}per {per} at least 1 {soft} }}'
+        needed = "strict" if re.search(r"requiredDuring", body) and not is_soft else soft
+        yield f'limit "near" {{ {counted}per {per} at least 1 {needed} }}'
     elif where:
         yield f'limit "apart" {{ {counted}per {per} at most 0 {strength} }}'
         yield f'limit "apart" {{ {counted}per {per} at most 1 {strength} }}'
@@ -204,6 +214,13 @@ def _counts(body: str) -> Iterator[str]:
         yield f'limit "at most {most} per node" {{ per node at most {most} strict }}'
 
 
+_FREE_OF_SQL = r"(?<![\w.\"])(?:free|available)_?(cpu|memory|mem)\b"
+
+
+def _free_of_sql(found: re.Match[str]) -> str:
+    return f'node.free["{found[1].replace("mem", "memory") if found[1] == "mem" else found[1]}"]'
+
+
 def _select(body: str) -> Iterator[str]:
     """`SELECT … FROM nodes WHERE …` of SQL."""
     found = re.match(r"(?i)select\b.*?\bwhere\s+(.+?)(?:\s+(?:order|limit|group)\b.*)?\Z", body)
@@ -213,7 +230,15 @@ def _select(body: str) -> Iterator[str]:
         condition = re.sub(r"(?i)\bor\b", "||", condition)
         condition = re.sub(r"(?<![=!<>])=(?!=)", "==", condition)
         condition = re.sub(r"(?<![\w.\"])(zone|region|name|ready|age)\b", r"node.\1", condition)
-        yield f'filter "nodes" {{ require {condition} }}'
+        condition = re.sub(_FREE_OF_SQL, _free_of_sql, condition)
+        made = f'filter "nodes" {{ require {condition} }}'
+        order = re.search(r"(?i)\border\s+by\s+([\w.]+)(?:\s+(asc|desc))?", body)
+        if order is not None:
+            read = re.sub(_FREE_OF_SQL, _free_of_sql, order[1])
+            read = re.sub(r"\A(zone|region|name|age)\Z", r"node.\1", read)
+            sign = "" if (order[2] or "asc").lower() == "desc" else "-"
+            made += f' score "order" weight {sign}10 {{ value {read} range minmax }}'
+        yield made
 
 
 _BRANCH = r"\s*\{\s*(?:require\s+)?([^{}]+?)\s*\}"
@@ -243,8 +268,8 @@ def _branches(text: str) -> Iterator[str]:
 def _conditions(text: str) -> Iterator[str]:
     """`filter "x" { if a then require b }`: the condition of a clause stands before its block."""
     found = re.fullmatch(
-        r"(filter|score)( \"[^\"]*\")(.*?)\{\s*if\s+(.+?)\s*(?:\bthen\b|:|\{)\s*"
-        r"((?:require|value)\b[^{}]+?)\s*\}+",
+        r"(filter|score)( \"[^\"]*\")(.*?)\{\s*(?:require\s+|value\s+)?(?:if|when)\s+(.+?)\s*"
+        r"(?:\bthen\b|:|\{|(?=\b(?:require|value)\b))\s*((?:require\b|value\b)?[^{}]+?)\s*\}+",
         text,
     )
     alone = re.fullmatch(
@@ -262,7 +287,9 @@ def _conditions(text: str) -> Iterator[str]:
         said = tested if is_kept else alone_said
         yield f"{alone[1]}{{ require {said} }}"
     if found is not None and not re.search(r"\b(?:else|elif)\b", text):
-        yield f"{found[1]}{found[2]}{found[3].rstrip()} when {found[4]} {{ {found[5]} }}"
+        part = "require " if found[1] == "filter" else "value "
+        said = found[5] if found[5].startswith(part) else f"{part}{found[5]}"
+        yield f"{found[1]}{found[2]}{found[3].rstrip()} when {found[4]} {{ {said} }}"
 
 
 def _guarded_clauses(text: str) -> Iterator[str]:
@@ -447,14 +474,38 @@ def _required(found: re.Match[str], owner: str) -> str:
     return made.replace("==", "!=") if found["sign"] == "!=" else made
 
 
+def _matched(read: str, pattern: str) -> str:
+    """A text with the wildcards of Kyverno as a condition: `team-*`, `*-db`, `*`."""
+    inner = pattern.strip("*")
+    if pattern == inner and "?" not in pattern:
+        return f"{read} == {_text(pattern)}"
+    if not inner:
+        return "true"
+    if re.search(r"[*?]", inner):
+        written = re.escape(pattern).replace(r"\*", ".*").replace(r"\?", ".").replace(r"\-", "-")
+        return f"{read}.matches({_text(f'^{written}$')})"
+    ends = pattern.startswith("*"), pattern.endswith("*")
+    method = {(True, True): "contains", (True, False): "endsWith"}.get(ends, "startsWith")
+    return f"{read}.{method}({_text(inner)})"
+
+
 def _kyverno(body: str) -> Iterator[str]:
     """`match { any { resources { kinds ["Pod"] } } }`, with a selector or a namespace in it."""
     if not re.match(r"(?:match|exclude|matchConstraints)\b", body) or "esource" not in body:
         return
     sign = "!=" if body.startswith("exclude") else "=="
-    names = re.search(r"namespaces?[\"']?\s*:?\s*\[?\s*(?:-\s+)?[\"']?(\w[\w-]*)", body)
+    names = re.search(
+        r"namespaces?[\"']?\s*[:=]?\s*(\[[^\]]*\]|(?:-\s+[\"']?[\w*?-]+[\"']?\s*)+|[\"']?\w[\w*?-]*)",
+        body,
+    )
     if names is not None:
-        yield f'for pods where pod.namespace {sign} "{names[1]}"'
+        texts = re.findall(r"[\w*?][\w*?-]*", names[1])
+        made = " || ".join(_matched("pod.namespace", text) for text in texts)
+        if len(texts) > 1 and not re.search(r"[*?]", names[1]):
+            made = f"pod.namespace in [{', '.join(map(_text, texts))}]"
+        plain = re.fullmatch(r'(pod\.namespace) == ("[^"]*")', made)
+        denied = f"{plain[1]} != {plain[2]}" if plain is not None else f"!({made})"
+        yield f"for pods where {made if sign == '==' else denied}"
     kinds = [k for k in re.findall(r"[\"'](\w+)[\"']", body) if k in _WORKLOADS]
     if kinds:
         test = f'pod.workload.kind {"==" if sign == "==" else "!="} "{kinds[0]}"'

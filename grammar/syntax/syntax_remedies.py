@@ -361,16 +361,25 @@ class ExpressionRemedies(Misplaced):
     def _slashes(self) -> Diagnostic | None:
         """`x == /^a/`, a regular expression between slashes."""
         lexemes, at = self.lexemes, self.at
-        if self.item.text != "/" or self.previous.text not in ("==", "=~", "~", "!~", "!="):
+        signs = ("==", "=~", "~", "!~", "!=", "=", "===", "!==", "like", "matches", "regexp")
+        if lexemes[at + 1].text == "/" and self.item.text.lower() in signs:
+            # The sign itself is unknown.
+            at += 1
+        elif lexemes[at + 1].text in ("~", "=~") and lexemes[at + 2].text == "/":
+            at += 2
+        operator = at - 1
+        while lexemes[operator].text in ("~", "=~") and lexemes[operator - 1].text in ("=", "!"):
+            operator -= 1
+        if lexemes[at].text != "/" or lexemes[operator].text.lower() not in (*signs, "!"):
             return None
-        first = lexemes.operand_before(at - 1)
-        written = _SLASHES.match(self.source.text, self.item.start)
+        first = lexemes.operand_before(operator)
+        written = _SLASHES.match(self.source.text, lexemes[at].start)
         if first is None or written is None:
             return None
-        sign = "!" if self.previous.text in ("!=", "!~") else ""
-        text = f"{sign}{lexemes.slice(first, at - 2)}.matches({print_string(written[1])})"
+        sign = "!" if lexemes[operator].text.startswith("!") else ""
+        text = f"{sign}{lexemes.slice(first, operator - 1)}.matches({print_string(written[1])})"
         edit = Fix(Span(lexemes[first].start, written.end()), text)
-        return with_edit(self.unexpected(at, at), edit)
+        return with_edit(self.unexpected(self.at, self.at), edit)
 
     def _unclosed(self) -> Diagnostic | None:
         """A bracket that lacks its partner: the error is at the one that is there."""
@@ -496,10 +505,11 @@ class ExpressionRemedies(Misplaced):
             else:
                 made = f"{value}.orValue({other})"
             return with_edit(self.unexpected(sign, sign), Fix(lexemes.span(first, last), made))
-        for n in range(at - 1, max(0, at - 40), -1):
-            is_chain = lexemes[n].text == "?" and lexemes[n + 1].text == "."
-            if is_chain and lexemes.touches(n) and lexemes.touches(n + 1):
-                return self._without_marks(n)
+        for n in range(at, max(0, at - 40), -1):
+            is_chain = lexemes[n].text == "?" and lexemes[n + 1].text in (".", ".?")
+            is_chain = is_chain and lexemes.touches(n) and lexemes.touches(n + 1)
+            if is_chain and (found := self._without_marks(n)) is not None:
+                return found
             if lexemes[n].text in WORDS:
                 break
         return None
@@ -508,16 +518,16 @@ class ExpressionRemedies(Misplaced):
         """`node?.labels?.a`: what is absent is missing here, with a plain dot."""
         lexemes, first = self.lexemes, self.lexemes.operand_before(mark)
         last = mark
-        while lexemes[last + 1].text in (".", "?") or (
+        while lexemes[last + 1].text in (".", "?", "[") or (
             lexemes.touches(last + 1) and lexemes[last + 1].kind == "word"
         ):
-            last += 1
+            last = lexemes.partner.get(last + 1, last + 1)
         if first is None:
             return None
         if lexemes[last].text in ("orValue", "value", "hasValue"):
             edit = Fix(lexemes.span(mark, mark + 1), ".?")
             return with_edit(self.unexpected(mark, mark + 1), edit)
-        made = lexemes.slice(first, last).replace("?.", ".")
+        made = lexemes.slice(first, last).replace("?.[", "[").replace("?.", ".")
         found = self.unexpected(mark, mark + 1)
         return with_edit(found, Fix(lexemes.span(first, last), made))
 
@@ -604,6 +614,8 @@ class ExpressionRemedies(Misplaced):
             return "!({0} in {1})", 2, True
         if words[0] == "is":
             if second.lower() == "not":
+                if third.lower() in ("defined", "set", "present"):
+                    return "!has({0})", 3, False
                 if third.lower() in absent:
                     return "has({0})", 3, False
                 return "{0} != {1}", 2, True

@@ -21,6 +21,7 @@ from grammar.syntax.wish_words import (
     EMPTIER,
     ENOUGH,
     FILLERS,
+    FRACTION,
     FREE,
     FULLER,
     HAVING,
@@ -35,6 +36,7 @@ from grammar.syntax.wish_words import (
     PART,
     PARTS,
     PER,
+    PER_OWNER,
     STATES,
     SUBJECT,
     WORDS_OF_NODES,
@@ -172,6 +174,14 @@ def _bound(body: str) -> tuple[str, int] | None:
     return ("at most", number_of(plain[1])) if plain is not None else None
 
 
+def _same_owner(word: str) -> str:
+    """The condition on pods of the same owner as the pod: its namespace, or a label."""
+    if word in ("namespace", "ns"):
+        return "peer.namespace == pod.namespace"
+    key = print_string(word)
+    return f"peer.labels[{key}] == pod.labels[{key}]"
+
+
 def _counted(where: str | None) -> str:
     """`pods where …`; a namespace is one of all pods."""
     if where is None:
@@ -183,6 +193,19 @@ def _limits(body: str) -> Iterator[str]:
     """`at most 3 per zone`, `count(pods where …) < 3 per node.zone`, `one per node`."""
     if find(r"\ball\b.*\b(?:on|in)\s+(?:the\s+)?(?:same|one)\b", body):
         # Together, and not apart.
+        return
+    if (owner := find(PER_OWNER, body)) is not None:
+        rest = body[: owner.start()] + body[owner.end() :]
+        per = re.search(PER, rest, re.IGNORECASE)
+        domain = (_domain_of(per["domain"]) if per is not None else None) or "cluster"
+        bare = rest if per is None or domain == "cluster" else rest.replace(per[0], "")
+        if (bound := _bound(bare)) is not None:
+            where = _same_owner(owner["owner"].lower())
+            more = _pods(rest)
+            where = f"{where} && {more}" if more is not None else where
+            said = f"per {domain} {bound[0]} {bound[1]} {_strength(body)}"
+            name = f"{bound[0]} {bound[1]} per {owner['owner'].lower()}"
+            yield f'limit "{name}" {{ all pods where {where} {said} }}'
         return
     for per in re.finditer(PER, body, re.IGNORECASE):
         domain = _domain_of(per["domain"])
@@ -212,6 +235,36 @@ def _limits(body: str) -> Iterator[str]:
         yield f'limit "at most {alone[1]}" {{ per node at most {alone[1]} strict }}'
 
 
+_RESOURCE = r"(?P<resource>cpus?|cores|memory|mem|ram|gpus?)"
+_SUM = re.compile(
+    rf"(?i)\b(?:sum|total)\b[\s(]*(?:of\s+)?(?:(?:pods?|p|peer|container|containers)\.)?(?:spec\.|resources\.)*"
+    rf"(?:requests?|requested)?[.\s\[\"']*{_RESOURCE}\b[\"'\])\s]*(?:requests?|usage)?"
+)
+
+
+def _sums(body: str) -> Iterator[str]:
+    """`sum(pod.requests.cpu) per namespace <= 100`, `total memory per node at most 64Gi`."""
+    found, amount = _SUM.search(body), None
+    if found is not None:
+        rest = body[: found.start()] + body[found.end() :]
+        amount = find(rf"(?P<sign>{ONLY}|{BELOW}|{ENOUGH})\s*\"?{_AMOUNT}", rest)
+    if found is None or amount is None:
+        return
+    word = found["resource"].lower()
+    name = "cpu" if word[0] == "c" else "nvidia.com/gpu" if word[0] == "g" else "memory"
+    unit = habits.UNITS.get(amount[3] or "", amount[3] or "")
+    kind = "at least" if find(rf"\A{ENOUGH}\Z", amount["sign"]) else "at most"
+    bound = f'{kind} "{amount[2]}{unit}" {_strength(body)}'
+    owner = find(PER_OWNER, rest)
+    per = re.search(PER, rest.replace(owner[0], "") if owner else rest, re.IGNORECASE)
+    domain = _domain_of(per["domain"]) if per is not None else "cluster" if owner else None
+    if domain is None:
+        return
+    where = _same_owner(owner["owner"].lower()) if owner else _pods(rest) or "true"
+    counted = f'sum peer.requests["{name}"] of all pods where {where}'
+    yield f'limit "sum of {name}" {{ {counted} per {domain} {bound} }}'
+
+
 def _shares(body: str) -> Iterator[str]:
     """`40% on spot`, `half of the replicas on spot nodes`, `at most 40 percent in zone a`."""
     part = find(PART, body)
@@ -220,6 +273,8 @@ def _shares(body: str) -> Iterator[str]:
         return
     written = part[0].lower()
     amount = PARTS.get(written) or re.sub(r"[^\d.]", "", written) + "%"
+    if find(rf"\A{FRACTION}\Z", written):
+        amount = f"{float(written) * 100:g}%"
     where = _nodes(re.sub(r"\s+(?:strict|best effort.*)\s*\Z", "", on[1]))
     if where is None:
         return
@@ -308,18 +363,28 @@ def _hours(body: str) -> Iterator[str]:
         return f'filter "{name}" when {said} {{ require {required[1]} }}'
 
     if found is not None and find(
-        r"hour|time|now|o'clock|\d ?(?:am|pm|h)\b|:\d\d|clock|day|night", body
+        r"hour|time|now|o'clock|\d ?(?:am|pm|h)\b|:\d\d|clock|day|night|week", body
     ):
         low, high = int(found[1]), int(found[2])
         if max(low, high) > 24:
             return
         sign = "&&" if low < high else "||"
         said = f"now.getHours() >= {low} {sign} now.getHours() < {high}"
+        if (days := _days(body)) is not None:
+            both = said if low < high else f"({said})"
+            yield clause("hours", f"{days[1]} && {both}")
         yield clause("hours", said)
+    if (days := _days(body)) is not None:
+        yield clause(*days)
+
+
+def _days(body: str) -> tuple[str, str] | None:
+    """The days that a wish names, and the condition of them."""
     if find(r"\bweek-?ends?\b|\bsaturday|\bsunday", body):
-        yield clause("weekend", "now.getDayOfWeek() in [0, 6]")
+        return "weekend", "now.getDayOfWeek() in [0, 6]"
     if find(r"\b(?:week-?days?|working days?|business days?|monday (?:to|till|-) friday)\b", body):
-        yield clause("weekdays", "!(now.getDayOfWeek() in [0, 6])")
+        return "weekdays", "!(now.getDayOfWeek() in [0, 6])"
+    return None
 
 
 def _preferences(body: str) -> Iterator[str]:
@@ -571,6 +636,7 @@ def _gangs(body: str) -> Iterator[str]:
 
 
 READERS: tuple[Callable[[str], Iterator[str]], ...] = (
+    _sums,
     _protections,
     _targets,
     _groups,

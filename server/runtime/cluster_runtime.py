@@ -14,7 +14,7 @@ import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from http import HTTPStatus
 from logging import Logger
@@ -89,7 +89,8 @@ class Access:
 
     `lease` is a namespace and a name; None if there are no other replicas. A `standby` is ready
     only while it holds the Lease. One that `is_shared` gets the calls of other hosts, which another
-    replica can answer as well. `timing` says how patiently the cluster is watched.
+    replica can answer as well. `timing` says how patiently the cluster is watched, and `repair`
+    whether pods that break rules are evicted.
     """
 
     kubeconfig: Path | None
@@ -99,6 +100,7 @@ class Access:
     limits: Limits = field(default_factory=Limits)
     timing: Timing = field(default_factory=Timing)
     is_shared: bool = False
+    repair: RepairMode = "off"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +109,7 @@ class Deciding:
 
     `rejected` are the pods to look at again, `schedulers` those that ask, and `portable` tells
     others of policies. `data` are the tables that the engine reads. `first` has pods wait for older
-    policies, None where none do. `repair` says whether pods that break rules are evicted.
+    policies, None where none do.
     """
 
     engine: Engine
@@ -119,7 +121,6 @@ class Deciding:
     schedulers: Schedulers
     data: DataTables
     first: PolicyFirst | None = None
-    repair: RepairMode = "off"
 
 
 @asynccontextmanager
@@ -216,7 +217,8 @@ class ClusterRuntime:
         self._is_standby = access.standby
         self._is_shared = access.is_shared
         self._loop = asyncio.get_running_loop()
-        self._needs = needs
+        self._repair = access.repair
+        self._needs = self._watched(needs)
         self._taken_over = False
         self._rejected: RejectedPods | None = None
         self._statuses: Statuses | None = None
@@ -267,7 +269,7 @@ class ClusterRuntime:
         cache.add_event_handler(self._lag_of_new_pods(pod_seen))
         self._rejected = deciding.rejected
         lease, gate, start = self._lease, self._leader_gate, self._supervisor.start
-        repairs = Repairs(cache, deciding.repair, time.monotonic)
+        repairs = Repairs(cache, self._repair, time.monotonic)
         cache.add_event_handler(repairs.pod_changed)
         self._drift = self._drift_watch(engine, repairs)
         if lease is not None and gate is not None:
@@ -460,10 +462,14 @@ class ClusterRuntime:
 
     def _adopt(self, needs: Needs) -> None:
         is_new = not needs.annotations <= self._needs.annotations
-        self._needs = needs
+        self._needs = self._watched(needs)
         if is_new:
             self.informers.read_anew(ObjectCodec(self._schema, needs.annotations))
-        self.informers.start(needs)
+        self.informers.start(self._needs)
+
+    def _watched(self, needs: Needs) -> Needs:
+        """Nothing is watched for repairs that this server does not make."""
+        return replace(needs, repairs=needs.repairs and self._repair != "off")
 
     def policies(self) -> Mapping[str, bytes] | None:
         """The cluster's policies as JSON by resource and key; None while they are not known."""

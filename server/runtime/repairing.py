@@ -22,7 +22,6 @@ from engine.cluster.client import CORE, Api, path_of
 from engine.cluster.events import Events, PodEvent, Regarding, regarding
 from engine.decision.moves import MovedPods, OtherNodes
 from engine.drift.document import DriftDocument, DriftedPod, RepairState
-from engine.drift.kept_pods import KEY, LOCAL_DATA, OFF, kept
 from engine.drift.repairs import Move, Repairs
 from engine.drift.survey import unplaced
 from engine.enforced import EnforcedPolicies
@@ -35,6 +34,7 @@ from engine.errors import (
     EngineError,
     why,
 )
+from engine.objects.kept_pods import KEY, LOCAL_DATA, OFF, kept
 from engine.objects.peer import key_of
 from engine.program.program import Program
 from grammar.tree.repair import Repair

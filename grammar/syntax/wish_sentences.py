@@ -1,0 +1,100 @@
+"""Wish sentences: the parts of a wish that is a whole sentence: whose pods, what, and where.
+
+`put database pods on nodes with ssd` has a subject, of which the `when` of a clause tells, and the
+rest, which is a wish of its own. `no node should have more than 3 pods` is one told the other way
+round. `grammar.syntax.wishes` asks here before and after the readers of wishes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from grammar.syntax.wish_words import PLACES, N, find, is_name
+from grammar.tree.printer import print_string
+
+_HOLDS = (
+    r"(?:(?:should|must|may|can|shall|to)\s+)?(?:not\s+)?(?:ever\s+)?"
+    r"(?:have|has|hold|holds|run|runs|contain|contains|carry|host|hosts|get|gets|take|takes)\s+"
+)
+_OF_PLACE = re.compile(
+    rf"(?i)\A(?P<no>no|never\s+(?:let|allow)\s+an?y?)?\s*(?:each|every|any|one|a|an|all|the)?\s*"
+    rf"(?P<place>{PLACES})s?\s+{_HOLDS}(?P<said>.+)\Z"
+)
+_PAIR = re.compile(
+    r"(?i)\A(?P<no>(?:do\s+not|don't|never)\s+)?(?:(?:keep|put|run|place|schedule|always)\s+)*(?:the\s+)?"
+    r"(?P<first>[a-z][\w-]*)\s+(?:pods\s+)?and\s+(?P<second>[a-z][\w-]*)(?:\s+pods)?\s+"
+    rf"(?:(?:must|should|together|run|be|stay|go)\s+)*(?:on|in)\s+(?:the\s+same|one|a\s+single)\s+(?P<place>{PLACES})\Z"
+)
+_MORE = re.compile(r"(?i)\bmore\s+than\b|\bover\b|\babove\b")
+_KINDS = ("Deployment", "StatefulSet", "DaemonSet", "CronJob", "Job")
+_SUBJECT = re.compile(
+    r"(?i)\A(?:please\s+)?(?:(?:always|i\s+want|we\s+want|let|make\s+sure(?:\s+that)?)\s+)?"
+    r"(?P<no>(?:do\s+not|don't|dont|never|avoid|forbid|no)\s+)?"
+    r"(?P<verb>(?:put(?:ting)?|run(?:ning)?|plac(?:e|ing)|schedul(?:e|ing)|keep|start|send|move|pin|assign|deploy)\s+)?"
+    r"(?:(?:all|the|my|our|any)\s+)*(?P<who>[a-z][\w-]*)\s+"
+    r"(?P<what>pods|jobs|workloads|replicas|services|apps|applications|instances|deployments)\s+"
+    r"(?P<verbs>(?:(?:must|should|shall|may|can|will|have\s+to|need\s+to|want\s+to|only|are|be|to|run|go|stay"
+    r"|land|live|placed|scheduled|started|always)\s+)*)"
+    r"(?P<denied>(?:not|never|cannot|can't|mustn't|shouldn't)\s+)?"
+    r"(?:(?:ever|be|run|go|stay|land|live|placed|scheduled|started)\s+)*"
+    r"(?P<rest>(?:only\s+)?(?:on|in|at|between|from|during|outside|after|before|off)\s+.+)\Z"
+)
+
+
+def restated(body: str) -> str:
+    """A wish about each place as one of pods per place: `no node has more than 3 pods`."""
+    if (pair := _PAIR.match(body)) is not None:
+        near = "never near" if pair["no"] else "together with"
+        return f"{pair['first']} pods {near} {pair['second']} pods in the same {pair['place']}"
+    found = _OF_PLACE.match(body)
+    if found is None:
+        return body
+    said, denied = found["said"], found["no"] or re.search(r"(?i)\bnot\b", found[0])
+    is_counting = find(
+        rf"\b{N}\s+(?:[\w-]+\s+)?(?:pods?|replicas?|instances?|copies|jobs?)\b", said
+    )
+    if is_counting is None or (denied and _MORE.search(said) is None):
+        return body
+    said = _MORE.sub("at most", said) if denied else said
+    return f"{said} per {found['place'].lower()}"
+
+
+def by_subject(body: str) -> Iterator[tuple[str, str]]:
+    """The condition on the pods that a sentence is about, and the sentence without them."""
+    found = _SUBJECT.match(body)
+    if found is None or not is_name(found["who"]):
+        return
+    kind = next((k for k in _KINDS if found["who"].lower().rstrip("s") == k.lower()), None)
+    if found["who"].lower() == "batch" and found["what"].lower() == "jobs":
+        kind = "Job"
+    key = "namespace" if found["who"].lower() == "namespace" else "app"
+    condition = f'pod.labels["{key}"] == {print_string(found["who"].lower())}'
+    if kind is not None:
+        condition = f'pod.workload.kind == "{kind}"'
+    rest = found["rest"]
+    if found["no"] or found["denied"]:
+        rest = f"never {rest}"
+    elif not re.match(r"(?i)only\b", rest):
+        rest = f"only {rest}"
+    yield condition, rest
+
+
+def with_subject(condition: str, clause: str) -> str | None:
+    """A clause about these pods alone; None where it is about others already."""
+    found = re.fullmatch(
+        r'((?:filter|score|limit|spread) "[^"]*"(?: weight -?\d+)?)( \{.*\})', clause
+    )
+    return None if found is None else f"{found[1]} when {condition}{found[2]}"
+
+
+def of_kind(body: str, clause: str) -> str:
+    """A clause about workloads of the kind that a wish names: `2 pods of deployment per node`."""
+    named = find(rf"\b({'|'.join(_KINDS)})s?\b", body)
+    if named is None or find(named[1], clause) is not None or " when " in clause:
+        return clause
+    if find(rf"\b(?:per|each|every|same)\s+(?:\w+\s+)?{named[1]}\b", body) is not None:
+        # The pods of one workload are counted in any case.
+        return clause
+    kind = next(k for k in _KINDS if k.lower() == named[1].lower())
+    return with_subject(f'pod.workload.kind == "{kind}"', clause) or clause
