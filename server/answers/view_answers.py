@@ -416,9 +416,13 @@ class DraftText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PastedPod(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The manifest of a pod or of a workload, in YAML or JSON, and a node to be shown in full."""
+    """Manifests of pods and workloads, in YAML or JSON, and a node to be shown in full.
+
+    `pod` is the one that is asked about, as a simulation names it; without it the first one.
+    """
 
     text: Annotated[str, Meta(max_length=MOST_TEXT)]
+    pod: Annotated[str, Meta(max_length=512)] | None = None
     node: Annotated[str, Meta(max_length=253)] | None = None
 
 

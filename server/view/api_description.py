@@ -254,12 +254,12 @@ OPERATIONS: Sequence[Operation] = (
     Operation(
         "/place",
         "place",
-        "where the pod of a manifest, or of its workload, would go; nothing is written",
+        "where a pod of manifests would go by itself, and why; nothing is written",
         PodExplanation,
         body=PastedPod,
         fails={
             **_OF_DRAFTS,
-            400: "a body without a manifest of one pod or workload",
+            400: "a body without such a pod",
             404: "there is no such node",
             409: "a policy with errors keeps the pod waiting",
             503: "the replica does not know the cluster",

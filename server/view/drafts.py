@@ -111,10 +111,10 @@ class Drafts:
             return await self._run(_CHECK_SECONDS, trial.objects_of, self._beside(draft))
 
     async def pasted(self, request: web.Request) -> tuple[NamedPod, str | None]:
-        """The pod of the manifest in a request, and the node to show. Raises HTTPException."""
+        """A pod of the manifests in a request, and the node to show. Raises HTTPException."""
         asked = await self._read(request, PastedPod)
         async with self._turn():
-            found = await self._run(_CHECK_SECONDS, trial.pod_of, asked.text)
+            found = await self._run(_CHECK_SECONDS, trial.pod_of, asked.text, asked.pod)
         if isinstance(found, str):
             raise web.HTTPBadRequest(text=f"{found}\n")
         return found, asked.node

@@ -22,7 +22,7 @@ from engine.cache.cluster_file import (
     cache_of,
 )
 from engine.cache.informers import Needs
-from engine.cache.pod_manifests import pod_in
+from engine.cache.pod_manifests import DEFAULT_NAMESPACE
 from engine.enforced import EnforcedPolicies, enforced, needs_of
 from engine.engine import Engine
 from engine.errors import EngineError
@@ -36,6 +36,7 @@ from engine.simulation.pod_list import PodList, PodReader, pods_in
 from grammar.checks.costs import UNKNOWN_SIZE
 from grammar.meaning.schema import Schema
 from grammar.messages.diagnostics import UserError
+from grammar.messages.texts import shown
 from grammar.syntax.parser import parse_file
 from grammar.tree.source import Source
 from policies.admission import StoredObject, check_stored
@@ -46,6 +47,7 @@ from policies.editor.meaning import meaning
 from policies.manifest_names import is_manifest
 from policies.object_form import NoObjectError, as_object
 from policies.validation import Validation, Validator
+from server.answers.simulation_answers import MOST_PODS
 from server.answers.view_answers import (
     ChangedPod,
     CompletedDraft,
@@ -154,18 +156,6 @@ def objects_of(draft: Draft, schema: Schema) -> DraftObjects:
     return DraftObjects(None if problem else text, problem)
 
 
-def pod_of(text: str, _schema: Schema) -> NamedPod | str:
-    """The pod of a manifest, or one of its workload; what it says is why there is none."""
-    try:
-        data = text.encode()
-        is_json = data.lstrip().startswith((b"{", b"["))
-        return pod_in(list(as_json(data, is_yaml=not is_json)), Path("manifest"))
-    except DocumentError as error:
-        return f"the manifest cannot be read: {error}"
-    except ClusterFileError as error:
-        return f"{error.message} ({error.hint})" if error.hint else error.message
-
-
 # The kind and the `namespace/name` of workloads, and the uids of those that are in the cluster.
 Keys = frozenset[tuple[str, str]]
 KnownUids = Mapping[tuple[str, str], str]
@@ -193,6 +183,18 @@ def pods_of(
         return f"`pods` cannot be read: {error}"
     except UserError as error:
         return f"{error.message} ({error.hint})" if error.hint else error.message
+
+
+def pod_of(text: str, name: str | None, schema: Schema) -> NamedPod | str:
+    """A pod of manifests, the first one without a name; a text says why there is none."""
+    found = pods_of(text, DEFAULT_NAMESPACE, MOST_PODS, {}, schema)
+    if isinstance(found, str):
+        return found
+    bodies = found[0].bodies
+    body = bodies.get(next(iter(bodies)) if name is None else name)
+    if body is None:
+        return f"no pod of the manifests is called `{shown(name or '')}`"
+    return NamedPod.created(msgspec.json.decode(body), found[0].owners)
 
 
 def begin(draft: Draft, schema: Schema) -> TriedDraft | Needs:

@@ -285,7 +285,7 @@ class View:
         return await self._json(lambda: found)
 
     async def place(self, request: web.Request) -> web.Response:
-        """Where the pod of a manifest would go."""
+        """Where a pod of manifests would go."""
         return await self._json(await self._explainer.place(*await self._drafts.pasted(request)))
 
     async def simulate(self, request: web.Request) -> web.Response:

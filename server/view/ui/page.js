@@ -9,7 +9,7 @@ import { Place } from "./place.js";
 import { Policies, Policy } from "./policies.js";
 import { Why } from "./why.js";
 
-const MENU = [["home", "Home"], ["decisions", "Decisions"], ["policies", "Policies"], ["place", "Place a pod"], ["playground", "Playground"], ["trends", "Trends"], ["health", "Health"], ["find", "Find"]];
+const MENU = [["home", "Home"], ["decisions", "Decisions"], ["policies", "Policies"], ["place", "Place pods"], ["playground", "Playground"], ["trends", "Trends"], ["health", "Health"], ["find", "Find"]];
 
 function useHash() {
   const [hash, setHash] = useState(location.hash);
@@ -40,7 +40,7 @@ function View({ names, filters, status }) {
   const [first = "home", ...rest] = names;
   if (first === "home") return html`<${Home} filters=${filters} status=${status} />`;
   if (first === "find") return html`<${Find} />`;
-  if (first === "place") return html`<${Place} node=${rest[0]} />`;
+  if (first === "place") return html`<${Place} filters=${filters} />`;
   if (first === "workloads" && rest.length === 3) return html`<${Workload} key=${rest.join("/")} names=${rest} />`;
   if (first === "decisions") return html`<${Decisions} />`;
   if (first === "pods" && rest.length >= 2) {
