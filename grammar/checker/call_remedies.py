@@ -19,6 +19,7 @@ from grammar.checker.name_remedies import (
     optional,
     selected,
 )
+from grammar.checker.worded_names import words_of
 from grammar.meaning.environment import FUNCTIONS
 from grammar.messages import habits
 from grammar.syntax.wish_words import STATES, WORDS_OF_NODES
@@ -27,7 +28,6 @@ from grammar.tree.printer import print_expression
 from grammar.tree.types import BOOL, DYN, STRING, Type, list_of
 from grammar.tree.walk import rewritten, walk
 
-_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 # What the name of a function does, beside what it names.
 _VERBS = frozenset(
     "has have having get is are in on with of the contains includes no not without lacks any count"
@@ -110,7 +110,7 @@ class CallRemedies(NameRemedies):
         row = habits.call(name, kind.name, len(operands))
         if row is not None:
             return Remedy(expr.span, self._grouped(_filled(row.here, written, operands)))
-        if (why := habits.ELSEWHERE.get(name)) is not None:
+        if (why := habits.elsewhere(name)) is not None:
             return self._nowhere(expr, why)
         row = habits.find(fitting[-1:], name)
         if row is not None and len(operands) == 2 and (read := optional(operands[0])):
@@ -143,7 +143,7 @@ class CallRemedies(NameRemedies):
         """`hasLabel(node, "gpu")`, `isReady(node)`, `node.getTaint("a")`: a field and its use."""
         if (each := self._of_any(expr, operands)) is not None:
             return each
-        words = [w.lower() for w in _WORD.findall(expr.function)]
+        words = words_of(expr.function)
         owner, args = self._owner_of(words, operands)
         said = [w for w in words if w not in _VERBS and w not in ("node", "pod", "peer")]
         if owner is None or not said or not (set(words) & _VERBS or len(said) < len(words)):

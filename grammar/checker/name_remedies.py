@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import takewhile
 
+from grammar.checker.worded_names import amount_in_words, is_series, words_of
 from grammar.meaning.environment import Environment
 from grammar.meaning.schema import Field, Schema
 from grammar.messages import habits
@@ -28,6 +28,7 @@ RELATIONS = frozenset({"==", "!=", "<", "<=", ">", ">=", "in"})
 _PARTS = ("metadata", "spec", "status")
 # What an item of a list says beside its name, and what a taint says of pods.
 _VALUES = ("status", "value", "address", "image")
+_ADDRESSES = {"ip": "InternalIP", "internalip": "InternalIP", "externalip": "ExternalIP"}
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 # Records are searched this deep for a field.
 _DEEPEST = 4
@@ -145,7 +146,24 @@ class NameRemedies:
             return alone
         if (text := self._text_wanted(expr)) is not None:
             return Remedy(expr.span, text)
-        return alone
+        return alone or self._in_words(expr)
+
+    def _in_words(self, expr: ast.Ident) -> Remedy | None:
+        """`nodeZone` and `free_memory`: a field whose object or resource is in its name."""
+        words = words_of(expr.name)
+        roots = [r for r in (*self._locals, "node", "pod") if r in words and self._known(r)]
+        for root in roots or [r for r in ("node",) if self._known(r)]:
+            kind = self._kind(ast.Ident(root)).name
+            if (amount := amount_in_words(expr.name, kind)) is not None:
+                return Remedy(expr.span, f"{root}.{amount}")
+            rest = [w for w in words if w != root]
+            name = "".join([*rest[:1], *map(str.capitalize, rest[1:])])
+            places = [p for p in self._places(kind, name) if not p.items] if roots else []
+            if places and len(rest) < len(words):
+                return Remedy(expr.span, ".".join((root, *places[0].path)))
+        if is_series(expr.name):
+            return Remedy(expr.span, "", habits.OF_PROMETHEUS, whole=False)
+        return None
 
     def _parameter(self, expr: ast.Select) -> Remedy | None:
         """`params.zone` and `var.zone`, which are declared behind the name of a policy here."""
@@ -295,10 +313,18 @@ class NameRemedies:
         parent = self._parent
         if record in ("Pod", "Peer") and self._is_kind(parent):
             return Remedy(expr.span, f"{operand}.workload.kind")
+        if record == "Node" and (address := _ADDRESSES.get(_folded(expr.name))) is not None:
+            # The item of a list by its type, as if it were written so.
+            items = selected(expr.operand, ("status", "addresses"))
+            asked = ast.Index(items, ast.Literal(address, STRING))
+            return self.keyed(asked, Type("NodeAddress"), items, expr)
         if (row := habits.find(habits.FIELDS.get(record, ()), expr.name)) is not None:
             if (amount := self._amount_of(expr, record, row.here)) is not None:
                 return amount
             made = row.here.replace("{0}", operand)
+            if isinstance(parent, ast.Select) and made.endswith(".workload.name"):
+                # `pod.deployment.name`, of which the object is meant.
+                return Remedy(expr.span, made.removesuffix(".name"))
             if (
                 isinstance(parent, ast.Index)
                 and parent.operand is expr
@@ -307,6 +333,8 @@ class NameRemedies:
                 # Of the owners of a pod, the controller is meant.
                 return Remedy(parent.span, made)
             return Remedy(expr.span, made)
+        if (worded := amount_in_words(expr.name, record)) is not None:
+            return Remedy(expr.span, f"{operand}.{worded}")
         if (labelled := self._by_value(expr, record, operand)) is not None:
             return labelled
         schema = self._schema
@@ -419,8 +447,11 @@ class NameRemedies:
 
     def _continued(self, record: str, name: str) -> list[_Place]:
         """The places of a field, first those that have the fields behind it as well."""
-        outer = (e for e in reversed(self._around[:-1]))
-        names = [e.name for e in takewhile(lambda e: isinstance(e, ast.Select), outer)]  # type: ignore[attr-defined]
+        names = list[str]()
+        for outer in reversed(self._around[:-1]):
+            if not isinstance(outer, ast.Select):
+                break
+            names.append(outer.name)
 
         def lacks(place: _Place) -> bool:
             kind = place.kind
@@ -525,10 +556,16 @@ class NameRemedies:
                 return f"{name}.{expr.name}"
         return None
 
-    def keyed(self, expr: ast.Index, item: Type, items: ast.Expr | None = None) -> Remedy | None:
+    def keyed(
+        self,
+        expr: ast.Index,
+        item: Type,
+        items: ast.Expr | None = None,
+        read: ast.Expr | None = None,
+    ) -> Remedy | None:
         """`node.status.conditions["Ready"] == "True"`: the item of a list with this name.
 
-        `items` is the list, if it is not what the author wrote.
+        `items` is the list, if it is not what the author wrote, and `read` what was written.
         """
         items = items or expr.operand
         fields = self._fields(item) or {}
@@ -537,27 +574,28 @@ class NameRemedies:
         if key is None or not isinstance(text, str):
             return None
         name, around = self._variable(items), self._around
-        if around[-1] is not expr:
+        if read is None and around[-1] is not expr:
             # What is asked about is the list, not its item.
             self._around = around[:-1]
+        read, parent = read or expr, self._parent
         whole, said = self._condition(), f"{name}.{key} == {print_string(text)}"
         self._around = around
         negation = ""
-        if whole is not expr:
-            other = whole
-            if isinstance(whole, ast.Binary) and whole.left is expr:
-                is_effect = getattr(whole.right, "value", None) in _EFFECTS
-                values = ("effect", *_VALUES) if is_effect else _VALUES
-                value = next((f for f in values if f in fields), None)
-                if value is None:
+        if whole is not read:
+            value: ast.Expr = ast.Ident(name)
+            if not isinstance(parent, ast.Select) or parent.operand is not read:
+                given = getattr(getattr(parent, "right", None), "value", None)
+                values = ("effect", *_VALUES) if given in _EFFECTS else _VALUES
+                field = next((f for f in values if f in fields), None)
+                if field is None:
                     return None
-                other = replace(whole, left=ast.Select(ast.Ident(name), value))
-                given = getattr(whole.right, "value", None)
-                if isinstance(given, bool) and fields[value].type == STRING:
+                value = ast.Select(value, field)
+            other = replaced(whole, read, value)
+            if isinstance(other, ast.Binary) and isinstance(value, ast.Select):
+                given = getattr(other.right, "value", None)
+                if isinstance(given, bool) and fields[value.name].type == STRING:
                     # The status of a condition begins with a capital letter.
                     other = replace(other, right=ast.Literal(str(given), STRING))
-            else:
-                other = replaced(whole, expr, ast.Ident(name))
             if isinstance(other, ast.Binary) and other.op == "!=":
                 negation, other = "!", replace(other, op="==")
             said = f"{said} && {print_expression(other)}"

@@ -18,11 +18,14 @@ from grammar.checker.name_remedies import (
     is_read,
     replaced,
 )
+from grammar.meaning.schema import Schema, print_as_written
+from grammar.messages.diagnostics import Diagnostic
 from grammar.tree import ast
 from grammar.tree.printer import print_expression, print_string
 from grammar.tree.source import Span
 from grammar.tree.types import BOOL, DOUBLE, DURATION, INT, QUANTITY, STRING, Type
 
+_CIDR = re.compile(r"[\d.]+/\d{1,2}|[0-9a-f:]+/\d{1,3}")
 _YES = frozenset({"true", "yes", "1", "on", "ready"})
 _NO = frozenset({"false", "no", "0", "off"})
 
@@ -158,6 +161,8 @@ class Remedies(CallRemedies):
     def _membership(self, expr: ast.Binary, left: Type, right: Type) -> Remedy | None:
         value, holder = print_expression(expr.left), print_expression(expr.right)
         if right == STRING and left == STRING:
+            if isinstance(expr.right, ast.Literal) and _CIDR.fullmatch(str(expr.right.value)):
+                return Remedy(expr.span, f"cidr({holder}).containsIP({value})")
             if isinstance(expr.right, ast.Literal):
                 return Remedy(expr.right.span, f"[{holder}]", f"write `{value} in [{holder}]`")
             if not isinstance(expr.left, ast.Literal) and self._holds_keys(expr.right):
@@ -327,6 +332,15 @@ def number_in_quotes(expr: ast.Expr) -> Remedy | None:
             return Remedy(expr.span, text, f"write `{text}`, without the quotes")
         case _:
             return None
+
+
+def number_of_text(found: Diagnostic, value: ast.Expr, schema: Schema) -> Diagnostic:
+    """The error for a score of a text, such as `value node.labels["cost"]`, which is no number."""
+    if value.type != STRING or isinstance(value, ast.Literal):
+        return found
+    made = f"double({print_as_written(value, schema)})"
+    hint = f'write `{made} range minmax` for a number, or compare it, as in `… == "a"`'
+    return Remedy(value.span, f"{made} range minmax", hint).on(found)
 
 
 def is_number(text: str) -> bool:

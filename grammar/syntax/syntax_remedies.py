@@ -153,6 +153,7 @@ class ExpressionRemedies(Misplaced):
             self._series,
             self._of_object,
             self._present,
+            self._typeof,
             self._of_python,
             self._unit,
             self._percentage,
@@ -200,11 +201,7 @@ class ExpressionRemedies(Misplaced):
             is_series = lexemes[at + 1].kind == "word" and lexemes[at + 2].text in ("=", "=~", "!=")
         if not is_series:
             return None
-        hint = (
-            'ask for it in a table, as in `data "load" { from prometheus "http://…" query "…" key'
-            ' "node" }`, and read it as `data.load[node.name].value`'
-        )
-        return replace(self.unexpected(first, last), hint=hint)
+        return replace(self.unexpected(first, last), hint=habits.OF_PROMETHEUS)
 
     def _of_object(self) -> Diagnostic | None:
         """`node cpu > 4`: a blank for the dot."""
@@ -227,6 +224,16 @@ class ExpressionRemedies(Misplaced):
             return None
         edit = Fix(lexemes.span(first, at), f"{rows[word]}has({lexemes.slice(first, at - 1)})")
         return with_edit(self.unexpected(at, at), edit)
+
+    def _typeof(self) -> Diagnostic | None:
+        """`typeof node.labels.gpu !== "undefined"`: whether it is there."""
+        lexemes, at = self.lexemes, self.at
+        last = lexemes.operand_after(at) if self.previous.text == "typeof" else None
+        if last is None or lexemes[last + 2].text.strip("\"'") != "undefined":
+            return None
+        negation = "" if lexemes[last + 1].text.startswith("!") else "!"
+        edit = Fix(lexemes.span(at - 1, last + 2), f"{negation}has({lexemes.slice(at, last)})")
+        return with_edit(self.unexpected(at - 1, at - 1), edit)
 
     def _of_python(self) -> Diagnostic | None:
         """`a if c else b` of Python."""

@@ -70,11 +70,12 @@ def _domain_of(word: str) -> str | None:
     return f"domain node.labels[{print_string(text)}]" if "/" in text else None
 
 
-def _pods(body: str) -> str | None:
+def pods_of(body: str) -> str | None:
     """The condition on the pods that a wish counts; None for the pods of the same workload."""
     where = find(
         r"\bwhere\s+(.+?)\s*"
-        r"(?:\)|(?=\s(?:at|per|each|every|in each|on each|strict|group|having)\b|[<>]=?\s*\d)|\Z)",
+        r"(?:\)|(?=\s(?:at|max|min|maximum|minimum|up\s+to|no|per|each|every|in each|on each"
+        r"|strict|group|having)\b|[<>]=?\s*\d)|\Z)",
         body,
     )
     if where is not None:
@@ -126,7 +127,7 @@ def _noun(text: str) -> str | None:
     return word.removesuffix("s") if len(word) > 4 and not word.endswith("ss") else word
 
 
-def _nodes(text: str) -> str | None:
+def nodes_of(text: str) -> str | None:
     """The condition on nodes that a phrase names: `spot`, `zone eu-1a`, `disktype=ssd`."""
     text = text.strip().rstrip(".,;)").strip()
     text = re.sub(
@@ -196,23 +197,23 @@ def _limits(body: str) -> Iterator[str]:
         return
     if (owner := find(PER_OWNER, body)) is not None:
         rest = body[: owner.start()] + body[owner.end() :]
-        per = re.search(PER, rest, re.IGNORECASE)
-        domain = (_domain_of(per["domain"]) if per is not None else None) or "cluster"
-        bare = rest if per is None or domain == "cluster" else rest.replace(per[0], "")
+        place = re.search(PER, rest, re.IGNORECASE)
+        within = (_domain_of(place["domain"]) if place is not None else None) or "cluster"
+        bare = rest if place is None or within == "cluster" else rest.replace(place[0], "")
         if (bound := _bound(bare)) is not None:
-            where = _same_owner(owner["owner"].lower())
-            more = _pods(rest)
-            where = f"{where} && {more}" if more is not None else where
-            said = f"per {domain} {bound[0]} {bound[1]} {_strength(body)}"
+            counted = _same_owner(owner["owner"].lower())
+            more = pods_of(rest)
+            counted = f"{counted} && {more}" if more is not None else counted
+            said = f"per {within} {bound[0]} {bound[1]} {_strength(body)}"
             name = f"{bound[0]} {bound[1]} per {owner['owner'].lower()}"
-            yield f'limit "{name}" {{ all pods where {where} {said} }}'
+            yield f'limit "{name}" {{ all pods where {counted} {said} }}'
         return
     for per in re.finditer(PER, body, re.IGNORECASE):
         domain = _domain_of(per["domain"])
         if domain is None or (bound := _bound(body[: per.start()] + body[per.end() :])) is None:
             continue
         kind, number = bound
-        where = _pods(body)
+        where = pods_of(body)
         if where is None and "strict" not in body and number == 0:
             where = _beside(body)
         counted = _counted(where)
@@ -221,14 +222,14 @@ def _limits(body: str) -> Iterator[str]:
         return
     is_of_nodes = find(r"\b(?:distinct|different|used)\s+(?:nodes?|hosts?|machines?)\b", body)
     if is_of_nodes and (bound := _bound(body)) is not None:
-        counted = _counted(_pods(body))
+        counted = _counted(pods_of(body))
         yield f'limit "nodes" {{ {counted}used nodes {bound[0]} {bound[1]} {_strength(body)} }}'
         return
     if find(AT_ONCE, body) and (bound := _bound(re.sub(AT_ONCE, "", body))) is not None:
         kind, number = bound
         said = f"{kind} {number} at once"
         rest = f"per cluster {kind} {number} {_strength(body)}"
-        yield f'limit "{said}" {{ {_counted(_pods(body))}{rest} }}'
+        yield f'limit "{said}" {{ {_counted(pods_of(body))}{rest} }}'
         return
     alone = find(rf"\A(?:limit\s+)?(?:count|max|replicas|{ONLY})?\s*[=:]?\s*(\d+)\Z", body)
     if alone is not None:
@@ -260,14 +261,29 @@ def _sums(body: str) -> Iterator[str]:
     domain = _domain_of(per["domain"]) if per is not None else "cluster" if owner else None
     if domain is None:
         return
-    where = _same_owner(owner["owner"].lower()) if owner else _pods(rest) or "true"
+    where = _same_owner(owner["owner"].lower()) if owner else pods_of(rest) or "true"
     counted = f'sum peer.requests["{name}"] of all pods where {where}'
     yield f'limit "sum of {name}" {{ {counted} per {domain} {bound} }}'
 
 
 def _shares(body: str) -> Iterator[str]:
     """`40% on spot`, `half of the replicas on spot nodes`, `at most 40 percent in zone a`."""
+    many = [p for p in re.split(r"\s*(?:[,;]|\band\b)\s*(?=\d)", body) if find(PART, p)]
+    if len(many) > 1 and not body.endswith(tuple(",;")):
+        each = [next(_shares(part), None) for part in many]
+        if all(each):
+            yield " ".join(filter(None, each))
+        return
     part = find(PART, body)
+    counted = find(r"\b(?:replicas|pods|instances)\s+(?:run\s+|go\s+)?(?:on|in)\s+(.+)\Z", body)
+    if part is None and counted is not None and not find(r"\bper\b|\beach\b|\bsame\b", body):
+        where, bound = nodes_of(counted[1]), _bound(body[: counted.start()])
+        if where is not None and bound is not None and bound[1] > 0:
+            said = f"{bound[0]} {bound[1]}"
+            yield (
+                f'share "{said}" {{ of replicas on nodes where {where} {said} {_strength(body)} }}'
+            )
+        return
     on = find(r"\b(?:on|in|onto|to)\s+(.+)\Z", body)
     if part is None or on is None:
         return
@@ -275,7 +291,7 @@ def _shares(body: str) -> Iterator[str]:
     amount = PARTS.get(written) or re.sub(r"[^\d.]", "", written) + "%"
     if find(rf"\A{FRACTION}\Z", written):
         amount = f"{float(written) * 100:g}%"
-    where = _nodes(re.sub(r"\s+(?:strict|best effort.*)\s*\Z", "", on[1]))
+    where = nodes_of(re.sub(r"\s+(?:strict|best effort.*)\s*\Z", "", on[1]))
     if where is None:
         return
     kind = "at least" if find(ENOUGH, body) else "at most"
@@ -307,7 +323,7 @@ def _spreads(body: str) -> Iterator[str]:
 
 def _beside(body: str) -> str | None:
     """The pods that somebody is named to be beside of."""
-    label = _pods(body)
+    label = pods_of(body)
     if label is not None:
         return label
     found = find(rf"(?:{BESIDE}|{NEVER})\s+(.+)\Z", body)
@@ -329,17 +345,18 @@ def _neighbours(body: str) -> Iterator[str]:
         return
     # Pods of one kind are not to be beside those of another one.
     middle = beside or is_away
-    subject = _pods(body[: middle.start()]) if middle is not None else None
+    subject = pods_of(body[: middle.start()]) if middle is not None else None
     if (where := _beside(body[middle.start() :] if subject and middle else body)) is None:
         return
     when = f" when {subject.replace('peer.', 'pod.')}" if subject and subject != where else ""
     name = find(r'== "([^"]+)"', where)
     who = name[1] if name is not None else "others"
+    per = "domain node.zone" if "zone" in body.lower() else "node"
+    per = "domain node.region" if "region" in body.lower() else per
     if is_never or is_away:
-        yield f'limit "never beside {who}"{when} {{ pods where {where} per node at most 0 strict }}'
+        bound = f"per {per} at most 0 {_strength(body)}"
+        yield f'limit "never beside {who}"{when} {{ pods where {where} {bound} }}'
         return
-    zone = "zone" in body.lower()
-    per = "domain node.zone" if zone else "node"
     soft = "best effort weight 10"
     yield f'limit "beside {who}"{when} {{ pods where {where} per {per} at least 1 {soft} }}'
 
@@ -356,7 +373,7 @@ def _hours(body: str) -> Iterator[str]:
 
     def clause(name: str, said: str) -> str:
         said = f"!({said})" if is_negated else said
-        if required is None and (pods := _pods(body)) is not None:
+        if required is None and (pods := pods_of(body)) is not None:
             return f'filter "{name}" when {pods.replace("peer.", "pod.")} {{ require {said} }}'
         if required is None:
             return f'filter "{name}" {{ require {said} }}'
@@ -398,7 +415,7 @@ def _preferences(body: str) -> Iterator[str]:
     if found is None:
         return
     what = re.sub(r"^[:{=\s]+|[}\s]+\Z", "", found["what"])
-    where = _nodes(re.sub(r"^(?:to run |running )?(?:on|in)\s+", "", what))
+    where = nodes_of(re.sub(r"^(?:to run |running )?(?:on|in)\s+", "", what))
     if where is None:
         return
     avoids = found["word"].lower() in ("avoid", "try to avoid", "last") or re.match(r"not\b", what)
@@ -411,7 +428,7 @@ def _filters(body: str) -> Iterator[str]:
     unless = find(r"\b(unless|except when|except if)\s+(.+)\Z", body)
     if unless is not None:
         first = re.sub(r"^(?:require)\s+", "", body[: unless.start()]).strip(" {},;")
-        if first and (where := _nodes(first)):
+        if first and (where := nodes_of(first)):
             yield f'filter "unless" when !({unless[2].strip(" {}")}) {{ require {where} }}'
     denied = find(
         r"\b(?:forbid|deny|reject|exclude|refuse|block|prohibit)\s+(?:all\s+)?(?:nodes?|machines|hosts)\s+"
@@ -419,7 +436,7 @@ def _filters(body: str) -> Iterator[str]:
         body,
     )
     if denied is not None:
-        if (where := _nodes(re.sub(r"^(?:in|of|on)\s+", "", denied[1]))) is not None:
+        if (where := nodes_of(re.sub(r"^(?:in|of|on)\s+", "", denied[1]))) is not None:
             yield f'filter "denied" {{ require {negated(where)} }}'
         return
     found = find(
@@ -430,16 +447,16 @@ def _filters(body: str) -> Iterator[str]:
     if found is None and (
         on := find(r"\bnodes?\s+((?:labell?ed|with|having|where)\s.+?)(\s+only)?\Z", body)
     ):
-        if (where := _nodes(on[1])) is not None:
+        if (where := nodes_of(on[1])) is not None:
             yield f'filter "nodes" {{ require {where} }}'
         return
     if found is None:
         found = find(r"\b(only|must be|never|not|no|avoid)\s+(.+)\Z", body)
     if found is None and (last := find(r"\A(.+?)\s+(?:nodes?|machines|hosts)\s+only\s*\Z", body)):
-        if (where := _nodes(last[1])) is not None:
+        if (where := nodes_of(last[1])) is not None:
             yield f'filter "only" {{ require {where} }}'
         return
-    if found is None or (where := _nodes(found[2])) is None:
+    if found is None or (where := nodes_of(found[2])) is None:
         return
     is_never = found[1].lower() not in ("only", "must be", "must run", "stay", "keep") or find(
         r"\b(?:off|away from|out of)\b", found[0]
@@ -454,6 +471,13 @@ _AMOUNT = r"(\d+(?:\.\d+)?)\s*(Ki|Mi|Gi|Ti|[KMGT]i?B|[kMGT]|m|cores?|cpus?)?\b"
 def _rooms(body: str) -> Iterator[str]:
     """`free memory > 8Gi`, `at least 8Gi of memory free`, `2 cpu available`."""
     resource = find(r"\b(memory|ram|mem|cpus?|cores?)\b", body)
+    part = find(r"(\d+)\s*(?:%|percent)", body)
+    if part is not None and resource is not None and not re.search(r"node\.", body):
+        name = "cpu" if resource[1].lower()[0] == "c" else "memory"
+        is_free = find(r"\b(?:free|available|unused|idle|left|spare)\b", body)
+        most = (100 - int(part[1])) / 100 if is_free else int(part[1]) / 100
+        yield f'filter "usage" {{ require node.usage["{name}"] <= {most:g} }}'
+        return
     amount = find(_AMOUNT, body)
     if re.search(r"node\.|=>|->|\w\.\w+\[", body) or resource is None or amount is None:
         return
@@ -485,7 +509,7 @@ def _states(body: str) -> Iterator[str]:
             r"\A(?:(?:the\s+)?nodes?\s+)?(?:(?:is|be|to\s+be|must\s+be)\s+)?in\s+((?:zone|region)s?\s+.+)\Z",
             part,
         )
-        if zone is not None and (where := _nodes(zone[1])) is not None:
+        if zone is not None and (where := nodes_of(zone[1])) is not None:
             made.append(where)
             continue
         state = find(rf"\A{SUBJECT}(?P<not>not\s+)?(?P<state>\w+)\Z", part)
@@ -606,7 +630,7 @@ def _targets(body: str) -> Iterator[str]:
         r"\b(?:ignore|skip|exclude|leave\s+out|not\s+for)\s+(?:all\s+)?(pods?\s+.+)\Z", body
     )
     chosen = found or other
-    if chosen is None or (where := _pods(chosen[1])) is None:
+    if chosen is None or (where := pods_of(chosen[1])) is None:
         return
     where = where.replace("peer.", "pod.")
     yield f"for pods where {where if found is not None else negated(where)}"
