@@ -10,15 +10,15 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from grammar.checker.name_remedies import (
+from grammar.checker.field_remedies import (
     MACROS,
-    NameRemedies,
     Remedy,
     grouped,
     is_read,
     optional,
     selected,
 )
+from grammar.checker.name_remedies import NameRemedies
 from grammar.checker.worded_names import words_of
 from grammar.meaning.environment import FUNCTIONS
 from grammar.messages import habits
@@ -41,6 +41,8 @@ class CallRemedies(NameRemedies):
 
     def macro(self, expr: ast.Call) -> Remedy | None:
         """A test or change of each item under another name, or without a name for the item."""
+        if (counted := self._counted(expr)) is not None:
+            return counted
         row = habits.find(habits.MACROS, expr.function)
         macro = row.here if row is not None else expr.function
         denied, macro = "!" * macro.startswith("!"), macro.removeprefix("!")
@@ -66,6 +68,22 @@ class CallRemedies(NameRemedies):
         item = kind.args[0] if kind.name == "list" else STRING if kind.name == "map" else kind
         name, body = self._body(target, args[0], item)
         return Remedy(expr.span, f"{denied}{head}.{macro}({name}, {body})")
+
+    def _counted(self, expr: ast.Call) -> Remedy | None:
+        """`list.count(c, c.ready)`: how many items pass a test."""
+        operands = [*([expr.target] if expr.target is not None else []), *expr.args]
+        if expr.function not in ("count", "size", "len", "countIf", "count_if") or not operands:
+            return None
+        kind, args = self._kind(operands[0]), operands[1:]
+        if kind.name != "list" or len(args) not in (1, 2):
+            return None
+        name, body = self._body(operands[0], args[-1], kind.args[0])
+        if len(args) == 2:
+            if not isinstance(args[0], ast.Ident):
+                return None
+            name = args[0].name
+        head = print_expression(operands[0])
+        return Remedy(expr.span, f"size({head}.filter({name}, {body}))")
 
     def _body(self, target: ast.Expr, body: ast.Expr, item: Type) -> tuple[str, str]:
         """The name of the item in the body of a macro, and the body with it."""
@@ -110,6 +128,8 @@ class CallRemedies(NameRemedies):
         row = habits.call(name, kind.name, len(operands))
         if row is not None:
             return Remedy(expr.span, self._grouped(_filled(row.here, written, operands)))
+        if not operands and (row := habits.call(name, "timestamp", 1)) is not None and row.kinds:
+            return Remedy(expr.span, row.here.replace("{0}", "now"))
         if (why := habits.elsewhere(name)) is not None:
             return self._nowhere(expr, why)
         row = habits.find(fitting[-1:], name)

@@ -280,6 +280,10 @@ ELSEWHERE: Mapping[str, str] = MappingProxyType(
             " value",
         ),
         **dict.fromkeys(
+            "tolerates toleratestaints toleratestaint cantolerate".split(),
+            "leave it out: kube-scheduler compares the tolerations of the pod with the taints",
+        ),
+        **dict.fromkeys(
             "sleep wait retry after".split(),
             "a policy never waits; kube-scheduler tries the pod again when the cluster changes",
         ),

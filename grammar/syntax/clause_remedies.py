@@ -151,6 +151,7 @@ class ClauseRemedies(Misplaced):
         """In the order in which they are asked."""
         return (
             self._condition_behind,
+            self._message_behind,
             self._superfluous,
             self._name,
             self._bound,
@@ -604,6 +605,18 @@ class ClauseRemedies(Misplaced):
                 edit = Fix(Span(start, start), f"{keyword} ")
                 return with_edit(found, edit, f"write `{whole}`")
         return None
+
+    def _message_behind(self) -> Diagnostic | None:
+        """`assert node.ready, "not ready"`: what is said of a node that is rejected."""
+        lexemes, at = self.lexemes, self.at
+        joins = self.item.text in (",", ":", "else", "otherwise", "or", "||", "because")
+        if "MESSAGE" not in self.accepted or not joins or lexemes[at + 1].kind != "string":
+            return None
+        if not (lexemes[at + 2].closes or lexemes[at + 2].text in STOPS):
+            return None
+        made = f"message {lexemes[at + 1].text}"
+        edit = Fix(lexemes.span(at, at + 1), f" {made}")
+        return with_edit(self.unexpected(at, at), edit)
 
     def _condition(self, at: int) -> int | None:
         """The end of an expression that starts here; None if none does."""

@@ -321,9 +321,10 @@ def _unbraced(text: str) -> Iterator[str]:
     """`filter "x" require node.ready`, without its block."""
     found = re.fullmatch(
         r"(\w+ \"[^\"]*\"(?: weight \d+)?) ((?:require|value|per|over|of)\b[^{}]+)", text
-    )
+    ) or re.fullmatch(r"(\w+ \"[^\"]*\"(?: weight \d+)?) (require|value) \{([^{}]+)\}", text)
     if found is not None:
-        parts = re.sub(r"\b(require|value|message|detail|per|over|of)\s*:\s*", r"\1 ", found[2])
+        said = " ".join(filter(None, found.groups()[1:]))
+        parts = re.sub(r"\b(require|value|message|detail|per|over|of)\s*:\s*", r"\1 ", said)
         yield f"{found[1]} {{ {parts} }}"
 
 
@@ -331,7 +332,35 @@ def _weight_inside(text: str) -> Iterator[str]:
     """`score "x" { weight 10 value … }`: the weight of a score stands before its block."""
     found = re.fullmatch(r"(score \"[^\"]*\") ?\{(.*?)\bweight\s*[:=]?\s*(\d+)[,;]?\s*(.*)\}", text)
     if found is not None:
-        yield f"{found[1]} weight {found[3]} {{{found[2]}{found[4]}}}"
+        parts = re.sub(r"\b(value|range)\s*[:=]\s*", r"\1 ", f"{found[2]}{found[4]}")
+        yield f"{found[1]} weight {found[3]} {{{parts}}}"
+
+
+_LOWER = (
+    r"(?:low|small|less|few|cheap|short|young)er|less|least|min(?:imi[sz]e|imum)?|asc(?:ending)?"
+    r"|lowest|smallest"
+)
+_HIGHER = (
+    r"(?:high|larg|bigg|great|long|old)er|more|most|max(?:imi[sz]e|imum)?|desc(?:ending)?"
+    r"|highest|largest"
+)
+
+
+def _directions(text: str) -> Iterator[str]:
+    """`score "x" { value a lower is better }` and `minimize a`: the order is the sign."""
+    found = re.fullmatch(
+        r"(score \"[^\"]*\")(?: weight (\d+))?((?: when [^{}]+?)?) ?\{ ?(?:value )?"
+        rf"(?:(?P<first>{_LOWER}|{_HIGHER}) )?(?P<read>[^{{}}]+?)"
+        rf"(?:,? (?:order )?(?:by )?(?P<last>{_LOWER}|{_HIGHER})"
+        r"(?: (?:is )?(?:better|preferred|first))?)? ?\}",
+        text,
+    )
+    if found is None or not (found["first"] or found["last"]):
+        return
+    word = found["first"] or found["last"]
+    sign = "-" if re.fullmatch(_LOWER, word) else ""
+    head = f"{found[1]} weight {sign}{found[2] or 10}{found[3]}"
+    yield f"{head} {{ value {found['read']} range minmax }}"
 
 
 def _python_branches(text: str) -> Iterator[str]:
@@ -635,6 +664,7 @@ _OF_ITEMS: tuple[Callable[[str], Iterator[str]], ...] = (
     _label_selectors,
     _guarded_clauses,
     _weight_inside,
+    _directions,
     _unbraced,
     _conditions,
     _branches,

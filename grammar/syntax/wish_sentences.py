@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from grammar.syntax.wish_readers import negated, nodes_of, pods_of
+from grammar.syntax.wish_parts import negated, nodes_of, pods_of
 from grammar.syntax.wish_words import PLACES, N, find, is_name
 from grammar.tree.printer import print_string
 
@@ -57,7 +57,7 @@ _ADJECTIVES = frozenset(
 )
 # Nodes that are kept for some pods, or from them.
 _RESERVED = re.compile(
-    r"(?i)\A(?:the\s+|all\s+)?(?P<nodes>nodes?\s+.+?)\s+(?:are|is|must\s+be|should\s+be)\s+"
+    r"(?i)\A(?:the\s+|all\s+)?(?P<nodes>nodes?\s+.+?|[\w-]+\s+nodes)\s+(?:are|is|must\s+be|should\s+be)\s+"
     r"(?P<how>forbidden|off\s+limits|not\s+allowed|denied|reserved|dedicated|only|exclusive(?:ly)?)\s+"
     r"(?:for|to)\s+(?P<who>.+)\Z"
 )
@@ -65,16 +65,27 @@ _RESERVED = re.compile(
 
 def reserved(body: str) -> Iterator[str]:
     """`nodes with label team=a are reserved for team a`, `… are forbidden for team b`."""
+    body = re.sub(r"(?i)\A(reserve|dedicate|forbid)\s+(.+?)\s+(for|to)\s+", _turned, body)
     found = _RESERVED.match(body)
     where = nodes_of(found["nodes"]) if found is not None else None
     who = found["who"] if found is not None else ""
-    pods = pods_of(who if who.startswith("pod") else f"pods of {who}")
+    pods = pods_of(who if re.search(r"\bpods?\b", who) else f"pods of {who}")
     if found is None or where is None or pods is None:
         return
     pods = pods.replace("peer.", "pod.")
     is_denied = re.match(r"(?i)forbid|off|not|denied", found["how"])
     when = pods if is_denied else negated(pods)
     yield f'filter "{found["how"].lower()}" when {when} {{ require {negated(where)} }}'
+
+
+def _in_words(found: re.Match[str]) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", found[0]).lower()
+
+
+def _turned(found: re.Match[str]) -> str:
+    """`reserve gpu nodes for …` as `gpu nodes are reserved for …`."""
+    word = {"reserve": "reserved", "dedicate": "dedicated"}.get(found[1].lower(), "forbidden")
+    return f"{found[2]} are {word} for "
 
 
 def restated(body: str) -> str:
@@ -85,6 +96,8 @@ def restated(body: str) -> str:
         )
         near = "never near" if is_apart else "together with"
         return f"{pair['first']} pods {near} {pair['second']} pods in the same {pair['place']}"
+    # `maxPerNode: 3`
+    body = re.sub(r"\b(max|min|pods|most|least)([A-Z][a-z]+)+\b", _in_words, body)
     found = _OF_PLACE.match(body)
     if found is None:
         return body
@@ -105,6 +118,13 @@ def by_subject(body: str) -> Iterator[tuple[str, str]]:
     if labelled is not None and where is not None:
         only = "never" if find(r"\b(?:not|never|cannot)\b", labelled["how"]) else "only"
         yield where.replace("peer.", "pod."), f"{only} {labelled['rest']}"
+        return
+    spread = re.match(
+        r"(?i)(?P<verb>spread|balance|distribute)\s+(?:the\s+|all\s+)*(?P<who>[a-z][\w-]*)\s+pods\s+(?P<rest>.+)",
+        body,
+    )
+    if spread is not None and is_name(spread["who"]):
+        yield f'pod.labels["app"] == "{spread["who"].lower()}"', f"spread {spread['rest']}"
         return
     found = _SUBJECT.match(body)
     if found is None or not is_name(found["who"]) or found["who"].lower() in _ADJECTIVES:

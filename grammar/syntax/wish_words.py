@@ -125,7 +125,7 @@ BESIDE = one_of(
         "nearby",
         "along with",
     ),
-    r"(?:on )?(?:the |a )?same (?:node|host|machine)s? (?:as|with)",
+    r"(?:on |in )?(?:the |a )?same (?:node|host|machine|zone|region|rack)s? (?:as|with)",
 )
 NEVER = one_of(
     (
