@@ -13,8 +13,8 @@ from dataclasses import replace
 from typing import assert_never
 
 from grammar.checker.constants import coerce, coerce_beside, coerce_chain, constants_of
+from grammar.checker.field_remedies import MACROS, RELATIONS, Remedy, bare
 from grammar.checker.macro_types import TESTS, inside, result, variables
-from grammar.checker.name_remedies import MACROS, RELATIONS, Remedy, bare
 from grammar.checker.type_remedies import Remedies
 from grammar.meaning import card_forms as cards
 from grammar.meaning import schema as shortforms
@@ -265,7 +265,11 @@ class Checker:
                 key, found = (INT, inner.args[0]) if inner.name == "list" else inner.args
                 if not agrees(key, index.type):
                     expected = f"{catalogue.an(key)}, the key of this {inner.name}"
-                    self.found.append(catalogue.wrong_type(index.type, expected, index.span))
+                    wrong = catalogue.wrong_type(index.type, expected, index.span)
+                    is_list, item = inner.name == "list", inner.args[0]
+                    remedy = self._ask(lambda r: r.keyed(expr, item)) if is_list else None
+                    self._report(wrong, remedy)
+                    found = found if remedy is None else POISON
             case _:
                 wrong = catalogue.no_keys(inner, operand.span)
                 self._report(wrong, self._ask(lambda r: r.character(expr, inner)))

@@ -1,32 +1,29 @@
-"""Name remedies: what to write for a name, a field or a function that is not one here.
+"""Name remedies: what to write for a name that is not one here.
 
-The checker asks when something is wrong. Each answer repeats the expression in the author's own
-spelling. The table of habits and the schema know what is meant.
+The checker asks as it does for fields (`grammar.checker.field_remedies`). A name may be one of
+another language, a field without its object, or a text without its quotes.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 
-from grammar.meaning.environment import FUNCTIONS, Environment
-from grammar.meaning.schema import Schema
+from grammar.checker.field_remedies import (
+    FieldRemedies,
+    Remedy,
+    bare,
+    is_read,
+    replaced,
+)
+from grammar.checker.worded_names import amount_in_words, is_series, words_of
 from grammar.messages import habits
-from grammar.messages.diagnostics import Diagnostic, Fix, nearest
+from grammar.messages.diagnostics import nearest
 from grammar.tree import ast
 from grammar.tree.printer import print_expression, print_string
-from grammar.tree.source import Span
-from grammar.tree.types import BOOL, DURATION, DYN, QUANTITY, STRING, Type, list_of
-from grammar.tree.walk import rewritten, walk
+from grammar.tree.types import DURATION, QUANTITY, STRING, list_of
+from grammar.tree.walk import walk
 
-KINDS = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "CronJob")
-_TESTS = ("all", "exists", "exists_one", "existsOne", "filter")
-MACROS = frozenset((*_TESTS, "map", "sortBy"))
-RELATIONS = frozenset({"==", "!=", "<", "<=", ">", ">=", "in"})
 _PARTS = ("metadata", "spec", "status")
-# Records are searched this deep for a field.
-_DEEPEST = 4
 # Names on the way to an object elsewhere.
 _WRAPPERS = frozenset({"object", "oldObject", "request", "review", "resource", "input"})
 
@@ -45,66 +42,8 @@ _ELSEWHERE = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Remedy:
-    """What to write at a span, and the hint that says so. A certain one is what nobody doubts."""
-
-    span: Span
-    text: str
-    hint: str = ""
-    certain: bool = False
-    # Whether the text alone is all that is to be written.
-    whole: bool = True
-
-    def on(self, found: Diagnostic) -> Diagnostic:
-        """The diagnostic with this remedy in place of its own hint."""
-        edit = Fix(self.span, self.text) if self.whole else None
-        fix = edit if self.certain else None
-        hint = self.hint or f"write `{self.text}`"
-        return replace(found, hint=hint, remedy=edit, fix=fix, other_hint=found.hint)
-
-
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """Where a record has a field: the names on the way, and the list, if one is on it."""
-
-    path: tuple[str, ...]
-    items: int = 0
-    is_record: bool = False
-    is_list: bool = False
-
-
-class NameRemedies:
-    """Answers about one expression: its names, and the expressions around it, outermost first."""
-
-    def __init__(
-        self,
-        environment: Environment,
-        names: Mapping[str, Type],
-        around: Sequence[ast.Expr],
-        kind: Callable[[ast.Expr], Type],
-    ) -> None:
-        self._environment = environment
-        self._locals = names
-        self._around = around
-        self._kind = kind
-
-    @property
-    def _parent(self) -> ast.Expr | None:
-        return self._around[-2] if len(self._around) > 1 else None
-
-    @property
-    def _schema(self) -> Schema | None:
-        return self._environment.schema
-
-    def _known(self, name: str) -> bool:
-        return (
-            name in self._locals
-            or name in self._environment.lets
-            or self._environment.variable(name) is not None
-        )
-
-    # ---- names
+class NameRemedies(FieldRemedies):
+    """Answers about one name, and the expressions around it."""
 
     def name(self, expr: ast.Ident) -> Remedy | None:
         """An unknown name: a word of another language, a field without its object, or a text."""
@@ -138,7 +77,24 @@ class NameRemedies:
             return alone
         if (text := self._text_wanted(expr)) is not None:
             return Remedy(expr.span, text)
-        return alone
+        return alone or self._in_words(expr)
+
+    def _in_words(self, expr: ast.Ident) -> Remedy | None:
+        """`nodeZone` and `free_memory`: a field whose object or resource is in its name."""
+        words = words_of(expr.name)
+        roots = [r for r in (*self._locals, "node", "pod") if r in words and self._known(r)]
+        for root in roots or [r for r in ("node",) if self._known(r)]:
+            kind = self._kind(ast.Ident(root)).name
+            if (amount := amount_in_words(expr.name, kind)) is not None:
+                return Remedy(expr.span, f"{root}.{amount}")
+            rest = [w for w in words if w != root]
+            name = "".join([*rest[:1], *map(str.capitalize, rest[1:])])
+            places = [p for p in self._places(kind, name) if not p.items] if roots else []
+            if places and len(rest) < len(words):
+                return Remedy(expr.span, ".".join((root, *places[0].path)))
+        if is_series(expr.name):
+            return Remedy(expr.span, "", habits.OF_PROMETHEUS, whole=False)
+        return None
 
     def _parameter(self, expr: ast.Select) -> Remedy | None:
         """`params.zone` and `var.zone`, which are declared behind the name of a policy here."""
@@ -252,404 +208,3 @@ class NameRemedies:
         if isinstance(expr, ast.Ident) or text is None or root is None or self._known(root.name):
             return None
         return Remedy(expr.span, print_string(text))
-
-    # ---- keys of labels
-
-    def label_key(self, expr: ast.Expr) -> Remedy | None:
-        """`node.labels.kubernetes.io/arch`: a key with dots and slashes, without brackets."""
-        if (found := self._key(expr)) is None:
-            return None
-        holder, key = found
-        text = f"{print_expression(holder)}[{print_string(key)}]"
-        return Remedy(expr.span, text, certain=True)
-
-    def _key(self, expr: ast.Expr) -> tuple[ast.Expr, str] | None:
-        """The map and the key that an expression spells without white space."""
-        if isinstance(expr, ast.Binary) and expr.op in ("/", "-"):
-            # Without white space around it, the sign belongs to the key.
-            if expr.left.span.end + 1 != expr.right.span.start:
-                return None
-            head, tail = self._key(expr.left), bare(expr.right)
-            return (head[0], f"{head[1]}{expr.op}{tail}") if head and tail else None
-        names: list[str] = []
-        while isinstance(expr, ast.Select) and not expr.optional:
-            names.append(expr.name)
-            expr = expr.operand
-            kind = self._kind(expr)
-            if kind.name == "map" and kind.args[0] == STRING:
-                return expr, ".".join(reversed(names))
-        return None
-
-    # ---- fields
-
-    def field(self, expr: ast.Select, record: str) -> Remedy | None:
-        """A field that the record does not have: where it is, or what is meant by it."""
-        operand = print_expression(expr.operand)
-        parent = self._parent
-        if (row := habits.find(habits.FIELDS.get(record, ()), expr.name)) is not None:
-            if (amount := self._amount_of(expr, record, row.here)) is not None:
-                return amount
-            made = row.here.replace("{0}", operand)
-            if (
-                isinstance(parent, ast.Index)
-                and parent.operand is expr
-                and made.endswith("workload")
-            ):
-                # Of the owners of a pod, the controller is meant.
-                return Remedy(parent.span, made)
-            return Remedy(expr.span, made)
-        if (labelled := self._by_value(expr, record, operand)) is not None:
-            return labelled
-        schema = self._schema
-        if schema is None:
-            return None
-        fields = schema.records[record].fields
-        if (respelled := self._respelled(expr, record)) is not None:
-            return respelled
-        if isinstance(parent, ast.Select) and expr.name in _PARTS:
-            places = self._places(record, parent.name)
-            if places and not places[0].items:
-                return Remedy(parent.span, ".".join((operand, *places[0].path)))
-        if nearest(expr.name, fields) is not None and not self._places(record, expr.name):
-            return None
-        for root, kind in ((expr.operand, record), *self._roots(expr.operand)):
-            for place in self._places(kind, expr.name):
-                if not place.items:
-                    return Remedy(expr.span, ".".join((print_expression(root), *place.path)))
-                items, path = _path(root, place.path[: place.items]), place.path[place.items :]
-                return self._each(expr, items, path, is_list=place.is_list)
-        return None
-
-    def _by_value(self, expr: ast.Select, record: str, operand: str) -> Remedy | None:
-        """`pod.type == "Job"` and `node.partition == "debug"`: a kind, and else a label."""
-        parent, schema = self._parent, self._schema
-        beside = parent.right if isinstance(parent, ast.Binary) and parent.op in RELATIONS else None
-        if not isinstance(beside, ast.Literal) or not isinstance(beside.value, str):
-            return None
-        if record == "Pod" and beside.value in KINDS:
-            return Remedy(expr.span, f"{operand}.workload.kind")
-        fields = schema.records[record].fields if schema is not None else {}
-        is_known = nearest(expr.name, fields) is not None or self._places(record, expr.name)
-        if record not in ("Node", "Pod", "Peer") or is_known:
-            return None
-        label = f"{operand}.labels[{print_string(expr.name)}]"
-        return Remedy(expr.span, label, f"write `{label}`, if it is a label")
-
-    def _amount_of(self, expr: ast.Select, record: str, here: str) -> Remedy | None:
-        """`node.cpu.free` for `node.free["cpu"]`, by what `node.cpu` would be."""
-        parent, schema = self._parent, self._schema
-        if not here.endswith('"]') or not isinstance(parent, ast.Select) or schema is None:
-            return None
-        _, bracket, key = here.partition("[")
-        row = habits.find(habits.FIELDS.get(record, ()), parent.name)
-        name = row.here.removeprefix("{0}.") if row is not None else parent.name
-        if schema.field(record, name) is None:
-            return None
-        return Remedy(parent.span, f"{print_expression(expr.operand)}.{name}{bracket}{key}")
-
-    def _respelled(self, expr: ast.Select, record: str) -> Remedy | None:
-        """`pod.Spec.NodeName`, `node.spec.pod_cidr`: the fields in another spelling."""
-        schema, names, span = self._schema, [], expr.span
-        selects = [e for e in reversed(self._around) if isinstance(e, ast.Select)]
-        for select in selects if schema is not None else []:
-            known = schema.records[record].fields if schema and record in schema.records else {}
-            field = next((f for f in known if _folded(f) == _folded(select.name)), None)
-            if field is None:
-                break
-            names.append(field)
-            span, record = select.span, known[field].type.name
-        if not names:
-            return None
-        return Remedy(span, ".".join((print_expression(expr.operand), *names)))
-
-    def _roots(self, expr: ast.Expr) -> Iterator[tuple[ast.Expr, str]]:
-        """The objects that an expression goes into, from the inside out, with their records."""
-        while isinstance(expr, ast.Select):
-            expr = expr.operand
-            if (kind := self._kind(expr)).is_record:
-                yield expr, kind.name
-
-    def _places(self, record: str, name: str) -> list[_Place]:
-        """Where a record has a field of the name at some depth: the shallowest, lists last."""
-        schema = self._schema
-        if schema is None or record not in schema.records:
-            return []
-        found: list[_Place] = []
-        queue: list[tuple[str, tuple[str, ...], int]] = [(record, (), 0)]
-        seen = {record}
-        while queue:
-            current, path, items = queue.pop(0)
-            fields = schema.records[current].fields
-            for field in sorted(fields, key=_rare):
-                known = fields[field]
-                here = (*path, field)
-                if _folded(field) == _folded(name):
-                    is_list = known.type.name == "list"
-                    found.append(_Place(here, items, known.type.is_record, is_list))
-                inner = known.type
-                count = items
-                if inner.name == "list" and not items:
-                    inner, count = inner.args[0], len(here)
-                is_new = inner.is_record and inner.name in schema.records and inner.name not in seen
-                if is_new and len(here) < _DEEPEST and not known.native:
-                    seen.add(inner.name)
-                    queue.append((inner.name, here, count))
-        return sorted(found, key=lambda p: (bool(p.items), p.is_record, len(p.path)))
-
-    def _each(
-        self, expr: ast.Expr, items: ast.Expr, path: Sequence[str], *, is_list: bool = False
-    ) -> Remedy:
-        """The condition around an expression, said of each item of a list."""
-        name = self._variable(items)
-        field = _path(ast.Ident(name), path)
-        whole = self._condition()
-        if isinstance(whole, ast.Binary) and whole.op == "in" and whole.right is expr:
-            said = f"{print_expression(field)} == {print_expression(whole.left)}"
-        else:
-            said = print_expression(replaced(whole, expr, field))
-        if whole is not expr:
-            # What is not to be is meant of every item.
-            macro = "all" if isinstance(whole, ast.Binary) and whole.op == "!=" else "exists"
-            made = f"{print_expression(items)}.{macro}({name}, {said})"
-        else:
-            made = f"{print_expression(items)}.map({name}, {print_expression(field)})"
-            made += ".flatten()" if is_list else ""
-        return Remedy(whole.span, made)
-
-    def _variable(self, items: ast.Expr) -> str:
-        """A name for the items of a list that is not taken: `t` for taints."""
-        letter = items.name[:1].lower() if isinstance(items, ast.Select) else "x"
-        return letter if letter.isalpha() and not self._known(letter) else "item"
-
-    def _condition(self) -> ast.Expr:
-        """The comparison or test that the expression is part of; itself if there is none."""
-        found = self._around[-1]
-        for outer in reversed(self._around[:-1]):
-            match outer:
-                case ast.Binary(op) if op in RELATIONS:
-                    return outer
-                case ast.Chain("+") | ast.Binary() | ast.Index() | ast.Select():
-                    found = outer
-                case ast.Call(_, target, args) if target is not None or args:
-                    found = outer
-                case _:
-                    return found
-        return found
-
-    def without_fields(self, expr: ast.Select, kind: Type) -> Remedy | None:
-        """A field of a list, a text or a map key: of each item, or a function."""
-        if (key := self.label_key(expr)) is not None:
-            return key
-        operand = print_expression(expr.operand)
-        if kind == list_of(Type("NodeCondition")):
-            # `node.status.conditions.Ready == "True"`
-            whole = self._condition()
-            test = f'{operand}.exists(c, c.type == "{expr.name}" && c.status == "True")'
-            return Remedy(whole.span, "node.ready" if expr.name == "Ready" else test)
-        is_called = any(
-            len(overload.params) == 1 and overload.params[0].name == kind.name
-            for overload in self._environment.overloads(expr.name, member=True)
-        )
-        if is_called:
-            return Remedy(expr.span, f"{operand}.{expr.name}()")
-        if (row := habits.call(expr.name, kind.name, 1)) is not None:
-            return Remedy(expr.span, row.here.replace("{0}", operand))
-        schema = self._schema
-        if kind.name == "list" and schema is not None and kind.args[0].is_record:
-            item = schema.records.get(kind.args[0].name)
-            if item is not None and expr.name in item.fields:
-                return self._each(expr, expr.operand, (expr.name,))
-        return None
-
-    def indexed(self, expr: ast.Select) -> Remedy:
-        """A computed field without its key: `node.usage.cpu`, or `node.usage` alone."""
-        operand = print_expression(expr)
-        if isinstance(self._parent, ast.Select):
-            name = self._parent.name
-            return Remedy(self._parent.span, f"{operand}[{print_string(name)}]", certain=True)
-        return Remedy(expr.span, f'{operand}["cpu"]')
-
-    # ---- functions
-
-    def macro(self, expr: ast.Call) -> Remedy | None:
-        """A test or change of each item under another name, or without a name for the item."""
-        row = habits.find(habits.MACROS, expr.function)
-        macro = row.here if row is not None else expr.function
-        denied, macro = "!" * macro.startswith("!"), macro.removeprefix("!")
-        if macro not in MACROS or expr.function in self._environment.defs:
-            return None
-        target, args = expr.target, expr.args
-        if target is None:
-            if not args:
-                return None
-            target, args = args[0], args[1:]
-            if expr.function == "any" and not args and self._kind(target) == list_of(BOOL):
-                return Remedy(expr.span, f"true in {print_expression(target)}")
-        kind = self._kind(target)
-        if kind.name not in ("list", "map", "dyn", "error"):
-            return None
-        head = print_expression(target)
-        if len(args) in (2, 3) and isinstance(args[0], ast.Ident):
-            written = ", ".join(map(print_expression, args))
-            return Remedy(expr.span, f"{denied}{head}.{macro}({written})")
-        if len(args) != 1 or (kind.name in ("dyn", "error") and expr.function in FUNCTIONS):
-            # What is not known may be what the function takes, such as a text for `findAll`.
-            return None
-        item = kind.args[0] if kind.name == "list" else STRING if kind.name == "map" else kind
-        name, body = self._body(target, args[0], item)
-        return Remedy(expr.span, f"{denied}{head}.{macro}({name}, {body})")
-
-    def _body(self, target: ast.Expr, body: ast.Expr, item: Type) -> tuple[str, str]:
-        """The name of the item in the body of a macro, and the body with it."""
-        schema = self._schema
-        record = schema.records.get(item.name) if schema is not None else None
-        fields = record.fields if record is not None else {}
-        free = [i for i in walk(body) if isinstance(i, ast.Ident) and not self._known(i.name)]
-        used = [i.name for i in free if i.name not in fields]
-        if used:
-            return used[0], print_expression(body)
-        name = self._variable(target)
-
-        def change(node: object) -> object:
-            if isinstance(node, ast.Ident) and node.name in fields and not self._known(node.name):
-                return ast.Select(ast.Ident(name), node.name)
-            return node
-
-        said = rewritten(body, change)
-        if not free and item == STRING and self._kind(body) == STRING:
-            return name, f"{name} == {print_expression(body)}"
-        return name, print_expression(said)
-
-    def call(self, expr: ast.Call) -> Remedy | None:
-        """A function or method of another language, or one that is called the other way round."""
-        operands = [*([expr.target] if expr.target is not None else []), *expr.args]
-        name = expr.function
-        if isinstance(expr.target, ast.Ident) and not self._known(expr.target.name):
-            name, operands = f"{expr.target.name}.{name}", list(expr.args)
-        kind = self._kind(operands[0]) if operands else DYN
-        written = [grouped(o) for o in operands]
-        if expr.function == "not" and len(operands) == 1:
-            hint = f"write `!({print_expression(operands[0])})`"
-            return Remedy(expr.name_span, "!", hint, certain=True)
-        if (field := self._called_field(expr, kind)) is not None:
-            return field
-        fitting = [*habits.CALLS, habits.DEFAULTS]
-        if len(operands) == 1:
-            if habits.find((habits.PRESENCE,), name) and is_read(operands[0]):
-                return Remedy(expr.span, f"has({print_expression(operands[0])})")
-            if habits.find((habits.ABSENCE,), name) and is_read(operands[0]):
-                return Remedy(expr.span, f"!has({print_expression(operands[0])})")
-        row = habits.call(name, kind.name, len(operands))
-        if row is not None:
-            return Remedy(expr.span, _filled(row.here, written, operands))
-        row = habits.find(fitting[-1:], name)
-        if row is not None and len(operands) == 2 and (read := optional(operands[0])):
-            return Remedy(expr.span, f"{read}.orValue({print_expression(operands[1])})")
-        return self._turned(expr, operands, written)
-
-    def _called_field(self, expr: ast.Call, kind: Type) -> Remedy | None:
-        """`node.name()` and `node.free("memory")`."""
-        schema = self._schema
-        if expr.target is None or schema is None or not kind.is_record:
-            return None
-        head = f"{print_expression(expr.target)}.{expr.function}"
-        if schema.field(kind.name, expr.function) is None:
-            return None
-        if not expr.args:
-            return Remedy(expr.span, head, certain=True)
-        if len(expr.args) == 1:
-            return Remedy(expr.span, f"{head}[{print_expression(expr.args[0])}]")
-        return None
-
-    def _turned(
-        self, expr: ast.Call, operands: Sequence[ast.Expr], written: Sequence[str]
-    ) -> Remedy | None:
-        """`name.int()` for `int(name)`, `contains(a, b)` for `a.contains(b)`."""
-        environment = self._environment
-        if not operands:
-            return None
-        rest = ", ".join(map(print_expression, operands[1:]))
-        alone = environment.overloads(expr.function, member=False)
-        if expr.target is not None and any(len(o.params) == len(operands) for o in alone):
-            inner = ", ".join(map(print_expression, operands))
-            return Remedy(expr.span, f"{expr.function}({inner})")
-        behind = environment.overloads(expr.function, member=True)
-        if expr.target is None and any(len(o.params) == len(operands) for o in behind):
-            return Remedy(expr.span, f"{written[0]}.{expr.function}({rest})")
-        return None
-
-
-def bare(expr: ast.Expr) -> str | None:
-    """The text that words, dots, slashes and minus signs spell; None for anything else."""
-    match expr:
-        case ast.Ident(name):
-            return name
-        case ast.Literal(int() as number) if not isinstance(number, bool):
-            return str(number)
-        case ast.Select(operand, name, False) if (head := bare(operand)) is not None:
-            return f"{head}.{name}"
-        case ast.Binary("/" | "-" as sign, left, right):
-            head, tail = bare(left), bare(right)
-            if head is None or tail is None or left.span.end + 1 != right.span.start:
-                return None
-            return f"{head}{sign}{tail}"
-        case _:
-            return None
-
-
-def _rare(field: str) -> bool:
-    """Whether a list of containers is one that is seldom meant."""
-    return field.startswith(("init", "ephemeral"))
-
-
-def _folded(name: str) -> str:
-    """A name in the spelling that `node_name`, `NodeName` and `nodeName` share."""
-    return name.replace("_", "").lower()
-
-
-def _path(expr: ast.Expr, names: Sequence[str]) -> ast.Expr:
-    for name in names:
-        expr = ast.Select(expr, name)
-    return expr
-
-
-def replaced(whole: ast.Expr, part: ast.Expr, by: ast.Expr) -> ast.Expr:
-    return rewritten(whole, lambda node: by if node is part else node)
-
-
-def is_read(expr: ast.Expr) -> bool:
-    return isinstance(expr, ast.Select | ast.Index) and not expr.optional
-
-
-def optional(expr: ast.Expr) -> str | None:
-    """The read of a field or key as an optional."""
-    match expr:
-        case ast.Index(operand, index):
-            return f"{print_expression(operand)}[?{print_expression(index)}]"
-        case ast.Select(operand, name):
-            return f"{print_expression(operand)}.?{name}"
-        case _:
-            return None
-
-
-def grouped(expr: ast.Expr) -> str:
-    """The expression in a form that `.name` can follow."""
-    text = print_expression(expr)
-    is_whole = isinstance(
-        expr,
-        (
-            ast.Ident | ast.Select | ast.Index | ast.Call | ast.Literal | ast.ListLiteral,
-            ast.Comprehension | ast.Has | ast.MapLiteral | ast.DefCall,
-        ),
-    )
-    return text if is_whole else f"({text})"
-
-
-def _filled(here: str, written: Sequence[str], operands: Sequence[ast.Expr]) -> str:
-    for number, text in enumerate(written):
-        # Alone in brackets or as an argument, an operand needs no parentheses.
-        plain = print_expression(operands[number])
-        for outer in ("({%d})", "[{%d}]", "[?{%d}]", ", {%d})", "({%d},"):
-            here = here.replace(outer % number, outer.replace("{%d}", plain))
-        here = here.replace(f"{{{number}}}", text)
-    return here

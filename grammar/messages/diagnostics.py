@@ -53,6 +53,11 @@ class Diagnostic:
     other_hint: str | None = None
 
     @property
+    def is_of_parser(self) -> bool:
+        """Whether the text could not be parsed, so that nothing was checked where it stands."""
+        return self.code.startswith("P00") or self.code in ("P0140", "P0141")
+
+    @property
     def kind(self) -> str:
         """`error[P0101]`, or `error` without a code."""
         return f"{self.severity}[{self.code}]" if self.code else self.severity

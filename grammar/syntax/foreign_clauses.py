@@ -18,8 +18,8 @@ from grammar.tree.printer import print_string
 
 _KEY = r"[\"']?(?P<key>[\w./-]+)[\"']?"
 _CONDITION_OF_KEY = re.compile(
-    rf"key[\"']?\s*:\s*{_KEY}[,\s]+[\"']?operator[\"']?\s*:\s*[\"']?(?P<operator>\w+)[\"']?"
-    r"(?:[,\s]+[\"']?values?[\"']?\s*:\s*(?P<values>\[[^\]]*\]|(?:-\s*[\w./-]+\s*)+|[\"'\w./-]+))?"
+    rf"key[\"']?\s*[:=]\s*{_KEY}[,\s]+[\"']?operator[\"']?\s*[:=]\s*[\"']?(?P<operator>\w+)[\"']?"
+    r"(?:[,\s]+[\"']?values?[\"']?\s*[:=]\s*(?P<values>\[[^\]]*\]|(?:-\s*[\w./-]+\s*)+|[\"'\w./-]+))?"
 )
 _OF_SELECTOR = re.compile(r"[\"']?([\w./-]+)[\"']?\s*[:=]\s*[\"']?([\w.-]+)[\"']?")
 # A requirement of a label selector, as kubectl reads it: `app=web`, `tier in (web, api)`, `!spot`.
@@ -36,12 +36,13 @@ _SOFT = re.compile(r"(?i)\bprefer|\bsoft\b|ScheduleAnyway|best effort|\bideally\
 _DENIED = re.compile(r"(?i)\A\s*(?:exclude|deny|forbid|reject)\b|\b(?:unless|except)\b")
 _TWICE_DENIED = re.compile(r"(?i)\bunless\b[^{}]*[{:]\s*(?:return\s+)?(?:reject|deny|false)\b")
 _READ = re.compile(r"\b(?:node|pod|peer|victim|namespaceObject)\.([A-Za-z]\w*)")
-_NUMBER = re.compile(r"(?<![\w.:-])\d+(?![\w.]*[:.]\d)")
+_NUMBER = re.compile(r"(?<![\w.:-])\d+(?![\w.]*[:.]\d|\s*%|\s*percent\b)(?!\d)")
 # What leaves out the number that it names.
 _OPEN = re.compile(
     r"(?i)[<>](?!=)|\b(?:fewer|less|more|below|above|under|over|never|not|no|avoid)\b"
 )
 _WEIGHT = re.compile(r"\bweight[\"']?\s*[:=]?\s*\d+")
+_ORDERED = re.compile(r"(?i)select\b.*\border by\b")
 _TEXT = re.compile(r'"(?:\\.|[^"\\])*"')
 
 
@@ -65,9 +66,19 @@ def keeps_meaning(text: str, clause: str) -> bool:
     if not all(re.search(rf"\b{name}\b", clause) for name in reads):
         return False
     plain = _WEIGHT.sub("", _TEXT.sub('""', text))
+    # A pod goes to one node.
+    plain = re.sub(r"(?i)\blimit 1\s*\Z", "", plain) if _ORDERED.match(plain) else plain
     is_open = _OPEN.search(plain) is not None
     if not all(_has_number(int(n), clause, is_open) for n in _NUMBER.findall(plain)):
         return False
+    for part in re.findall(r"\d+(?=\s*(?:%|percent\b))", plain):
+        # 20% free are 80% in use.
+        both = (f"{part}%", f"{int(part) / 100:g}", f"{(100 - int(part)) / 100:g}")
+        if not any(said in clause for said in both):
+            return False
+    for part in re.findall(r"(?<![\w.])\d*\.\d+(?![\w.])", plain):
+        if part not in clause and f"{float(part) * 100:g}%" not in clause:
+            return False
     if _SOFT.search(text) and not re.search(r"\bbest effort\b|\Ascore\b|\{ score\b", clause):
         return False
     if _TWICE_DENIED.search(text):
@@ -134,7 +145,7 @@ def _selectors(body: str) -> Iterator[str]:
     if keys is not None:
         yield f'filter "nodes" {{ require {keys} }}'
         return
-    selector = re.search(r"nodeSelector[\"']?\s*[:=]?\s*\{?\s*(.+)\Z", body)
+    selector = re.search(r"nodeSelector\b[\"']?\s*[:=]?\s*\{?\s*(.+)\Z", body)
     if selector is None:
         return
     pairs = _OF_SELECTOR.findall(selector[1])
@@ -145,25 +156,29 @@ def _selectors(body: str) -> Iterator[str]:
 
 def _topology(body: str) -> Iterator[str]:
     """`maxSkew: 1 topologyKey: … whenUnsatisfiable: DoNotSchedule`, and pod (anti-)affinity."""
-    key = re.search(r"topologyKey[\"']?\s*:\s*[\"']?([\w./-]+)", body)
+    key = re.search(r"topologyKey[\"']?\s*[:=]?\s*[\"']?([\w./-]+)", body)
     if key is None:
         return
     domain = DOMAINS.get(key[1], f"node.labels[{print_string(key[1])}]")
     is_soft = re.search(r"ScheduleAnyway|preferredDuring", body) is not None
-    weight = re.search(r"weight[\"']?\s*:\s*(\d+)", body)
+    weight = re.search(r"weight[\"']?\s*[:=]?\s*(\d+)", body)
     soft = f"best effort weight {weight[1] if weight is not None else 10}"
     strength = soft if is_soft else "strict"
-    skew = re.search(r"maxSkew[\"']?\s*:\s*(\d+)", body)
+    skew = re.search(r"maxSkew[\"']?\s*[:=]?\s*(\d+)", body)
     if skew is not None:
         yield f'spread "topology" {{ over {domain} skew at most {skew[1]} {strength} }}'
         return
-    labels = re.search(r"matchLabels[\"']?\s*:\s*\{?\s*(.+?)(?:\}|topologyKey|\Z)", body)
+    labels = re.search(
+        r"(?:matchLabels|labelSelector(?!\W+match))[\"']?\s*[:=]?\s*\{?\s*(.+?)(?:\}|topologyKey|\Z)",
+        body,
+    )
     pairs = _OF_SELECTOR.findall(labels[1]) if labels is not None else []
     where = " && ".join(f"peer.labels[{_text(k)}] == {_text(v)}" for k, v in pairs)
     counted = f"pods where {where} " if where else ""
     per = "node" if domain == "node.name" else f"domain {domain}"
     if re.search(r"podAffinity", body) and not re.search(r"podAntiAffinity", body):
-        yield f'limit "near" {{ {counted}per {per} at least 1 {soft} }}'
+        needed = "strict" if re.search(r"requiredDuring", body) and not is_soft else soft
+        yield f'limit "near" {{ {counted}per {per} at least 1 {needed} }}'
     elif where:
         yield f'limit "apart" {{ {counted}per {per} at most 0 {strength} }}'
         yield f'limit "apart" {{ {counted}per {per} at most 1 {strength} }}'
@@ -204,6 +219,13 @@ def _counts(body: str) -> Iterator[str]:
         yield f'limit "at most {most} per node" {{ per node at most {most} strict }}'
 
 
+_FREE_OF_SQL = r"(?<![\w.\"])(?:free|available)_?(cpu|memory|mem)\b"
+
+
+def _free_of_sql(found: re.Match[str]) -> str:
+    return f'node.free["{found[1].replace("mem", "memory") if found[1] == "mem" else found[1]}"]'
+
+
 def _select(body: str) -> Iterator[str]:
     """`SELECT … FROM nodes WHERE …` of SQL."""
     found = re.match(r"(?i)select\b.*?\bwhere\s+(.+?)(?:\s+(?:order|limit|group)\b.*)?\Z", body)
@@ -213,7 +235,15 @@ def _select(body: str) -> Iterator[str]:
         condition = re.sub(r"(?i)\bor\b", "||", condition)
         condition = re.sub(r"(?<![=!<>])=(?!=)", "==", condition)
         condition = re.sub(r"(?<![\w.\"])(zone|region|name|ready|age)\b", r"node.\1", condition)
-        yield f'filter "nodes" {{ require {condition} }}'
+        condition = re.sub(_FREE_OF_SQL, _free_of_sql, condition)
+        made = f'filter "nodes" {{ require {condition} }}'
+        order = re.search(r"(?i)\border\s+by\s+([\w.]+)(?:\s+(asc|desc))?", body)
+        if order is not None:
+            read = re.sub(_FREE_OF_SQL, _free_of_sql, order[1])
+            read = re.sub(r"\A(zone|region|name|age)\Z", r"node.\1", read)
+            sign = "" if (order[2] or "asc").lower() == "desc" else "-"
+            made += f' score "order" weight {sign}10 {{ value {read} range minmax }}'
+        yield made
 
 
 _BRANCH = r"\s*\{\s*(?:require\s+)?([^{}]+?)\s*\}"
@@ -242,9 +272,19 @@ def _branches(text: str) -> Iterator[str]:
 
 def _conditions(text: str) -> Iterator[str]:
     """`filter "x" { if a then require b }`: the condition of a clause stands before its block."""
+    decided = re.fullmatch(
+        r"(?:rule|filter)( \"[^\"]*\") \{\s*(?:when|if)\s+([^{}]+?)\s*(?:then|do|=>|->)?\s*"
+        r"(allow|accept|pass|permit|deny|reject|block)\s*;?\s*\}",
+        text,
+    )
+    if decided is not None:
+        is_allowed = decided[3] in ("allow", "accept", "pass", "permit")
+        said = decided[2] if is_allowed else f"!({decided[2]})"
+        yield f"filter{decided[1]} {{ require {said} }}"
+        return
     found = re.fullmatch(
-        r"(filter|score)( \"[^\"]*\")(.*?)\{\s*if\s+(.+?)\s*(?:\bthen\b|:|\{)\s*"
-        r"((?:require|value)\b[^{}]+?)\s*\}+",
+        r"(filter|score)( \"[^\"]*\")(.*?)\{\s*(?:require\s+|value\s+)?(?:if|when)\s+(.+?)\s*"
+        r"(?:\bthen\b|:|\{|(?=\b(?:require|value)\b))\s*((?:require\b|value\b)?[^{}]+?)\s*\}+",
         text,
     )
     alone = re.fullmatch(
@@ -262,7 +302,9 @@ def _conditions(text: str) -> Iterator[str]:
         said = tested if is_kept else alone_said
         yield f"{alone[1]}{{ require {said} }}"
     if found is not None and not re.search(r"\b(?:else|elif)\b", text):
-        yield f"{found[1]}{found[2]}{found[3].rstrip()} when {found[4]} {{ {found[5]} }}"
+        part = "require " if found[1] == "filter" else "value "
+        said = found[5] if found[5].startswith(part) else f"{part}{found[5]}"
+        yield f"{found[1]}{found[2]}{found[3].rstrip()} when {found[4]} {{ {said} }}"
 
 
 def _guarded_clauses(text: str) -> Iterator[str]:
@@ -279,9 +321,10 @@ def _unbraced(text: str) -> Iterator[str]:
     """`filter "x" require node.ready`, without its block."""
     found = re.fullmatch(
         r"(\w+ \"[^\"]*\"(?: weight \d+)?) ((?:require|value|per|over|of)\b[^{}]+)", text
-    )
+    ) or re.fullmatch(r"(\w+ \"[^\"]*\"(?: weight \d+)?) (require|value) \{([^{}]+)\}", text)
     if found is not None:
-        parts = re.sub(r"\b(require|value|message|detail|per|over|of)\s*:\s*", r"\1 ", found[2])
+        said = " ".join(filter(None, found.groups()[1:]))
+        parts = re.sub(r"\b(require|value|message|detail|per|over|of)\s*:\s*", r"\1 ", said)
         yield f"{found[1]} {{ {parts} }}"
 
 
@@ -289,7 +332,35 @@ def _weight_inside(text: str) -> Iterator[str]:
     """`score "x" { weight 10 value … }`: the weight of a score stands before its block."""
     found = re.fullmatch(r"(score \"[^\"]*\") ?\{(.*?)\bweight\s*[:=]?\s*(\d+)[,;]?\s*(.*)\}", text)
     if found is not None:
-        yield f"{found[1]} weight {found[3]} {{{found[2]}{found[4]}}}"
+        parts = re.sub(r"\b(value|range)\s*[:=]\s*", r"\1 ", f"{found[2]}{found[4]}")
+        yield f"{found[1]} weight {found[3]} {{{parts}}}"
+
+
+_LOWER = (
+    r"(?:low|small|less|few|cheap|short|young)er|less|least|min(?:imi[sz]e|imum)?|asc(?:ending)?"
+    r"|lowest|smallest"
+)
+_HIGHER = (
+    r"(?:high|larg|bigg|great|long|old)er|more|most|max(?:imi[sz]e|imum)?|desc(?:ending)?"
+    r"|highest|largest"
+)
+
+
+def _directions(text: str) -> Iterator[str]:
+    """`score "x" { value a lower is better }` and `minimize a`: the order is the sign."""
+    found = re.fullmatch(
+        r"(score \"[^\"]*\")(?: weight (\d+))?((?: when [^{}]+?)?) ?\{ ?(?:value )?"
+        rf"(?:(?P<first>{_LOWER}|{_HIGHER}) )?(?P<read>[^{{}}]+?)"
+        rf"(?:,? (?:order )?(?:by )?(?P<last>{_LOWER}|{_HIGHER})"
+        r"(?: (?:is )?(?:better|preferred|first))?)? ?\}",
+        text,
+    )
+    if found is None or not (found["first"] or found["last"]):
+        return
+    word = found["first"] or found["last"]
+    sign = "-" if re.fullmatch(_LOWER, word) else ""
+    head = f"{found[1]} weight {sign}{found[2] or 10}{found[3]}"
+    yield f"{head} {{ value {found['read']} range minmax }}"
 
 
 def _python_branches(text: str) -> Iterator[str]:
@@ -447,14 +518,38 @@ def _required(found: re.Match[str], owner: str) -> str:
     return made.replace("==", "!=") if found["sign"] == "!=" else made
 
 
+def _matched(read: str, pattern: str) -> str:
+    """A text with the wildcards of Kyverno as a condition: `team-*`, `*-db`, `*`."""
+    inner = pattern.strip("*")
+    if pattern == inner and "?" not in pattern:
+        return f"{read} == {_text(pattern)}"
+    if not inner:
+        return "true"
+    if re.search(r"[*?]", inner):
+        written = re.escape(pattern).replace(r"\*", ".*").replace(r"\?", ".").replace(r"\-", "-")
+        return f"{read}.matches({_text(f'^{written}$')})"
+    ends = pattern.startswith("*"), pattern.endswith("*")
+    method = {(True, True): "contains", (True, False): "endsWith"}.get(ends, "startsWith")
+    return f"{read}.{method}({_text(inner)})"
+
+
 def _kyverno(body: str) -> Iterator[str]:
     """`match { any { resources { kinds ["Pod"] } } }`, with a selector or a namespace in it."""
     if not re.match(r"(?:match|exclude|matchConstraints)\b", body) or "esource" not in body:
         return
     sign = "!=" if body.startswith("exclude") else "=="
-    names = re.search(r"namespaces?[\"']?\s*:?\s*\[?\s*(?:-\s+)?[\"']?(\w[\w-]*)", body)
+    names = re.search(
+        r"namespaces?[\"']?\s*[:=]?\s*(\[[^\]]*\]|(?:-\s+[\"']?[\w*?-]+[\"']?\s*)+|[\"']?\w[\w*?-]*)",
+        body,
+    )
     if names is not None:
-        yield f'for pods where pod.namespace {sign} "{names[1]}"'
+        texts = re.findall(r"[\w*?][\w*?-]*", names[1])
+        made = " || ".join(_matched("pod.namespace", text) for text in texts)
+        if len(texts) > 1 and not re.search(r"[*?]", names[1]):
+            made = f"pod.namespace in [{', '.join(map(_text, texts))}]"
+        plain = re.fullmatch(r'(pod\.namespace) == ("[^"]*")', made)
+        denied = f"{plain[1]} != {plain[2]}" if plain is not None else f"!({made})"
+        yield f"for pods where {made if sign == '==' else denied}"
     kinds = [k for k in re.findall(r"[\"'](\w+)[\"']", body) if k in _WORKLOADS]
     if kinds:
         test = f'pod.workload.kind {"==" if sign == "==" else "!="} "{kinds[0]}"'
@@ -487,7 +582,7 @@ def _soft_filters(text: str) -> Iterator[str]:
     yield f"score {found[1]} weight {weight} {{ value {condition.strip()} }}"
 
 
-def _pods_on_nodes(text: str) -> Iterator[str]:
+def pods_on_nodes(text: str) -> Iterator[str]:
     """`limit "x" { per node at most 1 on nodes where … strict }`: a filter in a `when`."""
     found = re.search(
         r"\s*\b(?:(?:on\s+)?nodes\s+where|where(?=\s+node\.))\s+(.+?)(?=\s+(?:strict|best|message|detail|per|at)\b|\s*\}\s*\Z)",
@@ -569,6 +664,7 @@ _OF_ITEMS: tuple[Callable[[str], Iterator[str]], ...] = (
     _label_selectors,
     _guarded_clauses,
     _weight_inside,
+    _directions,
     _unbraced,
     _conditions,
     _branches,
@@ -576,7 +672,7 @@ _OF_ITEMS: tuple[Callable[[str], Iterator[str]], ...] = (
     _some_index,
     _assigned,
     _soft_filters,
-    _pods_on_nodes,
+    pods_on_nodes,
     _selector_of_share,
 )
 _OF_BODIES: tuple[Callable[[str], Iterator[str]], ...] = (

@@ -39,7 +39,9 @@ class ItemRemedies(Misplaced):
     def _arrow(self) -> Diagnostic | None:
         """`p => …`, `p -> …`, `lambda p: …`: a macro has the name as its first argument."""
         lexemes = self.lexemes
-        for at in (self.at, self.at - 1):
+        # Of `(sum, p) => …`, the comma is unexpected.
+        behind = lexemes.partner.get(lexemes.opener(self.at) or -1, -2) + 1
+        for at in (self.at, self.at - 1, behind):
             is_arrow = lexemes[at].text in ("=>", "->", "lambda", "|")
             if is_arrow and (edit := function_of_items(lexemes, at)) is not None:
                 return with_edit(self.unexpected(at, at), edit)
@@ -231,5 +233,38 @@ def function_of_items(lexemes: Lexemes, at: int) -> Fix | None:
     method = opener - 1
     macro = lexemes[method].text
     row = habits.find(habits.MACROS, macro)
-    made = f"{row.here if row is not None else macro}({names}, {lexemes.slice(body, last)})"
-    return Fix(lexemes.span(method, closer), made)
+    said = lexemes.slice(body, last)
+    if macro in ("find", "detect", "firstOrDefault", "findFirst"):
+        return _found(lexemes, method, f"({names}, {said})")
+    if macro in ("reduce", "fold", "inject", "foldLeft"):
+        return _summed(lexemes, method, names, said)
+    here = row.here if row is not None else macro
+    first = lexemes.operand_before(closer + 1) if here.startswith("!") else None
+    if first is not None and lexemes[method - 1].text == ".":
+        # The negation stands before the list.
+        head = lexemes.slice(first, method - 1)
+        return Fix(lexemes.span(first, closer), f"!{head}{here[1:]}({names}, {said})")
+    return Fix(lexemes.span(method, closer), f"{here}({names}, {said})")
+
+
+def _found(lexemes: Lexemes, method: int, said: str) -> Fix | None:
+    """`list.find(p => …) === undefined`: whether there is such an item, or the first one."""
+    closer = lexemes.partner.get(method + 1, method)
+    first, last = lexemes.operand_before(closer + 1), closer + 2
+    if first is None or lexemes[method - 1].text != ".":
+        return None
+    head, sign = lexemes.slice(first, method - 1), lexemes[closer + 1].text
+    if lexemes[last].text in ("undefined", "null", "None", "nil") and sign[-1:] == "=":
+        negation = "" if sign.startswith("!") else "!"
+        return Fix(lexemes.span(first, last), f"{negation}{head}exists{said}")
+    return Fix(lexemes.span(first, closer), f"{head}filter{said}[0]")
+
+
+def _summed(lexemes: Lexemes, method: int, names: str, said: str) -> Fix | None:
+    """`list.reduce((sum, p) => sum + p.priority, 0)`: the sum of what is said of each item."""
+    both = [n.strip() for n in names.split(",")]
+    found = re.match(r"\(?(\w+)\s*\+\s*(.+?)\s*(?:,\s*[\d.]+\s*)?\Z", said)
+    if len(both) != 2 or found is None or found[1] != both[0]:
+        return None
+    closer = lexemes.partner.get(method + 1, method)
+    return Fix(lexemes.span(method, closer), f"map({both[1]}, {found[2]}).sum()")

@@ -28,7 +28,9 @@ NUMBERS = {
 N = one_of(NUMBERS, r"\d+")
 PARTS = {"half": "50%", "a half": "50%", "third": "33%", "a third": "33%", "quarter": "25%"}
 PARTS |= {"a quarter": "25%", "two thirds": "67%", "three quarters": "75%"}
-PART = one_of(PARTS, r"\d+(?:\.\d+)?\s*(?:%|(?:percent|per cent|pct)\b)")
+# A fraction of pods is a part as well.
+FRACTION = r"(?<![\w.\"])0?\.\d+\b(?!\s*(?:[KMGT]i?|cores?|cpus?)\b)"
+PART = one_of(PARTS, FRACTION, r"\d+(?:\.\d+)?\s*(?:%|(?:percent|per cent|pct)\b)")
 ONLY = one_of(
     (
         "at most",
@@ -65,6 +67,8 @@ ENOUGH = one_of(
     ">=",
 )
 ABOVE = one_of(("more than", "above", "over"), ">")
+# What has nodes, or is one.
+PLACES = r"(?:node|host|machine|server|zone|region|rack|cluster|datacenter)"
 DOMAIN = r"(?P<domain>node\.[\w.]+(?:\[\"[^\"]+\"\])?|\"[\w./-]+\"|[A-Za-z][\w./-]*)"
 EACH = one_of(
     (
@@ -95,6 +99,11 @@ EACH = one_of(
     r"on(?=\s+node\b(?!\.))",
 )
 PER = rf"(?<!\w){EACH}\s+(?:single\s+)?{DOMAIN}"
+# Whose pods are counted together, wherever they are.
+PER_OWNER = (
+    r"(?<!\w)(?:per|for\s+each|for\s+every|of\s+each|of\s+every|of\s+the\s+same|each|every)\s+"
+    r"(?P<owner>namespace|ns|team|app|tenant|user|customer|owner|tier|project|service|component)s?\b"
+)
 BESIDE = one_of(
     (
         "beside",
@@ -116,7 +125,7 @@ BESIDE = one_of(
         "nearby",
         "along with",
     ),
-    r"(?:on )?(?:the |a )?same (?:node|host|machine)s? (?:as|with)",
+    r"(?:on |in )?(?:the |a )?same (?:node|host|machine|zone|region|rack)s? (?:as|with)",
 )
 NEVER = one_of(
     (
@@ -233,6 +242,11 @@ _ABOUT_PODS = frozenset(
 _KNOWN = frozenset(FILLERS) | frozenset(PARTS) | frozenset(NUMBERS)
 
 
+_KNOWN_PLACES = frozenset(
+    "node az workload deployment statefulset daemonset job cent minute hour".split()
+)
+
+
 def is_name(word: str) -> bool:
     """Whether a word before `pods` names them, as in `web pods`."""
     return not {word.lower(), word.lower().removesuffix("s")} & (_KNOWN | _ABOUT_PODS)
@@ -242,13 +256,17 @@ def says_all(body: str, clause: str) -> bool:
     """Whether a clause has every name of a wish: a help that drops one says something else."""
     low = clause.lower()
     for found in re.finditer(r"\b([a-z][\w-]*)\s+(?:pods|replicas|jobs)\b", body):
-        if is_name(found[1]) and found[1] not in low:
+        if is_name(found[1]) and found[1] not in low and found[1] != "batch":
             return False
     for found in re.finditer(
         r"\b(?:of|for|from|with|in|label)\s+(?:team|app|tier|namespace|ns|service|project|tenant)\s+\"?([\w.-]+)",
         body,
     ):
         if found[1].lower() not in low:
+            return False
+    for found in re.finditer(r"\bper\s+(?:each\s+|every\s+)?([a-z][\w-]*)", body, re.IGNORECASE):
+        place = found[1].lower().removesuffix("s")
+        if re.fullmatch(PLACES, place) is None and place not in low and place not in _KNOWN_PLACES:
             return False
     return all(
         found[1].lower() in low

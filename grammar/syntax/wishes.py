@@ -16,6 +16,7 @@ from grammar.syntax import foreign_clauses
 from grammar.syntax.clause_remedies import ITEMS
 from grammar.syntax.lexemes import Lexemes
 from grammar.syntax.wish_readers import READERS
+from grammar.syntax.wish_sentences import by_subject, of_kind, reserved, restated, with_subject
 from grammar.syntax.wish_words import find, says_all
 from grammar.tree.clauses import CLAUSE_WORDS
 from grammar.tree.source import Span
@@ -159,7 +160,7 @@ def wished(item: WishedItem) -> Iterator[str]:
         return
     # What stands in a text of several words is no wish.
     body = _TEXT.sub(lambda m: '""' if " " in m[0] else m[0], _body(item.text))
-    made = [c for read in READERS for c in read(body) if says_all(body, c)]
+    made = _heard(body)
     if item.is_clause and item.text.startswith(_WITH_PARTS):
         made = [*foreign_clauses.clauses(item.text, _body(item.text)), *made]
     word = item.text.partition(" ")[0]
@@ -167,6 +168,26 @@ def wished(item: WishedItem) -> Iterator[str]:
     others = "score " if word == "filter" else ""
     made.sort(key=lambda c: c.startswith(others) if others else not c.startswith(f"{word} "))
     yield from _named(item, made)
+
+
+def _heard(body: str) -> list[str]:
+    """The clauses for a wish, and for the rest of a sentence those about its subject."""
+    body = restated(body)
+    made = [*reserved(body), *(c for read in READERS for c in read(body))]
+    for condition, rest in by_subject(body):
+        about = [with_subject(condition, c) for read in READERS for c in read(rest)]
+        made = [*filter(None, about), *made]
+    named = [_on_nodes(body, of_kind(body, clause)) for clause in made]
+    return [clause for clause in named if says_all(body, clause)]
+
+
+def _on_nodes(body: str, clause: str) -> str:
+    """A limit on the nodes alone that a wish names: `3 per node where node.labels["a"] == "b"`."""
+    found = re.search(r"\bwhere\s+(node\.[^{}]+?)(?=\s+(?:strict|best|per|at)\b|\s*\Z)", body)
+    if found is None or not clause.startswith("limit ") or "node.labels" in clause:
+        return clause
+    whole = re.sub(r" (strict|best effort)", rf" on nodes where {found[1]} \1", clause, count=1)
+    return next(foreign_clauses.pods_on_nodes(whole), clause)
 
 
 def _holds_policy(item: WishedItem) -> bool:

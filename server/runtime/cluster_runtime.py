@@ -33,7 +33,7 @@ from engine.cache.node_table import Snapshot
 from engine.cache.reflector import Timing
 from engine.cluster.binding import Binder
 from engine.cluster.client import CORE, ApiClient, Limits, connect, path_of
-from engine.cluster.events import Events
+from engine.cluster.events import Events, PodEvent, regarding
 from engine.cluster.gang_reviewer import GangReviewer
 from engine.cluster.in_flight_ends import OverduePods, SchedulerLease, UnseenPods
 from engine.cluster.lease import LeaderGate, Lease, TakeOver
@@ -210,7 +210,7 @@ class ClusterRuntime:
         self._leader_gate = leader_gate
         self._schema = schema
         self._log = log
-        self._identity = identity
+        self._events = Events(client, identity)
         self._failures = failures
         self._supervisor = supervisor
         self._ends = ends
@@ -269,7 +269,6 @@ class ClusterRuntime:
         cache.add_event_handler(self._lag_of_new_pods(pod_seen))
         self._rejected = deciding.rejected
         lease, gate, start = self._lease, self._leader_gate, self._supervisor.start
-        events = Events(self._client, self._identity)
         repairs = Repairs(cache, self._repair, time.monotonic)
         cache.add_event_handler(repairs.pod_changed)
         self._drift = self._drift_watch(deciding, repairs)
@@ -284,7 +283,7 @@ class ClusterRuntime:
         requeuer = Requeuer(
             self._client, engine.looks, deciding.rejected, deciding.observer.gave_up, schedulers
         )
-        for name, duty in self._reporter(deciding, requeuer, events).duties.items():
+        for name, duty in self._reporter(deciding, requeuer).duties.items():
             stack.push_async_callback(end, start(name, duty))
         reviewer = GangReviewer(
             engine.gangs,
@@ -311,7 +310,7 @@ class ClusterRuntime:
         self._cards = CardReport(engine.cards, self.informers.snapshot, self._log)
         stack.push_async_callback(end, start("cards", self._synced(self._cards.follow)))
         stack.push_async_callback(end, start("drift", self._synced(self._drift.follow)))
-        repairer = self._repairer(deciding, repairs, self._drift, events)
+        repairer = self._repairer(deciding, repairs, self._drift)
         stack.push_async_callback(end, start("repair", self._synced(repairer.follow)))
         self.informers.start(self._needs)
         syncing = start(
@@ -319,7 +318,7 @@ class ClusterRuntime:
         )
         stack.push_async_callback(end, syncing)
 
-    def _reporter(self, deciding: Deciding, requeuer: Requeuer, events: Events) -> StatusReporter:
+    def _reporter(self, deciding: Deciding, requeuer: Requeuer) -> StatusReporter:
         """What writes statuses and events, and requeues pods, while this replica leads."""
         engine, schedulers, observer = deciding.engine, deciding.schedulers, deciding.observer
         cache, client = self.informers.cache, self._client
@@ -356,7 +355,7 @@ class ClusterRuntime:
             ),
             self._statuses,
             ungated,
-            events,
+            self._events,
             requeuer,
         )
 
@@ -387,9 +386,7 @@ class ClusterRuntime:
         )
         return DriftWatch(survey, self.pod, repairs, self._leads, self._failures.report)
 
-    def _repairer(
-        self, deciding: Deciding, repairs: Repairs, drift: DriftWatch, events: Events
-    ) -> Repairer:
+    def _repairer(self, deciding: Deciding, repairs: Repairs, drift: DriftWatch) -> Repairer:
         """What evicts pods while this replica leads."""
         sources = RepairSources(
             lambda: drift.document,
@@ -398,7 +395,9 @@ class ClusterRuntime:
             self.pod,
         )
         engine, cache, report = deciding.engine, self.informers.cache, self._failures.report
-        return Repairer(self._client, engine, cache, repairs, sources, self._leads, events, report)
+        return Repairer(
+            self._client, engine, cache, repairs, sources, self._leads, self._events, report
+        )
 
     def _synced(self, follow: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
         """Work that begins as soon as the whole cluster is known."""
@@ -543,6 +542,10 @@ class ClusterRuntime:
     def drift(self) -> DriftDocument | None:
         """What has drifted; None before the cluster is followed."""
         return self._drift.document if self._drift is not None else None
+
+    def events_about(self, raw: bytes) -> Sequence[tuple[str, PodEvent]]:
+        """The last events about an object that this replica has written, the newest first."""
+        return self._events.written(regarding(raw).uid)
 
     async def pod(self, namespace: str, name: str) -> bytes | None:
         """The JSON of a pod, None if there is none. Raises ApiError and ApiUnreachableError."""

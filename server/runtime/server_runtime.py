@@ -501,7 +501,13 @@ def _shown(
     )
     common.supervisor.start("metrics", lambda: common.metrics.state.follow(status))
     states = PolicyStates(
-        replica, engine, journal, lambda: reloader.enforced, view.policies, common.log
+        replica,
+        engine,
+        journal,
+        lambda: reloader.enforced,
+        view.policies,
+        common.log,
+        cluster.events_about if cluster is not None else lambda _: (),
     )
     common.supervisor.start("policy-numbers", states.follow)
     explainer = Explainer(replica, engine, journal, view, common.schema, lambda: reloader.enforced)

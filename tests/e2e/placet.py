@@ -76,6 +76,10 @@ class Placet:
         """Return the last decision about a pod, `namespace/name`."""
         return self._view(f"/decisions/{pod}")
 
+    def policies(self) -> set[str]:
+        """Return the addresses of the policies that are known."""
+        return {each["address"] for each in self._view("/policies")["policies"]}
+
     def simulate(self, question: dict[str, Any]) -> dict[str, Any]:
         """Return what would become of pods."""
         token = {"Placet-Token": self._view("/session")["token"]}

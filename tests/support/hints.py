@@ -68,7 +68,10 @@ def _fault(
     following = new[0]
     # A bracket is shown where it opens, and found to be open further behind.
     is_bracket = following.code == "P0140"
-    if len(after) - following.span.end > len(text) - found.span.start and not is_bracket:
+    # What cannot be parsed hides the errors of names and types before it.
+    is_hidden = found.is_of_parser and not following.is_of_parser
+    is_seen = not is_bracket and not is_hidden
+    if is_seen and len(after) - following.span.end > len(text) - found.span.start:
         return f"an error before it: {following.message}"
     if (following.code, following.message) == (found.code, found.message):
         return f"the same error: {following.message}"

@@ -1,0 +1,309 @@
+"""Call remedies: what to write for a function, a method or a macro that is not one here.
+
+The checker asks as it does for names (`grammar.checker.name_remedies`). The table of habits knows
+the functions of other languages. For any other, the words of its name and what it is given say what
+is meant: `hasLabel(node, "gpu")` is about the labels of the node.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from grammar.checker.field_remedies import (
+    MACROS,
+    Remedy,
+    grouped,
+    is_read,
+    optional,
+    selected,
+)
+from grammar.checker.name_remedies import NameRemedies
+from grammar.checker.worded_names import words_of
+from grammar.meaning.environment import FUNCTIONS
+from grammar.messages import habits
+from grammar.syntax.wish_words import STATES, WORDS_OF_NODES
+from grammar.tree import ast
+from grammar.tree.printer import print_expression
+from grammar.tree.types import BOOL, DYN, STRING, Type, list_of
+from grammar.tree.walk import rewritten, walk
+
+# What the name of a function does, beside what it names.
+_VERBS = frozenset(
+    "has have having get is are in on with of the contains includes no not without lacks any count"
+    " num number find fetch read matches match check exists for by".split()
+)
+_CRON = re.compile(r"\S+ (?P<hours>[\d*,/-]+) \S+ \S+ (?P<days>[\d*,-]+)")
+
+
+class CallRemedies(NameRemedies):
+    """Answers about one call and its arguments."""
+
+    def macro(self, expr: ast.Call) -> Remedy | None:
+        """A test or change of each item under another name, or without a name for the item."""
+        if (counted := self._counted(expr)) is not None:
+            return counted
+        row = habits.find(habits.MACROS, expr.function)
+        macro = row.here if row is not None else expr.function
+        denied, macro = "!" * macro.startswith("!"), macro.removeprefix("!")
+        if macro not in MACROS or expr.function in self._environment.defs:
+            return None
+        target, args = expr.target, expr.args
+        if target is None:
+            if not args:
+                return None
+            target, args = args[0], args[1:]
+            if expr.function == "any" and not args and self._kind(target) == list_of(BOOL):
+                return Remedy(expr.span, f"true in {print_expression(target)}")
+        kind = self._kind(target)
+        if kind.name not in ("list", "map", "dyn", "error"):
+            return None
+        head = print_expression(target)
+        if len(args) in (2, 3) and isinstance(args[0], ast.Ident):
+            written = ", ".join(map(print_expression, args))
+            return Remedy(expr.span, f"{denied}{head}.{macro}({written})")
+        if len(args) != 1 or (kind.name in ("dyn", "error") and expr.function in FUNCTIONS):
+            # What is not known may be what the function takes, such as a text for `findAll`.
+            return None
+        item = kind.args[0] if kind.name == "list" else STRING if kind.name == "map" else kind
+        name, body = self._body(target, args[0], item)
+        return Remedy(expr.span, f"{denied}{head}.{macro}({name}, {body})")
+
+    def _counted(self, expr: ast.Call) -> Remedy | None:
+        """`list.count(c, c.ready)`: how many items pass a test."""
+        operands = [*([expr.target] if expr.target is not None else []), *expr.args]
+        if expr.function not in ("count", "size", "len", "countIf", "count_if") or not operands:
+            return None
+        kind, args = self._kind(operands[0]), operands[1:]
+        if kind.name != "list" or len(args) not in (1, 2):
+            return None
+        name, body = self._body(operands[0], args[-1], kind.args[0])
+        if len(args) == 2:
+            if not isinstance(args[0], ast.Ident):
+                return None
+            name = args[0].name
+        head = print_expression(operands[0])
+        return Remedy(expr.span, f"size({head}.filter({name}, {body}))")
+
+    def _body(self, target: ast.Expr, body: ast.Expr, item: Type) -> tuple[str, str]:
+        """The name of the item in the body of a macro, and the body with it."""
+        schema = self._schema
+        record = schema.records.get(item.name) if schema is not None else None
+        fields = record.fields if record is not None else {}
+        free = [i for i in walk(body) if isinstance(i, ast.Ident) and not self._known(i.name)]
+        used = [i.name for i in free if i.name not in fields]
+        if used:
+            return used[0], print_expression(body)
+        name = self._variable(target)
+
+        def change(node: object) -> object:
+            if isinstance(node, ast.Ident) and node.name in fields and not self._known(node.name):
+                return ast.Select(ast.Ident(name), node.name)
+            return node
+
+        said = rewritten(body, change)
+        if not free and item == STRING and self._kind(body) == STRING:
+            return name, f"{name} == {print_expression(body)}"
+        return name, print_expression(said)
+
+    def call(self, expr: ast.Call) -> Remedy | None:
+        """A function or method of another language, or one that is called the other way round."""
+        operands = [*([expr.target] if expr.target is not None else []), *expr.args]
+        name = expr.function
+        if isinstance(expr.target, ast.Ident) and not self._known(expr.target.name):
+            name, operands = f"{expr.target.name}.{name}", list(expr.args)
+        kind = self._kind(operands[0]) if operands else DYN
+        written = [grouped(o) for o in operands]
+        if expr.function == "not" and len(operands) == 1:
+            hint = f"write `!({print_expression(operands[0])})`"
+            return Remedy(expr.name_span, "!", hint, certain=True)
+        if (field := self._called_field(expr, kind)) is not None:
+            return field
+        fitting = [*habits.CALLS, habits.DEFAULTS]
+        if len(operands) == 1:
+            if habits.find((habits.PRESENCE,), name) and is_read(operands[0]):
+                return Remedy(expr.span, f"has({print_expression(operands[0])})")
+            if habits.find((habits.ABSENCE,), name) and is_read(operands[0]):
+                return Remedy(expr.span, f"!has({print_expression(operands[0])})")
+        row = habits.call(name, kind.name, len(operands))
+        if row is not None:
+            return Remedy(expr.span, self._grouped(_filled(row.here, written, operands)))
+        if not operands and (row := habits.call(name, "timestamp", 1)) is not None and row.kinds:
+            return Remedy(expr.span, row.here.replace("{0}", "now"))
+        if (why := habits.elsewhere(name)) is not None:
+            return self._nowhere(expr, why)
+        row = habits.find(fitting[-1:], name)
+        if row is not None and len(operands) == 2 and (read := optional(operands[0])):
+            return Remedy(expr.span, f"{read}.orValue({print_expression(operands[1])})")
+        return self._turned(expr, operands, written) or self._by_words(expr, operands)
+
+    def _grouped(self, text: str) -> str:
+        """An operation that stands for a call, in brackets where an operator holds it."""
+        parent, inner = self._parent, self._around[-1]
+        held = isinstance(parent, ast.Unary | ast.Binary) or inner is getattr(
+            parent, "operand", getattr(parent, "target", None)
+        )
+        plain = text
+        while (inside := re.sub(r"[(\[][^()\[\]]*[)\]]", "", plain)) != plain:
+            plain = inside
+        is_operation = re.search(r" (?:[=!<>]=|[<>?/%+-]|&&|\|\||in) ", plain) is not None
+        return f"({text})" if held and is_operation else text
+
+    @staticmethod
+    def _nowhere(expr: ast.Call, why: str) -> Remedy:
+        """What stands closest to a function that can mean nothing here: for cron, the hours."""
+        literal = expr.args[0].value if expr.args and isinstance(expr.args[0], ast.Literal) else ""
+        if (made := _of_cron(str(literal))) is not None:
+            return Remedy(expr.span, made)
+        return Remedy(expr.span, "", why, whole=False)
+
+    # ---- by the words of a name
+
+    def _by_words(self, expr: ast.Call, operands: Sequence[ast.Expr]) -> Remedy | None:
+        """`hasLabel(node, "gpu")`, `isReady(node)`, `node.getTaint("a")`: a field and its use."""
+        if (each := self._of_any(expr, operands)) is not None:
+            return each
+        words = words_of(expr.function)
+        owner, args = self._owner_of(words, operands)
+        said = [w for w in words if w not in _VERBS and w not in ("node", "pod", "peer")]
+        if owner is None or not said or not (set(words) & _VERBS or len(said) < len(words)):
+            return None
+        record = self._kind(owner).name
+        noun = said[0] + "".join(map(str.capitalize, said[1:]))
+        negation = "!" if set(words) & {"no", "not", "without", "lacks"} else ""
+        state = STATES.get(noun.lower()) or WORDS_OF_NODES.get("-".join(said))
+        if record == "Node" and not args and state is not None and {"is", "has"} & set(words):
+            made = re.sub(r"\bnode\b", print_expression(owner), state)
+            return Remedy(expr.span, self._grouped(f"{negation}{made}"))
+        places = [p for n in (noun, f"{noun}s") for p in self._places(record, n) if not p.items]
+        if not places:
+            return None
+        read = print_expression(selected(owner, places[0].path))
+        made = self._used(read, places[0].kind, [*map(print_expression, args)], words) or ""
+        return Remedy(expr.span, self._grouped(f"{negation}{made}")) if made else None
+
+    def _of_any(self, expr: ast.Call, operands: Sequence[ast.Expr]) -> Remedy | None:
+        """`startsWithAny(node.name, ["a", "b"])`: a method for each item of a list."""
+        found = re.fullmatch(
+            r"(\w+?)_?(?:(Any|any|OneOf|SomeOf)|(All|all|None|none))", expr.function
+        )
+        if found is None or len(operands) != 2 or self._kind(operands[1]).name != "list":
+            return None
+        if not self._environment.overloads(found[1], member=True):
+            return None
+        name = self._variable(operands[1])
+        said = f"{name}, {grouped(operands[0])}.{found[1]}({name})"
+        none = (found[3] or "").lower() == "none"
+        macro = "exists" if found[2] or none else "all"
+        made = f"{print_expression(operands[1])}.{macro}({said})"
+        return Remedy(expr.span, f"{'!' * none}{made}")
+
+    def _owner_of(
+        self, words: Sequence[str], operands: Sequence[ast.Expr]
+    ) -> tuple[ast.Expr | None, list[ast.Expr]]:
+        """The object that a function is about, and its other arguments."""
+        rest = list(operands)
+        if rest and self._kind(rest[0]).is_record:
+            return rest[0], rest[1:]
+        if any(isinstance(o, ast.Select | ast.Index | ast.Ident) for o in rest[:1]):
+            return None, rest
+        roots = [r for r in ("node", "pod", "peer") if self._known(r)]
+        named = next((r for r in roots if r in words), next(iter(roots), None))
+        return (ast.Ident(named) if named is not None else None), rest
+
+    def _used(self, read: str, kind: Type, args: list[str], words: Sequence[str]) -> str | None:
+        """What is read and how: a key of a map, an item of a list, a value that is compared."""
+        name = read.rpartition(".")[2][:1]
+        gets = {"get", "find", "fetch", "read"} & set(words)
+        fields = self._fields(kind.args[0]) if kind.name == "list" else None
+        key = next((f for f in ("name", "key", "type") if f in (fields or {})), None)
+        match kind.name, args:
+            case (("map" | "list"), []) if {"count", "num", "number"} & set(words):
+                return f"size({read})"
+            case "map", [name_of]:
+                return f"{read}[{name_of}]" if gets else f"{name_of} in {read}"
+            case "map", [name_of, value]:
+                return f"{read}[{name_of}] == {value}"
+            case "list", [item] if key is not None:
+                return f"{read}.exists({name}, {name}.{key} == {item})"
+            case "list", [item, value] if key is not None and "value" in (fields or {}):
+                return f"{read}.exists({name}, {name}.{key} == {item} && {name}.value == {value})"
+            case "list", [item]:
+                return None if fields is not None else f"{item} in {read}"
+            case (("map" | "list"), []) if not gets:
+                return f"size({read}) > 0"
+            case _, []:
+                return read
+            case "string", [value]:
+                return f"{read} == {value}"
+            case _:
+                return None
+
+    def _called_field(self, expr: ast.Call, kind: Type) -> Remedy | None:
+        """`node.name()` and `node.free("memory")`."""
+        schema = self._schema
+        if expr.target is None or schema is None or not kind.is_record:
+            return None
+        head = f"{print_expression(expr.target)}.{expr.function}"
+        if schema.field(kind.name, expr.function) is None:
+            return None
+        if not expr.args:
+            return Remedy(expr.span, head, certain=True)
+        if len(expr.args) == 1:
+            return Remedy(expr.span, f"{head}[{print_expression(expr.args[0])}]")
+        return None
+
+    def _turned(
+        self, expr: ast.Call, operands: Sequence[ast.Expr], written: Sequence[str]
+    ) -> Remedy | None:
+        """`name.int()` for `int(name)`, `contains(a, b)` for `a.contains(b)`."""
+        environment = self._environment
+        if not operands:
+            return None
+        rest = ", ".join(map(print_expression, operands[1:]))
+        alone = environment.overloads(expr.function, member=False)
+        if expr.target is not None and any(len(o.params) == len(operands) for o in alone):
+            inner = ", ".join(map(print_expression, operands))
+            return Remedy(expr.span, f"{expr.function}({inner})")
+        behind = environment.overloads(expr.function, member=True)
+        if expr.target is None and any(len(o.params) == len(operands) for o in behind):
+            return Remedy(expr.span, f"{written[0]}.{expr.function}({rest})")
+        return None
+
+
+def _filled(here: str, written: Sequence[str], operands: Sequence[ast.Expr]) -> str:
+    for number, text in enumerate(written):
+        # Alone in brackets or as an argument, an operand needs no parentheses.
+        plain = print_expression(operands[number])
+        for outer in ("({%d})", "[{%d}]", "[?{%d}]", ", {%d})", "({%d},"):
+            here = here.replace(outer % number, outer.replace("{%d}", plain))
+        here = here.replace(f"{{{number}}}", text)
+    return here
+
+
+def _of_cron(text: str) -> str | None:
+    """The hours and days of a cron expression; None for any other text."""
+    found = _CRON.fullmatch(text.strip())
+    if found is None:
+        return None
+    made = [
+        said
+        for field, read in (("hours", "now.getHours()"), ("days", "now.getDayOfWeek()"))
+        if (said := _of_field(found[field], read)) is not None
+    ]
+    return " && ".join(made) if made and all(made) else None
+
+
+def _of_field(text: str, read: str) -> str | None:
+    """A field of cron as a condition: empty for what is not told, None for any value."""
+    span = re.fullmatch(r"(\d+)-(\d+)", text)
+    if text == "*":
+        return None
+    if span is not None:
+        first, last = int(span[1]), int(span[2])
+        both = f"{read} >= {first} {'&&' if first <= last else '||'} {read} <= {last}"
+        return both if first <= last else f"({both})"
+    if re.fullmatch(r"\d+(?:,\d+)*", text) is None:
+        return ""
+    values = [str(int(v) % 7 if "Day" in read else int(v)) for v in text.split(",")]
+    return f"{read} == {values[0]}" if len(values) == 1 else f"{read} in [{', '.join(values)}]"
