@@ -28,6 +28,7 @@ Look = Callable[[Source], Sequence[Diagnostic]]
 MOST = 120_000
 # What is unknown in a place: a word, a sign, a name, a function, or a type.
 _UNKNOWN = frozenset({"P0001", "P0002", "P0101", "P0103", "P0105"})
+_NAMES = frozenset({"P0101", "P0102", "P0103"})
 # No clause is as long; and so many are tried for one.
 _LONGEST = 1000
 _MOST_CLAUSES = 4
@@ -203,7 +204,12 @@ class _HintTrials:
         is_before = len(after) - following.span.end >= len(text) - found.span.start
         # What cannot be parsed hides the errors of names and types before it.
         is_hidden = found.is_of_parser and not following.is_of_parser
-        if is_before and not both_certain and not is_hidden:
+        # What has a name that is not known hides what is wrong with the names around it.
+        is_other = found.code in _NAMES and following.code in _NAMES
+        is_other = is_other and not start <= following.span.start < start + len(edit.text)
+        if is_other and _edit(following) is None:
+            return True
+        if is_before and not both_certain and not (is_hidden or is_other):
             return False
         if _edit(following) is not None:
             same = (following.code, following.message) == (found.code, found.message)

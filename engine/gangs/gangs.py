@@ -396,6 +396,10 @@ class Gangs:
             left[node] = left.get(node, 0) - 1
         return {node: number for node, number in left.items() if number > 0}
 
+    def quorum(self, call: VerbCall, name: GangName) -> int | str:
+        """How many members are placed together, as the pod of a call says, or why nobody knows."""
+        return self._quorums.of(call, name)
+
     def _on_nodes(self, call: VerbCall, name: GangName) -> Mapping[str, int]:
         """The same. Raises BriefWaitError while it is not known of any whether it is bound."""
         placed = self._placed(call, name)

@@ -10,15 +10,16 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from grammar.checker.name_remedies import (
+from grammar.checker.field_remedies import (
     MACROS,
-    NameRemedies,
     Remedy,
     grouped,
     is_read,
     optional,
     selected,
 )
+from grammar.checker.name_remedies import NameRemedies
+from grammar.checker.worded_names import words_of
 from grammar.meaning.environment import FUNCTIONS
 from grammar.messages import habits
 from grammar.syntax.wish_words import STATES, WORDS_OF_NODES
@@ -27,7 +28,6 @@ from grammar.tree.printer import print_expression
 from grammar.tree.types import BOOL, DYN, STRING, Type, list_of
 from grammar.tree.walk import rewritten, walk
 
-_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 # What the name of a function does, beside what it names.
 _VERBS = frozenset(
     "has have having get is are in on with of the contains includes no not without lacks any count"
@@ -41,6 +41,8 @@ class CallRemedies(NameRemedies):
 
     def macro(self, expr: ast.Call) -> Remedy | None:
         """A test or change of each item under another name, or without a name for the item."""
+        if (counted := self._counted(expr)) is not None:
+            return counted
         row = habits.find(habits.MACROS, expr.function)
         macro = row.here if row is not None else expr.function
         denied, macro = "!" * macro.startswith("!"), macro.removeprefix("!")
@@ -66,6 +68,22 @@ class CallRemedies(NameRemedies):
         item = kind.args[0] if kind.name == "list" else STRING if kind.name == "map" else kind
         name, body = self._body(target, args[0], item)
         return Remedy(expr.span, f"{denied}{head}.{macro}({name}, {body})")
+
+    def _counted(self, expr: ast.Call) -> Remedy | None:
+        """`list.count(c, c.ready)`: how many items pass a test."""
+        operands = [*([expr.target] if expr.target is not None else []), *expr.args]
+        if expr.function not in ("count", "size", "len", "countIf", "count_if") or not operands:
+            return None
+        kind, args = self._kind(operands[0]), operands[1:]
+        if kind.name != "list" or len(args) not in (1, 2):
+            return None
+        name, body = self._body(operands[0], args[-1], kind.args[0])
+        if len(args) == 2:
+            if not isinstance(args[0], ast.Ident):
+                return None
+            name = args[0].name
+        head = print_expression(operands[0])
+        return Remedy(expr.span, f"size({head}.filter({name}, {body}))")
 
     def _body(self, target: ast.Expr, body: ast.Expr, item: Type) -> tuple[str, str]:
         """The name of the item in the body of a macro, and the body with it."""
@@ -110,7 +128,9 @@ class CallRemedies(NameRemedies):
         row = habits.call(name, kind.name, len(operands))
         if row is not None:
             return Remedy(expr.span, self._grouped(_filled(row.here, written, operands)))
-        if (why := habits.ELSEWHERE.get(name)) is not None:
+        if not operands and (row := habits.call(name, "timestamp", 1)) is not None and row.kinds:
+            return Remedy(expr.span, row.here.replace("{0}", "now"))
+        if (why := habits.elsewhere(name)) is not None:
             return self._nowhere(expr, why)
         row = habits.find(fitting[-1:], name)
         if row is not None and len(operands) == 2 and (read := optional(operands[0])):
@@ -143,7 +163,7 @@ class CallRemedies(NameRemedies):
         """`hasLabel(node, "gpu")`, `isReady(node)`, `node.getTaint("a")`: a field and its use."""
         if (each := self._of_any(expr, operands)) is not None:
             return each
-        words = [w.lower() for w in _WORD.findall(expr.function)]
+        words = words_of(expr.function)
         owner, args = self._owner_of(words, operands)
         said = [w for w in words if w not in _VERBS and w not in ("node", "pod", "peer")]
         if owner is None or not said or not (set(words) & _VERBS or len(said) < len(words)):

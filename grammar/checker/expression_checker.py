@@ -13,8 +13,8 @@ from dataclasses import replace
 from typing import assert_never
 
 from grammar.checker.constants import coerce, coerce_beside, coerce_chain, constants_of
+from grammar.checker.field_remedies import MACROS, RELATIONS, Remedy, bare
 from grammar.checker.macro_types import TESTS, inside, result, variables
-from grammar.checker.name_remedies import MACROS, RELATIONS, Remedy, bare
 from grammar.checker.type_remedies import Remedies
 from grammar.meaning import card_forms as cards
 from grammar.meaning import schema as shortforms

@@ -14,7 +14,7 @@ from grammar.checker.constants import coerce
 from grammar.checker.definitions import Definition, name_used, reads_cards, too_deep
 from grammar.checker.expression_checker import DATA, Checker
 from grammar.checker.place_remedies import in_place
-from grammar.checker.type_remedies import number_in_quotes
+from grammar.checker.type_remedies import number_in_quotes, number_of_text
 from grammar.meaning import access
 from grammar.meaning import card_forms as cards
 from grammar.meaning.environment import FUNCTIONS_OF_CARDS, Environment
@@ -385,7 +385,8 @@ class _PolicyChecker:
             if bounds is None:
                 self._found.append(catalogue.needs_range(kind, value.span))
         elif kind.name not in (*_NUMBERS, "bool"):
-            self._found.append(catalogue.wrong_type(kind, "a bool or a number", value.span))
+            wrong = catalogue.wrong_type(kind, "a bool or a number", value.span)
+            self._found.append(number_of_text(wrong, value, self._schema))
         return replace(item, value=value, range=bounds)
 
     def _no_parameter(self, name: Expr | None) -> None:

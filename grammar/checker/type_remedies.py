@@ -1,7 +1,7 @@
 """Remedies: what to write for what the checker finds wrong; here for operators and conditions.
 
-Names and fields are in `grammar.checker.name_remedies`, functions in
-`grammar.checker.call_remedies`.
+Fields are in `grammar.checker.field_remedies`, names in `grammar.checker.name_remedies`, and
+functions in `grammar.checker.call_remedies`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 
 from grammar.checker.call_remedies import CallRemedies
-from grammar.checker.name_remedies import (
+from grammar.checker.field_remedies import (
     KINDS,
     RELATIONS,
     Remedy,
@@ -18,11 +18,15 @@ from grammar.checker.name_remedies import (
     is_read,
     replaced,
 )
+from grammar.meaning.schema import Schema, print_as_written
+from grammar.messages.diagnostics import Diagnostic
 from grammar.tree import ast
 from grammar.tree.printer import print_expression, print_string
 from grammar.tree.source import Span
-from grammar.tree.types import BOOL, DOUBLE, DURATION, INT, QUANTITY, STRING, Type
+from grammar.tree.types import BOOL, DOUBLE, DURATION, INT, QUANTITY, STRING, TIMESTAMP, Type
 
+_CIDR = re.compile(r"[\d.]+/\d{1,2}|[0-9a-f:]+/\d{1,3}")
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _YES = frozenset({"true", "yes", "1", "on", "ready"})
 _NO = frozenset({"false", "no", "0", "off"})
 
@@ -132,6 +136,8 @@ class Remedies(CallRemedies):
             made = f'"{given:g}Gi"'
         elif kind == QUANTITY and isinstance(given, float):
             made = f'"{given * 1000:g}m"' if given < 1000 else f'"{given:f}"'
+        elif kind == TIMESTAMP and isinstance(given, str) and _DATE.fullmatch(given):
+            made = f'timestamp("{given}T00:00:00Z")'
         elif kind == DURATION and isinstance(given, int | float):
             made = f'"{given}s"'
         elif kind.name == "list" and expr.op in ("==", "!=") and kind.args[0] == constant.type:
@@ -158,12 +164,22 @@ class Remedies(CallRemedies):
     def _membership(self, expr: ast.Binary, left: Type, right: Type) -> Remedy | None:
         value, holder = print_expression(expr.left), print_expression(expr.right)
         if right == STRING and left == STRING:
+            if isinstance(expr.right, ast.Literal) and _CIDR.fullmatch(str(expr.right.value)):
+                return Remedy(expr.span, f"cidr({holder}).containsIP({value})")
             if isinstance(expr.right, ast.Literal):
+                texts = [t.strip() for t in str(expr.right.value).split(",")]
+                holder = ", ".join(map(print_string, texts))
                 return Remedy(expr.right.span, f"[{holder}]", f"write `{value} in [{holder}]`")
             if not isinstance(expr.left, ast.Literal) and self._holds_keys(expr.right):
                 # A label has one value.
                 return Remedy(expr.span, f"{value} == {holder}")
             return Remedy(expr.span, f"{grouped(expr.right)}.contains({value})")
+        if left == INT and isinstance(expr.right, ast.ListLiteral):
+            said = [getattr(e, "value", None) for e in expr.right.elements]
+            days = [_number_of_day(expr.left, str(text)) for text in said]
+            if days and None not in days:
+                made = f"[{', '.join(day for day in days if day is not None)}]"
+                return Remedy(expr.right.span, made, f"write `{value} in {made}`")
         if right.name == "list" and left == right:
             name = self._variable(expr.left)
             return Remedy(expr.span, f"{value}.all({name}, {name} in {holder})")
@@ -327,6 +343,15 @@ def number_in_quotes(expr: ast.Expr) -> Remedy | None:
             return Remedy(expr.span, text, f"write `{text}`, without the quotes")
         case _:
             return None
+
+
+def number_of_text(found: Diagnostic, value: ast.Expr, schema: Schema) -> Diagnostic:
+    """The error for a score of a text, such as `value node.labels["cost"]`, which is no number."""
+    if value.type != STRING or isinstance(value, ast.Literal):
+        return found
+    made = f"double({print_as_written(value, schema)})"
+    hint = f'write `{made} range minmax` for a number, or compare it, as in `… == "a"`'
+    return Remedy(value.span, f"{made} range minmax", hint).on(found)
 
 
 def is_number(text: str) -> bool:

@@ -236,6 +236,10 @@ _BY_CHANCE = (
     "nothing is by chance here, so that each answer can be explained; kube-scheduler chooses among"
     " nodes of the same score"
 )
+OF_PROMETHEUS = (
+    'ask for it in a table, as in `data "load" { from prometheus "http://…" query "…" key'
+    ' "node" }`, and read it as `data.load[node.name].value`'
+)
 _NO_REQUESTS = (
     "a policy asks nobody while it decides; write `data` for a table that is read before, as in"
     ' `data "load" { from prometheus "http://…" query "…" key "node" }`'
@@ -243,25 +247,41 @@ _NO_REQUESTS = (
 ELSEWHERE: Mapping[str, str] = MappingProxyType(
     {
         **dict.fromkeys(
+            "leastallocated leastrequested nodesleastallocated spreadout".split(),
+            'write `value node.usage["cpu"] range 1 .. 0`, which prefers emptier nodes',
+        ),
+        **dict.fromkeys(
+            "mostallocated mostrequested binpack binpacking packing bestfit".split(),
+            'write `value node.usage["cpu"] range 0 .. 1`, which prefers fuller nodes',
+        ),
+        **dict.fromkeys(
+            "balanced balancedallocation balance balancedresourceallocation".split(),
+            'write `value math.abs(node.usage["cpu"] - node.usage["memory"]) range 1 .. 0`',
+        ),
+        **dict.fromkeys(
             "random rand randint shuffle sample uniform math.random".split(), _BY_CHANCE
         ),
         **dict.fromkeys(
-            "cron crontab schedule cronMatch matchesCron during".split(),
+            "cron crontab schedule cronmatch matchescron during".split(),
             "write the hours and the days, as in `now.getHours() >= 22 || now.getHours() < 6`",
         ),
         **dict.fromkeys(
-            "http httpGet fetch curl httpGet request api query prometheus promql metric metrics"
-            " http.send external_data externalData".split(),
+            "http httpget fetch curl request api query prometheus promql metric metrics"
+            " http.send externaldata".split(),
             _NO_REQUESTS,
         ),
         **dict.fromkeys(
-            "env getenv os.getenv readFile file open".split(),
+            "env getenv os.getenv readfile file open".split(),
             "a policy has parameters for this, as in `policy name (zone: string) {`",
         ),
         **dict.fromkeys(
             "print log println printf console.log debug trace".split(),
             "leave it out: `message` says why a node is rejected, and `placet trace` shows each"
             " value",
+        ),
+        **dict.fromkeys(
+            "tolerates toleratestaints toleratestaint cantolerate".split(),
+            "leave it out: kube-scheduler compares the tolerations of the pod with the taints",
         ),
         **dict.fromkeys(
             "sleep wait retry after".split(),
@@ -507,6 +527,44 @@ CHOICES: Mapping[str, tuple[Habit, ...]] = MappingProxyType(
 )
 
 
+# ---- what needs no word here
+
+# What other texts say, and policies need not.
+NEEDLESS: Mapping[str, str] = {
+    "default": "a node passes unless a clause rejects it",
+    "package": "a policy has its name behind `policy`",
+    **dict.fromkeys(
+        ("tolerations", "toleration", "taints"),
+        "the pod has its tolerations, and kube-scheduler reads them; the taints of a node are in"
+        " `node.spec.taints`",
+    ),
+}
+
+REQUESTED = "the pod says what it requests, and kube-scheduler keeps to it"
+_BUDGET = (
+    "a PodDisruptionBudget is an object of its own, to which evictions keep; `preempt` protects"
+    " pods from those of kube-scheduler"
+)
+# What other objects say, in the place of a clause.
+NEEDLESS_ITEMS: Mapping[str, str] = {
+    **NEEDLESS,
+    **dict.fromkeys(("minAvailable", "maxUnavailable", "PodDisruptionBudget"), _BUDGET),
+    **dict.fromkeys(("resources", "requests", "ncpus", "mem", "cpus"), REQUESTED),
+    **dict.fromkeys(
+        ("globalDefault", "preemptionPolicy", "priorityClassName"),
+        "a pod has its priority by a PriorityClass, which `pod.priority` reads",
+    ),
+    **dict.fromkeys(
+        ("for_each", "foreach", "loop", "count_each", "while"),
+        'conditions take lists, as in `node.zone in ["a", "b"]`, and a `use` takes values',
+    ),
+    **dict.fromkeys(
+        ("schedulerName", "restartPolicy", "containers", "template", "replicas", "parallelism"),
+        "this stays in the manifest of the pods; a policy says where they may run",
+    ),
+}
+
+
 def find(rows: Iterable[Habit], word: str) -> Habit | None:
     """The first row with the word; if there is none, the first that differs only in spelling."""
     known = tuple(rows)
@@ -517,6 +575,11 @@ def find(rows: Iterable[Habit], word: str) -> Habit | None:
 
 def _folded(word: str) -> str:
     return word.replace("_", "").lower() if len(word) > 1 else word
+
+
+def elsewhere(function: str) -> str | None:
+    """Why a function of others can mean nothing here, and what stands closest."""
+    return ELSEWHERE.get(function.replace("_", "").lower())
 
 
 def call(word: str, kind: str, operands: int) -> Habit | None:

@@ -129,18 +129,6 @@ def shape_at(text: str, offset: int) -> str | None:
     return next((SHAPES[w] for w in words if w in SHAPES), SHAPES["filter"])
 
 
-# What other texts say, and policies need not.
-ELSEWHERE = {
-    "default": "a node passes unless a clause rejects it",
-    "package": "a policy has its name behind `policy`",
-    **dict.fromkeys(
-        ("tolerations", "toleration", "taints"),
-        "the pod has its tolerations, and kube-scheduler reads them; the taints of a node are in"
-        " `node.spec.taints`",
-    ),
-}
-
-
 _EXCEPT = ("unless", "except", "excluding", "without")
 
 
@@ -155,31 +143,6 @@ def _of_namespace(said: str) -> str | None:
     return f'pod.namespace == "{found[1]}"' if found is not None else None
 
 
-_REQUESTED = "the pod says what it requests, and kube-scheduler keeps to it"
-_BUDGET = (
-    "a PodDisruptionBudget is an object of its own, to which evictions keep; `preempt` protects"
-    " pods from those of kube-scheduler"
-)
-# What other objects say, in the place of a clause.
-ELSEWHERE_ITEMS = {
-    **ELSEWHERE,
-    **dict.fromkeys(("minAvailable", "maxUnavailable", "PodDisruptionBudget"), _BUDGET),
-    **dict.fromkeys(("resources", "requests", "ncpus", "mem", "cpus"), _REQUESTED),
-    **dict.fromkeys(
-        ("globalDefault", "preemptionPolicy", "priorityClassName"),
-        "a pod has its priority by a PriorityClass, which `pod.priority` reads",
-    ),
-    **dict.fromkeys(
-        ("for_each", "foreach", "loop", "count_each", "while"),
-        'conditions take lists, as in `node.zone in ["a", "b"]`, and a `use` takes values',
-    ),
-    **dict.fromkeys(
-        ("schedulerName", "restartPolicy", "containers", "template", "replicas", "parallelism"),
-        "this stays in the manifest of the pods; a policy says where they may run",
-    ),
-}
-
-
 class ClauseRemedies(Misplaced):
     """Looks at an error where a clause or a part of one stands; each method is one idea."""
 
@@ -188,10 +151,12 @@ class ClauseRemedies(Misplaced):
         """In the order in which they are asked."""
         return (
             self._condition_behind,
+            self._message_behind,
             self._superfluous,
             self._name,
             self._bound,
             self._lacking_word,
+            self._superfluous_order,
             self._head,
             self._clause,
             self._part,
@@ -244,7 +209,9 @@ class ClauseRemedies(Misplaced):
     def _superfluous(self) -> Diagnostic | None:
         """`weight: 10`, `message = "…"`, `require a, require b`, `let x := 1`."""
         lexemes, at, sign = self.lexemes, self.at, self.item.text
-        edit = Fix(lexemes.span(at, at), "")
+        # Between two words a blank stays.
+        joins = lexemes.touches(at) and lexemes.touches(at + 1)
+        edit = Fix(lexemes.span(at, at), " " * joins)
         if sign == ":=" or (sign == ":" and lexemes[at - 2].text == "let"):
             if lexemes[at - 2].text == "let" and sign == ":=":
                 found = self.unexpected(at, at)
@@ -455,6 +422,16 @@ class ClauseRemedies(Misplaced):
             return with_edit(found, Fix(Span(start, start), "weight 10 "), hint)
         return None
 
+    def _superfluous_order(self) -> Diagnostic | None:
+        """`filter "x" priority 5 {`: filters have no order."""
+        lexemes, at = self.lexemes, self.at
+        is_order = self.item.text in ("priority", "order", "rank", "precedence")
+        if not is_order or self.accepted != {"WHEN", "LBRACE"}:
+            return None
+        last = at + 1 + (lexemes[at + 1].text in ("=", ":"))
+        hint = f"leave out `{lexemes.slice(at, last)}`: all of these must hold, in any order"
+        return with_edit(self.unexpected(at, at), Fix(lexemes.span(at, last), ""), hint)
+
     def _named_behind(self) -> Diagnostic | None:
         """`score weight 10 "x" {`: the name stands first."""
         lexemes, at = self.lexemes, self.at
@@ -487,7 +464,7 @@ class ClauseRemedies(Misplaced):
         lexemes, at, word = self.lexemes, self.at, self.item.text
         if self.item.text in ("-", "--") and {"FILTER", "SCORE", "LET"} <= self.accepted:
             # Options of a job.
-            hint = f"leave it out: {_REQUESTED}"
+            hint = f"leave it out: {habits.REQUESTED}"
             return replace(self.unexpected(at, at), hint=hint)
         if self.item.kind != "word" or not {"FILTER", "SCORE", "LET"} <= self.accepted:
             return self._top_level()
@@ -504,10 +481,15 @@ class ClauseRemedies(Misplaced):
             return replace(found, hint=hint)
         if word in ("test", "policy", "cluster"):
             return replace(found, hint=f"write the {word} behind the `}}` of this policy")
-        why = ELSEWHERE_ITEMS.get(word)
+        if (
+            re.fullmatch(r"(?:kube|node|container)_\w+_\w+", word)
+            and lexemes[at + 1].text in "{[(<>="
+        ):
+            return replace(found, hint=habits.OF_PROMETHEUS)
+        why = habits.NEEDLESS_ITEMS.get(word)
         if word == "select" and lexemes[at + 1].text == "=":
             # The chunks of PBS.
-            why = _REQUESTED
+            why = habits.REQUESTED
         if why is not None:
             return replace(found, hint=f"leave it out: {why}")
         row = habits.find(habits.CLAUSES, word)
@@ -606,8 +588,8 @@ class ClauseRemedies(Misplaced):
             key = Fix(lexemes.span(at, end), self.item.text[1:-1])
             return with_edit(found, key, certain=True)
         if self.item.kind == "word":
-            if word in ELSEWHERE:
-                return replace(found, hint=f"leave it out: {ELSEWHERE[word]}")
+            if word in habits.NEEDLESS:
+                return replace(found, hint=f"leave it out: {habits.NEEDLESS[word]}")
             close = nearest(word, self.known)
             if close is not None and close != word:
                 return None
@@ -623,6 +605,18 @@ class ClauseRemedies(Misplaced):
                 edit = Fix(Span(start, start), f"{keyword} ")
                 return with_edit(found, edit, f"write `{whole}`")
         return None
+
+    def _message_behind(self) -> Diagnostic | None:
+        """`assert node.ready, "not ready"`: what is said of a node that is rejected."""
+        lexemes, at = self.lexemes, self.at
+        joins = self.item.text in (",", ":", "else", "otherwise", "or", "||", "because")
+        if "MESSAGE" not in self.accepted or not joins or lexemes[at + 1].kind != "string":
+            return None
+        if not (lexemes[at + 2].closes or lexemes[at + 2].text in STOPS):
+            return None
+        made = f"message {lexemes[at + 1].text}"
+        edit = Fix(lexemes.span(at, at + 1), f" {made}")
+        return with_edit(self.unexpected(at, at), edit)
 
     def _condition(self, at: int) -> int | None:
         """The end of an expression that starts here; None if none does."""

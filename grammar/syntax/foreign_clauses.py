@@ -18,8 +18,8 @@ from grammar.tree.printer import print_string
 
 _KEY = r"[\"']?(?P<key>[\w./-]+)[\"']?"
 _CONDITION_OF_KEY = re.compile(
-    rf"key[\"']?\s*:\s*{_KEY}[,\s]+[\"']?operator[\"']?\s*:\s*[\"']?(?P<operator>\w+)[\"']?"
-    r"(?:[,\s]+[\"']?values?[\"']?\s*:\s*(?P<values>\[[^\]]*\]|(?:-\s*[\w./-]+\s*)+|[\"'\w./-]+))?"
+    rf"key[\"']?\s*[:=]\s*{_KEY}[,\s]+[\"']?operator[\"']?\s*[:=]\s*[\"']?(?P<operator>\w+)[\"']?"
+    r"(?:[,\s]+[\"']?values?[\"']?\s*[:=]\s*(?P<values>\[[^\]]*\]|(?:-\s*[\w./-]+\s*)+|[\"'\w./-]+))?"
 )
 _OF_SELECTOR = re.compile(r"[\"']?([\w./-]+)[\"']?\s*[:=]\s*[\"']?([\w.-]+)[\"']?")
 # A requirement of a label selector, as kubectl reads it: `app=web`, `tier in (web, api)`, `!spot`.
@@ -36,7 +36,7 @@ _SOFT = re.compile(r"(?i)\bprefer|\bsoft\b|ScheduleAnyway|best effort|\bideally\
 _DENIED = re.compile(r"(?i)\A\s*(?:exclude|deny|forbid|reject)\b|\b(?:unless|except)\b")
 _TWICE_DENIED = re.compile(r"(?i)\bunless\b[^{}]*[{:]\s*(?:return\s+)?(?:reject|deny|false)\b")
 _READ = re.compile(r"\b(?:node|pod|peer|victim|namespaceObject)\.([A-Za-z]\w*)")
-_NUMBER = re.compile(r"(?<![\w.:-])\d+(?![\w.]*[:.]\d)")
+_NUMBER = re.compile(r"(?<![\w.:-])\d+(?![\w.]*[:.]\d|\s*%|\s*percent\b)(?!\d)")
 # What leaves out the number that it names.
 _OPEN = re.compile(
     r"(?i)[<>](?!=)|\b(?:fewer|less|more|below|above|under|over|never|not|no|avoid)\b"
@@ -71,6 +71,11 @@ def keeps_meaning(text: str, clause: str) -> bool:
     is_open = _OPEN.search(plain) is not None
     if not all(_has_number(int(n), clause, is_open) for n in _NUMBER.findall(plain)):
         return False
+    for part in re.findall(r"\d+(?=\s*(?:%|percent\b))", plain):
+        # 20% free are 80% in use.
+        both = (f"{part}%", f"{int(part) / 100:g}", f"{(100 - int(part)) / 100:g}")
+        if not any(said in clause for said in both):
+            return False
     for part in re.findall(r"(?<![\w.])\d*\.\d+(?![\w.])", plain):
         if part not in clause and f"{float(part) * 100:g}%" not in clause:
             return False
@@ -140,7 +145,7 @@ def _selectors(body: str) -> Iterator[str]:
     if keys is not None:
         yield f'filter "nodes" {{ require {keys} }}'
         return
-    selector = re.search(r"nodeSelector[\"']?\s*[:=]?\s*\{?\s*(.+)\Z", body)
+    selector = re.search(r"nodeSelector\b[\"']?\s*[:=]?\s*\{?\s*(.+)\Z", body)
     if selector is None:
         return
     pairs = _OF_SELECTOR.findall(selector[1])
@@ -267,6 +272,16 @@ def _branches(text: str) -> Iterator[str]:
 
 def _conditions(text: str) -> Iterator[str]:
     """`filter "x" { if a then require b }`: the condition of a clause stands before its block."""
+    decided = re.fullmatch(
+        r"(?:rule|filter)( \"[^\"]*\") \{\s*(?:when|if)\s+([^{}]+?)\s*(?:then|do|=>|->)?\s*"
+        r"(allow|accept|pass|permit|deny|reject|block)\s*;?\s*\}",
+        text,
+    )
+    if decided is not None:
+        is_allowed = decided[3] in ("allow", "accept", "pass", "permit")
+        said = decided[2] if is_allowed else f"!({decided[2]})"
+        yield f"filter{decided[1]} {{ require {said} }}"
+        return
     found = re.fullmatch(
         r"(filter|score)( \"[^\"]*\")(.*?)\{\s*(?:require\s+|value\s+)?(?:if|when)\s+(.+?)\s*"
         r"(?:\bthen\b|:|\{|(?=\b(?:require|value)\b))\s*((?:require\b|value\b)?[^{}]+?)\s*\}+",
@@ -306,9 +321,10 @@ def _unbraced(text: str) -> Iterator[str]:
     """`filter "x" require node.ready`, without its block."""
     found = re.fullmatch(
         r"(\w+ \"[^\"]*\"(?: weight \d+)?) ((?:require|value|per|over|of)\b[^{}]+)", text
-    )
+    ) or re.fullmatch(r"(\w+ \"[^\"]*\"(?: weight \d+)?) (require|value) \{([^{}]+)\}", text)
     if found is not None:
-        parts = re.sub(r"\b(require|value|message|detail|per|over|of)\s*:\s*", r"\1 ", found[2])
+        said = " ".join(filter(None, found.groups()[1:]))
+        parts = re.sub(r"\b(require|value|message|detail|per|over|of)\s*:\s*", r"\1 ", said)
         yield f"{found[1]} {{ {parts} }}"
 
 
@@ -316,7 +332,35 @@ def _weight_inside(text: str) -> Iterator[str]:
     """`score "x" { weight 10 value … }`: the weight of a score stands before its block."""
     found = re.fullmatch(r"(score \"[^\"]*\") ?\{(.*?)\bweight\s*[:=]?\s*(\d+)[,;]?\s*(.*)\}", text)
     if found is not None:
-        yield f"{found[1]} weight {found[3]} {{{found[2]}{found[4]}}}"
+        parts = re.sub(r"\b(value|range)\s*[:=]\s*", r"\1 ", f"{found[2]}{found[4]}")
+        yield f"{found[1]} weight {found[3]} {{{parts}}}"
+
+
+_LOWER = (
+    r"(?:low|small|less|few|cheap|short|young)er|less|least|min(?:imi[sz]e|imum)?|asc(?:ending)?"
+    r"|lowest|smallest"
+)
+_HIGHER = (
+    r"(?:high|larg|bigg|great|long|old)er|more|most|max(?:imi[sz]e|imum)?|desc(?:ending)?"
+    r"|highest|largest"
+)
+
+
+def _directions(text: str) -> Iterator[str]:
+    """`score "x" { value a lower is better }` and `minimize a`: the order is the sign."""
+    found = re.fullmatch(
+        r"(score \"[^\"]*\")(?: weight (\d+))?((?: when [^{}]+?)?) ?\{ ?(?:value )?"
+        rf"(?:(?P<first>{_LOWER}|{_HIGHER}) )?(?P<read>[^{{}}]+?)"
+        rf"(?:,? (?:order )?(?:by )?(?P<last>{_LOWER}|{_HIGHER})"
+        r"(?: (?:is )?(?:better|preferred|first))?)? ?\}",
+        text,
+    )
+    if found is None or not (found["first"] or found["last"]):
+        return
+    word = found["first"] or found["last"]
+    sign = "-" if re.fullmatch(_LOWER, word) else ""
+    head = f"{found[1]} weight {sign}{found[2] or 10}{found[3]}"
+    yield f"{head} {{ value {found['read']} range minmax }}"
 
 
 def _python_branches(text: str) -> Iterator[str]:
@@ -538,7 +582,7 @@ def _soft_filters(text: str) -> Iterator[str]:
     yield f"score {found[1]} weight {weight} {{ value {condition.strip()} }}"
 
 
-def _pods_on_nodes(text: str) -> Iterator[str]:
+def pods_on_nodes(text: str) -> Iterator[str]:
     """`limit "x" { per node at most 1 on nodes where … strict }`: a filter in a `when`."""
     found = re.search(
         r"\s*\b(?:(?:on\s+)?nodes\s+where|where(?=\s+node\.))\s+(.+?)(?=\s+(?:strict|best|message|detail|per|at)\b|\s*\}\s*\Z)",
@@ -620,6 +664,7 @@ _OF_ITEMS: tuple[Callable[[str], Iterator[str]], ...] = (
     _label_selectors,
     _guarded_clauses,
     _weight_inside,
+    _directions,
     _unbraced,
     _conditions,
     _branches,
@@ -627,7 +672,7 @@ _OF_ITEMS: tuple[Callable[[str], Iterator[str]], ...] = (
     _some_index,
     _assigned,
     _soft_filters,
-    _pods_on_nodes,
+    pods_on_nodes,
     _selector_of_share,
 )
 _OF_BODIES: tuple[Callable[[str], Iterator[str]], ...] = (

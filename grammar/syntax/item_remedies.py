@@ -234,6 +234,8 @@ def function_of_items(lexemes: Lexemes, at: int) -> Fix | None:
     macro = lexemes[method].text
     row = habits.find(habits.MACROS, macro)
     said = lexemes.slice(body, last)
+    if macro in ("find", "detect", "firstOrDefault", "findFirst"):
+        return _found(lexemes, method, f"({names}, {said})")
     if macro in ("reduce", "fold", "inject", "foldLeft"):
         return _summed(lexemes, method, names, said)
     here = row.here if row is not None else macro
@@ -243,6 +245,19 @@ def function_of_items(lexemes: Lexemes, at: int) -> Fix | None:
         head = lexemes.slice(first, method - 1)
         return Fix(lexemes.span(first, closer), f"!{head}{here[1:]}({names}, {said})")
     return Fix(lexemes.span(method, closer), f"{here}({names}, {said})")
+
+
+def _found(lexemes: Lexemes, method: int, said: str) -> Fix | None:
+    """`list.find(p => …) === undefined`: whether there is such an item, or the first one."""
+    closer = lexemes.partner.get(method + 1, method)
+    first, last = lexemes.operand_before(closer + 1), closer + 2
+    if first is None or lexemes[method - 1].text != ".":
+        return None
+    head, sign = lexemes.slice(first, method - 1), lexemes[closer + 1].text
+    if lexemes[last].text in ("undefined", "null", "None", "nil") and sign[-1:] == "=":
+        negation = "" if sign.startswith("!") else "!"
+        return Fix(lexemes.span(first, last), f"{negation}{head}exists{said}")
+    return Fix(lexemes.span(first, closer), f"{head}filter{said}[0]")
 
 
 def _summed(lexemes: Lexemes, method: int, names: str, said: str) -> Fix | None:

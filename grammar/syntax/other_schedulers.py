@@ -242,7 +242,7 @@ def _options(text: str) -> Iterator[str]:
     """`--ntasks-per-node=4 --constraint=gpu` of Slurm."""
     if not text.startswith("-"):
         return
-    found = [(each[1], (each[2] or "").strip('"')) for each in _OPTION.finditer(text)]
+    found = [(each[1], (each[2] or "").strip('"[]')) for each in _OPTION.finditer(text)]
     made = [_of_option(*each) for each in found if each[0] not in _OF_POD]
     if made and None not in made:
         yield " ".join(each for each in made if each is not None)

@@ -16,15 +16,14 @@ from grammar.messages import catalogue, habits
 from grammar.messages.diagnostics import Diagnostic, Fix
 from grammar.syntax.clause_remedies import (
     ITEMS,
-    STOPS,
     WORDS,
     ClauseRemedies,
     Misplaced,
-    find,
     with_edit,
 )
 from grammar.syntax.item_remedies import ItemRemedies, function_of_items
 from grammar.syntax.lexemes import Lexemes
+from grammar.syntax.operator_remedies import OperatorRemedies, PresenceRemedies
 from grammar.syntax.template_remedies import TemplateRemedies
 from grammar.syntax.trials import Keep
 from grammar.syntax.waiting_remedies import WaitingRemedies
@@ -33,10 +32,6 @@ from grammar.tree.source import Source, Span
 
 # A key of labels or annotations that is written like a field.
 _KEY = re.compile(r"([\w.]+\.(?:labels|annotations))\.([\w./-]+)")
-_COMPARATIVES = {
-    ">": frozenset("greater more above over exceeds larger older higher bigger longer".split()),
-    "<": frozenset("less fewer below under smaller younger lower shorter".split()),
-}
 _WHOLE_DIVISION = re.compile(r"[\w)\]]\s*(?P<sign>//)\s*[\d(a-z][^\n]*")
 # An alternative of jq: its operand, and the text for where that is not there.
 _ALTERNATIVE = re.compile(
@@ -71,8 +66,9 @@ def explained(
     end of the text.
     """
     where = source, span, accepted, tuple(known)
-    kinds = (TemplateRemedies, WaitingRemedies, ItemRemedies, ExpressionRemedies, ClauseRemedies)
-    ideas = (idea for kind in kinds for idea in kind(*where).ideas)
+    of_others = (TemplateRemedies, WaitingRemedies, ItemRemedies, PresenceRemedies)
+    of_language = (ExpressionRemedies, OperatorRemedies, ClauseRemedies)
+    ideas = (idea for kind in (*of_others, *of_language) for idea in kind(*where).ideas)
     found = (said for idea in ideas if (said := idea()) is not None)
     return next(filter(keep, found), None)
 
@@ -152,8 +148,7 @@ class ExpressionRemedies(Misplaced):
             self._bare_words,
             self._series,
             self._of_object,
-            self._present,
-            self._of_python,
+            self._in_brackets,
             self._unit,
             self._percentage,
             self._set,
@@ -162,9 +157,6 @@ class ExpressionRemedies(Misplaced):
             self._slashes,
             self._foreign_text,
             self._unclosed,
-            self._alternative,
-            self._default,
-            self._operator,
         )
 
     # ---- amounts and texts without quotes
@@ -200,11 +192,7 @@ class ExpressionRemedies(Misplaced):
             is_series = lexemes[at + 1].kind == "word" and lexemes[at + 2].text in ("=", "=~", "!=")
         if not is_series:
             return None
-        hint = (
-            'ask for it in a table, as in `data "load" { from prometheus "http://…" query "…" key'
-            ' "node" }`, and read it as `data.load[node.name].value`'
-        )
-        return replace(self.unexpected(first, last), hint=hint)
+        return replace(self.unexpected(first, last), hint=habits.OF_PROMETHEUS)
 
     def _of_object(self) -> Diagnostic | None:
         """`node cpu > 4`: a blank for the dot."""
@@ -216,29 +204,25 @@ class ExpressionRemedies(Misplaced):
         edit = Fix(lexemes.span(at - 1, at), f"{self.previous.text}.{self.item.text}")
         return with_edit(self.unexpected(at, at), edit)
 
-    def _present(self) -> Diagnostic | None:
-        """`node.labels["a"] exists`, with the word behind."""
-        lexemes, at, word = self.lexemes, self.at, self.item.text
-        first = lexemes.operand_before(at) if self.behind else None
-        rows = {"exists": "", "present": "", "defined": "", "missing": "!", "absent": "!"}
-        if word not in rows or first is None or lexemes[at + 1].text in ("(", ".", "fail", "pass"):
+    def _in_brackets(self) -> Diagnostic | None:
+        """`require(a, "no")` and `require { a }`: a part stands without brackets."""
+        lexemes, opener = self.lexemes, self.lexemes.opener(self.at)
+        if opener is None or lexemes[opener - 1].text not in ("require", "value", "when"):
             return None
-        if not lexemes[at + 1].closes and lexemes[at + 1].text not in ("&&", "||"):
+        closer = lexemes.partner.get(opener)
+        if closer is None or self.item.text not in (",", "}"):
             return None
-        edit = Fix(lexemes.span(first, at), f"{rows[word]}has({lexemes.slice(first, at - 1)})")
-        return with_edit(self.unexpected(at, at), edit)
-
-    def _of_python(self) -> Diagnostic | None:
-        """`a if c else b` of Python."""
-        lexemes, at = self.lexemes, self.at
-        other = find(lexemes, at, ("else",)) if self.item.text == "if" and self.behind else None
-        first = lexemes.operand_before(at) if other is not None else None
-        if other is None or first is None:
+        is_said = self.item.text == "," and lexemes[self.at + 1].kind == "string"
+        if lexemes[opener].text == "(" and is_said and self.at + 2 == closer:
+            said = f" message {lexemes[self.at + 1].text}"
+        elif lexemes[opener].text == "{" and self.at == closer:
+            said = ""
+        else:
             return None
-        end = lexemes.expression_end(other + 1, STOPS)
-        condition, last = lexemes.slice(at + 1, other - 1), lexemes.slice(other + 1, end)
-        text = f"{condition} ? {lexemes.slice(first, at - 1)} : {last}"
-        return with_edit(self.unexpected(at, at), Fix(lexemes.span(first, end), text))
+        made = f" {lexemes.slice(opener + 1, self.at - 1)}{said}"
+        shown = f"write `{lexemes[opener - 1].text}{made}`"
+        edit = Fix(lexemes.span(opener, closer), made)
+        return with_edit(self.unexpected(self.at, self.at), edit, shown)
 
     def _unit(self) -> Diagnostic | None:
         """`8Gi`, `500m`, `10 minutes`, `40 percent`."""
@@ -454,235 +438,3 @@ class ExpressionRemedies(Misplaced):
         end = lexemes[before - 1].end
         hint = f"write `{sign}` before `{lexemes[before].text}` in line {line}"
         return with_edit(found, Fix(Span(end, end), sign if sign != "}" else " }"), hint)
-
-    # ---- operators
-
-    def _alternative(self) -> Diagnostic | None:
-        """`a if c else b` and `if c then a else b`."""
-        lexemes, at = self.lexemes, self.at
-        if self.item.text == "if" and self.behind:
-            start = lexemes.operand_before(at)
-            other = find(lexemes, at + 1, ("else",))
-            if start is None or other is None:
-                return None
-            condition, value = lexemes.slice(at + 1, other - 1), lexemes.slice(start, at - 1)
-            return self._conditional(at, start, condition, value, other)
-        if self.previous.text == "if" or lexemes[self.at].text == "then":
-            first = next((n for n in range(at, -1, -1) if lexemes[n].text == "if"), None)
-            if first is None:
-                return None
-            then = find(lexemes, first + 1, ("then",))
-            other = find(lexemes, (then or first) + 1, ("else",))
-            if then is None or other is None:
-                return None
-            condition = lexemes.slice(first + 1, then - 1)
-            value = lexemes.slice(then + 1, other - 1)
-            return self._conditional(first, first, condition, value, other)
-        return None
-
-    def _conditional(
-        self, wrong: int, start: int, condition: str, then: str, other: int
-    ) -> Diagnostic:
-        """`condition ? then : …` from `start` on; `other` is the place of `else`."""
-        last = self.lexemes.expression_end(other + 1, STOPS)
-        made = f"{condition} ? {then} : {self.lexemes.slice(other + 1, last)}"
-        edit = Fix(self.lexemes.span(start, last), made)
-        return with_edit(self.unexpected(wrong, wrong), edit)
-
-    def _default(self) -> Diagnostic | None:
-        """`a ?: b`, `a ?? b`: the value, or another one if it is absent; and `a?.b`."""
-        lexemes, at = self.lexemes, self.at
-        sign = next((n for n in (at, at - 1) if lexemes[n].text in ("?:", "??")), None)
-        if sign is not None:
-            first, last = lexemes.operand_before(sign), lexemes.operand_after(sign + 1)
-            if first is None or last is None:
-                return None
-            other = lexemes.slice(sign + 1, last)
-            value = self._optional(first, sign - 1)
-            if value is None:
-                value = lexemes.slice(first, sign - 1)
-                made = f'{value} != "" ? {value} : {other}'
-            else:
-                made = f"{value}.orValue({other})"
-            return with_edit(self.unexpected(sign, sign), Fix(lexemes.span(first, last), made))
-        for n in range(at, max(0, at - 40), -1):
-            is_chain = lexemes[n].text == "?" and lexemes[n + 1].text in (".", ".?")
-            is_chain = is_chain and lexemes.touches(n) and lexemes.touches(n + 1)
-            if is_chain and (found := self._without_marks(n)) is not None:
-                return found
-            if lexemes[n].text in WORDS:
-                break
-        return None
-
-    def _without_marks(self, mark: int) -> Diagnostic | None:
-        """`node?.labels?.a`: what is absent is missing here, with a plain dot."""
-        lexemes, first = self.lexemes, self.lexemes.operand_before(mark)
-        last = mark
-        while lexemes[last + 1].text in (".", "?", "[") or (
-            lexemes.touches(last + 1) and lexemes[last + 1].kind == "word"
-        ):
-            last = lexemes.partner.get(last + 1, last + 1)
-        if first is None:
-            return None
-        if lexemes[last].text in ("orValue", "value", "hasValue"):
-            edit = Fix(lexemes.span(mark, mark + 1), ".?")
-            return with_edit(self.unexpected(mark, mark + 1), edit)
-        made = lexemes.slice(first, last).replace("?.[", "[").replace("?.", ".")
-        found = self.unexpected(mark, mark + 1)
-        return with_edit(found, Fix(lexemes.span(first, last), made))
-
-    def _optional(self, first: int, last: int) -> str | None:
-        """The read of a key or field as an optional; None for what always has a value."""
-        lexemes = self.lexemes
-        if lexemes[last].text == "]" and (opener := lexemes.partner.get(last)):
-            head = lexemes.slice(first, opener - 1)
-            return f"{head}[?{lexemes.slice(opener + 1, last - 1)}]"
-        if lexemes[last].kind == "word" and lexemes[last - 1].text == ".":
-            return f"{lexemes.slice(first, last - 2)}.?{lexemes[last].text}"
-        return None
-
-    def _operator(self) -> Diagnostic | None:
-        """An operator of another language between two operands."""
-        lexemes, at, word = self.lexemes, self.at, self.item.text
-        if word in ("$", "@"):
-            hint = f"leave out the `{word}`: names need no sign"
-            found = catalogue.bad_character(word, lexemes.span(at, at))
-            return with_edit(found, Fix(lexemes.span(at, at), ""), hint)
-        if word in ("&", "|") and self.previous.text == word * 2 and lexemes.touches(at):
-            hint = f"leave out this `{word}`"
-            return with_edit(self.unexpected(at, at), Fix(lexemes.span(at, at), ""), hint)
-        first = lexemes.operand_before(at)
-        if first is None or self.previous.text in WORDS:
-            return None
-        # The signs that the lexer knows are unexpected only inside of others.
-        if word in (">", "=", "!", "?", "*") and lexemes.touches(at):
-            word = word if word == "=" else ""
-        word = "between" if word == "BETWEEN" else word
-        behind, second = at + 1, lexemes[at + 1].text
-        template = self._template(word, second)
-        if template is None:
-            return None
-        here, used, certain = template
-        behind = at + used
-        if word == "between":
-            both = find(lexemes, behind, ("and", "AND", "&&"))
-            end = lexemes.operand_after(both + 1) if both is not None else None
-            if both is None or end is None:
-                return None
-            left = lexemes.slice(first, at - 1)
-            low, high = lexemes.slice(behind, both - 1), lexemes.slice(both + 1, end)
-            edit = Fix(lexemes.span(first, end), f"{left} >= {low} && {left} <= {high}")
-            return with_edit(self.unexpected(at, at), edit)
-        if here.count("{1}") == 0:
-            made = here.replace("{0}", lexemes.slice(first, at - 1))
-            edit = Fix(lexemes.span(first, behind - 1), made)
-            return with_edit(self.unexpected(at, behind - 1), edit)
-        last = lexemes.operand_after(behind)
-        if last is None:
-            return None
-        right = lexemes.slice(behind, last)
-        if lexemes[last].kind == "number" and lexemes[last + 1].text in habits.UNITS:
-            right, last = f'"{right}{habits.UNITS[lexemes[last + 1].text]}"', last + 1
-        if lexemes[behind].text == "/" and word in ("=~", "!~"):
-            return None
-        if word.lower() in ("in", "notin") or "in {1}" in here:
-            right = _as_list(right)
-        if word.lower() in ("like", "ilike"):
-            return self._like(first, behind, last)
-        if word.lower() == "not" and lexemes[at + 1].text.lower() in ("like", "ilike"):
-            return self._like(first, behind, last, "!")
-        left = lexemes.slice(first, at - 1)
-        if here in ("{0} && {1}", "{0} || {1}", "{0} == {1}", "{0} != {1}"):
-            sign = here.split()[1]
-            edit = Fix(lexemes.span(at, behind - 1), sign)
-            found = self.unexpected(at, behind - 1)
-            return with_edit(found, edit, certain=certain and (self.behind or len(word) > 1))
-        made = here.replace("{0}", left).replace("{1}", right)
-        edit = Fix(lexemes.span(first, last), made)
-        return with_edit(self.unexpected(at, behind - 1), edit, certain=certain)
-
-    def _template(self, word: str, second: str) -> tuple[str, int, bool] | None:
-        """What an operator is here, how many lexemes it has, and whether nothing else is meant."""
-        words = word.lower(), second.lower()
-        third = self.lexemes[self.at + 2].text
-        absent = ("none", "null", "nil", "undefined", "defined", "empty", "missing", "absent")
-        if word == "?" and second == ":":
-            return None
-        if (compared := self._compared_in_words()) is not None:
-            return compared
-        if words == ("not", "in") or (word == "!" and second == "in"):
-            return "!({0} in {1})", 2, True
-        if words[0] == "is":
-            if second.lower() == "not":
-                if third.lower() in ("defined", "set", "present"):
-                    return "!has({0})", 3, False
-                if third.lower() in absent:
-                    return "has({0})", 3, False
-                return "{0} != {1}", 2, True
-            if second.lower() in ("none", "null", "nil", "undefined", "empty", "missing", "absent"):
-                return "!has({0})", 2, False
-            if second.lower() in ("defined", "set", "present"):
-                return "has({0})", 2, False
-            return "{0} == {1}", 1, True
-        if words[0] == "between":
-            return "", 1, False
-        if word == "Exists" or words == ("exists", ""):
-            return "has({0})", 1, False
-        if word == "DoesNotExist":
-            return "!has({0})", 1, False
-        if words[0] in ("like", "ilike"):
-            return "{0}.contains({1})", 1, False
-        if words[0] == "not" and second.lower() in ("like", "contains", "matches", "equals"):
-            row = habits.find(habits.OPERATORS, second.lower())
-            here = row.here if row is not None else "{0}.contains({1})"
-            return (here.replace("==", "!=") if "==" in here else f"!{here}"), 2, False
-        if word in {"&", "|"}:
-            return "{0} && {1}" if word == "&" else "{0} || {1}", 1, True
-        if not self.behind and self.item.kind == "word":
-            return None
-        row = habits.find(habits.OPERATORS, word) if word else None
-        if row is None:
-            return None
-        certain = row.here in ("{0} && {1}", "{0} || {1}") or word in ("=", "===", "!==", "<>")
-        return row.here, 1, certain
-
-    def _compared_in_words(self) -> tuple[str, int, bool] | None:
-        """`greater than`, `older than`, `less than or equal to`, `at least`."""
-        lexemes, at = self.lexemes, self.at
-        sign = next((s for s, words in _COMPARATIVES.items() if lexemes[at].text in words), None)
-        used = 1
-        if lexemes[at].text == "at" and lexemes[at + 1].text in ("least", "most"):
-            sign, used = ">=" if lexemes[at + 1].text == "least" else "<=", 2
-        if sign is None or not self.behind:
-            return None
-        used += lexemes[at + used].text == "than"
-        if lexemes[at + used].text == "or" and lexemes[at + used + 1].text in ("equal", "equals"):
-            sign, used = f"{sign}=", used + 2
-            used += lexemes[at + used].text == "to"
-        return f"{{0}} {sign} {{1}}", used, False
-
-    def _like(self, first: int, behind: int, last: int, negation: str = "") -> Diagnostic | None:
-        """SQL's `like`: a prefix, a suffix or a part, by where the `%` stands."""
-        lexemes = self.lexemes
-        pattern = lexemes[behind]
-        if pattern.kind != "string":
-            return None
-        inner = pattern.text[1:-1]
-        method = "matches" if "_" in inner else "contains"
-        if inner.endswith("%") and not inner.startswith("%"):
-            method = "startsWith"
-        elif inner.startswith("%") and not inner.endswith("%"):
-            method = "endsWith"
-        text = inner.strip("%")
-        made = f'{negation}{lexemes.slice(first, self.at - 1)}.{method}("{text}")'
-        edit = Fix(lexemes.span(first, last), made)
-        return with_edit(self.unexpected(self.at, self.at), edit)
-
-
-def _as_list(right: str) -> str:
-    """SQL's list in parentheses as one in brackets; a text alone as a list of one."""
-    if right.startswith("(") and right.endswith(")"):
-        return f"[{right[1:-1]}]"
-    if right[:1] in "\"'" and "," in right:
-        return f"[{', '.join(print_string(part.strip()) for part in right[1:-1].split(','))}]"
-    return f"[{right}]" if right[:1] in "\"'" else right

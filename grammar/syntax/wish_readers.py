@@ -10,7 +10,18 @@ import re
 from collections.abc import Callable, Iterator
 
 from grammar.messages import habits
-from grammar.syntax.clause_remedies import DOMAINS
+from grammar.syntax.wish_parts import (
+    bound_of,
+    counted_pods,
+    domain_of,
+    label_of,
+    negated,
+    nodes_of,
+    pods_beside,
+    pods_of,
+    same_owner,
+    strength_of,
+)
 from grammar.syntax.wish_words import (
     ABOVE,
     AGE,
@@ -20,7 +31,6 @@ from grammar.syntax.wish_words import (
     DOMAIN,
     EMPTIER,
     ENOUGH,
-    FILLERS,
     FRACTION,
     FREE,
     FULLER,
@@ -30,7 +40,6 @@ from grammar.syntax.wish_words import (
     MOST_OF,
     NEVER,
     NODES_WITH,
-    OF_OWNER,
     ONLY,
     OTHER_PODS,
     PART,
@@ -42,151 +51,9 @@ from grammar.syntax.wish_words import (
     WORDS_OF_NODES,
     N,
     find,
-    is_name,
     number_of,
 )
 from grammar.tree.printer import print_string
-
-
-def _strength(body: str) -> str:
-    soft = find(r"\b(prefer|preferably|soft|try|ideally|if possible|best effort)", body)
-    return "best effort weight 10" if soft else "strict"
-
-
-def _domain_of(word: str) -> str | None:
-    """What stands behind `per`: `node`, `domain node.zone`, `cluster`."""
-    text = word.strip('"')
-    low = text.lower()
-    if low in ("cluster", "total", "all"):
-        return "cluster"
-    if low.startswith("node.") and low != "node.name":
-        return f"domain {text}"
-    singular = low.removesuffix("s")
-    known = DOMAINS.get(low) or DOMAINS.get(singular)
-    if known is not None or low == "node.name":
-        return "node" if known in (None, "node.name") else f"domain {known}"
-    if singular in ("rack", "datacenter", "pool", "row", "room", "building", "site"):
-        return f'domain node.labels["{singular}"]'
-    return f"domain node.labels[{print_string(text)}]" if "/" in text else None
-
-
-def _pods(body: str) -> str | None:
-    """The condition on the pods that a wish counts; None for the pods of the same workload."""
-    where = find(
-        r"\bwhere\s+(.+?)\s*"
-        r"(?:\)|(?=\s(?:at|per|each|every|in each|on each|strict|group|having)\b|[<>]=?\s*\d)|\Z)",
-        body,
-    )
-    if where is not None:
-        return _of_peer(where[1])
-    label = find(r"([\w./-]+)\s*(?:==|=|:)\s*\"?([\w.-]+)\"?", body)
-    if label is not None and not label[2].isdigit() and not label[1].startswith("node."):
-        return _label("peer", label[1], label[2])
-    said = find(OF_OWNER, body)
-    kind = find(r"\b([A-Za-z][\w-]*)\s+pods\b(?!\s+where)", body) if said is None else None
-    if kind is not None and is_name(kind[1]):
-        return _label("peer", "app", kind[1])
-    if said is not None and said["key"].lower() in ("namespace", "ns"):
-        return f'peer.namespace == "{said["value"]}"'
-    return _label("peer", said["key"].lower(), said["value"]) if said is not None else None
-
-
-def _of_peer(condition: str) -> str | None:
-    """The condition on a counted pod; None for one on a node."""
-    if re.match(r"!?\(?node\b", condition.strip()):
-        return None
-    text = re.sub(r"\b(?:pod|p|x|other)\.(?=labels|namespace|name|priority)", "peer.", condition)
-    text = re.sub(r"(?<![\w.])labels\b", "peer.labels", text.strip())
-    label = re.fullmatch(r"([\w./-]+)\s*(?:==|=|:)\s*\"?([\w.-]+)\"?", text)
-    if label is not None and not label[1].startswith("peer."):
-        return _label("peer", label[1], label[2])
-    return text
-
-
-def _label(owner: str, key: str, value: str) -> str:
-    key = key.removeprefix("labels.").removeprefix("pod.labels.").removeprefix("peer.labels.")
-    return f"{owner}.labels[{print_string(key)}] == {print_string(value)}"
-
-
-def negated(condition: str) -> str:
-    """The opposite of a condition; what lacks the label passes it."""
-    label = re.fullmatch(r'(\w+\.labels)\[("[^"]*")\] == ("[^"]*")', condition)
-    if label is not None:
-        return f'{label[1]}[?{label[2]}].orValue("") != {label[3]}'
-    plain = re.fullmatch(r"[\w.]+|has\([^()]*\)", condition)
-    return f"!{condition}" if plain is not None else f"!({condition})"
-
-
-def _noun(text: str) -> str | None:
-    """The last word of a phrase that names something: `a database` is `database`."""
-    found = [w for w in re.findall(r"[A-Za-z][\w-]*", text) if w.lower() not in FILLERS]
-    if not found:
-        return None
-    word: str = found[-1].lower()
-    return word.removesuffix("s") if len(word) > 4 and not word.endswith("ss") else word
-
-
-def _nodes(text: str) -> str | None:
-    """The condition on nodes that a phrase names: `spot`, `zone eu-1a`, `disktype=ssd`."""
-    text = text.strip().rstrip(".,;)").strip()
-    text = re.sub(
-        r"^(?:nodes?|machines|hosts)\s+(?:where|with|that|having|in|labell?ed)\s+", "", text
-    )
-    text = re.sub(r"^(?:where|if|when|labell?ed|with|having|labels?)\s+", "", text)
-    if find(r"\bnode\.", text):
-        return text
-    zones = re.fullmatch(
-        r"(?:nodes?\s+)?(?:in\s+)?(?:the\s+)?(zone|region)s?\s+([\w-]+(?:\s*(?:,|or|and)\s*(?:(?:zone|region)\s+)?[\w-]+)+)",
-        text,
-    )
-    if zones is not None:
-        names = re.split(r"\s*(?:,|\bor\b|\band\b)\s*(?:(?:zone|region)\s+)?", zones[2])
-        return f"node.{zones[1]} in [{', '.join(map(print_string, names))}]"
-    zone = re.fullmatch(r"(?:the\s+)?(zone|region)s?\s*(?:==|=|:|is|in)?\s*\"?([\w-]+)\"?", text)
-    if zone is not None:
-        return f'node.{zone[1]} == "{zone[2]}"'
-    label = find(r"([\w./-]+)\s*(?:==|=|:)\s*\"?([\w.-]+)\"?", text)
-    if label is not None:
-        return _label("node", label[1], label[2])
-    words = [w.lower() for w in re.findall(r"[\w-]+", text)]
-    known = next((WORDS_OF_NODES[w] for w in words if w in WORDS_OF_NODES), None)
-    if known is not None:
-        return known
-    return None
-
-
-def _bound(body: str) -> tuple[str, int] | None:
-    """`at most 3`, from any way to say it."""
-    never = find(rf"\b(?:never|not|no|don't|avoid)\s+({N})\b", body)
-    if never is not None and number_of(never[1]) > 1:
-        return "at most", number_of(never[1]) - 1
-    for pattern, kind, more in (
-        (BELOW, "at most", -1),
-        (ENOUGH, "at least", 0),
-        (ABOVE, "at least", 1),
-        (ONLY, "at most", 0),
-    ):
-        negated = r"(?<!no )(?<!not )"
-        found = find(rf"{negated}{pattern}\s*({N})\b(?!\s*(?:%|percent))", body)
-        if found is not None:
-            return kind, max(0, number_of(found[1]) + more)
-    plain = find(rf"(?<![\w.\"])({N})\b(?!\s*(?:%|percent))", body)
-    return ("at most", number_of(plain[1])) if plain is not None else None
-
-
-def _same_owner(word: str) -> str:
-    """The condition on pods of the same owner as the pod: its namespace, or a label."""
-    if word in ("namespace", "ns"):
-        return "peer.namespace == pod.namespace"
-    key = print_string(word)
-    return f"peer.labels[{key}] == pod.labels[{key}]"
-
-
-def _counted(where: str | None) -> str:
-    """`pods where …`; a namespace is one of all pods."""
-    if where is None:
-        return ""
-    return f"{'all ' * ('peer.namespace' in where)}pods where {where} "
 
 
 def _limits(body: str) -> Iterator[str]:
@@ -196,39 +63,39 @@ def _limits(body: str) -> Iterator[str]:
         return
     if (owner := find(PER_OWNER, body)) is not None:
         rest = body[: owner.start()] + body[owner.end() :]
-        per = re.search(PER, rest, re.IGNORECASE)
-        domain = (_domain_of(per["domain"]) if per is not None else None) or "cluster"
-        bare = rest if per is None or domain == "cluster" else rest.replace(per[0], "")
-        if (bound := _bound(bare)) is not None:
-            where = _same_owner(owner["owner"].lower())
-            more = _pods(rest)
-            where = f"{where} && {more}" if more is not None else where
-            said = f"per {domain} {bound[0]} {bound[1]} {_strength(body)}"
+        place = re.search(PER, rest, re.IGNORECASE)
+        within = (domain_of(place["domain"]) if place is not None else None) or "cluster"
+        bare = rest if place is None or within == "cluster" else rest.replace(place[0], "")
+        if (bound := bound_of(bare)) is not None:
+            counted = same_owner(owner["owner"].lower())
+            more = pods_of(rest)
+            counted = f"{counted} && {more}" if more is not None else counted
+            said = f"per {within} {bound[0]} {bound[1]} {strength_of(body)}"
             name = f"{bound[0]} {bound[1]} per {owner['owner'].lower()}"
-            yield f'limit "{name}" {{ all pods where {where} {said} }}'
+            yield f'limit "{name}" {{ all pods where {counted} {said} }}'
         return
     for per in re.finditer(PER, body, re.IGNORECASE):
-        domain = _domain_of(per["domain"])
-        if domain is None or (bound := _bound(body[: per.start()] + body[per.end() :])) is None:
+        domain = domain_of(per["domain"])
+        if domain is None or (bound := bound_of(body[: per.start()] + body[per.end() :])) is None:
             continue
         kind, number = bound
-        where = _pods(body)
+        where = pods_of(body)
         if where is None and "strict" not in body and number == 0:
-            where = _beside(body)
-        counted = _counted(where)
+            where = pods_beside(body)
+        counted = counted_pods(where)
         said = f"{kind} {number} per {per['domain'].strip(chr(34))}"
-        yield f'limit "{said}" {{ {counted}per {domain} {kind} {number} {_strength(body)} }}'
+        yield f'limit "{said}" {{ {counted}per {domain} {kind} {number} {strength_of(body)} }}'
         return
     is_of_nodes = find(r"\b(?:distinct|different|used)\s+(?:nodes?|hosts?|machines?)\b", body)
-    if is_of_nodes and (bound := _bound(body)) is not None:
-        counted = _counted(_pods(body))
-        yield f'limit "nodes" {{ {counted}used nodes {bound[0]} {bound[1]} {_strength(body)} }}'
+    if is_of_nodes and (bound := bound_of(body)) is not None:
+        counted = counted_pods(pods_of(body))
+        yield f'limit "nodes" {{ {counted}used nodes {bound[0]} {bound[1]} {strength_of(body)} }}'
         return
-    if find(AT_ONCE, body) and (bound := _bound(re.sub(AT_ONCE, "", body))) is not None:
+    if find(AT_ONCE, body) and (bound := bound_of(re.sub(AT_ONCE, "", body))) is not None:
         kind, number = bound
         said = f"{kind} {number} at once"
-        rest = f"per cluster {kind} {number} {_strength(body)}"
-        yield f'limit "{said}" {{ {_counted(_pods(body))}{rest} }}'
+        rest = f"per cluster {kind} {number} {strength_of(body)}"
+        yield f'limit "{said}" {{ {counted_pods(pods_of(body))}{rest} }}'
         return
     alone = find(rf"\A(?:limit\s+)?(?:count|max|replicas|{ONLY})?\s*[=:]?\s*(\d+)\Z", body)
     if alone is not None:
@@ -254,20 +121,34 @@ def _sums(body: str) -> Iterator[str]:
     name = "cpu" if word[0] == "c" else "nvidia.com/gpu" if word[0] == "g" else "memory"
     unit = habits.UNITS.get(amount[3] or "", amount[3] or "")
     kind = "at least" if find(rf"\A{ENOUGH}\Z", amount["sign"]) else "at most"
-    bound = f'{kind} "{amount[2]}{unit}" {_strength(body)}'
+    bound = f'{kind} "{amount[2]}{unit}" {strength_of(body)}'
     owner = find(PER_OWNER, rest)
     per = re.search(PER, rest.replace(owner[0], "") if owner else rest, re.IGNORECASE)
-    domain = _domain_of(per["domain"]) if per is not None else "cluster" if owner else None
+    domain = domain_of(per["domain"]) if per is not None else "cluster" if owner else None
     if domain is None:
         return
-    where = _same_owner(owner["owner"].lower()) if owner else _pods(rest) or "true"
+    where = same_owner(owner["owner"].lower()) if owner else pods_of(rest) or "true"
     counted = f'sum peer.requests["{name}"] of all pods where {where}'
     yield f'limit "sum of {name}" {{ {counted} per {domain} {bound} }}'
 
 
 def _shares(body: str) -> Iterator[str]:
     """`40% on spot`, `half of the replicas on spot nodes`, `at most 40 percent in zone a`."""
+    many = [p for p in re.split(r"\s*(?:[,;]|\band\b)\s*(?=\d)", body) if find(PART, p)]
+    if len(many) > 1 and not body.endswith(tuple(",;")):
+        each = [next(_shares(part), None) for part in many]
+        if all(each):
+            yield " ".join(filter(None, each))
+        return
     part = find(PART, body)
+    counted = find(r"\b(?:replicas|pods|instances)\s+(?:run\s+|go\s+)?(?:on|in)\s+(.+)\Z", body)
+    if part is None and counted is not None and not find(r"\bper\b|\beach\b|\bsame\b", body):
+        where, bound = nodes_of(counted[1]), bound_of(body[: counted.start()])
+        if where is not None and bound is not None and bound[1] > 0:
+            said = f"{bound[0]} {bound[1]}"
+            kept = f"{said} {strength_of(body)}"
+            yield f'share "{said}" {{ of replicas on nodes where {where} {kept} }}'
+        return
     on = find(r"\b(?:on|in|onto|to)\s+(.+)\Z", body)
     if part is None or on is None:
         return
@@ -275,13 +156,13 @@ def _shares(body: str) -> Iterator[str]:
     amount = PARTS.get(written) or re.sub(r"[^\d.]", "", written) + "%"
     if find(rf"\A{FRACTION}\Z", written):
         amount = f"{float(written) * 100:g}%"
-    where = _nodes(re.sub(r"\s+(?:strict|best effort.*)\s*\Z", "", on[1]))
+    where = nodes_of(re.sub(r"\s+(?:strict|best effort.*)\s*\Z", "", on[1]))
     if where is None:
         return
     kind = "at least" if find(ENOUGH, body) else "at most"
     yield (
         f'share "{kind} {amount}" {{ of replicas on nodes where {where} {kind} {amount}'
-        f" {_strength(body)} }}"
+        f" {strength_of(body)} }}"
     )
 
 
@@ -293,7 +174,7 @@ def _spreads(body: str) -> Iterator[str]:
         rf"\b(?:across|over|between|among|by|per|in|on|to)\s+(?:all\s+|the\s+|different\s+)?{DOMAIN}",
         body,
     )
-    domain = _domain_of(over["domain"]) if over is not None else "domain node.zone"
+    domain = domain_of(over["domain"]) if over is not None else "domain node.zone"
     if domain is None or domain == "cluster":
         return
     expr = "node.name" if domain == "node" else domain.removeprefix("domain ")
@@ -302,17 +183,9 @@ def _spreads(body: str) -> Iterator[str]:
     skew = find(rf"\b(?:difference|skew|imbalance|deviation)\b\D*?({N})\b", body)
     most = number_of(skew[1]) if skew is not None else 1
     domains = f" min domains {number_of(least[1])}" if least is not None else ""
-    yield f'spread "{name}" {{ over {expr} skew at most {most}{domains} {_strength(body)} }}'
-
-
-def _beside(body: str) -> str | None:
-    """The pods that somebody is named to be beside of."""
-    label = _pods(body)
-    if label is not None:
-        return label
-    found = find(rf"(?:{BESIDE}|{NEVER})\s+(.+)\Z", body)
-    noun = _noun(found[1]) if found is not None else None
-    return None if noun is None else _label("peer", "app", noun)
+    counted = counted_pods(pods_of(body)) if find(r"\bpods\s+where\b", body) else ""
+    skewed = f"skew at most {most}{domains} {strength_of(body)}"
+    yield f'spread "{name}" {{ {counted}over {expr} {skewed} }}'
 
 
 def _neighbours(body: str) -> Iterator[str]:
@@ -329,17 +202,18 @@ def _neighbours(body: str) -> Iterator[str]:
         return
     # Pods of one kind are not to be beside those of another one.
     middle = beside or is_away
-    subject = _pods(body[: middle.start()]) if middle is not None else None
-    if (where := _beside(body[middle.start() :] if subject and middle else body)) is None:
+    subject = pods_of(body[: middle.start()]) if middle is not None else None
+    if (where := pods_beside(body[middle.start() :] if subject and middle else body)) is None:
         return
     when = f" when {subject.replace('peer.', 'pod.')}" if subject and subject != where else ""
     name = find(r'== "([^"]+)"', where)
     who = name[1] if name is not None else "others"
+    per = "domain node.zone" if "zone" in body.lower() else "node"
+    per = "domain node.region" if "region" in body.lower() else per
     if is_never or is_away:
-        yield f'limit "never beside {who}"{when} {{ pods where {where} per node at most 0 strict }}'
+        bound = f"per {per} at most 0 {strength_of(body)}"
+        yield f'limit "never beside {who}"{when} {{ pods where {where} {bound} }}'
         return
-    zone = "zone" in body.lower()
-    per = "domain node.zone" if zone else "node"
     soft = "best effort weight 10"
     yield f'limit "beside {who}"{when} {{ pods where {where} per {per} at least 1 {soft} }}'
 
@@ -354,9 +228,13 @@ def _hours(body: str) -> Iterator[str]:
     is_negated = find(r"\b(not|never|no|outside|except|unless|forbid|avoid)\b", body)
     required = re.search(r"\brequire\s+([^{}]+?)\s*\}?\s*\Z", body)
 
+    if find(r"\bnow\.\w+\(", body):
+        # An expression, and no plain words.
+        return
+
     def clause(name: str, said: str) -> str:
         said = f"!({said})" if is_negated else said
-        if required is None and (pods := _pods(body)) is not None:
+        if required is None and (pods := pods_of(body)) is not None:
             return f'filter "{name}" when {pods.replace("peer.", "pod.")} {{ require {said} }}'
         if required is None:
             return f'filter "{name}" {{ require {said} }}'
@@ -398,7 +276,7 @@ def _preferences(body: str) -> Iterator[str]:
     if found is None:
         return
     what = re.sub(r"^[:{=\s]+|[}\s]+\Z", "", found["what"])
-    where = _nodes(re.sub(r"^(?:to run |running )?(?:on|in)\s+", "", what))
+    where = nodes_of(re.sub(r"^(?:to run |running )?(?:on|in)\s+", "", what))
     if where is None:
         return
     avoids = found["word"].lower() in ("avoid", "try to avoid", "last") or re.match(r"not\b", what)
@@ -411,7 +289,7 @@ def _filters(body: str) -> Iterator[str]:
     unless = find(r"\b(unless|except when|except if)\s+(.+)\Z", body)
     if unless is not None:
         first = re.sub(r"^(?:require)\s+", "", body[: unless.start()]).strip(" {},;")
-        if first and (where := _nodes(first)):
+        if first and (where := nodes_of(first)):
             yield f'filter "unless" when !({unless[2].strip(" {}")}) {{ require {where} }}'
     denied = find(
         r"\b(?:forbid|deny|reject|exclude|refuse|block|prohibit)\s+(?:all\s+)?(?:nodes?|machines|hosts)\s+"
@@ -419,7 +297,7 @@ def _filters(body: str) -> Iterator[str]:
         body,
     )
     if denied is not None:
-        if (where := _nodes(re.sub(r"^(?:in|of|on)\s+", "", denied[1]))) is not None:
+        if (where := nodes_of(re.sub(r"^(?:in|of|on)\s+", "", denied[1]))) is not None:
             yield f'filter "denied" {{ require {negated(where)} }}'
         return
     found = find(
@@ -430,16 +308,16 @@ def _filters(body: str) -> Iterator[str]:
     if found is None and (
         on := find(r"\bnodes?\s+((?:labell?ed|with|having|where)\s.+?)(\s+only)?\Z", body)
     ):
-        if (where := _nodes(on[1])) is not None:
+        if (where := nodes_of(on[1])) is not None:
             yield f'filter "nodes" {{ require {where} }}'
         return
     if found is None:
         found = find(r"\b(only|must be|never|not|no|avoid)\s+(.+)\Z", body)
     if found is None and (last := find(r"\A(.+?)\s+(?:nodes?|machines|hosts)\s+only\s*\Z", body)):
-        if (where := _nodes(last[1])) is not None:
+        if (where := nodes_of(last[1])) is not None:
             yield f'filter "only" {{ require {where} }}'
         return
-    if found is None or (where := _nodes(found[2])) is None:
+    if found is None or (where := nodes_of(found[2])) is None:
         return
     is_never = found[1].lower() not in ("only", "must be", "must run", "stay", "keep") or find(
         r"\b(?:off|away from|out of)\b", found[0]
@@ -454,6 +332,13 @@ _AMOUNT = r"(\d+(?:\.\d+)?)\s*(Ki|Mi|Gi|Ti|[KMGT]i?B|[kMGT]|m|cores?|cpus?)?\b"
 def _rooms(body: str) -> Iterator[str]:
     """`free memory > 8Gi`, `at least 8Gi of memory free`, `2 cpu available`."""
     resource = find(r"\b(memory|ram|mem|cpus?|cores?)\b", body)
+    part = find(r"(\d+)\s*(?:%|percent)", body)
+    if part is not None and resource is not None and not re.search(r"node\.", body):
+        name = "cpu" if resource[1].lower()[0] == "c" else "memory"
+        is_free = find(r"\b(?:free|available|unused|idle|left|spare)\b", body)
+        most = (100 - int(part[1])) / 100 if is_free else int(part[1]) / 100
+        yield f'filter "usage" {{ require node.usage["{name}"] <= {most:g} }}'
+        return
     amount = find(_AMOUNT, body)
     if re.search(r"node\.|=>|->|\w\.\w+\[", body) or resource is None or amount is None:
         return
@@ -485,7 +370,7 @@ def _states(body: str) -> Iterator[str]:
             r"\A(?:(?:the\s+)?nodes?\s+)?(?:(?:is|be|to\s+be|must\s+be)\s+)?in\s+((?:zone|region)s?\s+.+)\Z",
             part,
         )
-        if zone is not None and (where := _nodes(zone[1])) is not None:
+        if zone is not None and (where := nodes_of(zone[1])) is not None:
             made.append(where)
             continue
         state = find(rf"\A{SUBJECT}(?P<not>not\s+)?(?P<state>\w+)\Z", part)
@@ -502,7 +387,7 @@ def _states(body: str) -> Iterator[str]:
             taints = f"node.spec.taints.exists(t, t.key == {key})"
             said = f"{key} in node.labels" if has["kind"].startswith("label") else taints
             if has["value"] and said is not taints:
-                made.append(_denied(_label("node", key[1:-1], has["value"]), no=has["no"]))
+                made.append(_denied(label_of("node", key[1:-1], has["value"]), no=has["no"]))
                 continue
             without = f"!({said})" if said.startswith('"') else f"!{said}"
             made.append(without if has["no"] else said)
@@ -557,7 +442,7 @@ def _protections(body: str) -> Iterator[str]:
     )
     if found is None:
         return
-    where = _beside(f"with {found[1]}") if "node" not in found[1] else None
+    where = pods_beside(f"with {found[1]}") if "node" not in found[1] else None
     if where is not None:
         victims = where.replace("peer.", "victim.")
         label = re.fullmatch(r'victim\.labels\[("[^"]*")\] == ("[^"]*")', victims)
@@ -574,7 +459,7 @@ def _spares(body: str) -> Iterator[str]:
     )
     if found is not None:
         least = number_of(found[1])
-        bound = f"empty nodes at least {least} {_strength(body)}"
+        bound = f"empty nodes at least {least} {strength_of(body)}"
         yield f'limit "spare nodes" {{ all pods where true {bound} }}'
 
 
@@ -606,7 +491,7 @@ def _targets(body: str) -> Iterator[str]:
         r"\b(?:ignore|skip|exclude|leave\s+out|not\s+for)\s+(?:all\s+)?(pods?\s+.+)\Z", body
     )
     chosen = found or other
-    if chosen is None or (where := _pods(chosen[1])) is None:
+    if chosen is None or (where := pods_of(chosen[1])) is None:
         return
     where = where.replace("peer.", "pod.")
     yield f"for pods where {where if found is not None else negated(where)}"
@@ -622,11 +507,16 @@ def _fits(body: str) -> Iterator[str]:
 def _gangs(body: str) -> Iterator[str]:
     """`all or nothing`, `all pods at once`."""
     same = find(r"\ball\b.*\b(?:on|in)\s+(?:the\s+)?(?:same|one)\s+(\w+)", body)
-    if same is not None and (domain := _domain_of(same[1])) not in (None, "cluster"):
+    if same is not None and (domain := domain_of(same[1])) not in (None, "cluster"):
         within = "node.name" if domain == "node" else str(domain).removeprefix("domain ")
         yield f'gang "together" {{ of replicas within {within} }}'
     if find(r"\b(all or nothing|all-or-nothing|at once|all together|start together)\b", body):
-        yield 'gang "all or none" { of replicas }'
+        place = find(r"\bwithin\s+(?:an?\s+|the\s+|one\s+)?(node\.[\w.]+|\w+)", body)
+        domain = domain_of(place[1]) if place is not None else None
+        expr = "node.name" if domain == "node" else (domain or "").removeprefix("domain ")
+        if place is None or expr:
+            within = f" within {expr}" if expr else ""
+            yield f'gang "all or none" {{ of replicas{within} }}'
     least = find(
         rf"\bwait\s+(?:until|till|for)\s+(?:{ENOUGH}\s+)?({N})\s+(?:pods?|replicas?|members)\b",
         body,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from grammar.syntax.wish_parts import negated, nodes_of, pods_of
 from grammar.syntax.wish_words import PLACES, N, find, is_name
 from grammar.tree.printer import print_string
 
@@ -24,7 +25,8 @@ _OF_PLACE = re.compile(
 _PAIR = re.compile(
     r"(?i)\A(?P<no>(?:do\s+not|don't|never)\s+)?(?:(?:keep|put|run|place|schedule|always)\s+)*(?:the\s+)?"
     r"(?P<first>[a-z][\w-]*)\s+(?:pods\s+)?and\s+(?P<second>[a-z][\w-]*)(?:\s+pods)?\s+"
-    rf"(?:(?:must|should|together|run|be|stay|go)\s+)*(?:on|in)\s+(?:the\s+same|one|a\s+single)\s+(?P<place>{PLACES})\Z"
+    rf"(?:(?:must|should|together|run|be|stay|go)\s+)*(?:on|in)\s+(?:the\s+)?(?P<how>same|one|a\s+single|different|separate|distinct)\s+"
+    rf"(?P<place>{PLACES})s?\Z"
 )
 _MORE = re.compile(r"(?i)\bmore\s+than\b|\bover\b|\babove\b")
 _KINDS = ("Deployment", "StatefulSet", "DaemonSet", "CronJob", "Job")
@@ -42,11 +44,60 @@ _SUBJECT = re.compile(
 )
 
 
+# Pods that are told by a label, a team or a namespace.
+_LABELLED = re.compile(
+    r"(?i)\A(?:all\s+|the\s+)*(?P<who>pods?\s+(?:with|of|in|from|labell?ed|having|that\s+have)\s+.+?)\s+"
+    r"(?P<how>(?:(?:must|should|shall|may|can|only|never|not|cannot|run|be|go|stay|placed|scheduled|ever)\s+)+)"
+    r"(?P<rest>(?:on|in|at|between|from|during|outside|off)\s+.+)\Z"
+)
+# Words before `pods` that name no app.
+_ADJECTIVES = frozenset(
+    "critical important urgent heavy big large small stateful stateless new old idle spot system"
+    " production".split()
+)
+# Nodes that are kept for some pods, or from them.
+_RESERVED = re.compile(
+    r"(?i)\A(?:the\s+|all\s+)?(?P<nodes>nodes?\s+.+?|[\w-]+\s+nodes)\s+(?:are|is|must\s+be|should\s+be)\s+"
+    r"(?P<how>forbidden|off\s+limits|not\s+allowed|denied|reserved|dedicated|only|exclusive(?:ly)?)\s+"
+    r"(?:for|to)\s+(?P<who>.+)\Z"
+)
+
+
+def reserved(body: str) -> Iterator[str]:
+    """`nodes with label team=a are reserved for team a`, `… are forbidden for team b`."""
+    body = re.sub(r"(?i)\A(reserve|dedicate|forbid)\s+(.+?)\s+(for|to)\s+", _turned, body)
+    found = _RESERVED.match(body)
+    where = nodes_of(found["nodes"]) if found is not None else None
+    who = found["who"] if found is not None else ""
+    pods = pods_of(who if re.search(r"\bpods?\b", who) else f"pods of {who}")
+    if found is None or where is None or pods is None:
+        return
+    pods = pods.replace("peer.", "pod.")
+    is_denied = re.match(r"(?i)forbid|off|not|denied", found["how"])
+    when = pods if is_denied else negated(pods)
+    yield f'filter "{found["how"].lower()}" when {when} {{ require {negated(where)} }}'
+
+
+def _in_words(found: re.Match[str]) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", found[0]).lower()
+
+
+def _turned(found: re.Match[str]) -> str:
+    """`reserve gpu nodes for …` as `gpu nodes are reserved for …`."""
+    word = {"reserve": "reserved", "dedicate": "dedicated"}.get(found[1].lower(), "forbidden")
+    return f"{found[2]} are {word} for "
+
+
 def restated(body: str) -> str:
     """A wish about each place as one of pods per place: `no node has more than 3 pods`."""
     if (pair := _PAIR.match(body)) is not None:
-        near = "never near" if pair["no"] else "together with"
+        is_apart = bool(pair["no"]) != (
+            pair["how"].lower() in ("different", "separate", "distinct")
+        )
+        near = "never near" if is_apart else "together with"
         return f"{pair['first']} pods {near} {pair['second']} pods in the same {pair['place']}"
+    # `maxPerNode: 3`
+    body = re.sub(r"\b(max|min|pods|most|least)([A-Z][a-z]+)+\b", _in_words, body)
     found = _OF_PLACE.match(body)
     if found is None:
         return body
@@ -62,16 +113,31 @@ def restated(body: str) -> str:
 
 def by_subject(body: str) -> Iterator[tuple[str, str]]:
     """The condition on the pods that a sentence is about, and the sentence without them."""
+    labelled = _LABELLED.match(body)
+    where = pods_of(labelled["who"]) if labelled is not None else None
+    if labelled is not None and where is not None:
+        only = "never" if find(r"\b(?:not|never|cannot)\b", labelled["how"]) else "only"
+        yield where.replace("peer.", "pod."), f"{only} {labelled['rest']}"
+        return
+    spread = re.match(
+        r"(?i)(?P<verb>spread|balance|distribute)\s+(?:the\s+|all\s+)*(?P<who>[a-z][\w-]*)\s+pods\s+(?P<rest>.+)",
+        body,
+    )
+    if spread is not None and is_name(spread["who"]):
+        yield f'pod.labels["app"] == "{spread["who"].lower()}"', f"spread {spread['rest']}"
+        return
     found = _SUBJECT.match(body)
-    if found is None or not is_name(found["who"]):
+    if found is None or not is_name(found["who"]) or found["who"].lower() in _ADJECTIVES:
         return
     kind = next((k for k in _KINDS if found["who"].lower().rstrip("s") == k.lower()), None)
-    if found["who"].lower() == "batch" and found["what"].lower() == "jobs":
+    if found["who"].lower() == "batch":
         kind = "Job"
     key = "namespace" if found["who"].lower() == "namespace" else "app"
     condition = f'pod.labels["{key}"] == {print_string(found["who"].lower())}'
     if kind is not None:
         condition = f'pod.workload.kind == "{kind}"'
+    if found["who"].lower() == "gpu":
+        condition = 'pod.requests["nvidia.com/gpu"] > "0"'
     rest = found["rest"]
     if found["no"] or found["denied"]:
         rest = f"never {rest}"

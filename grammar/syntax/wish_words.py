@@ -125,7 +125,7 @@ BESIDE = one_of(
         "nearby",
         "along with",
     ),
-    r"(?:on )?(?:the |a )?same (?:node|host|machine)s? (?:as|with)",
+    r"(?:on |in )?(?:the |a )?same (?:node|host|machine|zone|region|rack)s? (?:as|with)",
 )
 NEVER = one_of(
     (
@@ -256,7 +256,7 @@ def says_all(body: str, clause: str) -> bool:
     """Whether a clause has every name of a wish: a help that drops one says something else."""
     low = clause.lower()
     for found in re.finditer(r"\b([a-z][\w-]*)\s+(?:pods|replicas|jobs)\b", body):
-        if is_name(found[1]) and found[1] not in low and found[0] != "batch jobs":
+        if is_name(found[1]) and found[1] not in low and found[1] != "batch":
             return False
     for found in re.finditer(
         r"\b(?:of|for|from|with|in|label)\s+(?:team|app|tier|namespace|ns|service|project|tenant)\s+\"?([\w.-]+)",

@@ -16,7 +16,7 @@ from grammar.syntax import foreign_clauses
 from grammar.syntax.clause_remedies import ITEMS
 from grammar.syntax.lexemes import Lexemes
 from grammar.syntax.wish_readers import READERS
-from grammar.syntax.wish_sentences import by_subject, of_kind, restated, with_subject
+from grammar.syntax.wish_sentences import by_subject, of_kind, reserved, restated, with_subject
 from grammar.syntax.wish_words import find, says_all
 from grammar.tree.clauses import CLAUSE_WORDS
 from grammar.tree.source import Span
@@ -173,12 +173,21 @@ def wished(item: WishedItem) -> Iterator[str]:
 def _heard(body: str) -> list[str]:
     """The clauses for a wish, and for the rest of a sentence those about its subject."""
     body = restated(body)
-    made = [c for read in READERS for c in read(body)]
+    made = [*reserved(body), *(c for read in READERS for c in read(body))]
     for condition, rest in by_subject(body):
         about = [with_subject(condition, c) for read in READERS for c in read(rest)]
         made = [*filter(None, about), *made]
-    named = [of_kind(body, clause) for clause in made]
+    named = [_on_nodes(body, of_kind(body, clause)) for clause in made]
     return [clause for clause in named if says_all(body, clause)]
+
+
+def _on_nodes(body: str, clause: str) -> str:
+    """A limit on the nodes alone that a wish names: `3 per node where node.labels["a"] == "b"`."""
+    found = re.search(r"\bwhere\s+(node\.[^{}]+?)(?=\s+(?:strict|best|per|at)\b|\s*\Z)", body)
+    if found is None or not clause.startswith("limit ") or "node.labels" in clause:
+        return clause
+    whole = re.sub(r" (strict|best effort)", rf" on nodes where {found[1]} \1", clause, count=1)
+    return next(foreign_clauses.pods_on_nodes(whole), clause)
 
 
 def _holds_policy(item: WishedItem) -> bool:

@@ -65,7 +65,7 @@ from server.http.health import ReadinessCheck
 from server.runtime.audit_reporting import AuditReporter, AuditStatuses
 from server.runtime.card_report import CardReport, UsualPods
 from server.runtime.data_tables import DataTables
-from server.runtime.drift_watching import DriftWatch
+from server.runtime.drift_watching import DriftWatch, drifting_since
 from server.runtime.early_pods import EarlyPods
 from server.runtime.file_cluster import leave_uncollected
 from server.runtime.observers import LogObserver
@@ -271,7 +271,7 @@ class ClusterRuntime:
         lease, gate, start = self._lease, self._leader_gate, self._supervisor.start
         repairs = Repairs(cache, self._repair, time.monotonic)
         cache.add_event_handler(repairs.pod_changed)
-        self._drift = self._drift_watch(engine, repairs)
+        self._drift = self._drift_watch(deciding, repairs)
         if lease is not None and gate is not None:
             take_over = self._take_over_with(engine, schedulers, is_listed=lease.held)
             stack.push_async_callback(end, start("lease", lease.run))
@@ -373,9 +373,17 @@ class ClusterRuntime:
     def _leads(self) -> bool:
         return self._lease is None or self._lease.held
 
-    def _drift_watch(self, engine: Engine, repairs: Repairs) -> DriftWatch:
+    def _drift_watch(self, deciding: Deciding, repairs: Repairs) -> DriftWatch:
         """What surveys the pods on nodes while this replica leads."""
-        survey = Survey(socket.gethostname(), engine, self, time.monotonic)
+        survey = Survey(
+            socket.gethostname(),
+            deciding.engine,
+            self,
+            time.monotonic,
+            drifting=lambda: drifting_since(
+                deciding.reloader.enforced.programs, self.informers.policies
+            ),
+        )
         return DriftWatch(survey, self.pod, repairs, self._leads, self._failures.report)
 
     def _repairer(self, deciding: Deciding, repairs: Repairs, drift: DriftWatch) -> Repairer:

@@ -169,7 +169,7 @@ def observe_program(programs: Path, folder: Path) -> Iterator[tuple[str, str]]:
         )
     ]
     yield "versions of the configuration", ", ".join(f"`{version}`" for version in read)
-    command = [programs / "kube-scheduler", "--help"]
+    command = [str(programs / "kube-scheduler"), "--help"]
     told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     for gate in GATES:
         found = re.search(rf"kube:{gate}=true\|false \((\w+) - default=(\w+)\)", told)

@@ -9,6 +9,7 @@ from functools import partial
 import pytest
 
 from engine.drift.document import RepairMode
+from engine.errors import ApiError
 from tests.support.builders import Object, node, raw
 from tests.support.repaired import RepairedCluster, Workload, policies_of
 
@@ -127,6 +128,35 @@ async def test_a_budget_that_allows_nothing() -> None:
         assert (found.evictions, state.state, state.evicted) == ([], "waiting", 0)
         assert state.text == "a disruption budget does not allow it"
         assert 2 <= state.refused <= 12, "the pauses grow"
+
+
+TWO_BUDGETS = "This pod has more than one PodDisruptionBudget"
+TWO = """
+policy web {
+  for pods where pod.labels["app"] in ["web", "odd"]
+  repair at most 60 per minute
+  filter "spot" { require node.labels["spot"] == "no" }
+}
+"""
+
+
+@pytest.mark.thorough
+async def test_a_workload_that_cannot_be_evicted_does_not_hold_up_others() -> None:
+    workloads = [Workload("web", 4), Workload("odd", 4)]
+    async with cluster(TWO, workloads=workloads) as found:
+        found.refusals["odd"] = ApiError(500, "InternalError", TWO_BUDGETS)
+        for each in workloads:
+            found.place(each.name, "s0", 4)
+        await until(found, lambda: found.on("web")["d0"] == 4, 120)
+        await found.run(600)
+        state = found.replicas[0].state()
+        assert (state.state, state.text) == (
+            "waiting",
+            f"the API server refuses it: {TWO_BUDGETS}",
+        )
+        assert (state.evicted, state.refused, state.stopped) == (4, 0, [])
+        assert 2 <= state.failed <= 10, "the pauses grow"
+        assert not any("odd" in key for _, key in found.evictions)
 
 
 @pytest.mark.thorough
