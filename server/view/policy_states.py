@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from engine.explanation.decided_effects import DecidedEffect, DecidedEffects
 from engine.objects.peer import Peer
 from engine.program.program import Program
 from grammar.messages.diagnostics import Diagnostic
+from grammar.values.errors import EvaluationError
 from grammar.values.time import SECOND, Timestamp
 from policies.resource import ClusterSpec, Manifest, PolicyStatus
 from policies.sugar import matches
@@ -164,12 +166,12 @@ class PolicyStates:
         newest = self._revisions.edits(_MOST_EDITS)
         decisions = Counter[str]()
         placed: dict[str, list[PodOnNode]] = {each.address: [] for each in newest}
-        since = {each.address: each.at for each in newest}
-        for record in self._journal:
-            at, key = str(record.at), f"{record.namespace}/{record.name}"
+        since = {each.address: _nanos(each.at) for each in newest}
+        for record in self._journal if newest else ():
             for address in (record.policies.governing, *record.policies.guardrails):
-                if address is not None and since.get(address, "~") <= at:
+                if address in since and since[address] <= record.at.nanos:
                     decisions[address] += 1
+                    key = f"{record.namespace}/{record.name}"
                     known = pod(key)
                     if known is not None and known.uid == record.uid and known.nodeName:
                         placed[address].append(PodOnNode(key, known.nodeName))
@@ -265,6 +267,14 @@ class PolicyStates:
             self._objects() or {},
             [pod for pod in flying if pod is not None],
         )
+
+
+def _nanos(at: str) -> float:
+    """The nanoseconds of a time; what an API server calls a time and is none never comes."""
+    try:
+        return Timestamp.parse(at).nanos
+    except EvaluationError:
+        return math.inf
 
 
 def _overruled(journal: Journal) -> Mapping[str, Sequence[str]]:

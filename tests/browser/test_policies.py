@@ -122,6 +122,7 @@ def test_a_policy_has_what_its_clauses_rejected_and_its_events(page: Page) -> No
     made = parts()
     numbers = [None, 3.0, None, 1.0]
     series = [{"name": "rejected shop/share: zone", "numbers": numbers}]
+    series += [{"name": "rejected shop/share: long ago", "numbers": [None] * 4}]
     series += [{"name": "full shop/share: zone", "numbers": [50.0] * 4}]
     times = [1_764_000_000 + 60 * number for number in range(4)]
     history = {"replica": "placet-0", "kept": True, "times": times, "series": series}

@@ -56,7 +56,7 @@ export function Bounds({ policy }) {
 export function Rejections({ policy }) {
   const { data } = useAnswer(`${API}/history?${new URLSearchParams({ hours: 168, policy })}`, { seconds: 60 });
   if (!data) return null;
-  const start = `rejected ${policy}: `, own = data.series.filter((each) => each.name.startsWith(start));
+  const start = `rejected ${policy}: `, own = data.series.filter((each) => each.name.startsWith(start) && each.numbers.some((number) => number > 0));
   const since = data.times.length ? moment(1000 * data.times[0]) : "";
   return html`<section aria-labelledby="over-time"><h2 id="over-time">What its clauses rejected</h2>
     ${!own.length ? html`<p class="quiet">${since ? `No clause of it has rejected a node since ${since}.` : "The first number comes within a minute."}</p>`
