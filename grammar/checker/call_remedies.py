@@ -19,12 +19,12 @@ from grammar.checker.field_remedies import (
     selected,
 )
 from grammar.checker.name_remedies import NameRemedies
-from grammar.checker.worded_names import words_of
+from grammar.checker.worded_names import RESOURCES, words_of
 from grammar.meaning.environment import FUNCTIONS
 from grammar.messages import habits
 from grammar.syntax.wish_words import STATES, WORDS_OF_NODES
 from grammar.tree import ast
-from grammar.tree.printer import print_expression
+from grammar.tree.printer import print_expression, print_string
 from grammar.tree.types import BOOL, DYN, STRING, Type, list_of
 from grammar.tree.walk import rewritten, walk
 
@@ -161,7 +161,7 @@ class CallRemedies(NameRemedies):
 
     def _by_words(self, expr: ast.Call, operands: Sequence[ast.Expr]) -> Remedy | None:
         """`hasLabel(node, "gpu")`, `isReady(node)`, `node.getTaint("a")`: a field and its use."""
-        if (each := self._of_any(expr, operands)) is not None:
+        if (each := self._of_any(expr, operands) or self._joined(expr, operands)) is not None:
             return each
         words = words_of(expr.function)
         owner, args = self._owner_of(words, operands)
@@ -169,6 +169,10 @@ class CallRemedies(NameRemedies):
         if owner is None or not said or not (set(words) & _VERBS or len(said) < len(words)):
             return None
         record = self._kind(owner).name
+        resource = next((RESOURCES[w] for w in said if w in RESOURCES), None)
+        if record in ("Pod", "Peer") and resource is not None and not args and len(said) == 1:
+            amount = f"{print_expression(owner)}.requests[{print_string(resource)}]"
+            return Remedy(expr.span, self._grouped(f'{amount} > "0"'))
         noun = said[0] + "".join(map(str.capitalize, said[1:]))
         negation = "!" if set(words) & {"no", "not", "without", "lacks"} else ""
         state = STATES.get(noun.lower()) or WORDS_OF_NODES.get("-".join(said))
@@ -181,6 +185,16 @@ class CallRemedies(NameRemedies):
         read = print_expression(selected(owner, places[0].path))
         made = self._used(read, places[0].kind, [*map(print_expression, args)], words) or ""
         return Remedy(expr.span, self._grouped(f"{negation}{made}")) if made else None
+
+    def _joined(self, expr: ast.Call, operands: Sequence[ast.Expr]) -> Remedy | None:
+        """`anyOf(a, b)` and `allOf(a, b)`: conditions with a sign between them."""
+        signs = dict.fromkeys(("anyof", "someof", "oneof", "either", "any", "or"), "||")
+        signs |= dict.fromkeys(("allof", "both", "all", "and", "every"), "&&")
+        sign = signs.get("".join(words_of(expr.function)))
+        if sign is None or len(operands) < 2 or any(self._kind(o) != BOOL for o in operands):
+            return None
+        made = f" {sign} ".join(map(print_expression, operands))
+        return Remedy(expr.span, self._grouped(made))
 
     def _of_any(self, expr: ast.Call, operands: Sequence[ast.Expr]) -> Remedy | None:
         """`startsWithAny(node.name, ["a", "b"])`: a method for each item of a list."""

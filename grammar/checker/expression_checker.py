@@ -393,6 +393,16 @@ class Checker:
                 self._check(argument)
             self._report(catalogue.unknown_function(name, names, span), remedy)
             return replace(expr, type=POISON)
+        first = expr.args[0] if len(expr.args) > 1 else None
+        if isinstance(first, ast.Ident) and not self.environment.overloads(
+            expr.function, member=True
+        ):
+            # A macro of another language: its first argument is a new name.
+            if self._check(expr.target).type != POISON and self._is_unknown(first):
+                self._report(
+                    catalogue.unknown_function(name, MACROS, span), self._call_remedy(name)
+                )
+            return replace(expr, type=POISON)
         target, outer = self._check(expr.target), self._formats
         self._formats = outer or expr.function == "format"
         args = tuple(self._argument(target, expr.function, self._check(a)) for a in expr.args)
@@ -488,9 +498,12 @@ class Checker:
             if text is not None:
                 self._report(catalogue.unknown_name(text.text[1:-1], (), expr.span), text)
                 return replace(expr, type=POISON)
-        left, right = coerce_beside(
-            expr.op, self._check(expr.left), self._check(expr.right), self.found
-        )
+        left, right = self._check(expr.left), self._check(expr.right)
+        time = self._ask(lambda r: r.time(expr, left.type))
+        if time is not None:
+            self._report(catalogue.no_overload(expr.op, [left.type, right.type], expr.span), time)
+            return replace(expr, type=POISON)
+        left, right = coerce_beside(expr.op, left, right, self.found)
         checked = replace(expr, left=left, right=right)
         if expr.op in ("==", "!="):
             if not comparable(left.type, right.type):

@@ -236,6 +236,8 @@ class FieldRemedies:
         """`node.partition == "debug"`: a label."""
         parent, schema = self._parent, self._schema
         beside = parent.right if isinstance(parent, ast.Binary) and parent.op in RELATIONS else None
+        if isinstance(parent, ast.Binary) and parent.op in RELATIONS and parent.right is expr:
+            beside = parent.left
         if not isinstance(beside, ast.Literal) or not isinstance(beside.value, str):
             return None
         fields = schema.records[record].fields if schema is not None else {}
@@ -252,14 +254,14 @@ class FieldRemedies:
 
     def _longer(self, record: str, name: str) -> str | None:
         """The one field of the record or its parts that begins with a name: `qos` of `qosClass`."""
-        own = self._fields(Type(record)) or {}
-        parts = {p: self._fields(own[p].type) or {} for p in _PARTS if p in own}
-        found = [
-            f"{part}.{field}".removeprefix(".")
-            for part, fields in {"": own, **parts}.items()
-            for field in fields
-            if field.startswith(name) and field[len(name) : len(name) + 1].isupper()
-        ]
+        found, queue = list[str](), [("", record)]
+        while queue:
+            path, kind = queue.pop(0)
+            for field, known in (self._fields(Type(kind)) or {}).items():
+                if field.startswith(name) and field[len(name) : len(name) + 1].isupper():
+                    found.append(f"{path}{field}")
+                if known.type.is_record and not known.native and path.count(".") < _DEEPEST - 2:
+                    queue.append((f"{path}{field}.", known.type.name))
         return found[0] if len(found) == 1 else None
 
     def _amount_of(self, expr: ast.Select, record: str, here: str) -> Remedy | None:

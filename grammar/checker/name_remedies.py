@@ -56,6 +56,12 @@ class NameRemedies(FieldRemedies):
             return Remedy(parent.span, parent.name)
         if is_holder and isinstance(parent, ast.Select):
             return self._parameter(parent)
+        factor = getattr(parent, "left", None)
+        unit = habits.UNITS.get(expr.name)
+        if isinstance(parent, ast.Binary) and parent.op == "*" and unit:
+            number = getattr(factor, "value", None)
+            if isinstance(number, int):
+                return Remedy(parent.span, f'"{number}{unit}"')
         if (row := habits.find(habits.NAMES, expr.name)) is not None:
             here = row.here
             if here in ("true", "false"):

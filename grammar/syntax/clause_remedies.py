@@ -462,7 +462,8 @@ class ClauseRemedies(Misplaced):
     def _clause(self) -> Diagnostic | None:
         """A word where a clause must start: which clauses there are, and the one meant."""
         lexemes, at, word = self.lexemes, self.at, self.item.text
-        if self.item.text in ("-", "--") and {"FILTER", "SCORE", "LET"} <= self.accepted:
+        is_option = self.item.text in ("-", "--") and lexemes.touches(at + 1)
+        if is_option and {"FILTER", "SCORE", "LET"} <= self.accepted:
             # Options of a job.
             hint = f"leave it out: {habits.REQUESTED}"
             return replace(self.unexpected(at, at), hint=hint)
@@ -621,7 +622,7 @@ class ClauseRemedies(Misplaced):
     def _condition(self, at: int) -> int | None:
         """The end of an expression that starts here; None if none does."""
         lexemes = self.lexemes
-        if self.item.text in (":", ",", "=", ";", ")", "]", "}"):
+        if self.item.text in (":", ",", "=", ";", ")", "]", "}") or lexemes[at + 1].text == "{":
             return None
         end = lexemes.expression_end(at, STOPS)
         return end if end >= at and lexemes.operand_after(at) is not None else None

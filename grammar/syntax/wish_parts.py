@@ -64,7 +64,12 @@ def pods_of(body: str) -> str | None:
         )
         return _of_peer(where[1] if is_whole or order is None else where[1] + order[0])
     label = find(r"([\w./-]+)\s*(?:==|=|:)\s*\"?([\w.-]+)\"?", body)
-    if label is not None and not label[2].isdigit() and not label[1].startswith("node."):
+    if (
+        label is not None
+        and not label[1].isdigit()
+        and not label[2].isdigit()
+        and not label[1].startswith("node.")
+    ):
         return label_of("peer", label[1], label[2])
     said = find(OF_OWNER, body)
     kind = find(r"\b([A-Za-z][\w-]*)\s+pods\b(?!\s+where)", body) if said is None else None
@@ -143,7 +148,7 @@ def nodes_of(text: str) -> str | None:
     zone = re.fullmatch(r"(?:the\s+)?(zone|region)s?\s*(?:==|=|:|is|in)?\s*\"?([\w-]+)\"?", text)
     if zone is not None:
         return f'node.{zone[1]} == "{zone[2]}"'
-    label = find(r"([\w./-]+)\s*(?:==|=|:)\s*\"?([\w.-]+)\"?", text)
+    label = find(r"(?<!\d)([A-Za-z][\w./-]*)\s*(?:==|=|:)\s*\"?([\w.-]+)\"?", text)
     label = label or re.fullmatch(
         r"(?:nodes?\s+)?(?:of|for|from|in)\s+(?:the\s+)?"
         r"(team|tenant|project|owner|pool|env|environment|tier|class|group|rack)\s+\"?([\w.-]+)\"?",

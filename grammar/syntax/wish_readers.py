@@ -134,8 +134,8 @@ def _sums(body: str) -> Iterator[str]:
 
 def _shares(body: str) -> Iterator[str]:
     """`40% on spot`, `half of the replicas on spot nodes`, `at most 40 percent in zone a`."""
-    many = [p for p in re.split(r"\s*(?:[,;]|\band\b)\s*(?=\d)", body) if find(PART, p)]
-    if len(many) > 1 and not body.endswith(tuple(",;")):
+    many = [p for p in re.split(r"\s*(?:[,;]|\band\b)\s*", body) if find(PART, p)]
+    if len(many) > 1:
         each = [next(_shares(part), None) for part in many]
         if all(each):
             yield " ".join(filter(None, each))
@@ -150,6 +150,7 @@ def _shares(body: str) -> Iterator[str]:
             yield f'share "{said}" {{ of replicas on nodes where {where} {kept} }}'
         return
     on = find(r"\b(?:on|in|onto|to)\s+(.+)\Z", body)
+    on = on or find(r"\A(?:share\s+)?([\w-]+)\s*(?:<=|>=)", body)
     if part is None or on is None:
         return
     written = part[0].lower()
@@ -190,7 +191,21 @@ def _spreads(body: str) -> Iterator[str]:
 
 def _neighbours(body: str) -> Iterator[str]:
     """`never beside a database`, `together with the cache`, `apart`."""
-    if find(r"\b(?:apart|separately|not together|anti-?affinity)\s*\Z", body):
+    two = find(
+        r"\b(?:no|never)\s+two\s+([A-Za-z][\w-]*?)s?\s+(?:pods\s+)?(?:together|on|beside|per)\b",
+        body,
+    )
+    if two is not None and not find(r"\b(?:zone|region|rack)", body):
+        who = (
+            "" if two[1] in ("pod", "replica") else f'pods where peer.labels["app"] == "{two[1]}" '
+        )
+        yield f'limit "apart" {{ {who}per node at most 1 strict }}'
+        return
+    if find(
+        r"\b(?:apart|separately|not together|anti-?affinity"
+        r"|(?:from|with)\s+(?:each\s+other|one\s+another))\s*\Z",
+        body,
+    ):
         yield 'limit "apart" { per node at most 1 strict }'
         return
     is_of_node = find(rf"\b{NODES_WITH}(?!{OTHER_PODS})", body) and not find(r"\bshare\b", body)
@@ -225,6 +240,7 @@ def _hours(body: str) -> Iterator[str]:
         r"(\d{1,2})",
         body,
     )
+    open_end = find(r"\b(after|before|from|since|until|till)\s+(\d{1,2})(?::\d\d|\s*h\b)", body)
     is_negated = find(r"\b(not|never|no|outside|except|unless|forbid|avoid)\b", body)
     required = re.search(r"\brequire\s+([^{}]+?)\s*\}?\s*\Z", body)
 
@@ -252,6 +268,10 @@ def _hours(body: str) -> Iterator[str]:
             both = said if low < high else f"({said})"
             yield clause("hours", f"{days[1]} && {both}")
         yield clause("hours", said)
+    if found is None and open_end is not None and int(open_end[2]) <= 24:
+        sign = "<" if open_end[1].lower() in ("before", "until", "till") else ">="
+        yield clause("hours", f"now.getHours() {sign} {int(open_end[2])}")
+        return
     if (days := _days(body)) is not None:
         yield clause(*days)
 
