@@ -184,6 +184,10 @@ class CallRemedies(NameRemedies):
             return None
         read = print_expression(selected(owner, places[0].path))
         made = self._used(read, places[0].kind, [*map(print_expression, args)], words) or ""
+        if negation and made.endswith(" > 0"):
+            return Remedy(expr.span, self._grouped(f"{made.removesuffix(' > 0')} == 0"))
+        if negation and " " in made and not made.endswith(")"):
+            made = f"({made})"
         return Remedy(expr.span, self._grouped(f"{negation}{made}")) if made else None
 
     def _joined(self, expr: ast.Call, operands: Sequence[ast.Expr]) -> Remedy | None:

@@ -15,6 +15,7 @@ from grammar.meaning.environment import Environment
 from grammar.meaning.schema import Field, Schema
 from grammar.messages import habits
 from grammar.messages.diagnostics import Diagnostic, Fix, nearest
+from grammar.syntax.wish_words import STATES
 from grammar.tree import ast
 from grammar.tree.printer import print_expression, print_string
 from grammar.tree.source import Span
@@ -29,6 +30,10 @@ _PARTS = ("metadata", "spec", "status")
 # What an item of a list says beside its name, and what a taint says of pods.
 _VALUES = ("status", "value", "address", "image")
 _ADDRESSES = {"ip": "InternalIP", "internalip": "InternalIP", "externalip": "ExternalIP"}
+_CONDITIONS = {
+    name.lower(): name
+    for name in "MemoryPressure DiskPressure PIDPressure NetworkUnavailable".split()
+}
 _COUNTING = frozenset({"count", "number", "num", "of", "total", "amount", "how", "many", "size"})
 _LENGTH = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|[smhdw]))+")
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
@@ -191,6 +196,12 @@ class FieldRemedies:
         kind = next((k for k in KINDS if k.lower() == "".join(words[1:])), None)
         if record in ("Pod", "Peer") and words[0] == "is" and kind is not None:
             return Remedy(expr.span, f'{operand}.workload.kind == "{kind}"')
+        state = STATES.get("".join(words[1:])) if words[0] == "is" else None
+        if record == "Node" and state is not None:
+            return Remedy(expr.span, state.replace("node.", f"{operand}."))
+        if record == "Node" and (condition := _CONDITIONS.get(_folded(expr.name))) is not None:
+            said = f'c.type == "{condition}" && c.status == "True"'
+            return Remedy(expr.span, f"{operand}.status.conditions.exists(c, {said})")
         if record == "Node" and words[0] in ("role", "roles"):
             return self._role(expr, operand)
         nouns = [w for w in words if w not in _COUNTING]
@@ -395,6 +406,9 @@ class FieldRemedies:
         if (key := self.label_key(expr)) is not None:
             return key
         operand = print_expression(expr.operand)
+        if kind == STRING and expr.name in ("key", "name") and isinstance(expr.operand, ast.Ident):
+            # Of a map, a macro names the keys.
+            return Remedy(expr.span, operand)
         if kind == list_of(Type("NodeCondition")):
             # `node.status.conditions.Ready == "True"`
             whole = self._condition()

@@ -291,6 +291,9 @@ class ClauseRemedies(Misplaced):
                 start = self.item.start
                 whole = f"domain {lexemes.slice(at, rest)}"
                 return with_edit(found, Fix(Span(start, start), "domain "), f"write `{whole}`")
+            if text.lower() in ("namespace", "ns", "team", "app", "tenant", "user", "label"):
+                # These are of pods, and no places.
+                return None
             domain = DOMAINS.get(text.lower(), f'node.labels["{text}"]')
             made = "node" if domain == "node.name" else f"domain {domain}"
             return with_edit(found, Fix(lexemes.span(at, at), made), f"write `per {made}`")

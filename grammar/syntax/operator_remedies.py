@@ -186,6 +186,9 @@ class OperatorRemedies(Misplaced):
             return compared
         if (equal := self._equal_in_words()) is not None:
             return equal
+        with_ = {"starts": "startsWith", "begins": "startsWith", "ends": "endsWith"}
+        if words[1] == "with" and words[0] in with_ and self.behind:
+            return f"{{0}}.{with_[words[0]]}({{1}})", 2, False
         if words[0] == "is" and "empty" in (words[1], third.lower()):
             # A key that is not there is empty as well.
             is_key = self.previous.text == "]"
@@ -230,7 +233,7 @@ class OperatorRemedies(Misplaced):
     def _equal_in_words(self) -> tuple[str, int, bool] | None:
         """`equal to`, `is equal to`, `not equal to`, `is not equal to`."""
         words = [self.lexemes[self.at + n].text.lower() for n in range(4)]
-        used = int(words[0] == "is")
+        used = int(words[0] in ("is", "does", "must", "should"))
         negates = words[used] == "not"
         used += int(negates)
         if words[used] not in ("equal", "equals", "same") or not self.behind:

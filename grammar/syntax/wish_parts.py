@@ -72,12 +72,14 @@ def pods_of(body: str) -> str | None:
     ):
         return label_of("peer", label[1], label[2])
     said = find(OF_OWNER, body)
-    kind = find(r"\b([A-Za-z][\w-]*)\s+pods\b(?!\s+where)", body) if said is None else None
+    kind = find(r"\b([A-Za-z][\w-]*)\s+pods?\b(?!\s+where)", body) if said is None else None
     if kind is None and said is None:
         kind = find(
             r"\b(?:pods?|replicas?|instances?|copies)\s+of\s+(?:the\s+)?([A-Za-z][\w-]*)", body
         )
         kind = None if kind is not None and kind[1].lower() in _NO_APPS else kind
+    if find(r"\bbatch\s+(?:pods?|jobs?|workloads?)\b", body):
+        return 'peer.workload.kind == "Job"'
     if kind is not None and kind[1].lower() == "gpu":
         return 'peer.requests["nvidia.com/gpu"] > "0"'
     if kind is not None and is_name(kind[1]):
@@ -138,6 +140,9 @@ def nodes_of(text: str) -> str | None:
     text = re.sub(r"^(?:where|if|when|labell?ed|with|having|labels?)\s+", "", text)
     if find(r"\bnode\.", text):
         return text
+    taint = find(r"\btaint(?:s|ed)?\s+(?:with\s+|by\s+)?\"?([\w./-]+)\"?\Z", text)
+    if taint is not None:
+        return f'node.spec.taints.exists(t, t.key == "{taint[1]}")'
     zones = re.fullmatch(
         r"(?:nodes?\s+)?(?:in\s+)?(?:the\s+)?(zone|region)s?\s+([\w-]+(?:\s*(?:,|or|and)\s*(?:(?:zone|region)\s+)?[\w-]+)+)",
         text,

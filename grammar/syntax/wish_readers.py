@@ -109,9 +109,12 @@ _SUM = re.compile(
 )
 
 
+_REQUESTS = re.compile(rf"(?i)(?<![\w.]){_RESOURCE}\s+requests?\b(?:\s+of\s+(?:all\s+)?pods)?")
+
+
 def _sums(body: str) -> Iterator[str]:
     """`sum(pod.requests.cpu) per namespace <= 100`, `total memory per node at most 64Gi`."""
-    found, amount = _SUM.search(body), None
+    found, amount = _SUM.search(body) or _REQUESTS.search(body), None
     if found is not None:
         rest = body[: found.start()] + body[found.end() :]
         amount = find(rf"(?P<sign>{ONLY}|{BELOW}|{ENOUGH})\s*\"?{_AMOUNT}", rest)
@@ -145,7 +148,8 @@ def _shares(body: str) -> Iterator[str]:
     if part is None and counted is not None and not find(r"\bper\b|\beach\b|\bsame\b", body):
         where, bound = nodes_of(counted[1]), bound_of(body[: counted.start()])
         if where is not None and bound is not None and bound[1] > 0:
-            said = f"{bound[0]} {bound[1]}"
+            keeps = find(r"\b(?:keep|need|want|have|always)\b", body) and not find(ONLY, body)
+            said = f"{'at least' if keeps else bound[0]} {bound[1]}"
             kept = f"{said} {strength_of(body)}"
             yield f'share "{said}" {{ of replicas on nodes where {where} {kept} }}'
         return
@@ -175,6 +179,11 @@ def _spreads(body: str) -> Iterator[str]:
         rf"\b(?:across|over|between|among|by|per|in|on|to)\s+(?:all\s+|the\s+|different\s+)?{DOMAIN}",
         body,
     )
+    both = find(r"\b(node|host|zone|region|rack)s?\s+and\s+(node|host|zone|region|rack)s?\b", body)
+    if both is not None:
+        head, tail = body[: both.start()], body[both.end() :]
+        yield " ".join(next(_spreads(f"{head}{place}s{tail}"), "") for place in both.groups())
+        return
     domain = domain_of(over["domain"]) if over is not None else "domain node.zone"
     if domain is None or domain == "cluster":
         return
@@ -207,6 +216,9 @@ def _neighbours(body: str) -> Iterator[str]:
         body,
     ):
         yield 'limit "apart" { per node at most 1 strict }'
+        return
+    if find(r"\b(?:node|pod)\.\w", body) and not find(r"\bpods\s+where\b", body):
+        # An expression, and no neighbour.
         return
     is_of_node = find(rf"\b{NODES_WITH}(?!{OTHER_PODS})", body) and not find(r"\bshare\b", body)
     beside = None if is_of_node else find(rf"\b(?:{NODES_WITH}(?={OTHER_PODS})|{BESIDE}\s)", body)

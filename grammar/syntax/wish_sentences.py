@@ -57,7 +57,7 @@ _ADJECTIVES = frozenset(
 )
 # Nodes that are kept for some pods, or from them.
 _RESERVED = re.compile(
-    r"(?i)\A(?:the\s+|all\s+)?(?P<nodes>nodes?\s+.+?|[\w-]+\s+nodes)\s+(?:are|is|must\s+be|should\s+be)\s+"
+    r"(?i)\A(?:the\s+|all\s+)?(?P<nodes>nodes?\s+.+?|[\w-]+\s+nodes)\s+(?:(?:are|is|must\s+be|should\s+be)\s+)?"
     r"(?P<how>forbidden|off\s+limits|not\s+allowed|denied|reserved|dedicated|only|exclusive(?:ly)?)\s+"
     r"(?:for|to)\s+(?P<who>.+)\Z"
 )
@@ -65,6 +65,12 @@ _RESERVED = re.compile(
 
 def reserved(body: str) -> Iterator[str]:
     """`nodes with label team=a are reserved for team a`, `… are forbidden for team b`."""
+    body = re.sub(
+        r"(?i)\Aonly\s+(.+?)\s+(?:may|can|should|must|are\s+allowed\s+to)\s+"
+        r"(?:use|run\s+on|go\s+to|be\s+on|land\s+on)\s+(.+?)\Z",
+        r"\2 are reserved for \1",
+        body,
+    )
     body = re.sub(r"(?i)\A(reserve|dedicate|forbid)\s+(.+?)\s+(for|to)\s+", _turned, body)
     found = _RESERVED.match(body)
     where = nodes_of(found["nodes"]) if found is not None else None
