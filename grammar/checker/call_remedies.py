@@ -33,6 +33,7 @@ _VERBS = frozenset(
     "has have having get is are in on with of the contains includes no not without lacks any count"
     " num number find fetch read matches match check exists for by".split()
 )
+_HAVING = frozenset({"has", "hasOwnProperty", "hasKey", "hasField", "contains", "includes"})
 _CRON = re.compile(r"\S+ (?P<hours>[\d*,/-]+) \S+ \S+ (?P<days>[\d*,-]+)")
 
 
@@ -125,6 +126,10 @@ class CallRemedies(NameRemedies):
                 return Remedy(expr.span, f"has({print_expression(operands[0])})")
             if habits.find((habits.ABSENCE,), name) and is_read(operands[0]):
                 return Remedy(expr.span, f"!has({print_expression(operands[0])})")
+        key = operands[1] if len(operands) > 1 else None
+        named = key.value if isinstance(key, ast.Literal) else None
+        if named in (self._fields(kind) or {}) and name in _HAVING:
+            return Remedy(expr.span, f"has({written[0]}.{named})")
         row = habits.call(name, kind.name, len(operands))
         if row is not None:
             return Remedy(expr.span, self._grouped(_filled(row.here, written, operands)))

@@ -26,6 +26,7 @@ from grammar.tree.source import Span
 from grammar.tree.types import BOOL, DOUBLE, DURATION, INT, QUANTITY, STRING, TIMESTAMP, Type
 
 _CIDR = re.compile(r"[\d.]+/\d{1,2}|[0-9a-f:]+/\d{1,3}")
+_CODE = re.compile(r"!?\(?(?:node|pod|peer|now|namespaceObject)\b[.\[]")
 _CLOCK = re.compile(r"(\d{1,2}):\d\d(?::\d\d)?")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _YES = frozenset({"true", "yes", "1", "on", "ready"})
@@ -295,6 +296,8 @@ class Remedies(CallRemedies):
                 return Remedy(expr.span, f"{grouped(expr)}.hasValue()")
             case _ if kind.is_record and is_read(expr):
                 return Remedy(expr.span, f"has({text})")
+            case "string" if isinstance(expr, ast.Literal) and _CODE.match(str(expr.value)):
+                return Remedy(expr.span, str(expr.value), f"write `{expr.value}`, without quotes")
             case "string" if is_read(expr) and self._holds_keys(expr):
                 hint = f'write `has({text})`, or compare it, as in `{text} == "true"`'
                 return Remedy(expr.span, f"has({text})", hint)

@@ -162,6 +162,7 @@ CALLS = (
     ),
     _row("isWeekend", "date libraries", "{0}.getDayOfWeek() in [0, 6]", "timestamp", 1),
     _row("in isIn oneOf isOneOf isAnyOf", "query builders", "{0} in {1}", "", 2),
+    _row("sprintf Sprintf", "Rego, Go", "{0}.format({1})", "", 2),
     _row("month", "Python", "{0}.getMonth()", "timestamp", 1),
     _row("substr slice substring mid", "SQL", "{0}.substring({1}, {2})", _S, 3),
     _row("replaceAll replace_all gsub", "Java, Ruby", "{0}.replace({1}, {2})", _S, 3),

@@ -378,6 +378,9 @@ class ClauseRemedies(Misplaced):
         found, word = self.unexpected(at, at), self.previous.text
         if word == "weight" and self.item.kind == "number" and lexemes[at + 1].text == "%":
             return with_edit(found, Fix(lexemes.span(at, at + 1), self.item.text))
+        if word == "weight" and re.fullmatch(r"[\"']\d+[\"']", self.item.text):
+            number = self.item.text.strip("\"'")
+            return with_edit(found, Fix(lexemes.span(at, at), number), certain=True)
         if accepted and set(accepted) <= {"STRING", "NAME"}:
             if self.item.kind == "word" and self.item.text == "f" and lexemes.touches(at + 1):
                 edit = Fix(lexemes.span(at, at), "")
@@ -628,6 +631,8 @@ class ClauseRemedies(Misplaced):
         if self.item.text in (":", ",", "=", ";", ")", "]", "}") or lexemes[at + 1].text == "{":
             return None
         end = lexemes.expression_end(at, STOPS)
+        if lexemes[end].text in ("&&", "||"):
+            return None
         return end if end >= at and lexemes.operand_after(at) is not None else None
 
     def _synonym(self, word: str) -> Fix | None:

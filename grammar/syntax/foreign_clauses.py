@@ -173,7 +173,12 @@ def _topology(body: str) -> Iterator[str]:
         body,
     )
     pairs = _OF_SELECTOR.findall(labels[1]) if labels is not None else []
+    keys = [
+        of_key(m["key"], m["operator"], re.findall(r"[\w./-]*\w", m["values"] or ""), "peer") or ""
+        for m in _CONDITION_OF_KEY.finditer(body)
+    ]
     where = " && ".join(f"peer.labels[{_text(k)}] == {_text(v)}" for k, v in pairs)
+    where = where or " && ".join(keys)
     counted = f"pods where {where} " if where else ""
     per = "node" if domain == "node.name" else f"domain {domain}"
     if re.search(r"podAffinity", body) and not re.search(r"podAntiAffinity", body):
@@ -390,7 +395,7 @@ def _assigned(text: str) -> Iterator[str]:
 
 def _pod_fields(body: str) -> Iterator[str]:
     """`nodeName: worker-1` and other fields of a pod with a plain value."""
-    found = re.fullmatch(r"([a-z][A-Za-z]+)\s*[:=]\s*[\"']?([\w.-]+)[\"']?", body)
+    found = re.fullmatch(r"([a-z][A-Za-z]+)\s*(?:==?|:)\s*[\"']?([\w.-]+)[\"']?", body)
     if found is None:
         return
     if found[1] in ("nodeName", "node", "host", "hostname"):

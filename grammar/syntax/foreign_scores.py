@@ -44,6 +44,25 @@ def _directions(text: str) -> Iterator[str]:
     yield f"{head} {{ value {found['read']} range minmax }}"
 
 
+def _ranges(text: str) -> Iterator[str]:
+    """`value a range 0 to 1`, `value a between 0 and 1`, `value a inverted`."""
+    amount = r"(-?[\d.]+|\"[^\"]*\")"
+    found = re.fullmatch(
+        r"(score \"[^\"]*\"[^{}]*\{ ?value [^{}]+?),? (?:range|between|from|in)(?: from)? [\[(]?"
+        rf"{amount},? ?(?:to|and|-|until|\.\.|,) ?{amount}[\])]? ?\}}",
+        text,
+    )
+    if found is not None:
+        yield f"{found[1]} range {found[2]} .. {found[3]} }}"
+    turned = re.fullmatch(
+        r"(score \"[^\"]*\" weight )(\d+)([^{}]*\{ ?value [^{}]+?),?"
+        r" (?:inverted|reversed?|negated) ?\}",
+        text,
+    )
+    if turned is not None:
+        yield f"{turned[1]}-{turned[2]}{turned[3]} range minmax }}"
+
+
 def _soft_filters(text: str) -> Iterator[str]:
     """`filter "x" best effort weight 10 { require … }`, which is a score."""
     found = re.match(r'filter ("(?:\\.|[^"\\])*")(.*?)\{(.*?)\}\s*\Z', text)
@@ -62,4 +81,9 @@ def _soft_filters(text: str) -> Iterator[str]:
     yield f"score {found[1]} weight {weight} {{ value {condition.strip()} }}"
 
 
-OF_ITEMS: tuple[Callable[[str], Iterator[str]], ...] = (_weight_inside, _directions, _soft_filters)
+OF_ITEMS: tuple[Callable[[str], Iterator[str]], ...] = (
+    _weight_inside,
+    _directions,
+    _ranges,
+    _soft_filters,
+)

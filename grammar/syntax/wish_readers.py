@@ -179,7 +179,9 @@ def _spreads(body: str) -> Iterator[str]:
         rf"\b(?:across|over|between|among|by|per|in|on|to)\s+(?:all\s+|the\s+|different\s+)?{DOMAIN}",
         body,
     )
-    both = find(r"\b(node|host|zone|region|rack)s?\s+and\s+(node|host|zone|region|rack)s?\b", body)
+    both = find(
+        r"\b(node|host|zone|region|rack)s?(?:\s+and|,)\s+(node|host|zone|region|rack)s?\b", body
+    )
     if both is not None:
         head, tail = body[: both.start()], body[both.end() :]
         yield " ".join(next(_spreads(f"{head}{place}s{tail}"), "") for place in both.groups())

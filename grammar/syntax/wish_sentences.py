@@ -132,6 +132,11 @@ def by_subject(body: str) -> Iterator[tuple[str, str]]:
     if spread is not None and is_name(spread["who"]):
         yield f'pod.labels["app"] == "{spread["who"].lower()}"', f"spread {spread['rest']}"
         return
+    body = re.sub(
+        r"(?i)\b(pods|jobs|replicas)\s+(?:needs?|requires?|wants?|uses?)\s+([\w-]+\s+nodes?)\Z",
+        r"\1 only on \2",
+        body,
+    )
     found = _SUBJECT.match(body)
     if found is None or not is_name(found["who"]) or found["who"].lower() in _ADJECTIVES:
         return
