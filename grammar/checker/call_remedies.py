@@ -171,7 +171,8 @@ class CallRemedies(NameRemedies):
         words = words_of(expr.function)
         owner, args = self._owner_of(words, operands)
         said = [w for w in words if w not in _VERBS and w not in ("node", "pod", "peer")]
-        if owner is None or not said or not (set(words) & _VERBS or len(said) < len(words)):
+        is_asked = set(words) & _VERBS or len(said) < len(words) or owner in operands
+        if owner is None or not said or not is_asked:
             return None
         record = self._kind(owner).name
         resource = next((RESOURCES[w] for w in said if w in RESOURCES), None)

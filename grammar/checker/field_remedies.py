@@ -194,6 +194,10 @@ class FieldRemedies:
             return Remedy(expr.span, f"{operand}.{amount}")
         words = words_of(expr.name)
         kind = next((k for k in KINDS if k.lower() == "".join(words[1:])), None)
+        owners = {*map(str.lower, KINDS), "workload", "owner", "controller"}
+        is_of_owner = "".join(words[:-1]) in owners and words[-1] in ("name", "kind")
+        if record in ("Pod", "Peer") and is_of_owner:
+            return Remedy(expr.span, f"{operand}.workload.{words[-1]}")
         if record in ("Pod", "Peer") and words[0] == "is" and kind is not None:
             return Remedy(expr.span, f'{operand}.workload.kind == "{kind}"')
         state = STATES.get("".join(words[1:])) if words[0] == "is" else None

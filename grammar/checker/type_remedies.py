@@ -24,6 +24,7 @@ from grammar.tree import ast
 from grammar.tree.printer import print_expression, print_string
 from grammar.tree.source import Span
 from grammar.tree.types import BOOL, DOUBLE, DURATION, INT, QUANTITY, STRING, TIMESTAMP, Type
+from grammar.tree.walk import walk
 
 _CIDR = re.compile(r"[\d.]+/\d{1,2}|[0-9a-f:]+/\d{1,3}")
 _CODE = re.compile(r"!?\(?(?:node|pod|peer|now|namespaceObject)\b[.\[]")
@@ -296,6 +297,8 @@ class Remedies(CallRemedies):
                 return Remedy(expr.span, f"{grouped(expr)}.hasValue()")
             case _ if kind.is_record and is_read(expr):
                 return Remedy(expr.span, f"has({text})")
+            case "string" if (repeated := self._repeated(expr)) is not None:
+                return repeated
             case "string" if isinstance(expr, ast.Literal) and _CODE.match(str(expr.value)):
                 return Remedy(expr.span, str(expr.value), f"write `{expr.value}`, without quotes")
             case "string" if is_read(expr) and self._holds_keys(expr):
@@ -305,6 +308,23 @@ class Remedies(CallRemedies):
                 return Remedy(expr.span, f'{grouped(expr)} != ""')
             case _:
                 return None
+
+    def _repeated(self, expr: ast.Expr) -> Remedy | None:
+        """`node.zone == "a" || "b"`, of which the second text is compared as well."""
+        if not isinstance(expr, ast.Literal) or not self._around:
+            return None
+        # Its type is asked about from around it.
+        parent = self._around[-1]
+        before = [
+            e
+            for e in walk(parent)
+            if isinstance(e, ast.Binary) and e.op in ("==", "!=") and e.span.end <= expr.span.start
+        ]
+        if not before:
+            return None
+        compared = before[-1]
+        made = f"{print_expression(compared.left)} {compared.op} {print_expression(expr)}"
+        return Remedy(expr.span, made)
 
     def negation(self, expr: ast.Unary, kind: Type) -> Remedy | None:
         """`!x` of a value that is no condition."""

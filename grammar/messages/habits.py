@@ -161,6 +161,14 @@ CALLS = (
         "weekday dayOfWeek day_of_week isoweekday", "Python", "{0}.getDayOfWeek()", "timestamp", 1
     ),
     _row("isWeekend", "date libraries", "{0}.getDayOfWeek() in [0, 6]", "timestamp", 1),
+    _row("isWeekday", "date libraries", "!({0}.getDayOfWeek() in [0, 6])", "timestamp", 1),
+    _row(
+        "inCIDR cidrContains in_cidr ipInRange",
+        "network libraries",
+        "cidr({1}).containsIP({0})",
+        "",
+        2,
+    ),
     _row("in isIn oneOf isOneOf isAnyOf", "query builders", "{0} in {1}", "", 2),
     _row("sprintf Sprintf", "Rego, Go", "{0}.format({1})", "", 2),
     _row("month", "Python", "{0}.getMonth()", "timestamp", 1),

@@ -619,6 +619,9 @@ class ClauseRemedies(Misplaced):
         joins = self.item.text in (",", ":", "else", "otherwise", "or", "||", "because")
         if "MESSAGE" not in self.accepted or not joins or lexemes[at + 1].kind != "string":
             return None
+        if self.previous.kind == "string":
+            # Another value.
+            return None
         if not (lexemes[at + 2].closes or lexemes[at + 2].text in STOPS):
             return None
         made = f"message {lexemes[at + 1].text}"

@@ -17,6 +17,7 @@ from grammar.syntax.wish_words import (
     NEVER,
     OF_OWNER,
     ONLY,
+    PLACES,
     WORDS_OF_NODES,
     N,
     find,
@@ -78,6 +79,9 @@ def pods_of(body: str) -> str | None:
             r"\b(?:pods?|replicas?|instances?|copies)\s+of\s+(?:the\s+)?([A-Za-z][\w-]*)", body
         )
         kind = None if kind is not None and kind[1].lower() in _NO_APPS else kind
+    if kind is None and said is None:
+        kind = find(rf"\b{N}\s+([A-Za-z][\w-]*)\s+(?:per|on|in\s+each)\b", body)
+        kind = None if kind is not None and find(_NO_PODS, kind[1]) else kind
     if find(r"\bbatch\s+(?:pods?|jobs?|workloads?)\b", body):
         return 'peer.workload.kind == "Job"'
     if kind is not None and kind[1].lower() == "gpu":
@@ -89,6 +93,11 @@ def pods_of(body: str) -> str | None:
     return label_of("peer", said["key"].lower(), said["value"]) if said is not None else None
 
 
+# Words that are counted, and are no pods of an app.
+_NO_PODS = (
+    rf"(?i)\A(?:{PLACES}s?|pods?|replicas?|instances?|copies|copy|cpus?|cores?|gpus?|memory|percent|"
+    r"hours?|minutes?|jobs?|deployments?|statefulsets?|daemonsets?|max|min|strict|other|more|[KMGT]i?B?)\Z"
+)
 # Words behind `pods of` that name no app.
 _NO_APPS = frozenset(
     "same each every any one deployment deployments statefulset daemonset job jobs workload team"
@@ -100,7 +109,9 @@ def _of_peer(condition: str) -> str | None:
     """The condition on a counted pod; None for one on a node."""
     if re.match(r"!?\(?node\b", condition.strip()):
         return None
-    text = re.sub(r"\b(?:pod|p|x|other)\.(?=labels|namespace|name|priority)", "peer.", condition)
+    text = condition
+    if "peer." not in condition:
+        text = re.sub(r"\b(?:pod|p|x|other)\.(?=labels|namespace|name|priority)", "peer.", text)
     text = re.sub(r"(?<![\w.])labels\b", "peer.labels", text.strip())
     label = re.fullmatch(r"([\w./-]+)\s*(?:==|=|:)\s*\"?([\w.-]+)\"?", text)
     if label is not None and not label[1].startswith("peer."):

@@ -61,6 +61,13 @@ def _limits(body: str) -> Iterator[str]:
     if find(r"\ball\b.*\b(?:on|in)\s+(?:the\s+)?(?:same|one)\b", body):
         # Together, and not apart.
         return
+    one = r"(node|host|zone|region|rack)s?"
+    both = find(rf"\bper\s+{one}(?:\s+and|,)\s+(?:per\s+)?{one}\b", body)
+    if both is not None:
+        head, tail = body[: both.start()], body[both.end() :]
+        each = (next(_limits(f"{head}per {p}{tail}"), "") for p in both.groups())
+        yield " ".join(each)
+        return
     if (owner := find(PER_OWNER, body)) is not None:
         rest = body[: owner.start()] + body[owner.end() :]
         place = re.search(PER, rest, re.IGNORECASE)
@@ -270,6 +277,9 @@ def _hours(body: str) -> Iterator[str]:
             return f'filter "{name}" {{ require {said} }}'
         return f'filter "{name}" when {said} {{ require {required[1]} }}'
 
+    if found is None and find(r"\b(?:at|by|during\s+the)\s+nights?\b", body):
+        yield clause("night", "(now.getHours() >= 22 || now.getHours() < 6)")
+        return
     if found is not None and find(
         r"hour|time|now|o'clock|\d ?(?:am|pm|h)\b|:\d\d|clock|day|night|week", body
     ):

@@ -96,6 +96,11 @@ def _turned(found: re.Match[str]) -> str:
 
 def restated(body: str) -> str:
     """A wish about each place as one of pods per place: `no node has more than 3 pods`."""
+    body = re.sub(
+        rf"(?i)\A(.+?)\s+(?:must|should|may|can)\s*(?:not|never)\s+share\s+(?:an?\s+|the\s+)?(?:same\s+)?({PLACES})\Z",
+        r"never \1 on the same \2",
+        body,
+    )
     if (pair := _PAIR.match(body)) is not None:
         is_apart = bool(pair["no"]) != (
             pair["how"].lower() in ("different", "separate", "distinct")
@@ -174,4 +179,8 @@ def of_kind(body: str, clause: str) -> str:
         # The pods of one workload are counted in any case.
         return clause
     kind = next(k for k in _KINDS if k.lower() == named[1].lower())
-    return with_subject(f'pod.workload.kind == "{kind}"', clause) or clause
+    condition = f'pod.workload.kind == "{kind}"'
+    called = find(rf"\bof\s+(?:the\s+)?{named[1]}\s+\"?([a-z][\w-]*)\"?", body)
+    if called is not None and is_name(called[1]):
+        condition += f' && pod.workload.name == "{called[1]}"'
+    return with_subject(condition, clause) or clause
