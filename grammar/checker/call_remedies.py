@@ -19,12 +19,12 @@ from grammar.checker.field_remedies import (
     selected,
 )
 from grammar.checker.name_remedies import NameRemedies
-from grammar.checker.worded_names import words_of
+from grammar.checker.worded_names import RESOURCES, words_of
 from grammar.meaning.environment import FUNCTIONS
 from grammar.messages import habits
 from grammar.syntax.wish_words import STATES, WORDS_OF_NODES
 from grammar.tree import ast
-from grammar.tree.printer import print_expression
+from grammar.tree.printer import print_expression, print_string
 from grammar.tree.types import BOOL, DYN, STRING, Type, list_of
 from grammar.tree.walk import rewritten, walk
 
@@ -33,6 +33,7 @@ _VERBS = frozenset(
     "has have having get is are in on with of the contains includes no not without lacks any count"
     " num number find fetch read matches match check exists for by".split()
 )
+_HAVING = frozenset({"has", "hasOwnProperty", "hasKey", "hasField", "contains", "includes"})
 _CRON = re.compile(r"\S+ (?P<hours>[\d*,/-]+) \S+ \S+ (?P<days>[\d*,-]+)")
 
 
@@ -125,6 +126,10 @@ class CallRemedies(NameRemedies):
                 return Remedy(expr.span, f"has({print_expression(operands[0])})")
             if habits.find((habits.ABSENCE,), name) and is_read(operands[0]):
                 return Remedy(expr.span, f"!has({print_expression(operands[0])})")
+        key = operands[1] if len(operands) > 1 else None
+        named = key.value if isinstance(key, ast.Literal) else None
+        if named in (self._fields(kind) or {}) and name in _HAVING:
+            return Remedy(expr.span, f"has({written[0]}.{named})")
         row = habits.call(name, kind.name, len(operands))
         if row is not None:
             return Remedy(expr.span, self._grouped(_filled(row.here, written, operands)))
@@ -161,14 +166,19 @@ class CallRemedies(NameRemedies):
 
     def _by_words(self, expr: ast.Call, operands: Sequence[ast.Expr]) -> Remedy | None:
         """`hasLabel(node, "gpu")`, `isReady(node)`, `node.getTaint("a")`: a field and its use."""
-        if (each := self._of_any(expr, operands)) is not None:
+        if (each := self._of_any(expr, operands) or self._joined(expr, operands)) is not None:
             return each
         words = words_of(expr.function)
         owner, args = self._owner_of(words, operands)
         said = [w for w in words if w not in _VERBS and w not in ("node", "pod", "peer")]
-        if owner is None or not said or not (set(words) & _VERBS or len(said) < len(words)):
+        is_asked = set(words) & _VERBS or len(said) < len(words) or owner in operands
+        if owner is None or not said or not is_asked:
             return None
         record = self._kind(owner).name
+        resource = next((RESOURCES[w] for w in said if w in RESOURCES), None)
+        if record in ("Pod", "Peer") and resource is not None and not args and len(said) == 1:
+            amount = f"{print_expression(owner)}.requests[{print_string(resource)}]"
+            return Remedy(expr.span, self._grouped(f'{amount} > "0"'))
         noun = said[0] + "".join(map(str.capitalize, said[1:]))
         negation = "!" if set(words) & {"no", "not", "without", "lacks"} else ""
         state = STATES.get(noun.lower()) or WORDS_OF_NODES.get("-".join(said))
@@ -180,7 +190,21 @@ class CallRemedies(NameRemedies):
             return None
         read = print_expression(selected(owner, places[0].path))
         made = self._used(read, places[0].kind, [*map(print_expression, args)], words) or ""
+        if negation and made.endswith(" > 0"):
+            return Remedy(expr.span, self._grouped(f"{made.removesuffix(' > 0')} == 0"))
+        if negation and " " in made and not made.endswith(")"):
+            made = f"({made})"
         return Remedy(expr.span, self._grouped(f"{negation}{made}")) if made else None
+
+    def _joined(self, expr: ast.Call, operands: Sequence[ast.Expr]) -> Remedy | None:
+        """`anyOf(a, b)` and `allOf(a, b)`: conditions with a sign between them."""
+        signs = dict.fromkeys(("anyof", "someof", "oneof", "either", "any", "or"), "||")
+        signs |= dict.fromkeys(("allof", "both", "all", "and", "every"), "&&")
+        sign = signs.get("".join(words_of(expr.function)))
+        if sign is None or len(operands) < 2 or any(self._kind(o) != BOOL for o in operands):
+            return None
+        made = f" {sign} ".join(map(print_expression, operands))
+        return Remedy(expr.span, self._grouped(made))
 
     def _of_any(self, expr: ast.Call, operands: Sequence[ast.Expr]) -> Remedy | None:
         """`startsWithAny(node.name, ["a", "b"])`: a method for each item of a list."""

@@ -382,7 +382,9 @@ class Checker:
         root, space = dotted(expr.target) if expr.target is not None else (None, "")
         is_foreign = root is not None and self._is_unknown(root)
         remedy = self._ask(lambda r: r.call(expr)) if expr.target is None or is_foreign else None
-        names = {*self.environment.defs, *self.environment.function_names(member=False)}
+        known = self.environment.function_names(member=False)
+        taking = {n for n in known if self._takes(n, len(expr.args), member=False)}
+        names = {*self.environment.defs, *taking}
         name, span = expr.function, expr.name_span
         if is_foreign and remedy is None:
             # `math.greatst`: the functions of one namespace are meant.
@@ -392,6 +394,16 @@ class Checker:
             for argument in expr.args:
                 self._check(argument)
             self._report(catalogue.unknown_function(name, names, span), remedy)
+            return replace(expr, type=POISON)
+        first = expr.args[0] if len(expr.args) > 1 else None
+        if isinstance(first, ast.Ident) and not self.environment.overloads(
+            expr.function, member=True
+        ):
+            # A macro of another language: its first argument is a new name.
+            if self._check(expr.target).type != POISON and self._is_unknown(first):
+                self._report(
+                    catalogue.unknown_function(name, MACROS, span), self._call_remedy(name)
+                )
             return replace(expr, type=POISON)
         target, outer = self._check(expr.target), self._formats
         self._formats = outer or expr.function == "format"
@@ -450,7 +462,8 @@ class Checker:
         shown = function[0] if function in ("!_", "-_") else function
         if not overloads:
             if POISON not in kinds:
-                names = self.environment.function_names(member=member)
+                known = self.environment.function_names(member=member)
+                names = {n for n in known if self._takes(n, len(args), member=member)}
                 wrong = catalogue.unknown_function(shown, names, name_span or span)
                 self._report(wrong, self._call_remedy(function))
             return POISON
@@ -460,6 +473,11 @@ class Checker:
                 self._report(catalogue.no_overload(shown, kinds, span), self._call_remedy(function))
             return POISON
         return found
+
+    def _takes(self, function: str, operands: int, *, member: bool) -> bool:
+        """Whether a function takes so many operands: one that does not is not meant."""
+        found = self.environment.overloads(function, member=member)
+        return any(len(o.params) == operands for o in found)
 
     def _call_remedy(self, function: str) -> Remedy | None:
         """What to write for the call or operation that is being checked."""
@@ -488,9 +506,12 @@ class Checker:
             if text is not None:
                 self._report(catalogue.unknown_name(text.text[1:-1], (), expr.span), text)
                 return replace(expr, type=POISON)
-        left, right = coerce_beside(
-            expr.op, self._check(expr.left), self._check(expr.right), self.found
-        )
+        left, right = self._check(expr.left), self._check(expr.right)
+        time = self._ask(lambda r: r.time(expr, left.type))
+        if time is not None:
+            self._report(catalogue.no_overload(expr.op, [left.type, right.type], expr.span), time)
+            return replace(expr, type=POISON)
+        left, right = coerce_beside(expr.op, left, right, self.found)
         checked = replace(expr, left=left, right=right)
         if expr.op in ("==", "!="):
             if not comparable(left.type, right.type):

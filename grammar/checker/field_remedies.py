@@ -15,6 +15,7 @@ from grammar.meaning.environment import Environment
 from grammar.meaning.schema import Field, Schema
 from grammar.messages import habits
 from grammar.messages.diagnostics import Diagnostic, Fix, nearest
+from grammar.syntax.wish_words import STATES
 from grammar.tree import ast
 from grammar.tree.printer import print_expression, print_string
 from grammar.tree.source import Span
@@ -29,6 +30,10 @@ _PARTS = ("metadata", "spec", "status")
 # What an item of a list says beside its name, and what a taint says of pods.
 _VALUES = ("status", "value", "address", "image")
 _ADDRESSES = {"ip": "InternalIP", "internalip": "InternalIP", "externalip": "ExternalIP"}
+_CONDITIONS = {
+    name.lower(): name
+    for name in "MemoryPressure DiskPressure PIDPressure NetworkUnavailable".split()
+}
 _COUNTING = frozenset({"count", "number", "num", "of", "total", "amount", "how", "many", "size"})
 _LENGTH = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|[smhdw]))+")
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
@@ -189,8 +194,18 @@ class FieldRemedies:
             return Remedy(expr.span, f"{operand}.{amount}")
         words = words_of(expr.name)
         kind = next((k for k in KINDS if k.lower() == "".join(words[1:])), None)
+        owners = {*map(str.lower, KINDS), "workload", "owner", "controller"}
+        is_of_owner = "".join(words[:-1]) in owners and words[-1] in ("name", "kind")
+        if record in ("Pod", "Peer") and is_of_owner:
+            return Remedy(expr.span, f"{operand}.workload.{words[-1]}")
         if record in ("Pod", "Peer") and words[0] == "is" and kind is not None:
             return Remedy(expr.span, f'{operand}.workload.kind == "{kind}"')
+        state = STATES.get("".join(words[1:])) if words[0] == "is" else None
+        if record == "Node" and state is not None:
+            return Remedy(expr.span, state.replace("node.", f"{operand}."))
+        if record == "Node" and (condition := _CONDITIONS.get(_folded(expr.name))) is not None:
+            said = f'c.type == "{condition}" && c.status == "True"'
+            return Remedy(expr.span, f"{operand}.status.conditions.exists(c, {said})")
         if record == "Node" and words[0] in ("role", "roles"):
             return self._role(expr, operand)
         nouns = [w for w in words if w not in _COUNTING]
@@ -236,6 +251,8 @@ class FieldRemedies:
         """`node.partition == "debug"`: a label."""
         parent, schema = self._parent, self._schema
         beside = parent.right if isinstance(parent, ast.Binary) and parent.op in RELATIONS else None
+        if isinstance(parent, ast.Binary) and parent.op in RELATIONS and parent.right is expr:
+            beside = parent.left
         if not isinstance(beside, ast.Literal) or not isinstance(beside.value, str):
             return None
         fields = schema.records[record].fields if schema is not None else {}
@@ -252,14 +269,14 @@ class FieldRemedies:
 
     def _longer(self, record: str, name: str) -> str | None:
         """The one field of the record or its parts that begins with a name: `qos` of `qosClass`."""
-        own = self._fields(Type(record)) or {}
-        parts = {p: self._fields(own[p].type) or {} for p in _PARTS if p in own}
-        found = [
-            f"{part}.{field}".removeprefix(".")
-            for part, fields in {"": own, **parts}.items()
-            for field in fields
-            if field.startswith(name) and field[len(name) : len(name) + 1].isupper()
-        ]
+        found, queue = list[str](), [("", record)]
+        while queue:
+            path, kind = queue.pop(0)
+            for field, known in (self._fields(Type(kind)) or {}).items():
+                if field.startswith(name) and field[len(name) : len(name) + 1].isupper():
+                    found.append(f"{path}{field}")
+                if known.type.is_record and not known.native and path.count(".") < _DEEPEST - 2:
+                    queue.append((f"{path}{field}.", known.type.name))
         return found[0] if len(found) == 1 else None
 
     def _amount_of(self, expr: ast.Select, record: str, here: str) -> Remedy | None:
@@ -393,6 +410,9 @@ class FieldRemedies:
         if (key := self.label_key(expr)) is not None:
             return key
         operand = print_expression(expr.operand)
+        if kind == STRING and expr.name in ("key", "name") and isinstance(expr.operand, ast.Ident):
+            # Of a map, a macro names the keys.
+            return Remedy(expr.span, operand)
         if kind == list_of(Type("NodeCondition")):
             # `node.status.conditions.Ready == "True"`
             whole = self._condition()

@@ -56,6 +56,12 @@ class NameRemedies(FieldRemedies):
             return Remedy(parent.span, parent.name)
         if is_holder and isinstance(parent, ast.Select):
             return self._parameter(parent)
+        factor = getattr(parent, "left", None)
+        unit = habits.UNITS.get(expr.name)
+        if isinstance(parent, ast.Binary) and parent.op == "*" and unit:
+            number = getattr(factor, "value", None)
+            if isinstance(number, int):
+                return Remedy(parent.span, f'"{number}{unit}"')
         if (row := habits.find(habits.NAMES, expr.name)) is not None:
             here = row.here
             if here in ("true", "false"):
@@ -82,6 +88,8 @@ class NameRemedies(FieldRemedies):
     def _in_words(self, expr: ast.Ident) -> Remedy | None:
         """`nodeZone` and `free_memory`: a field whose object or resource is in its name."""
         words = words_of(expr.name)
+        if {"seconds", "bytes", "ratio"} & set(words) and is_series(expr.name):
+            return Remedy(expr.span, "", habits.OF_PROMETHEUS, whole=False)
         roots = [r for r in (*self._locals, "node", "pod") if r in words and self._known(r)]
         for root in roots or [r for r in ("node",) if self._known(r)]:
             kind = self._kind(ast.Ident(root)).name

@@ -24,8 +24,11 @@ from grammar.tree import ast
 from grammar.tree.printer import print_expression, print_string
 from grammar.tree.source import Span
 from grammar.tree.types import BOOL, DOUBLE, DURATION, INT, QUANTITY, STRING, TIMESTAMP, Type
+from grammar.tree.walk import walk
 
 _CIDR = re.compile(r"[\d.]+/\d{1,2}|[0-9a-f:]+/\d{1,3}")
+_CODE = re.compile(r"!?\(?(?:node|pod|peer|now|namespaceObject)\b[.\[]")
+_CLOCK = re.compile(r"(\d{1,2}):\d\d(?::\d\d)?")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _YES = frozenset({"true", "yes", "1", "on", "ready"})
 _NO = frozenset({"false", "no", "0", "off"})
@@ -63,6 +66,18 @@ class Remedies(CallRemedies):
             or self._converted(expr, left, right)
             or self._of_record(expr, left, right)
         )
+
+    def time(self, expr: ast.Binary, left: Type) -> Remedy | None:
+        """`now > "22:00"` and `node.metadata.creationTimestamp > "2026-01-31"`."""
+        given = expr.right.value if isinstance(expr.right, ast.Literal) else None
+        if left != TIMESTAMP or not isinstance(given, str) or expr.op not in RELATIONS:
+            return None
+        if (hour := _CLOCK.fullmatch(given)) is not None:
+            sign = {">": ">=", "<=": "<"}.get(expr.op, expr.op)
+            return Remedy(expr.span, f"{grouped(expr.left)}.getHours() {sign} {int(hour[1])}")
+        if _DATE.fullmatch(given) is None:
+            return None
+        return self._beside(expr, expr.right, f'"{given}T00:00:00Z"')
 
     def _amount(self, expr: ast.Binary, left: Type, right: Type) -> Remedy | None:
         """`node.free["memory"] > 16 * 1024 * 1024 * 1024`, which calculates an amount."""
@@ -136,8 +151,6 @@ class Remedies(CallRemedies):
             made = f'"{given:g}Gi"'
         elif kind == QUANTITY and isinstance(given, float):
             made = f'"{given * 1000:g}m"' if given < 1000 else f'"{given:f}"'
-        elif kind == TIMESTAMP and isinstance(given, str) and _DATE.fullmatch(given):
-            made = f'timestamp("{given}T00:00:00Z")'
         elif kind == DURATION and isinstance(given, int | float):
             made = f'"{given}s"'
         elif kind.name == "list" and expr.op in ("==", "!=") and kind.args[0] == constant.type:
@@ -282,6 +295,12 @@ class Remedies(CallRemedies):
                 return Remedy(expr.span, f'{grouped(expr)} > "0"')
             case "optional":
                 return Remedy(expr.span, f"{grouped(expr)}.hasValue()")
+            case _ if kind.is_record and is_read(expr):
+                return Remedy(expr.span, f"has({text})")
+            case "string" if (repeated := self._repeated(expr)) is not None:
+                return repeated
+            case "string" if isinstance(expr, ast.Literal) and _CODE.match(str(expr.value)):
+                return Remedy(expr.span, str(expr.value), f"write `{expr.value}`, without quotes")
             case "string" if is_read(expr) and self._holds_keys(expr):
                 hint = f'write `has({text})`, or compare it, as in `{text} == "true"`'
                 return Remedy(expr.span, f"has({text})", hint)
@@ -289,6 +308,23 @@ class Remedies(CallRemedies):
                 return Remedy(expr.span, f'{grouped(expr)} != ""')
             case _:
                 return None
+
+    def _repeated(self, expr: ast.Expr) -> Remedy | None:
+        """`node.zone == "a" || "b"`, of which the second text is compared as well."""
+        if not isinstance(expr, ast.Literal) or not self._around:
+            return None
+        # Its type is asked about from around it.
+        parent = self._around[-1]
+        before = [
+            e
+            for e in walk(parent)
+            if isinstance(e, ast.Binary) and e.op in ("==", "!=") and e.span.end <= expr.span.start
+        ]
+        if not before:
+            return None
+        compared = before[-1]
+        made = f"{print_expression(compared.left)} {compared.op} {print_expression(expr)}"
+        return Remedy(expr.span, made)
 
     def negation(self, expr: ast.Unary, kind: Type) -> Remedy | None:
         """`!x` of a value that is no condition."""

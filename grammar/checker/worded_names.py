@@ -10,8 +10,8 @@ import re
 from grammar.tree.printer import print_string
 
 _NAME_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
-_RESOURCES = {"cpu": "cpu", "cpus": "cpu", "cores": "cpu", "memory": "memory", "mem": "memory"}
-_RESOURCES |= {"ram": "memory", "gpu": "nvidia.com/gpu", "gpus": "nvidia.com/gpu"}
+RESOURCES = {"cpu": "cpu", "cpus": "cpu", "cores": "cpu", "memory": "memory", "mem": "memory"}
+RESOURCES |= {"ram": "memory", "gpu": "nvidia.com/gpu", "gpus": "nvidia.com/gpu"}
 _AMOUNTS_OF_NODE = {
     "free": frozenset({"free", "available", "avail", "idle", "left", "remaining", "unused"}),
     "usage": frozenset({"usage", "used", "utilization", "utilisation", "load", "percent", "ratio"}),
@@ -34,7 +34,7 @@ def words_of(name: str) -> list[str]:
 def amount_in_words(name: str, record: str) -> str | None:
     """`free_cpu` and `memoryUsage` as a field and its resource; None for any other name."""
     words = words_of(name)
-    resource = next((_RESOURCES[w] for w in words if w in _RESOURCES), None)
+    resource = next((RESOURCES[w] for w in words if w in RESOURCES), None)
     fields = _AMOUNTS_OF_NODE if record == "Node" else _AMOUNTS_OF_POD
     field = next((f for f, said in fields.items() if said & set(words)), None)
     if resource is None or field is None or record not in ("Node", "Pod", "Peer"):

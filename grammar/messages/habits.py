@@ -43,11 +43,12 @@ OPERATORS = (
     _row("lt LT Lt LessThan", "Go templates, YAML", "{0} < {1}"),
     _row("ge gte GE GreaterThanOrEquals =>", "Go templates, Kyverno", "{0} >= {1}"),
     _row("le lte LE LessThanOrEquals", "Go templates", "{0} <= {1}"),
-    _row("In IN AnyIn AllIn", "Kubernetes YAML, SQL, Kyverno", "{0} in {1}"),
+    _row("In IN AnyIn AllIn oneOf isIn", "Kubernetes YAML, SQL, Kyverno", "{0} in {1}"),
     _row("NotIn notin NOTIN AnyNotIn AllNotIn", "Kubernetes YAML, Kyverno", "!({0} in {1})"),
-    _row("=~ ~= ~ matches MATCHES regexp rlike", "shells, Perl, Ruby, SQL", "{0}.matches({1})"),
-    _row("!~", "Perl, Ruby", "!{0}.matches({1})"),
+    _row("=~ ~= ~ ~* matches MATCHES regexp rlike", "shells, Perl, Ruby, SQL", "{0}.matches({1})"),
+    _row("!~ !~*", "Perl, Ruby", "!{0}.matches({1})"),
     _row("contains includes CONTAINS", "SQL and others", "{0}.contains({1})"),
+    _row("has hasKey", "plain English", "{1} in {0}"),
     _row("startswith startsWith", "Kusto", "{0}.startsWith({1})"),
     _row("endswith endsWith", "Kusto", "{0}.endsWith({1})"),
     _row("mod MOD", "SQL", "{0} % {1}"),
@@ -159,6 +160,17 @@ CALLS = (
     _row(
         "weekday dayOfWeek day_of_week isoweekday", "Python", "{0}.getDayOfWeek()", "timestamp", 1
     ),
+    _row("isWeekend", "date libraries", "{0}.getDayOfWeek() in [0, 6]", "timestamp", 1),
+    _row("isWeekday", "date libraries", "!({0}.getDayOfWeek() in [0, 6])", "timestamp", 1),
+    _row(
+        "inCIDR cidrContains in_cidr ipInRange",
+        "network libraries",
+        "cidr({1}).containsIP({0})",
+        "",
+        2,
+    ),
+    _row("in isIn oneOf isOneOf isAnyOf", "query builders", "{0} in {1}", "", 2),
+    _row("sprintf Sprintf", "Rego, Go", "{0}.format({1})", "", 2),
     _row("month", "Python", "{0}.getMonth()", "timestamp", 1),
     _row("substr slice substring mid", "SQL", "{0}.substring({1}, {2})", _S, 3),
     _row("replaceAll replace_all gsub", "Java, Ruby", "{0}.replace({1}, {2})", _S, 3),
@@ -275,7 +287,7 @@ ELSEWHERE: Mapping[str, str] = MappingProxyType(
             "a policy has parameters for this, as in `policy name (zone: string) {`",
         ),
         **dict.fromkeys(
-            "print log println printf console.log debug trace".split(),
+            "print println printf console.log debug trace".split(),
             "leave it out: `message` says why a node is rejected, and `placet trace` shows each"
             " value",
         ),

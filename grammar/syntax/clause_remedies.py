@@ -291,6 +291,9 @@ class ClauseRemedies(Misplaced):
                 start = self.item.start
                 whole = f"domain {lexemes.slice(at, rest)}"
                 return with_edit(found, Fix(Span(start, start), "domain "), f"write `{whole}`")
+            if text.lower() in ("namespace", "ns", "team", "app", "tenant", "user", "label"):
+                # These are of pods, and no places.
+                return None
             domain = DOMAINS.get(text.lower(), f'node.labels["{text}"]')
             made = "node" if domain == "node.name" else f"domain {domain}"
             return with_edit(found, Fix(lexemes.span(at, at), made), f"write `per {made}`")
@@ -375,6 +378,9 @@ class ClauseRemedies(Misplaced):
         found, word = self.unexpected(at, at), self.previous.text
         if word == "weight" and self.item.kind == "number" and lexemes[at + 1].text == "%":
             return with_edit(found, Fix(lexemes.span(at, at + 1), self.item.text))
+        if word == "weight" and re.fullmatch(r"[\"']\d+[\"']", self.item.text):
+            number = self.item.text.strip("\"'")
+            return with_edit(found, Fix(lexemes.span(at, at), number), certain=True)
         if accepted and set(accepted) <= {"STRING", "NAME"}:
             if self.item.kind == "word" and self.item.text == "f" and lexemes.touches(at + 1):
                 edit = Fix(lexemes.span(at, at), "")
@@ -462,7 +468,8 @@ class ClauseRemedies(Misplaced):
     def _clause(self) -> Diagnostic | None:
         """A word where a clause must start: which clauses there are, and the one meant."""
         lexemes, at, word = self.lexemes, self.at, self.item.text
-        if self.item.text in ("-", "--") and {"FILTER", "SCORE", "LET"} <= self.accepted:
+        is_option = self.item.text in ("-", "--") and lexemes.touches(at + 1)
+        if is_option and {"FILTER", "SCORE", "LET"} <= self.accepted:
             # Options of a job.
             hint = f"leave it out: {habits.REQUESTED}"
             return replace(self.unexpected(at, at), hint=hint)
@@ -612,6 +619,9 @@ class ClauseRemedies(Misplaced):
         joins = self.item.text in (",", ":", "else", "otherwise", "or", "||", "because")
         if "MESSAGE" not in self.accepted or not joins or lexemes[at + 1].kind != "string":
             return None
+        if self.previous.kind == "string":
+            # Another value.
+            return None
         if not (lexemes[at + 2].closes or lexemes[at + 2].text in STOPS):
             return None
         made = f"message {lexemes[at + 1].text}"
@@ -621,9 +631,11 @@ class ClauseRemedies(Misplaced):
     def _condition(self, at: int) -> int | None:
         """The end of an expression that starts here; None if none does."""
         lexemes = self.lexemes
-        if self.item.text in (":", ",", "=", ";", ")", "]", "}"):
+        if self.item.text in (":", ",", "=", ";", ")", "]", "}") or lexemes[at + 1].text == "{":
             return None
         end = lexemes.expression_end(at, STOPS)
+        if lexemes[end].text in ("&&", "||"):
+            return None
         return end if end >= at and lexemes.operand_after(at) is not None else None
 
     def _synonym(self, word: str) -> Fix | None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from grammar.syntax import foreign_objects, other_schedulers
+from grammar.syntax import foreign_objects, foreign_scores, other_schedulers
 from grammar.syntax.clause_remedies import DOMAINS
 from grammar.tree.printer import print_string
 
@@ -173,7 +173,12 @@ def _topology(body: str) -> Iterator[str]:
         body,
     )
     pairs = _OF_SELECTOR.findall(labels[1]) if labels is not None else []
+    keys = [
+        of_key(m["key"], m["operator"], re.findall(r"[\w./-]*\w", m["values"] or ""), "peer") or ""
+        for m in _CONDITION_OF_KEY.finditer(body)
+    ]
     where = " && ".join(f"peer.labels[{_text(k)}] == {_text(v)}" for k, v in pairs)
+    where = where or " && ".join(keys)
     counted = f"pods where {where} " if where else ""
     per = "node" if domain == "node.name" else f"domain {domain}"
     if re.search(r"podAffinity", body) and not re.search(r"podAntiAffinity", body):
@@ -328,41 +333,6 @@ def _unbraced(text: str) -> Iterator[str]:
         yield f"{found[1]} {{ {parts} }}"
 
 
-def _weight_inside(text: str) -> Iterator[str]:
-    """`score "x" { weight 10 value … }`: the weight of a score stands before its block."""
-    found = re.fullmatch(r"(score \"[^\"]*\") ?\{(.*?)\bweight\s*[:=]?\s*(\d+)[,;]?\s*(.*)\}", text)
-    if found is not None:
-        parts = re.sub(r"\b(value|range)\s*[:=]\s*", r"\1 ", f"{found[2]}{found[4]}")
-        yield f"{found[1]} weight {found[3]} {{{parts}}}"
-
-
-_LOWER = (
-    r"(?:low|small|less|few|cheap|short|young)er|less|least|min(?:imi[sz]e|imum)?|asc(?:ending)?"
-    r"|lowest|smallest"
-)
-_HIGHER = (
-    r"(?:high|larg|bigg|great|long|old)er|more|most|max(?:imi[sz]e|imum)?|desc(?:ending)?"
-    r"|highest|largest"
-)
-
-
-def _directions(text: str) -> Iterator[str]:
-    """`score "x" { value a lower is better }` and `minimize a`: the order is the sign."""
-    found = re.fullmatch(
-        r"(score \"[^\"]*\")(?: weight (\d+))?((?: when [^{}]+?)?) ?\{ ?(?:value )?"
-        rf"(?:(?P<first>{_LOWER}|{_HIGHER}) )?(?P<read>[^{{}}]+?)"
-        rf"(?:,? (?:order )?(?:by )?(?P<last>{_LOWER}|{_HIGHER})"
-        r"(?: (?:is )?(?:better|preferred|first))?)? ?\}",
-        text,
-    )
-    if found is None or not (found["first"] or found["last"]):
-        return
-    word = found["first"] or found["last"]
-    sign = "-" if re.fullmatch(_LOWER, word) else ""
-    head = f"{found[1]} weight {sign}{found[2] or 10}{found[3]}"
-    yield f"{head} {{ value {found['read']} range minmax }}"
-
-
 def _python_branches(text: str) -> Iterator[str]:
     """`if a: require b elif c: require d`, of which the first that holds decides."""
     found = re.search(r"\bif\s+[^:{}]+:(?!:).+?(?=\}\s*\Z|\Z)", text)
@@ -425,7 +395,7 @@ def _assigned(text: str) -> Iterator[str]:
 
 def _pod_fields(body: str) -> Iterator[str]:
     """`nodeName: worker-1` and other fields of a pod with a plain value."""
-    found = re.fullmatch(r"([a-z][A-Za-z]+)\s*[:=]\s*[\"']?([\w.-]+)[\"']?", body)
+    found = re.fullmatch(r"([a-z][A-Za-z]+)\s*(?:==?|:)\s*[\"']?([\w.-]+)[\"']?", body)
     if found is None:
         return
     if found[1] in ("nodeName", "node", "host", "hostname"):
@@ -526,8 +496,7 @@ def _matched(read: str, pattern: str) -> str:
     if not inner:
         return "true"
     if re.search(r"[*?]", inner):
-        written = re.escape(pattern).replace(r"\*", ".*").replace(r"\?", ".").replace(r"\-", "-")
-        return f"{read}.matches({_text(f'^{written}$')})"
+        return f"{read}.matches({foreign_objects.of_glob(pattern)})"
     ends = pattern.startswith("*"), pattern.endswith("*")
     method = {(True, True): "contains", (True, False): "endsWith"}.get(ends, "startsWith")
     return f"{read}.{method}({_text(inner)})"
@@ -564,22 +533,22 @@ def _kyverno(body: str) -> Iterator[str]:
     yield "for pods where true"
 
 
-def _soft_filters(text: str) -> Iterator[str]:
-    """`filter "x" best effort weight 10 { require … }`, which is a score."""
-    found = re.match(r'filter ("(?:\\.|[^"\\])*")(.*?)\{(.*?)\}\s*\Z', text)
+def _joined_conditions(text: str) -> Iterator[str]:
+    """`filter "x" { any { a b } }` and `all: [a, b]`: conditions with a sign between them."""
+    found = re.fullmatch(
+        r"(filter \"[^\"]*\"[^{}]*)\{ ?(?:require )?(any|all|or|and|anyOf|allOf|none|match)"
+        r" ?[:=]? ?[\[({] ?(.+?) ?[\])}] ?\}",
+        text,
+    )
     if found is None:
         return
-    outer = re.search(
-        r"(?:best effort|preferred|soft)?\s*weight\s+(\d+)|best effort|preferred|soft", found[2]
-    )
-    inner = re.search(r"\s*(?:best effort(?:\s+weight\s+(\d+))?|preferred|soft)\s*", found[3])
-    if outer is None and inner is None:
-        return
-    chosen = outer or inner
-    weight = (chosen[1] if chosen is not None and chosen[1] else None) or "10"
-    condition = found[3] if inner is None else found[3][: inner.start()] + found[3][inner.end() :]
-    condition = re.sub(r"^\s*require\b", "", condition)
-    yield f"score {found[1]} weight {weight} {{ value {condition.strip()} }}"
+    said = found[3].strip()
+    parts = re.split(r"\s*[,;]\s*|(?<![&|=<>!+*/(-])\s+(?=!?\(?(?:node|pod)\.)", said)
+    parts = [re.sub(r"(?<=[\w\]])\s*:\s*(?=[\"'])", " == ", part) for part in parts if part]
+    sign = " || " if found[2] in ("any", "or", "anyOf", "none") else " && "
+    made = sign.join(parts)
+    made = f"!({made})" if found[2] == "none" else made
+    yield f"{found[1]}{{ require {made} }}"
 
 
 def pods_on_nodes(text: str) -> Iterator[str]:
@@ -663,15 +632,14 @@ _OF_ITEMS: tuple[Callable[[str], Iterator[str]], ...] = (
     _bare_labels,
     _label_selectors,
     _guarded_clauses,
-    _weight_inside,
-    _directions,
+    *foreign_scores.OF_ITEMS,
     _unbraced,
     _conditions,
     _branches,
     _python_branches,
     _some_index,
+    _joined_conditions,
     _assigned,
-    _soft_filters,
     pods_on_nodes,
     _selector_of_share,
 )

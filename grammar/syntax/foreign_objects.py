@@ -95,17 +95,41 @@ _IMAGES = re.compile(
 )
 
 
+def of_glob(text: str) -> str:
+    """A text with wildcards as a regular expression, in quotes."""
+    parts = (
+        ".*" if part == "*" else "." if part == "?" else re.escape(part)
+        for part in re.split(r"([*?])", text)
+    )
+    return print_string(f"^{''.join(parts)}$")
+
+
+def _fields_of_spec(body: str) -> Iterator[str]:
+    """`validate { pattern { spec { nodeName: "?*" } } }`: fields of the pod with their values."""
+    found = re.search(
+        r"\bpattern\W+spec\W+((?:=?\(?\w+\)?\s*:\s*\"?[^\s\"{},]+\"?[,\s]*)+)[}\s]*\Z", body
+    )
+    if found is None or not re.match(r"validate\b", body):
+        return
+    message = re.search(r'message\s*:\s*("[^"{}]*")', body)
+    made = []
+    for field, quote, value in re.findall(r"(\w+)\)?\s*:\s*(\"?)([^\s\"{},]+)", found[1]):
+        read = f"pod.spec.{field}"
+        tested = f"{read}.matches({of_glob(value)})" if re.search(r"[*?]", value) else ""
+        is_plain = not quote and re.fullmatch(r"true|false|\d+", value)
+        equal = f"{read} == {value if is_plain else print_string(value)}"
+        made.append(f"has({read})" if value in ("?*", "*") else tested or equal)
+    said = f" message {message[1]}" if message is not None else ""
+    yield f'filter "fields" {{ require {" && ".join(made)}{said} }}'
+
+
 def _patterns(body: str) -> Iterator[str]:
     """`validate: message: "…" pattern: spec: containers: - image: "!*:latest"`."""
     found = _IMAGES.search(body) if re.match(r"validate\b", body) else None
     if found is None:
         return
     denies, glob = found[1].startswith("!"), found[1].removeprefix("!")
-    parts = (
-        ".*" if part == "*" else "." if part == "?" else re.escape(part)
-        for part in re.split(r"([*?])", glob)
-    )
-    pattern = print_string(f"^{''.join(parts)}$")
+    pattern = of_glob(glob)
     message = re.search(r'message\s*:\s*("[^"{}]*")', body)
     said = f" message {message[1]}" if message is not None else ""
     tested = f"{'!' * denies}c.image.matches({pattern})"
@@ -286,6 +310,7 @@ OF_BODIES: tuple[Callable[[str], Iterator[str]], ...] = (
     _quotas,
     _preconditions,
     _patterns,
+    _fields_of_spec,
     _scopes,
     _namespaces,
 )

@@ -238,7 +238,7 @@ def function_of_items(lexemes: Lexemes, at: int) -> Fix | None:
         return _found(lexemes, method, f"({names}, {said})")
     if macro in ("reduce", "fold", "inject", "foldLeft"):
         return _summed(lexemes, method, names, said)
-    here = row.here if row is not None else macro
+    here = "sortBy" if macro == "sort" else row.here if row is not None else macro
     first = lexemes.operand_before(closer + 1) if here.startswith("!") else None
     if first is not None and lexemes[method - 1].text == ".":
         # The negation stands before the list.

@@ -182,6 +182,20 @@ class OperatorRemedies(Misplaced):
             return compared
         if words == ("not", "in") or (word == "!" and second == "in"):
             return "!({0} in {1})", 2, True
+        if words[0] == "is" and (compared := self._compared_in_words(1)) is not None:
+            return compared
+        if (equal := self._equal_in_words()) is not None:
+            return equal
+        with_ = {"starts": "startsWith", "begins": "startsWith", "ends": "endsWith"}
+        if words[1] == "with" and words[0] in with_ and self.behind:
+            return f"{{0}}.{with_[words[0]]}({{1}})", 2, False
+        if words[0] == "is" and "empty" in (words[1], third.lower()):
+            # A key that is not there is empty as well.
+            is_key = self.previous.text == "]"
+            if words[1] == "empty":
+                return ("!has({0})" if is_key else "size({0}) == 0"), 2, False
+            if words[1] == "not":
+                return ("has({0})" if is_key else "size({0}) > 0"), 3, False
         if words[0] == "is":
             if second.lower() == "not":
                 if third.lower() in ("defined", "set", "present"):
@@ -216,9 +230,23 @@ class OperatorRemedies(Misplaced):
         certain = row.here in ("{0} && {1}", "{0} || {1}") or word in ("=", "===", "!==", "<>")
         return row.here, 1, certain
 
-    def _compared_in_words(self) -> tuple[str, int, bool] | None:
-        """`greater than`, `older than`, `less than or equal to`, `at least`."""
-        lexemes, at = self.lexemes, self.at
+    def _equal_in_words(self) -> tuple[str, int, bool] | None:
+        """`equal to`, `is equal to`, `not equal to`, `is not equal to`."""
+        words = [self.lexemes[self.at + n].text.lower() for n in range(4)]
+        used = int(words[0] in ("is", "does", "must", "should"))
+        negates = words[used] == "not"
+        used += int(negates)
+        if words[used] not in ("equal", "equals", "same") or not self.behind:
+            return None
+        used += 1 + (words[used + 1] in ("to", "as"))
+        return f"{{0}} {'!=' if negates else '=='} {{1}}", used, False
+
+    def _compared_in_words(self, skipped: int = 0) -> tuple[str, int, bool] | None:
+        """`greater than`, `older than`, `less than or equal to`, `at least`.
+
+        `skipped` words, such as `is`, stand before.
+        """
+        lexemes, at = self.lexemes, self.at + skipped
         sign = next((s for s, words in _COMPARATIVES.items() if lexemes[at].text in words), None)
         used = 1
         if lexemes[at].text == "at" and lexemes[at + 1].text in ("least", "most"):
@@ -229,7 +257,7 @@ class OperatorRemedies(Misplaced):
         if lexemes[at + used].text == "or" and lexemes[at + used + 1].text in ("equal", "equals"):
             sign, used = f"{sign}=", used + 2
             used += lexemes[at + used].text == "to"
-        return f"{{0}} {sign} {{1}}", used, False
+        return f"{{0}} {sign} {{1}}", used + skipped, False
 
     def _like(self, first: int, behind: int, last: int, negation: str = "") -> Diagnostic | None:
         """SQL's `like`: a prefix, a suffix or a part, by where the `%` stands."""

@@ -344,7 +344,7 @@ def _unexpected(error: UnexpectedToken, source: Source, keep: Keep) -> Diagnosti
     if (negation := _NEGATION.search(source.text, 0, span.start)) is not None:
         return _not(source, Span(negation.start(), span.start))
     # `=?=` of ClassAds begins with a `=` that is no comparison.
-    is_longer = source.text[span.end : span.end + 1] in ("?", "!")
+    is_longer = source.text[span.end : span.end + 1] in ("?", "!", ">", "~")
     operator = None if is_longer else _SYNONYMS.get(str(token))
     if operator is not None and accepted & _OPERATORS:
         edit = Fix(span, operator)

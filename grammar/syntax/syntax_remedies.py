@@ -232,7 +232,8 @@ class ExpressionRemedies(Misplaced):
         number, word = self.previous.text, self.item.text
         if word in habits.PERCENT:
             return self._part_of(at - 1, at, number)
-        unit = habits.UNITS.get(word, habits.UNITS.get(word.lower()))
+        folded = {w.lower(): unit for w, unit in habits.UNITS.items() if len(w) > 1}
+        unit = habits.UNITS.get(word, folded.get(word.lower()))
         if unit is None:
             return None
         edit = Fix(lexemes.span(at - 1, at), f'"{number}{unit}"')

@@ -17,6 +17,7 @@ from grammar.syntax.wish_words import (
     NEVER,
     OF_OWNER,
     ONLY,
+    PLACES,
     WORDS_OF_NODES,
     N,
     find,
@@ -64,15 +65,25 @@ def pods_of(body: str) -> str | None:
         )
         return _of_peer(where[1] if is_whole or order is None else where[1] + order[0])
     label = find(r"([\w./-]+)\s*(?:==|=|:)\s*\"?([\w.-]+)\"?", body)
-    if label is not None and not label[2].isdigit() and not label[1].startswith("node."):
+    if (
+        label is not None
+        and not label[1].isdigit()
+        and not label[2].isdigit()
+        and not label[1].startswith("node.")
+    ):
         return label_of("peer", label[1], label[2])
     said = find(OF_OWNER, body)
-    kind = find(r"\b([A-Za-z][\w-]*)\s+pods\b(?!\s+where)", body) if said is None else None
+    kind = find(r"\b([A-Za-z][\w-]*)\s+pods?\b(?!\s+where)", body) if said is None else None
     if kind is None and said is None:
         kind = find(
             r"\b(?:pods?|replicas?|instances?|copies)\s+of\s+(?:the\s+)?([A-Za-z][\w-]*)", body
         )
         kind = None if kind is not None and kind[1].lower() in _NO_APPS else kind
+    if kind is None and said is None:
+        kind = find(rf"\b{N}\s+([A-Za-z][\w-]*)\s+(?:per|on|in\s+each)\b", body)
+        kind = None if kind is not None and find(_NO_PODS, kind[1]) else kind
+    if find(r"\bbatch\s+(?:pods?|jobs?|workloads?)\b", body):
+        return 'peer.workload.kind == "Job"'
     if kind is not None and kind[1].lower() == "gpu":
         return 'peer.requests["nvidia.com/gpu"] > "0"'
     if kind is not None and is_name(kind[1]):
@@ -82,6 +93,11 @@ def pods_of(body: str) -> str | None:
     return label_of("peer", said["key"].lower(), said["value"]) if said is not None else None
 
 
+# Words that are counted, and are no pods of an app.
+_NO_PODS = (
+    rf"(?i)\A(?:{PLACES}s?|pods?|replicas?|instances?|copies|copy|cpus?|cores?|gpus?|memory|percent|"
+    r"hours?|minutes?|jobs?|deployments?|statefulsets?|daemonsets?|max|min|strict|other|more|[KMGT]i?B?)\Z"
+)
 # Words behind `pods of` that name no app.
 _NO_APPS = frozenset(
     "same each every any one deployment deployments statefulset daemonset job jobs workload team"
@@ -93,7 +109,9 @@ def _of_peer(condition: str) -> str | None:
     """The condition on a counted pod; None for one on a node."""
     if re.match(r"!?\(?node\b", condition.strip()):
         return None
-    text = re.sub(r"\b(?:pod|p|x|other)\.(?=labels|namespace|name|priority)", "peer.", condition)
+    text = condition
+    if "peer." not in condition:
+        text = re.sub(r"\b(?:pod|p|x|other)\.(?=labels|namespace|name|priority)", "peer.", text)
     text = re.sub(r"(?<![\w.])labels\b", "peer.labels", text.strip())
     label = re.fullmatch(r"([\w./-]+)\s*(?:==|=|:)\s*\"?([\w.-]+)\"?", text)
     if label is not None and not label[1].startswith("peer."):
@@ -133,6 +151,9 @@ def nodes_of(text: str) -> str | None:
     text = re.sub(r"^(?:where|if|when|labell?ed|with|having|labels?)\s+", "", text)
     if find(r"\bnode\.", text):
         return text
+    taint = find(r"\btaint(?:s|ed)?\s+(?:with\s+|by\s+)?\"?([\w./-]+)\"?\Z", text)
+    if taint is not None:
+        return f'node.spec.taints.exists(t, t.key == "{taint[1]}")'
     zones = re.fullmatch(
         r"(?:nodes?\s+)?(?:in\s+)?(?:the\s+)?(zone|region)s?\s+([\w-]+(?:\s*(?:,|or|and)\s*(?:(?:zone|region)\s+)?[\w-]+)+)",
         text,
@@ -143,7 +164,7 @@ def nodes_of(text: str) -> str | None:
     zone = re.fullmatch(r"(?:the\s+)?(zone|region)s?\s*(?:==|=|:|is|in)?\s*\"?([\w-]+)\"?", text)
     if zone is not None:
         return f'node.{zone[1]} == "{zone[2]}"'
-    label = find(r"([\w./-]+)\s*(?:==|=|:)\s*\"?([\w.-]+)\"?", text)
+    label = find(r"(?<!\d)([A-Za-z][\w./-]*)\s*(?:==|=|:)\s*\"?([\w.-]+)\"?", text)
     label = label or re.fullmatch(
         r"(?:nodes?\s+)?(?:of|for|from|in)\s+(?:the\s+)?"
         r"(team|tenant|project|owner|pool|env|environment|tier|class|group|rack)\s+\"?([\w.-]+)\"?",

@@ -61,6 +61,13 @@ def _limits(body: str) -> Iterator[str]:
     if find(r"\ball\b.*\b(?:on|in)\s+(?:the\s+)?(?:same|one)\b", body):
         # Together, and not apart.
         return
+    one = r"(node|host|zone|region|rack)s?"
+    both = find(rf"\bper\s+{one}(?:\s+and|,)\s+(?:per\s+)?{one}\b", body)
+    if both is not None:
+        head, tail = body[: both.start()], body[both.end() :]
+        each = (next(_limits(f"{head}per {p}{tail}"), "") for p in both.groups())
+        yield " ".join(each)
+        return
     if (owner := find(PER_OWNER, body)) is not None:
         rest = body[: owner.start()] + body[owner.end() :]
         place = re.search(PER, rest, re.IGNORECASE)
@@ -109,9 +116,12 @@ _SUM = re.compile(
 )
 
 
+_REQUESTS = re.compile(rf"(?i)(?<![\w.]){_RESOURCE}\s+requests?\b(?:\s+of\s+(?:all\s+)?pods)?")
+
+
 def _sums(body: str) -> Iterator[str]:
     """`sum(pod.requests.cpu) per namespace <= 100`, `total memory per node at most 64Gi`."""
-    found, amount = _SUM.search(body), None
+    found, amount = _SUM.search(body) or _REQUESTS.search(body), None
     if found is not None:
         rest = body[: found.start()] + body[found.end() :]
         amount = find(rf"(?P<sign>{ONLY}|{BELOW}|{ENOUGH})\s*\"?{_AMOUNT}", rest)
@@ -134,8 +144,8 @@ def _sums(body: str) -> Iterator[str]:
 
 def _shares(body: str) -> Iterator[str]:
     """`40% on spot`, `half of the replicas on spot nodes`, `at most 40 percent in zone a`."""
-    many = [p for p in re.split(r"\s*(?:[,;]|\band\b)\s*(?=\d)", body) if find(PART, p)]
-    if len(many) > 1 and not body.endswith(tuple(",;")):
+    many = [p for p in re.split(r"\s*(?:[,;]|\band\b)\s*", body) if find(PART, p)]
+    if len(many) > 1:
         each = [next(_shares(part), None) for part in many]
         if all(each):
             yield " ".join(filter(None, each))
@@ -145,11 +155,13 @@ def _shares(body: str) -> Iterator[str]:
     if part is None and counted is not None and not find(r"\bper\b|\beach\b|\bsame\b", body):
         where, bound = nodes_of(counted[1]), bound_of(body[: counted.start()])
         if where is not None and bound is not None and bound[1] > 0:
-            said = f"{bound[0]} {bound[1]}"
+            keeps = find(r"\b(?:keep|need|want|have|always)\b", body) and not find(ONLY, body)
+            said = f"{'at least' if keeps else bound[0]} {bound[1]}"
             kept = f"{said} {strength_of(body)}"
             yield f'share "{said}" {{ of replicas on nodes where {where} {kept} }}'
         return
     on = find(r"\b(?:on|in|onto|to)\s+(.+)\Z", body)
+    on = on or find(r"\A(?:share\s+)?([\w-]+)\s*(?:<=|>=)", body)
     if part is None or on is None:
         return
     written = part[0].lower()
@@ -174,6 +186,13 @@ def _spreads(body: str) -> Iterator[str]:
         rf"\b(?:across|over|between|among|by|per|in|on|to)\s+(?:all\s+|the\s+|different\s+)?{DOMAIN}",
         body,
     )
+    both = find(
+        r"\b(node|host|zone|region|rack)s?(?:\s+and|,)\s+(node|host|zone|region|rack)s?\b", body
+    )
+    if both is not None:
+        head, tail = body[: both.start()], body[both.end() :]
+        yield " ".join(next(_spreads(f"{head}{place}s{tail}"), "") for place in both.groups())
+        return
     domain = domain_of(over["domain"]) if over is not None else "domain node.zone"
     if domain is None or domain == "cluster":
         return
@@ -190,8 +209,25 @@ def _spreads(body: str) -> Iterator[str]:
 
 def _neighbours(body: str) -> Iterator[str]:
     """`never beside a database`, `together with the cache`, `apart`."""
-    if find(r"\b(?:apart|separately|not together|anti-?affinity)\s*\Z", body):
+    two = find(
+        r"\b(?:no|never)\s+two\s+([A-Za-z][\w-]*?)s?\s+(?:pods\s+)?(?:together|on|beside|per)\b",
+        body,
+    )
+    if two is not None and not find(r"\b(?:zone|region|rack)", body):
+        who = (
+            "" if two[1] in ("pod", "replica") else f'pods where peer.labels["app"] == "{two[1]}" '
+        )
+        yield f'limit "apart" {{ {who}per node at most 1 strict }}'
+        return
+    if find(
+        r"\b(?:apart|separately|not together|anti-?affinity"
+        r"|(?:from|with)\s+(?:each\s+other|one\s+another))\s*\Z",
+        body,
+    ):
         yield 'limit "apart" { per node at most 1 strict }'
+        return
+    if find(r"\b(?:node|pod)\.\w", body) and not find(r"\bpods\s+where\b", body):
+        # An expression, and no neighbour.
         return
     is_of_node = find(rf"\b{NODES_WITH}(?!{OTHER_PODS})", body) and not find(r"\bshare\b", body)
     beside = None if is_of_node else find(rf"\b(?:{NODES_WITH}(?={OTHER_PODS})|{BESIDE}\s)", body)
@@ -225,6 +261,7 @@ def _hours(body: str) -> Iterator[str]:
         r"(\d{1,2})",
         body,
     )
+    open_end = find(r"\b(after|before|from|since|until|till)\s+(\d{1,2})(?::\d\d|\s*h\b)", body)
     is_negated = find(r"\b(not|never|no|outside|except|unless|forbid|avoid)\b", body)
     required = re.search(r"\brequire\s+([^{}]+?)\s*\}?\s*\Z", body)
 
@@ -240,6 +277,9 @@ def _hours(body: str) -> Iterator[str]:
             return f'filter "{name}" {{ require {said} }}'
         return f'filter "{name}" when {said} {{ require {required[1]} }}'
 
+    if found is None and find(r"\b(?:at|by|during\s+the)\s+nights?\b", body):
+        yield clause("night", "(now.getHours() >= 22 || now.getHours() < 6)")
+        return
     if found is not None and find(
         r"hour|time|now|o'clock|\d ?(?:am|pm|h)\b|:\d\d|clock|day|night|week", body
     ):
@@ -252,6 +292,10 @@ def _hours(body: str) -> Iterator[str]:
             both = said if low < high else f"({said})"
             yield clause("hours", f"{days[1]} && {both}")
         yield clause("hours", said)
+    if found is None and open_end is not None and int(open_end[2]) <= 24:
+        sign = "<" if open_end[1].lower() in ("before", "until", "till") else ">="
+        yield clause("hours", f"now.getHours() {sign} {int(open_end[2])}")
+        return
     if (days := _days(body)) is not None:
         yield clause(*days)
 

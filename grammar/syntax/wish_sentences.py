@@ -57,7 +57,7 @@ _ADJECTIVES = frozenset(
 )
 # Nodes that are kept for some pods, or from them.
 _RESERVED = re.compile(
-    r"(?i)\A(?:the\s+|all\s+)?(?P<nodes>nodes?\s+.+?|[\w-]+\s+nodes)\s+(?:are|is|must\s+be|should\s+be)\s+"
+    r"(?i)\A(?:the\s+|all\s+)?(?P<nodes>nodes?\s+.+?|[\w-]+\s+nodes)\s+(?:(?:are|is|must\s+be|should\s+be)\s+)?"
     r"(?P<how>forbidden|off\s+limits|not\s+allowed|denied|reserved|dedicated|only|exclusive(?:ly)?)\s+"
     r"(?:for|to)\s+(?P<who>.+)\Z"
 )
@@ -65,6 +65,12 @@ _RESERVED = re.compile(
 
 def reserved(body: str) -> Iterator[str]:
     """`nodes with label team=a are reserved for team a`, `… are forbidden for team b`."""
+    body = re.sub(
+        r"(?i)\Aonly\s+(.+?)\s+(?:may|can|should|must|are\s+allowed\s+to)\s+"
+        r"(?:use|run\s+on|go\s+to|be\s+on|land\s+on)\s+(.+?)\Z",
+        r"\2 are reserved for \1",
+        body,
+    )
     body = re.sub(r"(?i)\A(reserve|dedicate|forbid)\s+(.+?)\s+(for|to)\s+", _turned, body)
     found = _RESERVED.match(body)
     where = nodes_of(found["nodes"]) if found is not None else None
@@ -90,6 +96,11 @@ def _turned(found: re.Match[str]) -> str:
 
 def restated(body: str) -> str:
     """A wish about each place as one of pods per place: `no node has more than 3 pods`."""
+    body = re.sub(
+        rf"(?i)\A(.+?)\s+(?:must|should|may|can)\s*(?:not|never)\s+share\s+(?:an?\s+|the\s+)?(?:same\s+)?({PLACES})\Z",
+        r"never \1 on the same \2",
+        body,
+    )
     if (pair := _PAIR.match(body)) is not None:
         is_apart = bool(pair["no"]) != (
             pair["how"].lower() in ("different", "separate", "distinct")
@@ -126,6 +137,11 @@ def by_subject(body: str) -> Iterator[tuple[str, str]]:
     if spread is not None and is_name(spread["who"]):
         yield f'pod.labels["app"] == "{spread["who"].lower()}"', f"spread {spread['rest']}"
         return
+    body = re.sub(
+        r"(?i)\b(pods|jobs|replicas)\s+(?:needs?|requires?|wants?|uses?)\s+([\w-]+\s+nodes?)\Z",
+        r"\1 only on \2",
+        body,
+    )
     found = _SUBJECT.match(body)
     if found is None or not is_name(found["who"]) or found["who"].lower() in _ADJECTIVES:
         return
@@ -163,4 +179,8 @@ def of_kind(body: str, clause: str) -> str:
         # The pods of one workload are counted in any case.
         return clause
     kind = next(k for k in _KINDS if k.lower() == named[1].lower())
-    return with_subject(f'pod.workload.kind == "{kind}"', clause) or clause
+    condition = f'pod.workload.kind == "{kind}"'
+    called = find(rf"\bof\s+(?:the\s+)?{named[1]}\s+\"?([a-z][\w-]*)\"?", body)
+    if called is not None and is_name(called[1]):
+        condition += f' && pod.workload.name == "{called[1]}"'
+    return with_subject(condition, clause) or clause

@@ -101,8 +101,9 @@ EACH = one_of(
 PER = rf"(?<!\w){EACH}\s+(?:single\s+)?{DOMAIN}"
 # Whose pods are counted together, wherever they are.
 PER_OWNER = (
-    r"(?<!\w)(?:per|for\s+each|for\s+every|of\s+each|of\s+every|of\s+the\s+same|each|every)\s+"
-    r"(?P<owner>namespace|ns|team|app|tenant|user|customer|owner|tier|project|service|component)s?\b"
+    r"(?<!\w)(?:per|for\s+each|for\s+every|of\s+each|of\s+every|of\s+the\s+same|each|every)\s+(?:label\s+)?"
+    r"(?P<owner>(?<=label )[\w./-]+|namespace|ns|team|app|tenant|user|customer|owner"
+    r"|tier|project|service|component)s?\b"
 )
 BESIDE = one_of(
     (
@@ -196,7 +197,7 @@ STATES = {
 _NODE = r"(?:(?:that\s+)?(?:the\s+|a\s+)?(?:nodes?|machine|host|it|which|that)\s+)?"
 SUBJECT = rf"{_NODE}(?:(?:is|are|be|to\s+be|must\s+be|should\s+be|has\s+to\s+be)\s+)?"
 KEPT = (
-    r"(?:protect|never\s+(?:evict|preempt)|spare"
+    r"(?:protect|(?<=preempt )(?:exclude|keep|skip|ignore)|never\s+(?:evict|preempt)|spare"
     r"|(?:do\s+not|don't|must\s+not)\s+(?:be\s+)?(?:evict|preempt)(?:ed)?)"
 )
 HAVING = (
@@ -237,6 +238,7 @@ _ABOUT_PODS = frozenset(
     "up then match matching many few my our new old two only never not protect keep spread balance "
     "per than evict preempt distribute allow ignore apply select place put run schedule max "
     "maximum min minimum both between avoid no limit cap and or free "
+    "may can must should will exclude skip ignore except which that every "
     "from of to with without beside near by in on for at select count".split()
 )
 _KNOWN = frozenset(FILLERS) | frozenset(PARTS) | frozenset(NUMBERS)
@@ -255,7 +257,12 @@ def is_name(word: str) -> bool:
 def says_all(body: str, clause: str) -> bool:
     """Whether a clause has every name of a wish: a help that drops one says something else."""
     low = clause.lower()
-    for found in re.finditer(r"\b([a-z][\w-]*)\s+(?:pods|replicas|jobs)\b", body):
+    is_counting = clause.startswith(("limit ", "spread "))
+    for found in re.finditer(r"\b(?:cpus?|memory|zone|region|rack)", body, re.IGNORECASE):
+        # What is counted, and the places.
+        if is_counting and found[0].lower().rstrip("s") not in low:
+            return False
+    for found in re.finditer(r"\b([a-z][\w-]*)\s+(?:pods?|replicas|jobs)\b", body):
         if is_name(found[1]) and found[1] not in low and found[1] != "batch":
             return False
     for found in re.finditer(

@@ -24,6 +24,8 @@ from grammar.tree.source import Span
 _TEXT = re.compile(r'"(?:\\.|[^"\\])*"')
 # Clauses in which parts of other languages have remedies of their own.
 _WITH_PARTS = ("spread ", "gang ", "share ")
+# A block behind one of these is a set, or an object of YAML.
+_WITHIN = ("in", "-", "[", ",")
 # Clauses whose keyword says nothing of what is wished.
 _SILENT = frozenset({"filter", "score", "limit", "share", "rule", "constraint"})
 
@@ -74,7 +76,7 @@ def item_at(text: str, offset: int, *, rules: bool = False) -> WishedItem | None
             starts.append(number)
         closer = lexemes.partner.get(number)
         if lexemes[number].opens and closer is not None and closer < end:
-            ends_block = lexemes[number].text == "{" and lexemes[number - 1].text != "in"
+            ends_block = lexemes[number].text == "{" and lexemes[number - 1].text not in _WITHIN
             number = closer + 1
             if ends_block and number < end and lexemes[number].text not in ("else", "&&", "||"):
                 starts.append(number)
