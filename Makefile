@@ -103,7 +103,8 @@ OTHER_TARGETS = $(INSTALLED) $(HOSTILE_SOURCES) $(CONTRACT_TEST) $(REPAIR_FAULTS
 # Minor versions of Kubernetes whose control plane is built from tests/e2e/kube; and what is asked of each.
 MINORS = 1.34 1.35 1.36
 SMOKE = $(addprefix tests/e2e/test_,placement.py preempt.py bind.py limits.py gangs.py policy_objects.py wake_up.py \
-  rejected_pods.py counting.py failover.py extender_chain.py placement_policy_plugins.py)
+  rejected_pods.py counting.py failover.py extender_chain.py placement_policy_plugins.py \
+  pod_groups.py)
 
 e2e-all: .venv/stamp  ## e2e on every minor version of Kubernetes: make e2e-all MINORS="1.34 1.35", or TESTS="FILE …"
 	for minor in $(MINORS); do echo "Kubernetes $$minor"; export PLACET_KUBE_MINOR=$$minor; \

@@ -27,7 +27,7 @@ from engine.decision.card_room import choose
 from engine.decision.moves import Moves
 from engine.decision.placement import ONLY_REPLICA, Placement, PlacingParts, ReplicaRole
 from engine.decision.plugin_filters import PluginFilters
-from engine.decision.preemption import Preemption, Preemptor, RecentVictims, Victims
+from engine.decision.preemption import Preemption, Preemptor, RecentVictims, Victims, on_their_nodes
 from engine.decision.registry import Registry
 from engine.decision.verb_call import CallOpener, ClusterState, Observer, OfferedNodes, VerbCall
 from engine.decision.verdict import Decision, Scores, feasible
@@ -199,7 +199,7 @@ class Engine:
         programs = selection.enforced
         mutual = call.plan.counts.mutual
         if not mutual and not any(p.filters or p.counts or p.preempts for p in programs):
-            return victims
+            return on_their_nodes(victims, call.snapshot.table)
         self._placement.check(call)
         snapshot, peer = call.snapshot, call.pod.peer
         going = self._recent_victims.on(peer.uid, nominated := peer.nominatedNodeName)

@@ -107,6 +107,29 @@ class RecentVictims:
         return self._known.get(uid, {}).get(node, ())
 
 
+def on_their_nodes(proposed: Mapping[str, Victims], table: NodeTable) -> Mapping[str, Victims]:
+    """The candidates without those for which pods of another node would have to go.
+
+    kube-scheduler 1.37 can propose all members of a PodGroup for a node, and does not take them
+    back: an answer with a pod of another node fails the whole call (C38).
+    """
+    missing = set[str]()
+    for name, victims in proposed.items():
+        view = table.node(name)
+        if view is not None and view.pods is not None:
+            missing |= set(victims.uids).difference(pod.uid for pod in view.pods)
+    if not missing:
+        return proposed
+    # One that is on no node that is known may just have been bound.
+    placed = (pod for view in table.nodes if view is not None for pod in view.pods or ())
+    elsewhere = {pod.uid: pod.nodeName for pod in placed if pod.uid in missing}
+    return {
+        name: victims
+        for name, victims in proposed.items()
+        if all(elsewhere.get(uid, name) == name for uid in victims.uids)
+    }
+
+
 class _TrialsOverError(Exception):
     """There are no more trials, or too little time for them."""
 

@@ -8,6 +8,7 @@ import json
 import secrets
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,9 +19,11 @@ from tests.e2e.api import Api
 from tests.e2e.cluster import Cluster
 from tests.e2e.control_plane import control_plane
 from tests.e2e.gangs import GangServer, gang_server, wait_whole
-from tests.e2e.manifests import node, pod
+from tests.e2e.kube_scheduler import extender, kube_scheduler
+from tests.e2e.manifests import node, pod, priority_class
 from tests.e2e.permissions import create_role
-from tests.e2e.programs import POD_GROUPS, needs_pod_groups
+from tests.e2e.placet import placet
+from tests.e2e.programs import MINOR, POD_GROUPS, needs_pod_groups
 
 pytestmark = [pytest.mark.e2e, needs_pod_groups]
 
@@ -150,3 +153,37 @@ def test_a_group_that_comes_after_its_pods(groups: Groups, api: str) -> None:
     groups.create(api, name, 4)
     wait_whole(cluster, groups.gangs, name, size=4, seconds=30)
     cluster.delete_pods()
+
+
+@pytest.mark.skipif(MINOR < 37, reason="before 1.37 kube-scheduler evicts pods one by one")
+def test_a_group_that_goes_whole_stays_and_others_are_evicted(
+    programs: Path, tmp_path: Path
+) -> None:
+    """C38: kube-scheduler proposes both members for each of their nodes, and takes neither back."""
+    with control_plane(programs, tmp_path, GATE, SERVED) as plane, ExitStack() as running:
+        create_role(Api(plane))
+        cluster = Cluster(plane, f"e2e-{secrets.token_hex(4)}")
+        cluster.apply(priority_class("high", 1000))
+        cluster.create_nodes(node(f"n{number}", cpu="2") for number in range(3))
+        whole = {"schedulingPolicy": {"gang": {"minCount": 2}}, "disruptionMode": {"all": {}}}
+        group = {
+            "apiVersion": f"{KUBERNETES}/{POD_GROUPS}",
+            "kind": "PodGroup",
+            "metadata": {"name": "whole", "namespace": cluster.namespace},
+            "spec": whole,
+        }
+        cluster.kubectl("create", "-f", "-", text=json.dumps(group))
+        member = {"schedulingGroup": {"podGroupName": "whole"}}
+        for name, spec in (("n0", member), ("n1", member), ("n2", {})):
+            cluster.create_pods([pod(name, cluster.namespace, cpu="2", nodeName=name, **spec)])
+        policies = tmp_path / "none.policy"
+        policies.write_text(POLICY)
+        flags = f"--kubeconfig={plane.placet_kubeconfig}", "--lease=none"
+        server = running.enter_context(placet(tmp_path, policies, *flags))
+        server.wait_ready()
+        entry = extender(f"http://127.0.0.1:{server.port}", node_cache_capable=True)
+        running.enter_context(kube_scheduler(plane, tmp_path, [entry], flags=[GATE]))
+        # The policy is not about this pod.
+        cluster.create_pods([pod("free", cluster.namespace, cpu="2", priorityClassName="high")])
+        assert cluster.wait_placed(["free"]) == {"free": "n2"}
+        assert cluster.placements() == {"free": "n2", "n0": "n0", "n1": "n1"}

@@ -129,6 +129,19 @@ def test_a_pod_that_no_policy_selects_gets_what_was_proposed() -> None:
     assert kept('preempt "x" { allow when size(victims) > 9 }', name="other") == PROPOSED
 
 
+def test_nodes_for_which_pods_of_others_would_go_are_left_out() -> None:
+    """C38: members of a PodGroup, which kube-scheduler 1.37 proposes for each of their nodes."""
+    proposed = {
+        "n1": Victims(["web", "batch-1"], 0),
+        "n2": Victims(["web", "batch-1"], 0),
+        "n3": Victims(["api", "just-bound"], 0),
+        "unknown": Victims(["api-2"], 0),
+    }
+    found = kept('filter "none" { require true }', proposed, name="other")
+    assert list(found) == ["n3", "unknown"]
+    assert kept('filter "none" { require true }', {"n2": Victims(["api"], 0)}, name="other") == {}
+
+
 def test_a_full_node_stays_full_for_those_that_are_not_victims() -> None:
     assert kept(ROOM, {"n1": Victims(["web"], 0)}) == {"n1": Victims(["web"], 0)}
     room_for_three = ROOM.replace('pod.requests["cpu"]', '"12"')
