@@ -10,6 +10,7 @@ export MUTANTS ?=
 export BIND ?=
 export SHORTEN ?=
 export SCHEDULE ?=
+export REPAIR ?=
 export TIES ?=
 export RUNS ?=
 export SEEDS ?=
@@ -25,7 +26,7 @@ COMPILE = pip compile --universal --python-version 3.11 --generate-hashes --no-e
 # Without bytecode each of the many processes that tests start would compile Placet again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test thorough processes others hostile answers check fmt e2e e2e-all e2e-smoke e2e-installed differential differential-cel portable fgd rollouts repair chaos chaos-mutants simulated bench instructions kube conformance \
+.PHONY: demo test thorough processes others hostile answers check fmt e2e e2e-all e2e-smoke contract e2e-installed differential differential-cel portable fgd rollouts repair repair-faults chaos chaos-mutants simulated bench instructions kube conformance \
 	image-test sbom krew lock versions openapi examples site clean
 .DELETE_ON_ERROR:
 
@@ -34,6 +35,8 @@ demo: .venv/stamp  ## serve a built-in cluster and ready-made policies until Ctr
 
 # It waits for what sources do in minutes.
 HOSTILE_SOURCES = tests/e2e/test_data_hostile.py
+# Repairs that are disturbed: a leader waits for a minute before it evicts.
+REPAIR_FAULTS = tests/e2e/test_repair_faults.py
 
 # No test of these folders runs here, and reading them takes time.
 OTHERS = tests/e2e tests/benchmarks tests/image
@@ -79,25 +82,39 @@ ui-test: .venv/stamp  ## show the page in chromium, and policies in Neovim, or s
 screenshots: ui-test  ## copy pictures of the page into the docs
 	for name in home-1440-light home-390-dark verdict-1440-dark decisions-1440-light \
 	    node-1440-light why-390-dark policy-1440-light trial-1440-light gang-1440-light \
-	    place-1440-light trends-1440-light; do \
+	    place-1440-light trends-1440-light revisions-1440-light; do \
 	  cp build/screenshots/page-$$name.png docs/; done
 
+# Two control planes, and files of tests in turn: most of the time of these tests is waiting.
+E2E = .venv/bin/python -m pytest -m e2e -rs --numprocesses=2 --dist=loadfile -o faulthandler_timeout=3600
+# Built before both begin; status 3 is that there is no Go, which the tests say.
+BUILT = tests/e2e/kube/build >/dev/null || test $$? -eq 3
+
 e2e: .venv/stamp  ## test with a real kube-scheduler; runs `kube` first, or says why it skips
-	.venv/bin/python -m pytest -m e2e -o faulthandler_timeout=3600 tests/e2e tests/differential \
-	  $(addprefix --ignore=,$(INSTALLED) $(HOSTILE_SOURCES) tests/differential/test_node_groups.py)
+	$(BUILT)
+	$(E2E) tests/e2e tests/differential \
+	  $(addprefix --ignore=,$(OTHER_TARGETS) tests/differential/test_node_groups.py)
+
+# What kube-scheduler does of each version, which takes a minute.
+CONTRACT_TEST = tests/e2e/test_contract_by_version.py
+# Real control planes are asked for these by targets of their own.
+OTHER_TARGETS = $(INSTALLED) $(HOSTILE_SOURCES) $(CONTRACT_TEST) $(REPAIR_FAULTS)
 
 # Minor versions of Kubernetes whose control plane is built from tests/e2e/kube; and what is asked of each.
 MINORS = 1.34 1.35 1.36
 SMOKE = $(addprefix tests/e2e/test_,placement.py preempt.py bind.py limits.py gangs.py policy_objects.py wake_up.py \
-  rejected_pods.py counting.py failover.py)
+  rejected_pods.py counting.py failover.py extender_chain.py placement_policy_plugins.py)
 
 e2e-all: .venv/stamp  ## e2e on every minor version of Kubernetes: make e2e-all MINORS="1.34 1.35", or TESTS="FILE …"
-	for minor in $(MINORS); do echo "Kubernetes $$minor"; PLACET_KUBE_MINOR=$$minor \
-	  .venv/bin/python -m pytest -m e2e -rs -o faulthandler_timeout=3600 $(or $(TESTS),tests/e2e \
-	  $(addprefix --ignore=,$(INSTALLED) $(HOSTILE_SOURCES))) || exit 1; done
+	for minor in $(MINORS); do echo "Kubernetes $$minor"; export PLACET_KUBE_MINOR=$$minor; \
+	  { $(BUILT); } && $(E2E) $(or $(TESTS),tests/e2e \
+	  $(addprefix --ignore=,$(OTHER_TARGETS))) || exit 1; done
 
 e2e-smoke: .venv/stamp  ## filter, prioritize, preempt, bind, limits and gangs on a minor version: make e2e-smoke MINORS=1.37
 	$(MAKE) e2e-all TESTS="$(SMOKE)"
+
+contract: .venv/stamp  ## observe kube-scheduler, and compare with tests/contract/versions.json or write it: make contract MINORS=1.37 WRITE=1
+	CONTRACT=$(if $(WRITE),write) $(MAKE) e2e-all TESTS="$(CONTRACT_TEST)"
 
 e2e-installed: .venv/stamp  ## test the chart with helm and kwok, and its alerts with Prometheus
 	.venv/bin/python -m pytest -m e2e -o faulthandler_timeout=3600 tests/deploy $(INSTALLED)
@@ -123,15 +140,18 @@ rollouts: .venv/stamp  ## roll out Deployments of all strategies and sizes on a 
 repair: .venv/stamp  ## repair a share of 100 pods on a real control plane, in some minutes: make repair PODS=100
 	PODS=$(or $(PODS),100) .venv/bin/python -m pytest -m e2e -rP -o faulthandler_timeout=7200 tests/e2e/test_repair.py
 
-chaos: .venv/stamp  ## disturb a real control plane: make chaos SEED=1 MINUTES=2, or POLICIES=200, CARDS=20 or GANGS=20
+repair-faults: .venv/stamp  ## kill its leaders, contradict, roll out, refuse and switch it off, in half an hour: make repair-faults PODS=100
+	PODS=$(or $(PODS),100) .venv/bin/python -m pytest -m e2e -rP -o faulthandler_timeout=7200 $(REPAIR_FAULTS)
+
+chaos: .venv/stamp  ## disturb a real control plane: make chaos SEED=1 MINUTES=2 REPAIR=1, or POLICIES=200, CARDS=20 or GANGS=20
 	RUNS=$(CARDS) .venv/bin/python -m pytest -m $(if $(CARDS),e2e,chaos) -rP -o faulthandler_timeout=7200 \
 	  $(if $(CARDS),tests/e2e/test_cards.py,tests/chaos/test_$(if $(GANGS),gangs,$(if $(POLICIES),attacker,nemesis)).py)
 
 chaos-mutants: .venv/stamp  ## plant faults in copies of the tree, which a simulated nemesis must find: make chaos-mutants SEEDS=1,2,3
 	.venv/bin/python -m tests.chaos.mutants
 
-simulated: .venv/stamp  ## disturb a simulated cluster: make simulated SEED=1 MINUTES=2 BIND=1 SHORTEN=1
-	.venv/bin/python -m tests.chaos.simulated $(SEED) $(MINUTES) $(if $(BIND),--bind) $(if $(SHORTEN),--shorten=60) \
+simulated: .venv/stamp  ## disturb a simulated cluster: make simulated SEED=1 MINUTES=2 BIND=1 REPAIR=1 SHORTEN=1
+	.venv/bin/python -m tests.chaos.simulated $(SEED) $(MINUTES) $(if $(BIND),--bind) $(if $(REPAIR),--repair) $(if $(SHORTEN),--shorten=60) \
 	  $(if $(SCHEDULE),--schedule=$(SCHEDULE))
 
 bench: .venv/stamp .bench/peers/stamp  ## measure; print a table and write .bench/results.json

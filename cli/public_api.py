@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from grammar.meaning.added_functions import function
@@ -28,6 +29,7 @@ __all__ = ["Error", "Placet", "Simulated", "SimulatedPod", "function"]
 
 # Questions of programs have time; a server's have as long as kube-scheduler waits.
 _SECONDS = 300.0
+_NONE: Mapping[str, int] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,15 +119,36 @@ class Placet:
         made: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(decided(found)))
         return made
 
-    def simulate(self, pods: str | Path) -> Simulated:
-        """Where the pods and workloads of a file go, one after the other, as `placet simulate`."""
-        from cli.simulation.inputs import prepare, read_inputs  # noqa: PLC0415
+    def simulate(
+        self,
+        pods: str | Path | None = None,
+        *,
+        add_nodes: Mapping[str, int] = _NONE,
+        drain: Iterable[str] = (),
+    ) -> Simulated:
+        """Where the pods and workloads of a file go, one after the other, as `placet simulate`.
+
+        First so many nodes come like each template of `add_nodes`, and the nodes of `drain` are
+        drained, whose pods come before those of the file.
+        """
+        from cli.simulation.inputs import (  # noqa: PLC0415
+            Inputs,
+            prepare,
+            read_cluster,
+            read_pods,
+            what_if,
+        )
         from engine.simulation.preparation import SimulationOptions  # noqa: PLC0415
         from engine.simulation.result import result  # noqa: PLC0415
+        from engine.simulation.what_if import NodesToAdd  # noqa: PLC0415
 
-        inputs = read_inputs(self._cluster, Path(pods))
-        options = SimulationOptions()
-        run = prepare(inputs, self._read.policies, self._read.schema, options)
+        read, drained = read_cluster(self._cluster), list(drain)
+        if pods is None and not drained:
+            raise Error("no pods are asked about", "give a file of pods, or nodes to drain")
+        asked = read_pods(Path(pods), read) if pods is not None else None
+        change = what_if((NodesToAdd(*each) for each in add_nodes.items()), drained, read)
+        inputs = Inputs(read, asked, change)
+        run = prepare(inputs, self._read.policies, self._read.schema, SimulationOptions())
         return _simulated(result(run.simulation, lambda _: None))
 
     def _engine(self) -> Engine:

@@ -176,10 +176,8 @@ def enforced(
         },
         needs=replace(
             needed,
-            budgets=any(
-                program.yields_to_evictions or program.repair is not None
-                for program in registry.programs
-            ),
+            budgets=any(program.yields_to_evictions for program in registry.programs),
+            repairs=any(program.repair is not None for program in registry.programs),
         ),
         compiled=compiled,
     )
@@ -247,15 +245,12 @@ def needs(policies: Iterable[Policy]) -> Needs:
     cards = [c for p in known for c in of_kind(p.items, Cards)]
     taken = {TAKEN} if cards else set()
     taken |= {c.index for c in cards if c.index is not None}
-    repairs = any(p.repair is not None for p in known)
     form = {FORM} if any(p.portable for p in known) else set()
     return Needs(
         namespaces=any(isinstance(e, Ident) and e.name == "namespaceObject" for e in read)
-        or any(isinstance(e, Select) and e.name == "namespaceLabels" for e in read)
-        or repairs,
+        or any(isinstance(e, Select) and e.name == "namespaceLabels" for e in read),
         workloads=any(isinstance(e, Select) and e.name == "workload" for e in read)
-        or any(c.needs_workloads for p in known for c in p.clauses)
-        or repairs,
+        or any(c.needs_workloads for p in known for c in p.clauses),
         groups=any(isinstance(e, Select) and e.name == "group" for e in read)
         or any(gang.by is None for p in known for gang in of_kind(p.items, Gang)),
         ended=any(pods.state == "ended" for p in known for pods in _counted(p)),

@@ -25,7 +25,7 @@ from engine.decision.audit import Audits
 from engine.decision.card_questions import CardQuestions
 from engine.decision.card_room import choose
 from engine.decision.moves import Moves
-from engine.decision.placement import ONLY_REPLICA, Placement, ReplicaRole
+from engine.decision.placement import ONLY_REPLICA, Placement, PlacingParts, ReplicaRole
 from engine.decision.plugin_filters import PluginFilters
 from engine.decision.preemption import Preemption, Preemptor, RecentVictims, Victims
 from engine.decision.registry import Registry
@@ -100,18 +100,15 @@ class Engine:
         self._pods = RequestPodReader(codec)
         self._time = time
         self.cards = CardQuestions(self._calls, self._pods, time.now)
-        plugins = PluginFilters()
+        parts = PlacingParts(self._calls, self._placement, PluginFilters(), self._pods)
         self.gangs = Gangs(
-            self._calls,
-            self._placement,
-            plugins,
-            self._pods,
+            parts,
             time.clock,
             lambda call, table, rows: self._scored(call, table, rows, rows).astype(float),
             observer,
         )
-        self.moves = Moves(self._calls, self._placement, plugins, self._pods)
-        self.looks = SecondLooks(self._calls, self._placement, plugins, self.gangs, self._pods)
+        self.moves = Moves(parts)
+        self.looks = SecondLooks(parts, self.gangs)
 
     @property
     def registry(self) -> Registry:

@@ -28,12 +28,7 @@ _MOST_ROWS = 20
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "policy",
-        metavar="POLICY",
-        nargs="?",
-        help="NAMESPACE/NAME, or the name alone of others",
-    )
+    replicas.add_policy_argument(parser)
     parser.add_argument(
         "-d",
         "--days",

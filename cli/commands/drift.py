@@ -32,12 +32,7 @@ _MOST_ROWS = 50
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "policy",
-        metavar="POLICY",
-        nargs="?",
-        help="only what breaks this policy: NAMESPACE/NAME, or the name alone of others",
-    )
+    replicas.add_policy_argument(parser, "only what breaks this policy: ")
     replicas.add_namespace_arguments(
         parser, "pods of this namespace only", "the pods of all namespaces"
     )

@@ -188,7 +188,6 @@ def _run(args: argparse.Namespace, file: Path | None = None) -> int:
         _file(args, file),
         data_access(args),
         frozenset(args.policy_first),
-        repair=args.repair,
         history=args.history,
         traces=_traces(args),
     )
@@ -354,7 +353,14 @@ def _cluster(args: argparse.Namespace) -> Access | SnapshotOrigin | None:
     timing = Timing(idle=args.watch_idle)
     is_shared = not is_loopback(args.listen[0])
     return Access(
-        args.kubeconfig, args.context, args.lease, args.standby, limits, timing, is_shared
+        args.kubeconfig,
+        args.context,
+        args.lease,
+        args.standby,
+        limits,
+        timing,
+        is_shared,
+        args.repair,
     )
 
 

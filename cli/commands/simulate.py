@@ -17,7 +17,15 @@ import msgspec
 from cli.command import CommandError, Exit, write_text
 from cli.console import add_output_argument, put_item, put_json
 from cli.replicas import replicas
-from cli.simulation.inputs import Inputs, pending_pods, prepare, read_cluster, read_pods
+from cli.simulation.inputs import (
+    Inputs,
+    pending_pods,
+    prepare,
+    read_cluster,
+    read_pods,
+    what_if,
+    with_manifest,
+)
 from cli.simulation.result_layout import (
     chart,
     difference,
@@ -39,15 +47,14 @@ from cli.sources import (
 )
 from cli.streams import put_line
 from cli.world import add_data_argument, check_data, read_data, read_policies
-from engine.cache.cluster_copy import ClusterDocuments
-from engine.cache.cluster_file import bodies, documents
+from engine.cache.cluster_file import documents
 from engine.cache.pod_manifests import DEFAULT_NAMESPACE
 from engine.enforced import EnforcedPolicies
 from engine.objects.resources import CPU
 from engine.simulation.document import SimulationAnswer, answer_of
 from engine.simulation.preparation import SimulationOptions
 from engine.simulation.result import SimulationResult, result
-from engine.simulation.what_if import NodesToAdd, WhatIf
+from engine.simulation.what_if import NodesToAdd
 from grammar.meaning.schema import Schema, load_schema
 from grammar.messages.texts import counted
 from server.answers.simulation_answers import AddedNodes, SimulationQuestion
@@ -215,7 +222,9 @@ def run(args: argparse.Namespace) -> int:
     if not sets:
         raise CommandError("there are no policies", "give --policies PATH, or --diff OLD NEW")
     check_data(sets.values(), cluster.data)
-    return _simulate(args, Inputs(cluster, pods, _change(args, cluster)), sets, schema)
+    return _simulate(
+        args, Inputs(cluster, pods, what_if(args.add_nodes, args.drain, cluster)), sets, schema
+    )
 
 
 def _live(
@@ -230,29 +239,12 @@ def _live(
     warn_of(lacks)
     sets = _policy_sets(args, schema) or {"the policies of the cluster": policies}
     cluster = replace(found.documents, data=live_data(live, args, [*sets.values()]))
-    change, pods = _change(args, cluster), None
+    change, pods = what_if(args.add_nodes, args.drain, cluster), None
     if args.pods is not None:
         pods = read_pods(args.pods, cluster, namespace or live.namespace)
     elif not args.drain:
         pods = pending_pods(cluster, namespace, live.name)
     return Inputs(cluster, pods, change), sets
-
-
-def _change(args: argparse.Namespace, cluster: ClusterDocuments) -> WhatIf:
-    """The nodes that come and go. Raises UserError."""
-    every = [document for _, document in cluster.contents] if args.drain else []
-    return WhatIf([_node_of(each) for each in args.add_nodes], args.drain, bodies(every, "Pod"))
-
-
-def _node_of(each: NodesToAdd) -> NodesToAdd:
-    """With the manifest of the node, if the template is a file. Raises UserError."""
-    file = Path(each.template)
-    if not file.is_file():
-        return each
-    read = list(documents(file))
-    if len(read) != 1:
-        raise CommandError(f"`{file}` has {len(read)} objects", "give a file with one node")
-    return replace(each, body=bytes(read[0]))
 
 
 async def _asked(args: argparse.Namespace) -> SimulationAnswer:
@@ -267,7 +259,7 @@ async def _asked(args: argparse.Namespace) -> SimulationAnswer:
         read = list(documents(args.pods))
         text = b"\n---\n".join(bytes(each) for each in read).decode("utf-8", "replace")
     added = []
-    for each in map(_node_of, args.add_nodes):
+    for each in map(with_manifest, args.add_nodes):
         node = msgspec.json.decode(each.body) if each.body else None
         added.append(AddedNodes(each.count, each.template, node))
     question = SimulationQuestion(

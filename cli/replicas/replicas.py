@@ -71,6 +71,12 @@ def add_namespace_arguments(parser: argparse.ArgumentParser, of_one: str, of_all
     )
 
 
+def add_policy_argument(parser: argparse.ArgumentParser, meaning: str = "") -> None:
+    """The name of one policy, as `policy`; without it, all are meant."""
+    text = f"{meaning}NAMESPACE/NAME, or the name alone of others"
+    parser.add_argument("policy", metavar="POLICY", nargs="?", help=text)
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The flags that name a target."""
     group = parser.add_argument_group("the running Placet")

@@ -7,8 +7,8 @@ makes a simulation from them for each set of policies.
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
@@ -18,14 +18,14 @@ import msgspec
 
 from cli.command import CommandError
 from engine.cache.cluster_copy import ClusterDocuments, read_documents
-from engine.cache.cluster_file import ClusterFileError, documents, workload_uids
+from engine.cache.cluster_file import ClusterFileError, bodies, documents, workload_uids
 from engine.cache.pod_manifests import DEFAULT_NAMESPACE
 from engine.enforced import EnforcedPolicies
 from engine.objects.codec import ObjectCodec
 from engine.objects.workload_pods import KnownUid
 from engine.simulation.pod_list import PodList, PodReader, hint, pods_in
 from engine.simulation.preparation import Prepared, SimulationOptions, prepared
-from engine.simulation.what_if import NO_CHANGE, WhatIf
+from engine.simulation.what_if import NO_CHANGE, NodesToAdd, WhatIf
 from engine.work import finished
 from grammar.meaning.schema import Schema
 from grammar.messages.texts import os_reason
@@ -45,15 +45,28 @@ class Inputs:
     change: WhatIf = NO_CHANGE
 
 
-def read_inputs(cluster: Sequence[Path], pods: Path, namespace: str = DEFAULT_NAMESPACE) -> Inputs:
-    """Raises UserError for files that cannot be read; see `read_pods`."""
-    read = read_cluster(cluster)
-    return Inputs(read, read_pods(pods, read, namespace))
-
-
 def read_cluster(cluster: Sequence[Path]) -> ClusterDocuments:
     """The documents of snapshots, or openb's nodes. Raises UserError."""
     return read_documents(cluster, lambda f: [trace_nodes(f)] if is_trace(f) else documents(f))
+
+
+def what_if(
+    added: Iterable[NodesToAdd], drained: Sequence[str], cluster: ClusterDocuments
+) -> WhatIf:
+    """The nodes that come and go. Raises UserError."""
+    every = [document for _, document in cluster.contents] if drained else []
+    return WhatIf([with_manifest(each) for each in added], drained, bodies(every, "Pod"))
+
+
+def with_manifest(each: NodesToAdd) -> NodesToAdd:
+    """With the manifest of the node, if the template is a file. Raises UserError."""
+    file = Path(each.template)
+    if not file.is_file():
+        return each
+    read = list(documents(file))
+    if len(read) != 1:
+        raise CommandError(f"`{file}` has {len(read)} objects", "give a file with one node")
+    return replace(each, body=bytes(read[0]))
 
 
 def pending_pods(cluster: ClusterDocuments, namespace: str, name: str) -> PodList:

@@ -121,7 +121,7 @@ def _print_drain(found: SimulationAnswer, drained: SimulatedDrain) -> None:
         _print_more(len(moved))
     if drained.left:
         print()
-        rows = table("left", "on", "because it is")
+        rows = table("left", "on", "because")
         for one in drained.left[:_MAX_ROWS]:
             rows.add_row(one.pod, one.node, one.why)
         show(rows)

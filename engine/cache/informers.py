@@ -74,6 +74,7 @@ class Needs:
     `groups`: rules are about the PodGroups of pods. `ended`: they count pods that have ended.
     `failures`: they are about earlier pods that have failed.
     `budgets`: pods may be evicted for the sake of a rule, so disruption budgets are to be spared.
+    `repairs`: pods are evicted that break a rule, as their namespaces, workloads and budgets allow.
     """
 
     namespaces: bool = False
@@ -83,6 +84,7 @@ class Needs:
     failures: bool = False
     annotations: frozenset[str] = frozenset()
     budgets: bool = False
+    repairs: bool = False
 
 
 def object_lists(needs: Needs) -> Mapping[str, Resource]:
@@ -90,13 +92,13 @@ def object_lists(needs: Needs) -> Mapping[str, Resource]:
     found = {"Node": NODES, "Pod": PODS}
     if needs.ended or needs.failures:
         found["ended Pod"] = ENDED_PODS if needs.ended else FAILED_PODS
-    if needs.namespaces:
+    if needs.namespaces or needs.repairs:
         found["Namespace"] = NAMESPACES
-    if needs.budgets:
+    if needs.budgets or needs.repairs:
         found["PodDisruptionBudget"] = BUDGETS
     if needs.groups:
         found |= {f"PodGroup of {api}": resource for api, resource in GROUPS.items()}
-    return {**found, **CONTROLLERS} if needs.workloads else found
+    return {**found, **CONTROLLERS} if needs.workloads or needs.repairs else found
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,13 +28,13 @@ from engine.counting.bounds import Mask
 from engine.counting.groups import CountHeadroom
 from engine.counting.node_groups import counted_on_the_way
 from engine.decision import filtering
-from engine.decision.placement import Placement
-from engine.decision.plugin_filters import PluginFilters, unknown_resources
-from engine.decision.verb_call import CallOpener, VerbCall
+from engine.decision.placement import PlacingParts
+from engine.decision.plugin_filters import unknown_resources
+from engine.decision.verb_call import VerbCall
 from engine.decision.verdict import Failed, Rejected, full_reason
 from engine.objects.eligibility import unfit
 from engine.objects.peer import Peer, key_of
-from engine.objects.request_pod import RequestPod, RequestPodReader
+from engine.objects.request_pod import RequestPod
 from engine.program.program import FilterProgram
 
 # The nodes that are named.
@@ -124,17 +124,8 @@ class Moves:
     Raises other EngineErrors where there would be no decision.
     """
 
-    def __init__(
-        self,
-        calls: CallOpener,
-        placement: Placement,
-        plugins: PluginFilters,
-        pods: RequestPodReader,
-    ) -> None:
-        self._calls = calls
-        self._placement = placement
-        self._plugins = plugins
-        self._pods = pods
+    def __init__(self, parts: PlacingParts) -> None:
+        self._calls, self._placement, self._plugins, self._pods = parts
 
     def read(self, pod: bytes) -> RequestPod:
         """A pod of which others are. Raises BadObjectError."""

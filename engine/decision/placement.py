@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 import numpy as np
@@ -23,11 +23,12 @@ from engine.counting.in_flight_pods import InFlightPods
 from engine.counting.members import CountContext
 from engine.counting.pod_counter import PodCounter
 from engine.decision.card_room import CardRoom
-from engine.decision.verb_call import ClusterState, VerbCall
+from engine.decision.plugin_filters import PluginFilters
+from engine.decision.verb_call import CallOpener, ClusterState, VerbCall
 from engine.decision.verdict import ClauseName, Decision, Rejected, Verdict
 from engine.errors import BriefWaitError, HandoverError, WaitingError
 from engine.objects.peer import Peer
-from engine.objects.request_pod import RequestPod
+from engine.objects.request_pod import RequestPod, RequestPodReader
 from engine.program.frame import Evaluation, Floats
 from grammar.values.time import SECOND, Timestamp
 
@@ -91,6 +92,15 @@ def _question(
     """The question that a call asks about these nodes of a snapshot."""
     context, cards = call.context(snapshot), call.plan.cards
     return Question(context, snapshot.table, rows, call.evaluation, suits, cards)
+
+
+class PlacingParts(NamedTuple):
+    """What of an engine looks at pods on paper: how they are read, and what decides."""
+
+    calls: CallOpener
+    placement: Placement
+    plugins: PluginFilters
+    pods: RequestPodReader
 
 
 class Placement:

@@ -54,6 +54,7 @@ _LEAVING = frozenset(
 )
 _REVISIONS = (TEMPLATE_HASH, "controller-revision-hash")
 DRAINED = "its node is being drained"
+NO_BUDGET = "a disruption budget does not allow it"
 
 
 @dataclass(slots=True)
@@ -110,9 +111,10 @@ class Repairs:
         self._begins_at = 0.0
         # By uid of the pod that was evicted: such a deletion disturbs nobody.
         self._own: Remembered[str, bool] = Remembered(_MOST_BYTES, _entry)
-        # By uid of a workload: the time of the last deletion by others, and of refusals.
+        # By uid of a workload: the time of the last deletion by others; and until when it is left
+        # alone after a refusal, for how long that is, and why.
         self._disturbed: Remembered[str, float] = Remembered(_MOST_BYTES, _entry)
-        self._pauses: Remembered[str, tuple[float, float]] = Remembered(_MOST_BYTES, _entry)
+        self._pauses: Remembered[str, tuple[float, float, str]] = Remembered(_MOST_BYTES, _entry)
         # By uid of a workload: what others do with it, since the last look.
         self._disturbances: dict[str, str] = {}
         # By uid of the pod that has come for another one.
@@ -121,8 +123,12 @@ class Repairs:
     # ---- what happens
 
     def begin(self) -> None:
-        """Begins a term."""
+        """Begins a term.
+
+        Whom the leader before has evicted is not known, so deletions before the term say nothing.
+        """
         self.moves.clear()
+        self._disturbed.clear()
         self._begins_at = self._clock() + _MINUTE
 
     def adopt(self, programs: Iterable[Program]) -> None:
@@ -131,10 +137,13 @@ class Repairs:
         for each in programs:
             if each.repair is not None:
                 of_policy = known.get(each.address)
-                is_same = of_policy is not None and of_policy.digest == each.digest
-                self._policies[each.address] = (
-                    of_policy if is_same and of_policy is not None else _OfPolicy(each.digest)
-                )
+                if of_policy is None:
+                    of_policy = _OfPolicy(each.digest)
+                elif of_policy.digest != each.digest:
+                    # The rate holds over an edit, too. Pods that were moved may break other rules.
+                    of_policy = _OfPolicy(each.digest, at=of_policy.at)
+                    self._placed.clear()
+                self._policies[each.address] = of_policy
 
     def pod_changed(self, old: Peer | None, new: Peer | None, _revision: int) -> None:
         """Takes a change of a pod from the cache."""
@@ -159,19 +168,22 @@ class Repairs:
         self._disturbances.pop(_root(pod), None)
         return move
 
-    def withdraw(self, move: Move, *, wait: float | None) -> None:
-        """The API server has not evicted a pod: a budget asks to wait, or it has failed (None)."""
+    def withdraw(self, move: Move, reason: str = "", *, wait: float = 0.0) -> None:
+        """The API server has not evicted a pod.
+
+        For a reason of its workload, that is left alone: for so many seconds, or for longer.
+        """
         self.moves.remove(move)
         known = self._policies.get(move.policy)
         if known is not None:
             known.evicted -= 1
             known.at.pop()
-            known.refused += wait is not None
-            known.failed += wait is None
-        if wait is not None:
-            _, last = self._pauses.get(move.workload) or (0.0, _FIRST_PAUSE_SECONDS / 2)
+            known.refused += reason == NO_BUDGET
+            known.failed += reason != NO_BUDGET
+        if reason:
+            _, last, _ = self._pauses.get(move.workload) or (0.0, _FIRST_PAUSE_SECONDS / 2, "")
             pause = min(max(2 * last, wait), _LONGEST_PAUSE_SECONDS)
-            self._pauses.put(move.workload, (self._clock() + pause, pause))
+            self._pauses.put(move.workload, (self._clock() + pause, pause, reason))
 
     def tick(self) -> list[Move]:
         """Looks at the moves. Returns those whose replacement has its node now."""
@@ -267,10 +279,10 @@ class Repairs:
         if node is None or _is_drained(node):
             return DRAINED
         if snapshot.budgets is not None and violating([pod], snapshot.budgets):
-            return "a disruption budget does not allow it"
-        until, _ = self._pauses.get(_root(pod)) or (0.0, 0.0)
+            return NO_BUDGET
+        until, _, reason = self._pauses.get(_root(pod)) or (0.0, 0.0, "")
         if self._clock() < until:
-            return "a disruption budget does not allow it"
+            return reason
         root = _root(pod)
         if root not in self._disturbances:
             self._disturbances[root] = self._disturbance(pod)

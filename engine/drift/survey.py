@@ -23,7 +23,7 @@ import msgspec
 from engine.cache.node_table import NodeWithPods, Snapshot
 from engine.counting.domains import shared_value
 from engine.decision.moves import BrokenRule, MovedPods, OtherNodes
-from engine.decision.verb_call import ClusterState
+from engine.decision.verb_call import ClusterState, VerbCall
 from engine.drift.document import (
     BrokenClause,
     Cause,
@@ -32,11 +32,11 @@ from engine.drift.document import (
     DriftedPod,
     clauses_of,
 )
-from engine.drift.kept_pods import kept
 from engine.engine import Engine
 from engine.errors import BadObjectError, DeadlineExceededError, EngineError
 from engine.gangs.members import GangName, Members
 from engine.objects.eligibility import bars
+from engine.objects.kept_pods import kept
 from engine.objects.peer import Peer, key_of
 from engine.objects.remembered import Remembered
 from engine.objects.request_pod import RequestPod
@@ -111,29 +111,41 @@ class Survey:
         cluster: ClusterState,
         clock: Callable[[], float],
         now: Callable[[], Timestamp] = Timestamp.now,
+        drifting: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
+        """`drifting` has the time since when policies have drifted, as others have seen."""
         self._replica = replica
         self._engine = engine
         self._cluster = cluster
         self._clock = clock
         self._now = now
+        self._drifting = drifting
         self._templates: Remembered[Hashable, _Template] = Remembered(
             _MOST_TEMPLATES, lambda _, each: each.pod.undecoded_bytes
         )
         self._members = Members(lambda: engine.registry.slots)
         self._seen = _LastSurvey()
+        # By the address of a policy, of what there was before the first survey.
+        self._before: Mapping[str, str] = {}
         # By uid, policy and clause.
         self._since: dict[tuple[str, str, str], tuple[str, Cause]] = {}
         self._lost: Mapping[str, BrokenRule] = {}
+        # The gangs that have had as many members on nodes as are placed together.
+        self._whole: frozenset[GangName] = frozenset()
         self._step_ends = 0.0
 
     def failed(self, problem: str) -> DriftDocument:
         """The document of a replica that cannot look."""
         return DriftDocument(replica=self._replica, problem=problem)
 
+    def forget(self) -> None:
+        """Forgets what was seen: the next survey is the first one of a term."""
+        self._seen, self._since, self._whole = _LastSurvey(), {}, frozenset()
+
     def look(self) -> Steps[DriftDocument]:
         """What has drifted now. Raises NotSyncedError."""
         began, at = self._clock(), _second(self._now())
+        self._before = self._drifting() if self._seen.snapshot is None else {}
         self._step_ends = began + _STEP_SECONDS
         snapshot, registry = self._cluster.snapshot(), self._engine.registry
         templates, looked = yield from self._by_template(snapshot)
@@ -156,7 +168,7 @@ class Survey:
         ordered, number = heapq.merge(*runs, key=_cost), sum(map(len, runs))
         found, left = yield from self._found(ordered, at, seen, skipped)
         more = number - left if left else 0
-        found += yield from self._torn(gangs, at, seen, len(found))
+        found += yield from self._broken_gangs(gangs, at, seen, len(found))
         current = {(p.uid, c.policy, c.clause) for p in found for c in p.clauses}
         self._since = {key: known for key, known in self._since.items() if key in current}
         self._seen = seen
@@ -311,42 +323,66 @@ class Survey:
             suspect.template.kept,
         )
 
-    def _torn(
+    def _broken_gangs(
         self, gangs: Mapping[GangName, Sequence[_Suspect]], at: str, seen: _LastSurvey, found: int
     ) -> Steps[list[DriftedPod]]:
-        """The members of gangs that have another value of `within` than most of them have."""
-        torn = list[DriftedPod]()
+        """The members of gangs that are torn apart, or have lost some of those they need."""
+        broken, whole = list[DriftedPod](), set[GangName]()
+        nowhere = OtherNodes((), 0, "the members of a gang are placed together")
         for name, members in gangs.items():
             program = name.program
-            if program.domain is None:
-                continue
             asked = members[0].template.pod.like(members[0].pod)
             call = yield from self._again(partial(self._engine.moves.call, asked))
-            frame, by_value = call.evaluation.frame(), dict[Hashable, list[_Suspect]]()
-            for each in members:
-                frame.node = call.snapshot.node(each.pod.nodeName)
-                frame.memo = {}
-                try:
-                    value = shared_value(program.domain(frame)) if frame.node is not None else None
-                except EvaluationError:
-                    value = None
-                by_value.setdefault(value, []).append(each)
-                yield from self._rest()
-            most = max(by_value.values(), key=len)
-            text = f"{len(most)} of {len(members)} members share another value"
+            quorum = self._engine.gangs.quorum(call, name)
+            if name in self._whole or not isinstance(quorum, int) or len(members) >= quorum:
+                whole.add(name)
+            if isinstance(quorum, int) and name in whole and self._lacks(name, members, quorum):
+                text = f"{len(members)} of {quorum} members that are placed together have nodes"
+                apart = members
+            else:
+                apart, text = yield from self._torn(name, members, call)
             rule = BrokenRule(program.policy, program.name, "gang", text)
-            nowhere = OtherNodes((), 0, "the members of a gang are placed together")
-            for each in members:
-                if not any(each is one for one in most) and len(torn) + found < _MOST_FOUND:
-                    order = found + len(torn) + 1
-                    torn.append(self._document_of(each, [rule], nowhere, at, seen, order))
-        return torn
+            for each in apart[: _MOST_FOUND - len(broken) - found]:
+                order = found + len(broken) + 1
+                broken.append(self._document_of(each, [rule], nowhere, at, seen, order))
+        self._whole = frozenset(whole)
+        return broken
+
+    def _lacks(self, name: GangName, members: Sequence[_Suspect], quorum: int) -> bool:
+        """Whether members are missing; those of a Job, which may have ended, if others wait."""
+        workload = members[0].pod.workload
+        if len(members) >= quorum or workload is None or workload.kind != "Job":
+            return len(members) < quorum
+        pending = self._cluster.snapshot().pending.values()
+        return any(self._members.name_of(name.program, each) == name for each in pending)
+
+    def _torn(
+        self, name: GangName, members: Sequence[_Suspect], call: VerbCall
+    ) -> Steps[tuple[Sequence[_Suspect], str]]:
+        """The members that have another value of `within` than most of them have."""
+        program, frame = name.program, call.evaluation.frame()
+        if program.domain is None:
+            return (), ""
+        by_value = dict[Hashable, list[_Suspect]]()
+        for each in members:
+            frame.node = call.snapshot.node(each.pod.nodeName)
+            frame.memo = {}
+            try:
+                value = shared_value(program.domain(frame)) if frame.node is not None else None
+            except EvaluationError:
+                value = None
+            by_value.setdefault(value, []).append(each)
+            yield from self._rest()
+        most = max(by_value.values(), key=len)
+        apart = [each for those in by_value.values() if those is not most for each in those]
+        return apart, f"{len(most)} of {len(members)} members share another value"
 
     # ---- since when, and why
 
     def _clause(self, pod: Peer, rule: BrokenRule, at: str, seen: _LastSurvey) -> BrokenClause:
         key = pod.uid, rule.policy, rule.clause
-        since, by = self._since.setdefault(key, (at, self._cause(pod, rule, seen)))
+        first = self._before.get(rule.policy, at), self._cause(pod, rule, seen)
+        since, by = self._since.setdefault(key, first)
         kind = cast("ClauseKind", rule.kind)
         return BrokenClause(rule.policy, rule.clause, kind, rule.text, since, by)
 

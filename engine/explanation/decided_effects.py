@@ -18,7 +18,6 @@ from engine.decision.journal import DecisionRecord, Journal
 from engine.decision.verdict import Failed, Rejected
 from engine.explanation.effects import SAME_SCORE, all_nodes, ways
 from engine.program.program import Program
-from grammar.messages.texts import counted
 
 # So many decisions are looked at, the newest ones.
 MOST_DECISIONS = 50
@@ -121,8 +120,19 @@ def _add_answers(
             each.equal += bool((points == points[0]).all())
 
 
+def _selected(pods: int, decisions: int) -> str:
+    """How many of the last decisions were about pods that a policy selects."""
+    if decisions == 1:
+        return (
+            "selected the last pod asked about"
+            if pods
+            else "did not select the last pod asked about"
+        )
+    return f"selected {pods or 'none'} of the last {decisions} pods asked about"
+
+
 def _effect(seen: _PolicyDecisions, program: Program, decisions: int) -> DecidedEffect:
-    text = f"selects {seen.pods} of the last {counted(decisions, 'pod')}"
+    text = _selected(seen.pods, decisions)
     text += ways(seen.taken_from, seen.gave_way)
     if not seen.pods:
         return DecidedEffect("SelectsNoPod", text)

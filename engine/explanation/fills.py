@@ -41,7 +41,8 @@ class GroupFill(msgspec.Struct, frozen=True):
 class BoundFill(NamedClause, frozen=True):
     """How full a bound is, the fullest groups first; `more` have no place in the list.
 
-    `of` is the workload whose pods count, empty where the clause says itself which pods do.
+    `of` is the workload whose pods count, empty where the clause says itself which pods do. Of
+    cards it is the amount, and the first group is all nodes.
     """
 
     of: str
@@ -74,6 +75,18 @@ def selects(program: Program, pod: Peer, frame: Frame) -> bool:
         return program.select(frame) is True
     except EvaluationError:
         return False
+
+
+def fill_of_cards(
+    policy: str, clause: str, amount: str, nodes: Mapping[str, tuple[int, int]]
+) -> FilledBound:
+    """What pods take of an amount of the cards; `nodes` have some of it, and what is taken."""
+    parts = {name: round(used / most, 3) for name, (most, used) in nodes.items()}
+    order = sorted(nodes, key=lambda name: (-parts[name], name))
+    every = GroupFill("all nodes", *(sum(each[i] for each in nodes.values()) for i in (1, 0)))
+    listed = [GroupFill(name, nodes[name][1], nodes[name][0]) for name in order[:_MOST_GROUPS]]
+    fill = BoundFill(policy, clause, amount, [every, *listed], len(order) - len(listed))
+    return FilledBound(fill, parts)
 
 
 def fills_of(inspection: Inspection, work: PodResults, node: str) -> Work[list[FilledBound]]:

@@ -12,9 +12,8 @@ import numpy as np
 
 from engine.cache.node_table import NodeRows, NodeTable
 from engine.counting.domains import Domains, shared
-from engine.decision.placement import Placement
-from engine.decision.plugin_filters import PluginFilters
-from engine.decision.verb_call import CallOpener, VerbCall
+from engine.decision.placement import PlacingParts
+from engine.decision.verb_call import VerbCall
 from engine.errors import BadObjectError, EngineError
 from engine.gangs.gang import KnownGang
 from engine.gangs.members import GangName
@@ -22,7 +21,7 @@ from engine.gangs.node_room import Mask, NodeRoom, needs_of
 from engine.gangs.paper import Member, Paper, Suits
 from engine.objects.peer import Peer
 from engine.objects.remembered import Remembered
-from engine.objects.request_pod import RequestPod, RequestPodReader
+from engine.objects.request_pod import RequestPod
 from engine.program.frame import Frame
 from engine.program.program import GangProgram
 
@@ -35,18 +34,8 @@ _ENOUGH = 1 << 20
 class Attempts:
     """Places gangs on paper. `suits` gives our scores of nodes."""
 
-    def __init__(
-        self,
-        calls: CallOpener,
-        placement: Placement,
-        plugins: PluginFilters,
-        pods: RequestPodReader,
-        suits: Suits,
-    ) -> None:
-        self._calls = calls
-        self._placement = placement
-        self._plugins = plugins
-        self._pods = pods
+    def __init__(self, parts: PlacingParts, suits: Suits) -> None:
+        self._calls, self._placement, self._plugins, self._pods = parts
         self._suits = suits
         self._room = NodeRoom()
         self._domains: dict[GangProgram, Domains] = {}

@@ -39,11 +39,10 @@ import msgspec
 import numpy as np
 
 from engine.cache.node_table import NodeRows, Snapshot
-from engine.decision.placement import Placement
+from engine.decision.placement import PlacingParts
 from engine.decision.plan import Plan
-from engine.decision.plugin_filters import PluginFilters
 from engine.decision.registry import Registry
-from engine.decision.verb_call import CallOpener, Observer, VerbCall
+from engine.decision.verb_call import Observer, VerbCall
 from engine.decision.verdict import Decision, Rejected
 from engine.errors import BriefWaitError, RefusedError
 from engine.gangs.attempts import Attempts
@@ -64,7 +63,6 @@ from engine.gangs.tries import Tries
 from engine.objects.eligibility import bars
 from engine.objects.peer import Peer
 from engine.objects.remembered import Remembered
-from engine.objects.request_pod import RequestPodReader
 from engine.program.program import GangProgram
 
 # A waiting gang that nobody has asked about for so long is forgotten, and so is a released one.
@@ -96,19 +94,16 @@ class Gangs:
 
     def __init__(
         self,
-        calls: CallOpener,
-        placement: Placement,
-        plugins: PluginFilters,
-        pods: RequestPodReader,
+        parts: PlacingParts,
         clock: Callable[[], float],
         suits: Suits,
         observer: Observer,
     ) -> None:
-        self._calls = calls
-        self._placement = placement
+        self._calls, self._placement, _, _ = parts
+        calls, placement = self._calls, self._placement
         self._clock = clock
         self._members = Members(lambda: calls.registry.slots)
-        self._attempts = Attempts(calls, placement, plugins, pods, suits)
+        self._attempts = Attempts(parts, suits)
         self._quorums = Quorums(self._attempts)
         self._clauses = _clauses(calls.registry)
         in_flight = placement.in_flight
@@ -395,6 +390,10 @@ class Gangs:
         for node in held:
             left[node] = left.get(node, 0) - 1
         return {node: number for node, number in left.items() if number > 0}
+
+    def quorum(self, call: VerbCall, name: GangName) -> int | str:
+        """How many members are placed together, as the pod of a call says, or why nobody knows."""
+        return self._quorums.of(call, name)
 
     def _on_nodes(self, call: VerbCall, name: GangName) -> Mapping[str, int]:
         """The same. Raises BriefWaitError while it is not known of any whether it is bound."""

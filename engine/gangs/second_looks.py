@@ -11,12 +11,11 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from engine.decision.placement import Placement
-from engine.decision.plugin_filters import AskedNodes, PluginFilters
-from engine.decision.verb_call import CallOpener
+from engine.decision.placement import PlacingParts
+from engine.decision.plugin_filters import AskedNodes
 from engine.decision.verdict import FURTHER, attributed
 from engine.gangs.gangs import Gangs
-from engine.objects.request_pod import RequestPod, RequestPodReader
+from engine.objects.request_pod import RequestPod
 from engine.program.frame import Evaluation
 from engine.program.program import CountProgram, FilterProgram, GangProgram
 
@@ -24,19 +23,9 @@ from engine.program.program import CountProgram, FilterProgram, GangProgram
 class SecondLooks:
     """The looks of one engine, made of its parts."""
 
-    def __init__(
-        self,
-        calls: CallOpener,
-        placement: Placement,
-        plugins: PluginFilters,
-        gangs: Gangs,
-        pods: RequestPodReader,
-    ) -> None:
-        self._calls = calls
-        self._placement = placement
-        self._plugins = plugins
+    def __init__(self, parts: PlacingParts, gangs: Gangs) -> None:
+        self._calls, self._placement, self._plugins, self._pods = parts
         self._gangs = gangs
-        self._pods = pods
 
     def read(self, pod: bytes) -> RequestPod:
         """A pod to ask about. Raises BadObjectError."""

@@ -173,7 +173,7 @@ def summary(found: SimulationResult, drained: DrainedNodes | None = None) -> str
         text = f"all {pods}{where} find a place" if outcomes else f"no pod has to leave{where[3:]}"
     if without:
         text += f": {named(without, _SHOWN)}"
-    lost = [p for p in drained.left if p.why == "without a controller"] if drained else ()
+    lost = [p for p in drained.left if p.why == "no controller makes it anew"] if drained else ()
     if lost:
         text += f"; nothing creates {counted(len(lost), 'pod')} without a controller anew"
     return text

@@ -9,7 +9,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
 
 import msgspec
 
@@ -18,6 +17,7 @@ from engine.cache.cluster_copy import ClusterCopy
 from engine.cache.node_table import NodeWithPods
 from engine.errors import BadObjectError
 from engine.objects.codec import Node, ObjectCodec
+from engine.objects.kept_pods import Unmoved, unmoved
 from engine.objects.peer import Peer, key_of
 from engine.simulation.pod_list import PodList, PodReader
 from engine.work import Work
@@ -70,8 +70,6 @@ class WhatIf:
 
 NO_CHANGE = WhatIf()
 
-WhyLeft = Literal["of a DaemonSet", "a mirror pod", "without a controller"]
-
 
 @dataclass(frozen=True, slots=True)
 class LeftPod:
@@ -79,7 +77,7 @@ class LeftPod:
 
     pod: str
     node: str
-    why: WhyLeft
+    why: Unmoved
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +136,7 @@ def changed(change: WhatIf, cluster: ClusterCopy, codec: ObjectCodec, most: int)
         if pod.deletionTimestamp is not None:
             # It goes by itself.
             continue
-        if (why := _why_left(pod)) is not None:
+        if (why := unmoved(pod)) is not None:
             left.append(LeftPod(key_of(pod), pod.nodeName, why))
         elif body := change.bodies.get(key_of(pod)):
             reader.add({"kind": "Pod", **msgspec.json.decode(body)})
@@ -163,14 +161,6 @@ def changed(change: WhatIf, cluster: ClusterCopy, codec: ObjectCodec, most: int)
 # ---- nodes that go
 
 _DRAINED = Path("drain")
-
-
-def _why_left(pod: Peer) -> WhyLeft | None:
-    if pod.workload is None:
-        return "without a controller"
-    if pod.workload.kind == "DaemonSet":
-        return "of a DaemonSet"
-    return "a mirror pod" if pod.workload.kind == "Node" else None
 
 
 def _cordoned(view: NodeWithPods, codec: ObjectCodec) -> Node:
@@ -242,7 +232,7 @@ def _add(
         spec = msgspec.structs.replace(spec, unschedulable=None, taints=kept)
     cache.put_node(replace(_plain(like), name=name, labels=labels, metadata=metadata, spec=spec))
     for pod in (like.pods or ()) if isinstance(like, NodeWithPods) else ():
-        if _why_left(pod) in ("of a DaemonSet", "a mirror pod"):
+        if pod.workload is not None and unmoved(pod) is not None:
             own = {"name": f"{pod.name}-{name}", "uid": f"{pod.uid}:{name}", "nodeName": name}
             cache.put_pod(msgspec.structs.replace(pod, **own))
     return name

@@ -36,10 +36,18 @@ class NodesInShort(msgspec.Struct, frozen=True, kw_only=True):
     bound: Sequence[int] | None
 
 
+class PodOnNode(msgspec.Struct, frozen=True):
+    """A pod that has got a node since."""
+
+    pod: str
+    node: str
+
+
 class PolicyEdit(msgspec.Struct, frozen=True):
     """An edit of a policy: when, and by whom as far as the object or the replica can tell.
 
-    `decisions` are those that are kept, were made since, and were governed by the policy.
+    `decisions` are those that are kept, were made since, and to which the policy applied. Of their
+    pods so many are `placed` since, and `pods` are the last of them.
     """
 
     address: str
@@ -47,6 +55,8 @@ class PolicyEdit(msgspec.Struct, frozen=True):
     by: str
     action: Action
     decisions: int
+    placed: int = 0
+    pods: Sequence[PodOnNode] = ()
 
 
 class ReplicaOverview(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,7 +103,7 @@ class WaitingList(msgspec.Struct, frozen=True):
 
 
 class FillList(msgspec.Struct, frozen=True):
-    """How full the bounds of strict limits, shares and spreads are, the fullest first.
+    """How full the bounds of strict limits, shares and spreads are, and cards, the fullest first.
 
     They are seen from some pods of each policy, so of bounds of workloads there may be others.
     """
@@ -192,8 +202,9 @@ class RevisionList(msgspec.Struct, frozen=True):
 class HistorySeries(msgspec.Struct, frozen=True):
     """The numbers of one series, one for each time; null where there is none.
 
-    `waiting pods`, `rejected nodes` of a minute, `p99 VERB` in seconds of a minute, and `full
-    POLICY: CLAUSE` in percent.
+    `waiting pods`, `rejected nodes` of a minute, `rejected POLICY: CLAUSE` of the ten clauses that
+    rejected most nodes in the minute, `p99 VERB` in seconds of a minute, and `full POLICY: CLAUSE`
+    in percent.
     """
 
     name: str

@@ -349,11 +349,21 @@ class PolicyList(msgspec.Struct, frozen=True):
     policies: Sequence[PolicySummary]
 
 
+class PolicyEvent(msgspec.Struct, frozen=True):
+    """An event about the object of a policy, as it is in the API server: `Normal` or `Warning`."""
+
+    at: str
+    type: str
+    reason: str
+    note: str
+
+
 class PolicyDetail(PolicySummary, frozen=True, kw_only=True):
     """A policy in full. `text` is its file, or its object as YAML.
 
     `history` has the numbers of pods over time, the oldest first. `audit` is null for a policy that
-    is not in audit mode.
+    is not in audit mode. `events` are those that this replica has written while it led, the newest
+    first.
     """
 
     replica: str
@@ -361,6 +371,7 @@ class PolicyDetail(PolicySummary, frozen=True, kw_only=True):
     diagnostics: Sequence[Problem]
     history: Sequence[Sample]
     audit: PolicyAuditDetail | None = None
+    events: Sequence[PolicyEvent] = ()
 
 
 def problems(found: Iterable[Diagnostic], source: Source) -> Sequence[Problem]:
@@ -405,9 +416,13 @@ class DraftText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PastedPod(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The manifest of a pod or of a workload, in YAML or JSON, and a node to be shown in full."""
+    """Manifests of pods and workloads, in YAML or JSON, and a node to be shown in full.
+
+    `pod` is the one that is asked about, as a simulation names it; without it the first one.
+    """
 
     text: Annotated[str, Meta(max_length=MOST_TEXT)]
+    pod: Annotated[str, Meta(max_length=512)] | None = None
     node: Annotated[str, Meta(max_length=253)] | None = None
 
 
@@ -415,6 +430,13 @@ class CheckedDraft(msgspec.Struct, frozen=True):
     """What `placet check` says of a draft."""
 
     diagnostics: Sequence[Problem]
+
+
+class DraftObjects(msgspec.Struct, frozen=True):
+    """The policies of a draft as objects, in YAML; null where `problem` says why there are none."""
+
+    text: str | None
+    problem: str
 
 
 class Point(DraftText, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -439,21 +461,25 @@ class DescribedName(msgspec.Struct, frozen=True):
 class Trial(DraftText, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A draft, and the cluster to try it on: the content of a cluster file, in YAML or JSON.
 
-    Without one it is tried on the cluster of the server, as it is now.
+    Without one it is tried on the cluster of the server, as it is now. With `before` two texts of
+    one `policy` are compared, and what is in force of its file or its object is left out.
     """
 
     cluster: Annotated[str, Meta(max_length=MOST_CLUSTER)] | None = None
+    before: Annotated[str, Meta(max_length=MOST_TEXT)] | None = None
+    policy: Annotated[str, Meta(max_length=512)] = ""
 
 
 class ChangedPod(msgspec.Struct, frozen=True):
     """A pod whose answer changes. `before` and `after` are the numbers of nodes that pass.
 
-    `admits` and `rejects` are the nodes whose verdict changes, at most 20 of each. The best node is
-    that with most points, the first by name of several; none if all have the same. An `error`
-    says why there is no decision with the draft.
+    `on` is its node, null for a pod that waits. `admits` and `rejects` are the nodes whose verdict
+    changes, at most 20 of each. The best node is that with most points, the first by name of
+    several; none if all have the same. An `error` says why there is no decision with the draft.
     """
 
     pod: str
+    on: str | None
     before: int
     after: int
     admits: Sequence[str]
@@ -480,11 +506,27 @@ class EffectOfPolicy(msgspec.Struct, frozen=True):
     clauses: Sequence[EffectOfClause]
 
 
+class DraftOnNodes(msgspec.Struct, frozen=True):
+    """The nodes of a trial, each by its place in these lists; those without the `label` have -1.
+
+    `admits` are the pods that pass a node in addition, of those that were asked about, and
+    `rejects` those that no longer do.
+    """
+
+    label: str
+    groups: Sequence[str]
+    names: Sequence[str]
+    group: Sequence[int]
+    admits: Sequence[int]
+    rejects: Sequence[int]
+
+
 class TriedDraft(msgspec.Struct, frozen=True):
     """What changes if the policies of a draft replace those of the same address, or join them.
 
     Nothing is tried if there are errors. The cluster has so many `nodes` and `pods`; so many pods
     were `asked` about, those without a node first. `effects` are those of the draft's policies.
+    `onNodes` is null where nothing was tried.
     """
 
     diagnostics: Sequence[Problem]
@@ -493,3 +535,4 @@ class TriedDraft(msgspec.Struct, frozen=True):
     asked: int
     changed: Sequence[ChangedPod]
     effects: Sequence[EffectOfPolicy] = ()
+    onNodes: DraftOnNodes | None = None

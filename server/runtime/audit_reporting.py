@@ -1,7 +1,8 @@
 """Audit reporting: what the leader writes of policies in audit mode: their statuses, and reports.
 
 A write makes others look, and each pod may change the numbers. So both are written at most once a
-minute for each policy. AuditStatuses and AuditReporter belong to a running server.
+minute for each policy, after its first pod. AuditStatuses and AuditReporter belong to a running
+server.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from policies.resource import (
 )
 
 _PAUSE_SECONDS = 60.0
+# A policy that comes into audit mode or leaves it, and its first pod, are not waited for.
+_LOOK_SECONDS = 1.0
 # Without the kind PolicyReport, it is looked for again after so many pauses.
 _PAUSES_WITHOUT = 5
 _MOST_LAST = 10
@@ -115,8 +118,13 @@ class AuditReporter:
     async def follow(self) -> None:
         """Writes them until it is cancelled."""
         while True:
-            has_reports = await self.look()
-            await asyncio.sleep(_PAUSE_SECONDS * (1 if has_reports else _PAUSES_WITHOUT))
+            # Pods come together.
+            await asyncio.sleep(_LOOK_SECONDS)
+            before, has_reports = self._begun(), await self.look()
+            pause = _PAUSE_SECONDS * (1 if has_reports else _PAUSES_WITHOUT)
+            while pause > 0 and (not has_reports or before == self._begun()):
+                await asyncio.sleep(_LOOK_SECONDS)
+                pause -= _LOOK_SECONDS
 
     async def look(self) -> bool:
         """Writes what has changed. Returns whether to look again soon."""
@@ -131,6 +139,13 @@ class AuditReporter:
             return True
         self._report(_WORK, "")
         return has_reports
+
+    def _begun(self) -> set[tuple[str, bool]]:
+        """The policies in audit mode, and whether pods of theirs have nodes."""
+        return {
+            (name, any(pod.node for pod in audits.pods.values()))
+            for name, audits in self._log.policies.items()
+        }
 
     def _audited(self) -> Iterator[tuple[Regarding, PolicyAudits]]:
         """The objects in audit mode."""

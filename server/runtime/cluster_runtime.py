@@ -14,7 +14,7 @@ import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from http import HTTPStatus
 from logging import Logger
@@ -33,7 +33,7 @@ from engine.cache.node_table import Snapshot
 from engine.cache.reflector import Timing
 from engine.cluster.binding import Binder
 from engine.cluster.client import CORE, ApiClient, Limits, connect, path_of
-from engine.cluster.events import Events
+from engine.cluster.events import Events, PodEvent, regarding
 from engine.cluster.gang_reviewer import GangReviewer
 from engine.cluster.in_flight_ends import OverduePods, SchedulerLease, UnseenPods
 from engine.cluster.lease import LeaderGate, Lease, TakeOver
@@ -65,7 +65,7 @@ from server.http.health import ReadinessCheck
 from server.runtime.audit_reporting import AuditReporter, AuditStatuses
 from server.runtime.card_report import CardReport, UsualPods
 from server.runtime.data_tables import DataTables
-from server.runtime.drift_watching import DriftWatch
+from server.runtime.drift_watching import DriftWatch, drifting_since
 from server.runtime.early_pods import EarlyPods
 from server.runtime.file_cluster import leave_uncollected
 from server.runtime.observers import LogObserver
@@ -89,7 +89,8 @@ class Access:
 
     `lease` is a namespace and a name; None if there are no other replicas. A `standby` is ready
     only while it holds the Lease. One that `is_shared` gets the calls of other hosts, which another
-    replica can answer as well. `timing` says how patiently the cluster is watched.
+    replica can answer as well. `timing` says how patiently the cluster is watched, and `repair`
+    whether pods that break rules are evicted.
     """
 
     kubeconfig: Path | None
@@ -99,6 +100,7 @@ class Access:
     limits: Limits = field(default_factory=Limits)
     timing: Timing = field(default_factory=Timing)
     is_shared: bool = False
+    repair: RepairMode = "off"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +109,7 @@ class Deciding:
 
     `rejected` are the pods to look at again, `schedulers` those that ask, and `portable` tells
     others of policies. `data` are the tables that the engine reads. `first` has pods wait for older
-    policies, None where none do. `repair` says whether pods that break rules are evicted.
+    policies, None where none do.
     """
 
     engine: Engine
@@ -119,7 +121,6 @@ class Deciding:
     schedulers: Schedulers
     data: DataTables
     first: PolicyFirst | None = None
-    repair: RepairMode = "off"
 
 
 @asynccontextmanager
@@ -209,14 +210,15 @@ class ClusterRuntime:
         self._leader_gate = leader_gate
         self._schema = schema
         self._log = log
-        self._identity = identity
+        self._events = Events(client, identity)
         self._failures = failures
         self._supervisor = supervisor
         self._ends = ends
         self._is_standby = access.standby
         self._is_shared = access.is_shared
         self._loop = asyncio.get_running_loop()
-        self._needs = needs
+        self._repair = access.repair
+        self._needs = self._watched(needs)
         self._taken_over = False
         self._rejected: RejectedPods | None = None
         self._statuses: Statuses | None = None
@@ -267,10 +269,9 @@ class ClusterRuntime:
         cache.add_event_handler(self._lag_of_new_pods(pod_seen))
         self._rejected = deciding.rejected
         lease, gate, start = self._lease, self._leader_gate, self._supervisor.start
-        events = Events(self._client, self._identity)
-        repairs = Repairs(cache, deciding.repair, time.monotonic)
+        repairs = Repairs(cache, self._repair, time.monotonic)
         cache.add_event_handler(repairs.pod_changed)
-        self._drift = self._drift_watch(engine, repairs)
+        self._drift = self._drift_watch(deciding, repairs)
         if lease is not None and gate is not None:
             take_over = self._take_over_with(engine, schedulers, is_listed=lease.held)
             stack.push_async_callback(end, start("lease", lease.run))
@@ -282,7 +283,7 @@ class ClusterRuntime:
         requeuer = Requeuer(
             self._client, engine.looks, deciding.rejected, deciding.observer.gave_up, schedulers
         )
-        for name, duty in self._reporter(deciding, requeuer, events).duties.items():
+        for name, duty in self._reporter(deciding, requeuer).duties.items():
             stack.push_async_callback(end, start(name, duty))
         reviewer = GangReviewer(
             engine.gangs,
@@ -309,7 +310,7 @@ class ClusterRuntime:
         self._cards = CardReport(engine.cards, self.informers.snapshot, self._log)
         stack.push_async_callback(end, start("cards", self._synced(self._cards.follow)))
         stack.push_async_callback(end, start("drift", self._synced(self._drift.follow)))
-        repairer = self._repairer(deciding, repairs, self._drift, events)
+        repairer = self._repairer(deciding, repairs, self._drift)
         stack.push_async_callback(end, start("repair", self._synced(repairer.follow)))
         self.informers.start(self._needs)
         syncing = start(
@@ -317,7 +318,7 @@ class ClusterRuntime:
         )
         stack.push_async_callback(end, syncing)
 
-    def _reporter(self, deciding: Deciding, requeuer: Requeuer, events: Events) -> StatusReporter:
+    def _reporter(self, deciding: Deciding, requeuer: Requeuer) -> StatusReporter:
         """What writes statuses and events, and requeues pods, while this replica leads."""
         engine, schedulers, observer = deciding.engine, deciding.schedulers, deciding.observer
         cache, client = self.informers.cache, self._client
@@ -354,7 +355,7 @@ class ClusterRuntime:
             ),
             self._statuses,
             ungated,
-            events,
+            self._events,
             requeuer,
         )
 
@@ -372,14 +373,20 @@ class ClusterRuntime:
     def _leads(self) -> bool:
         return self._lease is None or self._lease.held
 
-    def _drift_watch(self, engine: Engine, repairs: Repairs) -> DriftWatch:
+    def _drift_watch(self, deciding: Deciding, repairs: Repairs) -> DriftWatch:
         """What surveys the pods on nodes while this replica leads."""
-        survey = Survey(socket.gethostname(), engine, self, time.monotonic)
+        survey = Survey(
+            socket.gethostname(),
+            deciding.engine,
+            self,
+            time.monotonic,
+            drifting=lambda: drifting_since(
+                deciding.reloader.enforced.programs, self.informers.policies
+            ),
+        )
         return DriftWatch(survey, self.pod, repairs, self._leads, self._failures.report)
 
-    def _repairer(
-        self, deciding: Deciding, repairs: Repairs, drift: DriftWatch, events: Events
-    ) -> Repairer:
+    def _repairer(self, deciding: Deciding, repairs: Repairs, drift: DriftWatch) -> Repairer:
         """What evicts pods while this replica leads."""
         sources = RepairSources(
             lambda: drift.document,
@@ -388,7 +395,9 @@ class ClusterRuntime:
             self.pod,
         )
         engine, cache, report = deciding.engine, self.informers.cache, self._failures.report
-        return Repairer(self._client, engine, cache, repairs, sources, self._leads, events, report)
+        return Repairer(
+            self._client, engine, cache, repairs, sources, self._leads, self._events, report
+        )
 
     def _synced(self, follow: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
         """Work that begins as soon as the whole cluster is known."""
@@ -461,10 +470,14 @@ class ClusterRuntime:
 
     def _adopt(self, needs: Needs) -> None:
         is_new = not needs.annotations <= self._needs.annotations
-        self._needs = needs
+        self._needs = self._watched(needs)
         if is_new:
             self.informers.read_anew(ObjectCodec(self._schema, needs.annotations))
-        self.informers.start(needs)
+        self.informers.start(self._needs)
+
+    def _watched(self, needs: Needs) -> Needs:
+        """Nothing is watched for repairs that this server does not make."""
+        return replace(needs, repairs=needs.repairs and self._repair != "off")
 
     def policies(self) -> Mapping[str, bytes] | None:
         """The cluster's policies as JSON by resource and key; None while they are not known."""
@@ -529,6 +542,10 @@ class ClusterRuntime:
     def drift(self) -> DriftDocument | None:
         """What has drifted; None before the cluster is followed."""
         return self._drift.document if self._drift is not None else None
+
+    def events_about(self, raw: bytes) -> Sequence[tuple[str, PodEvent]]:
+        """The last events about an object that this replica has written, the newest first."""
+        return self._events.written(regarding(raw).uid)
 
     async def pod(self, namespace: str, name: str) -> bytes | None:
         """The JSON of a pod, None if there is none. Raises ApiError and ApiUnreachableError."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 
 import msgspec
 
@@ -17,6 +18,8 @@ from engine.drift.document import DriftDocument, PolicyRepair
 from engine.drift.repairs import Repairs
 from engine.drift.survey import Survey
 from engine.errors import ApiError, ApiUnreachableError, EngineError, why
+from engine.program.program import Program
+from policies.resource import StatusCondition
 
 # The rest after each step.
 _REST_SECONDS = 0.012
@@ -79,6 +82,7 @@ class DriftWatch:
             pause = _PAUSE_SECONDS
             if not self._leads():
                 self._document = None
+                self._survey.forget()
             elif (seconds := await self.look()) is not None:
                 is_quiet = not any(self._repairs.states())
                 least, times = (_QUIET_SECONDS, _QUIET_PAUSES) if is_quiet else (pause, _PAUSES)
@@ -118,3 +122,29 @@ class DriftWatch:
             return None
         finally:
             steps.close()
+
+
+# ---- what others have seen
+
+
+class _Drifted(msgspec.Struct):
+    conditions: list[StatusCondition] = msgspec.field(default_factory=list)
+
+
+class _DriftedPolicy(msgspec.Struct):
+    status: _Drifted = msgspec.field(default_factory=_Drifted)
+
+
+def drifting_since(
+    programs: Mapping[str, Program], objects: Mapping[str, bytes]
+) -> Mapping[str, str]:
+    """Since when policies have drifted, by address, as their statuses say; both by object."""
+    found: dict[str, str] = {}
+    for name in programs.keys() & objects.keys():
+        # A status that others have written may be anything.
+        with suppress(msgspec.MsgspecError):
+            status = msgspec.json.decode(objects[name], type=_DriftedPolicy).status
+            for each in status.conditions:
+                if (each.type, each.status) == ("Drifted", "True"):
+                    found[programs[name].address] = each.lastTransitionTime
+    return found

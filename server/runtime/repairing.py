@@ -22,8 +22,7 @@ from engine.cluster.client import CORE, Api, path_of
 from engine.cluster.events import Events, PodEvent, Regarding, regarding
 from engine.decision.moves import MovedPods, OtherNodes
 from engine.drift.document import DriftDocument, DriftedPod, RepairState
-from engine.drift.kept_pods import KEY, LOCAL_DATA, OFF, kept
-from engine.drift.repairs import Move, Repairs
+from engine.drift.repairs import NO_BUDGET, Move, Repairs
 from engine.drift.survey import unplaced
 from engine.enforced import EnforcedPolicies
 from engine.engine import Engine
@@ -35,8 +34,10 @@ from engine.errors import (
     EngineError,
     why,
 )
+from engine.objects.kept_pods import KEY, LOCAL_DATA, OFF, kept
 from engine.objects.peer import key_of
 from engine.program.program import Program
+from grammar.messages.texts import cut
 from grammar.tree.repair import Repair
 
 T = TypeVar("T")
@@ -48,6 +49,7 @@ _WORK = "evict pods"
 _GONE, _MENDED = "it is gone", "it breaks nothing any more"
 _OVER = frozenset({_GONE, _MENDED})
 _NO_PLACE = "no other node would take them"
+_LONGEST_REFUSAL = 300
 
 
 class _SwitchMetadata(msgspec.Struct):
@@ -201,15 +203,13 @@ class Repairer:
         try:
             await self._api.request("POST", path, body=msgspec.json.encode(body))
         except ApiError as error:
-            is_refused = error.status == HTTPStatus.TOO_MANY_REQUESTS
-            self._repairs.withdraw(
-                move, wait=error.retry_after_seconds or 0.0 if is_refused else None
-            )
-            if is_refused:
-                return "a disruption budget does not allow it"
+            reason = _refusal(error)
+            self._repairs.withdraw(move, reason, wait=error.retry_after_seconds or 0.0)
             if error.status in (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT):
                 return _GONE
-            raise
+            if not reason:
+                raise
+            return reason
         clauses = ", ".join(f"`{clause}`" for clause in move.clauses)
         note = f"breaks {clauses} of {move.policy} on {pod.nodeName}; {others.number} others fit"
         about = Regarding("v1", "Pod", pod.namespace, pod.name, pod.uid)
@@ -269,6 +269,21 @@ def _of_policy(document: DriftDocument, program: Program) -> Iterator[DriftedPod
     for pod in document.pods:
         if any(c.policy == program.address and c.kind != "gang" for c in pod.clauses):
             yield pod
+
+
+def _refusal(error: ApiError) -> str:
+    """Why the API server evicts no pod of a workload; empty if it is about more than that."""
+    if error.status == HTTPStatus.TOO_MANY_REQUESTS:
+        return NO_BUDGET
+    # 500 is of a pod with two budgets, and 403 or 400 of a webhook.
+    is_of_pod = error.status in (
+        HTTPStatus.INTERNAL_SERVER_ERROR,
+        HTTPStatus.FORBIDDEN,
+        HTTPStatus.BAD_REQUEST,
+    )
+    if error.is_denied or not is_of_pod:
+        return ""
+    return f"the API server refuses it: {cut(error.message or error.reason, _LONGEST_REFUSAL)}"
 
 
 def _said(error: ApiError | ApiUnreachableError) -> tuple[RepairState, str]:

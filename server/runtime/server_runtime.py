@@ -25,7 +25,6 @@ from engine.decision.after import AfterDecision
 from engine.decision.journal import Journal
 from engine.decision.placement import ReplicaRole, open_gate
 from engine.decision.recent_answers import LastAnswers, RejectedPods
-from engine.drift.document import RepairMode
 from engine.enforced import EnforcedPolicies
 from engine.engine import Engine
 from engine.errors import NotSyncedError
@@ -127,8 +126,6 @@ class Options:
     data: DataAccess = field(default_factory=DataAccess)
     # The namespaces whose new pods wait for policies that are older than them.
     policy_first: frozenset[str] = frozenset()
-    # Whether pods that break rules are evicted, where their policy says so.
-    repair: RepairMode = "off"
     # The file in which the numbers of the page survive a restart.
     history: Path | None = None
     # Where the spans of calls go.
@@ -390,7 +387,7 @@ def _deciding(
     portable = PortablePods(engine, ObjectCodec(schema), options.frozen, times)
     schedulers = options.schedulers
     parts = engine, journal, observer, rejected, reloader, portable, schedulers, data, first
-    return Deciding(*parts, options.repair)
+    return Deciding(*parts)
 
 
 def _application(
@@ -504,20 +501,27 @@ def _shown(
     )
     common.supervisor.start("metrics", lambda: common.metrics.state.follow(status))
     states = PolicyStates(
-        replica, engine, journal, lambda: reloader.enforced, view.policies, common.log
+        replica,
+        engine,
+        journal,
+        lambda: reloader.enforced,
+        view.policies,
+        common.log,
+        cluster.events_about if cluster is not None else lambda _: (),
     )
     common.supervisor.start("policy-numbers", states.follow)
     explainer = Explainer(replica, engine, journal, view, common.schema, lambda: reloader.enforced)
     if not isinstance(view, NoCluster):
         first = FirstEffects(engine, view, explainer, common.log)
-        common.supervisor.start("first-effects", first.tell)
+        stack.push_async_callback(end, common.supervisor.start("first-effects", first.tell))
     overview = Overview(replica, engine, view, explainer, states)
     metrics = common.metrics
     samples = SampledNumbers(view, overview, metrics.rejections, metrics.calls.durations)
     history = History(replica, samples.take, common.options.history, common.log)
     stack.callback(history.close)
     if common.options.view_port is not None:
-        common.supervisor.start("history", history.follow)
+        # It asks the cluster, whose client is closed after it.
+        stack.push_async_callback(end, common.supervisor.start("history", history.follow))
     checked = Drafts(
         replica,
         drafts,

@@ -42,7 +42,7 @@ _CHALLENGE = {
     "WWW-Authenticate": 'Basic realm="any name, and a token of the cluster as the password"'
 }
 # The value of `policy`, `namespace/name`, in the query of these.
-_OF_A_POLICY = (f"{API}/selected", f"{API}/revisions")
+_OF_A_POLICY = (f"{API}/selected", f"{API}/revisions", f"{API}/history")
 
 
 # What an expression reads of the pod itself and of the node, but not of the pods there.

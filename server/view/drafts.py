@@ -30,6 +30,7 @@ from server.answers.view_answers import (
     CheckedDraft,
     CompletedDraft,
     DescribedName,
+    DraftObjects,
     DraftSession,
     DraftText,
     PastedPod,
@@ -103,11 +104,17 @@ class Drafts:
             beside = self._beside(point)
             return await self._run(_CHECK_SECONDS, trial.describe_name, beside, point.offset)
 
+    async def objects(self, request: web.Request) -> DraftObjects:
+        """The policies of the draft in a request as objects. Raises HTTPException."""
+        draft = await self._read(request, DraftText)
+        async with self._turn():
+            return await self._run(_CHECK_SECONDS, trial.objects_of, self._beside(draft))
+
     async def pasted(self, request: web.Request) -> tuple[NamedPod, str | None]:
-        """The pod of the manifest in a request, and the node to show. Raises HTTPException."""
+        """A pod of the manifests in a request, and the node to show. Raises HTTPException."""
         asked = await self._read(request, PastedPod)
         async with self._turn():
-            found = await self._run(_CHECK_SECONDS, trial.pod_of, asked.text)
+            found = await self._run(_CHECK_SECONDS, trial.pod_of, asked.text, asked.pod)
         if isinstance(found, str):
             raise web.HTTPBadRequest(text=f"{found}\n")
         return found, asked.node
@@ -138,7 +145,8 @@ class Drafts:
         """What the draft in a request changes in a cluster. Raises HTTPException."""
         draft = await self._read(request, Trial)
         async with self._turn():
-            beside = self._beside(draft)
+            beside = self._beside(draft, draft.policy if draft.before is not None else "")
+            beside = replace(beside, before=draft.before)
             if draft.cluster is None:
                 beside = replace(beside, data=await self._data())
             begun = await self._run(_CHECK_SECONDS, trial.begin, beside)
@@ -164,15 +172,21 @@ class Drafts:
             text = f"the cluster could not be read in {_CLUSTER_SECONDS:g} s (paste a part of it)\n"
             raise web.HTTPServiceUnavailable(text=text) from None
 
-    def _beside(self, draft: DraftText) -> trial.Draft:
-        """A draft with the policies in force."""
-        read, objects = self._read_policies(), self._objects() or {}
+    def _beside(self, draft: DraftText, without: str = "") -> trial.Draft:
+        """A draft with the policies in force, without the file or the object of one of them."""
+        found, objects = self._read_policies().validation.files, dict(self._objects() or {})
+        gone = {
+            file.source.name
+            for file in found
+            if any(each.policy.address == without for each in file.policies)
+        }
         files = [
             (file.source.name, file.source.text)
-            for file in read.validation.files
-            if not file.private and file.source.name not in objects
+            for file in found
+            if not file.private and file.source.name not in {*objects, *gone}
         ]
-        return trial.Draft(draft.name, draft.text, files, dict(objects))
+        others = {name: raw for name, raw in objects.items() if name not in gone}
+        return trial.Draft(draft.name, draft.text, files, others)
 
     @asynccontextmanager
     async def _turn(self) -> AsyncIterator[None]:

@@ -25,7 +25,7 @@ from server.answers.overview_answers import HistorySeries, NumberHistory
 EVERY_SECONDS = 60
 _MOST_SAMPLES = 7 * 24 * 60
 # Beside the named series; further bounds are left out while others have values.
-_MOST_SERIES = 64
+_MOST_SERIES = 128
 # The points of an answer: of more samples, the largest of some stands for them.
 _MOST_POINTS = 720
 _MAGIC = b"placet history 1\n"
@@ -155,6 +155,11 @@ class HistoryFile:
             at += _HEAD + size
         return at
 
+    @property
+    def is_full(self) -> bool:
+        """Whether another sample may be too much."""
+        return os.fstat(self._file).st_size > MOST_FILE - _HEAD - _MOST_SAMPLE
+
     def append(self, sample: _SavedSample) -> None:
         """Raises OSError."""
         _write(self._file, _record(sample))
@@ -232,14 +237,19 @@ class History:
 
     def _save(self, file: HistoryFile) -> None:
         number = len(self._ring.times)
-        if file.written >= 2 * _MOST_SAMPLES:
-            file.rewrite([self._ring.sample(index) for index in range(number)])
+        if file.written >= 2 * _MOST_SAMPLES or file.is_full:
+            # Of samples that would fill it soon again the newer ones stay.
+            first = number // 2 if file.is_full else 0
+            file.rewrite([self._ring.sample(index) for index in range(first, number)])
         else:
             file.append(self._ring.sample(number - 1))
 
-    def listed(self, hours: int) -> NumberHistory:
-        """The numbers of the last hours."""
+    def listed(self, hours: int, policy: str | None = None) -> NumberHistory:
+        """The numbers of the last hours: all, or those of one policy."""
         times, series = self._ring.listed(int(self._clock()) - hours * 3600)
+        if policy is not None:
+            own = tuple(f"{kind} {policy}: " for kind in ("full", "rejected"))
+            series = [each for each in series if each.name.startswith(own)]
         return NumberHistory(self._replica, self._file is not None, times, series)
 
     def close(self) -> None:

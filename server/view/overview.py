@@ -17,12 +17,12 @@ import msgspec
 from aiohttp import web
 
 from engine.cache.node_table import NodeTable, NodeWithPods, Snapshot
-from engine.decision.card_questions import sums
+from engine.decision.card_questions import Sums
 from engine.decision.verb_call import ClusterState
 from engine.engine import Engine
 from engine.errors import EngineError, NotSyncedError
 from engine.explanation.document import Cause
-from engine.explanation.fills import FilledBound, selects
+from engine.explanation.fills import FilledBound, fill_of_cards, selects
 from engine.objects.peer import Peer, key_of
 from engine.program.frame import Frame
 from grammar.values.time import SECOND, Timestamp
@@ -68,6 +68,7 @@ class _NodeFigures:
     pods: int
     cards: int
     state: int
+    sums: Mapping[str, Sums]
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +142,7 @@ class Overview:
         self, label: str | None, bound: tuple[str, str, str] | None
     ) -> ReplicaOverview:
         """The nodes by a label, and how full a bound is there; the policy, clause and workload."""
-        at, edits = _now(), self._states.edits()
+        at, edits = _now(), self._states.edits(self._cluster.pods.pod)
         try:
             snapshot = self._cluster.snapshot()
         except NotSyncedError as error:
@@ -245,15 +246,14 @@ class Overview:
         return figures
 
     def _figures_of(self, node: NodeWithPods, version: int) -> _NodeFigures:
-        cards = -1
+        found: Mapping[str, Sums] = {}
         if self._engine.cards.are_used:
-            (uses,) = self._engine.cards.uses([node])
-            parts = [100 * used // total for total, used in sums(uses).values() if total > 0]
-            cards = max(parts, default=-1)
+            (found,) = self._engine.cards.sums([node])
+        cards = max((100 * used // total for total, used in found.values() if total), default=-1)
         pods = len(node.pods or ())
         state = 2 if not _is_ready(node) else 1 if node.spec and node.spec.unschedulable else 0
         return _NodeFigures(
-            version, _percent(node, "cpu"), _percent(node, "memory"), pods, cards, state
+            version, _percent(node, "cpu"), _percent(node, "memory"), pods, cards, state, found
         )
 
     async def _labels(self, table: NodeTable) -> Sequence[str]:
@@ -341,8 +341,33 @@ class Overview:
                 # Pods of different values may count others by the same clause.
                 fill = each.fill
                 found.setdefault((fill.policy, fill.clause, fill.of, *fill.groups[:3]), each)
-        ordered = sorted(found.values(), key=lambda each: -each.fill.part)
-        return ordered[:_MOST_BOUNDS]
+        every = [*found.values(), *await self._cards()]
+        return sorted(every, key=lambda each: -each.fill.part)[:_MOST_BOUNDS]
+
+    async def _cards(self) -> Sequence[FilledBound]:
+        """The cards of each clause, by amount."""
+        programs = self._engine.registry.programs
+        policies = {c.name: p.address for p in reversed(programs) for c in p.cards}
+        if not policies:
+            return ()
+        try:
+            table = self._cluster.snapshot().table
+        except NotSyncedError:
+            return ()
+        async with self._looking:
+            figures = await self._figures(table)
+        turns, found = Turns(self._clock), dict[str, dict[str, Sums]]()
+        for name, row in table.rows.items():
+            for key, its in figures[row].sums.items():
+                if its[0]:
+                    found.setdefault(key, {})[name] = its
+            await turns.take()
+        names = {key: tuple(key.rsplit("/", 1)) for key in found}
+        return [
+            fill_of_cards(policies[clause], clause, amount, found[key])
+            for key, (clause, amount) in names.items()
+            if clause in policies
+        ]
 
     async def _sample(self) -> Sequence[tuple[str, str]]:
         """Pods of each policy that counts: those that wait, then one of each workload."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from logging import Logger
 
 import msgspec
 
+from engine.cluster.events import PodEvent
 from engine.decision.journal import Journal
 from engine.enforced import EnforcedPolicies
 from engine.engine import Engine
@@ -24,14 +26,16 @@ from engine.explanation.decided_effects import DecidedEffect, DecidedEffects
 from engine.objects.peer import Peer
 from engine.program.program import Program
 from grammar.messages.diagnostics import Diagnostic
+from grammar.values.errors import EvaluationError
 from grammar.values.time import SECOND, Timestamp
 from policies.resource import ClusterSpec, Manifest, PolicyStatus
 from policies.sugar import matches
 from policies.validation import CheckedFile, identity
-from server.answers.overview_answers import PolicyEdit, RevisionList
+from server.answers.overview_answers import PodOnNode, PolicyEdit, RevisionList
 from server.answers.view_answers import (
     PodNumbers,
     PolicyDetail,
+    PolicyEvent,
     PolicyList,
     PolicySummary,
     Sample,
@@ -46,8 +50,10 @@ _LOOK_SECONDS = 15.0
 _MOST_SAMPLES = 120
 # The objects between two turns of the event loop, and the pods in flight that are looked at.
 _TURN, _MOST_IN_FLIGHT = 50, 1000
-# The policies whose last edits are told.
-_MOST_EDITS = 10
+# The policies whose last edits are told, and the pods of each.
+_MOST_EDITS, _MOST_PLACED = 10, 5
+# The events of a policy that are told.
+_MOST_EVENTS = 50
 _NO_NUMBERS = PodNumbers(None, None, None, None, None)
 
 
@@ -100,7 +106,8 @@ class _KnownPolicy:
 class PolicyStates:
     """The policies of one replica. `objects` gives the JSON of policy objects by name.
 
-    `log` hears once of each policy that rejects every node, or scores all nodes alike.
+    `log` hears once of each policy that rejects every node, or scores all nodes alike. `events`
+    gives the events about an object that this replica has written, with their times.
     """
 
     def __init__(
@@ -111,6 +118,7 @@ class PolicyStates:
         read: Callable[[], EnforcedPolicies],
         objects: Callable[[], Mapping[str, bytes] | None],
         log: Logger,
+        events: Callable[[bytes], Sequence[tuple[str, PodEvent]]] = lambda _: (),
         now: Callable[[], Timestamp] = Timestamp.now,
     ) -> None:
         self._replica = replica
@@ -121,6 +129,7 @@ class PolicyStates:
         self._told: dict[str, str] = {}
         self._read = read
         self._objects = objects
+        self._events = events
         self._now = now
         self._history: dict[str, deque[Sample]] = {}
         self._revisions = Revisions()
@@ -150,19 +159,32 @@ class PolicyStates:
         files = (file for file in self._read().validation.files if not file.private)
         return [each.policy.address for file in files for each in file.policies]
 
-    def edits(self) -> Sequence[PolicyEdit]:
-        """The last edits of policies, the newest first."""
+    def edits(self, pod: Callable[[str], Peer | None]) -> Sequence[PolicyEdit]:
+        """The last edits of policies, the newest first; `pod` gives one by `namespace/name`."""
         read, at = self._read(), str(Timestamp(self._now().nanos // SECOND * SECOND))
         self._revisions.look(read, self._objects() or {}, at)
         newest = self._revisions.edits(_MOST_EDITS)
         decisions = Counter[str]()
-        since = {each.address: each.at for each in newest}
-        for record in self._journal:
-            address = record.policies.governing
-            if address is not None and since.get(address, "~") <= str(record.at):
-                decisions[address] += 1
+        placed: dict[str, list[PodOnNode]] = {each.address: [] for each in newest}
+        since = {each.address: _nanos(each.at) for each in newest}
+        for record in self._journal if newest else ():
+            for address in (record.policies.governing, *record.policies.guardrails):
+                if address in since and since[address] <= record.at.nanos:
+                    decisions[address] += 1
+                    key = f"{record.namespace}/{record.name}"
+                    known = pod(key)
+                    if known is not None and known.uid == record.uid and known.nodeName:
+                        placed[address].append(PodOnNode(key, known.nodeName))
         return [
-            PolicyEdit(each.address, each.at, each.by, each.action, decisions[each.address])
+            PolicyEdit(
+                each.address,
+                each.at,
+                each.by,
+                each.action,
+                decisions[each.address],
+                len(placed[each.address]),
+                placed[each.address][:_MOST_PLACED],
+            )
             for each in newest
         ]
 
@@ -202,6 +224,10 @@ class PolicyStates:
         raw = now.objects.get(known.summary.origin)
         audits = self._engine.audits.log.policies.get(address)
         audit = None if audits is None else policy_audit(address, audits)
+        events = [
+            PolicyEvent(at, each.type, each.reason, each.note)
+            for at, each in (self._events(raw) if raw is not None else ())
+        ]
 
         def make() -> PolicyDetail:
             text = page = known.file.source.text
@@ -216,6 +242,7 @@ class PolicyStates:
                 diagnostics=found,
                 history=history,
                 audit=audit,
+                events=events[:_MOST_EVENTS],
             )
 
         return make
@@ -240,6 +267,14 @@ class PolicyStates:
             self._objects() or {},
             [pod for pod in flying if pod is not None],
         )
+
+
+def _nanos(at: str) -> float:
+    """The nanoseconds of a time; what an API server calls a time and is none never comes."""
+    try:
+        return Timestamp.parse(at).nanos
+    except EvaluationError:
+        return math.inf
 
 
 def _overruled(journal: Journal) -> Mapping[str, Sequence[str]]:

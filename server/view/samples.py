@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from engine.decision.verb_call import ClusterState
@@ -9,8 +10,9 @@ from engine.errors import NotSyncedError
 from server.answers.view_answers import latency
 from server.view.overview import Overview
 
-# The bounds that are kept of one sample, the fullest ones.
-_MOST_BOUNDS = 10
+# The bounds that are kept of one sample, the fullest ones; the clauses that reject most in the
+# minute; and the bytes of a name, with which samples stay small.
+_MOST_BOUNDS, _MOST_CLAUSES, _LONGEST_NAME = 10, 10, 300
 Durations = Mapping[str, Sequence[tuple[float, float]]]
 Rejections = Mapping[tuple[str, str], int]
 
@@ -29,13 +31,12 @@ class SampledNumbers:
         self._overview = overview
         self._rejections = rejections
         self._durations = durations
-        self._rejected = sum(rejections().values())
+        self._rejected = dict(rejections())
         self._before: Durations = durations()
 
     async def take(self) -> Mapping[str, float]:
         """The numbers by the names of their series; those that are not known have none."""
-        found = {"rejected nodes": float(self._newly_rejected())}
-        found |= self._latencies()
+        found = {**self._newly_rejected(), **self._latencies()}
         try:
             found["waiting pods"] = float(len(self._cluster.snapshot().pending))
         except NotSyncedError:
@@ -44,11 +45,17 @@ class SampledNumbers:
             of = f" of {bound.of}" if bound.of else ""
             name = f"full {bound.policy}: {bound.clause}{of}"
             found[name] = max(found.get(name, 0.0), round(100 * bound.part, 1))
-        return found
+        return {name: each for name, each in found.items() if len(name.encode()) <= _LONGEST_NAME}
 
-    def _newly_rejected(self) -> int:
-        before, self._rejected = self._rejected, sum(self._rejections().values())
-        return max(0, self._rejected - before)
+    def _newly_rejected(self) -> dict[str, float]:
+        """The nodes that all clauses rejected, and each of those that rejected most."""
+        before, self._rejected = self._rejected, dict(self._rejections())
+        new = Counter({names: n - before.get(names, 0) for names, n in self._rejected.items()})
+        found = {"rejected nodes": float(sum(new.values()))}
+        for (policy, clause), nodes in new.most_common(_MOST_CLAUSES):
+            if nodes:
+                found[f"rejected {policy}: {clause}"] = float(nodes)
+        return found
 
     def _latencies(self) -> Mapping[str, float]:
         """The p99 of each verb that was called; beyond the last bucket there is none."""

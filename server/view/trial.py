@@ -6,8 +6,9 @@ It runs in the process for drafts: `begin`, `take` for each part, and `finish`.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import msgspec
@@ -21,7 +22,7 @@ from engine.cache.cluster_file import (
     cache_of,
 )
 from engine.cache.informers import Needs
-from engine.cache.pod_manifests import pod_in
+from engine.cache.pod_manifests import DEFAULT_NAMESPACE
 from engine.enforced import EnforcedPolicies, enforced, needs_of
 from engine.engine import Engine
 from engine.errors import EngineError
@@ -35,29 +36,39 @@ from engine.simulation.pod_list import PodList, PodReader, pods_in
 from grammar.checks.costs import UNKNOWN_SIZE
 from grammar.meaning.schema import Schema
 from grammar.messages.diagnostics import UserError
+from grammar.messages.texts import shown
+from grammar.syntax.parser import parse_file
 from grammar.tree.source import Source
 from policies.admission import StoredObject, check_stored
 from policies.documents import DocumentError, as_json
 from policies.editor.completion import NoSamples
 from policies.editor.document import EditedDocument, complete, document
 from policies.editor.meaning import meaning
+from policies.manifest_names import is_manifest
+from policies.object_form import NoObjectError, as_object
 from policies.validation import Validation, Validator
+from server.answers.simulation_answers import MOST_PODS
 from server.answers.view_answers import (
     ChangedPod,
     CompletedDraft,
     DescribedName,
+    DraftObjects,
+    DraftOnNodes,
     EffectOfClause,
     EffectOfPolicy,
     Problem,
     TriedDraft,
     problems,
 )
+from server.view.written import as_yaml
 
 # The seconds after which no further pod is asked about, and the names in an answer.
 _SECONDS, _MOST_NAMES = 3.0, 20
 # The pods that are asked about for what the draft's policies do.
 _MOST_ASKED = 100
 _FILE = Path("cluster")
+# By this label the nodes of a trial are grouped.
+_ZONE = "topology.kubernetes.io/zone"
 # The bytes of placed pods that can be asked about; other placed pods only count.
 _MOST_BYTES = 64 * 1024 * 1024
 _LOST = "the process for drafts has begun anew in the middle (try again)"
@@ -68,7 +79,8 @@ class Draft:
     """A text of policies, with what is in force beside it.
 
     `files` are the policy files by name and text, `objects` the policy objects by name and JSON.
-    `data` are the tables of the server, by their names.
+    `data` are the tables of the server, by their names. `before` is the text that the draft takes
+    the place of; without one it joins what is in force, and takes the place of its namesakes there.
     """
 
     name: str
@@ -76,6 +88,7 @@ class Draft:
     files: Sequence[tuple[str, str]]
     objects: Mapping[str, bytes]
     data: Mapping[str, DataText] = field(default_factory=dict)
+    before: str | None = None
 
 
 @dataclass(slots=True)
@@ -125,16 +138,22 @@ def describe_name(draft: Draft, offset: int, schema: Schema) -> DescribedName:
     return DescribedName(found.heading, found.about)
 
 
-def pod_of(text: str, _schema: Schema) -> NamedPod | str:
-    """The pod of a manifest, or one of its workload; what it says is why there is none."""
+def objects_of(draft: Draft, schema: Schema) -> DraftObjects:
+    """The policies of a draft as objects, which are without errors, too."""
+    told = _checked(draft, schema)[0]
+    if any(each.severity == "error" for each in told):
+        return DraftObjects(None, "the draft has errors")
+    if is_manifest(draft.name):
+        return DraftObjects(draft.text, "")
+    written, _ = parse_file(Source(draft.name, draft.text))
     try:
-        data = text.encode()
-        is_json = data.lstrip().startswith((b"{", b"["))
-        return pod_in(list(as_json(data, is_yaml=not is_json)), Path("manifest"))
-    except DocumentError as error:
-        return f"the manifest cannot be read: {error}"
-    except ClusterFileError as error:
-        return f"{error.message} ({error.hint})" if error.hint else error.message
+        made = [as_object(policy, draft.text) for policy in written.policies]
+    except NoObjectError as error:
+        return DraftObjects(None, str(error))
+    text = "---\n".join(as_yaml(each) for each in made)
+    told = _checked(replace(draft, name="draft.yaml", text=text), schema)[0]
+    problem = next((each.message for each in told if each.severity == "error"), "")
+    return DraftObjects(None if problem else text, problem)
 
 
 # The kind and the `namespace/name` of workloads, and the uids of those that are in the cluster.
@@ -166,12 +185,29 @@ def pods_of(
         return f"{error.message} ({error.hint})" if error.hint else error.message
 
 
+def pod_of(text: str, name: str | None, schema: Schema) -> NamedPod | str:
+    """A pod of manifests, the first one without a name; a text says why there is none."""
+    found = pods_of(text, DEFAULT_NAMESPACE, MOST_PODS, {}, schema)
+    if isinstance(found, str):
+        return found
+    bodies = found[0].bodies
+    body = bodies.get(next(iter(bodies)) if name is None else name)
+    if body is None:
+        return f"no pod of the manifests is called `{shown(name or '')}`"
+    return NamedPod.created(msgspec.json.decode(body), found[0].owners)
+
+
 def begin(draft: Draft, schema: Schema) -> TriedDraft | Needs:
     """Begins a trial: what its policies read of a cluster, or the errors of the draft."""
     told, sources, stored, after = _checked(draft, schema)
     if any(each.severity == "error" for each in told):
         return TriedDraft(told, 0, 0, 0, ())
-    before = Validator(schema).validate(sources, [each.checked.file for each in stored.values()])
+    files = [each.checked.file for each in stored.values()]
+    earlier = [] if draft.before is None else [Source(draft.name, draft.before)]
+    before = Validator(schema).validate([*earlier, *sources], files)
+    for file in before.files:
+        if file.source in earlier and any(d.severity == "error" for d in file.diagnostics):
+            return TriedDraft(problems(file.diagnostics, file.source), 0, 0, 0, ())
     policies = enforced(before, stored), enforced(after, stored)
     read = needs_of(checked for each in policies for checked in each.policies)
     codec = ObjectCodec(schema, read.annotations)
@@ -250,6 +286,7 @@ def _tried(
     order = sorted(known, key=lambda key: (bool(known[key].nodeName), key))
     ends, asked = time.monotonic() + _SECONDS, 0
     changed: list[ChangedPod] = []
+    admits, rejects = Counter[str](), Counter[str]()
     for key in order:
         if time.monotonic() >= ends:
             break
@@ -258,8 +295,27 @@ def _tried(
         with cluster.asking(asking):
             before, after = (_answer(engine, asking.body, names) for engine in engines)
         if before != after:
-            changed.append(_change(key, before, after))
-    return TriedDraft(told, len(names), len(cluster.snapshot().pods()), asked, changed)
+            changed.append(_change(key, known[key].nodeName or None, before, after))
+            admits.update(after.passing - before.passing)
+            rejects.update(before.passing - after.passing)
+    views = [cluster.snapshot().table.node(name) for name in names]
+    zones = [view.labels.get(_ZONE) if view is not None else None for view in views]
+    groups = {zone: n for n, zone in enumerate(sorted({z for z in zones if z is not None}))}
+    return TriedDraft(
+        told,
+        len(names),
+        len(cluster.snapshot().pods()),
+        asked,
+        changed,
+        onNodes=DraftOnNodes(
+            _ZONE,
+            list(groups),
+            names,
+            [-1 if zone is None else groups[zone] for zone in zones],
+            [admits[name] for name in names],
+            [rejects[name] for name in names],
+        ),
+    )
 
 
 def _effects(trial: _Trial, engine: Engine, cluster: ClusterCopy) -> Sequence[EffectOfPolicy]:
@@ -283,9 +339,10 @@ def _answer(engine: Engine, body: bytes, names: Sequence[str]) -> PodAnswer:
         return PodAnswer(error=str(error))
 
 
-def _change(key: str, before: PodAnswer, after: PodAnswer) -> ChangedPod:
+def _change(key: str, node: str | None, before: PodAnswer, after: PodAnswer) -> ChangedPod:
     return ChangedPod(
         key,
+        node,
         len(before.passing),
         len(after.passing),
         sorted(after.passing - before.passing)[:_MOST_NAMES],

@@ -135,6 +135,7 @@ class View:
             web.post(f"{API}/check", self.check),
             web.post(f"{API}/complete", self.complete),
             web.post(f"{API}/describe", self.describe),
+            web.post(f"{API}/objects", self.objects),
             web.post(f"{API}/evaluate", self.evaluate),
             web.post(f"{API}/place", self.place),
             web.post(f"{API}/simulate", self.simulate),
@@ -234,12 +235,12 @@ class View:
         return await self._json(lambda: found)
 
     async def history(self, request: web.Request) -> web.Response:
-        """Numbers of the last `hours`."""
+        """Numbers of the last `hours`: all, or those of a `policy`."""
         text = request.query.get("hours", "168")
         if not text.isdecimal() or not text.isascii() or not 1 <= int(text[:9]) <= MOST_HOURS:
             raise web.HTTPBadRequest(text=f"hours is a number from 1 to {MOST_HOURS}\n")
-        hours = int(text)
-        return await self._json(lambda: self._history.listed(hours))
+        hours, policy = int(text), request.query.get("policy")
+        return await self._json(lambda: self._history.listed(hours, policy))
 
     async def policies(self, _request: web.Request) -> web.Response:
         """The policies and their state."""
@@ -273,13 +274,18 @@ class View:
         found = await self._drafts.describe(request)
         return await self._json(lambda: found)
 
+    async def objects(self, request: web.Request) -> web.Response:
+        """The policies of a draft as objects."""
+        found = await self._drafts.objects(request)
+        return await self._json(lambda: found)
+
     async def evaluate(self, request: web.Request) -> web.Response:
         """What a draft would change in a cluster that comes with it."""
         found = await self._drafts.evaluate(request)
         return await self._json(lambda: found)
 
     async def place(self, request: web.Request) -> web.Response:
-        """Where the pod of a manifest would go."""
+        """Where a pod of manifests would go."""
         return await self._json(await self._explainer.place(*await self._drafts.pasted(request)))
 
     async def simulate(self, request: web.Request) -> web.Response:

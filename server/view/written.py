@@ -1,4 +1,4 @@
-"""Written: policy objects as YAML, with what their authors wrote and nothing else.
+"""Written: policy objects as YAML, as their authors write them and with nothing else.
 
 The problems of an object stand at lines of its page, see `policies.manifest_text`; here they are
 moved to the lines of the YAML.
@@ -70,6 +70,11 @@ def as_written(raw: bytes) -> str:
         "metadata": {key: value for key, value in named.items() if value},
         "spec": msgspec.json.decode(found.spec),
     }
+    return as_yaml(whole)
+
+
+def as_yaml(whole: object) -> str:
+    """A document as people write it."""
     return yaml.dump(whole, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
 
 

@@ -132,6 +132,8 @@ def many(nodes: int) -> dict[str, Any]:
                 "by": "kubectl-edit",
                 "action": "changed",
                 "decisions": 7,
+                "placed": 3,
+                "pods": [{"pod": f"shop/web-{n}", "node": f"node-{n}"} for n in range(2)],
             }
         ],
         "nodes": {
@@ -174,6 +176,9 @@ def test_5000_nodes_are_drawn_within_200_ms(page: Page, demo: Demo, width: int) 
     expect(page.locator("canvas")).to_have_count(6)
     expect(section(page, "What changed")).to_contain_text("changed")
     expect(section(page, "What changed")).to_contain_text("by kubectl-edit")
+    moved = section(page, "What changed")
+    expect(moved).to_contain_text("3 pods placed since: shop/web-0 on node-0, shop/web-1 on node-1")
+    expect(moved).to_contain_text("and 1 more.")
     squares = page.evaluate("window.squares")
     assert squares["count"] >= 5_000
     assert squares["last"] - squares["first"] < 200

@@ -23,6 +23,11 @@ spec:
       containers:
         - {name: c, image: i, resources: {requests: {cpu: 500m, memory: 1Gi}}}
 """
+BIG = """
+kind: Pod
+metadata: {name: big, namespace: ml}
+spec: {containers: [{name: c, image: i, resources: {requests: {cpu: 400}}}]}
+"""
 
 
 def test_the_funnel_ends_with_the_nodes_that_are_left(page: Page, demo: Demo) -> None:
@@ -52,12 +57,19 @@ def test_the_parts_of_the_scores_stand_side_by_side(page: Page, demo: Demo) -> N
     everybody_can_use_it(page, "scores")
 
 
-def test_a_pasted_workload_is_placed(page: Page, demo: Demo) -> None:
+def test_pasted_workloads_are_placed_and_each_pod_says_why(page: Page, demo: Demo) -> None:
     page.goto(f"{demo.view}/ui/")
-    page.get_by_role("link", name="Place a pod").click()
-    page.get_by_label("Manifest").fill(MANIFEST)
-    page.get_by_role("button", name="Where would it go").click()
-    expect(page.get_by_role("heading", level=2).first).to_contain_text("shop/front-")
+    page.get_by_role("link", name="Place pods").click()
+    page.get_by_label("Manifests").fill(f"{MANIFEST}---\n{BIG}")
+    page.get_by_role("button", name="Would they fit").click()
+    placed = page.get_by_role("region", name="1 of 4 pods finds no place: ml/big.")
+    expect(placed).to_contain_text("3 of 4 pods")
+    rows = placed.locator("tbody tr")
+    expect(rows).to_have_count(4)
+    expect(rows.first).to_contain_text("arm-")
+    expect(rows.last).to_contain_text("nowhere")
+    expect(rows.last).to_contain_text("Insufficient cpu")
+    expect(page.get_by_role("heading", name="Why shop/front-")).to_be_visible()
     answer = page.locator(".answer").first
     expect(answer).to_contain_text("5 of 12 nodes pass.")
     expect(answer).to_contain_text("The best is arm-b1")
@@ -66,8 +78,27 @@ def test_a_pasted_workload_is_placed(page: Page, demo: Demo) -> None:
     page.locator(".group", has_text="a database runs there").first.get_by_text("general-a1").click()
     node = page.get_by_role("region", name="Node general-a1")
     expect(node).to_contain_text("at most 0 with this pod")
-    assert page.url.endswith("#/place/general-a1")
+    assert "node=general-a1" in page.url
     node.get_by_role("link", name="close").click()
-    page.get_by_label("Manifest").fill("kind: ConfigMap\nmetadata: {name: x}\n")
-    page.get_by_role("button", name="Where would it go").click()
-    expect(page.get_by_role("alert")).to_contain_text("has neither a pod nor a workload")
+    rows.last.get_by_role("link", name="ml/big").click()
+    expect(page.get_by_role("heading", name="Why ml/big")).to_be_visible()
+    expect(page.locator(".cause")).to_contain_text("Insufficient cpu")
+    page.get_by_label("Manifests").fill("kind: ConfigMap\nmetadata: {name: x}\n")
+    page.get_by_role("button", name="Would they fit").click()
+    expect(page.get_by_role("alert")).to_contain_text("There are no pods to schedule")
+
+
+def test_nodes_that_come_are_among_the_others(page: Page, demo: Demo) -> None:
+    """A policy of the demo keeps pods from nodes that have just joined."""
+    page.goto(f"{demo.view}/ui/#/place")
+    many = MANIFEST.replace("replicas: 3", "replicas: 60")
+    page.get_by_label("Manifests").fill(many)
+    page.get_by_label("Add nodes like").fill("arm-b1")
+    page.get_by_label("So many").fill("3")
+    page.keyboard.press("Enter")
+    expect(page.locator("dt", has_text="New nodes in use").locator("..")).to_contain_text("0 of 3")
+    rows = page.get_by_role("region", name="Where each pod goes").locator("tbody tr")
+    expect(rows.last).to_contain_text("young-nodes: settled: the node has just joined (4 nodes)")
+    page.get_by_label("Add nodes like").fill("nothing")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("alert")).to_contain_text("nothing")

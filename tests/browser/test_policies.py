@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
+from engine.cluster.events import PodEvent, Regarding
 from engine.decision.journal import Journal
 from tests.browser.conftest import Demo, everybody_can_use_it
-from tests.support.builders import node, pod, raw
+from tests.support.builders import kubectl_list, node, pod, raw
 from tests.support.engines import Known, cache_of, engine_over
 from tests.support.view_server import Cluster, Parts, running
 
@@ -53,6 +54,7 @@ def parts() -> Parts:
     engine = engine_over("", cache)
     engine.adopt(cluster.enforced.registry)
     cluster.engine = engine
+    cluster.parts = [raw(kubectl_list([node("a", "eu-1"), node("b", "eu-2"), *pods]))]
     return Parts(Journal(), cluster=cluster)
 
 
@@ -68,13 +70,15 @@ def test_a_policy_object_shows_what_its_author_wrote(page: Page) -> None:
         expect(text.locator(".t-key").first).to_have_text("apiVersion")
         page.get_by_role("link", name="Edit it in the playground").click()
         expect(page.get_by_label("Text of the draft")).to_contain_text("kind: PlacementPolicy")
+        page.get_by_role("button", name="Try it").click()
+        expect(page.locator(".answer")).to_contain_text("0 pods would get another answer.")
 
 
 def test_a_policy_has_its_pods_and_its_bounds(page: Page) -> None:
     with running(parts()) as found:
         page.goto(f"{found.urls[0]}/ui/#/policies/shop/share")
         selected = page.get_by_role("region", name="Pods that it selects")
-        expect(selected).to_contain_text("4 pods, 1 without a node.")
+        expect(selected).to_contain_text("4 pods of the cluster, 1 without a node.")
         expect(selected.locator("li", has_text="shop/web-0")).to_contain_text("waits")
         bounds = page.get_by_role("region", name="How full its bounds are")
         expect(bounds.locator(".fill").nth(0)).to_contain_text("eu-1")
@@ -99,9 +103,76 @@ def test_an_edit_is_shown_beside_the_text_before(page: Page) -> None:
         expect(revisions).to_contain_text("changed by argocd")
         expect(revisions.locator(".gone")).to_have_text("- at most 3")
         expect(revisions.locator(".come")).to_have_text("+ at most 2")
+        revisions.get_by_role("button", name="Which pods would it decide otherwise?").click()
+        expect(revisions.locator(".answer")).to_contain_text("2 pods would get another answer")
+        expect(revisions.locator(".answer")).to_contain_text("1 of which waits")
+        changed = revisions.locator(".changes tbody tr")
+        expect(changed.nth(0)).to_contain_text("shop/web-0 waits")
+        expect(changed.nth(0)).to_contain_text("2 \N{RIGHTWARDS ARROW} 1")
+        expect(changed.nth(1)).to_contain_text("shop/web-3")
+        everybody_can_use_it(page, "revisions")
+        revisions.locator("select").nth(1).select_option("1")
+        expect(revisions.get_by_role("button")).to_be_disabled()
         page.goto(f"{found.urls[0]}/ui/#/home")
         changed = page.get_by_role("region", name="What changed")
         expect(changed).to_contain_text("shop/share changed")
+
+
+def test_a_policy_has_what_its_clauses_rejected_and_its_events(page: Page) -> None:
+    made = parts()
+    numbers = [None, 3.0, None, 1.0]
+    series = [{"name": "rejected shop/share: zone", "numbers": numbers}]
+    series += [{"name": "rejected shop/share: long ago", "numbers": [None] * 4}]
+    series += [{"name": "full shop/share: zone", "numbers": [50.0] * 4}]
+    times = [1_764_000_000 + 60 * number for number in range(4)]
+    history = {"replica": "placet-0", "kept": True, "times": times, "series": series}
+    page.route("**/api/v1/history?*shop%2Fshare", lambda route: route.fulfill(json=history))
+    note = "`shop/else` governs pods that this policy selects too"
+    about = Regarding("v1", "PlacementPolicy", "shop", "share", "u")
+    made.events = [
+        ("2026-11-26T12:00:00.000000Z", PodEvent(about, "Warning", "Conflicting", "Select", note))
+    ]
+    with running(made) as found:
+        page.goto(f"{found.urls[0]}/ui/#/policies/shop/share")
+        rejected = page.get_by_role("region", name="What its clauses rejected")
+        expect(rejected.locator("li")).to_have_count(1)
+        expect(rejected.locator("li")).to_contain_text("zone")
+        expect(rejected.locator("li")).to_contain_text("at most 3, last")
+        expect(rejected.locator("path")).to_have_attribute("d", "M33.33 20V1.00M100.00 20V13.00")
+        events = page.get_by_role("region", name="Events")
+        expect(events).to_contain_text("Conflicting")
+        expect(events).to_contain_text(note)
+        everybody_can_use_it(page, "policy-events")
+
+
+def test_a_policy_has_its_gangs_and_its_cards(page: Page, demo: Demo) -> None:
+    gang = {"policy": "batch/batch", "clause": "together", "name": "batch/a", "state": "gathering"}
+    numbers = {"quorum": 4, "held": 1, "placed": 1, "waiting": 2, "seconds": 12.0}
+    of_policy = {"policy": "batch/batch", "waiting": 0, "gathering": 1, "givenUp": 0}
+
+    def with_gangs(route: Route) -> None:
+        status = route.fetch().json()
+        gangs = [of_policy, of_policy | {"policy": "shop/shop"}]
+        some = [gang | numbers | {"text": "2 of 4 members are here"}]
+        route.fulfill(json=status | {"gangs": gangs, "someGangs": some})
+
+    groups = [
+        {"name": "all nodes", "used": 600, "most": 2000},
+        {"name": "n", "used": 6e9, "most": 8e9},
+    ]
+    bound = {"policy": "batch/batch", "clause": "gpu", "of": "milli", "groups": groups, "more": 0}
+    fills = {"replica": "r", "at": "2026-11-21T12:00:00Z", "bounds": [bound]}
+    page.route("**/api/v1/status", with_gangs)
+    page.route("**/api/v1/fills", lambda route: route.fulfill(json=fills))
+    page.goto(f"{demo.view}/ui/#/policies/batch/batch")
+    gangs = page.locator("section", has=page.get_by_role("heading", name="Gangs"))
+    expect(gangs).to_contain_text("batch/batch: 0 waiting, 1 gathering")
+    expect(gangs).not_to_contain_text("shop/shop")
+    expect(gangs.locator("tbody tr")).to_contain_text("2 of 4 members are here")
+    assert gangs.locator(".bar .part").get_attribute("width") == "50"
+    bounds = page.get_by_role("region", name="How full its bounds are")
+    expect(bounds.locator(".fill")).to_have_text(["all nodes600 of 2,000", "n75 %"])
+    everybody_can_use_it(page, "policy-gangs")
 
 
 def test_the_text_of_a_file_is_coloured(page: Page, demo: Demo) -> None:

@@ -15,12 +15,17 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from tests.chaos import workload
 from tests.chaos.observer import Finding, Report
-from tests.chaos.schedule import POOLS, Action
+from tests.chaos.schedule import POOLS, REPAIRED, Action
 from tests.support.api_proxy import ApiDoor, Edit, unchanged
 from tests.support.fake_api_server import Request
 
 _MOST_OF_A_KIND = 5
 _REPEATED_LATE = 5
+# What delays no placement, and how long others are noticed: a Lease ends, and a window after it.
+_NO_TROUBLE = ("create", "delete", "deploy", "label", "open", "policy")
+_TROUBLE_SECONDS = 60.0
+# A new policy is in force by then.
+DEPLOY_SECONDS = 8.0
 
 
 class AnyReplica(Protocol):
@@ -58,6 +63,8 @@ class Actor(ABC, Generic[R]):
         self._numbers = itertools.count()
         self._edits = 0
         self._pool = POOLS[0]
+        # Until when a fault may be noticed.
+        self.troubled = 0.0
 
     # ---- what is due
 
@@ -92,6 +99,9 @@ class Actor(ABC, Generic[R]):
 
     def _do(self, action: Action) -> None:
         values = action.values
+        if action.kind not in _NO_TROUBLE:
+            lasts = max(float(values.get(each, "0")) for each in ("for", "down"))
+            self.troubled = max(self.troubled, self._clock() + lasts + _TROUBLE_SECONDS)
         match action.kind:
             case "create" | "negative":
                 self._create_pods(workload.pods_of(action, self._namespace))
@@ -119,6 +129,8 @@ class Actor(ABC, Generic[R]):
                 self._set_label(values["name"], values["label"], values["value"])
             case "namespaces":
                 self._create_namespaces(values["name"], int(values["count"]))
+            case "deploy":
+                self._deploy()
             case "namespaces-gone":
                 self._delete_namespaces(values["name"])
             case "lease":
@@ -179,7 +191,9 @@ class Actor(ABC, Generic[R]):
         self._edits += 1
         if state == "moved":
             self._pool = POOLS[1 - POOLS.index(self._pool)]
-        rules = workload.rules(name, self._edits, self._pool, self._wording())
+        # An edit of a message begins a repair anew.
+        wording = f", edit {self._edits}" if name == REPAIRED else self._wording()
+        rules = workload.rules(name, self._edits, self._pool, wording)
         self._put_rules(name, "nonsense {" if state == "broken" else rules)
 
     def _wording(self) -> str:
@@ -239,6 +253,10 @@ class Actor(ABC, Generic[R]):
 
     @abstractmethod
     def _create_namespaces(self, name: str, count: int) -> None: ...
+
+    @abstractmethod
+    def _deploy(self) -> None:
+        """Create the policy that is repaired, and the controllers of its pods, if need be."""
 
     @abstractmethod
     def _delete_namespaces(self, name: str) -> None: ...

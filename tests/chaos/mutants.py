@@ -26,13 +26,17 @@ _MOST_SECONDS = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """A fault: one line of a file, and what it becomes. It shows with a bindVerb or without one."""
+    """A fault: one line of a file, and what it becomes.
+
+    It shows with a bindVerb or without one, and where a policy is repaired, if it `repairs`.
+    """
 
     name: str
     file: str
     line: str
     fault: str
     binds: bool = False
+    repairs: bool = False
 
     def apply(self, tree: Path) -> None:
         """Plant the fault in a copy of the tree."""
@@ -126,6 +130,20 @@ MUTANTS: Sequence[Mutant] = (
         "check = asyncio.create_task(self._check(binding, key)); self._cache.forget(key)\n",
         binds=True,
     ),
+    Mutant(
+        "a pod is evicted before the last one has its place",
+        "engine/drift/repairs.py",
+        "        if moving >= repair.at_once:\n",
+        "        if False:\n",
+        repairs=True,
+    ),
+    Mutant(
+        "a new leader evicts at once",
+        "engine/drift/repairs.py",
+        "        self._begins_at = self._clock() + _MINUTE\n",
+        "        self._begins_at = 0.0\n",
+        repairs=True,
+    ),
 )
 
 
@@ -138,11 +156,13 @@ class Found:
     seconds: float
 
 
-def run(tree: Path, seed: int, *, binds: bool, minutes: int = _MINUTES) -> Found:
+def run(
+    tree: Path, seed: int, *, binds: bool, repairs: bool = False, minutes: int = _MINUTES
+) -> Found:
     """Play a schedule in a copy of the tree until something is found, or the time is over."""
     command = [sys.executable, "-m", "tests.chaos.simulated", f"{seed}", f"{minutes}"]
     command += [f"--seconds={_SECONDS:g}", f"--shorten={_SHORTEN_SECONDS:g}"]
-    command += ["--bind"] if binds else []
+    command += [*(["--bind"] if binds else []), *(["--repair"] if repairs else [])]
     began = time.monotonic()
     environment = {**os.environ, "PYTHONHASHSEED": "0", "PYTHONPATH": f"{tree}"}
     try:
@@ -185,7 +205,7 @@ def main() -> int:
             tree = copied(Path(folder))
             mutant.apply(tree)
             for seed in seeds:
-                found = run(tree, seed, binds=mutant.binds)
+                found = run(tree, seed, binds=mutant.binds, repairs=mutant.repairs)
                 if found.anything:
                     _say(
                         f"  found by seed {seed}, {found.seconds:.0f} s in all with the shortening:"

@@ -15,20 +15,23 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from engine.cluster.connection_configuration import own_namespace
 from tests.chaos import workload
-from tests.chaos.actor import Actor
+from tests.chaos.actor import DEPLOY_SECONDS, Actor
 from tests.chaos.measuring import Memory, lost, waited
 from tests.chaos.observer import NODES, PODS, POLICY_OBJECTS, Observer, Report
+from tests.chaos.repair_observer import RepairObserver
 from tests.chaos.rig import Replica, Rig, failed, rig
-from tests.chaos.schedule import CARDS, POLICIES, Action, Schedule, length
+from tests.chaos.schedule import CARDS, POLICIES, REPAIRED, Action, Schedule, length
 from tests.chaos.schedule import NODES as NODE_NAMES
 from tests.e2e.api import Api, ApiError
 from tests.e2e.cluster import AT_ONCE, Cluster
 from tests.e2e.control_plane import ControlPlane
+from tests.e2e.controller_manager import controller_manager
 from tests.e2e.policies import define, wait_ready
 from tests.e2e.waiting import until
 
@@ -69,6 +72,7 @@ class Nemesis(Actor[Replica]):
         self._rig = running
         running.lapses = self.lapses
         self._observer = observer
+        self.repairs = RepairObserver(time.monotonic, lambda: self.troubled)
         self._aside = ThreadPoolExecutor(1)
         self._api_restart: Future[None] | None = None
         # The Lease of Placet as it was when the phase began, if there was one.
@@ -88,10 +92,11 @@ class Nemesis(Actor[Replica]):
                 self.report.phases += 1
                 self._act(phase)
                 self._rest()
-                if self.report.findings or self._observer.findings:
+                if self.report.findings or self._observer.findings or self.repairs.findings:
                     break
         report = self.report
-        report.findings[:0] = self._observer.findings
+        report.findings[:0] = [*self._observer.findings, *self.repairs.findings]
+        report.evictions = self.repairs.evictions
         report.exceptions = self._observer.exceptions
         report.bindings = self._observer.bindings
         report.calls = len(self._rig.calls("filter"))
@@ -119,6 +124,7 @@ class Nemesis(Actor[Replica]):
         ends = time.monotonic() + length(phase)
         while (now := time.monotonic()) < ends:
             self._tend()
+            self.repairs.look()
             time.sleep(min(0.5, max(0.0, self._next_due(ends) - now)))
             self._run_due()
         # The rest ends faults.
@@ -158,6 +164,16 @@ class Nemesis(Actor[Replica]):
     def _open_pods(self, names: Iterable[str]) -> None:
         for name in names:
             self._send("PATCH", self._path(name), {"spec": {"schedulingGates": []}})
+
+    def _deploy(self) -> None:
+        """A real controller acts on what comes here."""
+        namespaced = f"namespaces/{self._namespace}"
+        policy = workload.policy(REPAIRED, self._namespace)
+        self._send("POST", f"{_GROUP}/{namespaced}/placementpolicies", policy)
+        # Pods that come before a policy is in force may be anywhere.
+        for each in workload.replica_sets(self._namespace):
+            path = f"/apis/apps/v1/{namespaced}/replicasets"
+            self._later(DEPLOY_SECONDS, partial(self._send, "POST", path, each))
 
     def _wording(self) -> str:
         return f", edit {self._edits}"
@@ -465,6 +481,11 @@ def play(
                 ):
                     watches.enter_context(plane.etcd.watched(prefix, observer.change))
                 nemesis = Nemesis(plane, cluster, running, observer, binds=binds)
+                if any(each.kind == "deploy" for phase in schedule for each in phase):
+                    controllers = ("replicaset-controller",)
+                    watches.enter_context(controller_manager(plane, folder, controllers))
+                    for prefix in (NODES, f"{PODS}{cluster.namespace}/"):
+                        watches.enter_context(plane.etcd.watched(prefix, nemesis.repairs.change))
                 return nemesis.play(schedule)
     finally:
         cluster.kubectl("delete", "placementpolicies", "--all", f"-n={cluster.namespace}")

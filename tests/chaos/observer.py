@@ -28,6 +28,8 @@ POLICY_OBJECTS = "/registry/placement-policy.scheduling.x-k8s.io/placementpolici
 # The label of a pod of somebody who lies about what it takes: it takes nothing.
 HOSTILE = "hostile"
 OURS = "default-scheduler"
+# The reason of the condition of a pod that is evicted.
+EVICTED = "EvictionByEvictionAPI"
 LATE_SECONDS = 30.0
 MOST_WAKE_UPS, MINUTE = 4, 60.0
 # Pods have a node so long after there is room.
@@ -71,6 +73,7 @@ class Report:
     # The phases that were played: the last one is that of the findings.
     phases: int = 0
     bindings: int = 0
+    evictions: int = 0
     calls: int = 0
     # The seconds until all that fits had a node, of each quiet time.
     placed: list[float] = field(default_factory=list)
@@ -83,7 +86,8 @@ class Report:
         exceptions = ", ".join(f"{n} by {why}" for why, n in sorted(self.exceptions.items()))
         done = (
             f"{self.phases} phases, {self.bindings} bindings under bounds, {self.calls} calls of"
-            f" filter; placed within {[round(each, 1) for each in self.placed]} s of quiet;"
+            f" filter, {self.evictions} evictions;"
+            f" placed within {[round(each, 1) for each in self.placed]} s of quiet;"
             f" /livez at most {max(self.live, default=0.0):.2f} s;"
             f" kube-schedulers ended by themselves {self.schedulers_ended} times;"
             f" above a bound, as documented: {exceptions or 'none'}"
@@ -110,6 +114,8 @@ class Pod:
     refusal: str
     # What it has of each card of its node, by the number of the card.
     cards: Mapping[int, int]
+    # The Eviction API has taken it.
+    evicted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +226,7 @@ class Observer:
                 self._pooled(value, now)
 
     def _node(self, name: str, value: dict[str, Any] | None, now: float) -> None:
-        node = None if value is None else _node(value)
+        node = None if value is None else node_of(value)
         before = self._nodes.get(name)
         if node == before:
             return
@@ -251,7 +257,7 @@ class Observer:
             self._pods.pop(name, None)
             new = None
         else:
-            new = self._pods[name] = _pod(value)
+            new = self._pods[name] = pod_of(value)
         if old is not None and (new is None or new.uid != old.uid):
             self._wake_ups.pop(name, None)
             self._ends.append((now, old.app, self._group(old, was=True) or ""))
@@ -392,7 +398,7 @@ class Observer:
                 return pod.node
             case "budget":
                 return EVERYWHERE
-            case "shared":
+            case "shared" | "repaired":
                 return None if pod.ends else node.capacity
             case "even":
                 # As in PodTopologySpread, a node where no pod may go counts for nobody.
@@ -501,7 +507,7 @@ class Observer:
             ]
 
 
-def _node(value: dict[str, Any]) -> Node:
+def node_of(value: dict[str, Any]) -> Node:
     labels, spec = value["metadata"].get("labels", {}), value.get("spec", {})
     return Node(
         zone=labels["topology.kubernetes.io/zone"],
@@ -511,7 +517,7 @@ def _node(value: dict[str, Any]) -> Node:
     )
 
 
-def _pod(value: dict[str, Any]) -> Pod:
+def pod_of(value: dict[str, Any]) -> Pod:
     metadata, spec = value["metadata"], value["spec"]
     conditions = {each["type"]: each for each in value.get("status", {}).get("conditions", [])}
     labels = metadata.get("labels", {})
@@ -527,6 +533,7 @@ def _pod(value: dict[str, Any]) -> Pod:
         woken=conditions.get(EVALUATE, {}).get("reason", ""),
         refusal=conditions.get("PodScheduled", {}).get("message", ""),
         cards=_cards(metadata.get("annotations", {}).get(TAKEN, "{}")),
+        evicted=conditions.get("DisruptionTarget", {}).get("reason") == EVICTED,
     )
 
 
@@ -545,12 +552,16 @@ def _values_since(values: list[tuple[float, str]], since: float) -> set[str]:
 # ---- the bounds of a group of an app, as large as they were in any of some states
 
 # The apps with so many pods on a node at most, and those whose counts have no pods that end.
-_A_NODE, _WITHOUT_ENDING = ("limited", "summed"), ("shared", "even")
+_A_NODE, _WITHOUT_ENDING = ("limited", "summed"), ("shared", "even", "repaired")
 
 
 def _share(group: str, states: list[_State]) -> int:
     wanted = [(state.total * SHARE_PERCENT // 100, state.total) for state in states]
     return max(most if group == SPOT else total - most for most, total in wanted)
+
+
+def _most_share(group: str, states: list[_State]) -> int:
+    return _share(group, states) if group == SPOT else max(state.total for state in states)
 
 
 def _spread(_group: str, states: list[_State]) -> int:
@@ -571,6 +582,7 @@ def _budget(_group: str, states: list[_State]) -> int:
 
 BOUNDED: Mapping[str, Callable[[str, list[_State]], int]] = {
     "shared": _share,
+    "repaired": _most_share,
     "even": _spread,
     "limited": _limit,
     "summed": _limit,

@@ -136,7 +136,12 @@ class Replica(Program):
         )
         user = {"token": plane.placet_token}
         file = kubeconfig(folder / "placet.kubeconfig", self.proxy.url, certificate, user)
-        self._flags = [f"--kubeconfig={file}", *(["--bind"] if binds else []), *flags]
+        self._flags = [
+            f"--kubeconfig={file}",
+            "--repair=on",
+            *(["--bind"] if binds else []),
+            *flags,
+        ]
         self.calls: Recorder = stack.enter_context(recorder(_NOBODY))
         self.server: Placet | None = None
         stack.callback(self.end)

@@ -14,6 +14,8 @@ from random import Random
 # A phase is actions, then a quiet time in which every pod that fits gets its node.
 PHASES_A_MINUTE = 1
 PHASE_SECONDS = 35.0
+# One with repairs is longer: a leader evicts nothing in its first minute.
+REPAIR_SECONDS = 190.0
 REPLICAS = ("a", "b")
 SCHEDULERS = ("1", "2")
 APPS = ("shared", "even", "limited", "summed", "budget", "pooled", "plain")
@@ -22,6 +24,8 @@ MOVED = ("shared", "limited", "even")
 POLICIES = ("shared", "even", "limited", "summed", "budget", "pooled")
 # With a bindVerb there are pods that take cards, too, and the policy of this name.
 CARDS = "cards"
+# The policy whose pods are evicted where they break it, and their app.
+REPAIRED, MINUTE = "repaired", 60.0
 NODES = tuple(f"n{number}" for number in range(12))
 ZONES = ("a", "b", "c")
 POOLS = ("x", "y")
@@ -169,14 +173,21 @@ def read(lines: str) -> Schedule:
 
 def length(phase: Sequence[Action]) -> float:
     """The seconds for which a phase acts."""
-    return min(PHASE_SECONDS, max((each.at for each in phase), default=0.0) + 1.0)
+    repairs = any(each.kind == "deploy" for each in phase)
+    most = REPAIR_SECONDS if repairs else PHASE_SECONDS
+    return min(most, max((each.at for each in phase), default=0.0) + 1.0)
 
 
-def schedule(seed: int, minutes: float, *, binds: bool) -> Schedule:
-    """The same phases for the same seed; more minutes only add phases. `binds`: a bindVerb."""
-    phases = max(1, round(minutes * PHASES_A_MINUTE))
+def schedule(seed: int, minutes: float, *, binds: bool, repairs: bool = False) -> Schedule:
+    """The same phases for the same seed; more minutes only add phases. `binds`: a bindVerb.
+
+    With `repairs` there is a policy with a repair, and nodes change sides for long.
+    """
     maker = _Maker(Random(seed), binds=binds)
-    return [maker.phase() for _ in range(phases)]
+    if repairs:
+        phases = max(1, round(minutes * MINUTE / (REPAIR_SECONDS + PHASE_SECONDS)))
+        return [maker.repaired() for _ in range(phases)]
+    return [maker.phase() for _ in range(max(1, round(minutes * PHASES_A_MINUTE)))]
 
 
 class _Maker:
@@ -200,6 +211,29 @@ class _Maker:
         self._phases += 1
         kind = self._kinds_of_phase[(self._phases - 1) % len(self._kinds_of_phase)]
         return sorted([*self._tidy(), *kind()], key=lambda action: action.at)
+
+    def repaired(self) -> list[Action]:
+        """Nodes become spot nodes, so that pods drift; there are faults before and meanwhile."""
+        uniform = self._random.uniform
+        # Pods that were moved break it again when nodes change: without an edit it would stop.
+        found = [*self._tidy(), Action(0.2, "deploy"), *self._edit_actions(1.0)]
+        found += [self._burst(uniform(1.0, 30.0), app) for app in ("shared", "even", "limited")]
+        # The second half of them is steady.
+        for name in self._random.sample(NODES[len(NODES) // 2 :], self._random.randint(3, 5)):
+            spot = {"name": name, "label": "capacity", "value": "spot"}
+            found.append(Action(uniform(15.0, 40.0), "label", spot))
+        for at in (uniform(2.0, 20.0), uniform(90.0, 130.0), uniform(115.0, 160.0)):
+            if not self._faults:
+                self._faults = self._random.sample(self._kinds, len(self._kinds))
+            found.append(self._fault(at, self._faults.pop()))
+        found += self._random.choice([self._cordon_actions, self._edit_actions])(
+            uniform(80.0, 150.0)
+        )
+        ends = Action(REPAIR_SECONDS - 1.0, "delete", {"name": "nobody", "count": "1"})
+        return sorted([*found, ends], key=lambda action: action.at)
+
+    def _edit_actions(self, at: float) -> Iterator[Action]:
+        yield Action(at, "policy", {"name": REPAIRED, "state": "edited"})
 
     def _tidy(self) -> Iterator[Action]:
         """Deletes half of what earlier phases have left: the cluster does not fill up."""

@@ -1,6 +1,6 @@
 """A random schedule of faults against a real control plane: bounds hold, and pods get placed.
 
-`make chaos SEED=3 MINUTES=2 BIND=1 SHORTEN=1`: see CONTRIBUTING.md.
+`make chaos SEED=3 MINUTES=2 BIND=1 SHORTEN=1 REPAIR=1`: see CONTRIBUTING.md.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ pytestmark = pytest.mark.chaos
 
 SEED, MINUTES = int(os.environ.get("SEED") or 1), float(os.environ.get("MINUTES") or 2)
 BINDS, SHORTEN = os.environ.get("BIND") == "1", os.environ.get("SHORTEN") == "1"
+REPAIRS = os.environ.get("REPAIR") == "1"
 FILE = os.environ.get("SCHEDULE", "")
 
 
@@ -30,7 +31,7 @@ def test_nothing_sticks_and_nothing_overruns(stored: ControlPlane, tmp_path: Pat
     plan = (
         schedules.read(Path(FILE).read_text())
         if FILE
-        else schedules.schedule(SEED, MINUTES, binds=BINDS)
+        else schedules.schedule(SEED, MINUTES, binds=BINDS, repairs=REPAIRS)
     )
     runs = 0
 

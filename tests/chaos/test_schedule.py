@@ -4,7 +4,18 @@ from collections import Counter
 
 import pytest
 
-from tests.chaos.schedule import FAULTS, PHASE_SECONDS, Action, Schedule, read, schedule, text
+from tests.chaos.schedule import (
+    FAULTS,
+    NODES,
+    PHASE_SECONDS,
+    REPAIR_SECONDS,
+    Action,
+    Schedule,
+    length,
+    read,
+    schedule,
+    text,
+)
 from tests.chaos.shortening import shortened
 
 
@@ -100,3 +111,14 @@ def test_shortening_ends() -> None:
 
     assert len(tried) == 4
     assert short == tried[-1]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_with_repairs_most_steady_nodes_become_spot_nodes(seed: int) -> None:
+    found = schedule(seed, 12, binds=False, repairs=True)
+    assert schedule(seed, 12, binds=False, repairs=True) == found
+    assert text(read(text(found))) == text(found)
+    for phase in found:
+        moved = [each.values["name"] for each in phase if each.kind == "label"]
+        assert 3 <= len(set(moved) & set(NODES[len(NODES) // 2 :])) <= 5
+        assert length(phase) == REPAIR_SECONDS

@@ -17,7 +17,8 @@ from tests.chaos.observer import (
     MOST_SKEW,
     SHARE_PERCENT,
 )
-from tests.chaos.schedule import CARDS, NODES, POLICIES, POOLS, ZONES, Action
+from tests.chaos.repair_observer import OF_SET, PER_MINUTE, SETS
+from tests.chaos.schedule import CARDS, NODES, POLICIES, POOLS, REPAIRED, ZONES, Action
 from tests.e2e.manifests import node, pod
 from tests.e2e.policies import API_VERSION
 
@@ -32,6 +33,13 @@ _RULES = {
       of pods where peer.labels["app"] == "shared"
       on nodes where node.labels["capacity"] == "spot"
       exactly {SHARE_PERCENT}%
+      strict
+      message "MESSAGE"
+    }}""",
+    REPAIRED: f"""share "on spot" {{
+      of pods where peer.labels["app"] == "{REPAIRED}"
+      on nodes where node.labels["capacity"] == "spot"
+      at most {SHARE_PERCENT}%
       strict
       message "MESSAGE"
     }}""",
@@ -96,8 +104,29 @@ def policy(name: str, namespace: str) -> dict[str, Any]:
             "podSelector": {"matchLabels": {"app": name}},
             "rules": rules(name, 0, POOLS[0]),
             "enforcementMode": "Strict",
+            **({"repair": {"perMinute": PER_MINUTE}} if name == REPAIRED else {}),
         },
     }
+
+
+def replica_sets(namespace: str) -> list[dict[str, Any]]:
+    """The controllers of the pods of the policy that is repaired."""
+    labels = {"app": REPAIRED}
+    template = pod("", namespace, labels, cpu="10m")
+    found = []
+    for number in range(SETS):
+        name = f"{REPAIRED}-{number}"
+        own = {**labels, "set": name}
+        spec = {
+            "replicas": OF_SET,
+            "selector": {"matchLabels": own},
+            "template": {"metadata": {"labels": own}, "spec": template["spec"]},
+        }
+        metadata = {"name": name, "namespace": namespace}
+        found.append(
+            {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": metadata, "spec": spec}
+        )
+    return found
 
 
 def node_named(name: str) -> dict[str, Any]:

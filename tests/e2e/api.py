@@ -67,13 +67,15 @@ class Api:
         path: str,
         body: dict[str, Any] | None,
     ) -> dict[str, Any]:
-        connection.request(
-            method,
-            path,
-            None if body is None else json.dumps(body),
-            {"Authorization": f"Bearer {self._token}", "Content-Type": _content_type(method)},
-        )
-        response = connection.getresponse()
+        text = None if body is None else json.dumps(body)
+        headers = {"Authorization": f"Bearer {self._token}", "Content-Type": _content_type(method)}
+        try:
+            connection.request(method, path, text, headers)
+            response = connection.getresponse()
+        except OSError:
+            # The next request gets a new one.
+            connection.close()
+            raise
         content = response.read()
         if response.status >= http.client.BAD_REQUEST:
             message = f"{method} {path}: {response.status} {content.decode(errors='replace')}"

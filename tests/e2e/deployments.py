@@ -70,6 +70,15 @@ class Rollouts:
         for name in names or self.deployments:
             self._change(name, {"template": template})
 
+    def pause_in_the_middle(self, name: str, revision: str) -> None:
+        """Begin a rollout, and pause it when some pods are of the new template."""
+        self.roll_out(revision, [name])
+        self.wait_middle(revision)
+        self._change(name, {"paused": True})
+
+    def resume(self, name: str) -> None:
+        self._change(name, {"paused": False})
+
     def scale(self, replicas: Mapping[str, int]) -> None:
         for name, wanted in replicas.items():
             rolled = self.deployments[name]

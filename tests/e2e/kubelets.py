@@ -88,7 +88,7 @@ class Kubelets:
                 with suppress(ApiError):
                     try:
                         request(*work)
-                    except ConnectionError:
+                    except OSError:
                         # The API server has closed a connection that was idle for long.
                         request(*work)
 

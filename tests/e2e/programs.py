@@ -18,6 +18,14 @@ needs_pod_groups = pytest.mark.skipif(
     not POD_GROUPS, reason=f"Kubernetes 1.{MINOR} has no PodGroups"
 )
 
+needs_mutating_policies = pytest.mark.skipif(
+    MINOR < 36, reason=f"Kubernetes 1.{MINOR} has no MutatingAdmissionPolicy of v1"
+)
+# `placet doctor --kube-version` changes which `apiVersion` is read, and nothing else.
+needs_known_fields = pytest.mark.skipif(
+    MINOR != 36, reason="doctor checks fields and plugins as Kubernetes 1.36 has them"
+)
+
 
 def built(config: pytest.Config) -> Path:
     """Return the folder of etcd, kubectl and the programs of Kubernetes; skip without Go."""

@@ -49,7 +49,19 @@ class Replicas:
 
     def kill(self) -> None:
         """End the one that is asked without a word."""
-        old, self.servers[:] = self._asked()
+        self._kill(self.asked())
+
+    def kill_leader(self) -> None:
+        """End the holder of the Lease without a word."""
+        (leader,) = self.leading()
+        self._kill(leader)
+
+    def write(self, policies: str) -> None:
+        """Edit the policies of both."""
+        self._policies.write_text(policies)
+
+    def _kill(self, old: Placet) -> None:
+        self.servers.remove(old)
         old.process.kill()
         self._replace()
 

@@ -24,6 +24,7 @@ from tests.e2e.kube_scheduler import extender, started_kube_scheduler
 from tests.e2e.manifests import node, pod
 from tests.e2e.placet import placet
 from tests.e2e.policies import define, policy, wait_ready
+from tests.e2e.programs import needs_mutating_policies
 from tests.e2e.recorder import recorder
 from tests.e2e.stage import GOVERNED
 from tests.e2e.waiting import free_port, until
@@ -40,6 +41,9 @@ PODS = int(os.environ.get("PODS") or 1_000)
 # The API server sees a new label of a namespace this much later: its own watch brings it.
 LABEL_SECONDS = 1.0
 READY = 'filter "ready" { require node.ready }'
+by_policy_and_webhook = pytest.mark.parametrize(
+    "by", [pytest.param("policy", marks=needs_mutating_policies), "webhook"]
+)
 
 
 @pytest.fixture
@@ -88,6 +92,7 @@ def wait_marks(cluster: Cluster) -> None:
     until(lambda: is_marked(dry_run(cluster, made)), SECONDS, lambda: "pods are marked")
 
 
+@needs_mutating_policies
 def test_only_marked_pods_are_asked_about(
     plane: ControlPlane, cluster: Cluster, other: Cluster, tmp_path: Path
 ) -> None:
@@ -124,7 +129,7 @@ FIRST: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("by", ["policy", "webhook"])
+@by_policy_and_webhook
 def test_a_marker_changes_nothing_else(cluster: Cluster, tmp_path: Path, by: str) -> None:
     """The class of service, other resources, what LimitRange adds, and containers that follow."""
     limits = {
@@ -177,6 +182,7 @@ def unmarked(found: dict[str, Any]) -> dict[str, Any]:
     return spec
 
 
+@needs_mutating_policies
 def test_what_a_quota_and_a_range_say_about_the_marker(cluster: Cluster) -> None:
     """An amount of 0 is within any maximum; a minimum for the marker refuses every marked pod."""
     label(cluster)
@@ -196,6 +202,7 @@ def test_what_a_quota_and_a_range_say_about_the_marker(cluster: Cluster) -> None
         assert is_marked(dry_run(cluster, pod("asked", cluster.namespace)))
 
 
+@needs_mutating_policies
 def test_a_webhook_that_replaces_resources_is_followed_by_the_marker(
     plane: ControlPlane, cluster: Cluster, tmp_path: Path
 ) -> None:
@@ -335,7 +342,7 @@ class Labelled:
         return any(since + LABEL_SECONDS <= began and ended <= to for since, to in self.times)
 
 
-@pytest.mark.parametrize("by", ["policy", "webhook"])
+@by_policy_and_webhook
 def test_no_pod_is_created_unmarked_where_the_label_stood(
     plane: ControlPlane, cluster: Cluster, tmp_path: Path, by: str
 ) -> None:

@@ -9,6 +9,7 @@ import yaml
 from tests.e2e.cluster import Cluster
 from tests.e2e.manifests import pod
 from tests.e2e.policies import define
+from tests.e2e.programs import needs_mutating_policies
 from tests.e2e.waiting import until
 
 pytestmark = pytest.mark.e2e
@@ -22,7 +23,15 @@ SECONDS = 60.0
 
 
 @pytest.mark.parametrize(
-    "file", [MANIFESTS, *sorted((DEPLOY / "admission").iterdir())], ids=lambda file: file.stem
+    "file",
+    [
+        pytest.param(MANIFESTS, marks=needs_mutating_policies),
+        *(
+            pytest.param(file, marks=needs_mutating_policies if "policy" in file.stem else ())
+            for file in sorted((DEPLOY / "admission").iterdir())
+        ),
+    ],
+    ids=lambda file: file.stem,
 )
 def test_the_api_server_takes_every_object(cluster: Cluster, file: Path) -> None:
     """With all fields that it knows, and no others."""
@@ -71,6 +80,7 @@ def test_pods_are_as_restricted_as_the_standard_asks(cluster: Cluster) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@needs_mutating_policies
 def test_pods_of_a_namespace_that_opts_in_get_the_second_scheduler(cluster: Cluster) -> None:
     def scheduler(labels: dict[str, str] | None = None, **spec: object) -> str:
         text = json.dumps(pod("asked", cluster.namespace, labels, cpu="100m", **spec))

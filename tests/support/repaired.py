@@ -111,6 +111,8 @@ class RepairedCluster:
         )
         self.cache.add_event_handler(self.engine.in_flight.pod_changed)
         self.evictions: list[tuple[float, str]] = []
+        # By the name of a workload: what the API server says to evictions of its pods.
+        self.refusals: dict[str, ApiError] = {}
         self.told: list[str] = []
         self.fewest: Counter[str] = Counter()
         self.most_on_way = 0
@@ -209,6 +211,8 @@ class RepairedCluster:
             raise ApiError(404, "NotFound", "no such pod")
         assert pod.workload is not None
         workload = self.workloads[pod.workload.name]
+        if workload.name in self.refusals:
+            raise self.refusals[workload.name]
         if self._ready(workload.name) <= workload.available:
             text = "Cannot evict pod as it would violate the pod's disruption budget."
             raise ApiError(429, "TooManyRequests", text)

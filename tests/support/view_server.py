@@ -21,6 +21,7 @@ from engine.cache.cache import Cache
 from engine.cache.cluster_copy import DataText
 from engine.cache.informers import Needs
 from engine.cache.node_table import Snapshot
+from engine.cluster.events import PodEvent, regarding
 from engine.decision.after import AfterDecision
 from engine.decision.journal import Journal
 from engine.decision.verb_call import ClusterState
@@ -157,6 +158,7 @@ class Parts:
     data: Mapping[str, DataText] = field(default_factory=dict)
     status: Callable[[str, Journal], ReplicaStatus] = status_of
     history: History = field(default_factory=lambda: history_of({}))
+    events: Sequence[tuple[str, PodEvent]] = ()
     process: CheckingProcess = PROCESSES[1]
 
     async def tables(self) -> Mapping[str, DataText]:
@@ -206,6 +208,7 @@ def states_of(parts: Parts) -> PolicyStates:
         lambda: cluster.enforced,
         lambda: cluster.bodies,
         logging.getLogger("placet"),
+        lambda raw: [e for e in parts.events if e[1].regarding.uid == regarding(raw).uid],
     )
 
 

@@ -72,7 +72,7 @@ function Rejections({ rejections }) {
         <${Bar} part=${each.nodes} whole=${most} /></td></tr>`)}</tbody></table></div></section>`;
 }
 
-function Gangs({ gangs, some }) {
+export function Gangs({ gangs, some }) {
   if (!gangs.length) return null;
   return html`<section><h2>Gangs</h2>
     <p class="quiet">${gangs.map((each, index) => html`${index ? "; " : ""}<a href=${policyAddress(each.policy)}>${each.policy}</a>:
@@ -82,7 +82,8 @@ function Gangs({ gangs, some }) {
       <th scope="col" class="right">Held</th></tr></thead>
     <tbody>${some.map((each) => html`<tr key=${`${each.policy} ${each.clause} ${each.name}`}><td>${each.name}</td>
       <td>${each.text || each.state}</td><td class="right">${Math.round(each.seconds)} s</td>
-      <td class="right">${each.quorum}</td><td class="right">${each.held}</td></tr>`)}</tbody></table></div>`}</section>`;
+      <td class="right">${each.quorum}</td>
+      <td class="right">${each.held}<${Bar} part=${each.held + each.placed} whole=${each.quorum} kind="good" /></td></tr>`)}</tbody></table></div>`}</section>`;
 }
 
 function Data({ sources }) {

@@ -47,6 +47,7 @@ export function Home({ filters, status }) {
   const overview = useAnswer(wanted, { seconds: 5 });
   const waiting = useWaiting();
   const fills = useAnswer(`${API}/fills`, { seconds: 15 });
+  const drift = useAnswer(`${API}/drift`, { seconds: 15 });
   const verdict = useAnswer(by === "pod" && pod ? `${API}/explain/${encodedPath(pod.split("/"))}` : null);
   const [last, setLast] = useState(null);
   useEffect(() => { if (overview.data) setLast(overview.data); }, [overview.data]);
@@ -68,7 +69,7 @@ export function Home({ filters, status }) {
         <${Rejecting} status=${status} /></div>
       <div>
         <${WaitingPods} found=${waiting} go=${go} />
-        <${Edits} edits=${data.edits} started=${status.data && status.data.started} />
+        <${Edits} edits=${data.edits} drift=${drift.data} started=${status.data && status.data.started} />
       </div></div>`;
 }
 
@@ -184,7 +185,8 @@ export function Fill({ bound, all = false }) {
   return html`<p><a href=${policyAddress(bound.policy)}>${bound.policy}</a>: ${bound.clause}${bound.of && html` <span class="quiet">of ${bound.of}</span>`}</p>
     ${shown.map((group) => html`<div class="fill"><span>${group.name}</span>
       <${Bar} part=${group.used} whole=${group.most} kind=${kindOf(group)} />
-      <span class="number">${group.used.toLocaleString("en")} of ${group.most.toLocaleString("en")}</span></div>`)}`;
+      <span class="number">${group.most < 1e6 ? `${group.used.toLocaleString("en")} of ${group.most.toLocaleString("en")}`
+        : `${Math.round(100 * group.used / group.most)} %`}</span></div>`)}`;
 }
 
 const kindOf = ({ used, most }) => used >= most ? "bad" : used >= 0.9 * most ? "part" : "good";
@@ -197,11 +199,22 @@ function Rejecting({ status: { data } }) {
       <${Bar} part=${each.nodes} whole=${rejections[0].nodes} /><span class="number">${count(each.nodes, "node")}</span></div>`)}</section>`;
 }
 
-function Edits({ edits, started }) {
+// The pods that got a node since an edit, and those that were evicted for the policy as it is now.
+function Moved({ edit, repair }) {
+  const more = edit.placed - edit.pods.length, evicted = repair ? repair.evicted : 0;
+  if (!edit.placed && !evicted) return html`<p class="quiet">No pod has moved since.</p>`;
+  return html`${edit.placed > 0 && html`<p>${count(edit.placed, "pod")} placed since: ${edit.pods.map((each, index) => html`${index ? ", " : ""}
+      <a href=${podAddress(each.pod)}>${each.pod}</a> on ${each.node}`)}${more > 0 && `, and ${more} more`}.</p>`}
+    ${evicted > 0 && html`<p>${count(evicted, "pod")} evicted since${repair.moving.length > 0 && html`; without a node yet: ${repair.moving.join(", ")}`}.</p>`}`;
+}
+
+function Edits({ edits, drift, started }) {
+  const repairs = (drift && drift.repairs) || [];
   return html`<section aria-labelledby="edits"><h2 id="edits">What changed</h2>
     ${!edits.length && html`<p class="quiet">No policy has changed since this replica started${started ? `, ${ago(started)}` : ""}.</p>`}
     <ul class="cards">${edits.slice(0, 5).map((each) => html`<li key=${each.address}>
       <p>${each.action === "deleted" ? each.address : html`<a href=${policyAddress(each.address)}>${each.address}</a>`}${" "}
         ${each.action} <time datetime=${each.at} title=${each.at}>${ago(each.at)}</time>${each.by && html` by ${each.by}`}</p>
-      ${each.decisions > 0 && html`<p><a href=${address(["decisions"], { text: each.address })}>${count(each.decisions, "decision")} since</a></p>`}</li>`)}</ul></section>`;
+      ${each.decisions > 0 && html`<p><a href=${address(["decisions"], { text: each.address })}>${count(each.decisions, "decision")} since</a></p>`}
+      <${Moved} edit=${each} repair=${repairs.find((one) => one.policy === each.address)} /></li>`)}</ul></section>`;
 }

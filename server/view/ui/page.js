@@ -9,7 +9,7 @@ import { Place } from "./place.js";
 import { Policies, Policy } from "./policies.js";
 import { Why } from "./why.js";
 
-const MENU = [["home", "Home"], ["decisions", "Decisions"], ["policies", "Policies"], ["place", "Place a pod"], ["playground", "Playground"], ["trends", "Trends"], ["health", "Health"], ["find", "Find"]];
+const MENU = [["home", "Home"], ["decisions", "Decisions"], ["policies", "Policies"], ["place", "Place pods"], ["playground", "Playground"], ["trends", "Trends"], ["health", "Health"], ["find", "Find"]];
 
 function useHash() {
   const [hash, setHash] = useState(location.hash);
@@ -40,13 +40,13 @@ function View({ names, filters, status }) {
   const [first = "home", ...rest] = names;
   if (first === "home") return html`<${Home} filters=${filters} status=${status} />`;
   if (first === "find") return html`<${Find} />`;
-  if (first === "place") return html`<${Place} node=${rest[0]} />`;
+  if (first === "place") return html`<${Place} filters=${filters} />`;
   if (first === "workloads" && rest.length === 3) return html`<${Workload} key=${rest.join("/")} names=${rest} />`;
   if (first === "decisions") return html`<${Decisions} />`;
   if (first === "pods" && rest.length >= 2) {
     return html`<${Why} key=${`${rest[0]}/${rest[1]}`} namespace=${rest[0]} name=${rest[1]} node=${rest[2]} />`;
   }
-  if (first === "policies" && rest.length) return html`<${Policy} names=${rest} />`;
+  if (first === "policies" && rest.length) return html`<${Policy} names=${rest} status=${status} />`;
   if (first === "policies") return html`<${Policies} />`;
   if (first in LATER) return html`<${Lazy} key=${first} view=${first} names=${rest} filters=${filters} />`;
   if (first === "health") return html`<${Health} status=${status} />`;

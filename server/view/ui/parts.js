@@ -49,6 +49,20 @@ export async function posted(path, body) {
   }
 }
 
+// The replica takes one draft at a time: a check takes some seconds at most, and so long others may have it.
+const MOST_TURNS = 20;
+
+export async function patiently(path, body) {
+  for (let turns = 1; ; turns += 1) {
+    const found = await posted(path, body);
+    if (found.status !== 429 || turns === MOST_TURNS) return found;
+    await new Promise((resolve) => { setTimeout(resolve, 1000); });
+  }
+}
+
+// What a draft is called: manifests have another ending than policies.
+export const draftName = (text) => /^(\{|apiVersion:)/m.test(text) ? "draft.yaml" : "draft.policy";
+
 // ---- addresses inside the page: #/NAME/NAME?key=value
 
 export function parseAddress(hash) {

@@ -1,6 +1,6 @@
-// Place: where the pod of a manifest would go, or a pod of its workload. Nothing is written.
+// Place: where the pods of manifests would go, also if nodes came, and why each goes there. Nothing is written.
 import { html, useEffect, useState } from "./vendor/preact-htm.js";
-import { Problem, Waiting, address, posted } from "./parts.js";
+import { Badge, Problem, Waiting, address, count, patiently, sentence } from "./parts.js";
 import { Now } from "./why.js";
 
 const FIRST = `apiVersion: apps/v1
@@ -22,35 +22,76 @@ spec:
           resources:
             requests: {cpu: 500m, memory: 1Gi}
 `;
-// What was pasted stays while the page is open, with its answer.
-const kept = { text: FIRST, found: null };
+// What was pasted stays while the page is open, with its answers: of all pods, and of the one that is shown by its name.
+const kept = { text: FIRST, template: "", number: 1, found: null, why: {} };
+const SHOWN = 200;
 
-export function Place({ node }) {
+export function Place({ filters: { pod, node } }) {
   const [found, setFound] = useState(kept.found || {});
+  const [why, setWhy] = useState(kept.why);
   const [one, setOne] = useState({});
-  const ask = (name) => posted("place", { text: kept.text, ...(name ? { node: name } : {}) });
+  const shown = found.data ? pod || found.data.pods[0].pod : "";
+  const ask = (name) => patiently("place", { text: kept.text, pod: shown, ...(name ? { node: name } : {}) });
   const run = async () => {
     setFound({ running: true });
-    kept.found = await ask();
+    kept.why = {};
+    setWhy({});
+    const addNodes = kept.template ? [{ template: kept.template, count: kept.number }] : [];
+    kept.found = await patiently("simulate", { pods: kept.text, addNodes });
     setFound(kept.found);
-    if (node) location.hash = address(["place"]);
+    if (pod) location.hash = address(["place"]);
   };
   useEffect(() => {
     let ended = false;
-    setOne({});
-    if (node && kept.found) ask(node).then((next) => { if (!ended) setOne(next); });
+    if (shown && kept.why.of !== shown) {
+      setWhy({});
+      ask().then((next) => { if (!ended) { kept.why = { ...next, of: shown }; setWhy(kept.why); } });
+    }
     return () => { ended = true; };
-  }, [node]);
+  }, [shown, found]);
+  useEffect(() => {
+    let ended = false;
+    setOne({});
+    if (node && shown) ask(node).then((next) => { if (!ended) setOne(next); });
+    return () => { ended = true; };
+  }, [node, shown]);
   const keys = (event) => { if (event.key === "Enter" && event.ctrlKey) run(); };
-  return html`<div class="title"><h1>Where would it go</h1></div>
-    <p>Paste the manifest of a pod, or of a Deployment, StatefulSet, Job or another workload: one of its pods is asked about.
+  return html`<div class="title"><h1>Would these pods fit</h1></div>
+    <p>Paste manifests: pods, Deployments, StatefulSets, Jobs or other workloads, such as the output of <code>helm template</code>.
       Nothing is written to the cluster.</p>
-    <label class="pasted">Manifest, in YAML or JSON
+    <label class="pasted">Manifests, in YAML or JSON
       <textarea rows="14" spellcheck="false" maxlength="262144" onKeyDown=${keys}
         onInput=${(event) => { kept.text = event.target.value; }}>${kept.text}</textarea></label>
-    <p><button type="button" class="main" disabled=${found.running} onClick=${run} title="Ctrl-Enter in the text">Where would it go</button></p>
+    <form class="filters" onSubmit=${(event) => { event.preventDefault(); run(); }}>
+      <label>Add nodes like <input value=${kept.template} placeholder="a node, NAME=VALUE, a type or a pool" maxlength="512"
+        onInput=${(event) => { kept.template = event.target.value.trim(); }} /></label>
+      <label>So many <input class="short" type="number" min="1" max="1000" value=${kept.number}
+        onInput=${(event) => { kept.number = Number(event.target.value) || 1; }} /></label>
+      <button type="submit" class="main" disabled=${found.running} title="Ctrl-Enter in the text">Would they fit</button></form>
     <div aria-live="polite">${found.running && html`<${Waiting} />`}
-      ${found.error && html`<${Problem} ...${found} />`}
-      ${found.data && html`<h2>${found.data.pod}</h2><${Now} found=${found.data} chosen=${node} one=${one} ask=${ask}
-        link=${(name) => address(["place", ...(name ? [name] : [])])} />`}</div>`;
+      ${found.error && html`<${Problem} ...${found} remedy="" />`}
+      ${found.data && html`<${Placed} found=${found.data} shown=${shown} />`}</div>
+    ${shown && html`<h2>Why ${shown}</h2>
+      <p class="quiet">Asked about by itself, on the cluster as it is: without the other pods, and without nodes that are added.</p>
+      ${why.error ? html`<${Problem} ...${why} />` : why.data ? html`<${Now} found=${why.data} chosen=${node} one=${one} ask=${ask}
+        link=${(name) => address(["place"], { pod: shown, node: name })} />` : html`<${Waiting} />`}`}`;
+}
+
+// Where each pod goes, one after the other.
+function Placed({ found, shown }) {
+  const used = new Set(found.pods.map((each) => each.node).filter((name) => found.added.includes(name)));
+  const facts = [["Find a place", `${found.placed.toLocaleString("en")} of ${count(found.pods.length, "pod")}`],
+    ["Nodes", found.nodes.toLocaleString("en")], ["New nodes in use", found.added.length ? `${used.size} of ${found.added.length}` : null],
+    ...["cpu", "memory"].map((name) => [`Requested ${name}`, found.allocation[name] ? `${Math.round(100 * found.allocation[name].part)} %` : null])];
+  return html`<section aria-labelledby="placed"><h2 id="placed">${sentence(found.summary)}</h2>
+    <dl class="facts">${facts.map(([key, value]) => value !== null && html`<div><dt>${key}</dt><dd>${value}</dd></div>`)}</dl>
+    <div class="scroll" tabindex="0" role="region" aria-label="Where each pod goes"><table><thead><tr><th scope="col">Pod</th>
+      <th scope="col">Goes to</th><th scope="col">Policy</th><th scope="col">Why not</th></tr></thead>
+    <tbody>${found.pods.slice(0, SHOWN).map((each) => html`<tr key=${each.pod}>
+      <td><a href=${address(["place"], { pod: each.pod })} aria-current=${each.pod === shown ? "true" : undefined}>${each.pod}</a></td>
+      <td>${each.node ?? html`<${Badge} kind="bad">nowhere<//>`}${found.added.includes(each.node) && html` <${Badge} kind="plain">new<//>`}</td>
+      <td>${each.policy}</td><td>${Object.entries(each.reasons || {}).map(([reason, nodes]) => html`<div>${reason} (${count(nodes, "node")})</div>`)}
+        ${each.nearest && html`<div class="quiet">nearest: ${each.nearest.node}: ${each.nearest.reasons.join("; ")}</div>`}</td></tr>`)}</tbody></table></div>
+    ${found.pods.length > SHOWN && html`<p class="quiet">The first ${SHOWN} are shown.</p>`}
+    ${found.notes.map((note) => html`<p class="quiet">${sentence(note)}</p>`)}</section>`;
 }

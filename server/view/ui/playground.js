@@ -1,13 +1,10 @@
 // Playground: a draft of policies, what is wrong with it, and which pods would get another answer. Nothing is written.
 import { html, useEffect, useRef, useState } from "./vendor/preact-htm.js";
 import { Editor } from "./editor.js";
-import {
-  API, Badge, Names, Problem, Waiting, address, count, encodedPath, podAddress, posted, answer, useAnswer,
-} from "./parts.js";
+import { API, Problem, address, count, draftName, encodedPath, patiently, sentence, answer, useAnswer } from "./parts.js";
+import { Outcome } from "./outcome.js";
 
-const FIRST = `policy draft {
-  for pods where pod.namespace == "default"
-
+const FIRST = `policy draft in namespace "default" {
   filter "architecture" {
     require node.labels["kubernetes.io/arch"] == "amd64"
   }
@@ -15,7 +12,6 @@ const FIRST = `policy draft {
 `;
 // What was written stays while the page is open, whatever view it shows.
 const kept = { name: "draft.policy", text: FIRST, from: null, cluster: "" };
-const SHOWN = 200;
 
 export function Playground({ names, filters }) {
   const [load, setLoad] = useState({ text: kept.text });
@@ -31,8 +27,8 @@ export function Playground({ names, filters }) {
     if (!wanted || kept.from === wanted) return;
     answer(`${API}/policies/${encodedPath(names)}`).then((found) => {
       if (found.error) { setFailure(found); return; }
-      const { text, origin } = found.data;
-      Object.assign(kept, { text, from: wanted, name: text.trimStart().startsWith("{") || /\.ya?ml$/.test(origin) ? "draft.yaml" : "draft.policy" });
+      const { text } = found.data;
+      Object.assign(kept, { text, from: wanted, name: draftName(text) });
       setFailure(null);
       setLoad({ text });
     });
@@ -41,7 +37,7 @@ export function Playground({ names, filters }) {
   const turn = useRef(Promise.resolve());
   // The replica takes one draft at a time, so the page has one question at a time, and waits for other pages.
   const ask = (path, body) => {
-    turn.current = turn.current.then(() => whenFree(path, body));
+    turn.current = turn.current.then(() => patiently(path, body));
     return turn.current;
   };
   const check = async (text) => {
@@ -92,21 +88,10 @@ export function Playground({ names, filters }) {
       <textarea rows="5" spellcheck="false" onInput=${(event) => { kept.cluster = event.target.value; }}>${kept.cluster}</textarea></label>`}
     <${Editor} load=${load} change=${(text) => { kept.text = text; }} check=${check} run=${run}
       complete=${complete} describe=${describe} />
-    <${Taken} />
+    <${Taken} objects=${() => ask("objects", { text: kept.text, name: kept.name })} />
     ${(link || failure) && html`<${Problem} ...${link || failure} />`}
     <${Problems} problems=${problems} />
-    <section aria-live="polite"><h2>What would change</h2><${Result} trial=${trial} /></section>`;
-}
-
-// A check takes some seconds at most; so long others may have the replica.
-const MOST_TURNS = 20;
-
-async function whenFree(path, body) {
-  for (let turns = 1; ; turns += 1) {
-    const found = await posted(path, body);
-    if (found.status !== 429 || turns === MOST_TURNS) return found;
-    await new Promise((resolve) => { setTimeout(resolve, 1000); });
-  }
+    <section aria-live="polite"><h2>What would change</h2><${Outcome} trial=${trial} quiet=${html`Press <em>Try it</em>, or Ctrl-Enter in the text.`} /></section>`;
 }
 
 // A draft with a wish in a comment, which completes to policies.
@@ -164,7 +149,7 @@ async function unpacked(text) {
   }
 }
 
-function Taken() {
+function Taken({ objects }) {
   const [said, setSaid] = useState("");
   const copy = async (text, what) => {
     try {
@@ -173,6 +158,11 @@ function Taken() {
     } catch {
       setSaid("The browser lets the page copy nothing.");
     }
+  };
+  const copyObjects = async () => {
+    const found = await objects();
+    if (found.data && found.data.text) copy(found.data.text, "PlacementPolicy");
+    else setSaid(sentence(found.error || found.data.problem));
   };
   const link = async () => {
     const hash = address(["playground"], { name: kept.name, text: await packed(kept.text) });
@@ -187,6 +177,7 @@ function Taken() {
     setTimeout(() => URL.revokeObjectURL(file.href), 1000);
   };
   return html`<p class="taken"><button type="button" onClick=${() => copy(kept.text, "Text")}>Copy the text</button>
+    <button type="button" onClick=${copyObjects}>Copy as PlacementPolicy</button>
     <button type="button" onClick=${save}>Save as a file</button> <button type="button" onClick=${link}>Copy a link</button>
     <span role="status" class="quiet">${said}</span></p>`;
 }
@@ -196,56 +187,3 @@ const Problems = ({ problems }) => problems.length > 0 && html`<section><h2>${co
     <strong>${each.severity} ${each.code}</strong> line ${each.line}: ${each.message}
     ${each.notes.map((note) => html`<div>${note}</div>`)}
     ${each.hint && html`<div>hint: ${each.hint}</div>`}</div>`)}</section>`;
-
-function Result({ trial: { running, error, status, data } }) {
-  if (running) return html`<${Waiting} />`;
-  if (error) return html`<${Problem} error=${error} status=${status} />`;
-  if (!data) return html`<p class="quiet">Press <em>Try it</em>, or Ctrl-Enter in the text.</p>`;
-  if (data.diagnostics.some((each) => each.severity === "error")) return html`<p>The draft has errors, so nothing was tried.</p>`;
-  const { changed } = data;
-  const asked = data.asked < data.pods
-    ? `${count(data.asked, "pod")} of ${data.pods.toLocaleString("en")} could be asked about in time, those without a node first`
-    : `${count(data.pods, "pod")} on ${count(data.nodes, "node")}`;
-  return html`<p class="answer"><strong class="number">${changed.length.toLocaleString("en")}</strong> ${changed.length === 1 ? "pod" : "pods"}${" "}
-      would get another answer. <span class="quiet">(${asked})</span></p>
-    ${changed.length > 0 && html`<p class="kinds">${kinds(changed).map(([text, number, kind]) =>
-      html`<${Badge} kind=${kind}>${number.toLocaleString("en")} ${text}<//> `)}</p>
-    <div class="scroll" tabindex="0" role="region" aria-label="Pods with another answer"><table class="changes"><thead><tr>
-      <th scope="col">Pod</th><th scope="col" class="right">Nodes that pass</th><th scope="col">No longer</th>
-      <th scope="col">In addition</th><th scope="col">Best node</th></tr></thead>
-      <tbody>${changed.slice(0, SHOWN).map((each) => html`<${Changed} key=${each.pod} one=${each} />`)}</tbody></table></div>
-    ${changed.length > SHOWN && html`<p class="quiet">The first ${SHOWN} are shown.</p>`}`}
-    <${Effects} effects=${data.effects} />`;
-}
-
-// What each policy of the draft, and each of its clauses, does in the cluster.
-const Effects = ({ effects }) => effects.length > 0 && html`<h2>What it does</h2><ul class="lines">${effects.map((each) => html`
-  <li>policy <strong>${each.policy}</strong> <span class=${each.isVoid ? "wrong" : ""}>${each.text}</span>
-    ${each.clauses.length > 0 && html`<ul class="lines">${each.clauses.map((one) => html`
-      <li>${one.clause}: <span class=${one.isVoid ? "wrong" : ""}>${one.text}</span></li>`)}</ul>`}</li>`)}</ul>`;
-
-// What becomes of pods, each pod once.
-function kinds(changed) {
-  const found = [
-    ["pass no node any more", (one) => one.before > 0 && one.after === 0, "bad"],
-    ["pass a node at last", (one) => one.before === 0 && one.after > 0, "good"],
-    ["pass fewer nodes", (one) => one.after < one.before, "part"],
-    ["pass more nodes", (one) => one.after > one.before, "good"],
-    ["pass other nodes", (one) => one.admits.length > 0, "plain"],
-    ["have another best node", () => true, "plain"],
-  ].map(([text, holds, kind]) => [text, 0, kind, holds]);
-  for (const one of changed) found.find(([, , , holds]) => holds(one))[1] += 1;
-  return found.filter(([, number]) => number > 0);
-}
-
-function Changed({ one }) {
-  const [namespace] = one.pod.split("/");
-  const link = (node) => podAddress(one.pod, node);
-  const best = one.bestBefore === one.bestAfter ? one.bestAfter || "" : `${one.bestBefore || "any"} → ${one.bestAfter || "any"}`;
-  return html`<tr><td class="pod">${namespace ? html`<a href=${podAddress(one.pod)}>${one.pod}</a>` : one.pod}
-      ${one.error && html`<div class="wrong">${one.error}</div>`}</td>
-    <td class="right">${one.before} → ${one.after}</td>
-    <td class="gone" data-label="no longer">${one.rejects.length > 0 && html`<${Names} names=${one.rejects} link=${link} first=${4} />`}</td>
-    <td class="come" data-label="in addition">${one.admits.length > 0 && html`<${Names} names=${one.admits} link=${link} first=${4} />`}</td>
-    <td class="best" data-label="best node">${best}</td></tr>`;
-}

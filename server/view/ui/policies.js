@@ -3,7 +3,8 @@ import { html } from "./vendor/preact-htm.js";
 import {
   API, Badge, Bar, Empty, Problem, Waiting, address, clock, count, encodedPath, moment, podAddress, policyAddress, useAnswer,
 } from "./parts.js";
-import { Bounds, Drift, Line, Revisions, Selected } from "./policy.js";
+import { Gangs } from "./health.js";
+import { Bounds, Drift, Events, Line, Rejections, Revisions, Selected } from "./policy.js";
 
 const STATES = { "in force": "good", "last valid version in force": "part", "not in force": "bad" };
 
@@ -33,7 +34,7 @@ function Pods({ pods }) {
     <${Bar} part=${pods.placed || 0} whole=${Math.max(pods.target, pods.placed || 0)} kind="good" />`;
 }
 
-export function Policy({ names }) {
+export function Policy({ names, status: { data: known } }) {
   const { data, error, status } = useAnswer(`${API}/policies/${encodedPath(names)}`, { seconds: 10 });
   const head = html`<nav class="back" aria-label="Back"><a href="#/policies">All policies</a></nav>
     <h1>${names.join("/")}</h1>`;
@@ -41,18 +42,20 @@ export function Policy({ names }) {
     It may be deleted since, or belong to another replica.<//>`;
   if (error) return html`${head}<${Problem} error=${error} status=${status} />`;
   if (!data) return html`${head}<${Waiting} />`;
+  const own = (each) => each.policy === data.address;
   const facts = [["Mode", data.mode], ["Weight", data.weight], ["Digest", data.digest], ["From", data.origin]];
   return html`${head}
     <p><${Badge} kind=${STATES[data.state]}>${data.state}<//>
       ${data.expensive && html` <${Badge} kind="bad">expensive<//> it had no time for a call of the last minute`}</p>
     <dl class="facts">${facts.map(([key, value]) => value !== null && html`<div><dt>${key}</dt><dd>${value}</dd></div>`)}</dl>
-    ${data.effect && html`<p>It ${data.effect}.</p>`}
     ${data.overruledBy.length > 0 && html`<section><h2>Conflicts</h2>
       <p>These govern pods that this policy selects too:</p><ul class="lines">${data.overruledBy.map((each) => html`
         <li><a href=${policyAddress(each)}>${each}</a></li>`)}</ul></section>`}
     <p><a href=${address(["decisions"], { text: names.join("/") })}>The last pods that it governed</a></p>
-    <${Selected} policy=${data.address} />
+    <${Selected} policy=${data.address} effect=${data.effect} />
     <${Bounds} policy=${data.address} />
+    ${known && html`<${Gangs} gangs=${known.gangs.filter(own)} some=${known.someGangs.filter(own)} />`}
+    <${Rejections} policy=${data.address} />
     <${Drift} policy=${data.address} />
     ${data.audit && html`<${Audit} audit=${data.audit} />`}
     ${data.pods.matched !== null && html`<${Share} pods=${data.pods} history=${data.history} />`}
@@ -60,7 +63,8 @@ export function Policy({ names }) {
       <p class="quiet">${data.diagnostics.length ? count(data.diagnostics.length, "problem") : "Nothing is wrong with it."}${" "}
         <a href=${address(["playground", ...names])}>Edit it in the playground</a>, where nothing is written.</p>
       <${Text} text=${data.text} diagnostics=${data.diagnostics} /></section>
-    <${Revisions} policy=${data.address} />`;
+    <${Revisions} policy=${data.address} />
+    <${Events} events=${data.events} />`;
 }
 
 // What a policy in audit mode would have done.

@@ -1,7 +1,8 @@
 // Policy: its text in colours, the pods that it selects, how full its bounds are, and the texts that it had.
 import { html, useState } from "./vendor/preact-htm.js";
-import { API, Badge, Waiting, address, ago, count, podAddress, useAnswer } from "./parts.js";
+import { API, Badge, Waiting, address, ago, count, draftName, moment, patiently, podAddress, useAnswer } from "./parts.js";
 import { Fill, boundQuery } from "./home.js";
+import { Outcome } from "./outcome.js";
 import { WORDS } from "./words.js";
 
 // ---- the text
@@ -28,12 +29,13 @@ export const Line = ({ line }) => html`<code>${line ? coloured(line).map(([kind,
 
 // ---- what it does now
 
-export function Selected({ policy }) {
+export function Selected({ policy, effect }) {
   const { data, status } = useAnswer(`${API}/selected?${new URLSearchParams({ policy })}`, { seconds: 15 });
   if (status === 404) return html`<section><h2>Pods that it selects</h2><p class="quiet">It is not in force, or made for <code>use</code> alone.</p></section>`;
   if (!data) return html`<section><h2>Pods that it selects</h2><${Waiting} /></section>`;
   return html`<section aria-labelledby="selected"><h2 id="selected">Pods that it selects</h2>
-    <p><strong>${count(data.pods, "pod")}</strong>${data.waiting > 0 && html`, <span class="wrong">${data.waiting} without a node</span>`}.
+    <p><strong>${count(data.pods, "pod")} of the cluster</strong>${data.waiting > 0 && html`, <span class="wrong">${data.waiting} without a node</span>`}.
+      ${effect && ` Lately it ${effect}.`}
       ${!data.exactly && html` <span class="quiet">Its selector reads more of a pod than is kept of those that are there, so some may be too many.</span>`}</p>
     ${data.listed.length > 0 && html`<ul class="names">${data.listed.map((each) => html`<li key=${each.pod}>
       <a href=${podAddress(each.pod)}>${each.pod}</a>${!each.node && html` <${Badge} kind="bad">waits<//>`}</li>`)}
@@ -49,6 +51,32 @@ export function Bounds({ policy }) {
       ${each.more > 0 && html`<p class="quiet">${count(each.more, "group")} with less are left out.</p>`}
       <p><a href=${address(["home"], { by: "bound", bound: boundQuery(each) })}>On the nodes</a></p></li>`)}</ul></section>`;
 }
+
+// The nodes that each clause rejected, minute by minute.
+export function Rejections({ policy }) {
+  const { data } = useAnswer(`${API}/history?${new URLSearchParams({ hours: 168, policy })}`, { seconds: 60 });
+  if (!data) return null;
+  const start = `rejected ${policy}: `, own = data.series.filter((each) => each.name.startsWith(start) && each.numbers.some((number) => number > 0));
+  const since = data.times.length ? moment(1000 * data.times[0]) : "";
+  return html`<section aria-labelledby="over-time"><h2 id="over-time">What its clauses rejected</h2>
+    ${!own.length ? html`<p class="quiet">${since ? `No clause of it has rejected a node since ${since}.` : "The first number comes within a minute."}</p>`
+      : html`<p class="quiet">Nodes in each minute since ${since}, where the clause is among the ten that rejected most.</p>
+      <ul class="scores">${own.map((each) => html`<${OverTime} key=${each.name} name=${each.name.slice(start.length)} times=${data.times} numbers=${each.numbers} />`)}</ul>`}</section>`;
+}
+
+function OverTime({ name, times, numbers }) {
+  const most = Math.max(...numbers), first = times[0], span = Math.max(1, times[times.length - 1] - first);
+  const last = new Date(1000 * times[numbers.findLastIndex((number) => number > 0)]).toISOString();
+  const lines = numbers.map((number, index) => number > 0 ? `M${(100 * (times[index] - first) / span).toFixed(2)} 20V${(19 - 18 * number / most).toFixed(2)}` : "");
+  const said = `at most ${most.toLocaleString("en")}, last ${ago(last)}`;
+  return html`<li><span>${name}</span><svg class="over-time" viewBox="-1 0 102 20" preserveAspectRatio="none" role="img" aria-label=${`${name}: ${said}`}>
+    <path d=${lines.join("")} /></svg><span class="quiet">${said}</span></li>`;
+}
+
+export const Events = ({ events }) => events.length > 0 && html`<section aria-labelledby="events"><h2 id="events">Events</h2>
+  <p class="quiet">Those that this replica has written while it led.</p>
+  <ul class="lines">${events.map((each) => html`<li><time datetime=${each.at} title=${each.at}>${ago(each.at)}</time>
+    <${Badge} kind=${each.type === "Warning" ? "bad" : "plain"}>${each.reason}<//> <span>${each.note}</span></li>`)}</ul></section>`;
 
 // What breaks its clauses where it is, and where a repair would move it.
 export function Drift({ policy }) {
@@ -114,15 +142,30 @@ function nearby(lines, around = 3) {
 
 export function Revisions({ policy }) {
   const { data } = useAnswer(`${API}/revisions?${new URLSearchParams({ policy })}`, { seconds: 30 });
-  const [chosen, choose] = useState(0);
+  // A revision is chosen by its number, the oldest is 1: further ones may come.
+  const [[from, to], setPair] = useState([null, null]);
+  const [trial, setTrial] = useState({});
+  const choose = (pair) => { setPair(pair); setTrial({}); };
   if (!data || !data.revisions.length) return null;
-  const { revisions } = data, newer = revisions[chosen], older = revisions[chosen + 1];
+  const { revisions } = data, number = (index) => revisions.length - index;
+  const last = to || number(0), first = from || Math.max(1, last - 1);
+  const newer = revisions[number(last)], older = revisions[number(first)];
+  const run = async () => {
+    setTrial({ running: true });
+    setTrial(await patiently("evaluate", { text: newer.text, before: older.text, policy, name: draftName(newer.text || older.text) }));
+  };
+  const select = (label, one, change) => html`<label>${label} <select value=${one} onChange=${(event) => change(Number(event.target.value))}>
+    ${revisions.map((each, index) => html`<option value=${number(index)}>${number(index)}: ${each.action}, ${moment(each.at)}</option>`)}</select></label>`;
   return html`<section aria-labelledby="revisions"><h2 id="revisions">Revisions</h2>
-    <ul class="lines">${revisions.map((each, index) => html`<li key=${`${each.at} ${index}`}>
-      <time datetime=${each.at} title=${each.at}>${ago(each.at)}</time> <span>${each.action}${each.by && ` by ${each.by}`}</span>
-      ${index + 1 < revisions.length && html`<button aria-pressed=${index === chosen ? "true" : "false"} onClick=${() => choose(index)}>Show what changed</button>`}</li>`)}</ul>
-    ${older ? html`<div class="scroll text" tabindex="0" role="region" aria-label="What changed"><ol class="diff">${nearby(diff(older.text, newer.text)).map((line) =>
+    <ul class="lines">${revisions.map((each, index) => html`<li key=${number(index)}>
+      <span class="number">${number(index)}</span> <time datetime=${each.at} title=${each.at}>${ago(each.at)}</time>
+      <span>${each.action}${each.by && ` by ${each.by}`}</span></li>`)}</ul>
+    ${revisions.length < 2 ? html`<p class="quiet">This replica has seen no other text of it. It keeps up to 20 since its start.</p>` : html`
+      <form class="filters" onSubmit=${(event) => event.preventDefault()}>
+        ${select("From", first, (chosen) => choose([chosen, last]))} ${select("to", last, (chosen) => choose([first, chosen]))}
+        <button type="button" disabled=${trial.running || first === last} onClick=${run}>Which pods would it decide otherwise?</button></form>
+      <div class="scroll text" tabindex="0" role="region" aria-label="What changed"><ol class="diff">${nearby(diff(older.text, newer.text)).map((line) =>
         line === null ? html`<li class="quiet"><code>…</code></li>` : html`<li class=${line[0] === "+" ? "come" : line[0] === "-" ? "gone" : ""}>
-          <code>${line[0] || " "} ${line[1]}</code></li>`)}</ol></div>`
-      : html`<p class="quiet">This replica has seen no other text of it. It keeps up to 20 since its start.</p>`}</section>`;
+          <code>${line[0] || " "} ${line[1]}</code></li>`)}</ol></div>
+      <div aria-live="polite"><${Outcome} trial=${trial} quiet="" /></div>`}</section>`;
 }

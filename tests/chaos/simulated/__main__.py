@@ -1,7 +1,8 @@
 """Plays schedules against a simulated cluster: `python -m tests.chaos.simulated SEED MINUTES`.
 
-`--bind` is for a bindVerb; a FILE has a schedule in place of a seed's. The exit code is 1 if
-anything was found, and the schedule up to there is written to standard output.
+`--bind` is for a bindVerb, and `--repair` for schedules with a policy that is repaired; a FILE has
+a schedule in place of a seed's. The exit code is 1 if anything was found, and the schedule up to
+there is written to standard output.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ def main() -> int:
     parser.add_argument("seed", type=int)
     parser.add_argument("minutes", type=float)
     parser.add_argument("--bind", action="store_true")
+    parser.add_argument("--repair", action="store_true", help="a policy is repaired")
     parser.add_argument("--schedule", type=Path, metavar="FILE")
     parser.add_argument(
         "--seconds", type=float, default=math.inf, help="begin no phase after these of a processor"
@@ -40,7 +42,7 @@ def main() -> int:
     if args.verbose:
         logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s")
     random.seed(args.seed)
-    plan = schedules.schedule(args.seed, args.minutes, binds=args.bind)
+    plan = schedules.schedule(args.seed, args.minutes, binds=args.bind, repairs=args.repair)
     if args.schedule is not None:
         plan = schedules.read(args.schedule.read_text())
     # Only now: what it imports takes the time of the process as it is.

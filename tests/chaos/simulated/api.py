@@ -15,9 +15,9 @@ from typing import Any
 
 from aiohttp import web
 
-from engine.cache.informers import CONTROLLERS
+from engine.cache.informers import BUDGETS, CONTROLLERS, NAMESPACES
 from engine.errors import ApiError
-from tests.chaos.observer import NODES, PODS, POLICY_OBJECTS
+from tests.chaos.observer import EVICTED, NODES, PODS, POLICY_OBJECTS
 from tests.e2e.etcd import Change
 from tests.support.api_proxy import ApiDoor
 from tests.support.fake_api_server import EXPIRED, FakeApiServer, Request, refusal
@@ -26,7 +26,10 @@ from tests.support.lease_api import LeaseApi
 Object = dict[str, Any]
 _FAST, _SLOW = (0.002, 0.02), (0.3, 2.0)
 _WATCH_SECONDS = 0.02
+# A pod that is evicted needs a moment to end.
+_END_SECONDS = 1.0
 PODS_PATH, NODES_PATH = "/api/v1/pods", "/api/v1/nodes"
+REPLICA_SETS = CONTROLLERS["ReplicaSet"].path
 POLICIES = "/apis/placement-policy.scheduling.x-k8s.io/v1/placementpolicies"
 CLUSTER_POLICIES = "/apis/placement-policy.scheduling.x-k8s.io/v1/clusterplacementpolicies"
 _LEASES = "/apis/coordination.k8s.io/"
@@ -104,7 +107,8 @@ class ClusterApi(FakeApiServer):
         self._random = random
         self._uids = 0
         kinds = (resource.path for resource in CONTROLLERS.values())
-        for path in (PODS_PATH, NODES_PATH, POLICIES, CLUSTER_POLICIES, *kinds):
+        own = (PODS_PATH, NODES_PATH, POLICIES, CLUSTER_POLICIES)
+        for path in (*own, NAMESPACES.path, BUDGETS.path, *kinds):
             self.open(path)
 
     # ---- objects
@@ -168,6 +172,15 @@ class ClusterApi(FakeApiServer):
                 "status": pod.get("status", {}) | conditions,
             },
         )
+
+    def evict(self, key: str) -> None:
+        """Have a pod be deleted, a moment later."""
+        self.set_condition(key, {"type": "DisruptionTarget", "status": "True", "reason": EVICTED})
+        pod = self.pods()[key]
+        metadata = pod["metadata"] | {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+        self.change(PODS_PATH, pod | {"metadata": metadata})
+        later = asyncio.get_running_loop().call_later
+        later(_END_SECONDS, self.remove, PODS_PATH, key)
 
     def set_condition(self, key: str, condition: Object) -> None:
         """Set a condition of a pod that is there."""
@@ -249,6 +262,11 @@ class ClusterApi(FakeApiServer):
                 pass
             case "POST", ["binding"]:
                 self.bind(key, sent)
+            case "POST", ["eviction"]:
+                wanted = sent["deleteOptions"]["preconditions"]["uid"]
+                if wanted != pod["metadata"]["uid"]:
+                    raise ApiError(409, "Conflict", "the UID in the precondition is another")
+                self.evict(key)
             case "PATCH", ["status"]:
                 if sent["metadata"]["uid"] != pod["metadata"]["uid"]:
                     raise ApiError(409, "Conflict", "the UID in the precondition is another")

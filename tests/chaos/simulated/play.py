@@ -21,14 +21,16 @@ from random import Random
 from typing import Any
 
 from tests.chaos import workload
-from tests.chaos.actor import Actor, unanswered
+from tests.chaos.actor import DEPLOY_SECONDS, Actor, unanswered
 from tests.chaos.observer import BOUNDED, POLICY_OBJECTS, Observer, Offer, Report
 from tests.chaos.observer import NODES as NODE_PREFIX
 from tests.chaos.observer import PODS as POD_PREFIX
+from tests.chaos.repair_observer import RepairObserver
 from tests.chaos.rig import failed
 from tests.chaos.schedule import (
     CARDS,
     NODES,
+    REPAIRED,
     REPLICAS,
     SCHEDULERS,
     Action,
@@ -40,6 +42,7 @@ from tests.chaos.simulated.api import (
     NODES_PATH,
     PODS_PATH,
     POLICIES,
+    REPLICA_SETS,
     ClusterApi,
 )
 from tests.chaos.simulated.kube_scheduler import LEASE, KubeScheduler
@@ -105,8 +108,10 @@ class Play(Actor[Replica]):
         self._calls = _Calls()
         # All clocks of the process are one.
         self.observer = Observer(self._calls, self._loop.time, time.time, binds=binds, skew=1.0)
+        self.repairs = RepairObserver(self._loop.time, lambda: self.troubled)
         self._api = api
         self._random = Random(seed)
+        self._made = 0
         self._states: dict[str, str] = {}
         # The Lease of Placet as it was when the phase began, if there was one.
         self._backup: dict[str, Any] | None = None
@@ -132,6 +137,7 @@ class Play(Actor[Replica]):
     def changed(self, change: Change) -> None:
         if change.key.startswith((NODE_PREFIX, POLICY_OBJECTS, f"{POD_PREFIX}{_NAMESPACE}/")):
             self.observer.change(change)
+            self.repairs.change(change)
         if change.key.startswith(POD_PREFIX):
             key = change.key.removeprefix(POD_PREFIX)
             old, new = self._known.get(key), json.loads(change.value) if change.value else None
@@ -148,11 +154,11 @@ class Play(Actor[Replica]):
 
     def sent(self, client: str, request: Request) -> None:
         """Takes a request as it arrives: whoever does not lead creates no counted Binding."""
-        if request.path.endswith("/binding"):
+        if request.path.endswith(("/binding", "/eviction")):
             *_, namespace, _, name, _ = request.path.split("/")
             pod = self._api.pods().get(f"{namespace}/{name}")
             if pod is not None:
-                self._check_lead(client, pod, "binds")
+                self._check_lead(client, pod, "binds" if request.path[-1] == "g" else "evicts")
 
     def _offers(self, client: str, pod: Mapping[str, Any]) -> None:
         """Takes that a Placet has offered nodes to a pod."""
@@ -183,9 +189,10 @@ class Play(Actor[Replica]):
             await self._act(phase)
             if not self.observer.findings:
                 await self._rest()
-            if report.findings or self.observer.findings:
+            if report.findings or self.observer.findings or self.repairs.findings:
                 break
-        report.findings[:0] = self.observer.findings
+        report.findings[:0] = [*self.observer.findings, *self.repairs.findings]
+        report.evictions = self.repairs.evictions
         report.exceptions = self.observer.exceptions
         report.bindings = self.observer.bindings
         report.calls = sum(
@@ -211,6 +218,8 @@ class Play(Actor[Replica]):
     async def _run_until(self, ends: float) -> None:
         while (now := self._loop.time()) < ends and not self.observer.findings:
             self._elect()
+            self._control()
+            self.repairs.look()
             await asyncio.sleep(max(0.0, self._next_due(min(ends, now + 0.5)) - now))
             self._run_due()
 
@@ -219,6 +228,34 @@ class Play(Actor[Replica]):
         while self._due:
             self._run_due(self._next_due(math.inf))
             await asyncio.sleep(0)
+
+    # ---- the controller of pods
+
+    def _deploy(self) -> None:
+        self._api.create(POLICIES, workload.policy(REPAIRED, _NAMESPACE))
+        # Pods that come before a policy is in force may be anywhere.
+        for each in workload.replica_sets(_NAMESPACE):
+            self._later(DEPLOY_SECONDS, partial(self._api.create, REPLICA_SETS, each))
+
+    def _control(self) -> None:
+        """Creates the pods that ReplicaSets lack."""
+        if self._api.down:
+            return
+        for made in self._api.objects(REPLICA_SETS).values():
+            meta, spec = made["metadata"], made["spec"]
+            owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "controller": True}
+            owner |= {"name": meta["name"], "uid": meta["uid"]}
+            there = [p["metadata"] for p in self._api.pods().values()]
+            live = [p for p in there if owner in p.get("ownerReferences", ())]
+            for _ in range(spec["replicas"] - sum("deletionTimestamp" not in p for p in live)):
+                self._made += 1
+                metadata = {
+                    "name": f"{meta['name']}-{self._made}",
+                    "namespace": meta["namespace"],
+                    "labels": dict(spec["template"]["metadata"]["labels"]),
+                    "ownerReferences": [owner],
+                }
+                self._create_pod({"metadata": metadata, "spec": dict(spec["template"]["spec"])})
 
     # ---- the leader among the kube-schedulers
 

@@ -112,7 +112,11 @@ class Replica:
         self._api.doors[token] = door
         file = self._folder / f"{token}.kubeconfig"
         access = Access(
-            kubeconfig(file, self._api.url, {"token": token}), None, LEASE, timing=Timing()
+            kubeconfig(file, self._api.url, {"token": token}),
+            None,
+            LEASE,
+            timing=Timing(),
+            repair="on",
         )
         port = free_port()
         options = Options(

@@ -99,3 +99,40 @@ def test_gpushare(capsys: pytest.CaptureFixture[str]) -> None:
     )
     assert found["C45"] == ("fail", ["the same call again"])
     assert found.keys() <= {"C3", "C45", "C48"}
+
+
+def test_hami(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """It answers filter when it has looked at the nodes, up to 15 s after it listens."""
+    port, metrics = free_port(), free_port()
+    devices = tmp_path / "devices.yaml"
+    devices.write_text(
+        "nvidia: {resourceCountName: nvidia.com/gpu, resourceMemoryName: nvidia.com/gpumem,\n"
+        "  defaultGPUNum: 1}\n"
+    )
+    url, verbs = f"http://127.0.0.1:{port}", ("--node-cache-capable", "--verbs", "filter,bind")
+    start = (
+        f"PROGRAM --http_bind 127.0.0.1:{port} --metrics-bind-address 127.0.0.1:{metrics} "
+        f"--device-config-file {devices}"
+    )
+    result, cases = held("hami", capsys, url, start, *verbs, "--only", "C1")["C1"]
+    assert (result, cases[0]) == ("fail", "filter is answered")
+    patient = ("--only", "C1,C19,C22,C45", "--http-timeout", "20")
+    found = held("hami", capsys, url, start, *verbs, *patient)
+    assert found == {
+        "C22": ("warn", ["parts are complete"]),
+        "C45": ("fail", ["the same call again"]),
+    }
+
+
+def test_example(capsys: pytest.CaptureFixture[str]) -> None:
+    """It listens at port 80, and its own configuration has these verbs."""
+    found = held(
+        "example",
+        capsys,
+        "http://127.0.0.1:80/scheduler",
+        "PROGRAM",
+        "--verbs",
+        "filter=predicates/always_true,prioritize=priorities/zero_score,preempt=preemption",
+    )
+    assert found["C1"] == ("fail", ["preempt is answered"])
+    assert found.keys() <= {"C1", "C20"}

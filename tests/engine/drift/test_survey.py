@@ -229,6 +229,39 @@ def test_gangs_that_are_torn_apart() -> None:
     assert not one.moves
 
 
+GANG = """
+policy web {
+  for pods where pod.labels["app"] == "web"
+  gang "all" { of pods by peer.labels["app"] at least 3 }
+}
+"""
+
+
+def test_gangs_that_have_lost_members() -> None:
+    world = World(GANG, [node("a")], [web(0, "a"), web(1, "a")])
+    assert not world.look().pods, "it is only beginning"
+    world.put(web(2, "a"))
+    assert not world.look().pods
+    world.remove("default/web-0")
+    found = world.look()
+    assert names(found) == ["web-1", "web-2"]
+    (broken,) = found.pods[0].clauses
+    assert broken.text == "2 of 3 members that are placed together have nodes"
+    assert (broken.kind, broken.by, found.pods[0].moves) == ("gang", "scale-down", False)
+    world.put(web(3, "a"))
+    assert not world.look().pods
+
+
+def test_members_of_a_job_may_have_done_its_work() -> None:
+    job = controller("Job", "train")
+    world = World(GANG, [node("a")], [web(number, "a", owner=job) for number in range(3)])
+    world.look()
+    world.remove("default/web-0")
+    assert not world.look().pods
+    world.put(web(3, "", owner=job))
+    assert names(world.look()) == ["web-1", "web-2"], "one is to come in its place"
+
+
 def kept_of(**more: object) -> Sequence[str]:
     world = World(SHARE.replace("40%", "0%"), spot_nodes(), [web(0, "s0", **more)])
     return [each.kept for each in world.look().pods]

@@ -15,7 +15,7 @@ from tests.support.engines import engine_of
 
 NAMES = ["n0", "n1", "n2"]
 NODES = [node(name, labels={"disk": "ssd" if name == "n0" else "hdd"}) for name in NAMES]
-NONE = DecidedEffect("SelectsNoPod", "selects 0 of the last 3 pods")
+NONE = DecidedEffect("SelectsNoPod", "selected none of the last 3 pods asked about")
 
 
 def effects(policies: str, pods: int = 3) -> Mapping[str, DecidedEffect]:
@@ -54,7 +54,7 @@ WEB = 'for pods where pod.labels["app"] == "web"'
 )
 def test_a_policy_that_makes_no_difference_says_so(clauses: str, kind: str, text: str) -> None:
     found = effects(f"policy web {{ {WEB} {clauses} }}")["web"]
-    assert (found.kind, found.text) == (kind, f"selects 3 of the last 3 pods{text}")
+    assert (found.kind, found.text) == (kind, f"selected 3 of the last 3 pods asked about{text}")
     assert found.clauses == (("a",) if kind == "RejectsEveryNode" else ())
 
 
@@ -69,8 +69,8 @@ def test_a_policy_says_from_which_it_takes_pods_over() -> None:
     policy two {{ weight 150 {WEB} filter "a" {{ require node.ready }} }}
     """
     found = effects(policies)
-    assert found["one"].text == "selects 3 of the last 3 pods, takes over 3 from two"
-    assert found["two"].text == "selects 3 of the last 3 pods, gives way to one for 3"
+    assert found["one"].text == "selected 3 of the last 3 pods asked about, takes over 3 from two"
+    assert found["two"].text == "selected 3 of the last 3 pods asked about, gives way to one for 3"
 
 
 def test_nothing_is_said_before_the_first_decision() -> None:

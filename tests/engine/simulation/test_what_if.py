@@ -212,9 +212,9 @@ def test_pods_that_no_controller_moves_are_named() -> None:
     assert where(found) == {"web-1": "n-2"}
     assert found.drained is not None
     assert [(each.pod, each.node, each.why) for each in found.drained.left] == [
-        ("default/agent", "n-1", "of a DaemonSet"),
-        ("default/proxy", "n-1", "a mirror pod"),
-        ("default/bare", "n-1", "without a controller"),
+        ("default/agent", "n-1", "it is of a DaemonSet"),
+        ("default/proxy", "n-1", "it is a mirror pod"),
+        ("default/bare", "n-1", "no controller makes it anew"),
     ]
     assert found.drained.budgets is not None
     assert [(b.budget, b.allowed, b.pods) for b in found.drained.budgets] == [("default/web", 0, 1)]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
 from engine.cluster.events import Regarding
@@ -15,10 +17,12 @@ from engine.engine import Engine
 from engine.errors import ApiError
 from grammar.values.time import SECOND, Timestamp
 from policies.resource import AuditStatus, Metadata, PolicyStatus
-from server.runtime.audit_reporting import AuditStatuses
+from server.runtime.audit_reporting import AuditReporter, AuditStatuses
 from tests.support.builders import controller, node, pod, raw
 from tests.support.engines import engine_of, peer_of
+from tests.support.repaired import policies_of
 
+pytestmark = pytest.mark.fake_clock
 POLICY = """
 policy web {
   mode audit
@@ -133,6 +137,11 @@ class Cluster:
 
 
 OWNER = Regarding("placement-policy.scheduling.x-k8s.io/v1", "PlacementPolicy", "shop", "web", "u")
+OBJECT = {
+    "apiVersion": OWNER.api_version,
+    "kind": OWNER.kind,
+    "metadata": {"namespace": "shop", "name": "web", "uid": "u"},
+}
 PATH = "/apis/wgpolicyk8s.io/v1alpha2/namespaces/shop/policyreports/placet-placementpolicy-web"
 
 
@@ -175,3 +184,41 @@ async def test_without_the_kind_nothing_is_written() -> None:
     report = AuditReport(OWNER, "shop", [])
     assert not await PolicyReports(cluster).write([report], [OWNER])
     assert cluster.asked == ["GET"]
+
+
+async def listed(cluster: Cluster, seconds: int) -> int:
+    """How often a reporter has looked at the reports in the next seconds."""
+    before = cluster.asked.count("GET")
+    await asyncio.sleep(seconds)
+    return cluster.asked.count("GET") - before
+
+
+async def test_the_first_pod_of_a_policy_is_reported_soon_and_others_once_a_minute() -> None:
+    deciding, cluster = engine(), Cluster()
+    enforced = policies_of(POLICY)
+    (name,) = enforced.programs
+    reporter = AuditReporter(
+        PolicyReports(cluster),
+        deciding.audits.log,
+        lambda: enforced,
+        lambda: {name: raw(OBJECT)},
+        lambda: True,
+        lambda *_: None,
+    )
+    following = asyncio.create_task(reporter.follow())
+    try:
+        await asyncio.sleep(3)
+        ask(deciding, "web-1", on="n2")
+        await asyncio.sleep(3)
+        assert len(cluster.objects[PATH]["results"]) == 1
+        ask(deciding, "web-2", on="n2")
+        assert await listed(cluster, 50) == 0
+        assert len(cluster.objects[PATH]["results"]) == 1
+        assert await listed(cluster, 60) == 1
+        assert len(cluster.objects[PATH]["results"]) == 2
+        enforced = policies_of(POLICY.replace("mode audit", ""))
+        deciding.audits.log.adopted(enforced.registry.programs)
+        await asyncio.sleep(3)
+        assert not cluster.objects, "it is not in audit mode any more"
+    finally:
+        following.cancel()

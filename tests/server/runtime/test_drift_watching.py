@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
@@ -11,7 +14,7 @@ from engine.drift.document import DriftDocument
 from engine.drift.repairs import Repairs
 from engine.drift.survey import Survey
 from engine.errors import ApiError
-from server.runtime.drift_watching import DriftWatch
+from server.runtime.drift_watching import DriftWatch, drifting_since
 from tests.support.builders import controller, node, pod, raw
 from tests.support.engines import Known, cache_of, engine_over, node_of
 
@@ -32,13 +35,23 @@ class Led:
 
     leads: bool = True
     failure: ApiError | None = None
+    status: Mapping[str, Any] = field(default_factory=dict)
     told: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.pod = pod("web-1", on="n1", owner=WEB)
         self.cache = cache_of([node("n1"), node("n2", labels={"ssd": "yes"})], [self.pod])
         clock = asyncio.get_running_loop().time
-        survey = Survey("me", engine_over(POLICY, self.cache), Known(self.cache), clock)
+        engine = engine_over(POLICY, self.cache)
+        objects = {"web": json.dumps({"status": self.status}).encode()}
+        programs = {"web": engine.registry.programs[0], "other": engine.registry.programs[0]}
+        survey = Survey(
+            "me",
+            engine,
+            Known(self.cache),
+            clock,
+            drifting=lambda: drifting_since(programs, objects),
+        )
         repairs = Repairs(self.cache, "off", clock)
         self.watch = DriftWatch(survey, self._read, repairs, lambda: self.leads, self._report)
 
@@ -88,3 +101,15 @@ async def test_an_api_server_that_fails_is_reported_and_asked_again() -> None:
     await asyncio.sleep(5.0)
     assert (led.told[-1], len(led.watch.document.pods)) == ("", 1)
     following.cancel()
+
+
+@pytest.mark.parametrize("state", ["True", "False"])
+async def test_a_new_leader_knows_since_when_a_policy_has_drifted(state: str) -> None:
+    since, text = "2026-11-21T10:00:00Z", ""
+    condition = {"type": "Drifted", "status": state, "reason": "Drifted", "message": text}
+    led = Led(status={"conditions": [{**condition, "lastTransitionTime": since}]})
+    await led.watch.look()
+    (pod,) = led.watch.document.pods
+    assert {(each.since == since, each.by) for each in pod.clauses} == {
+        (state == "True", "unknown")
+    }

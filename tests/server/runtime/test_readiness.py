@@ -126,7 +126,7 @@ def test_a_share_for_which_pods_wait_is_a_condition() -> None:
     ("effect", "outcome"),
     [
         (None, ("False", "None")),
-        (DecidedEffect("", "selects 3 of the last 3 pods"), ("False", "None")),
+        (DecidedEffect("", "selected 3 of the last 3 pods asked about"), ("False", "None")),
         (DecidedEffect("RejectsEveryNode", "", ("a",)), ("True", "RejectsEveryNode")),
         (DecidedEffect("SameScore", ""), ("True", "SameScore")),
     ],

@@ -9,6 +9,7 @@ from functools import partial
 import pytest
 
 from engine.drift.document import RepairMode
+from engine.errors import ApiError
 from tests.support.builders import Object, node, raw
 from tests.support.repaired import RepairedCluster, Workload, policies_of
 
@@ -80,6 +81,20 @@ async def test_the_rate_is_kept() -> None:
         assert found.evictions[-1][0] >= 60 + 120
 
 
+@pytest.mark.thorough
+async def test_the_rate_is_kept_over_an_edit() -> None:
+    slow = SHARE.replace("6 per minute", "2 per minute")
+    async with cluster(slow) as found:
+        found.place("web", "s0", 10)
+        await until(found, lambda: len(found.evictions) == 2)
+        found.policies = policies_of(slow.replace("40%", "30%"))
+        found.engine.adopt(found.policies.registry)
+        await found.run(45)
+        assert len(found.evictions) == 2
+        await until(found, lambda: len(found.evictions) == 4, 30)
+        assert found.most_in(60) == 2
+
+
 async def test_several_at_once() -> None:
     text = SHARE.replace("6 per minute", "100 per minute, 3 at once")
     async with cluster(text, workloads=[Workload("web", 10)]) as found:
@@ -115,15 +130,44 @@ async def test_a_budget_that_allows_nothing() -> None:
         assert 2 <= state.refused <= 12, "the pauses grow"
 
 
+TWO_BUDGETS = "This pod has more than one PodDisruptionBudget"
+TWO = """
+policy web {
+  for pods where pod.labels["app"] in ["web", "odd"]
+  repair at most 60 per minute
+  filter "spot" { require node.labels["spot"] == "no" }
+}
+"""
+
+
+@pytest.mark.thorough
+async def test_a_workload_that_cannot_be_evicted_does_not_hold_up_others() -> None:
+    workloads = [Workload("web", 4), Workload("odd", 4)]
+    async with cluster(TWO, workloads=workloads) as found:
+        found.refusals["odd"] = ApiError(500, "InternalError", TWO_BUDGETS)
+        for each in workloads:
+            found.place(each.name, "s0", 4)
+        await until(found, lambda: found.on("web")["d0"] == 4, 120)
+        await found.run(600)
+        state = found.replicas[0].state()
+        assert (state.state, state.text) == (
+            "waiting",
+            f"the API server refuses it: {TWO_BUDGETS}",
+        )
+        assert (state.evicted, state.refused, state.stopped) == (4, 0, [])
+        assert 2 <= state.failed <= 10, "the pauses grow"
+        assert not any("odd" in key for _, key in found.evictions)
+
+
 @pytest.mark.thorough
 async def test_another_leader_goes_on_within_rate_and_budget() -> None:
     async with cluster(SHARE.replace("6 per minute", "3 per minute")) as found:
         found.place("web", "s0", 10)
         one, other = found.replicas
         for number in (1, 2, 3):
-            await until(found, partial(_has_evicted, found, number))
+            await until(found, partial(_has_evicted, found, number), 80)
             one.leads, other.leads = other.leads, one.leads
-        await until(found, lambda: found.on("web")["d0"] == 6)
+        await until(found, lambda: found.on("web")["d0"] == 6, 200)
         await found.run(300)
         assert len({key for _, key in found.evictions}) == len(found.evictions) == 6
         assert found.most_in(60) <= 3
@@ -176,6 +220,18 @@ async def test_an_edit_begins_anew_after_a_stop() -> None:
         await found.run(5)
         states = [found.replicas[0].state(policy) for policy in ("web", "cache")]
         assert not any(state.stopped for state in states)
+
+
+@pytest.mark.thorough
+async def test_pods_that_were_moved_before_an_edit_have_not_returned() -> None:
+    async with cluster() as found:
+        found.place("web", "s0", 10)
+        await until(found, lambda: found.on("web")["d0"] == 6)
+        found.policies = policies_of(SHARE.replace('== "yes"', '!= "yes"'))
+        found.engine.adopt(found.policies.registry)
+        await until(found, lambda: found.on("web")["d0"] == 4, 180)
+        state = found.replicas[0].state()
+        assert (state.returned, state.stopped) == (0, [])
 
 
 @pytest.mark.thorough

@@ -22,6 +22,7 @@ from engine.cache.informers import NODES, POLICIES
 from engine.cache.informers import PODS as POD_RESOURCE
 from engine.cluster.data_fetching import METRICS
 from engine.counting.in_flight_pods import DEFAULT_SCHEDULERS, Schedulers
+from engine.drift.document import RepairMode
 from engine.objects.request_pod import Exemptions
 from grammar.meaning.schema import load_schema
 from server.http.tls import Credentials
@@ -101,6 +102,7 @@ async def running(
     schedulers: Schedulers = DEFAULT_SCHEDULERS,
     policies: Sequence[Path] = (),
     data: DataAccess | None = None,
+    repair: RepairMode = "off",
 ) -> AsyncIterator[Server]:
     """A server, with the URL of another API server and a token that this one wants.
 
@@ -117,7 +119,7 @@ async def running(
             api.delete(resource.path, "first")
         api.authorization = authorization
         file = kubeconfig(folder / "kubeconfig", url or api.url, {"token": "static"})
-        watched, view_port = Access(file, None, lease), free_port()
+        watched, view_port = Access(file, None, lease, repair=repair), free_port()
         api.single.folders = {SECRETS}
         options = Options(
             settings,
@@ -157,6 +159,22 @@ def documented() -> set[str]:
 
 def unread() -> ServerConfiguration:
     raise AssertionError("the file does not change")
+
+
+@pytest.mark.parametrize("repair", ["off", "dry-run"])
+async def test_what_a_repair_asks_about_is_watched_where_one_is_made(
+    tmp_path: Path, repair: RepairMode
+) -> None:
+    policy = tmp_path / "web.policy"
+    clauses = 'repair at most 5 per minute filter "a" { require node.ready }'
+    policy.write_text(f'policy web in namespace "shop" {{ {clauses} }}')
+    async with (
+        running(tmp_path, policies=[policy], repair=repair) as server,
+        server.session.get(f"{server.view}/api/v1/status") as response,
+    ):
+        watched = set((await response.json())["cluster"]["resources"])
+    asked = {"namespaces", "poddisruptionbudgets", "replicasets", "deployments"}
+    assert watched & asked == (set() if repair == "off" else asked)
 
 
 @pytest.mark.parametrize(

@@ -106,6 +106,7 @@ async def view() -> AsyncIterator[Asked]:
             *("/", "/ui/{path:.*}", "/configz", f"{API}/openapi.json", f"{API}/overview"),
             *(f"{API}/explain/{{namespace}}/{{name}}", f"{API}/policies/{{name}}"),
             *(f"{API}/policies/{{namespace}}/{{name}}", f"{API}/decisions", f"{API}/selected"),
+            f"{API}/history",
         )
     )
     async with TestClient(TestServer(app)) as client:
@@ -173,6 +174,9 @@ async def test_who_may_list_all_pods_sees_everything(view: Asked) -> None:
         (f"{API}/decisions?namespace=bank", 403),
         (f"{API}/decisions?namespace=", 403),
         (f"{API}/selected?policy=a", 403),
+        (f"{API}/history?policy=shop/a", 200),
+        (f"{API}/history?policy=a", 403),
+        (f"{API}/history", 403),
         (f"{API}/overview", 403),
         ("/configz", 403),
     ],

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+import yaml
 from aiohttp import ClientSession
 
 from engine.cache.cluster_copy import DataText
@@ -162,7 +163,48 @@ async def test_a_trial_names_the_pods_whose_verdicts_change(trial: Asked) -> Non
         "bestAfter": None,
         "error": None,
     }
-    assert found["changed"] == [{"pod": f"shop/web-{n}", **change} for n in (1, 2)]
+    nodes = {1: None, 2: "n1"}
+    assert found["changed"] == [{"pod": f"shop/web-{n}", "on": nodes[n], **change} for n in (1, 2)]
+
+
+async def test_a_trial_has_what_changes_on_each_node(trial: Asked) -> None:
+    _, found = await trial.post({"text": FAST, "cluster": CLUSTER})
+    nodes = found["onNodes"]
+    assert (nodes["names"], nodes["admits"], nodes["rejects"]) == (["n1", "n2"], [2, 0], [0, 2])
+    assert (nodes["groups"], nodes["group"]) == ([], [-1, -1])
+    _, found = await trial.post({**DRAFT, "cluster": CLUSTER})
+    assert found["onNodes"] is None
+
+
+async def test_a_draft_as_objects(view: Asked) -> None:
+    view.path = "objects"
+    where = 'policy a in namespace "x" { for pods where pod.labels["a"] == "b" '
+    text = where + 'filter "f" { require node.ready } }'
+    _, found = await view.post(DRAFT)
+    assert found["problem"] == "the draft has errors"
+    _, found = await view.post({"text": f"{text}\n{text.replace(' a ', ' c ', 1)}"})
+    assert [each["metadata"]["name"] for each in yaml.safe_load_all(found["text"])] == ["a", "c"]
+    _, again = await view.post({"text": found["text"], "name": "draft.yaml"})
+    assert again == found
+    _, found = await view.post({"text": text.replace("for pods", "weight 7 for pods")})
+    assert found["text"] is None
+    assert "must be greater than 100" in found["problem"]
+
+
+async def test_two_texts_of_a_policy_are_compared_without_what_is_in_force(trial: Asked) -> None:
+    """The file in force keeps pods from `n1`, and has another policy."""
+    slow = WEB.format('node.labels["disk"] == "hdd"')
+    texts = {"text": FAST, "before": slow, "policy": "web", "cluster": CLUSTER}
+    _, found = await trial.post(texts)
+    assert [(c["pod"], c["admits"], c["rejects"]) for c in found["changed"]] == [
+        (f"shop/web-{n}", ["n1"], ["n2"]) for n in (1, 2)
+    ]
+    _, found = await trial.post({**texts, "before": ""})
+    assert [(c["before"], c["after"]) for c in found["changed"]] == [(2, 1), (2, 1)]
+    _, found = await trial.post({**texts, "text": "", "before": FAST})
+    assert [(c["before"], c["after"]) for c in found["changed"]] == [(1, 2), (1, 2)]
+    _, found = await trial.post({**texts, "before": DRAFT["text"]})
+    assert (found["asked"], found["diagnostics"][0]["severity"]) == (0, "error")
 
 
 async def test_a_trial_says_what_the_policies_of_the_draft_do(trial: Asked) -> None:

@@ -272,8 +272,15 @@ async def test_the_pod_of_a_pasted_workload_is_explained(view: Asked) -> None:
     assert (found["then"], found["said"]) == (None, None)
     assert await placed(MANIFEST, node="n9") == (404, "there is no node `n9`\n")
     status, text = await placed("kind: ConfigMap\n")
-    assert (status, "has neither a pod nor a workload" in text) == (400, True)
+    assert (status, "there are no pods" in text) == (400, True)
     status, text = await placed("a: [")
-    assert (status, "the manifest cannot be read" in text) == (400, True)
+    assert (status, "cannot be read" in text) == (400, True)
+    _, other = await placed(f"{MANIFEST}---\n{MANIFEST.replace('name: web', 'name: db')}")
+    assert other["pod"] == found["pod"]
+    both = f"{MANIFEST}---\nkind: Pod\nmetadata: {{name: alone}}\n"
+    _, other = await placed(both, pod="default/alone")
+    assert other["pod"] == "default/alone"
+    status, text = await placed(both, pod="default/nobody")
+    assert (status, text) == (400, "no pod of the manifests is called `default/nobody`\n")
     token.clear()
     assert (await placed(MANIFEST))[0] == 401

@@ -141,7 +141,7 @@ def test_the_memory_is_bounded() -> None:
         ring.add(at, {f"series {at // 10}": 1.0, "waiting pods": float(at % 7)})
     times, series = ring.listed(0)
     assert (len(times), times[0]) == (100, 900)
-    assert len(series) <= 64
+    assert len(series) <= 128
     assert all(len(each.numbers) == 100 for each in series)
 
 
@@ -174,8 +174,32 @@ async def test_a_sample_has_the_numbers_of_its_minute() -> None:
     assert await samples.take() == {
         "waiting pods": 1,
         "rejected nodes": 7,
+        "rejected web: all": 7,
         "full shop/web: all": 25,
     }
     calls["filter"] = [(0.01, 110.0), (float("inf"), 110.0)]
     found = await samples.take()
     assert (found["rejected nodes"], found["p99 filter"]) == (0, 0.0099)
+    assert "rejected web: all" not in found
+
+
+async def test_the_numbers_of_one_policy() -> None:
+    numbers = {"rejected shop/web: a": 3.0, "full shop/web: b": 50.0, "rejected nodes": 3.0}
+    clock = Clock()
+    found = history(None, clock, {**numbers, "rejected shop/web-2: a": 1.0})
+    await taken(found, clock, 1)
+    own = [each.name for each in found.listed(1, "shop/web").series]
+    assert own == ["full shop/web: b", "rejected shop/web: a"]
+
+
+async def test_a_file_that_is_almost_full_keeps_its_newer_half(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("server.view.history.MOST_FILE", (16 << 10) + 400)
+    clock = Clock()
+    found = history(tmp_path / "history", clock, {"rejected nodes": 1.0})
+    await taken(found, clock, 30)
+    found.close()
+    again = history(tmp_path / "history", clock, {})
+    assert 5 <= len(again.listed(1).times) < 30
+    again.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -166,6 +167,30 @@ async def test_a_spread_is_full_where_its_skew_is_reached() -> None:
         ]
 
 
+CARDS = """policy gpu {
+  for pods where "milli" in pod.labels
+  cards "gpu" {
+    on node 2 of {"milli": 1000}
+    take {"milli": int(pod.labels["milli"])}
+  }
+}"""
+
+
+async def test_cards_fill_up_like_bounds() -> None:
+    pods = [pod("train", "shop", on="a1", labels={"milli": "600"})]
+    async with asking(CARDS, pods) as view:
+        (bound,) = (await view.get("fills"))["bounds"]
+        assert (bound["policy"], bound["clause"], bound["of"]) == ("gpu", "gpu", "milli")
+        assert bound["groups"] == [
+            {"name": "all nodes", "used": 600, "most": 6000},
+            {"name": "a1", "used": 600, "most": 2000},
+            {"name": "a2", "used": 0, "most": 2000},
+            {"name": "b1", "used": 0, "most": 2000},
+        ]
+        nodes = (await view.get("overview?policy=gpu&clause=gpu&of=milli"))["nodes"]
+        assert (nodes["bound"], nodes["cards"]) == ([30, 0, 0], [30, 0, 0])
+
+
 class _Unknown:
     """A cluster that is not known yet."""
 
@@ -219,7 +244,32 @@ async def test_edits_say_who_and_when() -> None:
             "by": "kubectl",
             "action": "edited",
             "decisions": 0,
+            "placed": 0,
+            "pods": [],
         }
+
+
+async def test_edits_say_which_pods_were_placed_since() -> None:
+    name = "placementpolicies/shop/share"
+    journal, placed, waits = Journal(), *(pod(f"w{n}", "shop") for n in range(2))
+    cluster = Cluster(
+        "",
+        bodies={name: object_of('filter "f" { require node.ready }', "a", "2026-11-21T09:00:00Z")},
+    )
+    cache = cache_of(NODES, [placed, waits])
+    cluster.state = Known(cache)
+    engine = engine_over("", cache, after=AfterDecision(journal=journal))
+    engine.adopt(cluster.enforced.registry)
+    cluster.engine = engine
+    for each in (placed, waits):
+        engine.filter(raw(each), ["a1", "a2"], None, math.inf)
+    placed["spec"]["nodeName"] = "a2"
+    cache.put_pod(peer_of(placed))
+    parts = Parts(journal, cluster=cluster)
+    async with view_of(parts) as url, ClientSession(url) as session:
+        (edit,) = (await Asked(session, cluster).get("overview"))["edits"]
+        assert (edit["decisions"], edit["placed"]) == (2, 1)
+        assert edit["pods"] == [{"pod": "shop/w0", "node": "a2"}]
 
 
 async def test_everything_with_a_name_is_found() -> None:

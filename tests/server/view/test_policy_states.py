@@ -118,6 +118,6 @@ async def test_a_policy_that_rejects_every_node_is_logged_once(
         parts.engine.filter(asked_of, ["n"], None, math.inf)
         await states.look()
     await states.look()
-    effect = "selects 3 of the last 3 pods, rejects the only node"
+    effect = "selected 3 of the last 3 pods asked about, rejects the only node"
     assert [each.getMessage() for each in caplog.records] == [f"policy web {effect}"]
     assert [each.effect for each in states.listing()().policies] == [effect]

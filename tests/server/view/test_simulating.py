@@ -119,7 +119,7 @@ async def test_a_drain(view: Asked) -> None:
     assert found["pods"] == [{"pod": "shop/web-1", "policy": "web", "node": "n2", "leaves": "n1"}]
     assert found["drained"] == {
         "nodes": ["n1"],
-        "left": [{"pod": "shop/bare", "node": "n1", "why": "without a controller"}],
+        "left": [{"pod": "shop/bare", "node": "n1", "why": "no controller makes it anew"}],
         "budgets": [],
     }
     _, found = await view.post({"drain": ["n1", "n2"]})

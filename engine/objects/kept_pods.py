@@ -1,4 +1,4 @@
-"""Kept pods: which pods a repair leaves where they are, whatever they break.
+"""Kept pods: which pods a repair leaves where they are, whatever they break, and a drain too.
 
 The rules are those of cluster-autoscaler and of the descheduler: nobody makes a bare pod anew, a
 mirror pod is the kubelet's, a pod of a DaemonSet belongs to its node, and local data would be lost.
@@ -7,23 +7,23 @@ mirror pod is the kubelet's, a pod of a DaemonSet belongs to its node, and local
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal
 
 import msgspec
 
-from engine.objects.api_types import OwnerReference
 from engine.objects.peer import Peer
 from engine.objects.request_pod import Exemptions
 
-MIRROR = "kubernetes.io/config.mirror"
+# Why nothing comes elsewhere for a pod that leaves its node.
+Unmoved = Literal["it is of a DaemonSet", "it is a mirror pod", "no controller makes it anew"]
 # The switch of a pod, of its namespace, and of a policy.
 KEY, OFF = "placet.dev/repair", "off"
 LOCAL_DATA = "it has local data"
 SAFE = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 
 
-class _OwnedMetadata(msgspec.Struct, frozen=True, gc=False):
+class _SwitchesOfPod(msgspec.Struct, frozen=True, gc=False):
     annotations: dict[str, str] | None = None
-    ownerReferences: tuple[OwnerReference, ...] | None = None
 
 
 class _VolumeWithData(msgspec.Struct, frozen=True, gc=False):
@@ -36,8 +36,21 @@ class _SpecWithVolumes(msgspec.Struct, frozen=True, gc=False):
 
 
 class _PodToEvict(msgspec.Struct, frozen=True, gc=False):
-    metadata: _OwnedMetadata
+    metadata: _SwitchesOfPod
     spec: _SpecWithVolumes
+
+
+def unmoved(pod: Peer) -> Unmoved | None:
+    """Why no other pod comes elsewhere when this one is evicted; None if one does."""
+    match pod.workload.kind if pod.workload is not None else None:
+        case None:
+            return "no controller makes it anew"
+        case "DaemonSet":
+            return "it is of a DaemonSet"
+        case "Node":
+            return "it is a mirror pod"
+        case _:
+            return None
 
 
 def kept(pod: Peer, body: bytes, exemptions: Exemptions, *, evicts_local_data: bool = False) -> str:
@@ -47,17 +60,12 @@ def kept(pod: Peer, body: bytes, exemptions: Exemptions, *, evicts_local_data: b
     """
     read = msgspec.json.decode(body, type=_PodToEvict)
     annotations: Mapping[str, str] = read.metadata.annotations or {}
-    owner = next((o for o in read.metadata.ownerReferences or () if o.controller), None)
     if exemptions.exempts(pod):
         return "it is exempt from policies"
     if pod.deletionTimestamp is not None:
         return "it is being deleted"
-    if MIRROR in annotations or (owner is not None and owner.kind == "Node"):
-        return "it is a mirror pod"
-    if owner is None:
-        return "no controller makes it anew"
-    if owner.kind == "DaemonSet":
-        return "it is of a DaemonSet"
+    if (why := unmoved(pod)) is not None:
+        return why
     if annotations.get(KEY) == OFF:
         return f"its annotation `{KEY}` is `{OFF}`"
     if annotations.get(SAFE) == "false":

@@ -1,0 +1,87 @@
+// Outcome: which pods would get another answer, by a draft or by another text of a policy, and what the draft does.
+import { html, useState } from "./vendor/preact-htm.js";
+import { NodeMap } from "./nodemap.js";
+import { Badge, Names, Problem, Waiting, count, podAddress } from "./parts.js";
+
+const SHOWN = 200;
+
+export function Outcome({ trial: { running, error, status, data }, quiet }) {
+  if (running) return html`<${Waiting} />`;
+  if (error) return html`<${Problem} error=${error} status=${status} />`;
+  if (!data) return html`<p class="quiet">${quiet}</p>`;
+  if (data.diagnostics.some((each) => each.severity === "error")) return html`<p>The draft has errors, so nothing was tried.</p>`;
+  const { changed } = data, waiting = changed.filter((each) => !each.on).length;
+  const asked = data.asked < data.pods
+    ? `${count(data.asked, "pod")} of ${data.pods.toLocaleString("en")} could be asked about in time, those without a node first`
+    : `${count(data.pods, "pod")} on ${count(data.nodes, "node")}`;
+  return html`<p class="answer"><strong class="number">${changed.length.toLocaleString("en")}</strong> ${changed.length === 1 ? "pod" : "pods"}${" "}
+      would get another answer${waiting > 0 && html`, ${waiting.toLocaleString("en")} of which ${waiting === 1 ? "waits" : "wait"}`}.${" "}<span class="quiet">(${asked})</span></p>
+    ${changed.length > 0 && html`<p class="kinds">${kinds(changed).map(([text, number, kind]) =>
+      html`<${Badge} kind=${kind}>${number.toLocaleString("en")} ${text}<//> `)}</p>
+    <${OnNodes} nodes=${data.onNodes} changed=${changed} />
+    <div class="scroll" tabindex="0" role="region" aria-label="Pods with another answer"><table class="changes"><thead><tr>
+      <th scope="col">Pod</th><th scope="col" class="right">Nodes that pass</th><th scope="col">No longer</th>
+      <th scope="col">In addition</th><th scope="col">Best node</th></tr></thead>
+      <tbody>${changed.slice(0, SHOWN).map((each) => html`<${Changed} key=${each.pod} one=${each} />`)}</tbody></table></div>
+    ${changed.length > SHOWN && html`<p class="quiet">The first ${SHOWN} are shown.</p>`}`}
+    <${Effects} effects=${data.effects} />`;
+}
+
+// What each policy of the draft, and each of its clauses, does in the cluster.
+const Effects = ({ effects }) => effects.length > 0 && html`<h2>What it does</h2><ul class="lines">${effects.map((each) => html`
+  <li>policy <strong>${each.policy}</strong> <span class=${each.isVoid ? "wrong" : ""}>${each.text}</span>
+    ${each.clauses.length > 0 && html`<ul class="lines">${each.clauses.map((one) => html`
+      <li>${one.clause}: <span class=${one.isVoid ? "wrong" : ""}>${one.text}</span></li>`)}</ul>`}</li>`)}</ul>`;
+
+// The nodes in the colours of what becomes of pods there.
+const COLOURS = [["rejected", "admit fewer pods"], ["passes", "more"], ["unfit", "others"]];
+
+function OnNodes({ nodes, changed }) {
+  const [chosen, choose] = useState(null);
+  const kinds = new Map();
+  nodes.names.forEach((name, place) => {
+    const more = nodes.admits[place], fewer = nodes.rejects[place];
+    if (more || fewer) kinds.set(name, more && fewer ? "unfit" : more ? "passes" : "rejected");
+  });
+  if (!kinds.size) return html`<p class="quiet">On each node the same pods pass.</p>`;
+  const number = (kind) => [...kinds.values()].filter((each) => each === kind).length;
+  const said = (place) => `${nodes.names[place]}: ${count(nodes.rejects[place], "pod")} no longer, ${nodes.admits[place].toLocaleString("en")} in addition`;
+  const most = nodes.names.map((_, place) => place).filter((place) => kinds.has(nodes.names[place]))
+    .sort((a, b) => nodes.rejects[b] + nodes.admits[b] - nodes.rejects[a] - nodes.admits[a]);
+  const pods = changed.filter((each) => each.rejects.includes(chosen) || each.admits.includes(chosen));
+  return html`<h3>On the nodes</h3>
+    <p class="legend">${COLOURS.map(([kind, text]) => html`<span><i class=${`cell ${kind}`}></i>${number(kind)} ${text}</span>`)}
+      <span><i class="cell unknown"></i>${nodes.names.length - kinds.size} the same</span></p>
+    <${NodeMap} nodes=${{ ...nodes, cpu: [], state: [] }} by="pod" verdicts=${kinds} chosen=${chosen} choose=${choose} />
+    ${chosen && html`<section class="node" aria-label=${`Node ${chosen}`}><h3>${said(nodes.names.indexOf(chosen))}</h3>
+      ${pods.length > 0 && html`<${Names} names=${pods.map((each) => each.pod)} link=${(pod) => podAddress(pod, chosen)} />`}</section>`}
+    <details><summary>Nodes as a list, those with most changes first</summary><ul class="names">${most.slice(0, 100).map((place) => html`
+      <li key=${nodes.names[place]}><button type="button" onClick=${() => choose(nodes.names[place])}>${said(place)}</button></li>`)}</ul>
+      ${most.length > 100 && html`<p class="quiet">${count(most.length - 100, "node")} more have less.</p>`}</details>`;
+}
+
+// What becomes of pods, each pod once.
+function kinds(changed) {
+  const found = [
+    ["pass no node any more", (one) => one.before > 0 && one.after === 0, "bad"],
+    ["pass a node at last", (one) => one.before === 0 && one.after > 0, "good"],
+    ["pass fewer nodes", (one) => one.after < one.before, "part"],
+    ["pass more nodes", (one) => one.after > one.before, "good"],
+    ["pass other nodes", (one) => one.admits.length > 0, "plain"],
+    ["have another best node", () => true, "plain"],
+  ].map(([text, holds, kind]) => [text, 0, kind, holds]);
+  for (const one of changed) found.find(([, , , holds]) => holds(one))[1] += 1;
+  return found.filter(([, number]) => number > 0);
+}
+
+function Changed({ one }) {
+  const [namespace] = one.pod.split("/");
+  const link = (node) => podAddress(one.pod, node);
+  const best = one.bestBefore === one.bestAfter ? one.bestAfter || "" : `${one.bestBefore || "any"} → ${one.bestAfter || "any"}`;
+  return html`<tr><td class="pod">${namespace ? html`<a href=${podAddress(one.pod)}>${one.pod}</a>` : one.pod}${!one.on && html` <${Badge} kind="bad">waits<//>`}
+      ${one.error && html`<div class="wrong">${one.error}</div>`}</td>
+    <td class="right">${one.before} → ${one.after}</td>
+    <td class="gone" data-label="no longer">${one.rejects.length > 0 && html`<${Names} names=${one.rejects} link=${link} first=${4} />`}</td>
+    <td class="come" data-label="in addition">${one.admits.length > 0 && html`<${Names} names=${one.admits} link=${link} first=${4} />`}</td>
+    <td class="best" data-label="best node">${best}</td></tr>`;
+}
