@@ -33,6 +33,7 @@ _VERBS = frozenset(
     "has have having get is are in on with of the contains includes no not without lacks any count"
     " num number find fetch read matches match check exists for by".split()
 )
+_HOUR = re.compile(r"(\d{1,2})(?::\d\d)?\Z")
 _HAVING = frozenset({"has", "hasOwnProperty", "hasKey", "hasField", "contains", "includes"})
 _CRON = re.compile(r"\S+ (?P<hours>[\d*,/-]+) \S+ \S+ (?P<days>[\d*,-]+)")
 
@@ -133,6 +134,8 @@ class CallRemedies(NameRemedies):
         row = habits.call(name, kind.name, len(operands))
         if row is not None:
             return Remedy(expr.span, self._grouped(_filled(row.here, written, operands)))
+        if (time := self._time_of_day(expr, operands)) is not None:
+            return time
         if not operands and (row := habits.call(name, "timestamp", 1)) is not None and row.kinds:
             return Remedy(expr.span, row.here.replace("{0}", "now"))
         if (why := habits.elsewhere(name)) is not None:
@@ -162,6 +165,22 @@ class CallRemedies(NameRemedies):
             return Remedy(expr.span, made)
         return Remedy(expr.span, "", why, whole=False)
 
+    def _time_of_day(self, expr: ast.Call, operands: Sequence[ast.Expr]) -> Remedy | None:
+        """`withinHours(9, 17)`, `timeBetween("09:00", "17:00")` and `currentHour()`."""
+        words = set(words_of(expr.function))
+        if not operands and words & {"hour", "hours"}:
+            return Remedy(expr.span, "now.getHours()")
+        if not operands and words & {"day", "weekday", "today"}:
+            return Remedy(expr.span, "now.getDayOfWeek()")
+        hours = [_HOUR.match(str(getattr(o, "value", ""))) for o in operands]
+        if len(hours) != 2 or not words & {"hour", "hours", "time"}:
+            return None
+        low, high = (int(h[1]) if h is not None else 24 for h in hours)
+        if max(low, high) > 23:
+            return None
+        said = f"now.getHours() >= {low} {'&&' if low < high else '||'} now.getHours() < {high}"
+        return Remedy(expr.span, self._grouped(said))
+
     # ---- by the words of a name
 
     def _by_words(self, expr: ast.Call, operands: Sequence[ast.Expr]) -> Remedy | None:
@@ -175,6 +194,10 @@ class CallRemedies(NameRemedies):
         if owner is None or not said or not is_asked:
             return None
         record = self._kind(owner).name
+        row = habits.find(habits.FIELDS.get(record, ()), expr.function)
+        if row is not None and not args:
+            made = row.here.replace("{0}", print_expression(owner))
+            return Remedy(expr.span, self._grouped(made))
         resource = next((RESOURCES[w] for w in said if w in RESOURCES), None)
         if record in ("Pod", "Peer") and resource is not None and not args and len(said) == 1:
             amount = f"{print_expression(owner)}.requests[{print_string(resource)}]"

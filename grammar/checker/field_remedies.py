@@ -15,7 +15,7 @@ from grammar.meaning.environment import Environment
 from grammar.meaning.schema import Field, Schema
 from grammar.messages import habits
 from grammar.messages.diagnostics import Diagnostic, Fix, nearest
-from grammar.syntax.wish_words import STATES
+from grammar.syntax.wish_words import STATES, WORDS_OF_NODES
 from grammar.tree import ast
 from grammar.tree.printer import print_expression, print_string
 from grammar.tree.source import Span
@@ -203,6 +203,11 @@ class FieldRemedies:
         state = STATES.get("".join(words[1:])) if words[0] == "is" else None
         if record == "Node" and state is not None:
             return Remedy(expr.span, state.replace("node.", f"{operand}."))
+        beside = getattr(self._parent, "right", None)
+        is_text = isinstance(beside, ast.Literal) and isinstance(beside.value, str)
+        known = WORDS_OF_NODES.get("-".join(words[words[0] == "is" :]))
+        if record == "Node" and known is not None and not is_text:
+            return Remedy(expr.span, known.replace("node.", f"{operand}."))
         if record == "Node" and (condition := _CONDITIONS.get(_folded(expr.name))) is not None:
             said = f'c.type == "{condition}" && c.status == "True"'
             return Remedy(expr.span, f"{operand}.status.conditions.exists(c, {said})")
@@ -253,13 +258,16 @@ class FieldRemedies:
         beside = parent.right if isinstance(parent, ast.Binary) and parent.op in RELATIONS else None
         if isinstance(parent, ast.Binary) and parent.op in RELATIONS and parent.right is expr:
             beside = parent.left
-        if not isinstance(beside, ast.Literal) or not isinstance(beside.value, str):
+        text = beside.value if isinstance(beside, ast.Literal) else ""
+        is_same = isinstance(beside, ast.Select) and beside.name == expr.name
+        is_read_text = beside is not None and (is_same or self._kind(beside) == STRING)
+        if not isinstance(text, str) or not is_read_text:
             return None
         fields = schema.records[record].fields if schema is not None else {}
         is_known = nearest(expr.name, fields) is not None or self._places(record, expr.name)
         if record not in ("Node", "Pod", "Peer") or is_known:
             return None
-        if _LENGTH.fullmatch(beside.value) is not None and "age" in fields:
+        if _LENGTH.fullmatch(text) is not None and "age" in fields:
             # The one length of time that is known of it.
             return Remedy(expr.span, f"{operand}.age")
         if (longer := self._longer(record, expr.name)) is not None:

@@ -61,6 +61,7 @@ OPERATORS = (
 UNITS: Mapping[str, str] = MappingProxyType(
     {suffix: suffix for suffix in "n u m k M G T P E Ki Mi Gi Ti Pi Ei h s d w ms us ns".split()}
     | {"K": "k", "KB": "k", "kB": "k", "kb": "k", "MB": "M", "mb": "M", "GB": "G", "gb": "G"}
+    | {"gigabytes": "G", "gigabyte": "G", "megabytes": "M", "megabyte": "M"}
     | {"TB": "T", "tb": "T", "KiB": "Ki", "MiB": "Mi", "GiB": "Gi", "TiB": "Ti", "mi": "Mi"}
     | {"gi": "Gi", "ki": "Ki", "ti": "Ti", "g": "G", "millicores": "m", "milli": "m"}
     | dict.fromkeys("sec secs second seconds".split(), "s")
@@ -216,12 +217,13 @@ CALLS = (
     _row("time.now time.Now Date.now datetime.now", "Go, Python", "now", "", 0),
     _row("seconds", "other libraries", "duration(string({0}) + 's')", "int", 1),
     _row("minutes", "other libraries", "duration(string({0}) + 'm')", "int", 1),
+    _row("days", "other libraries", "duration(string({0}) + 'd')", "int", 1),
     _row("hours", "other libraries", "duration(string({0}) + 'h')", "int", 1),
 )
 # Functions that ask whether something is there.
 PRESENCE = _row(
     "exists defined isset is_set isSet present isDefined exist hasLabel hasValue notNull "
-    "is_not_null isNotNull is_defined can",
+    "is_not_null isNotNull is_defined can isPresent",
     "PHP, SQL and others",
     "has({0})",
     "",

@@ -672,6 +672,8 @@ class ClauseRemedies(Misplaced):
             here = "of pods where"
         if word == "replicas":
             return Fix(lexemes.span(at, last), here)
+        if here == "require" and lexemes[last + 1].text == "that":
+            last += 1
         if here in ("require", "value", "message", "detail") and last < len(lexemes.items) - 1:
             end = lexemes.expression_end(last + 1, STOPS)
             if end > last:

@@ -63,6 +63,17 @@ def _ranges(text: str) -> Iterator[str]:
         yield f"{turned[1]}-{turned[2]}{turned[3]} range minmax }}"
 
 
+def _penalties(text: str) -> Iterator[str]:
+    """`score "x" weight 10 { penalize a }`: what is not wished for has a negative weight."""
+    found = re.fullmatch(
+        r"(score \"[^\"]*\")(?: weight (\d+))? ?\{ ?(?:value )?"
+        r"(?:penali[sz]e|punish|discourage|dislike) ([^{}]+?) ?\}",
+        text,
+    )
+    if found is not None:
+        yield f"{found[1]} weight -{found[2] or 10} {{ value {found[3]} }}"
+
+
 def _soft_filters(text: str) -> Iterator[str]:
     """`filter "x" best effort weight 10 { require … }`, which is a score."""
     found = re.match(r'filter ("(?:\\.|[^"\\])*")(.*?)\{(.*?)\}\s*\Z', text)
@@ -85,5 +96,6 @@ OF_ITEMS: tuple[Callable[[str], Iterator[str]], ...] = (
     _weight_inside,
     _directions,
     _ranges,
+    _penalties,
     _soft_filters,
 )

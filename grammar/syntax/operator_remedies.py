@@ -236,7 +236,8 @@ class OperatorRemedies(Misplaced):
         used = int(words[0] in ("is", "does", "must", "should"))
         negates = words[used] == "not"
         used += int(negates)
-        if words[used] not in ("equal", "equals", "same") or not self.behind:
+        says_be = used > int(negates) and words[used] == "be" and words[0] != "is"
+        if not (words[used] in ("equal", "equals", "same") or says_be) or not self.behind:
             return None
         used += 1 + (words[used + 1] in ("to", "as"))
         return f"{{0}} {'!=' if negates else '=='} {{1}}", used, False
@@ -283,7 +284,15 @@ class PresenceRemedies(Misplaced):
     @property
     def ideas(self) -> tuple[Callable[[], Diagnostic | None], ...]:
         """In the order in which they are asked."""
-        return (self._present, self._typeof, self._of_python)
+        return (self._present, self._typeof, self._of_python, self._correlated)
+
+    def _correlated(self) -> Diagnostic | None:
+        """`either a or b` and `both a and b`: the first word is needless."""
+        if self.previous.text not in ("either", "both") or (self.behind and self.item.text == "."):
+            return None
+        at = self.at - 1
+        hint = f"leave out `{self.previous.text}`"
+        return with_edit(self.unexpected(at, at), Fix(self.lexemes.span(at, at), ""), hint)
 
     def _present(self) -> Diagnostic | None:
         """`node.labels["a"] exists`, with the word behind."""

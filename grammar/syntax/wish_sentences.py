@@ -46,9 +46,15 @@ _SUBJECT = re.compile(
 
 # Pods that are told by a label, a team or a namespace.
 _LABELLED = re.compile(
-    r"(?i)\A(?:all\s+|the\s+)*(?P<who>pods?\s+(?:with|of|in|from|labell?ed|having|that\s+have)\s+.+?)\s+"
-    r"(?P<how>(?:(?:must|should|shall|may|can|only|never|not|cannot|run|be|go|stay|placed|scheduled|ever)\s+)+)"
-    r"(?P<rest>(?:on|in|at|between|from|during|outside|off)\s+.+)\Z"
+    r"(?i)\A(?:all\s+|the\s+)*(?P<who>pods?\s+(?:with|of|in|from|labell?ed|having|that\s+have)\s+.+?"
+    r"|(?:team|tenant|namespace|project)\s+[\w-]+)\s+"
+    r"(?P<how>(?:(?:must|should|shall|may|can|only|never|not|cannot|run|be|go|stay|placed|scheduled|ever|gets?|uses?|runs?)\s+)+)"
+    r"(?:nodes?\s+)?(?P<rest>(?:on|in|at|between|from|during|outside|off)\s+.+)\Z"
+)
+# `run backups only on weekends`
+_THING = re.compile(
+    r"(?i)\A(?:run|schedule|start|place|put)\s+(?:the\s+)?(?P<who>[a-z][\w-]+)\s+(?P<denied>never\s+)?"
+    r"(?:only\s+)?(?P<rest>(?:on|in|at|after|before|between|during)\s+.+)\Z"
 )
 # Words before `pods` that name no app.
 _ADJECTIVES = frozenset(
@@ -125,7 +131,8 @@ def restated(body: str) -> str:
 def by_subject(body: str) -> Iterator[tuple[str, str]]:
     """The condition on the pods that a sentence is about, and the sentence without them."""
     labelled = _LABELLED.match(body)
-    where = pods_of(labelled["who"]) if labelled is not None else None
+    who = labelled["who"] if labelled is not None else ""
+    where = pods_of(who if who.lower().startswith("pod") else f"pods of {who}") if who else None
     if labelled is not None and where is not None:
         only = "never" if find(r"\b(?:not|never|cannot)\b", labelled["how"]) else "only"
         yield where.replace("peer.", "pod."), f"{only} {labelled['rest']}"
@@ -142,6 +149,12 @@ def by_subject(body: str) -> Iterator[tuple[str, str]]:
         r"\1 only on \2",
         body,
     )
+    thing = _THING.match(body)
+    if thing is not None and is_name(thing["who"]) and thing["who"] not in ("it", "them", "each"):
+        only = "never" if thing["denied"] else "only"
+        name = thing["who"].lower().removesuffix("s")
+        yield f'pod.labels["app"] == "{name}"', f"{only} {thing['rest']}"
+        return
     found = _SUBJECT.match(body)
     if found is None or not is_name(found["who"]) or found["who"].lower() in _ADJECTIVES:
         return

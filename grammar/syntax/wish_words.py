@@ -257,6 +257,13 @@ def is_name(word: str) -> bool:
 def says_all(body: str, clause: str) -> bool:
     """Whether a clause has every name of a wish: a help that drops one says something else."""
     low = clause.lower()
+    for found in re.finditer(r"\b(?:team|tenant|project)\s+([a-z][\w-]*)", body):
+        if (
+            is_name(found[1])
+            and found[1] not in ("gets", "get", "has", "uses")
+            and found[1] not in low
+        ):
+            return False
     is_counting = clause.startswith(("limit ", "spread "))
     for found in re.finditer(r"\b(?:cpus?|memory|zone|region|rack)", body, re.IGNORECASE):
         # What is counted, and the places.
