@@ -65,6 +65,9 @@ def _limits(body: str) -> Iterator[str]:
     both = find(rf"\bper\s+{one}(?:\s+and|,)\s+(?:per\s+)?{one}\b", body)
     if both is not None:
         head, tail = body[: both.start()], body[both.end() :]
+        if re.search(r"\band\b|,", tail):
+            # More than two.
+            return
         each = (next(_limits(f"{head}per {p}{tail}"), "") for p in both.groups())
         yield " ".join(each)
         return
@@ -192,6 +195,9 @@ def _spreads(body: str) -> Iterator[str]:
     )
     if both is not None:
         head, tail = body[: both.start()], body[both.end() :]
+        if re.search(r"\band\b|,", tail):
+            # More than two.
+            return
         yield " ".join(next(_spreads(f"{head}{place}s{tail}"), "") for place in both.groups())
         return
     domain = domain_of(over["domain"]) if over is not None else "domain node.zone"
