@@ -33,7 +33,7 @@ _WORKLOADS = frozenset({"Deployment", "StatefulSet", "DaemonSet", "Job", "CronJo
 # What is only wished for.
 _SOFT = re.compile(r"(?i)\bprefer|\bsoft\b|ScheduleAnyway|best effort|\bideally\b")
 # What is not to be.
-_DENIED = re.compile(r"(?i)\A\s*(?:exclude|deny|forbid|reject)\b|\b(?:unless|except)\b")
+_DENIED = re.compile(r"(?i)\A\s*(?:exclude|deny|forbid|reject)\b|\b(?:unless|except|not on)\b")
 _TWICE_DENIED = re.compile(r"(?i)\bunless\b[^{}]*[{:]\s*(?:return\s+)?(?:reject|deny|false)\b")
 _READ = re.compile(r"\b(?:node|pod|peer|victim|namespaceObject)\.([A-Za-z]\w*)")
 _NUMBER = re.compile(r"(?<![\w.:-])\d+(?![\w.]*[:.]\d|\s*%|\s*percent\b)(?!\d)")

@@ -65,6 +65,9 @@ def _limits(body: str) -> Iterator[str]:
     both = find(rf"\bper\s+{one}(?:\s+and|,)\s+(?:per\s+)?{one}\b", body)
     if both is not None:
         head, tail = body[: both.start()], body[both.end() :]
+        if re.search(r"\band\b|,", tail):
+            # More than two.
+            return
         each = (next(_limits(f"{head}per {p}{tail}"), "") for p in both.groups())
         yield " ".join(each)
         return
@@ -171,6 +174,7 @@ def _shares(body: str) -> Iterator[str]:
     where = nodes_of(re.sub(r"\s+(?:strict|best effort.*)\s*\Z", "", on[1]))
     if where is None:
         return
+    where = negated(where) if find(r"\b(?:not|off|outside)\s+(?:on|in|of)\b", body) else where
     kind = "at least" if find(ENOUGH, body) else "at most"
     yield (
         f'share "{kind} {amount}" {{ of replicas on nodes where {where} {kind} {amount}'
@@ -191,6 +195,9 @@ def _spreads(body: str) -> Iterator[str]:
     )
     if both is not None:
         head, tail = body[: both.start()], body[both.end() :]
+        if re.search(r"\band\b|,", tail):
+            # More than two.
+            return
         yield " ".join(next(_spreads(f"{head}{place}s{tail}"), "") for place in both.groups())
         return
     domain = domain_of(over["domain"]) if over is not None else "domain node.zone"
@@ -376,6 +383,9 @@ _AMOUNT = r"(\d+(?:\.\d+)?)\s*(Ki|Mi|Gi|Ti|[KMGT]i?B|[kMGT]|m|cores?|cpus?)?\b"
 def _rooms(body: str) -> Iterator[str]:
     """`free memory > 8Gi`, `at least 8Gi of memory free`, `2 cpu available`."""
     resource = find(r"\b(memory|ram|mem|cpus?|cores?)\b", body)
+    if re.match(r"(?i)(?:all\s+)?pods?\s+(?:with|that|having)\b", body):
+        # It is told of which pods.
+        return
     part = find(r"(\d+)\s*(?:%|percent)", body)
     if part is not None and resource is not None and not re.search(r"node\.", body):
         name = "cpu" if resource[1].lower()[0] == "c" else "memory"

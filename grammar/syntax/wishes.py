@@ -178,6 +178,9 @@ def _heard(body: str) -> list[str]:
     made = [*reserved(body), *(c for read in READERS for c in read(body))]
     for condition, rest in by_subject(body):
         about = [with_subject(condition, c) for read in READERS for c in read(rest)]
+        told = condition.partition(".")[2]
+        # What says nothing of the subject is not what is wished.
+        made = [c for c in made if told in c or not c.startswith(("filter ", "score "))]
         made = [*filter(None, about), *made]
     named = [_on_nodes(body, of_kind(body, clause)) for clause in made]
     return [clause for clause in named if says_all(body, clause)]
