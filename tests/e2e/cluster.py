@@ -3,15 +3,23 @@
 import json
 import subprocess
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.api import Api
+from tests.e2e.api import Api, ApiError
 from tests.e2e.control_plane import ControlPlane
 from tests.e2e.manifests import namespace
 from tests.e2e.waiting import until
 
 KUBECTL_SECONDS = 60.0
+POLICIES = "placement-policy.scheduling.x-k8s.io/v1"
+# What a test may leave beside pods, by group and kind.
+_LEFT = (
+    *(("apps/v1", kind) for kind in ("deployments", "replicasets", "statefulsets")),
+    ("batch/v1", "jobs"),
+    ("policy/v1", "poddisruptionbudgets"),
+)
 AT_ONCE = {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0}
 
 
@@ -164,7 +172,12 @@ class Cluster:
 
     def clear(self) -> None:
         """Remove what this test has, and every node; the namespace stays: nobody finalises it."""
-        for kind in ("deployments", "replicasets", "statefulsets"):
-            self._api.request("DELETE", f"/apis/apps/v1/namespaces/{self.namespace}/{kind}")
+        for group, kind in _LEFT:
+            self._api.request("DELETE", f"/apis/{group}/namespaces/{self.namespace}/{kind}")
         self.delete_pods()
         self._api.request("DELETE", "/api/v1/nodes", AT_ONCE)
+        # Not every test defines our kinds.
+        with suppress(ApiError):
+            path = f"namespaces/{self.namespace}/placementpolicies"
+            self._api.request("DELETE", f"/apis/{POLICIES}/{path}")
+            self._api.request("DELETE", f"/apis/{POLICIES}/clusterplacementpolicies")

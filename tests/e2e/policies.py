@@ -3,12 +3,12 @@
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.cluster import Cluster
+from tests.e2e.cluster import POLICIES, Cluster
 from tests.e2e.stage import GOVERNED
 from tests.e2e.waiting import until
 
 DEFINITIONS = Path(__file__).parents[2] / "deploy" / "chart" / "files" / "crds"
-API_VERSION = "placement-policy.scheduling.x-k8s.io/v1"
+API_VERSION = POLICIES
 SELECTED = {"matchLabels": {"capacity": "spot"}}
 
 

@@ -130,9 +130,6 @@ def test_workloads_under_manifests_of_the_plugins(plane: ControlPlane, cluster: 
         spaces = {name: Cluster(plane, f"e2e-{secrets.token_hex(4)}") for name in SCENARIOS}
         for name, space in spaces.items():
             stack.callback(space.clear)
-            # Placet would read more for them in later tests.
-            everything = ("placementpolicies", "--all", "-n", space.namespace)
-            stack.callback(space.kubectl, "delete", *everything)
             stack.enter_context(kubelets(plane, space.namespace, lambda _: None))
             space.apply(SCENARIOS[name].policy(space.namespace))
         # Another policy, whose pods may only be on wanted nodes anyhow.
