@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -31,7 +32,7 @@ from engine.decision.preemption import Preemption, Preemptor, RecentVictims, Vic
 from engine.decision.registry import Registry
 from engine.decision.verb_call import CallOpener, ClusterState, Observer, OfferedNodes, VerbCall
 from engine.decision.verdict import Decision, Scores, feasible
-from engine.errors import EngineError, RefusedError
+from engine.errors import EngineError, NotSyncedError, RefusedError
 from engine.gangs.gang_of_pod import GangOfPod
 from engine.gangs.gangs import Gangs
 from engine.gangs.second_looks import SecondLooks
@@ -199,7 +200,10 @@ class Engine:
         programs = selection.enforced
         mutual = call.plan.counts.mutual
         if not mutual and not any(p.filters or p.counts or p.preempts for p in programs):
-            return on_their_nodes(victims, call.snapshot.table)
+            # While not all is known, nothing can be left out.
+            with suppress(NotSyncedError):
+                return on_their_nodes(victims, call.snapshot.table)
+            return victims
         self._placement.check(call)
         snapshot, peer = call.snapshot, call.pod.peer
         going = self._recent_victims.on(peer.uid, nominated := peer.nominatedNodeName)
