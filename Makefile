@@ -85,12 +85,12 @@ screenshots: ui-test  ## copy pictures of the page into the docs
 	    place-1440-light trends-1440-light revisions-1440-light; do \
 	  cp build/screenshots/page-$$name.png docs/; done
 
-# Two control planes, and files of tests in turn: most of the time of these tests is waiting.
-E2E = .venv/bin/python -m pytest -m e2e -rs --numprocesses=2 --dist=loadfile -o faulthandler_timeout=3600
-# Built before both begin; status 3 is that there is no Go, which the tests say.
+# With PROCESSES=2 on two control planes, and files of tests in turn: most of their time is waiting.
+E2E = .venv/bin/python -m pytest -m e2e -rs --numprocesses=$(or $(PROCESSES),0) --dist=loadfile -o faulthandler_timeout=3600
+# Built before they begin; status 3 is that there is no Go, which the tests say.
 BUILT = tests/e2e/kube/build >/dev/null || test $$? -eq 3
 
-e2e: .venv/stamp  ## test with a real kube-scheduler; runs `kube` first, or says why it skips
+e2e: .venv/stamp  ## test with a real kube-scheduler; runs `kube` first, or says why it skips: make e2e PROCESSES=2
 	$(BUILT)
 	$(E2E) tests/e2e tests/differential \
 	  $(addprefix --ignore=,$(OTHER_TARGETS) tests/differential/test_node_groups.py)

@@ -20,6 +20,7 @@ _LEFT = (
     ("batch/v1", "jobs"),
     ("policy/v1", "poddisruptionbudgets"),
 )
+_BINDINGS = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
 AT_ONCE = {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0}
 
 
@@ -176,6 +177,10 @@ class Cluster:
             self._api.request("DELETE", f"/apis/{group}/namespaces/{self.namespace}/{kind}")
         self.delete_pods()
         self._api.request("DELETE", "/api/v1/nodes", AT_ONCE)
+        # Rights of all tests are Placet's, so one test's would be the next one's.
+        for each in self._api.request("GET", _BINDINGS)["items"]:
+            if (name := each["metadata"]["name"]).startswith(f"{self.namespace}-"):
+                self._api.request("DELETE", f"{_BINDINGS}/{name}")
         # Not every test defines our kinds.
         with suppress(ApiError):
             path = f"namespaces/{self.namespace}/placementpolicies"
