@@ -99,8 +99,8 @@ class Gangs:
         suits: Suits,
         observer: Observer,
     ) -> None:
-        self._calls, self._placement, _, _ = parts
-        calls, placement = self._calls, self._placement
+        calls, placement = parts.calls, parts.placement
+        self._calls, self._placement = calls, placement
         self._clock = clock
         self._members = Members(lambda: calls.registry.slots)
         self._attempts = Attempts(parts, suits)

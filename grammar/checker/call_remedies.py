@@ -15,6 +15,7 @@ from grammar.checker.field_remedies import (
     Remedy,
     grouped,
     is_read,
+    name_among,
     optional,
     selected,
 )
@@ -263,7 +264,7 @@ class CallRemedies(NameRemedies):
         name = read.rpartition(".")[2][:1]
         gets = {"get", "find", "fetch", "read"} & set(words)
         fields = self._fields(kind.args[0]) if kind.name == "list" else None
-        key = next((f for f in ("name", "key", "type") if f in (fields or {})), None)
+        key = name_among(fields or ())
         match kind.name, args:
             case (("map" | "list"), []) if {"count", "num", "number"} & set(words):
                 return f"size({read})"

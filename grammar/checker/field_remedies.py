@@ -7,7 +7,7 @@ spelling. The table of habits and the schema know what is meant.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from grammar.checker.worded_names import amount_in_words, words_of
@@ -474,7 +474,7 @@ class FieldRemedies:
         """
         items = items or expr.operand
         fields = self._fields(item) or {}
-        key = next((f for f in ("name", "key", "type") if f in fields), None)
+        key = name_among(fields)
         text = expr.index.value if isinstance(expr.index, ast.Literal) else None
         if key is None or not isinstance(text, str):
             return None
@@ -531,6 +531,11 @@ def bare(expr: ast.Expr) -> str | None:
             return f"{head}{sign}{tail}"
         case _:
             return None
+
+
+def name_among(fields: Collection[str]) -> str | None:
+    """The field that tells an item of a list from the others."""
+    return next((f for f in ("name", "key", "type") if f in fields), None)
 
 
 def _rare(field: str) -> bool:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 
 from grammar.syntax import foreign_objects, foreign_scores, other_schedulers
 from grammar.syntax.clause_remedies import DOMAINS
+from grammar.syntax.wish_words import WORKLOADS
 from grammar.tree.printer import print_string
 
 _KEY = r"[\"']?(?P<key>[\w./-]+)[\"']?"
@@ -29,7 +30,6 @@ _REQUIREMENT = re.compile(
     r"|(?P<word>in|notin)\s*\((?P<values>[^()]*)\))"
     r"|!(?P<absent>[A-Za-z][\w./-]*)"
 )
-_WORKLOADS = frozenset({"Deployment", "StatefulSet", "DaemonSet", "Job", "CronJob"})
 # What is only wished for.
 _SOFT = re.compile(r"(?i)\bprefer|\bsoft\b|ScheduleAnyway|best effort|\bideally\b")
 # What is not to be.
@@ -228,7 +228,7 @@ _FREE_OF_SQL = r"(?<![\w.\"])(?:free|available)_?(cpu|memory|mem)\b"
 
 
 def _free_of_sql(found: re.Match[str]) -> str:
-    return f'node.free["{found[1].replace("mem", "memory") if found[1] == "mem" else found[1]}"]'
+    return f'node.free["{"memory" if found[1] == "mem" else found[1]}"]'
 
 
 def _select(body: str) -> Iterator[str]:
@@ -519,7 +519,7 @@ def _kyverno(body: str) -> Iterator[str]:
         plain = re.fullmatch(r'(pod\.namespace) == ("[^"]*")', made)
         denied = f"{plain[1]} != {plain[2]}" if plain is not None else f"!({made})"
         yield f"for pods where {made if sign == '==' else denied}"
-    kinds = [k for k in re.findall(r"[\"'](\w+)[\"']", body) if k in _WORKLOADS]
+    kinds = [k for k in re.findall(r"[\"'](\w+)[\"']", body) if k in WORKLOADS]
     if kinds:
         test = f'pod.workload.kind {"==" if sign == "==" else "!="} "{kinds[0]}"'
         listed = ", ".join(map(_text, kinds))

@@ -28,36 +28,22 @@ class OperatorRemedies(Misplaced):
         return (self._alternative, self._default, self._operator)
 
     def _alternative(self) -> Diagnostic | None:
-        """`a if c else b` and `if c then a else b`."""
+        """`if c then a else b`."""
         lexemes, at = self.lexemes, self.at
-        if self.item.text == "if" and self.behind:
-            start = lexemes.operand_before(at)
-            other = find(lexemes, at + 1, ("else",))
-            if start is None or other is None:
-                return None
-            condition, value = lexemes.slice(at + 1, other - 1), lexemes.slice(start, at - 1)
-            return self._conditional(at, start, condition, value, other)
-        if self.previous.text == "if" or lexemes[self.at].text == "then":
-            first = next((n for n in range(at, -1, -1) if lexemes[n].text == "if"), None)
-            if first is None:
-                return None
-            then = find(lexemes, first + 1, ("then",))
-            other = find(lexemes, (then or first) + 1, ("else",))
-            if then is None or other is None:
-                return None
-            condition = lexemes.slice(first + 1, then - 1)
-            value = lexemes.slice(then + 1, other - 1)
-            return self._conditional(first, first, condition, value, other)
-        return None
-
-    def _conditional(
-        self, wrong: int, start: int, condition: str, then: str, other: int
-    ) -> Diagnostic:
-        """`condition ? then : …` from `start` on; `other` is the place of `else`."""
-        last = self.lexemes.expression_end(other + 1, STOPS)
-        made = f"{condition} ? {then} : {self.lexemes.slice(other + 1, last)}"
-        edit = Fix(self.lexemes.span(start, last), made)
-        return with_edit(self.unexpected(wrong, wrong), edit)
+        if self.previous.text != "if" and lexemes[at].text != "then":
+            return None
+        first = next((n for n in range(at, -1, -1) if lexemes[n].text == "if"), None)
+        if first is None:
+            return None
+        then = find(lexemes, first + 1, ("then",))
+        other = find(lexemes, (then or first) + 1, ("else",))
+        if then is None or other is None:
+            return None
+        last = lexemes.expression_end(other + 1, STOPS)
+        condition, value = lexemes.slice(first + 1, then - 1), lexemes.slice(then + 1, other - 1)
+        made = f"{condition} ? {value} : {lexemes.slice(other + 1, last)}"
+        edit = Fix(lexemes.span(first, last), made)
+        return with_edit(self.unexpected(first, first), edit)
 
     def _default(self) -> Diagnostic | None:
         """`a ?: b`, `a ?? b`: the value, or another one if it is absent; and `a?.b`."""

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 
 from grammar.syntax.wish_parts import negated, nodes_of, pods_of
-from grammar.syntax.wish_words import PLACES, N, find, is_name
+from grammar.syntax.wish_words import PLACES, WORKLOADS, N, find, is_name
 from grammar.tree.printer import print_string
 
 _HOLDS = (
@@ -29,7 +29,6 @@ _PAIR = re.compile(
     rf"(?P<place>{PLACES})s?\Z"
 )
 _MORE = re.compile(r"(?i)\bmore\s+than\b|\bover\b|\babove\b")
-_KINDS = ("Deployment", "StatefulSet", "DaemonSet", "CronJob", "Job")
 _SUBJECT = re.compile(
     r"(?i)\A(?:please\s+)?(?:(?:always|i\s+want|we\s+want|let|make\s+sure(?:\s+that)?)\s+)?"
     r"(?P<no>(?:do\s+not|don't|dont|never|avoid|forbid|no)\s+)?"
@@ -158,7 +157,7 @@ def by_subject(body: str) -> Iterator[tuple[str, str]]:
     found = _SUBJECT.match(body)
     if found is None or not is_name(found["who"]) or found["who"].lower() in _ADJECTIVES:
         return
-    kind = next((k for k in _KINDS if found["who"].lower().rstrip("s") == k.lower()), None)
+    kind = next((k for k in WORKLOADS if found["who"].lower().rstrip("s") == k.lower()), None)
     if found["who"].lower() == "batch":
         kind = "Job"
     key = "namespace" if found["who"].lower() == "namespace" else "app"
@@ -185,13 +184,13 @@ def with_subject(condition: str, clause: str) -> str | None:
 
 def of_kind(body: str, clause: str) -> str:
     """A clause about workloads of the kind that a wish names: `2 pods of deployment per node`."""
-    named = find(rf"\b({'|'.join(_KINDS)})s?\b", body)
+    named = find(rf"\b({'|'.join(WORKLOADS)})s?\b", body)
     if named is None or find(named[1], clause) is not None or " when " in clause:
         return clause
     if find(rf"\b(?:per|each|every|same)\s+(?:\w+\s+)?{named[1]}\b", body) is not None:
         # The pods of one workload are counted in any case.
         return clause
-    kind = next(k for k in _KINDS if k.lower() == named[1].lower())
+    kind = next(k for k in WORKLOADS if k.lower() == named[1].lower())
     condition = f'pod.workload.kind == "{kind}"'
     called = find(rf"\bof\s+(?:the\s+)?{named[1]}\s+\"?([a-z][\w-]*)\"?", body)
     if called is not None and is_name(called[1]):

@@ -19,6 +19,8 @@ def find(pattern: str, text: str) -> re.Match[str] | None:
     return re.search(pattern, text, re.IGNORECASE)
 
 
+# The kinds whose pods people speak of; a ReplicaSet is the Deployment's own.
+WORKLOADS = ("Deployment", "StatefulSet", "DaemonSet", "CronJob", "Job")
 NUMBERS = {
     word: number
     for number, word in enumerate(

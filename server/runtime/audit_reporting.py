@@ -121,8 +121,11 @@ class AuditReporter:
             # Pods come together.
             await asyncio.sleep(_LOOK_SECONDS)
             before, has_reports = self._begun(), await self.look()
-            pause = _PAUSE_SECONDS * (1 if has_reports else _PAUSES_WITHOUT)
-            while pause > 0 and (not has_reports or before == self._begun()):
+            if not has_reports:
+                await asyncio.sleep(_PAUSE_SECONDS * _PAUSES_WITHOUT)
+                continue
+            pause = _PAUSE_SECONDS
+            while pause > 0 and before == self._begun():
                 await asyncio.sleep(_LOOK_SECONDS)
                 pause -= _LOOK_SECONDS
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
 
 import msgspec
 
@@ -19,7 +18,7 @@ from engine.drift.repairs import Repairs
 from engine.drift.survey import Survey
 from engine.errors import ApiError, ApiUnreachableError, EngineError, why
 from engine.program.program import Program
-from policies.resource import StatusCondition
+from server.runtime.policy_statuses import reported
 
 # The rest after each step.
 _REST_SECONDS = 0.012
@@ -127,24 +126,14 @@ class DriftWatch:
 # ---- what others have seen
 
 
-class _Drifted(msgspec.Struct):
-    conditions: list[StatusCondition] = msgspec.field(default_factory=list)
-
-
-class _DriftedPolicy(msgspec.Struct):
-    status: _Drifted = msgspec.field(default_factory=_Drifted)
-
-
 def drifting_since(
     programs: Mapping[str, Program], objects: Mapping[str, bytes]
 ) -> Mapping[str, str]:
     """Since when policies have drifted, by address, as their statuses say; both by object."""
     found: dict[str, str] = {}
     for name in programs.keys() & objects.keys():
-        # A status that others have written may be anything.
-        with suppress(msgspec.MsgspecError):
-            status = msgspec.json.decode(objects[name], type=_DriftedPolicy).status
-            for each in status.conditions:
-                if (each.type, each.status) == ("Drifted", "True"):
-                    found[programs[name].address] = each.lastTransitionTime
+        _, status = reported(objects[name])
+        for each in status.conditions:
+            if (each.type, each.status) == ("Drifted", "True"):
+                found[programs[name].address] = each.lastTransitionTime
     return found

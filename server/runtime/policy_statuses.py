@@ -212,7 +212,7 @@ class Statuses:
         for name, checked in enforced.objects.items():
             if name not in objects:
                 continue
-            metadata, written = _read(objects[name])
+            metadata, written = reported(objects[name])
             manifest = checked.manifest
             if manifest is not None and manifest.metadata.generation != metadata.generation:
                 continue
@@ -371,7 +371,7 @@ def scope_of(manifest: Manifest) -> Scope:
     return Scope(None if is_cluster else manifest.metadata.namespace)
 
 
-def _read(raw: bytes) -> tuple[Metadata, PolicyStatus]:
+def reported(raw: bytes) -> tuple[Metadata, PolicyStatus]:
     """The metadata and status of an object; a status in another format counts as empty."""
     policy = msgspec.json.decode(raw, type=_ReportedObject)
     try:

@@ -386,8 +386,9 @@ def _deciding(
     )
     portable = PortablePods(engine, ObjectCodec(schema), options.frozen, times)
     schedulers = options.schedulers
-    parts = engine, journal, observer, rejected, reloader, portable, schedulers, data, first
-    return Deciding(*parts)
+    return Deciding(
+        engine, journal, observer, rejected, reloader, portable, schedulers, data, first
+    )
 
 
 def _application(

@@ -1,4 +1,4 @@
-"""What was observed of the minor versions of kube-scheduler: versions.json, and its table in docs.
+"""Versions: the file of what was observed of minor versions of kube-scheduler, and its table.
 
 `make contract` writes both; tests/e2e/test_contract_by_version.py observes.
 """

@@ -1,4 +1,4 @@
-"""What kube-scheduler asks of an extender and makes of its answers, version by version.
+"""Contract by version: what kube-scheduler asks of an extender, and makes of its answers.
 
 An extender that does as the test says stands where Placet does, so that answers may be such as
 Placet never gives. What is observed must be what tests/contract/versions.json has for this minor

@@ -43,7 +43,8 @@ class Led:
         self.cache = cache_of([node("n1"), node("n2", labels={"ssd": "yes"})], [self.pod])
         clock = asyncio.get_running_loop().time
         engine = engine_over(POLICY, self.cache)
-        objects = {"web": json.dumps({"status": self.status}).encode()}
+        metadata = {"name": "web", "uid": "1"}
+        objects = {"web": json.dumps({"metadata": metadata, "status": self.status}).encode()}
         programs = {"web": engine.registry.programs[0], "other": engine.registry.programs[0]}
         survey = Survey(
             "me",
