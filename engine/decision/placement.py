@@ -95,7 +95,7 @@ def _question(
 
 
 class PlacingParts(NamedTuple):
-    """What of an engine looks at pods on paper: how they are read, and what decides."""
+    """The parts of an engine that place pods on paper: those that read pods, and that decide."""
 
     calls: CallOpener
     placement: Placement

@@ -125,7 +125,8 @@ class Repairs:
     def begin(self) -> None:
         """Begins a term.
 
-        Whom the leader before has evicted is not known, so deletions before the term say nothing.
+        The pods that an earlier leader evicted are not known, so deletions before the term say
+        nothing.
         """
         self.moves.clear()
         self._disturbed.clear()
@@ -171,7 +172,7 @@ class Repairs:
     def withdraw(self, move: Move, reason: str = "", *, wait: float = 0.0) -> None:
         """The API server has not evicted a pod.
 
-        For a reason of its workload, that is left alone: for so many seconds, or for longer.
+        With a reason, its workload is left alone: for so many seconds, or for longer.
         """
         self.moves.remove(move)
         known = self._policies.get(move.policy)

@@ -113,7 +113,7 @@ class Survey:
         now: Callable[[], Timestamp] = Timestamp.now,
         drifting: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
-        """`drifting` has the time since when policies have drifted, as others have seen."""
+        """`drifting` gives the times since when policies have drifted, as their statuses say."""
         self._replica = replica
         self._engine = engine
         self._cluster = cluster

@@ -1,4 +1,4 @@
-"""Kept pods: which pods a repair leaves where they are, whatever they break, and a drain too.
+"""Kept pods: the pods that a repair or a drain leaves where they are, and why.
 
 The rules are those of cluster-autoscaler and of the descheduler: nobody makes a bare pod anew, a
 mirror pod is the kubelet's, a pod of a DaemonSet belongs to its node, and local data would be lost.

@@ -27,7 +27,7 @@ from policies.resource import (
 )
 
 _PAUSE_SECONDS = 60.0
-# A policy that comes into audit mode or leaves it, and its first pod, are not waited for.
+# Between two looks for a policy that came into audit mode or left it, and for its first pod.
 _LOOK_SECONDS = 1.0
 # Without the kind PolicyReport, it is looked for again after so many pauses.
 _PAUSES_WITHOUT = 5

@@ -129,7 +129,10 @@ class DriftWatch:
 def drifting_since(
     programs: Mapping[str, Program], objects: Mapping[str, bytes]
 ) -> Mapping[str, str]:
-    """Since when policies have drifted, by address, as their statuses say; both by object."""
+    """The times since when policies have drifted, by address, as their statuses say.
+
+    `programs` and `objects` are by the names of the objects.
+    """
     found: dict[str, str] = {}
     for name in programs.keys() & objects.keys():
         _, status = reported(objects[name])

@@ -270,7 +270,7 @@ class PolicyStates:
 
 
 def _nanos(at: str) -> float:
-    """The nanoseconds of a time; what an API server calls a time and is none never comes."""
+    """The nanoseconds of a time; infinity for a text that is no time."""
     try:
         return Timestamp.parse(at).nanos
     except EvaluationError:
