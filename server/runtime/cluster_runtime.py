@@ -486,6 +486,10 @@ class ClusterRuntime:
     def cluster_size(self) -> ClusterSize:
         return self.informers.cache.size
 
+    def stirs(self) -> bool:
+        """False: there are no files."""
+        return False
+
     def refresh(self) -> None:
         """Does nothing: watches keep the cache up to date."""
 
