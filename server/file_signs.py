@@ -22,13 +22,13 @@ class FileSigns:
 
     def __init__(self, stirs: Callable[[], bool]) -> None:
         self._stirs = stirs
-        self._thread = threading.Thread()
+        self._thread: threading.Thread | None = None
 
     async def next(self, seconds: float = LOOK_SECONDS) -> None:
         """Returns when something stirs, and after so many seconds at the latest."""
         woken, ended = asyncio.Event(), threading.Event()
         # One that still waits for a silent file is all that waits.
-        if not self._thread.is_alive():
+        if self._thread is None or not self._thread.is_alive():
             ask = (asyncio.get_running_loop(), woken, ended)
             self._thread = threading.Thread(target=self._ask, args=ask, name="signs", daemon=True)
             self._thread.start()
