@@ -22,16 +22,16 @@ class FileSigns:
 
     def __init__(self, stirs: Callable[[], bool]) -> None:
         self._stirs = stirs
-        self._thread: threading.Thread | None = None
+        self._is_asking = False
 
     async def next(self, seconds: float = LOOK_SECONDS) -> None:
         """Returns when something stirs, and after so many seconds at the latest."""
         woken, ended = asyncio.Event(), threading.Event()
         # One that still waits for a silent file is all that waits.
-        if self._thread is None or not self._thread.is_alive():
+        if not self._is_asking:
+            self._is_asking = True
             ask = (asyncio.get_running_loop(), woken, ended)
-            self._thread = threading.Thread(target=self._ask, args=ask, name="signs", daemon=True)
-            self._thread.start()
+            threading.Thread(target=self._ask, args=ask, name="signs", daemon=True).start()
         try:
             with suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
@@ -42,8 +42,11 @@ class FileSigns:
     def _ask(
         self, loop: asyncio.AbstractEventLoop, woken: asyncio.Event, ended: threading.Event
     ) -> None:
-        while not ended.wait(INTERVAL_SECONDS):
-            if self._stirs():
-                with suppress(RuntimeError):  # the loop is closed
-                    loop.call_soon_threadsafe(woken.set)
-                return
+        try:
+            while not ended.wait(INTERVAL_SECONDS):
+                if self._stirs():
+                    with suppress(RuntimeError):  # the loop is closed
+                        loop.call_soon_threadsafe(woken.set)
+                    return
+        finally:
+            self._is_asking = False
