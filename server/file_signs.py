@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 
 from policies.loader import INTERVAL_SECONDS
 
@@ -22,31 +24,34 @@ class FileSigns:
 
     def __init__(self, stirs: Callable[[], bool]) -> None:
         self._stirs = stirs
+        # Over these two, which say who is to be told, and whether the thread is there.
+        self._lock = threading.Lock()
+        self._tell: Callable[[], object] | None = None
         self._is_asking = False
 
     async def next(self, seconds: float = LOOK_SECONDS) -> None:
         """Returns when something stirs, and after so many seconds at the latest."""
-        woken, ended = asyncio.Event(), threading.Event()
-        # One that still waits for a silent file is all that waits.
-        if not self._is_asking:
-            self._is_asking = True
-            ask = (asyncio.get_running_loop(), woken, ended)
-            threading.Thread(target=self._ask, args=ask, name="signs", daemon=True).start()
+        woken = asyncio.Event()
+        tell = partial(asyncio.get_running_loop().call_soon_threadsafe, woken.set)
+        with self._lock:
+            self._tell, has_thread, self._is_asking = tell, self._is_asking, True
+        if not has_thread:
+            threading.Thread(target=self._ask, name="signs", daemon=True).start()
         try:
             with suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
                     await woken.wait()
         finally:
-            ended.set()
+            with self._lock:
+                self._tell = None
 
-    def _ask(
-        self, loop: asyncio.AbstractEventLoop, woken: asyncio.Event, ended: threading.Event
-    ) -> None:
-        try:
-            while not ended.wait(INTERVAL_SECONDS):
-                if self._stirs():
-                    with suppress(RuntimeError):  # the loop is closed
-                        loop.call_soon_threadsafe(woken.set)
-                    return
-        finally:
-            self._is_asking = False
+    def _ask(self) -> None:
+        """Asks as long as somebody waits."""
+        is_asked = True
+        while is_asked:
+            time.sleep(INTERVAL_SECONDS)
+            stirs = self._stirs()
+            with self._lock:
+                is_asked = self._is_asking = self._tell is not None
+                if stirs and self._tell is not None:
+                    self._tell()
