@@ -25,19 +25,19 @@ async def test_without_a_sign_the_wait_ends_too() -> None:
 
 async def test_a_silent_mount_takes_one_thread() -> None:
     """The waits end all the same, so that a look finds what is silent."""
-    answers, asked = threading.Event(), threading.Event()
+    answers, asked = threading.Event(), threading.Semaphore(0)
 
     def stirs() -> bool:
-        asked.set()
-        answers.wait()
-        return False
+        asked.release()
+        return answers.wait()
 
-    signs, before = FileSigns(stirs), threading.active_count()
-    try:
-        await signs.next(0.5)
-        assert asked.is_set()
-        for _ in range(5):
-            await signs.next(0.01)
-        assert threading.active_count() == before + 1
-    finally:
-        answers.set()
+    signs = FileSigns(stirs)
+    await signs.next(0.01)
+    assert await asyncio.to_thread(asked.acquire, timeout=10.0)
+    for _ in range(5):
+        await signs.next(0.1)
+    assert not asked.acquire(blocking=False), "another thread waits for it"
+    waiting = asyncio.create_task(signs.next(60.0))
+    await asyncio.sleep(0)
+    answers.set()
+    await asyncio.wait_for(waiting, 10.0)
