@@ -112,7 +112,9 @@ _STATUS = st.fixed_dictionaries(
 @st.composite
 def _pods(draw: st.DrawFn) -> bytes:
     """A pod, of which some have a field that the API server does not send."""
-    pod = draw(st.fixed_dictionaries({"metadata": _METADATA, "spec": _SPEC, "status": _STATUS}))
+    pod: dict[str, Any] = draw(
+        st.fixed_dictionaries({"metadata": _METADATA, "spec": _SPEC, "status": _STATUS})
+    )
     if draw(st.booleans()):
         part = draw(st.sampled_from(["metadata", "spec", "status"]))
         field = draw(st.sampled_from(sorted(pod[part]) or ["name"]))
