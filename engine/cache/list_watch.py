@@ -217,6 +217,7 @@ _STATUS = msgspec.json.Decoder(ApiStatus)
 _KINDS = {"ADDED": Kind.PUT, "MODIFIED": Kind.PUT, "DELETED": Kind.REMOVED}
 _BEFORE_OBJECT = b'"object":'
 _STARTS = {b'{"type":"%b",%b' % (t.encode(), _BEFORE_OBJECT): kind for t, kind in _KINDS.items()}
+_AFTER_METADATA = b'},"spec":'
 _LONGEST_START = max(map(len, _STARTS))
 
 
@@ -268,14 +269,16 @@ def read_event(line: bytes) -> WatchEvent:
 
 
 def _plain_event(line: bytes) -> WatchEvent | None:
-    """The event of a line as the API server writes it, which is gone through once and not twice."""
+    """The event of a line as the API server writes it, of which only the metadata is read."""
     begin = line.find(_BEFORE_OBJECT, 0, _LONGEST_START) + len(_BEFORE_OBJECT)
     kind = _STARTS.get(line[:begin])
     if kind is None or not line.endswith(b"}"):
         return None
+    # A text has no such quotes, so the metadata ends here, or is not complete.
+    end = line.find(_AFTER_METADATA, begin)
     raw = msgspec.Raw(memoryview(line)[begin:-1])
     try:
-        named = _OBJECT.decode(raw).metadata
+        named = _OBJECT.decode(raw if end < 0 else line[begin : end + 1] + b"}").metadata
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     return WatchEvent(kind, named.resourceVersion, _key(named), raw)
