@@ -23,7 +23,8 @@ COPY policies policies
 COPY server server
 # What `placet --version` says: here is no git to ask.
 ARG VERSION=
-# The image gets only the dependencies of the wheel, and a list of them.
+# The image gets only the dependencies of the wheel, and a list of them. pip makes the bytecode: without it, each
+# start would compile all modules, as nothing can be written later.
 RUN sed -i "s/^ARCHIVED = .*/ARCHIVED = \"v$VERSION\"/" cli/version.py \
  && /build/bin/pip install --no-cache-dir --no-index --find-links /locked hatchling cyclonedx-bom \
  && /build/bin/hatchling build --target wheel --directory /wheel \

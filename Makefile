@@ -213,6 +213,7 @@ krew: .venv/stamp  ## build the archive of the kubectl plugin for krew in build/
 	$(PIP) download --require-hashes --no-deps --dest build/krew/locked --requirement requirements-image.lock
 	$(PIP) install --no-compile --no-index --find-links build/krew/locked --target build/krew/placet/lib \
 	  build/krew/wheel/*.whl
+	.venv/bin/python -m compileall --invalidation-mode unchecked-hash -qq build/krew/placet/lib
 	cp deploy/krew/kubectl-placet LICENSE build/krew/placet
 	tar -C build/krew/placet --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -cf - . \
 	  | gzip -n > build/krew/placet-linux-amd64.tar.gz

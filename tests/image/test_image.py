@@ -116,6 +116,15 @@ def test_it_serves_until_it_is_told_to_end(command: list[str]) -> None:
         assert server.wait(timeout=60) == 0
 
 
+def test_its_modules_are_compiled(root: Path) -> None:
+    """Nothing can be written later, so each start would compile what is not."""
+    packages = root / "placet/lib/python3.11/site-packages"
+    for module in ("placet/bundle/cli/main.py", "aiohttp/client.py"):
+        assert (packages / module).is_file()
+        compiled = (packages / module).parent / "__pycache__"
+        assert list(compiled.glob(f"{Path(module).stem}.cpython-311.pyc"))
+
+
 def test_it_has_no_tools_to_install_or_compile_with(root: Path) -> None:
     tools = re.compile(r"(pip[0-9.]*|cc|gcc|g\+\+|make|ld|wheel|hatchling|cyclonedx-py)")
     programs = (file for folder in ("bin", "sbin") for file in root.rglob(f"{folder}/*"))

@@ -126,6 +126,21 @@ async def test_a_break_within_a_line_is_an_error(server: FakeApiServer, connecte
 
 
 @pytest.mark.fake_clock
+async def test_a_stream_is_silent_from_its_last_part_on(
+    server: FakeApiServer, connected: Connect
+) -> None:
+    server.put(PODS, "a")
+    async with connected() as client, client.stream(PODS, WATCH, 1.0) as lines:
+        await anext(lines)
+        for line in (b"1", b"2", b"3"):
+            await asyncio.sleep(0.8)
+            server.send(PODS, line)
+            assert await anext(lines) == line
+        with pytest.raises(ApiUnreachableError, match="sent nothing for 1 s"):
+            await anext(lines)
+
+
+@pytest.mark.fake_clock
 async def test_silence_is_an_error(server: FakeApiServer, connected: Connect) -> None:
     server.put(PODS, "a")
     async with connected() as client, client.stream(PODS, WATCH, 0.1) as lines:
