@@ -604,13 +604,14 @@ class Cache:
         old = self.pod(key)
         if old == pod:
             return
+        is_visible = not _differ_in_readiness(old, pod)
         if old is not None:
             pods = self._spaces[old.namespace]
             del pods[key]
             if not pods:
                 del self._spaces[old.namespace]
             del self._beside(old)[key]
-            if not _differ_in_readiness(old, pod):
+            if is_visible:
                 self.nodes.touch(old.nodeName)
             self.nominated.pop(key, None)
             self.workloads.remove_pod(old.controller, key)
@@ -621,7 +622,7 @@ class Cache:
             if pod.nominatedNodeName and not pod.nodeName:
                 self.nominated[key] = pod
             self.workloads.add_pod(pod.controller, key)
-            if not _differ_in_readiness(old, pod):
+            if is_visible:
                 self.nodes.touch(pod.nodeName)
             self.tallies.arrives(key, pod)
         for handle in self._event_handlers:

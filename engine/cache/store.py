@@ -26,6 +26,8 @@ T = TypeVar("T")
 # The number of deleted objects that are remembered, because events about them may come late.
 # The bytes of the keys of deleted objects, some 10,000.
 _MOST_DELETED = 4 << 20
+# What an entry takes besides the letters of its key.
+_REVISION_BYTES = 100
 
 
 class ObjectStore(Generic[T]):
@@ -53,7 +55,9 @@ class ObjectStore(Generic[T]):
         self._put = put
         self._remove = remove
         self._revisions: dict[str, int] = {}
-        self._deleted: Remembered[str, int] = Remembered(_MOST_DELETED)
+        self._deleted: Remembered[str, int] = Remembered(
+            _MOST_DELETED, lambda key, _: _REVISION_BYTES + len(key)
+        )
 
     def __len__(self) -> int:
         return len(self._revisions)
