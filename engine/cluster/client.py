@@ -165,22 +165,19 @@ def error_of(status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
 
 _CONNECT_SECONDS = 10.0
 _UNAUTHORIZED = 401
-# What is received of an answer ahead of who reads it: aiohttp's own, and that of a stream.
-_PART_BYTES, _STREAM_BYTES = 1 << 16, 1 << 20
 # The largest message of a WebSocket; kubelets send parts of 32 KiB.
 _MOST_MESSAGE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """A request. `part_bytes` is how much of the answer is received ahead of who reads it."""
+    """A request to the API server."""
 
     method: str
     path: str
     params: Sequence[tuple[str, str]]
     headers: Mapping[str, str]
     body: bytes | None = None
-    part_bytes: int = _PART_BYTES
 
 
 class _Silence:
@@ -274,7 +271,6 @@ class ApiSession:
             headers=headers,
             data=request.body,
             timeout=aiohttp.ClientTimeout(sock_connect=_CONNECT_SECONDS),
-            read_bufsize=request.part_bytes,
             allow_redirects=False,  # the API server never redirects, and a token is for it alone
             proxy=rest.proxy,
             proxy_headers=rest.proxy_headers,
@@ -422,7 +418,7 @@ class ApiClient:
         connection breaks.
         """
         headers = {**self._headers, "Accept-Encoding": "identity"}
-        request = _Request("GET", path, params, headers, part_bytes=_STREAM_BYTES)
+        request = _Request("GET", path, params, headers)
         try:
             async with asyncio.timeout(idle_seconds):
                 response = await self._send(request)
