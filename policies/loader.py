@@ -23,6 +23,7 @@ from policies.manifest_names import GROUP, MANIFEST_SUFFIXES, is_manifest
 # A change counts when two looks in a row see the same state, so after half a second at most.
 INTERVAL_SECONDS = 0.25
 
+_State = tuple[int, int, int]
 _Mark = tuple[int, int, int, str]
 
 
@@ -38,7 +39,7 @@ class Watcher:
     ) -> None:
         self._list = list_files
         self._disk = disk or Disk()
-        self._accepted = self._disk.run(self._look)
+        self._accepted, self._visited = self._disk.run(self._look)
         self._seen = self._accepted
 
     def changed(self) -> bool:
@@ -46,14 +47,40 @@ class Watcher:
 
         The second look prevents reading a file that is half written.
         """
-        before, self._seen = self._seen, self._disk.run(self._look)
+        before = self._seen
+        self._seen, self._visited = self._disk.run(self._look)
         if self._seen == self._accepted or self._seen != before:
             return False
         self._accepted = self._seen
         return True
 
-    def _look(self, visit: Visit) -> dict[str, _Mark | None]:
-        return {str(file): _mark(file, visit) for file in self._list(visit)}
+    def stirs(self) -> bool:
+        """Whether anything that the last look has visited is different, or a change is not over.
+
+        It asks for the state of each path and for nothing else, and may wait for a silent one. From
+        any thread.
+        """
+        visited = self._visited
+        return self._seen != self._accepted or visited != {path: _state(path) for path in visited}
+
+    def _look(self, visit: Visit) -> tuple[dict[str, _Mark | None], dict[Path, _State | None]]:
+        """The marks of the files, and the state of each path that was visited for them."""
+        visited: dict[Path, _State | None] = {}
+
+        def note(path: Path) -> None:
+            visit(path)
+            visited[path] = _state(path)
+
+        return {str(file): _mark(file, note) for file in self._list(note)}, visited
+
+
+def _state(path: Path) -> _State | None:
+    """What changes with a file, or with the names in a folder; None if it cannot be inspected."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
 
 
 def _mark(file: Path, visit: Visit) -> _Mark | None:

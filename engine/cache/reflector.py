@@ -225,8 +225,10 @@ class Reflector:
                     version = chunk.metadata.resourceVersion
                     for item in chunk.items or ():
                         key, item_version = head(item)
-                        await self._put(key, item_version, item)
+                        self._put(key, item_version, item)
                         keys.add(key)
+                        if not self._taken % _TURN:
+                            await asyncio.sleep(0)
             except ContinueExpiredError:
                 limit = 0  # one chunk: it cannot expire between chunks
             else:
@@ -257,30 +259,30 @@ class Reflector:
             if keys is None:
                 if self._due is not None:
                     return True
-                await self.apply(event)
+                self.apply(event)
                 self.resource_version = event.version
             elif event.kind is Kind.END:
                 self._listed(keys, event.version)
                 keys = None
-            elif key := await self.apply(event):
+            elif key := self.apply(event):
                 # Initial objects come in the order of keys, so their versions are not the list's.
                 keys.add(key)
+            if not self._taken % _TURN:
+                # Thousands of objects may arrive in one piece, without an await between them.
+                await asyncio.sleep(0)
         return False
 
-    async def apply(self, event: WatchEvent) -> str | None:
+    def apply(self, event: WatchEvent) -> str | None:
         """Apply an event to the store. Returns the key of an object that exists now."""
         if event.kind is Kind.PUT:
-            await self._put(event.key, event.version, event.object)
+            self._put(event.key, event.version, event.object)
             return event.key
         if event.kind is Kind.REMOVED:
             self._store.remove(event.key, event.version)
         return None
 
-    async def _put(self, key: str, version: str, raw: bytes | msgspec.Raw) -> None:
+    def _put(self, key: str, version: str, raw: bytes | msgspec.Raw) -> None:
         self._taken += 1
-        if self._taken % _TURN == 0:
-            # Thousands of objects may arrive in one piece, without an await between them.
-            await asyncio.sleep(0)
         try:
             self._store.upsert(key, version, raw)
         except BadObjectError as error:

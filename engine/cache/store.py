@@ -93,7 +93,7 @@ class ObjectStore(Generic[T]):
     def known(self, key: str) -> int:
         """The newest resource version of an object or of its deletion, 0 if unknown."""
         known = self._revisions.get(key)
-        return (self._deleted.get(key) or 0) if known is None else known
+        return (self._deleted.peek(key) or 0) if known is None else known
 
 
 def nodes(codec: ObjectCodec, cache: Cache) -> ObjectStore[Node]:

@@ -533,6 +533,8 @@ class Tallies:
                     del begun.kinds[kind]
 
     def arrives(self, key: str, pod: Peer) -> None:
+        if not (self._used or self._begun or self._censuses or self._alike):
+            return
         if (alike := self._alike.get(pod.namespace)) is not None:
             alike.arrives(key, pod)
             if not alike.is_of_use:

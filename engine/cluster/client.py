@@ -165,20 +165,49 @@ def error_of(status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
 
 _CONNECT_SECONDS = 10.0
 _UNAUTHORIZED = 401
+# What is received of an answer ahead of who reads it: aiohttp's own, and that of a stream.
+_PART_BYTES, _STREAM_BYTES = 1 << 16, 1 << 20
 # The largest message of a WebSocket; kubelets send parts of 32 KiB.
 _MOST_MESSAGE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """A request. `idle_seconds` is the longest time without a byte of the answer."""
+    """A request. `part_bytes` is how much of the answer is received ahead of who reads it."""
 
     method: str
     path: str
     params: Sequence[tuple[str, str]]
     headers: Mapping[str, str]
     body: bytes | None = None
-    idle_seconds: float | None = None
+    part_bytes: int = _PART_BYTES
+
+
+class _Silence:
+    """Breaks a stream off that is silent for so many seconds, with a TimeoutError for its reader.
+
+    One timer for all parts of the stream: to set it anew for each costs as much as to decode it.
+    """
+
+    def __init__(self, content: aiohttp.StreamReader, seconds: float) -> None:
+        self.seconds = seconds
+        self._content = content
+        self._loop = asyncio.get_running_loop()
+        self._until = self._loop.time() + seconds
+        self._timer = self._loop.call_at(self._until, self._look)
+
+    def breaks(self) -> None:
+        """Something has arrived."""
+        self._until = self._loop.time() + self.seconds
+
+    def end(self) -> None:
+        self._timer.cancel()
+
+    def _look(self) -> None:
+        if self._loop.time() >= self._until:
+            self._content.set_exception(TimeoutError())
+        else:
+            self._timer = self._loop.call_at(self._until, self._look)
 
 
 class ApiSession:
@@ -237,14 +266,15 @@ class ApiSession:
         headers = dict(request.headers)
         if authorization := await self._authorization():
             headers["Authorization"] = authorization
-        rest, idle = self._rest, request.idle_seconds
+        rest = self._rest
         response: aiohttp.ClientResponse = await rest.pool_manager.request(
             request.method,
             self.host + request.path,
             params=list(request.params),
             headers=headers,
             data=request.body,
-            timeout=aiohttp.ClientTimeout(sock_connect=_CONNECT_SECONDS, sock_read=idle),
+            timeout=aiohttp.ClientTimeout(sock_connect=_CONNECT_SECONDS),
+            read_bufsize=request.part_bytes,
             allow_redirects=False,  # the API server never redirects, and a token is for it alone
             proxy=rest.proxy,
             proxy_headers=rest.proxy_headers,
@@ -392,16 +422,18 @@ class ApiClient:
         connection breaks.
         """
         headers = {**self._headers, "Accept-Encoding": "identity"}
-        request = _Request("GET", path, params, headers, idle_seconds=idle_seconds)
+        request = _Request("GET", path, params, headers, part_bytes=_STREAM_BYTES)
         try:
             async with asyncio.timeout(idle_seconds):
                 response = await self._send(request)
         except _TRANSPORT as error:
             raise self._unreachable(error, idle_seconds) from error
+        silence = _Silence(response.content, idle_seconds)
         try:
-            async with aclosing(self._lines(response, idle_seconds)) as lines:
+            async with aclosing(self._lines(response, silence)) as lines:
                 yield lines
         finally:
+            silence.end()
             response.close()
 
     @asynccontextmanager
@@ -428,11 +460,12 @@ class ApiClient:
         return response
 
     async def _lines(
-        self, response: aiohttp.ClientResponse, idle_seconds: float
+        self, response: aiohttp.ClientResponse, silence: _Silence
     ) -> AsyncGenerator[bytes, None]:
         parts: list[bytes] = []  # of a line without its end, joined once when the end arrives
         try:
             async for chunk in response.content.iter_any():
+                silence.breaks()
                 first, *others = chunk.split(b"\n")
                 parts.append(first)
                 for other in others:
@@ -440,7 +473,7 @@ class ApiClient:
                         yield line
                     parts = [other]
         except _TRANSPORT as error:
-            raise self._unreachable(error, idle_seconds) from error
+            raise self._unreachable(error, silence.seconds) from error
         if any(parts):
             raise ApiUnreachableError(f"`{self.host}` broke off in the middle of a line")
 

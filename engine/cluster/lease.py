@@ -188,6 +188,10 @@ class Lease:
         self._wished_at = float("-inf")
         self._wrote_wish_at = float("-inf")
         self._due = asyncio.Event()
+        # The Lease after our last update, until it is used or another one has begun.
+        self._written: _LeaseObject | None = None
+        # Set at each update with which we take or renew it; who waits for it clears it.
+        self.has_been_taken = asyncio.Event()
 
     @property
     def held(self) -> bool:
@@ -253,8 +257,8 @@ class Lease:
         """Read the Lease once and do what is due. `failure` has the reason if that fails."""
         began = self._clock()
         try:
-            lease = await self._read()
-            await self._decide(lease, began)
+            if not await self._renewed(began):
+                await self._decide(await self._read(), began)
             self.failure, self._answered_at = "", self._clock()
         except (ApiError, ApiUnreachableError) as error:
             if isinstance(error, ApiError):
@@ -263,6 +267,22 @@ class Lease:
                 return
             self.failure = why(_WORK, error)
         self._report(_WORK, self.failure)
+
+    async def _renewed(self, began: float) -> bool:
+        """Go on from the Lease as we wrote it last; False if anybody may have changed it since.
+
+        An update of it succeeds only if nobody has, so there is no need to read it.
+        """
+        lease, self._written = self._written, None
+        if lease is None:
+            return False
+        try:
+            await self._decide(lease, began)
+        except ApiError as error:
+            if error.status not in (_CONFLICT, _NOT_FOUND):
+                raise
+            return False
+        return True
 
     async def _decide(self, lease: _LeaseObject | None, began: float) -> None:
         self._observe(lease)
@@ -328,9 +348,12 @@ class Lease:
         lease.spec.leaseDurationSeconds = int(self._times.duration)
         # Known before the answer: whoever is cancelled while it waits has the Lease to release.
         self.holder, self.is_vacant = self.identity, False
-        await self._write("PUT", self._path, lease)
+        answer = await self._write("PUT", self._path, lease)
         self.term_began = self._hold_began
         self._held_until = began + self._times.renew_deadline
+        self.has_been_taken.set()
+        with suppress(msgspec.MsgspecError):
+            self._written = msgspec.json.decode(answer, type=_LeaseObject)
 
     async def _release(self, lease: _LeaseObject | None) -> None:
         self._held_until = float("-inf")
@@ -362,9 +385,10 @@ class Lease:
         except msgspec.MsgspecError as error:
             raise ApiUnreachableError(f"the Lease cannot be read: {error}") from error
 
-    async def _write(self, method: str, path: str, lease: _LeaseObject) -> None:
+    async def _write(self, method: str, path: str, lease: _LeaseObject) -> bytes:
+        """Write the Lease; return it as the API server has it then."""
         body = msgspec.json.encode(lease)
-        await self._api.request(method, path, body=body, timeout_seconds=_REQUEST_SECONDS)
+        return await self._api.request(method, path, body=body, timeout_seconds=_REQUEST_SECONDS)
 
     def _stamp(self) -> str:
         return micro_time(self._now())
@@ -381,7 +405,6 @@ def micro_time(moment: Timestamp) -> str:
 # Brings the counts up to date, which a new leader has to do before its first decision. It is given
 # the time by the Lease's clock when the term began.
 TakeOver = Callable[[float], Awaitable[None]]
-_POLL_SECONDS = 0.1
 
 
 class LeaderGate:
@@ -418,12 +441,13 @@ class LeaderGate:
         """Follow the Lease until cancelled. A new leader may count once `take_over` returns."""
         try:
             while True:
+                self._lease.has_been_taken.clear()
                 term = self._lease.term_began
                 if self._lease.held and term != self._term:
                     await take_over(term)
                     # Another term may have begun meanwhile.
                     self._term = term
-                await asyncio.sleep(_POLL_SECONDS)
+                await self._lease.has_been_taken.wait()
         finally:
             # The next start of this task takes over again.
             self._term = None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from functools import lru_cache
 from typing import TypeVar, cast
 
 import msgspec
@@ -19,15 +20,17 @@ from engine.objects.api_types import (
     OwnerReference,
     PodSpec,
     PodStatus,
+    SchedulingGroup,
     SlimController,
     SlimPod,
     Volume,
 )
-from engine.objects.decoding import ObjectDecoder
+from engine.objects.decoding import JsonInt, ObjectDecoder
 from engine.objects.failed_pod import how_it_ended
 from engine.objects.pod_group import GroupName, group_name
 from engine.objects.remembered import Remembered
 from engine.objects.resources import PodRequests, pod_limits, pod_requests
+from grammar.values.errors import EvaluationError
 from grammar.values.quantity import Quantity
 from grammar.values.time import NEVER, Timestamp
 
@@ -39,6 +42,10 @@ DEFAULT_SCHEDULER = "default-scheduler"
 # The most bytes of values that peers share. Labels with the pod's own name are shared with no other
 # pod; without a bound they would fill the memory.
 _MOST_SHARED = 32 << 20
+# The bytes of the JSON of labels that are remembered, and of the JSON of owners.
+_MOST_TEXTS = 8 << 20
+# Times that several pods have.
+_MOST_MOMENTS = 4096
 # The labels of a namespace that has none, or is not known.
 UNLABELLED: Mapping[str, str] = {}
 _NO_ANNOTATIONS: Mapping[str, str] = {}
@@ -254,10 +261,117 @@ def labelled(peer: Peer, labels: Mapping[str, str]) -> Peer:
     return msgspec.structs.replace(peer, namespaceLabels=labels)
 
 
+_TEXTS = msgspec.json.Decoder(dict[str, str] | None)
+_OWNERS = msgspec.json.Decoder(tuple[OwnerReference, ...] | None)
+# A part of the JSON that is not decoded; empty where it is absent.
+_NO_JSON = msgspec.Raw()
+
+
+class _RawContainer(msgspec.Struct, frozen=True, gc=False):
+    name: str
+    image: str = ""
+    resources: msgspec.Raw = _NO_JSON
+    restartPolicy: str = ""
+    ports: msgspec.Raw = _NO_JSON
+
+
+class _RawContainerStatus(msgspec.Struct, frozen=True, gc=False):
+    name: str
+    resources: msgspec.Raw = _NO_JSON
+    allocatedResources: msgspec.Raw = _NO_JSON
+
+
+class _RawCondition(msgspec.Struct, frozen=True, gc=False):
+    type: str
+    status: str
+    reason: str | None = None
+    lastTransitionTime: str | None = None
+    message: str | None = None
+
+
+class _RawMetadata(msgspec.Struct, frozen=True, gc=False):
+    name: str
+    namespace: str
+    uid: str
+    labels: msgspec.Raw = _NO_JSON
+    annotations: msgspec.Raw = _NO_JSON
+    ownerReferences: msgspec.Raw = _NO_JSON
+    creationTimestamp: str | None = None
+    deletionTimestamp: str | None = None
+
+
+class _RawSpec(msgspec.Struct, frozen=True, gc=False):
+    containers: tuple[_RawContainer, ...]
+    initContainers: tuple[_RawContainer, ...] = ()
+    nodeName: str = ""
+    schedulerName: str = ""
+    schedulingGates: list[msgspec.Raw] | None = None
+    schedulingGroup: SchedulingGroup | None = None
+    volumes: msgspec.Raw = _NO_JSON
+    resourceClaims: list[msgspec.Raw] | None = None
+    priority: JsonInt | None = None
+    overhead: msgspec.Raw = _NO_JSON
+    resources: msgspec.Raw = _NO_JSON
+
+
+class _RawStatus(msgspec.Struct, frozen=True, gc=False):
+    phase: str
+    startTime: str | None = None
+    nominatedNodeName: str = ""
+    conditions: tuple[_RawCondition, ...] = ()
+    containerStatuses: tuple[_RawContainerStatus, ...] = ()
+    initContainerStatuses: tuple[_RawContainerStatus, ...] = ()
+    resources: msgspec.Raw = _NO_JSON
+    allocatedResources: msgspec.Raw = _NO_JSON
+
+
+class _RawPod(msgspec.Struct, frozen=True, gc=False):
+    """A Pod as the API server sends it, of which the parts that other pods share stay JSON.
+
+    Whatever the API server does not send, such as null for a list, it does not take.
+    """
+
+    metadata: _RawMetadata
+    spec: _RawSpec
+    status: _RawStatus
+
+
+def _containers_key(containers: tuple[_RawContainer, ...]) -> Hashable:
+    return tuple(
+        [(c.name, c.image, bytes(c.resources), c.restartPolicy, bytes(c.ports)) for c in containers]
+    )
+
+
+class _Alike(msgspec.Struct, frozen=True, gc=False):
+    """What pods with equal containers have in common."""
+
+    requests: PodRequests
+    limits: Mapping[str, Quantity]
+    containers: tuple[PeerContainer, ...]
+    hostPorts: tuple[HostPort, ...]
+
+    @classmethod
+    def of(cls, peer: Peer) -> _Alike:
+        return cls(peer.requests, peer.limits, peer.containers, peer.hostPorts)
+
+
+def _moment(text: str | None) -> Timestamp | None:
+    """The time of a text. Raises EvaluationError."""
+    return None if text is None else Timestamp.parse(text)
+
+
+def _statuses_key(statuses: tuple[_RawContainerStatus, ...]) -> Hashable:
+    return tuple([(s.name, bytes(s.resources), bytes(s.allocatedResources)) for s in statuses])
+
+
 class PeerDecoder:
     """Decodes Pods to peers. Equal labels, requests and so on of several peers are one object.
 
     `annotations` are the keys of the annotations to keep: the loaded rules read them.
+
+    Most pods are made from one of few templates. So what follows from the JSON of the containers,
+    of the labels and of the owner is remembered by this JSON, and a pod like another one takes it
+    from there. What nothing reads is not checked then. All other pods are decoded plainly.
     """
 
     def __init__(self, annotations: Collection[str] = ()) -> None:
@@ -265,6 +379,12 @@ class PeerDecoder:
         self._decoder = ObjectDecoder("Pod", SlimPod)
         self._volumes = ObjectDecoder("Pod", list[Volume])
         self._shared: Remembered[Hashable, object] = Remembered(_MOST_SHARED)
+        self._raw = msgspec.json.Decoder(_RawPod)
+        # By their JSON: what follows from containers, labels, and the direct controller.
+        self._alike: Remembered[Hashable, _Alike] = Remembered(_MOST_SHARED)
+        self._labels: Remembered[bytes, Mapping[str, str]] = Remembered(_MOST_TEXTS)
+        self._owners: Remembered[bytes, Workload | None] = Remembered(_MOST_TEXTS)
+        self._moment = lru_cache(_MOST_MOMENTS)(_moment)
 
     def keep(self, annotations: Collection[str]) -> None:
         """Keep these annotations from now on, and no others."""
@@ -272,6 +392,99 @@ class PeerDecoder:
 
     def decode(self, data: bytes | msgspec.Raw) -> Peer:
         """The peer of a Pod's JSON. Raises BadObjectError, naming the path."""
+        try:
+            pod = self._raw.decode(data)
+            if pod.status.phase not in ENDED:
+                return self._like_another(pod, data)
+        except (msgspec.MsgspecError, EvaluationError, UnicodeDecodeError, RecursionError):
+            pass  # it is unusual, or wrong
+        return self.decode_plainly(data)
+
+    def _like_another(self, pod: _RawPod, data: bytes | msgspec.Raw) -> Peer:
+        metadata, spec, status = pod.metadata, pod.spec, pod.status
+        # The first of a type counts.
+        conditions = {condition.type: condition for condition in status.conditions[::-1]}
+        resize = conditions.get("PodResizePending")
+        key = (
+            _containers_key(spec.containers),
+            _containers_key(spec.initContainers) if spec.initContainers else None,
+            _statuses_key(status.containerStatuses),
+            _statuses_key(status.initContainerStatuses) if status.initContainerStatuses else None,
+            *map(bytes, (spec.overhead, spec.resources)),
+            *map(bytes, (status.resources, status.allocatedResources)),
+            resize and resize.reason,
+        )
+        alike = self._alike.peek(key)
+        if alike is None:
+            peer = self.decode_plainly(data)
+            self._alike.put(key, _Alike.of(peer))
+            return peer
+        labels = self._labels_of(metadata.labels)
+        owner = self._owner_of(metadata.ownerReferences)
+        group = group_name(spec.schedulingGroup, labels)
+        scheduled, ready = conditions.get("PodScheduled"), conditions.get("Ready")
+        requeued = None if spec.nodeName else conditions.get(REQUEUE_CONDITION)
+        intern, moment = sys.intern, self._moment
+        return Peer(
+            name=metadata.name,
+            namespace=intern(metadata.namespace),
+            uid=metadata.uid,
+            labels=labels,
+            annotations=self._kept_of(metadata.annotations),
+            requests=alike.requests,
+            limits=alike.limits,
+            priority=spec.priority or 0,
+            workload=owner,
+            controller=owner.uid if owner is not None else "",
+            group=group and self._share(group, group),
+            nodeName=intern(spec.nodeName),
+            phase=intern(status.phase),
+            containers=alike.containers,
+            hostPorts=alike.hostPorts,
+            namespaceLabels=UNLABELLED,
+            created=moment(metadata.creationTimestamp),
+            started=moment(status.startTime),
+            deletionTimestamp=moment(metadata.deletionTimestamp),
+            nominatedNodeName=intern(status.nominatedNodeName),
+            schedulerName=intern(spec.schedulerName),
+            unscheduled=self._stated(scheduled)
+            if scheduled is not None and scheduled.status != "True"
+            else None,
+            requeued=(requeued.reason or "") if requeued is not None else "",
+            is_gated=bool(spec.schedulingGates),
+            has_claims=not spec.nodeName and self._has_claims(spec),
+            ready=ready is not None and ready.status == "True",
+        )
+
+    def _labels_of(self, raw: msgspec.Raw) -> Mapping[str, str]:
+        found = self._labels.peek(text := bytes(raw))
+        if found is None:
+            made = self.shared_texts(_TEXTS.decode(raw) or {} if text else {})
+            found = self._labels.put(text, made)
+        return found
+
+    def _owner_of(self, raw: msgspec.Raw) -> Workload | None:
+        text = bytes(raw)
+        if not text:
+            return None
+        if text not in self._owners:
+            owner = workload_of(_OWNERS.decode(raw) or ())
+            if owner is not None:
+                owner = Workload(owner.kind, owner.name, sys.intern(owner.uid))
+            return self._owners.put(text, owner and self._share(owner, owner))
+        return self._owners.peek(text)
+
+    def _kept_of(self, raw: msgspec.Raw) -> Mapping[str, str]:
+        if not self._annotations or not bytes(raw):
+            return _NO_ANNOTATIONS
+        return self._kept(_TEXTS.decode(raw))
+
+    def _stated(self, raw: _RawCondition) -> ObjectCondition:
+        changed = self._moment(raw.lastTransitionTime)
+        return ObjectCondition(raw.type, raw.status, raw.reason, changed, raw.message)
+
+    def decode_plainly(self, data: bytes | msgspec.Raw) -> Peer:
+        """The same, whatever other pods are like."""
         pod = self._decoder.decode(data)
         metadata = pod.metadata or ObjectMeta()
         spec = pod.spec or PodSpec()
@@ -316,7 +529,7 @@ class PeerDecoder:
             reason=reason,
         )
 
-    def _has_claims(self, spec: PodSpec) -> bool:
+    def _has_claims(self, spec: PodSpec | _RawSpec) -> bool:
         if spec.resourceClaims:
             return True
         if bytes(spec.volumes) in (b"", b"null"):

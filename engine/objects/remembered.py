@@ -72,8 +72,10 @@ class Remembered(Generic[K, V]):
         return value
 
     def pop(self, key: K) -> V | None:
-        self.bytes -= self._sizes.pop(key, 0)
-        return self._kept.pop(key, None)
+        if key not in self._kept:
+            return None
+        self.bytes -= self._sizes.pop(key)
+        return self._kept.pop(key)
 
     def clear(self) -> None:
         self._kept.clear()

@@ -21,9 +21,10 @@ from cachetools import TTLCache
 
 from grammar.messages.texts import os_reason
 from policies.disk import Disk, Visit
-from policies.loader import INTERVAL_SECONDS, Watcher
+from policies.loader import Watcher
 from server.answers.view_answers import CertificateInUse
 from server.call import LogEntry
+from server.file_signs import FileSigns
 from server.http.health import ReadinessCheck
 from server.log_limit import LimitedLog
 from server.metrics.metrics import Metrics
@@ -73,6 +74,7 @@ class Credentials:
         self._clock = clock
         self._disk = Disk()
         self._watcher = Watcher(lambda _: files.paths, self._disk)
+        self._signs = FileSigns(self._watcher.stirs)
         self._problem = ""
         self._tried = 0.0
         self._warned = ""
@@ -98,7 +100,7 @@ class Credentials:
 
     async def run(self) -> None:
         while True:
-            await asyncio.sleep(INTERVAL_SECONDS)
+            await self._signs.next()
             await asyncio.to_thread(self.look)
 
     def look(self) -> None:

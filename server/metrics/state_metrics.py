@@ -12,7 +12,7 @@ from prometheus_client.registry import Collector
 from engine.program.tables import source_label
 from server.answers.view_answers import DataSource, GangsOfPolicy, ReplicaStatus
 
-LOOK_SECONDS = 1.0
+LOOK_SECONDS = 5.0
 _KIND = "resource"
 
 
@@ -20,7 +20,7 @@ class StateMetrics(Collector):
     """The gauges, as of the last look at the status.
 
     `/metrics` may be asked on another thread than that of decisions. So the loop of decisions looks
-    once a second, and a scrape reads what was seen last.
+    every LOOK_SECONDS, and a scrape reads what was seen last.
     """
 
     def __init__(self) -> None:

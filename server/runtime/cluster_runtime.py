@@ -486,6 +486,10 @@ class ClusterRuntime:
     def cluster_size(self) -> ClusterSize:
         return self.informers.cache.size
 
+    def stirs(self) -> bool:
+        """False: there are no files."""
+        return False
+
     def refresh(self) -> None:
         """Does nothing: watches keep the cache up to date."""
 
@@ -601,8 +605,8 @@ class ClusterRuntime:
         if self._lease is None and (cost := _cost(engine.take_over(snapshot), schedulers)):
             self._log.info("this replica decides by counts from now on%s", cost)
         self._taken_over = True
-        nodes, pods = len(snapshot.table.rows), len(snapshot.pods())
-        self._log.info("cluster of %d nodes and %d pods", nodes, pods)
+        size = self.cluster_size()
+        self._log.info("cluster of %d nodes and %d pods", size.nodes, size.pods)
         leave_uncollected()
 
 

@@ -106,6 +106,10 @@ class NoCluster(_UnwatchedCluster):
     def adopt(self, needs: Needs) -> None:
         """Does nothing: requests carry all that policies can read."""
 
+    def stirs(self) -> bool:
+        """False: there are no files."""
+        return False
+
     def refresh(self) -> None:
         """Does nothing: there are no files."""
 
@@ -189,6 +193,9 @@ class FileCluster(_UnwatchedCluster):
             return self._origin.files(visit)
         except ClusterFileError:
             return ()
+
+    def stirs(self) -> bool:
+        return self._watcher.stirs()
 
     def refresh(self) -> None:
         """Reads again if the files have changed since they were read last."""

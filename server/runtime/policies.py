@@ -186,6 +186,10 @@ class Objects:
             return True
         return self._next(self._changed(objects)) is not None
 
+    def waiting(self, objects: Mapping[str, bytes]) -> bool:
+        """Whether `read` would find anything now or later, when a namespace has its turn."""
+        return not self._known.keys() <= objects.keys() or bool(self._changed(objects))
+
     def read(self, objects: Mapping[str, bytes], size: ClusterSize) -> Mapping[str, StoredObject]:
         """The objects as far as they are checked, in the order of their names."""
         known = {name: each for name, each in self._known.items() if name in objects}
@@ -299,6 +303,10 @@ class PolicyReader:
 
     def changed(self) -> bool:
         return self._watcher.changed()
+
+    def stirs(self) -> bool:
+        """Whether it is time to ask whether files have changed; from any thread."""
+        return self._watcher.stirs()
 
     def read(
         self, objects: Mapping[str, bytes] | None, size: ClusterSize = UNKNOWN_SIZE

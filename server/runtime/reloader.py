@@ -27,6 +27,7 @@ from grammar.checks.costs import ClusterSize
 from grammar.messages.catalogue import listed
 from policies.disk import Disk, Visit
 from policies.loader import INTERVAL_SECONDS, Watcher
+from server.file_signs import LOOK_SECONDS, FileSigns
 from server.http.health import ReadinessCheck
 from server.metrics.metrics import Metrics
 from server.runtime.policies import PolicyReader
@@ -63,6 +64,9 @@ class ClusterSource(ClusterState, Protocol):
 
     def adopt(self, needs: Needs) -> None:
         """Keeps what policies read from now on; from any thread."""
+
+    def stirs(self) -> bool:
+        """Whether it is time for `refresh`; from any thread."""
 
     def refresh(self) -> None:
         """Reads changed files again; from any thread."""
@@ -104,6 +108,9 @@ class PolicyReloader:
         self._adopted = adopted
         self._known_unbound: frozenset[str] = frozenset()
         self._lock = asyncio.Lock()
+        self._signs = FileSigns(self._stirs)
+        # Whether something has to be read, or to be checked later, without a new sign.
+        self._is_waiting = False
         self._warn_of_exempt()
         self._warn_of_unbound()
 
@@ -120,8 +127,12 @@ class PolicyReloader:
 
     async def run(self) -> None:
         while True:
-            await asyncio.sleep(INTERVAL_SECONDS)
+            await self._signs.next(INTERVAL_SECONDS if self._is_waiting else LOOK_SECONDS)
             await self.catch_up()
+
+    def _stirs(self) -> bool:
+        objects = self.view.policies()
+        return objects is not self._objects or self._policies.stirs() or self.view.stirs()
 
     async def catch_up(self) -> None:
         """Looks once; returns when what it found is enforced."""
@@ -144,12 +155,13 @@ class PolicyReloader:
         self.view.refresh()
         # A change whose reading fails is still due the next time.
         self._is_due |= self._policies.changed() or self._have_changed(objects)
-        if not self._is_due:
-            self._objects = objects
-            return None
-        enforced = self._policies.read(objects, size)
-        self.view.adopt(enforced.needs)
+        self._is_waiting = True
+        enforced = None
+        if self._is_due:
+            enforced = self._policies.read(objects, size)
+            self.view.adopt(enforced.needs)
         self._objects, self._is_due = objects, False
+        self._is_waiting = self._policies.objects.waiting(objects or {})
         return enforced
 
     def _have_changed(self, objects: Mapping[str, bytes] | None) -> bool:
@@ -235,10 +247,11 @@ class ConfigurationReloader:
         self._metrics = metrics
         self._disk = Disk()
         self._watcher = Watcher(lambda _: [file.path], self._disk)
+        self._signs = FileSigns(self._watcher.stirs)
 
     async def run(self) -> None:
         while True:
-            await asyncio.sleep(INTERVAL_SECONDS)
+            await self._signs.next()
             await self.look()
 
     async def look(self) -> None:

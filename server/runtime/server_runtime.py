@@ -7,6 +7,7 @@ both, and the application over the engine.
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -195,6 +196,8 @@ async def serve(
 
     Raises ClusterFileError, ClusterConfigurationError, CannotListenError and TlsError.
     """
+    # What has been imported stays, so no collection has to visit it while the cluster is read.
+    gc.freeze()
     async with AsyncExitStack() as stack:
         stack.enter_context(running.other_signals(log))
         common = _common(stack, options, schema, metrics, log)

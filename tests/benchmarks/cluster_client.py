@@ -135,7 +135,7 @@ class Measured:
         lines = [changed("MODIFIED", n, first + n + 1)[:-1] for n in range(CHANGES)]
         began = time.process_time()
         for line in lines:
-            await pods.reflector.apply(read_event(line))
+            pods.reflector.apply(read_event(line))
         return (time.process_time() - began) / CHANGES * 1e6
 
     async def _read_micros(self) -> float:

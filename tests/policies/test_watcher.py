@@ -60,6 +60,19 @@ def test_change_is_seen_once_at_the_second_look(
     assert [watcher.changed() for _ in range(4)] == [False, True, False, False]
 
 
+@pytest.mark.parametrize("change", [rewrite, replace, touch, add, remove, swap])
+def test_a_change_stirs_until_it_is_over(folder: Path, change: Callable[[Path], None]) -> None:
+    """Whoever looks only when something stirs looks twice, and then no more."""
+    watcher = Watcher(lambda visit: Search([folder], visit).paths)
+    assert not watcher.stirs()
+    change(folder)
+    looks = []
+    while watcher.stirs():
+        looks.append(watcher.changed())
+        assert len(looks) < 5
+    assert looks == [False, True]
+
+
 def test_file_that_is_still_changing_is_left_alone(folder: Path) -> None:
     """A file that is being written, half of which would be another policy."""
     watcher = Watcher(lambda visit: Search([folder], visit).paths)

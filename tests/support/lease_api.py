@@ -15,6 +15,7 @@ class LeaseApi:
 
     `broken` makes every request fail, and `refused` is an error for each; `lost` loses the answers
     of those that write. What was sent arrives, even if the sender does not wait for it any more.
+    `methods` has those of all requests.
     """
 
     def __init__(self) -> None:
@@ -28,6 +29,7 @@ class LeaseApi:
         self.broken = False
         self.refused: ApiError | None = None
         self.lost = False
+        self.methods: list[str] = []
         self._version = 0
         self._made = 0
 
@@ -55,6 +57,7 @@ class LeaseApi:
         timeout_seconds: float = 30.0,
     ) -> bytes:
         assert path.startswith("/apis/coordination.k8s.io/v1/namespaces/")
+        self.methods.append(method)
         await self._travel()
         if self.broken:
             raise ApiUnreachableError("nobody there")

@@ -76,6 +76,33 @@ async def test_the_first_replica_takes_it_and_the_second_waits() -> None:
     assert replicas.holders == ["a"]
 
 
+async def test_a_renewal_is_one_request_unless_the_lease_has_changed() -> None:
+    """An update succeeds only if nobody has changed what was written last."""
+    replicas = Replicas()
+    await replicas.turns("a")
+
+    async def requests() -> list[str]:
+        replicas.wait(2)
+        before = len(replicas.api.methods)
+        await replicas.turns("a")
+        assert replicas.holders == ["a"]
+        return replicas.api.methods[before:]
+
+    assert [await requests() for _ in range(3)] == [["PUT"]] * 3
+    replicas.leases["b"].need()
+    replicas.leases["a"].need()
+    await replicas.turns("b")
+    assert await requests() == ["PUT", "GET", "PUT"], "the wish of the other one is read"
+    assert await requests() == ["PUT"]
+    lease = replicas.api.lease
+    assert lease is not None
+    replicas.api.delete()
+    replicas.api.restore(lease)
+    replicas.wait(2)
+    await replicas.turns("a")
+    assert replicas.holders == [], "it is another object"
+
+
 async def test_a_replica_without_answers_is_cut_off() -> None:
     replicas = Replicas()
     await replicas.turns()

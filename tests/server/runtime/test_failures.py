@@ -82,6 +82,9 @@ class Cluster:
     def adopt(self, needs: Needs) -> None:
         """Everything is kept."""
 
+    def stirs(self) -> bool:
+        return False
+
     def refresh(self) -> None:
         """There are no files."""
 
