@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from collections.abc import Set as AbstractSet
 from copy import copy
+from functools import partial
 from itertools import count
 from typing import TypeVar
 from weakref import WeakValueDictionary
 
-from engine.counting.count_clauses import CountClauses, no_leader
+from engine.counting.count_clauses import CountClauses
 from engine.counting.groups import CountGroups
 from engine.counting.named_counts import NamedCount
 from engine.decision import scoring
@@ -23,6 +24,7 @@ from engine.decision.filtering import FilterMemo
 from engine.decision.registry import Registry, Selection
 from engine.decision.verdict import Failed
 from engine.objects.codec import Namespace
+from engine.program.columns import KindedClause, NodeKinds
 from engine.program.frame import MEMO_BYTES, NO_GROUPS, Evaluation, Frame, unlimited
 from engine.program.pod_shape import pod_values
 from engine.program.program import (
@@ -43,8 +45,10 @@ class SharedMemos:
     """The memos of plans, for other plans of pods that are alike to the same clauses.
 
     Pods of different shapes may be alike to a clause: `pod.name != "zz"` is true for most of them.
-    A memo lives as long as a plan has it.
+    A memo lives as long as a plan has it. `counts_alone`: each plan keeps its counts in groups.
     """
+
+    counts_alone = True
 
     def __init__(self) -> None:
         self._filters: WeakValueDictionary[Hashable, FilterMemo] = WeakValueDictionary()
@@ -52,14 +56,26 @@ class SharedMemos:
         self._spares: WeakValueDictionary[Hashable, SpareMemo] = WeakValueDictionary()
         self._named: WeakValueDictionary[Hashable, NamedCount] = WeakValueDictionary()
         self._changes = count(1)
+        self._kinds: dict[KindedClause, NodeKinds] = {}
+        self._leaders: dict[CountClause, CountGroups] = {}
+
+    def kinds(self, clause: KindedClause) -> NodeKinds | None:
+        """The kinds of nodes to a clause; None where it reads more of them than single values."""
+        if clause.of_node is None:
+            return None
+        if clause not in self._kinds:
+            self._kinds[clause] = NodeKinds(clause.of_node, clause.nodes_per_look)
+        return self._kinds[clause]
 
     def filters(self, clauses: Sequence[FilterProgram], evaluation: Evaluation) -> FilterMemo:
         """The memo of some clauses, for the pod of the evaluation. Raises ExpensivePolicyError."""
-        return _shared(self._filters, FilterMemo, clauses, evaluation)
+        make = partial(FilterMemo, kinds=self.kinds)
+        return _shared(self._filters, make, clauses, evaluation)
 
     def scorer(self, clauses: Sequence[ScoreProgram], evaluation: Evaluation) -> scoring.Scorer:
         """The same for scores."""
-        return _shared(self._scorers, scoring.Scorer, clauses, evaluation)
+        make = partial(scoring.Scorer, kinds=self.kinds)
+        return _shared(self._scorers, make, clauses, evaluation)
 
     def named(self, program: NamedCountProgram, evaluation: Evaluation) -> NamedCount:
         """The same for a named count."""
@@ -80,27 +96,22 @@ class SharedMemos:
 
     def leader(self, clause: CountClause) -> CountGroups | None:
         """The groups of nodes that plans share for a clause; None: each plan has its own."""
-        return no_leader(clause)
-
-
-class SurveyMemos(SharedMemos):
-    """Memos for looks at pods of every shape, one after another: they share groups, too.
-
-    What is kept of the counts in groups is then of a few pods only, so a plan that decides has its
-    own groups.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._leaders: dict[CountClause, CountGroups] = {}
-
-    def leader(self, clause: CountClause) -> CountGroups | None:
         # A spread counts the nodes that its pod may go to.
         if not clause.count.of_nodes or clause.kind == "spread":
             return None
         if clause not in self._leaders:
             self._leaders[clause] = CountGroups(clause)
         return self._leaders[clause]
+
+
+class SurveyMemos(SharedMemos):
+    """Memos for looks at pods of every shape, one after another: they share counts, too.
+
+    What is kept of the counts in groups is then of a few pods only, so a plan that decides keeps
+    its own.
+    """
+
+    counts_alone = False
 
 
 def _shared(
@@ -187,7 +198,9 @@ class Plan:
         named = (each for p in every for each in p.named)
         self.named = {each.digest: memos.named(each, evaluation) for each in named}
         counts = [clause for program in enforced for clause in program.counts]
-        self.counts = CountClauses(counts, evaluation, mutual, memos.leader)
+        self.counts = CountClauses(
+            counts, evaluation, mutual, memos.leader, counts_alone=memos.counts_alone
+        )
         cards = [clause for program in enforced for clause in program.cards]
         self.gives_cards = bool(cards)
         gangs = (clause for program in enforced for clause in program.gangs)
@@ -219,9 +232,11 @@ class Plan:
             *self.gangs,
             *(clause for _, each in self.audited_counts for clause in each.clauses),
         )
-        # Bytes per node: a code and a version in a FilterMemo, two numbers in a ScoreMemo, and in
-        # each whether the node is stale.
+        # Bytes per node: a code and a version in a FilterMemo, two numbers in a ScoreMemo, in each
+        # whether the node is stale, and what a clause gives for its kind.
         per_node = 13 * (1 + len(self.audits)) + 17 * (len(self.scorer) + len(cards))
+        audited = sum(len(program.filters) for program, _ in self.audits)
+        per_node += 8 * (len(filters) + len(self.scorer) + audited)
         # Few frames keep as much as they may.
         self.bytes = 4096 + MEMO_BYTES // 2 + pod + nodes * per_node
 

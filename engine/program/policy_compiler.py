@@ -11,11 +11,13 @@ from typing import assert_never
 
 from engine.objects.peer import values_at
 from engine.program import operations
+from engine.program.columns import NodeKey, node_key
 from engine.program.compiler import OF_PODS, Compiler
 from engine.program.fast_paths import FAST_PATHS
 from engine.program.frame import Evaluate, Message
 from engine.program.node_groups import GroupSpec, namespace_of_pod, number_of_sum
 from engine.program.node_groups import digest_of as digest_of_group
+from engine.program.node_parts import node_parts
 from engine.program.pod_shape import COMPUTED, Path, PodParts, PodReads, paths_as_peer
 from engine.program.program import (
     NO_READS,
@@ -186,7 +188,6 @@ class _PolicyCompiler:
         self._pod_parts = PodParts(self._compiler)
         self._pod_reads = PodReads(self._definitions)
         self._peer_reads = PodReads(self._definitions, "peer")
-        self._node_reads = PodReads(self._definitions, "node")
         self._known: dict[str, Evaluate] = {}
 
     @property
@@ -482,7 +483,7 @@ class _PolicyCompiler:
             tables=self._tables_of(*deciders),
             nodes_per_look=self._nodes_per_look(clause),
             of_pod=self._of_pod(deciders),
-            labels=None if timed or groups else self._labels(deciders),
+            of_node=None if timed or groups else self._of_node(deciders),
             groups=groups,
         )
 
@@ -551,15 +552,15 @@ class _PolicyCompiler:
         """What the `group`s are by."""
         return group_specs(self._compiler)
 
-    def _labels(self, exprs: Iterable[Expr]) -> tuple[str, ...] | None:
-        """The labels of the node that expressions read; None if they read more of it."""
-        read = {path for expr in exprs for path in self._node_reads.written(expr)}
-        if any(path[:-1] != _LABELS for path in read):
-            return None
-        return tuple(sorted(path[-1] for path in read))
+    def _of_node(self, exprs: Iterable[Expr]) -> NodeKey | None:
+        """What tells nodes apart to expressions; None if more of them is read, or nothing."""
+        parts = node_parts(self._compiler, exprs)
+        return node_key(parts) if parts else None
 
     def _score(self, clause: Score) -> ScoreProgram:
         value, scale = self._ranged(clause.value, clause.range)
+        exprs = tuple(children((clause.value, clause.range)))
+        timed, groups = any(map(self._reads_time, exprs)), self._group_reads(exprs)
         return ScoreProgram(
             policy=self._policy.address,
             name=clause.name,
@@ -568,11 +569,12 @@ class _PolicyCompiler:
             value=value,
             range=scale,
             missing=float(clause.missing or 0),
-            time_dependent=any(map(self._reads_time, children((clause.value, clause.range)))),
-            tables=self._tables_of(*children((clause.value, clause.range))),
+            time_dependent=timed,
+            tables=self._tables_of(*exprs),
             nodes_per_look=self._nodes_per_look(clause),
-            of_pod=self._of_pod(children((clause.value, clause.range))),
-            groups=self._group_reads(children((clause.value, clause.range))),
+            of_pod=self._of_pod(exprs),
+            of_node=None if timed or groups else self._of_node(exprs),
+            groups=groups,
         )
 
     def _ranged(self, value: Expr, scale: Bounds | Order | None) -> tuple[Evaluate, Range]:
@@ -659,8 +661,6 @@ _ELIGIBILITY = frozenset(
         ("spec", "tolerations"),
     }
 )
-# Where the labels of a node are.
-_LABELS = ("metadata", "labels")
 _OF_NODES: Mapping[str, OneOf["used", "empty"]] = {"used nodes": "used", "empty nodes": "empty"}
 # The paths of the node that depend on the pods on it.
 _OCCUPANCY = frozenset({("node", "requested"), ("node", "free"), ("node", "pods")})
