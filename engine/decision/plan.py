@@ -154,7 +154,8 @@ class Plan:
     apply; the first one decides. `conditional` are the clauses whose `when` reads named counts. In
     a plan for all pods of the shape they do not apply, in others those that do now. `scored`: some
     score clause or count preference applies. `audits` and `audited_counts` belong to policies in
-    audit mode. `frame` is for counting. From `until` on, in nanoseconds, other clauses may apply.
+    audit mode. `frame` is for counting. From `until` on, in nanoseconds, or once it is `outdated`,
+    other clauses may apply. `programs` are those of the policies that it knows of.
     """
 
     def __init__(
@@ -175,7 +176,7 @@ class Plan:
         the bytes of the pod, which it holds. `exempt` is the reason why no policy decides, empty
         where policies do.
         """
-        self.registry = registry
+        self.outdated = False
         self.namespace = namespace
         frame = evaluation.frame()
         self._made, frame.until = evaluation.now(), NEVER
@@ -184,6 +185,7 @@ class Plan:
         )
         reaching = () if exempt else [m for m in registry.mutual if m.reaches(where)]
         mutual = [m for m in reaching if not m.program.audit]
+        self.programs = frozenset((*selection.programs, *(m.program for m in reaching)))
         self.empty = selection.empty and not reaching
         enforced = selection.enforced
         every = (*enforced, *selection.audited)
@@ -227,6 +229,7 @@ class Plan:
         )
         self._clauses = (
             selection,
+            *reaching,
             *self.scorer.clauses,
             *self.counts.clauses,
             *self.gangs,
@@ -248,6 +251,10 @@ class Plan:
         for memo in (self.filters, *(memo for _, memo in self.audits)):
             memo.tables_changed(digests)
 
+    def outdate(self) -> None:
+        """Has it looked at again: there are other policies."""
+        self.outdated = True
+
     def lasts(self, now: int) -> bool:
         """Whether the clauses that apply are certain to be the same at a moment."""
         return self._made <= now < self.until
@@ -256,7 +263,7 @@ class Plan:
         """The earlier plan, with what it keeps, if the same clauses apply; else this one."""
         if self._clauses != earlier._clauses:
             return self
-        earlier._made, earlier.until = self._made, self.until
+        earlier._made, earlier.until, earlier.outdated = self._made, self.until, False
         return earlier
 
 
