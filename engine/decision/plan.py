@@ -56,16 +56,17 @@ class SharedMemos:
         self._spares: WeakValueDictionary[Hashable, SpareMemo] = WeakValueDictionary()
         self._named: WeakValueDictionary[Hashable, NamedCount] = WeakValueDictionary()
         self._changes = count(1)
-        self._kinds: dict[KindedClause, NodeKinds] = {}
-        self._leaders: dict[CountClause, CountGroups] = {}
+        self._kinds: WeakValueDictionary[KindedClause, NodeKinds] = WeakValueDictionary()
+        self._leaders: WeakValueDictionary[CountClause, CountGroups] = WeakValueDictionary()
 
     def kinds(self, clause: KindedClause) -> NodeKinds | None:
         """The kinds of nodes to a clause; None where it reads more of them than single values."""
         if clause.of_node is None:
             return None
-        if clause not in self._kinds:
-            self._kinds[clause] = NodeKinds(clause.of_node, clause.nodes_per_look)
-        return self._kinds[clause]
+        found = self._kinds.get(clause)
+        if found is None:
+            found = self._kinds[clause] = NodeKinds(clause.of_node, clause.nodes_per_look)
+        return found
 
     def filters(self, clauses: Sequence[FilterProgram], evaluation: Evaluation) -> FilterMemo:
         """The memo of some clauses, for the pod of the evaluation. Raises ExpensivePolicyError."""
@@ -99,9 +100,10 @@ class SharedMemos:
         # A spread counts the nodes that its pod may go to.
         if not clause.count.of_nodes or clause.kind == "spread":
             return None
-        if clause not in self._leaders:
-            self._leaders[clause] = CountGroups(clause)
-        return self._leaders[clause]
+        found = self._leaders.get(clause)
+        if found is None:
+            found = self._leaders[clause] = CountGroups(clause)
+        return found
 
 
 class SurveyMemos(SharedMemos):

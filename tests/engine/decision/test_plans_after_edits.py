@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from engine.decision.registry import Registry
 from engine.decision.verdict import Verdict
 from engine.engine import Engine
+from engine.program.columns import NodeKinds
 from engine.program.frame import Evaluate, Frame
 from engine.program.program import Program
 from tests.support.builders import node, pod, raw
@@ -122,3 +124,15 @@ def test_answers_are_those_of_an_engine_that_knows_nothing(
         fresh = engine_of("", NODES, PODS)
         fresh.adopt(Registry(wanted))
         assert verdicts(kept, namespace) == verdicts(fresh, namespace)
+
+
+def test_nothing_is_kept_of_policies_that_are_gone() -> None:
+    engine = engine_of("", NODES, PODS)
+    text = 'policy p in namespace "a" {{ filter "f" {{ require int(node.labels["n"]) < {} }} }}'
+    kept = list[int]()
+    for edit in range(12):
+        engine.adopt(Registry(programs_of(text.format(edit % 7))))
+        verdicts(engine, "a")
+        gc.collect()
+        kept.append(sum(type(each) is NodeKinds for each in gc.get_objects()))
+    assert kept[-1] - kept[0] <= 1
