@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 
 from engine.cache.informers import Needs
 from engine.cards.node_cards import TAKEN
 from engine.decision.registry import Registry
 from engine.objects.request_pod import BYPASS, EARLIER_BYPASS, FORM
-from engine.program.policy_compiler import compile_policy
+from engine.program.policy_compiler import compile_policy, compiled_together
 from engine.program.program import Program
 from grammar.checker.policy_checker import Checked
 from grammar.messages.diagnostics import Diagnostic, plain
@@ -57,6 +57,15 @@ class BrokenPolicy:
 
 
 @dataclass(frozen=True, slots=True)
+class _Compiled:
+    """A policy with its program and its needs, which stay as long as it does."""
+
+    checked: Checked
+    program: Program
+    needs: Needs
+
+
+@dataclass(frozen=True, slots=True)
 class EnforcedPolicies:
     """What is enforced at one time, and what that was read from.
 
@@ -72,8 +81,8 @@ class EnforcedPolicies:
     objects: Mapping[str, CheckedObject]
     programs: Mapping[str, Program]
     needs: Needs
-    # The program of each policy in force, by the id of the checked policy, which is kept with it.
-    compiled: Mapping[int, tuple[Checked, Program]] = field(repr=False)
+    # By the id of the checked policy in force.
+    compiled: Mapping[int, _Compiled] = field(repr=False)
 
     @property
     def policies(self) -> Sequence[Checked]:
@@ -147,17 +156,17 @@ def enforced(
     """
     before = previous.in_force if previous is not None else InForce()
     in_force = _with_remembered(succeed(before, validation, unread), stored)
+    policies = in_force.policies
     known = previous.compiled if previous is not None else {}
     # An unchanged policy keeps its program, and what that remembers.
-    compiled = {
-        id(checked): known.get(id(checked)) or (checked, compile_policy(checked))
-        for checked in in_force.policies
-    }
-    here = {identity(checked.policy) for checked in in_force.policies}
+    made = compiled_together([checked for checked in policies if id(checked) not in known])
+    new = {id(p.source): _Compiled(p.source, p, needs_of([p.source])) for p in made}
+    compiled = {id(c): known.get(id(c)) or new[id(c)] for c in policies}
+    here = {identity(checked.policy) for checked in policies}
     refusing = [c for s in stored.values() for c in s.refusing if identity(c.policy) not in here]
-    needed = needs_of(in_force.policies)
+    needed = _together(each.needs for each in compiled.values())
     registry = Registry(
-        [program for c, program in compiled.values() if identity(c.policy) not in silent],
+        [c.program for c in compiled.values() if identity(c.checked.policy) not in silent],
         refusing=map(compile_policy, refusing),
         complete=is_complete,
         annotations=needed.annotations,
@@ -170,7 +179,7 @@ def enforced(
         stored,
         objects={name: each.checked for name, each in stored.items()},
         programs={
-            active.file: compiled[id(active.checked)][1]
+            active.file: compiled[id(active.checked)].program
             for active in in_force.active
             if of_file[active.file] == 1
         },
@@ -237,25 +246,40 @@ def _errors(found: Iterable[Diagnostic]) -> list[Diagnostic]:
 
 def needs(policies: Iterable[Policy]) -> Needs:
     """The needs of checked policies."""
-    known = tuple(policies)
-    read = list(walk(known))
+    return _together(map(_needs, policies))
+
+
+def _together(found: Iterable[Needs]) -> Needs:
+    """The needs of all of them."""
+    known = {*found}
+
+    def any_has(name: str) -> bool:
+        return any(getattr(each, name) for each in known)
+
+    return Needs(
+        **{each.name: any_has(each.name) for each in fields(Needs) if each.name != "annotations"},
+        annotations=frozenset[str]().union(*(each.annotations for each in known)),
+    )
+
+
+def _needs(policy: Policy) -> Needs:
+    read = list(walk(policy))
     # A mutual limit of a pod that bypasses policies keeps nobody out.
-    mutual = any(limit.mutual for p in known for limit in of_kind(p.items, Limit))
+    mutual = any(limit.mutual for limit in of_kind(policy.items, Limit))
     bypass = {BYPASS, EARLIER_BYPASS} if mutual else set()
-    cards = [c for p in known for c in of_kind(p.items, Cards)]
+    cards = of_kind(policy.items, Cards)
     taken = {TAKEN} if cards else set()
     taken |= {c.index for c in cards if c.index is not None}
-    form = {FORM} if any(p.portable for p in known) else set()
+    form = {FORM} if policy.portable else set()
+    fields_read = {each.name for each in read if isinstance(each, Select)}
     return Needs(
-        namespaces=any(isinstance(e, Ident) and e.name == "namespaceObject" for e in read)
-        or any(isinstance(e, Select) and e.name == "namespaceLabels" for e in read),
-        workloads=any(isinstance(e, Select) and e.name == "workload" for e in read)
-        or any(c.needs_workloads for p in known for c in p.clauses),
-        groups=any(isinstance(e, Select) and e.name == "group" for e in read)
-        or any(gang.by is None for p in known for gang in of_kind(p.items, Gang)),
-        ended=any(pods.state == "ended" for p in known for pods in _counted(p)),
-        failures=any(isinstance(e, Select) and e.name == "failures" for e in read),
-        annotations=frozenset[str]().union(*map(named_annotations, known), bypass, taken, form),
+        namespaces="namespaceLabels" in fields_read
+        or any(isinstance(e, Ident) and e.name == "namespaceObject" for e in read),
+        workloads="workload" in fields_read or any(c.needs_workloads for c in policy.clauses),
+        groups="group" in fields_read or any(g.by is None for g in of_kind(policy.items, Gang)),
+        ended=any(pods.state == "ended" for pods in _counted(policy)),
+        failures="failures" in fields_read,
+        annotations=named_annotations(policy).union(bypass, taken, form),
     )
 
 

@@ -311,6 +311,7 @@ class Engine:
     def exempt(self, exemptions: Exemptions) -> None:
         """Exempts other pods from now on. What was counted with the old ones is forgotten."""
         self._calls.exemptions = exemptions
+        self._calls.forget()
         self.adopt(self.registry.anew())
 
     def take_tables(self, tables: Tables) -> None:

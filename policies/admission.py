@@ -17,10 +17,11 @@ from grammar.checks.costs import LIMIT, UNKNOWN_SIZE, ClusterSize, with_estimate
 from grammar.meaning.schema import Schema
 from grammar.messages.diagnostics import Diagnostic, Severity
 from grammar.tree.clauses import File
+from grammar.tree.source import Source
 from policies import validation as uses
 from policies.manifest_text import RULES, object_page, report
 from policies.manifests import ManifestReading, additions, manifest_from
-from policies.resource import Manifest
+from policies.resource import Manifest, Metadata
 from policies.sugar import policy_of
 from policies.validation import CheckedFile, Validation, checked_file, identity, of_objects
 
@@ -104,6 +105,52 @@ def check_stored(name: str, raw: bytes, schema: Schema, size: ClusterSize) -> St
     if checked.manifest is None or checked.holds:
         return StoredObject(checked)
     return _with_substitutes(name, checked, checked.manifest, schema)
+
+
+class _Written(msgspec.Struct):
+    """What is compared of an object."""
+
+    apiVersion: str
+    kind: str
+    metadata: Metadata
+    spec: msgspec.Raw
+
+
+def likeness(name: str, raw: bytes) -> object | None:
+    """What is equal of objects that differ in nothing but their namespace; None if none are."""
+    try:
+        written = msgspec.json.decode(raw, type=_Written)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    if not written.metadata.namespace:
+        return None
+    kind = name.partition("/")[0], written.apiVersion, written.kind
+    return *kind, written.metadata.name, bytes(written.spec)
+
+
+def of_another(name: str, raw: bytes, other: StoredObject) -> StoredObject | None:
+    """A stored object as it would be checked, from one of the same likeness.
+
+    None for an object that has to be checked itself: a check sees the namespace where the rules
+    speak of it, or of a ConfigMap in it.
+    """
+    manifest, file = other.checked.manifest, other.checked.file
+    if manifest is None or not other.checked.holds:
+        return None
+    rules = manifest.spec.rules or ""
+    if "namespace" in rules or "configmap" in rules:
+        return None
+    try:
+        own = msgspec.json.decode(raw, type=type(manifest))
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    own = msgspec.structs.replace(own, spec=manifest.spec)
+    policies = tuple(
+        replace(each, policy=replace(each.policy, namespace=own.metadata.namespace))
+        for each in file.policies
+    )
+    source = Source(name, file.source.text)
+    return StoredObject(CheckedObject(own, replace(file, source=source, policies=policies)))
 
 
 def unchecked_object(

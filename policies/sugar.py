@@ -7,8 +7,9 @@ DoesNotExist are true for an object without the key; all other operators are fal
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import assert_never
 
 from grammar.messages import catalogue
@@ -110,6 +111,8 @@ def _matches(requirement: LabelRequirement, value: str | None) -> bool:
 # The name of the declarative part in messages, in metrics and in `expect`.
 CLAUSE = "placementPolicy"
 _AND = " && "
+# The longest text of a field whose items are kept.
+_MOST_KEPT_TEXT = 256
 # The namespace of an object that names none.
 DEFAULT_NAMESPACE = "default"
 _BOUNDS = {"Exactly": "exactly", "AtMost": "at most", "AtLeast": "at least"}
@@ -136,7 +139,7 @@ def policy_of(manifest: Manifest, page: ManifestText) -> tuple[Policy, list[Diag
     found: list[Diagnostic] = []
     for field, text in parts(manifest):
         place = page.place(field)
-        made, wrong = parse_rules(Source(field, text))
+        made, wrong = items_of(text)
         items.extend(put(_narrowed(item, manifest), place) for item in made)
         found.extend(replace(d, span=place, fix=None) for d in wrong)
     written, wrong = parse_rules(Source("rules", manifest.spec.rules or ""))
@@ -156,6 +159,21 @@ def policy_of(manifest: Manifest, page: ManifestText) -> tuple[Policy, list[Diag
         name_span=page.place("metadata.name"),
     )
     return policy, found
+
+
+def items_of(text: str) -> tuple[Sequence[Item], Sequence[Diagnostic]]:
+    """The items of a field. Most objects say the same there, in few words: these are kept."""
+    return _parsed(text) if len(text) > _MOST_KEPT_TEXT else _items_of_short(text)
+
+
+@lru_cache(maxsize=256)
+def _items_of_short(text: str) -> tuple[Sequence[Item], Sequence[Diagnostic]]:
+    return _parsed(text)
+
+
+def _parsed(text: str) -> tuple[Sequence[Item], Sequence[Diagnostic]]:
+    items, found = parse_rules(Source("spec", text))
+    return items, tuple(found)
 
 
 def _values(spec: Spec, page: ManifestText, found: list[Diagnostic]) -> Iterator[Argument]:

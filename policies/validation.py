@@ -316,6 +316,8 @@ class Validator:
         # policy is kept too, so that no other one gets its id.
         self._filled: dict[object, tuple[Checked, Checked]] = {}
         self._before: dict[object, tuple[Checked, Checked]] = {}
+        # The policies that use others without an error, by the id of the policy.
+        self._resolved: dict[int, _Resolved] = {}
 
     def validate(
         self, sources: Sequence[Source], objects: Sequence[CheckedFile] = ()
@@ -336,10 +338,21 @@ class Validator:
         self._before, self._filled = self._filled, {}
         shared = (p for f in files if not f.private for p in f.policies)
         names = known_names(shared, library)
-        return tuple(
-            replace(f, policies=tuple(resolve(p, names, self._fill) for p in f.policies))
-            for f in files
-        )
+        before, self._resolved = self._resolved, {}
+
+        def resolved(checked: Checked) -> Checked:
+            if not uses_others(checked.policy):
+                return checked
+            known = before.get(id(checked))
+            if known is None or not known.holds(names):
+                seen = _SeenNames(names)
+                known = _Resolved(checked, seen.found, resolve(checked, seen, self._fill))
+            # An error may name any other policy.
+            if not known.result.broken:
+                self._resolved[id(checked)] = known
+            return known.result
+
+        return tuple(_with_policies(f, tuple(map(resolved, f.policies))) for f in files)
 
     def _fill(self, checked: Checked, values: Mapping[str, Expr]) -> Checked:
         written = sorted((name, print_expression(value)) for name, value in values.items())
@@ -349,6 +362,45 @@ class Validator:
             known = checked, fill(checked, values)
         self._filled[key] = known
         return known[1]
+
+
+class _SeenNames(Mapping[str, Checked]):
+    """The policies that `use` can name, which keeps in `found` what was asked for."""
+
+    def __init__(self, names: Mapping[str, Checked]) -> None:
+        self._names = names
+        self.found: dict[str, Checked | None] = {}
+
+    def __getitem__(self, name: str) -> Checked:
+        found = self.found[name] = self._names.get(name)
+        if found is None:
+            raise KeyError(name)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+@dataclass(frozen=True, slots=True)
+class _Resolved:
+    """A policy with what it uses, and the policies by name of which that was made."""
+
+    checked: Checked
+    names: Mapping[str, Checked | None]
+    result: Checked
+
+    def holds(self, names: Mapping[str, Checked]) -> bool:
+        """Whether the names still stand for the same policies."""
+        return all(names.get(name) is known for name, known in self.names.items())
+
+
+def _with_policies(file: CheckedFile, policies: tuple[Checked, ...]) -> CheckedFile:
+    """The file with these policies: itself if it has them already."""
+    is_same = all(one is other for one, other in zip(policies, file.policies, strict=True))
+    return file if is_same else replace(file, policies=policies)
 
 
 def identity(policy: Policy) -> Identity:
@@ -469,7 +521,7 @@ def _unique(files: Iterable[CheckedFile]) -> Iterator[CheckedFile]:
             scope = file.source.name if file.private else ""
             there = first.setdefault((scope, identity(policy)), here)
             policies.append(checked if there == here else _second(checked, there))
-        yield replace(file, policies=tuple(policies))
+        yield _with_policies(file, tuple(policies))
 
 
 def _second(checked: Checked, there: str) -> Checked:

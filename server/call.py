@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 
+import msgspec
+
 from engine.cluster.binding import Binding
 from engine.program.frame import Points
 from grammar.messages.texts import cut
@@ -31,8 +33,7 @@ class ReviewedObject:
     allowed: bool
 
 
-@dataclass(slots=True)
-class CallRecord:
+class CallRecord(msgspec.Struct, eq=False):
     """The facts of a call, filled in step by step: a call that fails halfway has the first ones."""
 
     verb: str

@@ -24,6 +24,7 @@ from grammar.values.quantity import Quantity
 from grammar.values.semver import Semver, kubernetes_version
 from grammar.values.strings import matches, pattern
 from grammar.values.time import Duration, Timestamp
+from policies.sugar import items_of
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("cli", "engine", "grammar", "policies", "server")
@@ -119,6 +120,7 @@ DICTIONARIES = {
         "server/runtime/policies.py: Objects._used",
         "server/runtime/policies.py: Objects._versions",
         "server/runtime/policy_statuses.py: Statuses._kept",
+        "server/runtime/policy_statuses.py: Statuses._seen",
         "server/view/policy_states.py: PolicyStates._history",
     ),
     PROGRAM: (
@@ -212,6 +214,8 @@ KEPT: dict[str, tuple[Callable[..., object], int, tuple[Any, ...]] | None] = {
     "engine.counting.floors.shortfall": None,
     "engine.counting.bounds.target": None,
     "grammar.meaning.schema.short_form": None,
+    "grammar.tree.walk._fields": None,
+    "policies.sugar._items_of_short": (items_of, 256, ("weight 1" + "0" * 300,)),
 }
 
 

@@ -243,6 +243,7 @@ def _fix(name: str, args: argparse.Namespace, needs: SchedulerRequirements | Non
         url=args.url,
         binds=args.bind,
         policy=policy_of(found[0], [], existing),
+        minor=args.kube_version,
     )
     if converted.document == found[0].value:
         return

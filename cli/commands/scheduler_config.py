@@ -199,7 +199,7 @@ def _convert(args: argparse.Namespace, extender: Extender) -> int:
     """Prints what a configuration is converted to, and on standard error what is different."""
     # Importing YAML takes longer than the rest of this command.
     from cli.doctor.configuration_text import configurations, existing, read_text  # noqa: PLC0415
-    from cli.doctor.conversion import convert, policy_of  # noqa: PLC0415
+    from cli.doctor.conversion import VERSION, convert, policy_of  # noqa: PLC0415
 
     given = {
         "--section": args.section,
@@ -214,7 +214,11 @@ def _convert(args: argparse.Namespace, extender: Extender) -> int:
         hint = "give a file with one of them"
         raise CommandError(f"there are {len(more) + 1} configurations in `{args.source}`", hint)
     binds = "bind" in extender.verbs
-    converted = convert(found, extender, url=args.url, binds=binds, policy=policy)
+    minor = args.kube_version
+    if VERSION not in api_versions(minor):
+        hint = "leave out `--from`, or give the version of a newer kube-scheduler"
+        raise CommandError(f"`--from` writes `{VERSION}`, which 1.{minor} does not read", hint)
+    converted = convert(found, extender, url=args.url, binds=binds, policy=policy, minor=minor)
     put_text(converted.text)
     for note in converted.notes:
         put_line(f"note: {note}", sys.stderr)

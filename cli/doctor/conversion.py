@@ -19,9 +19,11 @@ from cli.doctor.connection_checks import DEFAULT_TIMEOUT
 from cli.doctor.context import choose
 from cli.doctor.extender import ExtenderEntry, entry
 from cli.doctor.generator import Extender, section, yaml_text
+from cli.doctor.kube_versions import KNOWN_MINOR
 from cli.doctor.plugins import (
     DEFAULTS,
     FILTERS,
+    FIRST_MINOR,
     MULTI_POINT,
     PLUGINS,
     POINTS,
@@ -62,12 +64,14 @@ def convert(
     url: str | None = None,
     binds: bool = False,
     policy: SchedulerConfiguration | None = None,
+    minor: int = KNOWN_MINOR,
 ) -> Conversion:
     """The conversion of any configuration. `new` is added if it has no extenders at all.
 
     Only an extender with the `url` or with a URL of Placet is changed to what Placet needs. `binds`
     says whether Placet may bind pods; if `new` has a `bind_timeout`, an entry of its own has that
-    verb afterwards. `policy` is the Policy that its `algorithmSource` names.
+    verb afterwards. `policy` is the Policy that its `algorithmSource` names. `minor` is the minor
+    version of the kube-scheduler that reads it.
     """
     value, notes = configuration.value, list[str]()
     if configuration.legacy:
@@ -80,7 +84,7 @@ def convert(
             was = f"`{version}`" if version else "no `apiVersion`"
             notes.append(f"`apiVersion` is `{VERSION}`: it was {was}")
         value = _without_old_fields(value, policy, notes)
-        profiles = _profiles(value, notes, keeps_foreign=configuration.has_kind)
+        profiles = _profiles(value, notes, minor, keeps_foreign=configuration.has_kind)
     others = {n: v for n, v in value.items() if n not in (*_OF_PROFILE, "apiVersion", "kind")}
     extenders = [each for each in others.get("extenders") or () if isinstance(each, dict)]
     for place, profile in enumerate(profiles):
@@ -320,16 +324,16 @@ def _extender(given: Json, is_ours: bool, binds: bool, notes: list[str]) -> Json
 # ---- profiles of a KubeSchedulerConfiguration, or of plugin JSON
 
 
-def _profiles(value: Json, notes: list[str], *, keeps_foreign: bool) -> list[Json]:
+def _profiles(value: Json, notes: list[str], minor: int, *, keeps_foreign: bool) -> list[Json]:
     written = mappings(value, "profiles")
     beside = {name: value[name] for name in _OF_PROFILE[:-1] if name in value}
     if beside and not written:
         notes.append(f"{_some(beside)} {'is' if len(beside) == 1 else 'are'} in a profile now")
         written = [beside]
-    return [_profile(each, notes, keeps_foreign=keeps_foreign) for each in written]
+    return [_profile(each, notes, minor, keeps_foreign=keeps_foreign) for each in written]
 
 
-def _profile(written: Json, notes: list[str], *, keeps_foreign: bool) -> Json:
+def _profile(written: Json, notes: list[str], minor: int, *, keeps_foreign: bool) -> Json:
     made = _Profile(notes)
     for point, names in mapping(written, "plugins").items():
         is_design = isinstance(names, list)
@@ -342,7 +346,7 @@ def _profile(written: Json, notes: list[str], *, keeps_foreign: bool) -> Json:
                 made.plugin(point, kind, plugin, keeps_foreign=keeps_foreign)
     for each in mappings(written, "pluginConfig"):
         made.configure(str(each.get("name")), mapping(each, "args"), keeps_foreign=keeps_foreign)
-    made.turn_off_the_rest()
+    made.turn_off_the_rest(minor)
     rest = {n: v for n, v in written.items() if n not in ("plugins", "pluginConfig")}
     return rest | made.fields()
 
@@ -407,15 +411,19 @@ class _Profile:
         if weight_of(known.get(name, {})) <= weight_of(entry):
             known[name] = entry
 
-    def turn_off_the_rest(self) -> None:
-        """Disables what the lists leave out, except what a plugin of another point needs."""
+    def turn_off_the_rest(self, minor: int) -> None:
+        """Disables what the lists leave out, except what a plugin of another point needs.
+
+        `minor` is the version of kube-scheduler, which may not have the newest plugins.
+        """
+        defaults = [name for name in DEFAULTS if FIRST_MINOR.get(name, 0) <= minor]
         for point in self.lists:
             self.put(point, "disabled", "*")
         for point in POINTS:
             if point not in self.lists:
                 continue
             known = self.points[point].setdefault("enabled", {})
-            kept = [name for name in DEFAULTS if name not in known and self._needs(name, point)]
+            kept = [name for name in defaults if name not in known and self._needs(name, point)]
             for name in kept:
                 self.put(point, "enabled", name)
             if kept:

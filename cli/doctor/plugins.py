@@ -61,6 +61,13 @@ DEFAULTS: Mapping[str, int] = {
     "DefaultBinder": 0,
     "NodeDeclaredFeatures": 0,
 }
+# The first minor version that has a plugin, if there are earlier ones that read version v1.
+FIRST_MINOR: Mapping[str, int] = {
+    "NodeDeclaredFeatures": 35,
+    "GangScheduling": 35,
+    "TopologyPlacementGenerator": 36,
+    "PodGroupPodsCount": 36,
+}
 MULTI_POINT = "multiPoint"
 POINTS = (
     "preEnqueue queueSort preFilter filter postFilter preScore score reserve permit preBind bind "

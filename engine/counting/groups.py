@@ -176,7 +176,7 @@ class CountGroups:
     that fails is in no group.
 
     With a `leader`, whose clause has the same groups, all that is of the groups is the
-    leader's.
+    leader's; so are the counts, unless they are its own: `counts_alone`.
     """
 
     def __init__(
@@ -184,10 +184,13 @@ class CountGroups:
         clause: CountClause,
         pod_values: Hashable | None = None,
         leader: CountGroups | None = None,
+        *,
+        counts_alone: bool = False,
     ) -> None:
         self.clause = clause
         self.pod_values = pod_values
         self._leader = leader
+        self._counts_alone = counts_alone or leader is None
         # Of the nodes that the last update evaluated, and the number of updates.
         self._failures: list[EvaluationError] = []
         self._updates = 0
@@ -308,12 +311,12 @@ class CountGroups:
         for error in leader._failures:
             evaluation.report(count.policy, count.name, error)
         self._updates, self._size = leader._updates, leader._size
-        self.sections = leader.sections
+        self.sections, self.adds, self._domains = leader.sections, leader.adds, leader._domains
         self.ids, self.counted = leader.ids, leader.counted
 
     def count_of(self, tally: Tally, table: NodeTable) -> Counts:
         """What a tally has in each group. Earlier counts are updated by what has changed."""
-        if self._leader is not None:
+        if self._leader is not None and not self._counts_alone:
             return self._leader.count_of(tally, table)
         return self.kept.count(tally, table, self.counted, max(self._size, 1))
 
@@ -328,7 +331,7 @@ class CountGroups:
 
         A share that is not `alone` leaves its lower bound to Floors.
         """
-        ids = self.ids[rows]
+        ids = self.ids.take(rows)
         opened = self._open(counts, alone=alone)
         outside = ids < 0
         if np.count_nonzero(opened) == len(opened) and not np.count_nonzero(outside):

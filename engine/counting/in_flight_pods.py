@@ -58,12 +58,12 @@ loop.
 from __future__ import annotations
 
 import math
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
+from itertools import compress, islice
 
 import numpy as np
 import numpy.typing as npt
@@ -344,16 +344,17 @@ class InFlightPod:
         if known is None or known[0] is not ids:
             if len(self._groups) > _MOST_TALLIES:
                 self._groups.clear()
-            # A node that was offered may have come to be known since then.
-            is_any = self._is_unknown or UNKNOWN_ROW in self.rows
+            rows = self.rows
+            # A node that was offered may have come to be known since then: UNKNOWN_ROW is 0.
+            is_any = self._is_unknown or np.count_nonzero(rows) < len(rows)
             # The first count is of OUTSIDE, -1.
-            there = np.bincount((ids if is_any else ids[self.rows]) + 1)[1:]
+            there = np.bincount((ids if is_any else ids.take(rows)) + 1)[1:]
             known = self._groups[id(ids)] = (ids, there.nonzero()[0].astype(np.int32))
         return known[1]
 
 
 def by_amount(
-    pods: Iterable[InFlightPod],
+    pods: Sequence[InFlightPod],
     counts: Adds,
     tally: object | None,
     by_labels: AddsByLabels | None = None,
@@ -364,16 +365,20 @@ def by_amount(
 
     With many pods in flight, this is the slowest part of a count.
     """
+    adds: list[int | None]
+    if tally is None:
+        adds = [pod.adds(counts, by_labels) for pod in pods]
+    elif by_labels is None:
+        adds = [pod.members.get(tally) for pod in pods]
+    else:
+        adds = [pod.alike.get(tally) for pod in pods]
+    if None in adds:
+        pairs = zip(pods, adds, strict=True)
+        adds = [p.remember(tally, counts, by_labels) if n is None else n for p, n in pairs]
     found: defaultdict[int, list[InFlightPod]] = defaultdict(list)
-    for pod in pods:
-        if tally is None:
-            adds = pod.adds(counts, by_labels)
-        elif (known := (pod.members if by_labels is None else pod.alike).get(tally)) is not None:
-            adds = known
-        else:
-            adds = pod.remember(tally, counts, by_labels)
-        if adds:
-            found[adds].append(pod)
+    # Most pods count nowhere here.
+    for pod, number in zip(compress(pods, adds), filter(None, adds), strict=True):
+        found[number].append(pod)
     return found
 
 
@@ -399,8 +404,8 @@ class InFlightPods:
         self._next_end = math.inf
         # The time of the last answer while another pod in flight took cards.
         self._overlapped = -math.inf
-        # Their uids: a pod that is not in flight any more must not be kept.
-        self._unsettled: deque[str] = deque()
+        # Their uids, by the last offer: a pod that is not in flight any more must not be kept.
+        self._unsettled: dict[str, None] = {}
         # By the id of labels, and a namespace: the labels, and what pods with them add.
         self._alike: Remembered[tuple[int, str], tuple[Mapping[str, str], dict[object, int]]]
         self._alike = Remembered(_MOST_ALIKE, lambda _, known: bytes_of(known[0]) + 16_384)
@@ -531,13 +536,16 @@ class InFlightPods:
             return
         self._pods[known.uid] = known
         self._next_end = min(self._next_end, known.until)
-        self._unsettled.append(known.uid)
+        self._unsettled.pop(known.uid, None)
+        self._unsettled[known.uid] = None
         self._settle_first(_MOST_UNSETTLED)
 
     def _settle_first(self, most: int) -> None:
         """Settles the pods that have waited longest, so that at most so many are unsettled."""
         while len(self._unsettled) > most:
-            if (first := self._pods.get(self._unsettled.popleft())) is not None:
+            uid = next(iter(self._unsettled))
+            del self._unsettled[uid]
+            if (first := self._pods.get(uid)) is not None:
                 first.settle()
 
     def narrow_offer(self, uid: str) -> InFlightPod | None:
@@ -660,5 +668,8 @@ class InFlightPods:
         if (now := self._clock()) >= self._next_end and not self._schedulers.ends_are_confirmed:
             self._pods = {u: p for u, p in self._pods.items() if p.until > now}
             self._next_end = min((p.until for p in self._pods.values()), default=math.inf)
-        owner = table.owner
-        return [p for known, p in self._pods.items() if known != uid and p.owner is owner]
+        owner, own = table.owner, self._pods.get(uid)
+        found = [p for p in self._pods.values() if p.owner is owner]
+        if own is not None and own.owner is owner:
+            found.remove(own)
+        return found

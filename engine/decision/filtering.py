@@ -7,7 +7,7 @@ out of time continues at the next call where it ended.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import partial
@@ -35,7 +35,7 @@ from engine.decision.verdict import (
     decision,
 )
 from engine.errors import BriefWaitError, EngineError
-from engine.program.columns import Freshness, Moments, grown
+from engine.program.columns import ByKind, Freshness, KindsOf, Moments, grown, no_kinds
 from engine.program.frame import Evaluation, Frame
 from engine.program.policy_time import CallTime
 from engine.program.program import FilterProgram
@@ -78,10 +78,15 @@ class FilterMemo:
     evaluated once for a group where they read nothing else of the node.
     """
 
-    def __init__(self, clauses: Sequence[FilterProgram], failed: Failed | None = None) -> None:
+    def __init__(
+        self,
+        clauses: Sequence[FilterProgram],
+        failed: Failed | None = None,
+        kinds: KindsOf = no_kinds,
+    ) -> None:
         """`failed` is the verdict of every node where a `for` cannot be evaluated."""
         self._failed = failed
-        self._plain = _RowMemo([clause for clause in clauses if not clause.groups])
+        self._plain = _RowMemo([clause for clause in clauses if not clause.groups], kinds)
         self._grouped = [clause for clause in clauses if clause.groups]
         self._by_way: dict[OnTheWay, _ByGroups] = {}
         # Whether pods on their way can make a difference.
@@ -219,8 +224,13 @@ class _GroupMemo:
 class _RowMemo:
     """The first of some clauses that rejects each node, by row."""
 
-    def __init__(self, clauses: Sequence[FilterProgram]) -> None:
+    def __init__(self, clauses: Sequence[FilterProgram], kinds: KindsOf = no_kinds) -> None:
         self.clauses = clauses
+        self._by_kind: dict[FilterProgram, ByKind[Rejection | None]] = {
+            clause: ByKind(of_clause, Rejection(clause, known=False))
+            for clause in clauses
+            if (of_clause := kinds(clause)) is not None
+        }
         self._groups = GroupVersions([clause.groups for clause in clauses])
         self._fresh = Freshness(time_dependent=any(clause.time_dependent for clause in clauses))
         self._codes: Codes = np.empty(0, np.int32)
@@ -250,7 +260,8 @@ class _RowMemo:
         for portion in portions:
             nodes = [table.nodes[row] for row in portion.tolist()]
             before, until = self._before(table, portion)
-            sweep = Sweep(nodes, self._passed(table, portion), until, before)
+            alike = partial(self._alike, table, portion, evaluation)
+            sweep = Sweep(nodes, self._passed(table, portion), until, before, alike)
             try:
                 sweep.run(self.clauses, evaluation)
             except EngineError:
@@ -264,7 +275,22 @@ class _RowMemo:
             self._fresh.worked_out(table, portion, until)
             for row in portion.tolist() if self._begun else ():
                 self._begun.pop(row, None)
-        return self._codes[rows]
+        return self._codes.take(rows)
+
+    def _alike(
+        self,
+        table: NodeTable,
+        portion: NodeRows,
+        evaluation: Evaluation,
+        clause: FilterProgram,
+        left: Sequence[int],
+    ) -> Sequence[Rejection | None] | None:
+        """What a clause says of some of these rows, by their kinds; None where these are no use."""
+        by_kind = self._by_kind.get(clause)
+        if by_kind is None or by_kind.kinds.are_useless:
+            return None
+        rows = portion if len(left) == len(portion) else portion[left]
+        return by_kind.values(table, rows, evaluation, partial(judge, clause))
 
     def _before(self, table: NodeTable, portion: NodeRows) -> tuple[Before | None, Moments | None]:
         """What still holds of a portion, and the moments until which it does."""
@@ -372,6 +398,14 @@ class Before:
     passed: Sequence[int]
 
 
+# What a clause says of nodes, by their places in a sweep; None where it is evaluated on each.
+Alike = Callable[[FilterProgram, Sequence[int]], Sequence[Rejection | None] | None]
+
+
+def _unlike(_: FilterProgram, _places: Sequence[int]) -> None:
+    """Each node is a node of its own."""
+
+
 class Sweep:
     """One evaluation of clauses on nodes, clause by clause; a node that is None is not known.
 
@@ -386,16 +420,20 @@ class Sweep:
         passed: Sequence[int] = (),
         until: Moments | None = None,
         before: Before | None = None,
+        alike: Alike = _unlike,
     ) -> None:
         """`passed` is that of an earlier sweep over these nodes; empty without one.
 
         `until` is None if no clause reads the time. What is known from `before` is not evaluated.
+        `alike` says what a clause says of nodes by their places, where it need not be evaluated
+        on each.
         """
         self.found: list[Rejection | None] = [None] * len(nodes)
         self.passed = list(passed) or [0] * len(nodes)
         self.until = until
         self._nodes = nodes
         self._before = before
+        self._alike = alike
         self._resumes = any(passed)
 
     def run(self, clauses: Sequence[FilterProgram], evaluation: Evaluation) -> None:
@@ -438,6 +476,9 @@ class Sweep:
         passed: list[int] = []
         try:
             evaluation.time.charge(clause.policy)
+            of_pod = clause.when is not None and not clause.when.per_node
+            if not of_pod and (by_kind := self._alike(clause, left)) is not None:
+                return self._taken(left, by_kind, passed)
             frame = evaluation.frame()
             frame.until = NEVER
             if not (clause.reads_node or (clause.when is not None and clause.when.per_node)):
@@ -448,11 +489,13 @@ class Sweep:
                 for i in left:
                     self.found[i] = rejection
                 return []
-            if clause.when is not None and not clause.when.per_node:
+            if of_pod:
                 applies = _holds(clause, frame)
                 self._hold(left, frame.until)
                 if not applies:
                     return left
+                if (by_kind := self._alike(clause, left)) is not None:
+                    return self._taken(left, by_kind, passed)
             self._judge_each(clause, left, frame, evaluation.time, passed)
         except EngineError:
             for i in left:
@@ -460,6 +503,19 @@ class Sweep:
             for i in passed:
                 self.passed[i] = position + 1
             raise
+        return passed
+
+    def _taken(
+        self, left: list[int], by_kind: Sequence[Rejection | None], passed: list[int]
+    ) -> list[int]:
+        """Takes what a clause says of nodes, each of which has a place; returns those that pass."""
+        if not any(by_kind):
+            return left
+        for i, rejection in zip(left, by_kind, strict=True):
+            if rejection is None:
+                passed.append(i)
+            else:
+                self.found[i] = rejection
         return passed
 
     def _hold(self, of: Sequence[int], moment: int | Sequence[int]) -> None:
@@ -476,46 +532,28 @@ class Sweep:
         passed: list[int],
     ) -> None:
         nodes, found, unknown = self._nodes, self.found, Rejection(clause, known=False)
-        key_of = _key(clause)
-        alike: dict[Hashable, Rejection | None] = {}
-        judged, per_look = 0, clause.nodes_per_look
+        per_look = clause.nodes_per_look
         # The nodes whose results may change with the time, and when.
         held, moments = list[int](), list[int]()
         try:
-            for i in left:
+            for count, i in enumerate(left):
+                if count and not count % per_look:
+                    time.check()
                 node = nodes[i]
                 if node is None:
                     found[i] = unknown
                     continue
-                key = key_of and key_of(node.labels)
-                if key_of is None or (rejection := alike.get(key, unknown)) is unknown:
-                    if judged and not judged % per_look:
-                        time.check()
-                    judged += 1
-                    frame.node, frame.until = node, NEVER
-                    rejection = judge(clause, frame)
-                    if frame.until != NEVER:
-                        held.append(i)
-                        moments.append(frame.until)
-                    if key_of is not None:
-                        alike[key] = rejection
+                frame.node, frame.until = node, NEVER
+                rejection = judge(clause, frame)
+                if frame.until != NEVER:
+                    held.append(i)
+                    moments.append(frame.until)
                 if rejection is None:
                     passed.append(i)
                 else:
                     found[i] = rejection
         finally:
             self._hold(held, moments)
-
-
-def _key(clause: FilterProgram) -> Callable[[Mapping[str, str]], Hashable] | None:
-    """What a clause reads of a node, from its labels; None if it reads more."""
-    match clause.labels:
-        case None:
-            return None
-        case (label,):
-            return lambda labels: labels.get(label)
-        case several:
-            return lambda labels: tuple(map(labels.get, several))
 
 
 def judge(clause: FilterProgram, frame: Frame) -> Rejection | None:

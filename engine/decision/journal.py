@@ -35,6 +35,8 @@ _RECORD_BYTES, _NAME_BYTES, _NODE_BYTES = 1024, 80, 64
 
 # The nodes with added victims that a record names.
 _MOST_EXTENDED = 20
+# The selections whose policies are kept by name.
+_MOST_SELECTIONS = 100
 
 Key = tuple[str, str]
 Codes = npt.NDArray[np.int16] | npt.NDArray[np.int32]
@@ -138,8 +140,7 @@ class ConcernedPolicies:
     digests: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
-class DecisionRecord:
+class DecisionRecord(msgspec.Struct, eq=False):
     """The last call of filter about a pod, and that of prioritize after it.
 
     `offered` is how many nodes it was about, 0 where preempt is the only call so far.
@@ -157,7 +158,7 @@ class DecisionRecord:
     generation: int
     number: int
     offered: int
-    policies: ConcernedPolicies = field(default_factory=ConcernedPolicies)
+    policies: ConcernedPolicies = ConcernedPolicies()
     answered: RecordedVerdicts | None = None
     scored: RecordedScores | None = None
     counts: Sequence[RecordedCounts] = ()
@@ -167,6 +168,7 @@ class DecisionRecord:
     preempted: RecordedPreemption | None = None
     # Of what it had when the journal counted it.
     bytes: int = 0
+    tables: Sequence[Mapping[str, int]] = ()
 
 
 class Journal:
@@ -192,8 +194,8 @@ class Journal:
         # Tables are shared by the records between two changes of the nodes, and counted once.
         self._tables: Counter[int] = Counter()
         self._last: RequestPod | None = None
-        # Pods of one shape have the same selection, one after another.
-        self._selected: tuple[Selection, ConcernedPolicies] | None = None
+        # Pods of one shape have the same selection. By its id.
+        self._selected: dict[int, tuple[Selection, ConcernedPolicies]] = {}
 
     def __len__(self) -> int:
         return len(self._records)
@@ -213,6 +215,7 @@ class Journal:
     def adopted(self) -> None:
         """Other policies are enforced from now on."""
         self.generation += 1
+        self._selected.clear()
 
     def filtered(
         self, call: VerbCall, names: Sequence[str], decided: Decision, seconds: float
@@ -242,7 +245,6 @@ class Journal:
         known = self.find(pod.namespace, pod.name)
         if known is None or known.uid != pod.uid:
             return
-        self._forget(known)
         known.scored_seconds = seconds
         known.scored = RecordedScores(
             _nodes(names, scores.known_rows), scores.points.astype(np.int8)
@@ -263,8 +265,6 @@ class Journal:
         if record is None or record.uid != pod.uid:
             record = self._record(pod, 0)
             record.policies = self._concerned(call.plan.selection)
-        else:
-            self._forget(record)
         extended = {name: victims for name, victims in kept.items() if victims.added}
         record.preempted = RecordedPreemption(
             self._now(),
@@ -282,9 +282,12 @@ class Journal:
         return DecisionRecord(*key, pod.uid, now, self.generation, self.number, offered)
 
     def _concerned(self, selection: Selection) -> ConcernedPolicies:
-        if self._selected is None or self._selected[0] is not selection:
-            self._selected = selection, concerned(selection)
-        return self._selected[1]
+        known = self._selected.get(id(selection))
+        if known is None:
+            if len(self._selected) >= _MOST_SELECTIONS:
+                self._selected.clear()
+            known = self._selected[id(selection)] = selection, concerned(selection)
+        return known[1]
 
     def _keep(self, record: DecisionRecord) -> None:
         key = (record.namespace, record.name)
@@ -294,11 +297,11 @@ class Journal:
                 # filter is asked again as soon as the victims are gone.
                 record.preempted = known.preempted
         self._records[key] = record
-        record.bytes = _size(record)
+        record.bytes, record.tables = _size(record), _tables(record)
         self.bytes += record.bytes
-        for table in _tables(record):
-            self._tables[id(table)] += 1
-            if self._tables[id(table)] == 1:
+        for table in record.tables:
+            users = self._tables[id(table)] = self._tables[id(table)] + 1
+            if users == 1:
                 self.bytes += len(table) * _NODE_BYTES
         while len(self._records) > 1 and (
             len(self._records) > self._most_pods or self.bytes > self._most_bytes
@@ -308,9 +311,9 @@ class Journal:
     def _forget(self, record: DecisionRecord) -> None:
         del self._records[record.namespace, record.name]
         self.bytes -= record.bytes
-        for table in _tables(record):
-            self._tables[id(table)] -= 1
-            if not self._tables[id(table)]:
+        for table in record.tables:
+            users = self._tables[id(table)] = self._tables[id(table)] - 1
+            if not users:
                 del self._tables[id(table)]
                 self.bytes -= len(table) * _NODE_BYTES
 
@@ -373,10 +376,9 @@ def _text_size(verdict: Verdict) -> int:
     return len(verdict.reason) + (len(verdict.error) if isinstance(verdict, Failed) else 0)
 
 
-def _tables(record: DecisionRecord) -> Iterator[Mapping[str, int]]:
-    for part in (record.answered, record.scored):
-        if part is not None and part.nodes.rows is not None:
-            yield part.nodes.table
+def _tables(record: DecisionRecord) -> Sequence[Mapping[str, int]]:
+    parts = [p.nodes for p in (record.answered, record.scored) if p is not None]
+    return [nodes.table for nodes in parts if nodes.rows is not None]
 
 
 def _size(record: DecisionRecord) -> int:

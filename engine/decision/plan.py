@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from collections.abc import Set as AbstractSet
 from copy import copy
+from functools import partial
 from itertools import count
 from typing import TypeVar
 from weakref import WeakValueDictionary
 
-from engine.counting.count_clauses import CountClauses, no_leader
+from engine.counting.count_clauses import CountClauses
 from engine.counting.groups import CountGroups
 from engine.counting.named_counts import NamedCount
 from engine.decision import scoring
@@ -23,6 +24,7 @@ from engine.decision.filtering import FilterMemo
 from engine.decision.registry import Registry, Selection
 from engine.decision.verdict import Failed
 from engine.objects.codec import Namespace
+from engine.program.columns import KindedClause, NodeKinds
 from engine.program.frame import MEMO_BYTES, NO_GROUPS, Evaluation, Frame, unlimited
 from engine.program.pod_shape import pod_values
 from engine.program.program import (
@@ -43,8 +45,10 @@ class SharedMemos:
     """The memos of plans, for other plans of pods that are alike to the same clauses.
 
     Pods of different shapes may be alike to a clause: `pod.name != "zz"` is true for most of them.
-    A memo lives as long as a plan has it.
+    A memo lives as long as a plan has it. `counts_alone`: each plan keeps its counts in groups.
     """
+
+    counts_alone = True
 
     def __init__(self) -> None:
         self._filters: WeakValueDictionary[Hashable, FilterMemo] = WeakValueDictionary()
@@ -52,14 +56,27 @@ class SharedMemos:
         self._spares: WeakValueDictionary[Hashable, SpareMemo] = WeakValueDictionary()
         self._named: WeakValueDictionary[Hashable, NamedCount] = WeakValueDictionary()
         self._changes = count(1)
+        self._kinds: WeakValueDictionary[KindedClause, NodeKinds] = WeakValueDictionary()
+        self._leaders: WeakValueDictionary[CountClause, CountGroups] = WeakValueDictionary()
+
+    def kinds(self, clause: KindedClause) -> NodeKinds | None:
+        """The kinds of nodes to a clause; None where it reads more of them than single values."""
+        if clause.of_node is None:
+            return None
+        found = self._kinds.get(clause)
+        if found is None:
+            found = self._kinds[clause] = NodeKinds(clause.of_node, clause.nodes_per_look)
+        return found
 
     def filters(self, clauses: Sequence[FilterProgram], evaluation: Evaluation) -> FilterMemo:
         """The memo of some clauses, for the pod of the evaluation. Raises ExpensivePolicyError."""
-        return _shared(self._filters, FilterMemo, clauses, evaluation)
+        make = partial(FilterMemo, kinds=self.kinds)
+        return _shared(self._filters, make, clauses, evaluation)
 
     def scorer(self, clauses: Sequence[ScoreProgram], evaluation: Evaluation) -> scoring.Scorer:
         """The same for scores."""
-        return _shared(self._scorers, scoring.Scorer, clauses, evaluation)
+        make = partial(scoring.Scorer, kinds=self.kinds)
+        return _shared(self._scorers, make, clauses, evaluation)
 
     def named(self, program: NamedCountProgram, evaluation: Evaluation) -> NamedCount:
         """The same for a named count."""
@@ -80,27 +97,23 @@ class SharedMemos:
 
     def leader(self, clause: CountClause) -> CountGroups | None:
         """The groups of nodes that plans share for a clause; None: each plan has its own."""
-        return no_leader(clause)
-
-
-class SurveyMemos(SharedMemos):
-    """Memos for looks at pods of every shape, one after another: they share groups, too.
-
-    What is kept of the counts in groups is then of a few pods only, so a plan that decides has its
-    own groups.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._leaders: dict[CountClause, CountGroups] = {}
-
-    def leader(self, clause: CountClause) -> CountGroups | None:
         # A spread counts the nodes that its pod may go to.
         if not clause.count.of_nodes or clause.kind == "spread":
             return None
-        if clause not in self._leaders:
-            self._leaders[clause] = CountGroups(clause)
-        return self._leaders[clause]
+        found = self._leaders.get(clause)
+        if found is None:
+            found = self._leaders[clause] = CountGroups(clause)
+        return found
+
+
+class SurveyMemos(SharedMemos):
+    """Memos for looks at pods of every shape, one after another: they share counts, too.
+
+    What is kept of the counts in groups is then of a few pods only, so a plan that decides keeps
+    its own.
+    """
+
+    counts_alone = False
 
 
 def _shared(
@@ -143,7 +156,8 @@ class Plan:
     apply; the first one decides. `conditional` are the clauses whose `when` reads named counts. In
     a plan for all pods of the shape they do not apply, in others those that do now. `scored`: some
     score clause or count preference applies. `audits` and `audited_counts` belong to policies in
-    audit mode. `frame` is for counting. From `until` on, in nanoseconds, other clauses may apply.
+    audit mode. `frame` is for counting. From `until` on, in nanoseconds, or once it is `outdated`,
+    other clauses may apply. `programs` are those of the policies that it knows of.
     """
 
     def __init__(
@@ -164,7 +178,7 @@ class Plan:
         the bytes of the pod, which it holds. `exempt` is the reason why no policy decides, empty
         where policies do.
         """
-        self.registry = registry
+        self.outdated = False
         self.namespace = namespace
         frame = evaluation.frame()
         self._made, frame.until = evaluation.now(), NEVER
@@ -173,6 +187,7 @@ class Plan:
         )
         reaching = () if exempt else [m for m in registry.mutual if m.reaches(where)]
         mutual = [m for m in reaching if not m.program.audit]
+        self.programs = frozenset((*selection.programs, *(m.program for m in reaching)))
         self.empty = selection.empty and not reaching
         enforced = selection.enforced
         every = (*enforced, *selection.audited)
@@ -187,7 +202,9 @@ class Plan:
         named = (each for p in every for each in p.named)
         self.named = {each.digest: memos.named(each, evaluation) for each in named}
         counts = [clause for program in enforced for clause in program.counts]
-        self.counts = CountClauses(counts, evaluation, mutual, memos.leader)
+        self.counts = CountClauses(
+            counts, evaluation, mutual, memos.leader, counts_alone=memos.counts_alone
+        )
         cards = [clause for program in enforced for clause in program.cards]
         self.gives_cards = bool(cards)
         gangs = (clause for program in enforced for clause in program.gangs)
@@ -214,14 +231,17 @@ class Plan:
         )
         self._clauses = (
             selection,
+            *reaching,
             *self.scorer.clauses,
             *self.counts.clauses,
             *self.gangs,
             *(clause for _, each in self.audited_counts for clause in each.clauses),
         )
-        # Bytes per node: a code and a version in a FilterMemo, two numbers in a ScoreMemo, and in
-        # each whether the node is stale.
+        # Bytes per node: a code and a version in a FilterMemo, two numbers in a ScoreMemo, in each
+        # whether the node is stale, and what a clause gives for its kind.
         per_node = 13 * (1 + len(self.audits)) + 17 * (len(self.scorer) + len(cards))
+        audited = sum(len(program.filters) for program, _ in self.audits)
+        per_node += 8 * (len(filters) + len(self.scorer) + audited)
         # Few frames keep as much as they may.
         self.bytes = 4096 + MEMO_BYTES // 2 + pod + nodes * per_node
 
@@ -233,6 +253,10 @@ class Plan:
         for memo in (self.filters, *(memo for _, memo in self.audits)):
             memo.tables_changed(digests)
 
+    def outdate(self) -> None:
+        """Has it looked at again: there are other policies."""
+        self.outdated = True
+
     def lasts(self, now: int) -> bool:
         """Whether the clauses that apply are certain to be the same at a moment."""
         return self._made <= now < self.until
@@ -241,7 +265,7 @@ class Plan:
         """The earlier plan, with what it keeps, if the same clauses apply; else this one."""
         if self._clauses != earlier._clauses:
             return self
-        earlier._made, earlier.until = self._made, self.until
+        earlier._made, earlier.until, earlier.outdated = self._made, self.until, False
         return earlier
 
 

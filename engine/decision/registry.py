@@ -48,6 +48,12 @@ class Selection:
         return (*self.guardrails, self.governing) if self.governing is not None else self.guardrails
 
     @property
+    def programs(self) -> tuple[Program, ...]:
+        """All of these policies."""
+        broken = (each.program for each in self.unselectable)
+        return (*self.enforced, *self.gave_way, *self.audited, *broken)
+
+    @property
     def empty(self) -> bool:
         return not (self.guardrails or self.governing or self.audited or self.unselectable)
 
@@ -139,12 +145,13 @@ class Registry:
         """
         if program.cluster or program.audit:
             return []
+        own = program.namespace
+        others = self.programs if own is None else (*self._everywhere, *self._namespaced[own])
         return [
             other
-            for other in self.programs
+            for other in others
             if not (other.cluster or other.audit)
             and other.selects_by is not None
-            and (program.namespace is None or other.namespace in (None, program.namespace))
             and _precedence(other) < _precedence(program)
         ]
 

@@ -23,7 +23,7 @@ from engine.counting.node_groups import (
     PerGroup,
     counted_on_the_way,
 )
-from engine.program.columns import Freshness, Moments, grown
+from engine.program.columns import ByKind, Freshness, KindsOf, Moments, grown, no_kinds
 from engine.program.frame import Evaluation, Floats, Frame, Points, Report, Term
 from engine.program.operations import magnitude
 from engine.program.program import ScoreProgram
@@ -37,8 +37,9 @@ MISSING = math.nan
 class ScoreMemo:
     """The value of one clause for each node, by row."""
 
-    def __init__(self, clause: ScoreProgram) -> None:
+    def __init__(self, clause: ScoreProgram, kinds: KindsOf = no_kinds) -> None:
         self.clause = clause
+        self._by_kind = _by_kind(clause, kinds)
         self._fresh = Freshness(time_dependent=clause.time_dependent)
         self._values: Floats = np.empty(0)
         self._reads_groups = bool(clause.groups)
@@ -69,10 +70,11 @@ class ScoreMemo:
             self._values = grown(self._values, len(table.nodes), MISSING)
         for portion in portions:
             until = self._fresh.moments(portion)
-            self._values[portion] = _values(self.clause, table, portion, evaluation, until)
+            given = table, portion, evaluation, until, self._by_kind
+            self._values[portion] = _values(self.clause, *given)
             evaluation.time.rest()
             self._fresh.worked_out(table, portion, until)
-        return self._values[rows]
+        return self._values.take(rows)
 
 
 class _GroupValues:
@@ -126,8 +128,9 @@ def _unheard(_policy: str, _clause: str, _error: EvaluationError) -> None:
 class MeanMemo:
     """The score of each node, by row, from clauses that do not compare nodes."""
 
-    def __init__(self, clauses: Sequence[ScoreProgram]) -> None:
+    def __init__(self, clauses: Sequence[ScoreProgram], kinds: KindsOf = no_kinds) -> None:
         self._clauses = clauses
+        self._by_kind = [_by_kind(clause, kinds) for clause in clauses]
         self._scale = Scale(clauses)
         self._fresh = Freshness(time_dependent=any(clause.time_dependent for clause in clauses))
         self._points: Points = np.empty(0, np.int64)
@@ -151,7 +154,7 @@ class MeanMemo:
             for each in (portion[lapsed], portion[~lapsed]) if self._values else (portion,):
                 if len(each):
                     self._evaluate(table, each, evaluation)
-        return self._points[rows]
+        return self._points.take(rows)
 
     def _evaluate(self, table: NodeTable, rows: NodeRows, evaluation: Evaluation) -> None:
         """Works out the points of rows, of which all or none have lapsed."""
@@ -168,9 +171,10 @@ class MeanMemo:
             if not due
         )
         until = self._fresh.moments(rows, np.full(len(rows), True) if others else None)
+        each = zip(self._clauses, again, kept, self._by_kind, strict=True)
         values = [
-            _values(clause, table, rows, evaluation, until) if due else old[rows]
-            for clause, due, old in zip(self._clauses, again, kept, strict=True)
+            _values(clause, table, rows, evaluation, until, by_kind) if due else old[rows]
+            for clause, due, old, by_kind in each
         ]
         evaluation.time.rest()
         for old, new in zip(self._values, values, strict=False):
@@ -202,14 +206,16 @@ class _GroupMean:
 class Scorer:
     """The score clauses of one pod shape. `applies`: there is any."""
 
-    def __init__(self, clauses: Sequence[ScoreProgram]) -> None:
+    def __init__(self, clauses: Sequence[ScoreProgram], kinds: KindsOf = no_kinds) -> None:
         self.applies = bool(clauses)
         self.clauses = clauses
-        self._memos = [ScoreMemo(clause) for clause in clauses]
+        self._memos = [ScoreMemo(clause, kinds) for clause in clauses]
         # Where no clause compares the nodes of a request, the score of a node can be remembered.
         # What reads groups of nodes changes with many nodes at once.
         is_kept = not any(compares(clause) or clause.groups for clause in clauses)
-        self._mean: MeanMemo | _GroupMean | None = MeanMemo(clauses) if is_kept else None
+        self._mean: MeanMemo | _GroupMean | None = None
+        if is_kept:
+            self._mean = MeanMemo(clauses, kinds)
         of_group = {clause.groups.digests for clause in clauses if clause.groups.alone}
         is_alone = all(clause.groups.alone and not compares(clause) for clause in clauses)
         if clauses and is_alone and len(of_group) == 1:
@@ -246,14 +252,17 @@ def _values(
     rows: NodeRows,
     evaluation: Evaluation,
     until: Moments | None,
-) -> list[float]:
+    by_kind: ByKind[float] | None,
+) -> Sequence[float]:
     """The value for each row. It lowers the moments until which these stay as they are.
 
     The policy uses the time from here on.
     """
-    time, frame, report = evaluation.time, evaluation.frame(), evaluation.report
-    found: list[float] = []
+    time, report = evaluation.time, evaluation.report
     time.charge(clause.policy)
+    if by_kind is not None and not by_kind.kinds.are_useless:
+        return by_kind.values(table, rows, evaluation, lambda f: value(clause, f, report))
+    frame, found = evaluation.frame(), list[float]()
     for count, row in enumerate(rows.tolist()):
         if count and not count % clause.nodes_per_look:
             time.check()
@@ -263,6 +272,11 @@ def _values(
         if until is not None and frame.until < until[count]:
             until[count] = frame.until
     return found
+
+
+def _by_kind(clause: ScoreProgram, kinds: KindsOf) -> ByKind[float] | None:
+    of_clause = kinds(clause)
+    return None if of_clause is None else ByKind(of_clause, MISSING)
 
 
 def value(clause: ScoreProgram, frame: Frame, report: Report) -> float:

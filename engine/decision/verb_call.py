@@ -157,10 +157,19 @@ class _KeptPlans:
         self.memos = memos
         self.plans: Remembered[Hashable, Plan] = Remembered(most, lambda _, plan: plan.bytes)
 
+    def adopt(self, registry: Registry) -> None:
+        """Drops the plans with policies that are gone, and has the others looked at again."""
+        here = frozenset(registry.programs)
+        for key in [*self.plans]:
+            if (plan := self.plans.peek(key)) is None or not plan.programs <= here:
+                self.plans.pop(key)
+            else:
+                plan.outdate()
+
     def plan(self, key: Hashable, now: Callable[[], int], make: Callable[[], Plan]) -> Plan:
         """The plan that is kept for a key, or a new one."""
         found = self.plans.get(key)
-        if found is None or (found.until != NEVER and not found.lasts(now())):
+        if found is None or found.outdated or (found.until != NEVER and not found.lasts(now())):
             found = make() if found is None else make().follows(found)
             self.plans.put(key, found)
         return found
@@ -195,17 +204,26 @@ class CallOpener:
         self._aside = _KeptPlans(SurveyMemos(), ASIDE_BYTES)
 
     def adopt(self, registry: Registry) -> None:
-        """Takes other policies; what was kept for the old ones is forgotten."""
+        """Takes other policies; what was kept for those that stay is kept."""
+        # What is known of cards depends on all policies with cards.
+        has_cards = self.registry.cards or registry.cards
         self.registry = registry
         self._groups.adopt(registry.groups)
         self.facts = self._facts(self.facts.mixes)
+        if has_cards:
+            self.forget()
+        for kept in (self._kept, self._aside):
+            kept.adopt(registry)
+
+    def forget(self) -> None:
+        """Forgets what was kept for all policies."""
         self._kept = _KeptPlans(SharedMemos(), PLAN_BYTES)
         self._aside = _KeptPlans(SurveyMemos(), ASIDE_BYTES)
 
     def measure_by(self, mixes: Mapping[str, Mix]) -> None:
         """Takes other usual pods of each clause, for the fragmentation of cards."""
-        self.facts = CardFacts(mixes)
-        self.adopt(self.registry)
+        self.facts = self._facts(mixes)
+        self.forget()
 
     def take_tables(self, tables: Tables) -> None:
         """Takes other tables; what reads those that have changed is evaluated again."""

@@ -1,18 +1,20 @@
-"""Columns: parts of programs that are evaluated once and kept, per request or per node version."""
+"""Columns: what is evaluated once and kept, per request, per version of a node, or kind of it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from copy import copy
 from itertools import islice
-from typing import TypeVar
+from typing import Generic, Protocol, TypeVar
 from weakref import ReferenceType, ref
 
 import numpy as np
 import numpy.typing as npt
 
 from engine.cache.node_table import NodeRows, NodeTable
-from engine.program.frame import Evaluate, Frame
+from engine.program.frame import NO_GROUPS, Evaluate, Evaluation, Frame, LazyFrame, unlimited
+from engine.program.policy_time import CallTime
 from grammar.values.errors import EvaluationError
 from grammar.values.optional import Optional
 from grammar.values.quantity import Quantity
@@ -325,3 +327,161 @@ def grown(array: npt.NDArray[Scalar], size: int, fill: float) -> npt.NDArray[Sca
     longer = np.full(size, fill, array.dtype)
     longer[: len(array)] = array
     return longer
+
+
+# ---- kinds of nodes
+#
+# `node.free["cpu"] - pod.requests["cpu"] >= "200m"` reads one amount of a node. All nodes with the
+# same amount are of one kind, and the clause says the same of each, for any one pod. So the kind of
+# a node is worked out once per version of the node, for pods of every shape, and the clause is
+# evaluated once per shape and kind. A node that changes in nothing that the clause reads stays of
+# its kind. Values and errors are the same as in an evaluation for each node.
+
+# What tells nodes apart to a clause.
+NodeKey = Callable[[Frame], Hashable]
+# The kind of a row without a node.
+NO_NODE = 0
+# With more kinds than this and than every other row, nearly each node is of a kind of its own.
+_MOST_KINDS = 1024
+# Beyond so many kinds for each row, and so many besides, they are found anew: those of earlier
+# versions of nodes are gone.
+_KINDS_PER_ROW, _SPARE_KINDS = 2, 64
+Value = TypeVar("Value")
+
+
+def node_key(parts: Sequence[Evaluate]) -> NodeKey:
+    """What parts read of a node, as a key; an error is told by its text."""
+    if len(parts) == 1:
+        (part,) = parts
+        return lambda frame: _as_key(part, frame)
+    return lambda frame: tuple([_as_key(part, frame) for part in parts])
+
+
+def _as_key(part: Evaluate, frame: Frame) -> Hashable:
+    try:
+        value = part(frame)
+    except EvaluationError as error:
+        return error.__class__, str(error)
+    if value.__class__ is Quantity:
+        # Equal quantities may be written in different ways; so may equal numbers.
+        return value.nanos, value.suffix
+    return repr(value) if value.__class__ is float else value
+
+
+class KindedClause(Protocol):
+    """A clause; nodes with equal `of_node` are alike to it.
+
+    The time is looked at after `nodes_per_look` nodes.
+    """
+
+    @property
+    def nodes_per_look(self) -> int: ...
+    @property
+    def of_node(self) -> NodeKey | None: ...
+
+
+class NodeKinds:
+    """The kind of each node to one clause, by row. `era` is another object once numbers are."""
+
+    def __init__(self, key: NodeKey, per_look: int) -> None:
+        """The time is looked at after `per_look` nodes."""
+        self._key = key
+        self.per_look = per_look
+        self._frame: Frame | None = None
+        # Whether the clause tells nearly every node from all others.
+        self.are_useless = False
+        self._start_over(None)
+
+    def _start_over(self, owner: object) -> None:
+        self._owner = owner
+        self.era = object()
+        self._versions: npt.NDArray[np.int64] = np.empty(0, np.int64)
+        self._kinds: npt.NDArray[np.int32] = np.empty(0, np.int32)
+        self._numbers: dict[Hashable, int] = {}
+
+    def of(self, table: NodeTable, rows: NodeRows, evaluation: Evaluation) -> Sequence[int]:
+        """The kind of each row.
+
+        Raises DeadlineExceededError and ExpensivePolicyError; what was found until then is kept.
+        """
+        size = len(table.nodes)
+        most = _KINDS_PER_ROW * size + _SPARE_KINDS
+        if self._owner is not table.owner or len(self._numbers) > most:
+            self._start_over(table.owner)
+        self._versions, self._kinds = grown(self._versions, size, -1), grown(self._kinds, size, 0)
+        stale = rows[self._versions.take(rows) != table.versions.take(rows)]
+        if len(stale):
+            self._find(table, stale, evaluation.frame, evaluation.time)
+        found: list[int] = self._kinds.take(rows).tolist()
+        return found
+
+    def _find(self, table: NodeTable, rows: NodeRows, frame_of: LazyFrame, time: CallTime) -> None:
+        """Works out the kind of each row."""
+        if self._frame is None:
+            # Any pod is as good.
+            self._frame = copy(frame_of())
+            self._frame.groups = NO_GROUPS
+        frame, numbers = self._frame, self._numbers
+        frame.check = time.check_within
+        try:
+            for count, row in enumerate(rows.tolist()):
+                if count and not count % self.per_look:
+                    time.check()
+                node = table.nodes[row]
+                if node is not None:
+                    frame.node = node
+                    self._kinds[row] = numbers.setdefault(self._key(frame), len(numbers) + 1)
+                else:
+                    self._kinds[row] = NO_NODE
+                self._versions[row] = table.versions[row]
+        finally:
+            frame.check = unlimited
+        if len(numbers) > _MOST_KINDS and 2 * len(numbers) > np.count_nonzero(self._versions >= 0):
+            self.are_useless = True
+
+
+class KindsOf(Protocol):
+    """The kinds of nodes to a clause, which many memos share; None where it tells none apart."""
+
+    def __call__(self, clause: KindedClause, /) -> NodeKinds | None: ...
+
+
+def no_kinds(_: KindedClause) -> None:
+    """For a memo that shares nothing."""
+
+
+class ByKind(Generic[Value]):
+    """What a clause gives for each kind of nodes, for pods of one shape."""
+
+    def __init__(self, kinds: NodeKinds, nothing: Value) -> None:
+        """`nothing` is for a row without a node."""
+        self.kinds = kinds
+        self._nothing = nothing
+        self._era = kinds.era
+        self._known: dict[int, Value] = {NO_NODE: nothing}
+
+    def values(
+        self,
+        table: NodeTable,
+        rows: NodeRows,
+        evaluation: Evaluation,
+        evaluate: Callable[[Frame], Value],
+    ) -> Sequence[Value]:
+        """The value for each row. Raises as `NodeKinds.of`; what was found until then is kept."""
+        kinds = self.kinds.of(table, rows, evaluation)
+        if self._era is not self.kinds.era:
+            self._era, self._known = self.kinds.era, {NO_NODE: self._nothing}
+        known = self._known
+        row_of = dict(zip(kinds, rows.tolist(), strict=True))
+        if new := row_of.keys() - known.keys():
+            if len(known) > len(table.nodes) // 2 + _SPARE_KINDS:
+                # Most are of earlier versions of nodes.
+                self._known = known = {kind: known[kind] for kind in row_of.keys() & known.keys()}
+                known[NO_NODE] = self._nothing
+            frame, time = evaluation.frame(), evaluation.time
+            for count, kind in enumerate(new):
+                if count and not count % self.kinds.per_look:
+                    time.check()
+                frame.node = table.nodes[row_of[kind]]
+                known[kind] = evaluate(frame)
+        return list(map(known.__getitem__, kinds))

@@ -231,8 +231,9 @@ class Compiler:
         self._is_timed = False
         self._estimator = Estimator(environment, GREATEST, by_call=False)
         self._room = ColumnRoom()
-        # With whether the closure takes steps.
-        self._cards: dict[str, tuple[Evaluate, bool]] = {}
+        # What is kept per version of a node, which may stand in several clauses. By its text, with
+        # whether the closure may take steps of who asks.
+        self._of_nodes: dict[str, tuple[Evaluate, bool]] = {}
         self._keeping = False
         self._spends = False
         self.slots = 0
@@ -270,21 +271,19 @@ class Compiler:
         stage = self.stages.stage(expr, self._locals)
         if stage is None:
             return None
-        # The cards of a node stand in several parts of a policy that are written out.
-        shared = ""
-        if isinstance(expr, ast.Call) and expr.function == "cards.of":
-            shared = print_expression(expr)
-            if shared in self._cards:
-                known, charges = self._cards[shared]
-                self._spends |= charges
-                return known
+        text = print_expression(expr) if stage is Stage.NODE else ""
+        if text in self._of_nodes:
+            known, charges = self._of_nodes[text]
+            self._spends |= charges
+            return known
         self._keeping = True
         try:
             compiled, charges = self._spending(lambda: self._compile(expr))
         finally:
             self._keeping = False
         # A value that may be too large to keep takes the steps of who asks.
-        self._spends |= charges and expr.type.name not in _SMALL
+        spends = charges and expr.type.name not in _SMALL
+        self._spends |= spends
         if stage is Stage.GROUP:
             (name,) = self.stages.roots(expr)
             compiled = with_own_steps(compiled) if charges else compiled
@@ -293,8 +292,7 @@ class Compiler:
         if stage is Stage.NODE:
             reads_facts = self.stages.reads(expr, FACTS)
             found = once_per_node(compiled, self._room, charges=charges, reads_facts=reads_facts)
-            if shared:
-                self._cards[shared] = found, charges
+            self._of_nodes[text] = found, spends
             return found
         reads_time = not self._is_timed and self.stages.reads(expr, "now")
         # Rows become stale.

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import fields, is_dataclass, replace
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import replace
 from itertools import chain
 from typing import Literal as OneOf
-from typing import assert_never
+from typing import TypeVar, assert_never
 
 from engine.objects.peer import values_at
 from engine.program import operations
+from engine.program.columns import NodeKey, node_key
 from engine.program.compiler import OF_PODS, Compiler
 from engine.program.fast_paths import FAST_PATHS
 from engine.program.frame import Evaluate, Message
 from engine.program.node_groups import GroupSpec, namespace_of_pod, number_of_sum
 from engine.program.node_groups import digest_of as digest_of_group
+from engine.program.node_parts import node_parts
 from engine.program.pod_shape import COMPUTED, Path, PodParts, PodReads, paths_as_peer
+from engine.program.policy_digest import digest_of, text_of
 from engine.program.program import (
     NO_READS,
     BoundProgram,
@@ -73,6 +77,9 @@ from grammar.tree.printer import print_expression
 from grammar.tree.types import DYN
 from grammar.tree.walk import children, reads
 
+T = TypeVar("T")
+R = TypeVar("R")
+
 DEFAULT_WEIGHT = 101
 # About a millisecond.
 _STEPS_PER_LOOK = 10_000
@@ -80,13 +87,44 @@ _STEPS_PER_LOOK = 10_000
 
 def compile_policy(checked: Checked) -> Program:
     """The program of a policy without errors, with the clauses of the policies that it uses."""
-    parts = [_PolicyCompiler(c, checked.policy) for c in (checked, *checked.uses)]
+    return _program(checked, [_PolicyCompiler(part) for part in (checked, *checked.uses)])
+
+
+def compiled_together(policies: Sequence[Checked]) -> Iterator[Program]:
+    """The programs of policies; parts that several have in common are compiled once.
+
+    Such parts are policies that several use, and the rules of policies that differ in nothing but
+    their namespace.
+    """
+    keys = (_key(part) for checked in policies for part in (checked, *checked.uses))
+    common = {key for key, number in Counter(keys).items() if number > 1}
+    known: dict[object, _PolicyCompiler] = {}
+
+    def compiler(part: Checked) -> _PolicyCompiler:
+        # What is known of cards is known of the clauses of each policy.
+        if (key := _key(part)) not in common or part.environment.cards:
+            return _PolicyCompiler(part)
+        if key not in known:
+            known[key] = _PolicyCompiler(part)
+        return known[key]
+
+    for checked in policies:
+        yield _program(checked, [compiler(part) for part in (checked, *checked.uses)])
+
+
+def _key(part: Checked) -> object:
+    """What makes two policies the same to a compiler: their trees, not only equal ones."""
+    return id(part.policy.items), id(part.environment), part.policy.name
+
+
+def _program(checked: Checked, compilers: Iterable[_PolicyCompiler]) -> Program:
+    policy = checked.policy
+    parts = [compiler.owned_by(policy) for compiler in compilers]
     clauses = [clause for part in parts for clause in part.clauses()]
     filters, shares = of_kind(clauses, FilterProgram), of_kind(clauses, ShareProgram)
     spreads, limits = of_kind(clauses, SpreadProgram), of_kind(clauses, LimitProgram)
     gangs = of_kind(clauses, GangProgram)
     counting: tuple[CountClause, ...] = (*shares, *spreads, *limits)
-    policy = checked.policy
     return Program(
         address=policy.address,
         name=policy.name,
@@ -108,56 +146,16 @@ def compile_policy(checked: Checked) -> Program:
         strict=bool(filters or gangs) or any(each.count.weight is None for each in counting),
         slots=max(part.slots for part in parts),
         reads=frozenset().union(*(part.pod_reads() for part in parts)),
-        digest=digest_of(checked),
+        digest=digest_of(
+            (part.policy, each.items)
+            for part, each in zip((checked, *checked.uses), parts, strict=True)
+        ),
         selects_by=parts[0].selects_by(),
         tables=tuple(table for part in parts for table in part.tables()),
         groups=tuple(group for part in parts for group in part.groups()),
         named=tuple(count for part in parts for count in part.named()),
         source=checked,
     )
-
-
-# ---- digests
-
-_DIGEST_LENGTH = 12
-
-
-def digest_of(checked: Checked) -> str:
-    """The digest of a policy with the policies that it uses, in hexadecimal digits.
-
-    It changes with the meaning of a policy, and not with its layout: it is of the syntax tree
-    without the places in the file. It is the same in every process.
-    """
-    found = hashlib.sha256()
-    for part in (checked, *checked.uses):
-        for token in _tokens(part.policy):
-            found.update(token.encode())
-            found.update(b"\0")
-    return found.hexdigest()[:_DIGEST_LENGTH]
-
-
-def _tokens(value: object) -> Iterator[str]:
-    """The names of the tree's classes and the values of its leaves, in the order of the tree."""
-    if is_dataclass(value):
-        yield type(value).__name__
-        for each in fields(value):
-            # Places in the file are the fields that do not count in comparisons.
-            if each.compare:
-                yield from _tokens(getattr(value, each.name))
-    elif isinstance(value, tuple | list):
-        yield f"{len(value)} items"
-        for item in value:
-            yield from _tokens(item)
-    elif isinstance(value, Mapping):
-        yield f"{len(value)} entries"
-        for key in sorted(value, key=repr):
-            yield from _tokens(key)
-            yield from _tokens(value[key])
-    elif isinstance(value, frozenset | set):
-        yield f"{len(value)} members"
-        yield from sorted(repr(item) for item in value)
-    else:
-        yield repr(value)
 
 
 def group_specs(compiler: Compiler) -> Iterator[GroupSpec]:
@@ -171,23 +169,49 @@ def group_specs(compiler: Compiler) -> Iterator[GroupSpec]:
 # ---- one policy
 
 
-class _PolicyCompiler:
-    """Compiles the clauses of one policy in its own environment, for the policy that uses them."""
+def _once(function: Callable[[T], R]) -> Callable[[T], R]:
+    """The function, which works out once what it gives for a part of a tree."""
+    known: dict[int, tuple[T, R]] = {}
 
-    def __init__(self, checked: Checked, owner: Policy) -> None:
-        policy = checked.policy
+    def run(part: T) -> R:
+        if (found := known.get(id(part))) is None:
+            # The part is kept, so that no other one gets its id.
+            found = known[id(part)] = part, function(part)
+        return found[1]
+
+    return run
+
+
+class _PolicyCompiler:
+    """Compiles the clauses of one policy in its own environment, for the policies that use them."""
+
+    def __init__(self, checked: Checked) -> None:
+        self._policy = policy = checked.policy
+        self._items = policy.items
         self._clauses = policy.clauses
         self._selector = policy.selector
-        self._policy = owner
         self._costs = Costs(checked.environment)
         self._compiler = Compiler(checked.environment, fast_paths=FAST_PATHS)
         self._environment = environment = self._compiler.environment
         self._definitions = environment.definitions
+        self._compiled = _once(self._compiler.compile)
         self._pod_parts = PodParts(self._compiler)
         self._pod_reads = PodReads(self._definitions)
         self._peer_reads = PodReads(self._definitions, "peer")
-        self._node_reads = PodReads(self._definitions, "node")
         self._known: dict[str, Evaluate] = {}
+        self._paths = _once(self._read_paths)
+        self._text = _once(text_of)
+
+    def owned_by(self, policy: Policy) -> _PolicyCompiler:
+        """The compiler for the clauses in a policy that uses them; what is compiled stays."""
+        owned = copy(self)
+        owned._policy = policy  # noqa: SLF001 - it is its own class
+        return owned
+
+    @property
+    def items(self) -> bytes:
+        """The text of the items, for digests."""
+        return self._text(self._items)
 
     @property
     def slots(self) -> int:
@@ -216,7 +240,7 @@ class _PolicyCompiler:
         return self._optional(self._selector)
 
     def clauses(self) -> Iterator[ClauseProgram]:
-        compiled = self._compiler.compile
+        compiled = self._compiled
         for clause in self._clauses:
             match clause:
                 case Filter():
@@ -292,10 +316,10 @@ class _PolicyCompiler:
             policy=self._policy.address,
             name=clause.name,
             when=self._condition(clause.when),
-            protects=tuple(self._compiler.compile(p) for p in clause.protect),
+            protects=tuple(self._compiled(p) for p in clause.protect),
             allows=self._optional(clause.allow),
             keep=keep.count if keep is not None else None,
-            order=self._compiler.compile(keep.by) if keep is not None else None,
+            order=self._compiled(keep.by) if keep is not None else None,
             passes_missing=clause.missing == "pass",
         )
 
@@ -356,7 +380,7 @@ class _PolicyCompiler:
         if (known := constant(number, self._environment)) is not None:
             return known
         assert isinstance(number, Expr), "a number is a constant"
-        return self._compiler.compile(number)
+        return self._compiled(number)
 
     def _peers(self, pods: PodSet) -> Peers:
         where = pods.where
@@ -392,7 +416,7 @@ class _PolicyCompiler:
         # Trees with 1 and with 1.0 are equal, their texts are not.
         text = print_expression(expr)
         if (found := self._known.get(text)) is None:
-            found = self._known[text] = self._compiler.compile(expr)
+            found = self._known[text] = self._compiled(expr)
         return found
 
     def _room(self, clause: Cards) -> FilterProgram:
@@ -416,7 +440,7 @@ class _PolicyCompiler:
         return self._score(Score(clause.name, 1.0, value))
 
     def _cards(self, clause: Cards) -> CardsProgram:
-        span, compiled = clause.name_span, self._compiler.compile
+        span, compiled = clause.name_span, self._compiled
         entries = clause.writes.entries if clause.writes is not None else ()
         written = [(e.key.value, e.value) for e in entries if isinstance(e.key, Literal)]
         return CardsProgram(
@@ -458,7 +482,7 @@ class _PolicyCompiler:
         return Checker(self._environment).check(expr)
 
     def _optional(self, expr: Expr | None) -> Evaluate | None:
-        return self._compiler.compile(expr) if expr is not None else None
+        return self._compiled(expr) if expr is not None else None
 
     def _filter(self, clause: Filter) -> FilterProgram:
         paths = {p for e in clause.requires for p in self._paths(e)}
@@ -469,7 +493,7 @@ class _PolicyCompiler:
             policy=self._policy.address,
             name=clause.name,
             when=self._condition(clause.when),
-            requires=tuple(self._compiler.compile(e) for e in clause.requires),
+            requires=tuple(self._compiled(e) for e in clause.requires),
             reads_node=groups.of_nodes or any(p[0] == "node" for p in paths),
             message=self._message(clause.message, clause.name),
             passes_missing=clause.missing == "pass",
@@ -482,7 +506,7 @@ class _PolicyCompiler:
             tables=self._tables_of(*deciders),
             nodes_per_look=self._nodes_per_look(clause),
             of_pod=self._of_pod(deciders),
-            labels=None if timed or groups else self._labels(deciders),
+            of_node=None if timed or groups else self._of_node(deciders),
             groups=groups,
         )
 
@@ -551,15 +575,15 @@ class _PolicyCompiler:
         """What the `group`s are by."""
         return group_specs(self._compiler)
 
-    def _labels(self, exprs: Iterable[Expr]) -> tuple[str, ...] | None:
-        """The labels of the node that expressions read; None if they read more of it."""
-        read = {path for expr in exprs for path in self._node_reads.written(expr)}
-        if any(path[:-1] != _LABELS for path in read):
-            return None
-        return tuple(sorted(path[-1] for path in read))
+    def _of_node(self, exprs: Iterable[Expr]) -> NodeKey | None:
+        """What tells nodes apart to expressions; None if more of them is read, or nothing."""
+        parts = node_parts(self._compiler, exprs)
+        return node_key(parts) if parts else None
 
     def _score(self, clause: Score) -> ScoreProgram:
         value, scale = self._ranged(clause.value, clause.range)
+        exprs = tuple(children((clause.value, clause.range)))
+        timed, groups = any(map(self._reads_time, exprs)), self._group_reads(exprs)
         return ScoreProgram(
             policy=self._policy.address,
             name=clause.name,
@@ -568,16 +592,17 @@ class _PolicyCompiler:
             value=value,
             range=scale,
             missing=float(clause.missing or 0),
-            time_dependent=any(map(self._reads_time, children((clause.value, clause.range)))),
-            tables=self._tables_of(*children((clause.value, clause.range))),
+            time_dependent=timed,
+            tables=self._tables_of(*exprs),
             nodes_per_look=self._nodes_per_look(clause),
-            of_pod=self._of_pod(children((clause.value, clause.range))),
-            groups=self._group_reads(children((clause.value, clause.range))),
+            of_pod=self._of_pod(exprs),
+            of_node=None if timed or groups else self._of_node(exprs),
+            groups=groups,
         )
 
     def _ranged(self, value: Expr, scale: Bounds | Order | None) -> tuple[Evaluate, Range]:
         """The closure of a value, and its range. A computed range is a part of the closure."""
-        compiled = self._compiler.compile
+        compiled = self._compiled
         if not isinstance(scale, Bounds):
             return compiled(value), scale
         low, high = (literal(end, self._environment) for end in (scale.low, scale.high))
@@ -596,7 +621,7 @@ class _PolicyCompiler:
         roots = {path[0] for path in self._paths(when)}
         of_node = {"node", *self._environment.groups, *self._environment.counts}
         counts = self._group_reads((when,)).counts
-        return Condition(self._compiler.compile(when), not roots.isdisjoint(of_node), counts)
+        return Condition(self._compiled(when), not roots.isdisjoint(of_node), counts)
 
     def _reads_time(self, expr: Expr) -> bool:
         """Whether its value may change with the time alone; rows become stale."""
@@ -635,12 +660,12 @@ class _PolicyCompiler:
             slots=slots,
         )
 
-    def _paths(self, expr: Expr) -> set[tuple[str, ...]]:
+    def _read_paths(self, expr: Expr) -> set[tuple[str, ...]]:
         return {r.path for r in reads(expr, self._definitions)}
 
     def _message(self, template: Template | None, clause: str) -> Message:
         given = template.parts if template else (f"policy {self._policy.name}: {clause}",)
-        parts = tuple(p if isinstance(p, str) else self._compiler.compile(p) for p in given)
+        parts = tuple(p if isinstance(p, str) else self._compiled(p) for p in given)
         return operations.message(self._policy.address, clause, parts)
 
 
@@ -659,8 +684,6 @@ _ELIGIBILITY = frozenset(
         ("spec", "tolerations"),
     }
 )
-# Where the labels of a node are.
-_LABELS = ("metadata", "labels")
 _OF_NODES: Mapping[str, OneOf["used", "empty"]] = {"used nodes": "used", "empty nodes": "empty"}
 # The paths of the node that depend on the pods on it.
 _OCCUPANCY = frozenset({("node", "requested"), ("node", "free"), ("node", "pods")})

@@ -11,6 +11,7 @@ from typing import ClassVar, Protocol, TypeVar
 from typing import Literal as OneOf
 
 from engine.objects.peer import Peer
+from engine.program.columns import NodeKey
 from engine.program.frame import Evaluate, Evaluation, Message
 from engine.program.node_groups import GroupSpec
 from engine.program.pod_shape import Path
@@ -95,7 +96,7 @@ class FilterProgram:
     `resolvable` says that preemption may help. `time_dependent` says that the outcome may change
     with the time alone. `tables` has the digests of the tables that are read. The time is looked at
     after `nodes_per_look` nodes. `of_pod` are the parts
-    that read only the pod; see `pod_values`. Nodes with equal `labels` are alike to the clause; it
+    that read only the pod; see `pod_values`. Nodes with equal `of_node` are alike to the clause; it
     is None if more of a node is read, or the time, or a group. `groups` are what it reads of these.
     """
 
@@ -114,7 +115,7 @@ class FilterProgram:
     tables: frozenset[str]
     nodes_per_look: int
     of_pod: tuple[Evaluate, ...]
-    labels: tuple[str, ...] | None
+    of_node: NodeKey | None
     groups: GroupReads
     counts_pods: ClassVar[bool] = False
     kind: ClassVar[str] = "filter"
@@ -139,7 +140,8 @@ class ScoreProgram:
 
     `missing` are the points of a node without a value. The sign of the weight does not turn them.
     `of_pod` are the parts of the value and its range that read only the pod. `tables` has the
-    digests of the tables that are read, and `groups` what is read of groups of nodes.
+    digests of the tables that are read, and `groups` what is read of groups of nodes. `of_node` is
+    that of a filter.
     """
 
     policy: str
@@ -153,6 +155,7 @@ class ScoreProgram:
     tables: frozenset[str]
     nodes_per_look: int
     of_pod: tuple[Evaluate, ...]
+    of_node: NodeKey | None
     groups: GroupReads
 
     def recorded(self, recorder: OutcomeRecorder) -> ScoreProgram:

@@ -175,7 +175,7 @@ def summary(found: SimulationResult, drained: DrainedNodes | None = None) -> str
         text += f": {named(without, _SHOWN)}"
     lost = [p for p in drained.left if p.why == "no controller makes it anew"] if drained else ()
     if lost:
-        text += f"; nothing creates {counted(len(lost), 'pod')} without a controller anew"
+        text += f"; no controller makes {counted(len(lost), 'pod')} anew"
     return text
 
 

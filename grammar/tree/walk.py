@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import TypeGuard, TypeVar, cast
+from functools import lru_cache
+from typing import Any, TypeGuard, TypeVar, cast
 
 from grammar.tree import ast
 from grammar.tree.clauses import Def
@@ -18,24 +19,45 @@ from grammar.tree.types import Type
 T = TypeVar("T")
 
 
-def children(node: object, *, skip: tuple[type, ...] = ()) -> Iterator[ast.Expr]:
+def children(node: object, *, skip: tuple[type, ...] = ()) -> list[ast.Expr]:
     """The expressions directly inside a node, in the order of its fields.
 
     Of a clause or a policy these are the outermost ones. Parts of the classes `skip` are left out.
     """
-    if isinstance(node, skip):
+    found: list[ast.Expr] = []
+    _gather(node, skip, found)
+    return found
+
+
+def _gather(node: object, skip: tuple[type, ...], found: list[ast.Expr]) -> None:
+    kind: Any = node.__class__
+    if skip and issubclass(kind, skip):
         return
-    for part in node if isinstance(node, tuple) else [getattr(node, n) for n in _fields(node)]:
-        if isinstance(part, ast.Expr):
-            yield part
-        elif isinstance(part, tuple) or _fields(part):
-            yield from children(part, skip=skip)
+    parts = node if kind is tuple else [getattr(node, name) for name in _fields(kind)]
+    for part in cast("Iterable[object]", parts):
+        inner: Any = part.__class__
+        if inner in _LEAVES:
+            continue
+        if issubclass(inner, ast.Expr):
+            found.append(cast("ast.Expr", part))
+        elif inner is tuple or _fields(inner):
+            _gather(part, skip, found)
 
 
-def _fields(node: object) -> Iterable[str]:
-    """The fields that may have expressions inside, as `dataclasses.fields` but faster."""
-    leaf = isinstance(node, ast.Literal | Span | Type)
-    return () if leaf else getattr(node, "__dataclass_fields__", ())
+# The classes of what most fields have that have no expressions inside.
+_LEAVES = frozenset({str, bool, int, float, type(None), Span, Type})
+
+
+@lru_cache(maxsize=1024)
+def _fields(kind: type[Any]) -> tuple[str, ...]:
+    """The fields of a class that may have expressions inside."""
+    if issubclass(kind, ast.Literal | Span | Type) or not is_dataclass(kind):
+        return ()
+    return tuple(each.name for each in fields(kind) if each.type not in _LEAF_TYPES)
+
+
+# What such fields are declared as.
+_LEAF_TYPES = frozenset({"str", "bool", "int", "float", "Span", "Type", "str | None"})
 
 
 def walk(node: object) -> Iterator[ast.Expr]:
@@ -44,11 +66,11 @@ def walk(node: object) -> Iterator[ast.Expr]:
     A `let` is walked once, where it is defined. This is a loop: a tree may be as deep as the
     language allows.
     """
-    stack = [node] if isinstance(node, ast.Expr) else [*children(node)][::-1]
+    stack = [node] if isinstance(node, ast.Expr) else children(node)[::-1]
     while stack:
         expr = stack.pop()
         yield expr
-        stack.extend([*children(expr)][::-1])
+        stack += reversed(children(expr))
 
 
 def rewritten(node: T, change: Callable[[object], object]) -> T:

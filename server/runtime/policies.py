@@ -7,8 +7,10 @@ version stays enforced, also across a restart, by the version that the status of
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
 from logging import ERROR, WARNING, Logger
 from pathlib import Path
 
@@ -24,6 +26,8 @@ from grammar.tree.source import Source
 from policies.admission import (
     StoredObject,
     check_stored,
+    likeness,
+    of_another,
     stopped_object,
     unchecked_object,
 )
@@ -184,7 +188,8 @@ class Objects:
         """Whether `read` would find anything; the status of an object does not matter."""
         if not self._known.keys() <= objects.keys():
             return True
-        return self._next(self._changed(objects)) is not None
+        changed = map(_namespace, self._changed(objects))
+        return any(self._is_due(self._used.get(each, 0.0)) for each in changed)
 
     def waiting(self, objects: Mapping[str, bytes]) -> bool:
         """Whether `read` would find anything now or later, when a namespace has its turn."""
@@ -196,11 +201,22 @@ class Objects:
         changed = self._changed(objects)
         self._forget(objects)
         ends = self._clock() + (_ROUND_SECONDS if self._has_started else _START_SECONDS)
-        while self._clock() < ends and (name := self._next(changed)) is not None:
-            changed.remove(name)
-            known[name] = self._check(name, objects[name], size)
+        # By namespace, the objects that are left in their order. First comes the first object of
+        # the namespace that has used the least.
+        left: dict[str, deque[tuple[int, str]]] = {}
+        for number, name in enumerate(changed):
+            left.setdefault(_namespace(name), deque()).append((number, name))
+        turns = [(self._used.get(each, 0.0), own[0][0], each) for each, own in left.items()]
+        heapify(turns)
+        alike: dict[object, StoredObject] = {}
+        while turns and self._clock() < ends and self._is_due(turns[0][0]):
+            _, _, namespace = heappop(turns)
+            _, name = left[namespace].popleft()
+            known[name] = self._check(name, objects[name], size, alike)
+            if own := left[namespace]:
+                heappush(turns, (self._used[namespace], own[0][0], namespace))
         if not self._has_started:
-            for name in changed:
+            for name in (name for own in left.values() for _, name in own):
                 found = self._without_rules(name, objects[name], _WAITING, _BUSY)
                 known[name] = _CheckedObject(None, found, 0.0)
             self._has_started = bool(objects)
@@ -222,31 +238,38 @@ class Objects:
             seen = self._versions[name] = raw, _version(raw)
         return seen[1]
 
-    def _next(self, names: Sequence[str]) -> str | None:
-        """The first object of the namespace that has used the least; None if all must wait."""
-        if not names:
-            return None
-        first = min(names, key=lambda name: self._used.get(_namespace(name), 0.0))
+    def _is_due(self, used_until: float) -> bool:
+        """Whether a namespace that has used its part until then may have another turn."""
         latest = self._clock() + _BURST_SECONDS / _SHARE
-        is_due = not self._has_started or self._used.get(_namespace(first), 0.0) <= latest
-        return first if is_due else None
+        return not self._has_started or used_until <= latest
 
-    def _check(self, name: str, raw: bytes, size: ClusterSize) -> _CheckedObject:
+    def _check(
+        self, name: str, raw: bytes, size: ClusterSize, alike: dict[object, StoredObject]
+    ) -> _CheckedObject:
+        """The object as it is checked; `alike` are those of the same round by `likeness`."""
         began, namespace = self._clock(), _namespace(name)
-        try:
-            found = self._process.run(
-                _CHECK_SECONDS, check_stored, name, raw, self._process.schema, size
-            )
-        except CheckStoppedError as error:
-            found = self._without_rules(name, raw, error.message, error.hint)
-        except CheckFailedError as error:
-            self._log.error("the check of %s failed: %s", name, error)
-            hint = "report this, with the log of Placet"
-            found = self._without_rules(name, raw, "the check failed", hint)
+        like = likeness(name, raw)
+        found = of_another(name, raw, alike[like]) if like in alike else None
+        if found is None:
+            found = self._checked(name, raw, size)
+            if like is not None:
+                alike[like] = found
         ended = self._clock()
         used = max(self._used.get(namespace, 0.0), began)
         self._used[namespace] = min(used + (ended - began) / _SHARE, ended + _PAUSE_SECONDS)
         return _CheckedObject(self._version(name, raw), found, ended)
+
+    def _checked(self, name: str, raw: bytes, size: ClusterSize) -> StoredObject:
+        try:
+            return self._process.run(
+                _CHECK_SECONDS, check_stored, name, raw, self._process.schema, size
+            )
+        except CheckStoppedError as error:
+            return self._without_rules(name, raw, error.message, error.hint)
+        except CheckFailedError as error:
+            self._log.error("the check of %s failed: %s", name, error)
+            hint = "report this, with the log of Placet"
+            return self._without_rules(name, raw, "the check failed", hint)
 
     def _without_rules(self, name: str, raw: bytes, message: str, hint: str) -> StoredObject:
         arguments = (name, raw, self._process.schema, message, hint)

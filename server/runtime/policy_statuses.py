@@ -12,6 +12,8 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import suppress
+from functools import partial
+from itertools import cycle, islice
 from types import MappingProxyType
 from typing import Literal
 
@@ -60,6 +62,8 @@ from server.runtime.reloader import TO_BIND
 
 GROUP_PATH = "/apis/placement-policy.scheduling.x-k8s.io/v1"
 _MOST_LINES, _MOST_TEXT = 64, 1024
+# The objects about which nothing is new that are reported at a time.
+_A_TURN = 250
 
 EXPENSIVE = "it takes too much time to evaluate: its pods wait while it does"
 
@@ -176,6 +180,10 @@ class Statuses:
         self._cache = cache
         self._portion = portion
         self._ungated = ungated
+        # By the name of an object, what its last report was made of, counts aside.
+        self._seen: dict[str, tuple[object, ...]] = {}
+        # How many objects have had their turn.
+        self._turns = 0
         # By the name of an object: its version and program, and their counts.
         self._kept: dict[str, tuple[object, ShareStatus, PodCounts | None]] = {}
 
@@ -195,15 +203,20 @@ class Statuses:
         unmet: Mapping[str, str] = MappingProxyType({}),
         effects: Mapping[str, DecidedEffect] = MappingProxyType({}),
     ) -> Iterator[Reported]:
-        """The report of each object; `conflicts` are by the names of the objects.
+        """The reports of objects; `conflicts` are by the names of the objects.
+
+        They are those about which something is new, and some of the others in turn, whose numbers
+        may be others.
 
         `expensive` has the addresses of policies that had no time lately, and `unmet`, by the
         address of a policy, its share for whose nodes pods wait. `effects` are by address, too.
 
         An object that has changed since it was read is left out.
         """
-        for gone in self._kept.keys() - enforced.objects.keys():
-            del self._kept[gone]
+        for gone in self._seen.keys() - enforced.objects.keys():
+            self._kept.pop(gone, None)
+            del self._seen[gone]
+        again = self._in_turn(enforced.objects)
         files = {file.source.name: file for file in enforced.validation.files}
         sources = {source.digest: source for source in self._sources()}
         gangs = Counter((gang.policy, gang.state) for gang in self._gangs())
@@ -212,14 +225,18 @@ class Statuses:
         for name, checked in enforced.objects.items():
             if name not in objects:
                 continue
-            metadata, written = reported(objects[name])
             manifest = checked.manifest
-            if manifest is not None and manifest.metadata.generation != metadata.generation:
-                continue
             program, file = enforced.programs.get(name), files.get(name, checked.file)
             conflict = conflicts.get(name, "")
             is_expensive = program is not None and program.address in expensive
             share = unmet.get(program.address, "") if program is not None else ""
+            seen = objects[name], file, program, conflict, is_expensive, share
+            if name not in again and self._seen.get(name) == seen:
+                continue
+            self._seen[name] = seen
+            metadata, written = reported(objects[name])
+            if manifest is not None and manifest.metadata.generation != metadata.generation:
+                continue
             wanted = _status(
                 checked,
                 file,
@@ -227,7 +244,7 @@ class Statuses:
                 metadata,
                 program,
                 conflict,
-                enforced.instead_of(name),
+                partial(enforced.instead_of, name),
                 share,
                 is_expensive=is_expensive,
             )
@@ -270,6 +287,14 @@ class Statuses:
             if manifest is not None and program is not None and self._portability is not None:
                 wanted = self._with_portability(wanted, name, manifest, program, self._portability)
             yield Reported(object_path(name), metadata.resourceVersion, written, wanted)
+
+    def _in_turn(self, objects: Collection[str]) -> frozenset[str]:
+        """The objects whose turn it is."""
+        if len(objects) <= _A_TURN:
+            return frozenset(objects)
+        first = self._turns % len(objects)
+        self._turns = first + _A_TURN
+        return frozenset(islice(cycle(objects), first, first + _A_TURN))
 
     def _counts(
         self, name: str, manifest: Manifest, program: Program | None, snapshot: Snapshot
@@ -387,12 +412,12 @@ def _status(
     metadata: Metadata,
     program: Program | None,
     conflict: str,
-    instead: str,
+    instead: Callable[[], str],
     unmet: str,
     *,
     is_expensive: bool,
 ) -> PolicyStatus:
-    """The status of an object without its counts; `instead` holds where it has errors.
+    """The status of an object without its counts; `instead` says what holds where it has errors.
 
     `unmet` is the share for whose nodes pods wait.
     """
@@ -406,11 +431,11 @@ def _status(
     because = f": {first}" if first else ""
     ready: _Outcome
     if program is None:
-        ready = ("False", "NotInForce", f"{instead}{because}"[:_MOST_TEXT])
+        ready = ("False", "NotInForce", f"{instead()}{because}"[:_MOST_TEXT])
     elif good:
         ready = ("True", "InForce", "it is in force as it is written")
     else:
-        ready = ("False", "LastGoodInForce", f"{instead}{because}"[:_MOST_TEXT])
+        ready = ("False", "LastGoodInForce", f"{instead()}{because}"[:_MOST_TEXT])
     outcomes: Mapping[str, _Outcome] = {
         "Ready": ready,
         "Compiled": (

@@ -15,6 +15,7 @@ from collections.abc import (
     Mapping,
 )
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 from engine.cache.informers import Informers
@@ -157,8 +158,12 @@ class StatusReporter:
             return
         objects, enforced = self._cluster.informers.policies, self._outcomes.enforced()
         conflicts, expensive = self._outcomes.conflicts(objects), self._outcomes.expensive()
-        names = {object_path(name): name for name in objects}
         reports = []
+
+        @cache
+        def by_path() -> Mapping[str, bytes]:
+            return {object_path(name): raw for name, raw in objects.items()}
+
         unmet = self._outcomes.unmet()
         effects = self._outcomes.effects(enforced.programs.values())
         for report in self._statuses.reports(
@@ -167,9 +172,9 @@ class StatusReporter:
             reports.append(report)
             if (changed := readiness_news(report)) is not None:
                 kind, reason, note = changed
-                self._events.add(_event(objects[names[report.path]], reason, note, kind, "Enforce"))
+                self._events.add(_event(by_path()[report.path], reason, note, kind, "Enforce"))
             if (early := report.wanted.earlyPods) and early != report.written.earlyPods:
-                about = objects[names[report.path]]
+                about = by_path()[report.path]
                 self._events.add(_event(about, "PlacedBefore", early_text(early), action="Enforce"))
             await asyncio.sleep(0)
         await status.write(self._cluster.client, reports, f"{now[:19]}Z")
@@ -183,10 +188,11 @@ class StatusReporter:
         for name, note in self._outcomes.conflicts(objects).items():
             if name in objects:
                 self._events.add(_event(objects[name], "Conflicting", note))
+        unmet = self._outcomes.unmet()
         for name, program in self._outcomes.enforced().programs.items():
             if name in objects and program.address in expensive:
                 self._events.add(_event(objects[name], "Expensive", EXPENSIVE))
-            if name in objects and (share := self._outcomes.unmet().get(program.address)):
+            if name in objects and (share := unmet.get(program.address)):
                 self._events.add(_event(objects[name], "Unmet", UNMET.format(share)))
         for pod in ungated:
             if note := self._why_ungated(pod):

@@ -20,7 +20,7 @@ T = TypeVar("T")
 # Questions that wait for their turn, and the seconds of one.
 _MOST_WAITING, _MOST_SECONDS = 4, 20.0
 # The longest step on the event loop, and what is done between two looks at the clock.
-STEP_SECONDS, _PER_LOOK = 0.004, 32
+STEP_SECONDS, _PER_LOOK = 0.001, 32
 
 
 class Turns:

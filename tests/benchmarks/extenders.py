@@ -15,17 +15,19 @@ from pathlib import Path
 from tests.benchmarks.race import ROOT
 from tests.e2e.process import Process, running
 
-SOURCE = Path(__file__).parent / "peer_go"
+HERE = Path(__file__).parent
+# By hand with the standard library alone, and with the informers of client-go.
+BY_HAND, INFORMERS = HERE / "peer_go", HERE / "peer_informers"
 # The installer of Go puts it beside the usual folders and leaves PATH to the user.
 _GO = ("go", "/usr/local/go/bin/go")
 _READY_SECONDS = 60.0
 _LISTENING = re.compile(r"listening on http://127\.0\.0\.1:(\d+)")
 
 
-def built_peer() -> Path | None:
-    """Return the program of `peer_go`, built if need be; None where there is no Go to build it."""
+def built_peer(source: Path = BY_HAND) -> Path | None:
+    """Return the program of a Go extender, built if need be; None where that cannot be done."""
     digest = hashlib.sha256()
-    for file in sorted([*SOURCE.glob("*.go"), SOURCE / "go.mod"]):
+    for file in sorted([*source.glob("*.go"), *source.glob("go.*")]):
         digest.update(file.read_bytes())
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     program = cache / "placet" / "peer" / digest.hexdigest()[:16] / "peer"
@@ -37,12 +39,14 @@ def built_peer() -> Path | None:
     program.parent.mkdir(parents=True, exist_ok=True)
     # Renamed when complete: an interrupted link must not pass for a program.
     partial = program.with_suffix(f".{os.getpid()}")
-    subprocess.run(
+    done = subprocess.run(
         [go, "build", "-trimpath", "-o", str(partial), "."],
-        cwd=SOURCE,
+        cwd=source,
         env={**os.environ, "CGO_ENABLED": "0"},
-        check=True,
+        check=False,
     )
+    if done.returncode:  # its modules could not be had
+        return None
     partial.rename(program)
     return program
 

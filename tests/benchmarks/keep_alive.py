@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import MappingProxyType
 
 _BUFFER = 1 << 20
 _END = b"\r\n\r\n"
@@ -27,15 +28,23 @@ class Answer:
 class KeepAlive:
     """One open connection."""
 
-    def __init__(self, connection: socket.socket, prefix: str) -> None:
+    def __init__(
+        self,
+        connection: socket.socket,
+        prefix: str,
+        paths: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        """`paths` has those verbs that are not at their names."""
         self._connection = connection
         self._prefix = prefix
+        self._paths = paths
         self._received = bytearray()
 
     def post(self, verb: str, body: bytes) -> Answer:
         """The answer to a body of JSON; anything but 200 fails."""
+        path = f"{self._prefix}/{self._paths.get(verb, verb)}"
         head = (
-            f"POST {self._prefix}/{verb} HTTP/1.1\r\nHost: bench\r\nUser-Agent: bench\r\n"
+            f"POST {path} HTTP/1.1\r\nHost: bench\r\nUser-Agent: bench\r\n"
             f"Content-Length: {len(body)}\r\nContent-Type: application/json\r\n\r\n"
         )
         request = head.encode() + body
@@ -81,8 +90,10 @@ class KeepAlive:
 
 
 @contextmanager
-def keep_alive(port: int, prefix: str = "") -> Iterator[KeepAlive]:
-    """Connect to a server on loopback; the verbs are below `prefix`."""
+def keep_alive(
+    port: int, prefix: str = "", paths: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[KeepAlive]:
+    """Connect to a server on loopback; the verbs are below `prefix`, at their names or `paths`."""
     with socket.create_connection(("127.0.0.1", port), timeout=60.0) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        yield KeepAlive(connection, prefix)
+        yield KeepAlive(connection, prefix, paths)

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 import sys
-import threading
 import time
-import urllib.error
-import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
-from itertools import cycle
 from pathlib import Path
 from statistics import median, quantiles
 
@@ -24,10 +18,10 @@ from tests.benchmarks import shop
 from tests.benchmarks.keep_alive import KeepAlive, keep_alive
 from tests.benchmarks.live import PREFIX, flags_for, held, large_cluster
 from tests.benchmarks.offers import Offers
+from tests.benchmarks.page_readers import HOME, ask
 from tests.benchmarks.race import ROOT
 from tests.benchmarks.results import AtMost, Record
 from tests.e2e.placet import placet
-from tests.e2e.waiting import until
 from tests.support import builders
 
 pytestmark = pytest.mark.bench
@@ -36,51 +30,31 @@ NODES, PODS = 1_000, 5_000
 ROUNDS, CALLS = 6, 400
 # kube-scheduler asks about a hundred pods a second.
 PAUSE_SECONDS = 0.01
-DRAFT = 'policy draft { for pods where true filter "f" { require node.name.endsWith("1") } }'
 
 
 @contextmanager
-def looking(view: int, least: int = 1_000) -> Iterator[list[int]]:
-    """Ten readers who have the home page open, too, and somebody in the playground.
+def looking(view: int, *what: str, least: int = 1_000) -> Iterator[Callable[[], int]]:
+    """Ten people who have the page open; with `draft` one of them is in the playground.
 
-    What is yielded gets a number for each trial.
-
-    Each reader gets at least so many bytes.
+    Then they begin when a draft was tried. What is yielded ends them, and says how many drafts were
+    tried. Each of them gets at least so many bytes of decisions.
     """
-    command = [sys.executable, "-m", "tests.benchmarks.stream_readers", str(view)]
-    pipe, ends, asked = subprocess.PIPE, threading.Event(), list[int]()
-    trial = threading.Thread(target=_try, args=(view, ends, asked))
-    home = threading.Thread(target=_look_at_home, args=(view, ends))
+    command = [sys.executable, "-m", "tests.benchmarks.page_readers", str(view), *what]
+    pipe = subprocess.PIPE
     with subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, text=True) as readers:
-        trial.start()
-        home.start()
+        assert readers.stdout is not None
+        told = [readers.stdout.readline()]
+
+        def ended() -> int:
+            if readers.poll() is None:
+                told.extend(readers.communicate(timeout=120)[0].splitlines())
+            return len(told) - 1
+
         try:
-            yield asked
+            yield ended
         finally:
-            ends.set()
-            read, _ = readers.communicate()
-            trial.join(60)
-            home.join(60)
-    assert int(read) > least, "each reader has seen decisions"
-
-
-def _try(view: int, ends: threading.Event, asked: list[int]) -> None:
-    url = f"http://127.0.0.1:{view}/api/v1"
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with opener.open(f"{url}/session") as answer:
-        token = json.load(answer)["token"]
-    body, headers = json.dumps({"text": DRAFT}).encode(), {"Placet-Token": token}
-    while not ends.is_set():
-        request = urllib.request.Request(f"{url}/evaluate", body, headers)  # noqa: S310 - ours
-        try:
-            with opener.open(request, timeout=60) as answer:
-                asked.append(json.load(answer)["asked"])
-        except urllib.error.HTTPError as error:
-            raise AssertionError(error.read().decode()) from error
-
-
-# What ten home pages ask in ten seconds.
-HOME = ("overview", "overview", "overview", "waiting", "fills", "overview", "waiting", "status")
+            ended()
+    assert int(told[-1]) > least, "each reader has seen decisions"
 
 
 # What other pages ask.
@@ -98,13 +72,6 @@ EVERYTHING = (
 )
 
 
-def _look_at_home(view: int, ends: threading.Event) -> None:
-    for path in cycle(HOME):
-        if ends.wait(10 / (10 * len(HOME))):
-            return
-        _get(view, path)
-
-
 def p99(connection: KeepAlive, offers: Offers, calls: int) -> float:
     """Seconds within which 99 of 100 calls are answered, with a pause after each."""
     taken = []
@@ -118,7 +85,7 @@ def p99(connection: KeepAlive, offers: Offers, calls: int) -> float:
 def test_filter_while_people_look(tmp_path: Path, record: Record) -> None:
     policies = shop.policies(tmp_path / "policies")
     offers = Offers(shop.asked_pods(), [f"n{number}" for number in range(NODES)])
-    ratios, alone, trials = [], [], 0
+    alone, looked, tried, trials = [], [], [], 0
     with (
         large_cluster(NODES, PODS) as url,
         placet(tmp_path, policies, *flags_for(tmp_path, url)) as server,
@@ -127,18 +94,20 @@ def test_filter_while_people_look(tmp_path: Path, record: Record) -> None:
         with keep_alive(server.port, PREFIX) as connection:
             p99(connection, offers, CALLS)
             for _ in range(ROUNDS):
-                without = p99(connection, offers, CALLS)
-                with looking(server.view_port) as asked:
-                    until(partial(bool, asked), 60, lambda: "a draft tried")
-                    beside = p99(connection, offers, CALLS)
-                ratios.append(beside / without)
-                alone.append(without)
-                trials += len(asked)
-    detail = (
-        f"{median(alone) * 1000:.2g} ms without; single rounds"
-        f" {', '.join(f'{ratio:.2f}' for ratio in ratios)}; {trials} trials"
-    )
-    record("filter p99, ten readers and a trial beside", median(ratios), AtMost(1.3), detail)
+                alone.append(p99(connection, offers, CALLS))
+                with looking(server.view_port):
+                    looked.append(p99(connection, offers, CALLS))
+                with looking(server.view_port, "draft") as ended:
+                    tried.append(p99(connection, offers, CALLS))
+                trials += ended()
+    without = f"{median(alone) * 1000:.2g} ms without"
+    for what, beside, detail, target in (
+        ("ten readers beside", looked, without, AtMost(1.3)),
+        ("ten readers and a trial beside", tried, f"{without}; {trials} trials", None),
+    ):
+        ratios = [each / before for each, before in zip(beside, alone, strict=True)]
+        rounds = ", ".join(f"{ratio:.2f}" for ratio in ratios)
+        record(f"filter p99, {what}", median(ratios), target, f"{detail}; single rounds {rounds}")
 
 
 def test_the_page_holds_the_loop(tmp_path: Path, record: Record) -> None:
@@ -148,21 +117,13 @@ def test_the_page_holds_the_loop(tmp_path: Path, record: Record) -> None:
             offers = Offers(shop.asked_pods(), [f"n{number}" for number in range(5_000)])
             p99(connection, offers, 50)
         server.forget()
-        with looking(server.view, least=0) as asked:
+        with looking(server.view, "draft", least=0):
             for _ in range(5):
                 for path in (*EVERYTHING, *HOME):
-                    _get(server.view, path)
-            until(lambda: len(asked) > 1, 60, lambda: "a draft tried")
+                    ask(server.view, path)
         longest = server.longest()
     detail = f"ms of processor time; {longest['step'][:120]}"
     record("the longest step of the page", longest["seconds"] * 1000, AtMost(20), detail)
-
-
-def _get(view: int, path: str) -> dict[str, list[object]]:
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with opener.open(f"http://127.0.0.1:{view}/api/v1/{path}", timeout=60) as answer:
-        found: dict[str, list[object]] = json.load(answer)
-    return found
 
 
 # The time from the start of the navigation until the squares of all nodes are painted.

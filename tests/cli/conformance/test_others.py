@@ -14,6 +14,7 @@ import pytest
 import trustme
 
 from cli.main import main
+from tests.e2e.placet import placet
 from tests.e2e.waiting import free_port
 
 FOLDER = Path(os.environ.get("OTHERS") or "/nonexistent")
@@ -136,3 +137,33 @@ def test_example(capsys: pytest.CaptureFixture[str]) -> None:
     )
     assert found["C1"] == ("fail", ["preempt is answered"])
     assert found.keys() <= {"C1", "C20"}
+
+
+def test_simulator(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """It passes calls on, here to a Placet whose scores are all 10, and listens at port 1212."""
+    policy, script = tmp_path / "ten.policy", tmp_path / "start"
+    policy.write_text(
+        'cluster policy ten { for pods where true score "ten" weight 1 { value 100 } }'
+    )
+    snapshot = f"--cluster={CLUSTERS / 'simulator.yaml'}"
+    with placet(tmp_path, policy, snapshot) as server:
+        server.wait_ready()
+        script.write_text(
+            f"cat > {tmp_path}/scheduler.yaml <<END\n"
+            "apiVersion: kubescheduler.config.k8s.io/v1\n"
+            "kind: KubeSchedulerConfiguration\n"
+            "clientConnection: {kubeconfig: $1}\n"
+            f"extenders: [{{urlPrefix: 'http://127.0.0.1:{server.port}/api/scheduler', weight: 1,\n"
+            "  filterVerb: filter, prioritizeVerb: prioritize, preemptVerb: preempt,\n"
+            "  nodeCacheCapable: true}]\n"
+            f"END\nexec {FOLDER / 'simulator'} --config {tmp_path}/scheduler.yaml\n"
+        )
+        found = held(
+            "simulator",
+            capsys,
+            "http://127.0.0.1:1212/api/v1/extender",
+            f"sh {script} {{kubeconfig}}",
+            *("--node-cache-capable", "--verbs"),
+            "filter=filter/0,prioritize=prioritize/0,preempt=preempt/0",
+        )
+    assert found == {"C27": ("fail", ["scores in their range"])}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cli.command import CommandError
+from cli.command import CommandError, Exit
 from cli.doctor.configuration_text import configurations
 from cli.doctor.conversion import (
     Conversion,
@@ -19,6 +19,7 @@ from cli.doctor.plugins import DEFAULTS, FILTERS, PLUGINS, PREDICATES, PRIORITIE
 from grammar.meaning.schema import load_schema
 from grammar.tree.source import Source
 from policies.validation import Validator
+from tests.cli.conftest import Placet
 from tests.support.books import section
 from tests.support.scheduler_configs import OTHER, OURS
 
@@ -328,6 +329,30 @@ def test_what_filters_need_stays_before_them() -> None:
     kept = [each["name"] for each in found["plugins"]["preFilter"]["enabled"]]
     assert "NodeResourcesFit" in kept
     assert "NodeName" not in kept
+
+
+@pytest.mark.parametrize(("version", "is_there"), [("1.34", False), ("1.35", True), ("", True)])
+def test_plugins_that_came_later_are_left_out(
+    placet: Placet, version: str, *, is_there: bool
+) -> None:
+    """kube-scheduler does not start with the name of a plugin that it has not."""
+    old = json.dumps({"plugins": {"preFilter": [{"name": "Mine"}]}, "extenders": [OURS]})
+    flags = ["--kube-version", version] if version else []
+    done = placet("scheduler-config", "--from", "-", *flags, stdin=old)
+    assert ("NodeDeclaredFeatures" in done.out) == ("NodeDeclaredFeatures" in done.err) == is_there
+
+
+def test_a_kube_scheduler_that_does_not_read_v1_is_an_error(placet: Placet) -> None:
+    done = placet(
+        "scheduler-config",
+        "--from",
+        "-",
+        "--kube-version",
+        "1.24",
+        stdin=json.dumps({"predicates": []}),
+    )
+    assert done.code == Exit.ERROR
+    assert "writes `kubescheduler.config.k8s.io/v1`, which 1.24 does not read" in done.err
 
 
 def test_arguments_that_are_left_out_are_named() -> None:

@@ -14,7 +14,7 @@ from engine.cache.names import KnownRows, ListedNames, NameIndex
 from engine.cache.node_table import NodeTable
 
 # Makes a long list of one that begins with it: short and long ones are read in two ways.
-MANY = ["m"] * 1001
+MANY = ["m"] * 251
 SHORT_AND_LONG = pytest.mark.parametrize("before", [[], MANY], ids=["short", "long"])
 
 

@@ -11,7 +11,7 @@ from engine.cache.names import KnownRows
 from engine.decision.filtering import UNKNOWN_NODE, FilterMemo, Rejection, rejections
 from engine.decision.verdict import FEASIBLE, Decision, Failed, Rejected, Verdict
 from engine.errors import DeadlineExceededError
-from engine.program.frame import Evaluation, Frame
+from engine.program.frame import Evaluation
 from engine.program.program import FilterProgram
 from tests.support.builders import Object, node, pod
 from tests.support.engines import evaluation_of, frame_of, programs_of, snapshot_of
@@ -252,37 +252,6 @@ def test_the_time_is_looked_at_between_clauses_and_often_within_them() -> None:
 
     with pytest.raises(DeadlineExceededError):
         rejections(program.filters, evaluation_of(frame, late), [NODES["a"]])
-
-
-@pytest.mark.parametrize(
-    ("rule", "evaluations"),
-    [
-        pytest.param('int(node.labels["n"]) < 2', 3, id="one label"),
-        pytest.param('node.labels["n"] == "1" || "m" in node.labels', 4, id="two labels"),
-        pytest.param('node.labels["n"] == node.name', 8, id="more than labels"),
-        pytest.param('node.labels.all(key, key != "m")', 8, id="every label"),
-        pytest.param('node.labels["n"] == "1" && now != timestamp(0)', 8, id="the time"),
-    ],
-)
-def test_nodes_with_equal_labels_are_judged_once(rule: str, evaluations: int) -> None:
-    """Where a clause reads nothing else of them; the verdicts are those of each node alone."""
-    (program,) = programs_of(f'cluster policy p {{ filter "f" {{ require {rule} }} }}')
-    (clause,) = program.filters
-    (require,) = clause.requires
-    frame, judged = frame_of(ASKED), list[object]()
-
-    def recording(frame: Frame) -> object:
-        judged.append(frame.node)
-        return require(frame)
-
-    labels = [{"n": "1"}, {"n": "x"}, {"n": "2"}, {"n": "2", "m": "y"}]
-    made = [node(f"n{i}", labels=labels[i % 4]) for i in range(8)]
-    nodes = list(snapshot_of(made).nodes.values())
-    found = rejections([replace(clause, requires=(recording,))], evaluation_of(frame), nodes)
-    assert len(judged) == evaluations
-    alone = [rejections([clause], evaluation_of(frame), [each])[0] for each in nodes]
-    assert shown(found) == shown(alone)
-    assert [each and each.error for each in found] == [each and each.error for each in alone]
 
 
 # ---- the decision about all nodes of a request

@@ -89,7 +89,7 @@ def filter_memo(*, time_dependent: bool = False) -> Memo:
     requires = tuple(recording(require, evaluated) for require in clause.requires)
     # Without labels, because what is recorded reads the name.
     clause = dataclasses.replace(
-        clause, requires=requires, time_dependent=time_dependent, labels=None
+        clause, requires=requires, time_dependent=time_dependent, of_node=None
     )
     memo = FilterMemo([clause])
 

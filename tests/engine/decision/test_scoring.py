@@ -132,6 +132,7 @@ def clauses(draw: st.DrawFn) -> ScoreProgram:
         time_dependent=False,
         tables=frozenset(),
         of_pod=(),
+        of_node=None,
         groups=NO_READS,
         nodes_per_look=100,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.program.policy_compiler import digest_of
+from engine.program.policy_compiler import compile_policy
 from grammar.tree.source import Source
 from policies.validation import Validator
 from tests.support.engines import SCHEMA, programs_of
@@ -50,5 +50,7 @@ def test_what_a_policy_uses_belongs_to_it() -> None:
         policy base {{ for pods where false filter "f" {{ require node.ready == {value} }} }}
         """
         found = Validator(SCHEMA).validate([Source("p.policy", text)])
-        digests |= {digest_of(each) for each in found.policies if each.policy.name == "web"}
+        digests |= {
+            compile_policy(each).digest for each in found.policies if each.policy.name == "web"
+        }
     assert len(digests) == 2

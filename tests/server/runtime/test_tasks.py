@@ -46,6 +46,8 @@ SECRETS = "/api/v1/namespaces/kube-system/secrets"
 OF_CONNECTIONS = {
     "Listener._accept",
     "Listener._connect",
+    # asyncio's own, until a connection that it accepted is made.
+    "BaseSelectorEventLoop._accept_connection2",
     "RequestHandler.start",
     "RequestHandler._handle_request",
 }

@@ -1,0 +1,115 @@
+"""Many policies: what a start takes, and what an edit of one of them takes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.benchmarks.live import flags_for
+from tests.benchmarks.race import ROOT
+from tests.benchmarks.results import AtMost, Record
+from tests.e2e.placet import Placet, placet
+from tests.e2e.waiting import until
+
+READY_SECONDS, SETTLED_SECONDS = 300.0, 300.0
+# Seconds of rest, and those that an edit has, until its status is written.
+IDLE, EDIT = 15, 6
+EDITS = 5
+_SETTLED = 12
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+pytestmark = pytest.mark.bench
+
+
+@contextmanager
+def _policies(number: int) -> Iterator[str]:
+    """The address of a `policy_server`, which ends with the block."""
+    command = [sys.executable, "-m", "tests.benchmarks.policy_server", str(number)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, text=True) as server:
+        try:
+            assert server.stdout is not None
+            yield server.stdout.readline().strip()
+        finally:
+            server.terminate()
+
+
+def _asked(url: str, method: str = "GET") -> object:
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with opener.open(urllib.request.Request(url, method=method)) as answer:  # noqa: S310 - ours
+        return json.loads(answer.read())
+
+
+def _are_written(url: str, number: int) -> bool:
+    """Whether there is nothing more to write about so many policies."""
+    before = _asked(f"{url}/statuses")
+    time.sleep(_SETTLED)
+    return before == _asked(f"{url}/statuses") and int(str(before)) >= number
+
+
+def _spent(server: Placet) -> float:
+    """The seconds of processor time of a server, and of the processes that it has started."""
+    folder = Path(f"/proc/{server.process.child.pid}")
+    children = [
+        child
+        for task in (folder / "task").iterdir()
+        for child in (task / "children").read_text().split()
+    ]
+    own = _ticks(folder, slice(11, 15))
+    return (own + sum(_ticks(Path(f"/proc/{child}"), slice(11, 13)) for child in children)) / _TICKS
+
+
+def _ticks(folder: Path, fields: slice) -> int:
+    found = (folder / "stat").read_text().rpartition(")")[2].split()[fields]
+    return sum(map(int, found))
+
+
+def _most_mib(server: Placet) -> int:
+    status = Path(f"/proc/{server.process.child.pid}/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) // 1024
+
+
+@pytest.mark.parametrize(
+    ("number", "ready", "memory"), [(1_000, AtMost(8), None), (5_000, AtMost(30), AtMost(600))]
+)
+def test_policies(
+    number: int, ready: AtMost, memory: AtMost | None, tmp_path: Path, record: Record
+) -> None:
+    """A namespace each."""
+    began = time.perf_counter()
+    with (
+        _policies(number) as url,
+        placet(tmp_path, None, *flags_for(tmp_path, url)) as server,
+    ):
+        began = time.perf_counter()
+        server.process.wait_ready(server.is_ready, READY_SECONDS)
+        seconds, spent = time.perf_counter() - began, _spent(server)
+        assert len(server.policies()) == number
+        what = f"{number:,} policies"
+        record(f"{what}, ready", seconds, ready, f"s; {spent:.1f} s of processor time")
+        until(lambda: _are_written(url, number), SETTLED_SECONDS, server.process.tail)
+        record(f"{what}, memory", _most_mib(server), memory, "MiB at most, statuses written")
+        time.sleep(IDLE)
+        before = _spent(server)
+        time.sleep(IDLE)
+        idle = (_spent(server) - before) / IDLE
+        record(f"{what}, at rest", idle, None, "s of processor time a second")
+        taken = []
+        for _ in range(EDITS):
+            before = _spent(server)
+            _asked(f"{url}/edits", "POST")
+            time.sleep(EDIT)
+            taken.append(_spent(server) - before - EDIT * idle)
+        first, *others = taken
+        listed = ", ".join(f"{each:.2f}" for each in others)
+        detail = f"s of processor time: {first:.2f} with the process for checks started, {listed}"
+        record(f"{what}, an edit of one", max(others), AtMost(0.3), detail)
