@@ -342,19 +342,6 @@ def _containers_key(containers: tuple[_RawContainer, ...]) -> Hashable:
     )
 
 
-class _Alike(msgspec.Struct, frozen=True, gc=False):
-    """What pods with equal containers have in common."""
-
-    requests: PodRequests
-    limits: Mapping[str, Quantity]
-    containers: tuple[PeerContainer, ...]
-    hostPorts: tuple[HostPort, ...]
-
-    @classmethod
-    def of(cls, peer: Peer) -> _Alike:
-        return cls(peer.requests, peer.limits, peer.containers, peer.hostPorts)
-
-
 def _moment(text: str | None) -> Timestamp | None:
     """The time of a text. Raises EvaluationError."""
     return None if text is None else Timestamp.parse(text)
@@ -380,8 +367,8 @@ class PeerDecoder:
         self._volumes = ObjectDecoder("Pod", list[Volume])
         self._shared: Remembered[Hashable, object] = Remembered(_MOST_SHARED)
         self._raw = msgspec.json.Decoder(_RawPod)
-        # By their JSON: what follows from containers, labels, and the direct controller.
-        self._alike: Remembered[Hashable, _Alike] = Remembered(_MOST_SHARED)
+        # By their JSON: a peer with these containers, labels, and the direct controller.
+        self._alike: Remembered[Hashable, Peer] = Remembered(_MOST_SHARED)
         self._labels: Remembered[bytes, Mapping[str, str]] = Remembered(_MOST_TEXTS)
         self._owners: Remembered[bytes, Workload | None] = Remembered(_MOST_TEXTS)
         self._moment = lru_cache(_MOST_MOMENTS)(_moment)
@@ -413,43 +400,33 @@ class PeerDecoder:
             *map(bytes, (spec.overhead, spec.resources)),
             *map(bytes, (status.resources, status.allocatedResources)),
             resize and resize.reason,
+            (spec.priority, spec.schedulerName, status.phase),
         )
         alike = self._alike.peek(key)
         if alike is None:
-            peer = self.decode_plainly(data)
-            self._alike.put(key, _Alike.of(peer))
-            return peer
+            return self._alike.put(key, self.decode_plainly(data))
         labels = self._labels_of(metadata.labels)
         owner = self._owner_of(metadata.ownerReferences)
         group = group_name(spec.schedulingGroup, labels)
-        scheduled, ready = conditions.get("PodScheduled"), conditions.get("Ready")
+        ready = conditions.get("Ready")
         requeued = None if spec.nodeName else conditions.get(REQUEUE_CONDITION)
         intern, moment = sys.intern, self._moment
-        return Peer(
+        return msgspec.structs.replace(
+            alike,
             name=metadata.name,
             namespace=intern(metadata.namespace),
             uid=metadata.uid,
             labels=labels,
             annotations=self._kept_of(metadata.annotations),
-            requests=alike.requests,
-            limits=alike.limits,
-            priority=spec.priority or 0,
             workload=owner,
             controller=owner.uid if owner is not None else "",
             group=group and self._share(group, group),
             nodeName=intern(spec.nodeName),
-            phase=intern(status.phase),
-            containers=alike.containers,
-            hostPorts=alike.hostPorts,
-            namespaceLabels=UNLABELLED,
             created=moment(metadata.creationTimestamp),
             started=moment(status.startTime),
             deletionTimestamp=moment(metadata.deletionTimestamp),
             nominatedNodeName=intern(status.nominatedNodeName),
-            schedulerName=intern(spec.schedulerName),
-            unscheduled=self._stated(scheduled)
-            if scheduled is not None and scheduled.status != "True"
-            else None,
+            unscheduled=self._unscheduled_of(conditions.get("PodScheduled")),
             requeued=(requeued.reason or "") if requeued is not None else "",
             is_gated=bool(spec.schedulingGates),
             has_claims=not spec.nodeName and self._has_claims(spec),
@@ -479,7 +456,9 @@ class PeerDecoder:
             return _NO_ANNOTATIONS
         return self._kept(_TEXTS.decode(raw))
 
-    def _stated(self, raw: _RawCondition) -> ObjectCondition:
+    def _unscheduled_of(self, raw: _RawCondition | None) -> ObjectCondition | None:
+        if raw is None or raw.status == "True":
+            return None
         changed = self._moment(raw.lastTransitionTime)
         return ObjectCondition(raw.type, raw.status, raw.reason, changed, raw.message)
 
