@@ -37,6 +37,8 @@ REAL = {
             *("test_a_configmap", "test_objects"),
         )
     },
+    "tests/server/runtime/test_reloader.py: "
+    "test_files_are_looked_at_when_something_stirs": "waits for a thread that asks about files",
     "tests/support/api_proxy.py: ApiProxy": "is between real programs",
     "tests/support/tcp_switch.py: TcpSwitch": "is between real programs",
     "tests/support/repaired.py: RepairedCluster": "is used with a fake clock alone",

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
-from functools import lru_cache
 from typing import TypeVar, cast
 
 import msgspec
@@ -44,8 +43,6 @@ DEFAULT_SCHEDULER = "default-scheduler"
 _MOST_SHARED = 32 << 20
 # The bytes of the JSON of labels that are remembered, and of the JSON of owners.
 _MOST_TEXTS = 8 << 20
-# Times that several pods have.
-_MOST_MOMENTS = 4096
 # The labels of a namespace that has none, or is not known.
 UNLABELLED: Mapping[str, str] = {}
 _NO_ANNOTATIONS: Mapping[str, str] = {}
@@ -371,7 +368,6 @@ class PeerDecoder:
         self._alike: Remembered[Hashable, Peer] = Remembered(_MOST_SHARED)
         self._labels: Remembered[bytes, Mapping[str, str]] = Remembered(_MOST_TEXTS)
         self._owners: Remembered[bytes, Workload | None] = Remembered(_MOST_TEXTS)
-        self._moment = lru_cache(_MOST_MOMENTS)(_moment)
 
     def keep(self, annotations: Collection[str]) -> None:
         """Keep these annotations from now on, and no others."""
@@ -410,7 +406,7 @@ class PeerDecoder:
         group = group_name(spec.schedulingGroup, labels)
         ready = conditions.get("Ready")
         requeued = None if spec.nodeName else conditions.get(REQUEUE_CONDITION)
-        intern, moment = sys.intern, self._moment
+        intern = sys.intern
         return msgspec.structs.replace(
             alike,
             name=metadata.name,
@@ -422,9 +418,9 @@ class PeerDecoder:
             controller=owner.uid if owner is not None else "",
             group=group and self._share(group, group),
             nodeName=intern(spec.nodeName),
-            created=moment(metadata.creationTimestamp),
-            started=moment(status.startTime),
-            deletionTimestamp=moment(metadata.deletionTimestamp),
+            created=_moment(metadata.creationTimestamp),
+            started=_moment(status.startTime),
+            deletionTimestamp=_moment(metadata.deletionTimestamp),
             nominatedNodeName=intern(status.nominatedNodeName),
             unscheduled=self._unscheduled_of(conditions.get("PodScheduled")),
             requeued=(requeued.reason or "") if requeued is not None else "",
@@ -459,7 +455,7 @@ class PeerDecoder:
     def _unscheduled_of(self, raw: _RawCondition | None) -> ObjectCondition | None:
         if raw is None or raw.status == "True":
             return None
-        changed = self._moment(raw.lastTransitionTime)
+        changed = _moment(raw.lastTransitionTime)
         return ObjectCondition(raw.type, raw.status, raw.reason, changed, raw.message)
 
     def decode_plainly(self, data: bytes | msgspec.Raw) -> Peer:
