@@ -1,8 +1,9 @@
 """FileSigns: tells whoever follows files when it is time to look at them, at little cost.
 
 A whole look takes threads and lists folders, some 0.6 ms. So a thread only asks four times a second
-whether anything stirs. That is no promise: it may wait for a mount that is silent, and a folder can
-change without a sign. So whoever waits looks every LOOK_SECONDS anyway. Each follower owns one.
+whether anything stirs. That is no promise: a folder can change without a sign, so whoever waits
+looks every LOOK_SECONDS anyway. While the thread waits for a mount that is silent, every wait is as
+short as its own. Each follower owns one.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from functools import partial
 from policies.loader import INTERVAL_SECONDS
 
 LOOK_SECONDS = 5.0
+# A thread that has not asked for so long waits for a silent mount.
+_SILENT_SECONDS = 1.0
 
 
 class FileSigns:
@@ -24,10 +27,11 @@ class FileSigns:
 
     def __init__(self, stirs: Callable[[], bool]) -> None:
         self._stirs = stirs
-        # Over these two, which say who is to be told, and whether the thread is there.
+        # Over these, which say who is to be told, and whether the thread is there, and asks.
         self._lock = threading.Lock()
         self._tell: Callable[[], object] | None = None
         self._is_asking = False
+        self._asked_at = 0.0
 
     async def next(self, seconds: float = LOOK_SECONDS) -> None:
         """Returns when something stirs, and after so many seconds at the latest."""
@@ -36,7 +40,10 @@ class FileSigns:
         with self._lock:
             self._tell, has_thread, self._is_asking = tell, self._is_asking, True
         if not has_thread:
+            self._asked_at = time.monotonic()
             threading.Thread(target=self._ask, name="signs", daemon=True).start()
+        elif time.monotonic() - self._asked_at > _SILENT_SECONDS:
+            seconds = min(seconds, INTERVAL_SECONDS)
         try:
             with suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
@@ -50,6 +57,7 @@ class FileSigns:
         is_asked = True
         while is_asked:
             time.sleep(INTERVAL_SECONDS)
+            self._asked_at = time.monotonic()
             stirs = self._stirs()
             with self._lock:
                 is_asked = self._is_asking = self._tell is not None
