@@ -218,9 +218,7 @@ def test_pods_that_no_controller_moves_are_named() -> None:
     ]
     assert found.drained.budgets is not None
     assert [(b.budget, b.allowed, b.pods) for b in found.drained.budgets] == [("default/web", 0, 1)]
-    assert found.summary == (
-        "the pod of 1 node finds a place; no controller makes 1 pod anew"
-    )
+    assert found.summary == ("the pod of 1 node finds a place; no controller makes 1 pod anew")
 
 
 def test_no_pod_goes_back_to_a_drained_node() -> None:

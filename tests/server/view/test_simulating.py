@@ -113,9 +113,7 @@ async def test_nodes_that_come(view: Asked) -> None:
 async def test_a_drain(view: Asked) -> None:
     status, found = await view.post({"drain": ["n1"]})
     assert status == 200
-    assert found["summary"] == (
-        "the pod of 1 node finds a place; no controller makes 1 pod anew"
-    )
+    assert found["summary"] == ("the pod of 1 node finds a place; no controller makes 1 pod anew")
     assert found["pods"] == [{"pod": "shop/web-1", "policy": "web", "node": "n2", "leaves": "n1"}]
     assert found["drained"] == {
         "nodes": ["n1"],
