@@ -16,8 +16,6 @@ import numpy.typing as npt
 _QUOTE, _COMMA, _SPACE = b'", '
 # Of so many names each is cut out and looked up by itself; of more, all are at once.
 _FEW = 250
-# A list that loses more than one name of so many is made of those that stay.
-_MANY = 4
 _LIST = msgspec.json.Decoder(list[str])
 
 Offsets = npt.NDArray[np.intp]
@@ -40,55 +38,48 @@ class ListedNames(Sequence[str]):
     """A JSON list of names, which becomes strings only when it is read.
 
     `json` has at least one name, no white space between names and no escapes. `known_rows` are
-    the rows where the names were found last. `each` has the names of a short list one by one, and
-    `quotes` the offsets in `json` of all quotes of a longer one, two for each name.
+    the rows where the names were found last. `each` has the names of a short list one by one.
     """
 
     def __init__(self, json: bytes, known_rows: KnownRows | None = None) -> None:
         self.json = json
         self.known_rows = known_rows
         self.each: Sequence[bytes] | None = None
-        self.quotes: Offsets | None = None
         self._count = 0
 
     @classmethod
     def of(cls, json: bytes) -> ListedNames | None:
         """The names of a JSON list of one name or more; None if a JSON decoder must read it.
 
-        That is so for white space, escapes and other characters than ASCII. Between each two names
-        there is one comma between two quotes, and these are all the quotes.
+        That is so for white space, escapes and other characters than ASCII, and in a long list for
+        a name that has a comma between quotes, which no node name has. The test is a count: if no
+        name has a comma between quotes, and if neither the first nor the last quote is beside a
+        comma, there is one `","` for every two of the other quotes only if each pair ends a name
+        and begins the next one. A short list is cut at each `","`: then no part may have a quote.
         """
         if not (json.startswith(b'["') and json.endswith(b'"]') and json.isascii()):
             return None
         text = np.frombuffer(json, np.uint8)
         if b"\\" in json or np.minimum.reduce(text) < _SPACE:
             return None
-        count = json.count(_QUOTE)
-        if count % 2:
+        quotes = text == _QUOTE
+        count = int(np.count_nonzero(quotes))
+        if count <= 2 * _FEW:
+            each = json[2:-2].split(b'","')
+            if count != 2 * len(each):
+                return None
+            names = cls(json)
+            names.each, names._count = each, len(each)
+            return names
+        between = quotes[:-2] & (text[1:-1] == _COMMA)
+        between &= quotes[2:]
+        if count != 2 * int(np.count_nonzero(between)) + 2 or between[1] or between[-2]:
+            return None
+        if np.count_nonzero(between[:-2] & between[2:]):
             return None
         names = cls(json)
         names._count = count // 2
-        if names._count <= _FEW:
-            names.each = json[2:-2].split(b'","')
-            return names if len(names.each) == names._count else None
-        names.quotes = quotes = (text == _QUOTE).nonzero()[0]
-        ends = quotes[1:-1:2]
-        if np.count_nonzero(quotes[2::2] - ends != 2):
-            return None
-        return None if np.count_nonzero(text.take(ends + 1) != _COMMA) else names
-
-    def without(self, left_out: Rows) -> bytes | None:
-        """The JSON of the list without the names at these positions, in order.
-
-        None where that is not made by leaving out parts: the list is short, or loses many names.
-        """
-        if self.quotes is None or _MANY * len(left_out) > self._count:
-            return None
-        # What stays ends before a name that goes, and begins behind the comma after it.
-        ends = [*self.quotes[2 * left_out].tolist(), len(self.json) - 1]
-        begins = [0, *(self.quotes[2 * left_out + 1] + 2).tolist()]
-        left = b"".join(map(self.json.__getitem__, map(slice, begins, ends)))
-        return left.removesuffix(b",") + b"]"
+        return names
 
     def __len__(self) -> int:
         return self._count if self.known_rows is None else len(self.known_rows.rows)
@@ -99,6 +90,12 @@ class ListedNames(Sequence[str]):
     def __getitem__(self, index: slice) -> Sequence[str]: ...
     def __getitem__(self, index: int | slice) -> str | Sequence[str]:
         return self._names[index]
+
+    @cached_property
+    def quotes(self) -> Offsets:
+        """The offsets in `json` of the quotes, two for each name."""
+        quotes: Offsets = (np.frombuffer(self.json, np.uint8) == _QUOTE).nonzero()[0]
+        return quotes
 
     @cached_property
     def _names(self) -> list[str]:
@@ -128,10 +125,8 @@ class NameIndex:
 
     def find(self, names: ListedNames) -> Rows | None:
         """The row of each name; None if a name is not known."""
-        if (quotes := names.quotes) is not None:
-            return self._table.find(names.json, quotes)
         if (each := names.each) is None:
-            each = [name.encode() for name in names]
+            return self._table.find(names)
         try:
             return np.fromiter(map(self._rows.__getitem__, each), np.intp, len(each))
         except KeyError:
@@ -183,13 +178,13 @@ class _Table:
             left = self._slots[slots] != rows
             rows, slots = rows[left], (slots[left] + 1) & self._last_slot
 
-    def find(self, json: bytes, quotes: Offsets) -> Rows | None:
-        """The row of each name between two quotes of a JSON; None if a name is not known."""
-        starts = quotes[::2] + 1
-        lengths = quotes[1::2] - starts
+    def find(self, names: ListedNames) -> Rows | None:
+        """The row of each name; None if a name is not known."""
+        starts = names.quotes[::2] + 1
+        lengths = names.quotes[1::2] - starts
         if np.maximum.reduce(lengths) > self._bytes:
             return None
-        words = self._cut(json, starts, lengths)
+        words = self._cut(names.json, starts, lengths)
         hashes = words @ self._factors
         slots = self._first_slots(hashes)
         found = self._slots.take(slots)

@@ -94,7 +94,7 @@ class FilterVerb:
             return echoed(args.names)
         if decided.known_rows is not None:
             answer, answered.names = self._fragments.filter(
-                decided, decided.known_rows, args.names, resolvable_rejections=self._resolvable
+                decided, decided.known_rows, resolvable_rejections=self._resolvable
             )
             return answer
         parts = partition(args.names, decided, resolvable_rejections=self._resolvable)

@@ -108,21 +108,12 @@ class NameFragments:
         self._hosts: _Rows | None = None
 
     def filter(
-        self,
-        decided: Decision,
-        known: KnownRows,
-        names: Sequence[str] = (),
-        *,
-        resolvable_rejections: bool,
+        self, decided: Decision, known: KnownRows, *, resolvable_rejections: bool
     ) -> tuple[bytes, ListedNames | None]:
-        """The answer of filter, equal to `encode_filter`'s, and the accepted names.
-
-        `names` are those of the request, if they are at hand.
-        """
+        """The answer of filter, equal to `encode_filter`'s, and the accepted names."""
         self._update(known)
         rows, codes = known.rows, decided.codes
         failed: dict[bool, list[bytes]] = {True: [], False: []}
-        listed = None
         if np.count_nonzero(codes):
             is_long = len(decided.verdicts) > FEW_VERDICTS or len(codes) > FEW_NODES
             bounded = texts(decided) if is_long else ()
@@ -136,11 +127,8 @@ class NameFragments:
                     # Every name but the last is followed by the reason and a comma.
                     members = (reason + b",").join(here) + reason
                     failed[resolvable_rejections and verdict.resolvable].append(members)
-            if type(names) is ListedNames:
-                listed = names.without(codes.nonzero()[0])
             rows = rows[codes == 0]
-        if listed is None:
-            listed = b"".join((b"[", b",".join(self._names.take(rows).tolist()), b"]"))
+        listed = b"".join((b"[", b",".join(self._names.take(rows).tolist()), b"]"))
         accepted = ListedNames(listed, KnownRows(rows, known.nodes)) if len(rows) else None
         return filtered(listed, failed[True], failed[False]), accepted
 

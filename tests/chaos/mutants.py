@@ -50,7 +50,7 @@ MUTANTS: Sequence[Mutant] = (
     Mutant(
         "pods in flight count nowhere",
         "engine/counting/in_flight_pods.py",
-        "return [p for known, p in self._pods.items() if known != uid and p.owner is owner]",
+        "found = [p for p in self._pods.values() if p.owner is owner]",
         "return []",
     ),
     Mutant(

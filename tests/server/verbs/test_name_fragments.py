@@ -6,7 +6,7 @@ import json
 import math
 
 import numpy as np
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.cache.cache import Cache
@@ -54,30 +54,6 @@ def test_filter(names: list[str], resolvable: bool, data: st.DataObject) -> None
     assert list(accepted or ()) == json.loads(slow)["NodeNames"]
     # Objects have no order, and a key that came twice would be lost in them.
     assert len(fast) == len(slow)
-
-
-# A list that is so long that an answer leaves out parts of it.
-LONG = [f"node-{n}" for n in range(300)]
-
-
-@given(st.lists(st.sampled_from([*range(8), *range(290, 300)]), unique=True, max_size=80))
-@example([])
-@example([299])
-@example(list(range(60)))
-@example(list(range(240, 300)))
-@example(list(range(76)))
-def test_filter_leaves_out_parts_of_a_long_list(rejected: list[int]) -> None:
-    codes = np.zeros(len(LONG), np.int32)
-    codes[rejected] = 1
-    decided = Decision(codes, VERDICTS[:2])
-    names = ListedNames.of(json.dumps(LONG, separators=(",", ":")).encode())
-    known = KnownRows(np.arange(1, 301), {name: row for row, name in enumerate(LONG, start=1)})
-    fast, accepted = NameFragments().filter(decided, known, names or (), resolvable_rejections=True)
-    slow, others = NameFragments().filter(decided, known, resolvable_rejections=True)
-    assert fast == slow
-    assert accepted is not None
-    assert others is not None
-    assert accepted.json == others.json
 
 
 @given(_names, st.data())
