@@ -76,7 +76,9 @@ class LargeCluster:
 
     def _page(self, request: web.Request, line: Line, count: int) -> web.Response:
         """A page of a list, whose token is the number of its first object."""
-        first, limit = int(request.query.get("continue", 0)), int(request.query["limit"])
+        first = int(request.query.get("continue", 0))
+        # Without a limit, a client gets all in one page.
+        limit = int(request.query.get("limit", count))
         last = min(first + limit, count)
         items = b",".join(_object(line("ADDED", n, n + 1)) for n in range(first, last))
         metadata = {"resourceVersion": str(self._version)}

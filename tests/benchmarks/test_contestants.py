@@ -104,13 +104,12 @@ def test_informers_and_whole_nodes(tmp_path: Path, record: Record) -> None:
     with ExitStack() as stack:
         mine = stack.enter_context(watching(tmp_path, nodes, PODS_A_NODE * nodes))
         theirs = stack.enter_context(_informers(tmp_path / "go", mine.url))
-        topolvm = stack.enter_context(_topolvm(tmp_path))
         whole, names = shop.whole_nodes(nodes), [f"n{number}" for number in range(nodes)]
         offers = Offers(shop.asked_pods(), names, whole)
         contestants = {"placet": mine.connection, "informers": theirs}
         found = _raced(contestants, offers, 20, block=10, warm=20)
-        if topolvm is not None:
-            # It finds other nodes feasible, so that it is asked by itself.
+        # It finds other nodes feasible, so that it is asked by itself.
+        if (topolvm := stack.enter_context(_topolvm(tmp_path))) is not None:
             found |= _raced({"topolvm": topolvm}, offers, 20, block=10, warm=20)
     size = sum(map(len, whole)) / nodes / 1000
     for other in WORDS.keys() & found.keys():
