@@ -118,7 +118,7 @@ def _chunks(lines: Iterator[bytes]) -> Iterator[bytes]:
 
 def node_lines() -> Line:
     """Makes the event of a kind that tells of the node of a number in a version."""
-    node = large_node(0, {"pool": "@pool"})
+    node = large_node(0, {"pool": "@pool", "topology.kubernetes.io/zone": "@zone"})
     node["metadata"] |= {"name": "@name", "uid": "@uid", "resourceVersion": "@version"}
     parts = _Parts(node)
 
@@ -129,6 +129,7 @@ def node_lines() -> Line:
             uid=f"{number:036x}",
             version=str(version),
             pool="web" if number % 2 else "batch",
+            zone=f"eu-1{'abc'[number % 3]}",
         )
 
     return line
