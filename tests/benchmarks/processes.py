@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -11,8 +12,10 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 def spent(pid: int) -> float:
     """The seconds of processor time of a process, and of those that it has started."""
     folder = Path(f"/proc/{pid}")
-    tasks = (task / "children" for task in (folder / "task").iterdir())
-    children = [child for task in tasks for child in task.read_text().split()]
+    children: list[str] = []
+    for task in (folder / "task").iterdir():
+        with suppress(FileNotFoundError):  # a thread that has ended
+            children += (task / "children").read_text().split()
     own = _ticks(folder, slice(11, 15))
     return (own + sum(_ticks(Path(f"/proc/{child}"), slice(11, 13)) for child in children)) / _TICKS
 

@@ -5,7 +5,10 @@ Each rule is that of a team of its own, in a policy of a namespace, which has a 
 
 from __future__ import annotations
 
+import re
 import time
+from collections import Counter
+from itertools import cycle, islice
 from pathlib import Path
 
 import pytest
@@ -31,7 +34,7 @@ RULES = {
         " at most 90% strict }"
     ),
     "spread": f'spread "s" {{ all pods where {_APP} over node.zone skew at most 900 strict }}',
-    "limit": f'limit "l" {{ all pods where {_APP} per node at most 2 strict }}',
+    "limit": f'limit "l" {{ all pods where {_APP} per node at most 100 strict }}',
 }
 
 pytestmark = pytest.mark.bench
@@ -68,16 +71,23 @@ def test_the_largest_cluster(tmp_path: Path, record: Record) -> None:
 def _asked(record: Record, server: Watching, what: str, names: int, pods: int, team: str) -> None:
     """The first calls, which pay for what is kept, and those that follow."""
     step = NODES // names
-    offers = Offers(shop.asked_pods(team=team), [f"n{number * step}" for number in range(names)])
+    # A pod that was offered nodes and comes back was not bound, which is another matter.
+    made = (
+        pod.replace(b'"uid":"', f'"uid":"{team}-{names}-{number}-'.encode())
+        for number, pod in enumerate(islice(cycle(shop.asked_pods(team=team)), shop.SHAPES + pods))
+    )
+    offers = Offers(list(made), [f"n{number * step}" for number in range(names)])
     shapes = [offers.next() for _ in range(shop.SHAPES)]
     first = list(asked(server.connection, offers, shapes, again=True))
     later = [offers.next() for _ in range(pods)]
     kept = list(asked(server.connection, offers, later, again=True))
     paused = sum(each.paused for each in first), sum(each.paused for each in kept)
     new, known = (latency([each.seconds for each in some]) for some in (first, kept))
+    errors = Counter(re.sub(r"\d+", "N", each.error)[:90] for each in kept if each.error)
     detail = (
         f"ms; first pods of {shop.SHAPES} shapes {new}; asked again: {paused[0]} and {paused[1]}"
     )
+    detail += "".join(f"; {number} of {text!r}" for text, number in errors.most_common(2))
     record(f"{what}, p50", known.half, None, detail)
     record(f"{what}, p99", known.most, None, f"ms, of {pods} pods")
 
