@@ -49,8 +49,9 @@ from grammar.messages.texts import shown
 from grammar.values.errors import EvaluationError
 from grammar.values.time import NEVER, Timestamp
 
-# The memory of all plans together: at 5,000 nodes and three scores, some 200 pod shapes.
-PLAN_BYTES = 48 << 20
+# The memory of all plans together: at 5,000 nodes and three scores, some 200 pod shapes. In a
+# cluster of more nodes it is larger in proportion.
+PLAN_BYTES, _PLAN_NODES = 48 << 20, 5_000
 # The memory of plans for questions that no call waits for.
 ASIDE_BYTES = 8 << 20
 # The longest step of work that nobody waits for and no policy is charged for.
@@ -155,7 +156,12 @@ class _KeptPlans:
 
     def __init__(self, memos: SharedMemos, most: int) -> None:
         self.memos = memos
+        self._most = most
         self.plans: Remembered[Hashable, Plan] = Remembered(most, lambda _, plan: plan.bytes)
+
+    def make_room(self, nodes: int) -> None:
+        """Keeps as many plans in a larger cluster."""
+        self.plans.most = round(self._most * max(1.0, nodes / _PLAN_NODES))
 
     def adopt(self, registry: Registry) -> None:
         """Drops the plans with policies that are gone, and has the others looked at again."""
@@ -286,6 +292,7 @@ class CallOpener:
         root = known.workloads.get(pod.controller) if known is not None else None
         group = self.cluster.pods.group(pod.namespace, pod.group) if pod.group else None
         registry = self.registry
+        keeper.make_room(len(known.table.rows) if known is not None else 0)
         plan: Plan | None = None
         made: list[Frame] = []
         grouped: list[CallGroups] = []

@@ -8,8 +8,8 @@ busy machine makes no policy expensive; deadlines and the filling of budgets go 
 A namespaced policy has a budget of 0.1 s, which a tenth of the time that passes fills again. All
 policies of a namespace together have twice as much. So pods of other namespaces do not notice what
 they cost. In a cluster of more than 500 nodes, where every decision takes longer, budgets are
-larger: 0.2 ms for each node, at most 1 s. A policy without a namespace belongs to the operators of
-the cluster, and has the limit of one call only.
+larger: 0.2 ms for each node up to 5,000, and 0.04 ms for each one beyond, up to 65,000. A policy
+without a namespace belongs to the operators of the cluster, and has the limit of one call only.
 """
 
 from __future__ import annotations

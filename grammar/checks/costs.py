@@ -125,8 +125,9 @@ def describe(checked: Checked, most: int = 3) -> Iterator[Described]:
 
 # What the budget of a policy holds, which is what a verb may spend on its clauses at once.
 POLICY_SECONDS = 0.1
-# It is larger in proportion in a cluster of more nodes, up to that of the second number.
-_NODES, _MOST_NODES = 500, 5_000
+# It is larger in proportion in a cluster of more nodes, up to that of the second number; for the
+# nodes beyond, up to the third number, by a fifth of that: of these, kube-scheduler offers a part.
+_NODES, _MANY_NODES, _MOST_NODES, _PART = 500, 5_000, 65_000, 0.2
 # The time of a step, and the steps of what a pod takes beside a rule that is evaluated for it:
 # where it is counted, and where its cards are.
 _STEP_SECONDS = 1e-7
@@ -150,7 +151,9 @@ UNKNOWN_SIZE = ClusterSize(0, 0)
 
 def budget_factor(nodes: int) -> float:
     """How many times larger the budgets are in a cluster of so many nodes."""
-    return min(max(nodes, _NODES), _MOST_NODES) / _NODES
+    many = min(max(nodes, _NODES), _MANY_NODES)
+    beyond = max(0, min(nodes, _MOST_NODES) - _MANY_NODES)
+    return (many + _PART * beyond) / _NODES
 
 
 def with_estimates(checked: Checked, size: ClusterSize) -> Checked:

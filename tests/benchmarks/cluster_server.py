@@ -76,7 +76,9 @@ class LargeCluster:
 
     def _page(self, request: web.Request, line: Line, count: int) -> web.Response:
         """A page of a list, whose token is the number of its first object."""
-        first, limit = int(request.query.get("continue", 0)), int(request.query["limit"])
+        first = int(request.query.get("continue", 0))
+        # Without a limit, a client gets all in one page.
+        limit = int(request.query.get("limit", count))
         last = min(first + limit, count)
         items = b",".join(_object(line("ADDED", n, n + 1)) for n in range(first, last))
         metadata = {"resourceVersion": str(self._version)}
@@ -116,7 +118,7 @@ def _chunks(lines: Iterator[bytes]) -> Iterator[bytes]:
 
 def node_lines() -> Line:
     """Makes the event of a kind that tells of the node of a number in a version."""
-    node = large_node(0, {"pool": "@pool"})
+    node = large_node(0, {"pool": "@pool", "topology.kubernetes.io/zone": "@zone"})
     node["metadata"] |= {"name": "@name", "uid": "@uid", "resourceVersion": "@version"}
     parts = _Parts(node)
 
@@ -127,6 +129,7 @@ def node_lines() -> Line:
             uid=f"{number:036x}",
             version=str(version),
             pool="web" if number % 2 else "batch",
+            zone=f"eu-1{'abc'[number % 3]}",
         )
 
     return line

@@ -114,12 +114,13 @@ def latency(seconds: Sequence[float]) -> Latency:
 class Asked:
     """What a contestant answered about a pod: the feasible nodes, and the seconds of both verbs.
 
-    `paused`: it had to be asked about the pod again.
+    `paused`: it had to be asked about the pod again, after the last `error`.
     """
 
     feasible: list[str]
     seconds: float
     paused: bool
+    error: str
 
 
 def asked(
@@ -131,16 +132,16 @@ def asked(
     nodes may need more than its budget of time.
     """
     for pod, names in pods:
-        ends, paused = time.monotonic() + _WARM_SECONDS, False
+        ends, paused, error = time.monotonic() + _WARM_SECONDS, False, ""
         body = offers.body(pod, names)
         filtered = connection.post("filter", body)
         while again and _error(filtered.body) and time.monotonic() < ends:
-            paused = True
+            paused, error = True, _error(filtered.body)
             time.sleep(0.05)
             filtered = connection.post("filter", body)
         feasible = _feasible(filtered.body)
         prioritized = connection.post("prioritize", offers.body(pod, feasible))
-        yield Asked(feasible, filtered.seconds + prioritized.seconds, paused)
+        yield Asked(feasible, filtered.seconds + prioritized.seconds, paused, error)
 
 
 def _error(body: bytes) -> str:

@@ -15,7 +15,7 @@ import pytest
 
 from tests.benchmarks import shop
 from tests.benchmarks.bindings import Bindings, bindings
-from tests.benchmarks.extenders import built_peer, go_peer
+from tests.benchmarks.extenders import INFORMERS, built_peer, go_peer
 from tests.benchmarks.results import AtLeast, Record
 from tests.e2e.api import Api
 from tests.e2e.cluster import Cluster
@@ -31,18 +31,19 @@ from tests.e2e.waiting import until
 NODES = 5_000
 # The last pods may be late.
 LAST = 20
-ROUNDS = 3
+ROUNDS = 5
 WORDS = {
     "none": "no extender",
     "go": "Go",
     "nothing": "parse-nothing in Go",
+    "informers": "client-go's informers",
     "placet": "Placet",
     "short": "Placet",
     "full": "Placet with all hosts in answers",
     "gate": "Placet behind the gate",
 }
 PAIRS = 12
-TARGETS = {"go": AtLeast(1.0), "nothing": AtLeast(0.8), "none": None}
+TARGETS = {"go": AtLeast(1.0), "nothing": AtLeast(0.8), "informers": None, "none": None}
 PLACED_SECONDS = 120.0
 SAMPLES = 10_000
 GATE = "placet.dev/gate"
@@ -106,6 +107,8 @@ def contestants(
         snapshot = cluster.write_snapshot(tmp_path_factory.mktemp("go") / "cluster.json")
         found["go"] = _go(program, f"-snapshot={snapshot}")
         found["nothing"] = _go(program, "-parse-nothing")
+    if (program := built_peer(INFORMERS)) is not None:
+        found["informers"] = _go(program, f"-kubeconfig={plane.placet_kubeconfig}")
     return found
 
 

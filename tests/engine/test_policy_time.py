@@ -152,7 +152,8 @@ def test_many_policies_of_a_namespace_share_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("nodes", "times"), [(0, 1), (500, 1), (1000, 2), (5000, 10), (50_000, 10)]
+    ("nodes", "times"),
+    [(0, 1), (500, 1), (1000, 2), (5000, 10), (7500, 11), (65_000, 34), (100_000, 34)],
 )
 def test_a_large_cluster_has_larger_budgets(nodes: int, times: int) -> None:
     made = Times(nodes=nodes)

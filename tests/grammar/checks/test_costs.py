@@ -187,11 +187,11 @@ def test_findings_are_in_the_order_of_the_text() -> None:
     ("strength", "wanted"), [("strict", ["P0402"]), ("best effort weight 10", [])]
 )
 def test_a_preferred_bound_is_evaluated_with_the_scores(strength: str, wanted: list[str]) -> None:
-    """Filter and limit take some 0.6 s each, and one verb may take one second."""
-    test = 'labels.exists(k, k == "a")'
+    """Filter and limit take some 1.2 s each, and one verb may take two seconds."""
+    twice = "{0}.labels.exists(k, k == 'a') && {0}.labels.exists(k, k == 'b')"
     text = (
-        f'policy p in namespace "shop" {{ filter "f" {{ require node.{test} }}'
-        f' limit "l" {{ pods where peer.{test} per node at most 1 {strength} }} }}'
+        f'policy p in namespace "shop" {{ filter "f" {{ require {twice.format("node")} }}'
+        f' limit "l" {{ pods where {twice.format("peer")} per node at most 1 {strength} }} }}'
     )
     (checked,) = check_source(Source("p.policy", text), SCHEMA).policies
     codes = [each.code for each in slow_in_cluster(checked, ClusterSize(nodes=30_000, pods=30_000))]
