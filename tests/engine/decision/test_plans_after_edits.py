@@ -6,10 +6,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engine.decision.plan import SharedMemos
 from engine.decision.registry import Registry
+from engine.decision.verb_call import KeptPlans
 from engine.decision.verdict import Verdict
 from engine.engine import Engine
 from engine.program.frame import Evaluate, Frame
@@ -122,3 +125,10 @@ def test_answers_are_those_of_an_engine_that_knows_nothing(
         fresh = engine_of("", NODES, PODS)
         fresh.adopt(Registry(wanted))
         assert verdicts(kept, namespace) == verdicts(fresh, namespace)
+
+
+@pytest.mark.parametrize(("nodes", "times"), [(0, 1), (5_000, 1), (10_000, 2), (65_000, 13)])
+def test_a_larger_cluster_has_room_for_as_many_plans(nodes: int, times: int) -> None:
+    kept = KeptPlans(SharedMemos(), 1000)
+    kept.make_room(nodes)
+    assert kept.plans.most == times * 1000
