@@ -151,7 +151,7 @@ def _context(
     return CountContext(pod, peer, frame, time, root, plan, report, exempts)
 
 
-class _KeptPlans:
+class KeptPlans:
     """Plans of one purpose, and the memos that they share."""
 
     def __init__(self, memos: SharedMemos, most: int) -> None:
@@ -205,9 +205,9 @@ class CallOpener:
         self.cluster = cluster
         self._observer = observer
         self._time = time
-        self._kept = _KeptPlans(SharedMemos(), PLAN_BYTES)
+        self._kept = KeptPlans(SharedMemos(), PLAN_BYTES)
         # Surveys of all pods must not take the place of plans that decide.
-        self._aside = _KeptPlans(SurveyMemos(), ASIDE_BYTES)
+        self._aside = KeptPlans(SurveyMemos(), ASIDE_BYTES)
 
     def adopt(self, registry: Registry) -> None:
         """Takes other policies; what was kept for those that stay is kept."""
@@ -223,8 +223,8 @@ class CallOpener:
 
     def forget(self) -> None:
         """Forgets what was kept for all policies."""
-        self._kept = _KeptPlans(SharedMemos(), PLAN_BYTES)
-        self._aside = _KeptPlans(SurveyMemos(), ASIDE_BYTES)
+        self._kept = KeptPlans(SharedMemos(), PLAN_BYTES)
+        self._aside = KeptPlans(SurveyMemos(), ASIDE_BYTES)
 
     def measure_by(self, mixes: Mapping[str, Mix]) -> None:
         """Takes other usual pods of each clause, for the fragmentation of cards."""
@@ -279,7 +279,7 @@ class CallOpener:
         pod: RequestPod,
         names: Sequence[str],
         time: CallTime,
-        kept: _KeptPlans | None = None,
+        kept: KeptPlans | None = None,
     ) -> VerbCall:
         known, keeper = self.snapshot(), kept or self._kept
         exemptions = self.exemptions

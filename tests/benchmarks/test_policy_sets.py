@@ -25,7 +25,7 @@ READY_SECONDS, SETTLED_SECONDS = 300.0, 300.0
 # Seconds of rest, those that an edit has until its status is written, and those after it.
 IDLE, EDIT, REST = 15, 60.0, 3
 EDITS = 5
-_SETTLED = 12
+_SETTLED = 30
 
 pytestmark = pytest.mark.bench
 

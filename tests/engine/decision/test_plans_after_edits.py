@@ -7,10 +7,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engine.decision.plan import SharedMemos
 from engine.decision.registry import Registry
+from engine.decision.verb_call import KeptPlans
 from engine.decision.verdict import Verdict
 from engine.engine import Engine
 from engine.program.columns import NodeKinds
@@ -136,3 +139,10 @@ def test_nothing_is_kept_of_policies_that_are_gone() -> None:
         gc.collect()
         kept.append(sum(type(each) is NodeKinds for each in gc.get_objects()))
     assert kept[-1] - kept[0] <= 1
+
+
+@pytest.mark.parametrize(("nodes", "times"), [(0, 1), (5_000, 1), (10_000, 2), (65_000, 13)])
+def test_a_larger_cluster_has_room_for_as_many_plans(nodes: int, times: int) -> None:
+    kept = KeptPlans(SharedMemos(), 1000)
+    kept.make_room(nodes)
+    assert kept.plans.most == times * 1000
