@@ -7,6 +7,7 @@ docs/habits.md shows every row.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -448,7 +449,7 @@ CLAUSES = (
     _row("desc summary about doc comment", "YAML", "description"),
     _row("enforcement enforcementAction validationActions action dryRun", "Gatekeeper", "mode"),
     _row(
-        "matchConditions podSelector appliesTo targets target scope subject where when",
+        "matchConditions podSelector appliesTo targets target scope subject where when if",
         "ValidatingAdmissionPolicy, Kubernetes YAML",
         "for pods where",
     ),
@@ -466,9 +467,14 @@ PARTS = (
     _row("deny forbid reject refuse disallow", "Rego, Kyverno", "require !"),
     _row("msg reason text error messageExpression say", "Rego, YAML", "message"),
     _row("explain details description note info", "YAML", "detail"),
-    _row("expr expression score points rank formula by return returns", "YAML", "value"),
+    _row(
+        "expr expression score points rank formula by return returns prefer prefers",
+        "YAML",
+        "value",
+    ),
     _row("if unless", "programming languages", "when"),
     _row("topologyKey topology key across domain spread_over per", "Kubernetes YAML", "over"),
+    _row("over", "the spread of this language", "per domain"),
     _row("maxSkew max_skew", "Kubernetes YAML", "skew at most"),
     _row("minDomains min_domains", "Kubernetes YAML", "min domains"),
     _row("max maximum atMost at_most max_count upTo limit upto most", "Nomad, YARN", "at most"),
@@ -514,6 +520,11 @@ PARTS = (
     _row("roundDown round_down floor", "programming languages", "rounding down"),
 )
 
+# Words for the weight of a score, which is a number.
+WEIGHTS: Mapping[str, int] = MappingProxyType(
+    {"low": 10, "weak": 10, "medium": 50, "normal": 50, "default": 50, "high": 100, "strong": 100}
+)
+
 # ---- words where the language has few: of `mode`, `failure` and `missing`
 
 CHOICES: Mapping[str, tuple[Habit, ...]] = MappingProxyType(
@@ -523,6 +534,10 @@ CHOICES: Mapping[str, tuple[Habit, ...]] = MappingProxyType(
                 "dryrun dryRun dry warn Audit Warn log report test monitor", "Gatekeeper", "audit"
             ),
             _row("Enforce deny Deny enforcing on active enabled strict", "Gatekeeper", "enforce"),
+        ),
+        "result": (
+            _row("fail fails deny denied rejected reject", "test frameworks", "reject"),
+            _row("passes allow allowed accept ok success", "test frameworks", "pass"),
         ),
         "failure rule": (
             _row("Ignore skip pass open allow", "ValidatingAdmissionPolicy", "ignore"),
@@ -588,7 +603,7 @@ def find(rows: Iterable[Habit], word: str) -> Habit | None:
 
 
 def _folded(word: str) -> str:
-    return word.replace("_", "").lower() if len(word) > 1 else word
+    return re.sub("[_-]", "", word).lower() if len(word) > 1 else word
 
 
 def elsewhere(function: str) -> str | None:

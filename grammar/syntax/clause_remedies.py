@@ -7,7 +7,7 @@ both halves know of the unexpected word.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from itertools import takewhile
@@ -156,8 +156,6 @@ class ClauseRemedies(Misplaced):
             self._name,
             self._bound,
             self._lacking_word,
-            self._superfluous_order,
-            self._head,
             self._clause,
             self._part,
         )
@@ -165,8 +163,9 @@ class ClauseRemedies(Misplaced):
     def _condition_behind(self) -> Diagnostic | None:
         """`if` in or before a block: the clause has a `when` behind its name."""
         lexemes, at, word = self.lexemes, self.at, self.item.text
+        before = ("for", "only", "provided", "given", "while")
         if word not in ("if", "when", "where", *_EXCEPT) and not (
-            word == "for" and "WHEN" in self.accepted
+            word in before and "WHEN" in self.accepted
         ):
             return None
         if word == "where" and self.previous.text == "{" and "REQUIRE" in self.accepted:
@@ -284,6 +283,10 @@ class ClauseRemedies(Misplaced):
                 )
             if kind:
                 return with_edit(found, Fix(lexemes.span(at, last), f"{kind} {amount}"))
+        if self.previous.text == "node" and lexemes[at - 2].text == "per" and word == ".":
+            start = lexemes.span(at - 1, at - 1).start
+            whole = lexemes.slice(at - 1, lexemes.operand_after(at - 1) or at)
+            return with_edit(found, Fix(Span(start, start), "domain "), f"write `domain {whole}`")
         if set(accepted) == _PER and self.item.kind in ("word", "string"):
             rest = lexemes.operand_after(at) or at
             text = word.strip("\"'")
@@ -322,6 +325,9 @@ class ClauseRemedies(Misplaced):
         if word == "weight" and self.previous.text != "effort":
             return None
         found, item = self.unexpected(at, at), self.item
+        if word == "where" and lexemes[at - 2].text == "of" and item.text in WORDS | {"}"}:
+            edit = Fix(lexemes.span(at - 2, at - 1), "of replicas")
+            return with_edit(found, edit)
         if word == "namespace" and item.kind in ("word", "string"):
             text = item.text if item.kind == "string" else f'"{item.text}"'
             return with_edit(found, Fix(lexemes.span(at, at), f"namespace {text}"))
@@ -346,31 +352,6 @@ class ClauseRemedies(Misplaced):
         edit = Fix(Span(item.start, item.start), f"{word} ")
         shown = f"{word} {one_line(lexemes.slice(at, max(at, end)))}"
         return with_edit(found, edit, f"write `{shown}`")
-
-    def _head(self) -> Diagnostic | None:
-        """`policy p for pods where … {` and `policy p namespace "shop" {`."""
-        lexemes, at = self.lexemes, self.at
-        if not {"LPAR", "LBRACE"} <= self.accepted:
-            return None
-        found = self.unexpected(at, at)
-        if self.item.text == "for" and lexemes[at + 1].text in ("namespace", "ns"):
-            value = lexemes[at + 2]
-            name = value.text if value.kind == "string" else f'"{value.text}"'
-            return with_edit(found, Fix(lexemes.span(at, at + 2), f"in namespace {name}"))
-        if self.item.text == "namespace":
-            edit = Fix(Span(self.item.start, self.item.start), "in ")
-            return with_edit(found, edit, f"write `in {lexemes.slice(at, at + 1)}`")
-        opener = find(lexemes, at, ("{",))
-        if (
-            self.item.text in ("for", "weight", "mode", "when", "where", "if")
-            and opener is not None
-        ):
-            said = lexemes.slice(at, opener - 1)
-            if self.item.text in ("when", "where", "if"):
-                said = f"for pods where {lexemes.slice(at + 1, opener - 1)}"
-            edit = Fix(lexemes.span(at, opener), f"{{ {said}")
-            return with_edit(found, edit, f"write `{one_line(edit.text)}`, inside the braces")
-        return None
 
     def _name(self) -> Diagnostic | None:
         """A name that must be a text, a clause without one, a score without a weight."""
@@ -403,6 +384,8 @@ class ClauseRemedies(Misplaced):
                     if "\n" not in self.source.text[lexemes[last].end : follows.start]:
                         # Words of a wish.
                         return None
+                if word in ("description", "message", "detail"):
+                    last = self._line_end(last, () if word == "description" else PARTS)
                 name = lexemes.slice(at, last)
                 edit = Fix(lexemes.span(at, last), f'"{name}"')
                 return with_edit(self.unexpected(at, last), edit, certain=True)
@@ -428,15 +411,15 @@ class ClauseRemedies(Misplaced):
             return with_edit(found, Fix(Span(start, start), "weight 10 "), hint)
         return None
 
-    def _superfluous_order(self) -> Diagnostic | None:
-        """`filter "x" priority 5 {`: filters have no order."""
-        lexemes, at = self.lexemes, self.at
-        is_order = self.item.text in ("priority", "order", "rank", "precedence")
-        if not is_order or self.accepted != {"WHEN", "LBRACE"}:
-            return None
-        last = at + 1 + (lexemes[at + 1].text in ("=", ":"))
-        hint = f"leave out `{lexemes.slice(at, last)}`: all of these must hold, in any order"
-        return with_edit(self.unexpected(at, at), Fix(lexemes.span(at, last), ""), hint)
+    def _line_end(self, at: int, others: Container[str]) -> int:
+        """The last of the words that follow on the line, up to one of the others."""
+        lexemes = self.lexemes
+        while lexemes[at + 1].kind in ("word", "number") or lexemes[at + 1].text in (",", ".", "-"):
+            between = self.source.text[lexemes[at].end : lexemes[at + 1].start]
+            if "\n" in between or lexemes[at + 1].text in others:
+                break
+            at += 1
+        return at
 
     def _named_behind(self) -> Diagnostic | None:
         """`score weight 10 "x" {`: the name stands first."""
@@ -474,7 +457,7 @@ class ClauseRemedies(Misplaced):
             hint = f"leave it out: {habits.REQUESTED}"
             return replace(self.unexpected(at, at), hint=hint)
         if self.item.kind != "word" or not {"FILTER", "SCORE", "LET"} <= self.accepted:
-            return self._top_level()
+            return None
         if self.behind and lexemes[at + 1].kind != "string":
             return None
         found = catalogue.unknown_clause(word, lexemes.span(at, at))
@@ -493,6 +476,10 @@ class ClauseRemedies(Misplaced):
             and lexemes[at + 1].text in "{[(<>="
         ):
             return replace(found, hint=habits.OF_PROMETHEUS)
+        if word in ("enforce", "audit"):
+            return with_edit(found, Fix(lexemes.span(at, at), f"mode {word}"))
+        if word in ("require", "value", "message", "detail", "missing"):
+            return replace(found, hint=f"write it into a clause, as in `{SHAPES['filter']}`")
         why = habits.NEEDLESS_ITEMS.get(word)
         if word == "select" and lexemes[at + 1].text == "=":
             # The chunks of PBS.
@@ -565,23 +552,6 @@ class ClauseRemedies(Misplaced):
         made = " ".join(filter(None, (f"filter {lexemes[name].text} {{ require {condition}", rest)))
         return Fix(lexemes.span(at, end), f"{made} }}")
 
-    def _top_level(self) -> Diagnostic | None:
-        lexemes, at, word = self.lexemes, self.at, self.item.text
-        if not {"POLICY", "TEST"} <= self.accepted or self.item.kind != "word":
-            return None
-        found = self.unexpected(at, at)
-        if word in ("apiVersion", "kind", "metadata", "spec"):
-            return replace(found, hint="give the file the ending `.yaml`, if it is a manifest")
-        if word in ITEMS - {"test"}:
-            hint = f"write `cluster policy name {{ {word} … }}`: clauses stand in a policy"
-            return replace(found, hint=hint)
-        synonyms = ("rule", "package", "constraint", "resource", "placementpolicy", "job", "group")
-        if word.lower() in synonyms:
-            return with_edit(
-                found, Fix(lexemes.span(at, at), "policy"), "write `policy name { … }`"
-            )
-        return None
-
     def _part(self) -> Diagnostic | None:
         """A word where a part of a clause must start, or a condition without `require`."""
         lexemes, at, word, accepted = self.lexemes, self.at, self.item.text, self.accepted
@@ -598,7 +568,7 @@ class ClauseRemedies(Misplaced):
             if word in habits.NEEDLESS:
                 return replace(found, hint=f"leave it out: {habits.NEEDLESS[word]}")
             close = nearest(word, self.known)
-            if close is not None and close != word:
+            if close not in (None, word) and word not in PARTS:
                 return None
             edit = self._synonym(word)
             if edit is not None:
@@ -674,6 +644,10 @@ class ClauseRemedies(Misplaced):
             return Fix(lexemes.span(at, last), here)
         if here == "require" and lexemes[last + 1].text == "that":
             last += 1
+        if here == "message" and word.endswith("Expression") and value.kind == "string":
+            parts = re.split(r"\s*\+\s*", value.text[1:-1])
+            text = "".join(p[1:-1] if p[:1] in "'\"\\" else f"{{{p}}}" for p in parts)
+            return Fix(lexemes.span(at, last + 1), f'message "{text}"')
         if here in ("require", "value", "message", "detail") and last < len(lexemes.items) - 1:
             end = lexemes.expression_end(last + 1, STOPS)
             if end > last:

@@ -73,7 +73,7 @@ def keeps_meaning(text: str, clause: str) -> bool:
         return False
     for part in re.findall(r"\d+(?=\s*(?:%|percent\b))", plain):
         # 20% free are 80% in use.
-        both = (f"{part}%", f"{int(part) / 100:g}", f"{(100 - int(part)) / 100:g}")
+        both = (f"{part}%", f"{part} / 100", f"{int(part) / 100:g}", f"{(100 - int(part)) / 100:g}")
         if not any(said in clause for said in both):
             return False
     for part in re.findall(r"(?<![\w.])\d*\.\d+(?![\w.])", plain):
@@ -251,7 +251,7 @@ def _select(body: str) -> Iterator[str]:
         yield made
 
 
-_BRANCH = r"\s*\{\s*(?:require\s+)?([^{}]+?)\s*\}"
+_BRANCH = r"\s*\{\s*(?:(?:require|value)\s+)?([^{}]+?)\s*\}"
 
 
 def _branches(text: str) -> Iterator[str]:
@@ -262,7 +262,8 @@ def _branches(text: str) -> Iterator[str]:
     )
     if found is not None:
         head = text[: found.start()]
-        require = "" if re.search(r"\b(?:require|value)\s*\Z", head) else "require "
+        require = "value " if text.startswith("score ") else "require "
+        require = "" if re.search(r"\b(?:require|value)\s*\Z", head) else require
         others = re.findall(rf"else\s+if\s+([^{{}}]+?){_BRANCH}", found[3])
         more = "".join(f"{test} ? {value} : " for test, value in others)
         said = f"{require}{found[1]} ? {found[2]} : {more}{found[5]}"
@@ -289,7 +290,7 @@ def _conditions(text: str) -> Iterator[str]:
         return
     found = re.fullmatch(
         r"(filter|score)( \"[^\"]*\")(.*?)\{\s*(?:require\s+|value\s+)?(?:if|when)\s+(.+?)\s*"
-        r"(?:\bthen\b|:|\{|(?=\b(?:require|value)\b))\s*((?:require\b|value\b)?[^{}]+?)\s*\}+",
+        r"(?:\bthen\b|:|\{|(?=\b(?:require|value)\b))\s*((?:require\b|value\b)?[^{}]+?)\s*(?:\}\s*)+",
         text,
     )
     alone = re.fullmatch(
@@ -315,7 +316,10 @@ def _conditions(text: str) -> Iterator[str]:
 def _guarded_clauses(text: str) -> Iterator[str]:
     """`if a { filter "x" { … } } else { filter "y" { … } }`: each clause has its own `when`."""
     clause = r'\{\s*((?:filter|score|bind)\s+"[^"]*"(?:\s+weight\s+\d+)?)\s*(\{[^{}]*\})\s*\}'
-    found = re.fullmatch(rf"if\s+([^{{}}]+?)\s*{clause}(?:\s*else\s*{clause})?", text)
+    found = re.fullmatch(rf"(?:if|when)\s+([^{{}}]+?)\s*{clause}(?:\s*else\s*{clause})?", text)
+    alone = re.fullmatch(r"(?:if|when)\s+([^{}]+?)\s*\{\s*(require\b[^{}]*)\}", text)
+    if alone is not None:
+        yield f'filter "rule" when {alone[1]} {{ {alone[2]}}}'
     if found is not None:
         made = f"{found[2]} when {found[1]} {found[3]}"
         other = f" {found[4]} when !({found[1]}) {found[5]}" if found[4] else ""
@@ -407,6 +411,9 @@ def _pod_fields(body: str) -> Iterator[str]:
 
 def _label_selectors(text: str) -> Iterator[str]:
     """`for pods where app=web`, `"tier in (web, api)"` and `matchLabels { app: web }`."""
+    text = re.sub(
+        r"\bpods (?=(?:matchLabels|labels|labelSelector|selector)\b)", "pods where ", text
+    )
     found = re.match(r"((?:for|limit|share|spread)\b.*?\bpods where)\s+(.+)\Z", text)
     if found is None:
         yield from _selected(text)
@@ -450,10 +457,12 @@ def _selected(text: str) -> Iterator[str]:
         yield f"for pods where {' && '.join(made)}"
     words = re.fullmatch(
         r"for (?:all )?(?:pods )?(?:(?:of|in|with|from|having|labell?ed) )?(?:the )?(?:labels? )?"
-        r"(?P<key>(?!pods?\b)[\w./-]+)\s*[=:]*\s*[\"']?(?P<value>[\w.-]+)[\"']?",
+        r"(?P<key>(?!(?:pods?|all|every|any|each)\b)[\w./-]+)\s*[=:]*\s*[\"']?(?P<value>[\w.-]+)[\"']?",
         text,
     )
-    if words is not None and words["key"] in ("namespace", "ns"):
+    if re.fullmatch(r"for (?:all|every|any|each) pods?", text):
+        yield "for pods where true"
+    elif words is not None and words["key"] in ("namespace", "ns"):
         yield f'for pods where pod.namespace == "{words["value"]}"'
     elif words is not None:
         yield f"for pods where {of_key(words['key'], 'In', [words['value']], 'pod')}"
@@ -614,7 +623,8 @@ def _bare_labels(text: str) -> Iterator[str]:
 
 def reason(text: str, clause: str) -> str:
     """What a hint adds to a clause, where the change needs a reason."""
-    if "topologyKey" in text and "at most 0" in clause:
+    is_apart = re.search(r"(?i)topologyKey|anti[\s_-]?affinity|\bpods where\b", text)
+    if is_apart and "pods where" in clause and "at most 0" in clause:
         return ", or `at most 1` if the label is that of the pods themselves"
     if text.startswith("limit") and '"elsewhere"' in clause:
         return ": the domain reads the node, and its bound reads the domain"

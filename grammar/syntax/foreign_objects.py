@@ -105,16 +105,21 @@ def of_glob(text: str) -> str:
 
 
 def _fields_of_spec(body: str) -> Iterator[str]:
-    """`validate { pattern { spec { nodeName: "?*" } } }`: fields of the pod with their values."""
+    """`validate { pattern { spec { nodeName: "?*" } } }`: what the pod must have, with values."""
     found = re.search(
-        r"\bpattern\W+spec\W+((?:=?\(?\w+\)?\s*:\s*\"?[^\s\"{},]+\"?[,\s]*)+)[}\s]*\Z", body
+        r"\bpattern\W+(?P<of>metadata\W+(?:labels|annotations)|spec)\W+"
+        r"(?P<fields>(?:=?\(?\"?[\w./-]+\"?\)?(?:\s*:\s*|\s+(?=\"))\"?[^\s\"{},]+\"?[,\s]*)+)[}\s]*\Z",
+        body,
     )
     if found is None or not re.match(r"validate\b", body):
         return
-    message = re.search(r'message\s*:\s*("[^"{}]*")', body)
+    message = re.search(r'message\s*:?\s*("[^"{}]*")', body)
+    owner = f"pod.{re.split(r'[^a-z]+', found['of'])[-1]}"
     made = []
-    for field, quote, value in re.findall(r"(\w+)\)?\s*:\s*(\"?)([^\s\"{},]+)", found[1]):
-        read = f"pod.spec.{field}"
+    for field, quote, value in re.findall(
+        r"([\w./-]+)\"?\)?(?:\s*:\s*|\s+(?=\"))(\"?)([^\s\"{},]+)", found["fields"]
+    ):
+        read = f"{owner}.{field}" if owner == "pod.spec" else f"{owner}[{print_string(field)}]"
         tested = f"{read}.matches({of_glob(value)})" if re.search(r"[*?]", value) else ""
         is_plain = not quote and re.fullmatch(r"true|false|\d+", value)
         equal = f"{read} == {value if is_plain else print_string(value)}"

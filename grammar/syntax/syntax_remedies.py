@@ -21,6 +21,7 @@ from grammar.syntax.clause_remedies import (
     Misplaced,
     with_edit,
 )
+from grammar.syntax.head_remedies import HeadRemedies
 from grammar.syntax.item_remedies import ItemRemedies, function_of_items
 from grammar.syntax.lexemes import Lexemes
 from grammar.syntax.operator_remedies import OperatorRemedies, PresenceRemedies
@@ -67,7 +68,7 @@ def explained(
     """
     where = source, span, accepted, tuple(known)
     of_others = (TemplateRemedies, WaitingRemedies, ItemRemedies, PresenceRemedies)
-    of_language = (ExpressionRemedies, OperatorRemedies, ClauseRemedies)
+    of_language = (ExpressionRemedies, OperatorRemedies, HeadRemedies, ClauseRemedies)
     ideas = (idea for kind in (*of_others, *of_language) for idea in kind(*where).ideas)
     found = (said for idea in ideas if (said := idea()) is not None)
     return next(filter(keep, found), None)

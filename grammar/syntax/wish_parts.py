@@ -53,7 +53,8 @@ def pods_of(body: str) -> str | None:
     """The condition on the pods that a wish counts; None for the pods of the same workload."""
     where = find(
         r"\bwhere\s+(.+?)\s*"
-        r"(?:\)|(?=\s(?:at|max|min|maximum|minimum|up\s+to|no|per|each|every|in each|on each"
+        r"(?:\)|(?=\s(?:(?:(?:on|in|within)\s+)?(?:the\s+)?same"
+        r"|at|max|min|maximum|minimum|up\s+to|no|per|each|every|in each|on each"
         r"|strict|group|having|evenly|equally|across|over|balanced)\b|[<>]=?\s*\d)|\Z)",
         body,
     )
@@ -196,6 +197,11 @@ def bound_of(body: str) -> tuple[str, int] | None:
             return kind, max(0, number_of(found[1]) + more)
     plain = find(rf"(?<![\w.\"])({N})\b(?!\s*(?:%|percent))", body)
     return ("at most", number_of(plain[1])) if plain is not None else None
+
+
+def part_of_workload(percent: str) -> str:
+    """A percentage of the replicas of the pod's workload, as a number."""
+    return f"math.greatest(1, pod.workload.replicas * {percent} / 100)"
 
 
 def same_owner(word: str) -> str:

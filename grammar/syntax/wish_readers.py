@@ -17,6 +17,7 @@ from grammar.syntax.wish_parts import (
     label_of,
     negated,
     nodes_of,
+    part_of_workload,
     pods_beside,
     pods_of,
     same_owner,
@@ -46,6 +47,7 @@ from grammar.syntax.wish_words import (
     PARTS,
     PER,
     PER_OWNER,
+    PLACES,
     STATES,
     SUBJECT,
     WORDS_OF_NODES,
@@ -86,15 +88,20 @@ def _limits(body: str) -> Iterator[str]:
         return
     for per in re.finditer(PER, body, re.IGNORECASE):
         domain = domain_of(per["domain"])
-        if domain is None or (bound := bound_of(body[: per.start()] + body[per.end() :])) is None:
+        rest = body[: per.start()] + body[per.end() :]
+        part = None if find(ENOUGH, rest) else find(r"(\d+)\s*(?:%|percent\b)", rest)
+        bound = ("at most", 1) if part is not None else bound_of(rest)
+        if domain is None or bound is None:
             continue
         kind, number = bound
+        amount = part_of_workload(part[1]) if part is not None else str(number)
         where = pods_of(body)
         if where is None and "strict" not in body and number == 0:
             where = pods_beside(body)
         counted = counted_pods(where)
-        said = f"{kind} {number} per {per['domain'].strip(chr(34))}"
-        yield f'limit "{said}" {{ {counted}per {domain} {kind} {number} {strength_of(body)} }}'
+        named = per["domain"].strip('"').replace('"', "'")
+        said = f"{kind} {number if part is None else part[1] + '%'} per {named}"
+        yield f'limit "{said}" {{ {counted}per {domain} {kind} {amount} {strength_of(body)} }}'
         return
     is_of_nodes = find(r"\b(?:distinct|different|used)\s+(?:nodes?|hosts?|machines?)\b", body)
     if is_of_nodes and (bound := bound_of(body)) is not None:
@@ -112,6 +119,18 @@ def _limits(body: str) -> Iterator[str]:
         yield f'limit "at most {alone[1]}" {{ per node at most {alone[1]} strict }}'
 
 
+def _numbers(body: str) -> Iterator[str]:
+    """`count(pods where …) == 0` and `!exists(pods where …)`, of the pods on a node."""
+    found = find(r"\A(!|not\s+)?(?:count|size|len|exists?|any)\b.*\bpods\s+where\b", body)
+    where = pods_of(body)
+    if found is None or where is None or re.search(PER, body, re.IGNORECASE):
+        return
+    bound = bound_of(_TEXT.sub("", body.rpartition(")")[2]))
+    kind, number = bound or (("at most", 0) if found[1] else ("at least", 1))
+    yield f'limit "pods" {{ {counted_pods(where)}per node {kind} {number} strict }}'
+
+
+_TEXT = re.compile(r'"(?:\\.|[^"\\])*"')
 _RESOURCE = r"(?P<resource>cpus?|cores|memory|mem|ram|gpus?)"
 _SUM = re.compile(
     rf"(?i)\b(?:sum|total)\b[\s(]*(?:of\s+)?(?:(?:pods?|p|peer|container|containers)\.)?(?:spec\.|resources\.)*"
@@ -212,6 +231,24 @@ def _spreads(body: str) -> Iterator[str]:
     counted = counted_pods(pods_of(body)) if find(r"\bpods\s+where\b", body) else ""
     skewed = f"skew at most {most}{domains} {strength_of(body)}"
     yield f'spread "{name}" {{ {counted}over {expr} {skewed} }}'
+
+
+_AFFINITY = (
+    r"\A(?:pod[\s-]?)?(?:(?P<apart>anti[\s_-]?affinity|apart|separate)"
+    r"|(?P<near>affinity|together|co-?locate))\b"
+)
+
+
+def _affinities(body: str) -> Iterator[str]:
+    """`anti-affinity "x" { pods where … on same node }`."""
+    verb = find(_AFFINITY, body)
+    place = find(rf"\b(?:same|one|per|each)\s+({PLACES})s?\b", body)
+    if verb is None or place is None or (where := pods_of(body)) is None:
+        return
+    # Pods of the same label count themselves.
+    bound = "at least 1" if verb["near"] else f"at most {int('pod.' in where)}"
+    said = f"per {domain_of(place[1]) or 'node'} {bound} {strength_of(body)}"
+    yield f'limit "{"near" if verb["near"] else "apart"}" {{ {counted_pods(where)}{said} }}'
 
 
 def _neighbours(body: str) -> Iterator[str]:
@@ -564,7 +601,9 @@ def _gangs(body: str) -> Iterator[str]:
     if same is not None and (domain := domain_of(same[1])) not in (None, "cluster"):
         within = "node.name" if domain == "node" else str(domain).removeprefix("domain ")
         yield f'gang "together" {{ of replicas within {within} }}'
-    if find(r"\b(all or nothing|all-or-nothing|at once|all together|start together)\b", body):
+    if find(
+        r"\b(all or nothing|all-or-nothing|at once|all (?:\w+ )?together|start together)\b", body
+    ):
         place = find(r"\bwithin\s+(?:an?\s+|the\s+|one\s+)?(node\.[\w.]+|\w+)", body)
         domain = domain_of(place[1]) if place is not None else None
         expr = "node.name" if domain == "node" else (domain or "").removeprefix("domain ")
@@ -591,8 +630,10 @@ READERS: tuple[Callable[[str], Iterator[str]], ...] = (
     _hours,
     _rooms,
     _limits,
+    _numbers,
     _spreads,
     _gangs,
+    _affinities,
     _neighbours,
     _preferences,
     _filters,

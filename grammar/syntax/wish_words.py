@@ -241,7 +241,8 @@ _ABOUT_PODS = frozenset(
     "per than evict preempt distribute allow ignore apply select place put run schedule max "
     "maximum min minimum both between avoid no limit cap and or free "
     "may can must should will exclude skip ignore except which that every "
-    "from of to with without beside near by in on for at select count".split()
+    "from of to with without beside near by in on for at select count affinity "
+    "anti-affinity together apart separate colocate".split()
 )
 _KNOWN = frozenset(FILLERS) | frozenset(PARTS) | frozenset(NUMBERS)
 

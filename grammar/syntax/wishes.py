@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from grammar.syntax import foreign_clauses
 from grammar.syntax.clause_remedies import ITEMS
 from grammar.syntax.lexemes import Lexemes
+from grammar.syntax.misplaced_parts import loose, misplaced
 from grammar.syntax.wish_readers import READERS
 from grammar.syntax.wish_sentences import by_subject, of_kind, reserved, restated, with_subject
 from grammar.syntax.wish_words import find, says_all
@@ -26,6 +27,8 @@ _TEXT = re.compile(r'"(?:\\.|[^"\\])*"')
 _WITH_PARTS = ("spread ", "gang ", "share ")
 # A block behind one of these is a set, or an object of YAML.
 _WITHIN = ("in", "-", "[", ",")
+# Words that continue a condition on the next line.
+_JOINS = frozenset("and or not in is like between else then when unless if matches where".split())
 # Clauses whose keyword says nothing of what is wished.
 _SILENT = frozenset({"filter", "score", "limit", "share", "rule", "constraint"})
 
@@ -130,9 +133,21 @@ def _begins_item(lexemes: Lexemes, number: int) -> bool:
     if item.kind != "word" or lexemes[number - 1].text in (".", ".?", ":"):
         return False
     before = lexemes.text[lexemes[number - 1].end : item.start]
-    if item.text in ITEMS and "\n" in before:
+    if "\n" in before and (item.text in ITEMS or _is_line(lexemes, number)):
         return True
     return item.text in CLAUSE_WORDS and lexemes[number + 1].kind == "string"
+
+
+def _is_line(lexemes: Lexemes, number: int) -> bool:
+    """Whether a line of words is one of its own: not further to the right than the one before."""
+    text, item, before = lexemes.text, lexemes[number], lexemes[number - 1]
+    is_whole = before.kind in ("word", "string", "number") or before.closes
+    is_key = lexemes[number + 1].text in (":", "=") or item.text.isupper()
+    if not is_whole or is_key or item.text in _JOINS:
+        return False
+    start = text.rfind("\n", 0, before.start) + 1
+    indent = lexemes[lexemes.at(start)].start - start
+    return item.start - text.rfind("\n", 0, item.start) - 1 <= indent
 
 
 def _plain(lexemes: Lexemes, first: int, last: int) -> str:
@@ -163,8 +178,11 @@ def wished(item: WishedItem) -> Iterator[str]:
     # What stands in a text of several words is no wish.
     body = _TEXT.sub(lambda m: '""' if " " in m[0] else m[0], _body(item.text))
     made = _heard(body)
+    if item.is_clause:
+        made = [*misplaced(item.text), *made]
     if item.is_clause and item.text.startswith(_WITH_PARTS):
         made = [*foreign_clauses.clauses(item.text, _body(item.text)), *made]
+    made += loose(item.text)
     word = item.text.partition(" ")[0]
     # What is written in a score is a score first; in a filter any condition is written.
     others = "score " if word == "filter" else ""
@@ -174,7 +192,8 @@ def wished(item: WishedItem) -> Iterator[str]:
 
 def _heard(body: str) -> list[str]:
     """The clauses for a wish, and for the rest of a sentence those about its subject."""
-    body = restated(body)
+    # A weight is given to the clause that is made.
+    body = restated(re.sub(r"(?<!effort)\s+weight\s*[:=]?\s*\d+\s*\Z", "", body))
     made = [*reserved(body), *(c for read in READERS for c in read(body))]
     for condition, rest in by_subject(body):
         about = [with_subject(condition, c) for read in READERS for c in read(rest)]
@@ -197,6 +216,9 @@ def _on_nodes(body: str, clause: str) -> str:
 
 def _holds_policy(item: WishedItem) -> bool:
     """Whether there are whole clauses or policies in the text: then one of them is wrong."""
+    if re.match(r"(?:if|when)\b", item.text):
+        # They say when the clauses apply.
+        return False
     head = rf'\b(?:{"|".join(CLAUSE_WORDS)})\s+"(?:\\.|[^"\\])*"\s*(?:weight|when|\{{)'
     begins = 1 if item.in_policy else 0
     return find(head, item.text[begins:]) is not None or (
@@ -206,7 +228,7 @@ def _holds_policy(item: WishedItem) -> bool:
 
 def _named(item: WishedItem, made: Iterable[str]) -> Iterator[str]:
     """The clauses with the name that the item has, and inside of a policy."""
-    name = re.match(r'(?!resource|variable)[a-z]+ ("(?:\\.|[^"\\])*")', item.text)
+    name = re.match(r'(?!resource|variable)[a-z-]+ ("(?:\\.|[^"\\])*")', item.text)
     for clause in made:
         named = clause
         condition = re.fullmatch(r'filter "[^"]*" \{ require (.+) \}', clause)
@@ -226,7 +248,7 @@ def _named(item: WishedItem, made: Iterable[str]) -> Iterator[str]:
 
 def _body(text: str) -> str:
     """The words of an item without the clause around them: its keyword, name and braces."""
-    whole = re.match(r'\w+ "(?:\\.|[^"\\])*"\s*(?:weight \d+\s*)?\{(.*)\}\s*\Z', text)
+    whole = re.match(r'[\w-]+ "(?:\\.|[^"\\])*"\s*(?:weight \d+\s*)?\{(.*)\}\s*\Z', text)
     inner = whole[1] if whole is not None else text
     inner = re.sub(r"^\s*(?:require|value|must|rule|constraint|ensure)\b", "", inner).strip()
     head = text.split(" ", 1)[0]
