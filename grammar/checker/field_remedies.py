@@ -143,6 +143,9 @@ class FieldRemedies:
             items = selected(expr.operand, ("status", "addresses"))
             asked = ast.Index(items, ast.Literal(address, STRING))
             return self.keyed(asked, Type("NodeAddress"), items, expr)
+        if record == "Pod" and expr.name in ("ready", "running", "isReady"):
+            why = "leave it out: the pod that is being placed does not run yet"
+            return Remedy(expr.span, "", why, whole=False)
         if (row := habits.find(habits.FIELDS.get(record, ()), expr.name)) is not None:
             if (amount := self._amount_of(expr, record, row.here)) is not None:
                 return amount

@@ -125,6 +125,12 @@ class NameRemedies(FieldRemedies):
         kind = STRING
         if isinstance(around, ast.Binary):
             kind = self._kind(around.right if around.left is expr else around.left)
+        if isinstance(around, ast.Comprehension) or (
+            isinstance(around, ast.Binary) and around.op == "in" and around.right is expr
+        ):
+            declared = f'({expr.name}: list(string) = ["…"])'
+            hint = f"write `{expr.name}`, and `{declared}` behind the name of the policy"
+            return Remedy(expr.span, expr.name, hint, whole=False)
         default = {"int": "1", "double": "1.0", "bool": "true"}.get(kind.name, '"…"')
         declared = f"({expr.name}: {kind if kind.name in _PARAMETERS else STRING} = {default})"
         hint = f"write `{expr.name}`, and `{declared}` behind the name of the policy"

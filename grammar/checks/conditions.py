@@ -61,8 +61,6 @@ def fold(expr: ast.Expr, environment: Environment) -> ast.Expr:
     match expr:
         case ast.Unary(_, operand):
             return _closed(replace(expr, operand=fold(operand, environment)), environment)
-        case ast.Binary("in", _, ast.ListLiteral((), ())):
-            return ast.Literal(False, BOOL, expr.span)
         case ast.Binary(_, left, right):
             folded = replace(expr, left=fold(left, environment), right=fold(right, environment))
             return _closed(folded, environment)

@@ -84,11 +84,14 @@ def _without_unit(
         return
     if is_bytes and number < _LEAST_BYTES:
         said, meant = f"{number} bytes", f"{number}Gi" if number <= 1024 else f"{number}Mi"
-    elif resource == "cpu" and number >= _LEAST_BYTES and not found.let:
+    elif resource == "cpu" and str(amount).endswith("i") and not found.let:
+        # An amount of memory.
         shown = print_as_written(value, environment.schema)
         message = f"`{shown}` is compared with {number} cores"
-        hint = f'write `"{str(amount).rstrip("KMGTPEi")}"` for cores, or read `memory`'
-        yield Diagnostic("P0343", "warning", message, found.span, hint=hint)
+        meant = f'"{str(amount).rstrip("KMGTPEi")}"'
+        hint = f"write `{meant}` for cores, or read `memory`"
+        edit = Fix(found.span, meant)
+        yield Diagnostic("P0343", "warning", message, found.span, hint=hint, remedy=edit)
         return
     elif resource == "cpu" and (
         _MOST_CORES <= number < _LEAST_BYTES

@@ -14,7 +14,9 @@ from itertools import takewhile
 
 from grammar.messages import catalogue, habits
 from grammar.messages.diagnostics import Diagnostic, Fix, nearest
+from grammar.messages.texts import template_of
 from grammar.syntax.lexemes import Lexemes
+from grammar.syntax.wish_words import ABOVE, BELOW, ENOUGH, ONLY, WORKLOADS
 from grammar.tree.clauses import CLAUSE_WORDS
 from grammar.tree.source import Source, Span
 
@@ -158,6 +160,7 @@ class ClauseRemedies(Misplaced):
             self._lacking_word,
             self._clause,
             self._part,
+            self._filler,
         )
 
     def _condition_behind(self) -> Diagnostic | None:
@@ -234,7 +237,8 @@ class ClauseRemedies(Misplaced):
         if sign in (":", "=") and is_keyword and not self.behind:
             hint = f"write `{word}` without `{sign}`"
             return with_edit(self.unexpected(at, at), edit, hint, certain=True)
-        if sign in (":", "=") and "LBRACE" in self.accepted and self.previous.kind == "string":
+        is_before_block = lexemes[at + 1].text in {"{"} | WORDS and "LBRACE" in self.accepted
+        if sign in (":", "=") and is_before_block and self.previous.kind == "string":
             return with_edit(self.unexpected(at, at), edit, f"leave out the `{sign}`", certain=True)
         is_between = "RBRACE" in self.accepted and lexemes.opener(at) is not None
         if sign in (",", ";") and is_between and lexemes[lexemes.opener(at) or 0].text == "{":
@@ -269,6 +273,8 @@ class ClauseRemedies(Misplaced):
         if set(accepted) == {"MOST", "LEAST"} and is_amount and is_plain:
             kind = "least" if self._meant("at least") else "most"
             return with_edit(found, Fix(lexemes.span(at, last), f"{kind} {amount}"))
+        if "EXACTLY" in accepted and (bound := self._bound_in_words()) is not None:
+            return with_edit(found, bound)
         if "EXACTLY" in accepted and is_amount and lexemes[at - 1].text != "sum":
             signs = {"<=": "at most", ">=": "at least", "==": "exactly", "=": "exactly"}
             signs |= {"max": "at most", "min": "at least"}
@@ -294,13 +300,34 @@ class ClauseRemedies(Misplaced):
                 start = self.item.start
                 whole = f"domain {lexemes.slice(at, rest)}"
                 return with_edit(found, Fix(Span(start, start), "domain "), f"write `{whole}`")
-            if text.lower() in ("namespace", "ns", "team", "app", "tenant", "user", "label"):
+            of_pods = "namespace ns team app tenant user label deployment workload statefulset job"
+            if text.lower() in of_pods.split():
                 # These are of pods, and no places.
                 return None
             domain = DOMAINS.get(text.lower(), f'node.labels["{text}"]')
             made = "node" if domain == "node.name" else f"domain {domain}"
             return with_edit(found, Fix(lexemes.span(at, at), made), f"write `per {made}`")
         return None
+
+    def _bound_in_words(self) -> Fix | None:
+        """`no more than 40%` and `fewer than 3`."""
+        kinds = ((ONLY, "at most", 0), (ENOUGH, "at least", 0), (BELOW, "at most", -1))
+        for phrase, kind, more in (*kinds, (ABOVE, "at least", 1)):
+            pattern = re.compile(rf"{phrase} +(\d+)(%?)(?!\w)", re.IGNORECASE)
+            found = pattern.match(self.source.text, self.item.start)
+            if found is not None and not (more and found[2]):
+                amount = f"{int(found[1]) + more}{found[2]}"
+                return Fix(Span(*found.span()), f"{kind} {amount}")
+        return None
+
+    def _filler(self) -> Diagnostic | None:
+        """`score "x" with weight 10 {`: a word before the one that belongs here."""
+        lexemes, at = self.lexemes, self.at
+        is_filler = self.item.text in ("with", "and", "having", "a", "the", "is", "of", "then")
+        if not is_filler or lexemes[at + 1].text.upper() not in self.accepted:
+            return None
+        hint = f"leave out `{self.item.text}`"
+        return with_edit(self.unexpected(at, at), Fix(lexemes.span(at, at), ""), hint)
 
     def _meant(self, here: str) -> bool:
         row = habits.find(habits.PARTS, self.item.text)
@@ -310,6 +337,7 @@ class ClauseRemedies(Misplaced):
         """A word of the language that must stand here, and does not: `for pods pod.labels…`."""
         lexemes, at, accepted = self.lexemes, self.at, self.accepted
         groups = {
+            "WHEN": "when",
             "WHERE": "where",
             "PODS": "pods where",
             "NODES": "nodes where",
@@ -342,7 +370,8 @@ class ClauseRemedies(Misplaced):
             "for",
         ):
             edit = Fix(lexemes.span(at, at), word.split()[0])
-            return with_edit(found, edit, certain=lexemes[at + 1].text == "where")
+            is_kind = item.text.lower().removesuffix("s") in {k.lower() for k in WORKLOADS}
+            return with_edit(found, edit, certain=lexemes[at + 1].text == "where" and not is_kind)
         end = lexemes.expression_end(at, STOPS)
         if word.startswith(item.text) and lexemes[at + 1].text != ".":
             return None
@@ -461,6 +490,9 @@ class ClauseRemedies(Misplaced):
         if self.behind and lexemes[at + 1].kind != "string":
             return None
         found = catalogue.unknown_clause(word, lexemes.span(at, at))
+        if word in ("policy", "cluster") and lexemes.opener(at) is None:
+            hint = f"leave out the `{word} … {{` and its `}}`: the object is the policy"
+            return replace(found, hint=hint)
         if (close := nearest(word, ITEMS)) is not None and not self.behind:
             hint = f"did you mean `{close}`?"
             edit = Fix(lexemes.span(at, at), close)
@@ -565,7 +597,7 @@ class ClauseRemedies(Misplaced):
             key = Fix(lexemes.span(at, end), self.item.text[1:-1])
             return with_edit(found, key, certain=True)
         if self.item.kind == "word":
-            if word in habits.NEEDLESS:
+            if word in habits.NEEDLESS and lexemes[at + 1].text not in ("pass", "fail"):
                 return replace(found, hint=f"leave it out: {habits.NEEDLESS[word]}")
             close = nearest(word, self.known)
             if close not in (None, word) and word not in PARTS:
@@ -619,6 +651,8 @@ class ClauseRemedies(Misplaced):
             return None
         last = at + 1 if lexemes[at + 1].text in (":", "=") else at
         here, value = row.here, lexemes[last + 1]
+        if here.endswith(" where") and value.text == "where":
+            return Fix(lexemes.span(at, last), here.removesuffix(" where"))
         if word in ("whenUnsatisfiable", "strength", "enforcement"):
             strength = habits.find(habits.PARTS, value.text.strip("\"'"))
             if strength is None:
@@ -645,9 +679,7 @@ class ClauseRemedies(Misplaced):
         if here == "require" and lexemes[last + 1].text == "that":
             last += 1
         if here == "message" and word.endswith("Expression") and value.kind == "string":
-            parts = re.split(r"\s*\+\s*", value.text[1:-1])
-            text = "".join(p[1:-1] if p[:1] in "'\"\\" else f"{{{p}}}" for p in parts)
-            return Fix(lexemes.span(at, last + 1), f'message "{text}"')
+            return Fix(lexemes.span(at, last + 1), f"message {template_of(value.text[1:-1])}")
         if here in ("require", "value", "message", "detail") and last < len(lexemes.items) - 1:
             end = lexemes.expression_end(last + 1, STOPS)
             if end > last:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from grammar.messages import habits
 from grammar.tree.clauses import CLAUSE_WORDS
 
 _TEXT = re.compile(r'"(?:\\.|[^"\\])*"')
@@ -17,7 +18,7 @@ _PART = re.compile(
     r"(?<![\w.])(?:(?P<head>weight|when)"
     r"|message|detail|require|value|range|missing|per|over|skew|within|strict"
     r"|exactly|at (?:most|least)|of (?:replicas|revision|placed|(?:all )?pods)"
-    r"|(?:all )?pods where|on nodes|best effort(?: weight)?)(?!\w)"
+    r"|(?:all )?pods where|on nodes|best effort(?: weight)?|soft|hard|required|preferred)(?!\w)"
 )
 
 
@@ -35,6 +36,7 @@ def misplaced(text: str) -> Iterator[str]:
         yield f"{' '.join([name, *heads])} {{ {' '.join([*rest, *moved_in])} }}"
 
 
+_STRENGTHS = ("soft", "hard", "required", "preferred")
 # The part that tells which clause is meant.
 _KINDS = {
     "skew": "spread",
@@ -78,7 +80,8 @@ def _divided(text: str) -> tuple[list[str], list[str]]:
     of_block = [text[: ends[0]].strip(" ,;")]
     for found, end in zip(starts, ends[1:], strict=True):
         part = re.sub(r"\A(\w+)\s*[:=]\s*", r"\1 ", text[found.start() : end].strip(" ,;"))
-        (of_head if found["head"] else of_block).append(part)
+        row = habits.find(habits.PARTS, part) if part in _STRENGTHS else None
+        (of_head if found["head"] else of_block).append(part if row is None else row.here)
     return of_head, list(filter(None, of_block))
 
 

@@ -109,6 +109,8 @@ def _compared(read: str, sign: str, value: str) -> str | None:
         return f"{read} {sign} {value}"
     if sign in (">", ">=", "<", "<=") and value.strip('"').isdigit():
         return f"int({read}) {sign} {value.strip(chr(34))}"
+    if sign == "set_contains_any":
+        return f"{read} in {_names(value[1:-1])}"
     return f"{read}.contains({value})" if sign == "set_contains" else None
 
 
@@ -181,6 +183,9 @@ def _of_class_ad(text: str) -> str:
     return "".join([*parts, text[done:]])
 
 
+_RESOURCE = re.compile(r'node\.(?:free|allocatable)\["[\w./-]+"\]')
+
+
 def _class_ads(text: str) -> Iterator[str]:
     """`rank = node.free["memory"]`, `requirements = TARGET.Memory >= 2048` of HTCondor."""
     found = re.match(r"(?i)(rank|requirements)\s*[=:]\s*(.+)\Z", text)
@@ -194,6 +199,10 @@ def _class_ads(text: str) -> Iterator[str]:
         return
     if said.startswith("node.labels["):
         said = f"double({said})"
+    if len(set(_RESOURCE.findall(said))) > 1:
+        # Amounts of two resources add up as numbers.
+        said = re.sub(r"(?<![\w.\"])(\d+)(?![\w.\"])", r"\1.0", said)
+        said = _RESOURCE.sub(lambda m: f'{m[0]} / "{"1Mi" if "memory" in m[0] else "1"}"', said)
     yield f'score "rank" weight 10 {{ value {said} range minmax }}'
     yield f'score "rank" weight 10 {{ value {said} }}'
 

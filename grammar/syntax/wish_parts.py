@@ -36,7 +36,8 @@ def domain_of(word: str) -> str | None:
     """What stands behind `per`: `node`, `domain node.zone`, `cluster`."""
     text = word.strip('"')
     low = text.lower()
-    if low in ("cluster", "total", "all"):
+    if low in ("cluster", "total", "all", "workload", "deployment", "statefulset", "job"):
+        # The pods of one workload are counted without more.
         return "cluster"
     if low.startswith("node.") and low != "node.name":
         return f"domain {text}"
@@ -65,6 +66,11 @@ def pods_of(body: str) -> str | None:
             order is not None and re.search(r"\A[\w.]+\Z", where[1])
         )
         return _of_peer(where[1] if is_whole or order is None else where[1] + order[0])
+    same = find(
+        rf"\b(?:with|of|having|sharing)\s+(?:the\s+)?same\s+(?!{PLACES})([a-z][\w./-]*)", body
+    )
+    if same is not None and same[1].lower() not in _KINDS_OF_OWNERS:
+        return same_owner(same[1])
     label = find(r"([\w./-]+)\s*(?:==|=|:)\s*\"?([\w.-]+)\"?", body)
     if (
         label is not None
@@ -94,6 +100,7 @@ def pods_of(body: str) -> str | None:
     return label_of("peer", said["key"].lower(), said["value"]) if said is not None else None
 
 
+_KINDS_OF_OWNERS = frozenset("workload deployment statefulset job controller owner kind".split())
 # Words that are counted, and are no pods of an app.
 _NO_PODS = (
     rf"(?i)\A(?:{PLACES}s?|pods?|replicas?|instances?|copies|copy|cpus?|cores?|gpus?|memory|percent|"

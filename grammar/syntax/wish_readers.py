@@ -184,14 +184,15 @@ def _shares(body: str) -> Iterator[str]:
         return
     on = find(r"\b(?:on|in|onto|to)\s+(.+)\Z", body)
     on = on or find(r"\A(?:share\s+)?([\w-]+)\s*(?:<=|>=)", body)
+    on = on or find(rf"{PART}\s+((?:zone|region)\s+\S+|[\w-]+(?:\s+nodes)?)\Z", body)
     if part is None or on is None:
         return
     written = part[0].lower()
     amount = PARTS.get(written) or re.sub(r"[^\d.]", "", written) + "%"
     if find(rf"\A{FRACTION}\Z", written):
         amount = f"{float(written) * 100:g}%"
-    where = nodes_of(re.sub(r"\s+(?:strict|best effort.*)\s*\Z", "", on[1]))
-    if where is None:
+    named = re.sub(rf"(?i)\s+(?:strict|best effort|{ONLY}|{ENOUGH}|exactly)\b.*\Z", "", on[1])
+    if (where := nodes_of(named)) is None:
         return
     where = negated(where) if find(r"\b(?:not|off|outside)\s+(?:on|in|of)\b", body) else where
     kind = "at least" if find(ENOUGH, body) else "at most"
@@ -298,14 +299,28 @@ def _neighbours(body: str) -> Iterator[str]:
     yield f'limit "beside {who}"{when} {{ pods where {where} per {per} at least 1 {soft} }}'
 
 
+_CLOCK = r"(\d{1,2})(?::(\d\d))?\s*(h|hours|am|pm|o'clock)?"
+
+
+def _minutes(hour: str, minute: str | None, half: str | None) -> int:
+    """The minute of the day of a time such as `9`, `9:30` or `5pm`."""
+    hours = int(hour) % 12 + 12 * (half.lower() == "pm") if half in ("am", "pm") else int(hour)
+    return hours * 60 + int(minute or 0)
+
+
+def _compared_time(sign: str, minutes: int) -> str:
+    if minutes % 60 == 0:
+        return f"now.getHours() {sign} {minutes // 60}"
+    return f"now.getHours() * 60 + now.getMinutes() {sign} {minutes}"
+
+
 def _hours(body: str) -> Iterator[str]:
     """`between 9 and 17`, `from 22h to 6h`, `only at night`, `not on weekends`."""
-    found = find(
-        r"\b(?:between|from)\s+(\d{1,2})(?::\d\d)?\s*(?:h|hours|am|o'clock)?\s*(?:and|to|until|till|-|&&)\s*"
-        r"(\d{1,2})",
-        body,
+    ends = rf"\b(?:between|from)\s+{_CLOCK}\s*(?:and|to|until|till|-|&&)\s*{_CLOCK}"
+    found = find(ends, body)
+    open_end = find(
+        r"\b(after|before|from|since|until|till)\s+(\d{1,2})(?::(\d\d)|\s*(h|am|pm)\b)", body
     )
-    open_end = find(r"\b(after|before|from|since|until|till)\s+(\d{1,2})(?::\d\d|\s*h\b)", body)
     is_negated = find(r"\b(not|never|no|outside|except|unless|forbid|avoid)\b", body)
     required = re.search(r"\brequire\s+([^{}]+?)\s*\}?\s*\Z", body)
 
@@ -327,18 +342,18 @@ def _hours(body: str) -> Iterator[str]:
     if found is not None and find(
         r"hour|time|now|o'clock|\d ?(?:am|pm|h)\b|:\d\d|clock|day|night|week", body
     ):
-        low, high = int(found[1]), int(found[2])
-        if max(low, high) > 24:
+        low, high = _minutes(*found.groups()[:3]), _minutes(*found.groups()[3:])
+        if max(low, high) > 24 * 60:
             return
         sign = "&&" if low < high else "||"
-        said = f"now.getHours() >= {low} {sign} now.getHours() < {high}"
+        said = f"{_compared_time('>=', low)} {sign} {_compared_time('<', high)}"
         if (days := _days(body)) is not None:
             both = said if low < high else f"({said})"
             yield clause("hours", f"{days[1]} && {both}")
         yield clause("hours", said)
     if found is None and open_end is not None and int(open_end[2]) <= 24:
         sign = "<" if open_end[1].lower() in ("before", "until", "till") else ">="
-        yield clause("hours", f"now.getHours() {sign} {int(open_end[2])}")
+        yield clause("hours", _compared_time(sign, _minutes(*open_end.groups()[1:])))
         return
     if (days := _days(body)) is not None:
         yield clause(*days)
@@ -379,6 +394,16 @@ def _filters(body: str) -> Iterator[str]:
         first = re.sub(r"^(?:require)\s+", "", body[: unless.start()]).strip(" {},;")
         if first and (where := nodes_of(first)):
             yield f'filter "unless" when !({unless[2].strip(" {}")}) {{ require {where} }}'
+    one = find(
+        r"\A(?:forbid|deny|reject|exclude|refuse|block|prohibit|drain)\s+(?:the\s+)?"
+        r"(?:(?:node|host|machine)\s+\"?(?P<name>[\w.-]+)\"?|(?P<place>(?:zone|region)\s+\S+))\s*\Z",
+        body,
+    )
+    if one is not None:
+        where = nodes_of(one["place"]) if one["place"] else f'node.name == "{one["name"]}"'
+        if where is not None:
+            yield f'filter "excluded" {{ require {where.replace(" == ", " != ")} }}'
+        return
     denied = find(
         r"\b(?:forbid|deny|reject|exclude|refuse|block|prohibit)\s+(?:all\s+)?(?:nodes?|machines|hosts)\s+"
         r"((?:in|with|of|on|having|labell?ed|where)\s+.+)\Z",
@@ -522,7 +547,8 @@ def _rankings(body: str) -> Iterator[str]:
         rf"\b{nodes}\s+(?:that\s+are\s+)?(?:(?P<empty>{EMPTIER})|(?P<full>{FULLER}))\b", body
     )
     if full is not None and not find(r"\d", body):
-        name, ends = ("emptier", "1 .. 0") if full["empty"] else ("fuller", "0 .. 1")
+        is_empty = bool(full["empty"]) != bool(find(r"\b(?:avoid|not|never)\b", body))
+        name, ends = ("emptier", "1 .. 0") if is_empty else ("fuller", "0 .. 1")
         yield f'score "{name} nodes" weight 10 {{ value node.usage["cpu"] range {ends} }}'
 
 

@@ -69,7 +69,7 @@ def item_at(text: str, offset: int, *, rules: bool = False) -> WishedItem | None
     at = min(lexemes.at(offset), len(lexemes.items) - 1)
     opener = next((n for n in _open(lexemes, at) if lexemes[n].text == "{"), None)
     if opener is None or not _is_policy(lexemes, opener):
-        first, last = _line(lexemes, at if opener is None else opener)
+        first, last = _line(lexemes, at if opener is None else opener, deeper=rules)
         return WishedItem(lexemes.span(first, last), _plain(lexemes, first, last), rules)
     end = lexemes.partner.get(opener, len(lexemes.items))
     starts = [opener + 1]
@@ -113,15 +113,20 @@ def _open(lexemes: Lexemes, at: int) -> list[int]:
     return stack
 
 
-def _line(lexemes: Lexemes, at: int) -> tuple[int, int]:
-    """The words around one that stand outside of policies: a line, with the block behind it."""
+def _line(lexemes: Lexemes, at: int, *, deeper: bool) -> tuple[int, int]:
+    """The words around one that stand outside of policies: a line, with the block behind it.
+
+    `deeper` is for YAML, of which the lines that are indented below belong to it.
+    """
     text = lexemes.text
     start = text.rfind("\n", 0, lexemes[at].start) + 1
     first = lexemes.at(start)
     last = first
     while last + 1 < len(lexemes.items):
         last = max(last, lexemes.partner.get(last, last))
-        if "\n" in text[lexemes[last].end : lexemes[last + 1].start]:
+        between = text[lexemes[last].end : lexemes[last + 1].start]
+        indent = len(between) - between.rfind("\n") - 1
+        if "\n" in between and not (deeper and indent > lexemes[first].start - start):
             break
         last += 1
     return first, max(last, lexemes.partner.get(last, last))
@@ -201,6 +206,8 @@ def _heard(body: str) -> list[str]:
         # What says nothing of the subject is not what is wished.
         made = [c for c in made if told in c or not c.startswith(("filter ", "score "))]
         made = [*filter(None, about), *made]
+    if find(r"\b(?:all|any|every|across)\s+(?:the\s+)?(?:namespaces?|pods)\b", body):
+        made = [re.sub(r"(?<!all )pods where", "all pods where", clause) for clause in made]
     named = [_on_nodes(body, of_kind(body, clause)) for clause in made]
     return [clause for clause in named if says_all(body, clause)]
 
@@ -237,7 +244,9 @@ def _named(item: WishedItem, made: Iterable[str]) -> Iterator[str]:
             weight = re.search(r"\bweight (-?\d+)", item.text)
             named = f'score "x" weight {weight[1] if weight else 10} {{ value {condition[1]} }}'
         own = re.search(r"\bweight (\d+)", item.text)
-        if own is not None and named.startswith("score "):
+        if own is not None and "best effort weight 10" in named:
+            named = named.replace("best effort weight 10", f"best effort weight {own[1]}")
+        elif own is not None and named.startswith("score "):
             # The author's own weight stays, with the sign of the clause.
             named = re.sub(r"\bweight (-?)\d+", rf"weight \g<1>{own[1]}", named, count=1)
         if name is not None and named.split(" ", 1)[0] in CLAUSE_WORDS:
