@@ -166,9 +166,9 @@ class ClauseRemedies(Misplaced):
     def _condition_behind(self) -> Diagnostic | None:
         """`if` in or before a block: the clause has a `when` behind its name."""
         lexemes, at, word = self.lexemes, self.at, self.item.text
-        before = ("for", "only", "provided", "given", "while")
+        is_only = word == "only" and lexemes[at + 1].text in ("if", "when")
         if word not in ("if", "when", "where", *_EXCEPT) and not (
-            word in before and "WHEN" in self.accepted
+            is_only or (word in ("for", "only", "provided", "given") and "WHEN" in self.accepted)
         ):
             return None
         if word == "where" and self.previous.text == "{" and "REQUIRE" in self.accepted:
@@ -190,8 +190,8 @@ class ClauseRemedies(Misplaced):
         is_clause = {"MESSAGE", "VALUE", "PROTECT"} & self.accepted
         if opener is None or not is_clause or lexemes[opener].text != "{":
             return None
-        end = lexemes.expression_end(at + 1, STOPS | {"pods", "nodes"})
-        condition = lexemes.slice(at + 1, end)
+        end = lexemes.expression_end(at + 1 + is_only, STOPS | {"pods", "nodes"})
+        condition = lexemes.slice(at + 1 + is_only, end)
         condition = f"!({condition})" if word in _EXCEPT else condition
         if not condition or not any(
             lexemes[n].text in CLAUSE_WORDS for n in range(opener - 6, opener)
@@ -323,7 +323,7 @@ class ClauseRemedies(Misplaced):
     def _filler(self) -> Diagnostic | None:
         """`score "x" with weight 10 {`: a word before the one that belongs here."""
         lexemes, at = self.lexemes, self.at
-        is_filler = self.item.text in ("with", "and", "having", "a", "the", "is", "of", "then")
+        is_filler = self.item.text in ("with", "and", "having", "a", "the", "is", "of")
         if not is_filler or lexemes[at + 1].text.upper() not in self.accepted:
             return None
         hint = f"leave out `{self.item.text}`"

@@ -243,7 +243,7 @@ def _unbraced(text: str) -> Iterator[str]:
     """`filter "x" require node.ready` and `filter "x" = node.ready`, without a block."""
     sign = r"(?::|=>?|->|where|if|is)"
     plain = re.fullmatch(rf'((filter|score) "[^"]*"(?: weight \d+)?) ?{sign} ([^{{}}]+)', text)
-    if plain is not None and not re.match(r"(?:require|value)\b", plain[3]):
+    if plain is not None and not re.search(r"\b(?:require|value|then)\b", plain[3]):
         part = "require" if plain[2] == "filter" else "value"
         yield f"{plain[1]} {{ {part} {plain[3]} }}"
     # The parts of a call.
@@ -375,6 +375,7 @@ def _selected(text: str) -> Iterator[str]:
         text,
     )
     other = re.fullmatch(r"for pods (?:not|except|excluding|unless|outside)(?: in)? (.+)", text)
+    listed = re.fullmatch(r"for (?:all )?(?:pods )?(?:in )?namespaces? (?:in )?(\[[^\]]*\])", text)
     if re.fullmatch(r"for (?:all|every|any|each) pods?", text):
         yield "for pods where true"
     elif of_kind is not None and of_kind[1].lower() in kinds:
@@ -384,10 +385,23 @@ def _selected(text: str) -> Iterator[str]:
         found = next(_selected(f"for pods {other[1]}"), f"for pods where {other[1]}")
         said = found.removeprefix("for pods where ")
         yield f"for pods where {negated(said)}"
+    elif listed is not None:
+        yield f"for pods where pod.namespace in {listed[1]}"
+    elif words is not None and f"{words['key'].lower()}s" in kinds:
+        kind = kinds[f"{words['key'].lower()}s"]
+        named = f'pod.workload.name == "{words["value"]}"'
+        yield f'for pods where pod.workload.kind == "{kind}" && {named}'
     elif words is not None and words["key"] in ("namespace", "ns"):
         yield f'for pods where pod.namespace == "{words["value"]}"'
     elif words is not None:
         yield f"for pods where {of_key(words['key'], 'In', [words['value']], 'pod')}"
+
+
+def _uses(text: str) -> Iterator[str]:
+    """`use "library/x" with zone = "a"`: parameters stand in brackets."""
+    found = re.fullmatch(r'use ("[^"]*") (?:with )?(\w+ ?[:=].+)', text)
+    if found is not None:
+        yield f"use {found[1]} ({re.sub(r'(?<=[a-z_]) ?[:=] ?', ': ', found[2])})"
 
 
 def _expressions(body: str) -> Iterator[str]:
@@ -468,8 +482,8 @@ def _kyverno(body: str) -> Iterator[str]:
 def _joined_conditions(text: str) -> Iterator[str]:
     """`filter "x" { any { a b } }` and `all: [a, b]`: conditions with a sign between them."""
     found = re.fullmatch(
-        r"(filter \"[^\"]*\"[^{}]*)\{ ?(?:require )?(any|all|or|and|anyOf|allOf|none|match)"
-        r" ?[:=]? ?[\[({] ?(.+?) ?[\])}] ?\}",
+        r"(filter \"[^\"]*\"[^{}]*)\{ ?(?:require )?"
+        r"(any|all|or|and|anyOf|allOf|none|match|conditions?) ?[:=]? ?[\[({] ?(.+?) ?[\])}] ?\}",
         text,
     )
     if found is None:
@@ -564,6 +578,7 @@ _OF_ITEMS: tuple[Callable[[str], Iterator[str]], ...] = (
     *foreign_sql.OF_ITEMS,
     _bare_labels,
     _label_selectors,
+    _uses,
     *foreign_conditions.OF_ITEMS,
     *foreign_scores.OF_ITEMS,
     _unbraced,

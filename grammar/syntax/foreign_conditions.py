@@ -35,7 +35,8 @@ def _conditions(text: str) -> Iterator[str]:
         yield f"filter{decided[1]} {{ require {said} }}"
         return
     found = re.fullmatch(
-        r"(filter|score)( \"[^\"]*\")(.*?)\{\s*(?:require\s+|value\s+)?(?:if|when)\s+(.+?)\s*"
+        r"(filter|score)( \"[^\"]*\")([^{}]*)\{\s*(?:(?:require|value|only)\s+)?"
+        r"(?:if|when)\s+(.+?)\s*"
         r"(?:\bthen\b|:|\{|(?=\b(?:require|value)\b))\s*((?:require\b|value\b)?[^{}]+?)\s*(?:\}\s*)+",
         text,
     )
@@ -53,6 +54,11 @@ def _conditions(text: str) -> Iterator[str]:
         alone_said = tested.removeprefix("!") if tested.startswith("!") else f"!({tested})"
         said = tested if is_kept else alone_said
         yield f"{alone[1]}{{ require {said} }}"
+    bare = re.fullmatch(
+        r'(filter "[^"]*") (?:only )?(?:if|when) ([^{}]+?) (?:then )?(require [^{}]+)', text
+    )
+    if bare is not None:
+        yield f"{bare[1]} when {bare[2]} {{ {bare[3]} }}"
     if found is not None and not re.search(r"\b(?:else|elif)\b", text):
         part = "require " if found[1] == "filter" else "value "
         said = found[5] if found[5].startswith(part) else f"{part}{found[5]}"

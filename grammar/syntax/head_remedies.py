@@ -16,6 +16,7 @@ from grammar.syntax.clause_remedies import ITEMS, Misplaced, find, one_line, wit
 from grammar.tree.clauses import CLAUSE_WORDS
 from grammar.tree.source import Span
 
+_STRENGTHS = ("strict", "hard", "required", "mandatory")
 # Words for an order among policies or clauses.
 _ORDERS = ("priority", "order", "rank", "precedence")
 # What a policy says of itself, inside of its braces.
@@ -80,6 +81,10 @@ class HeadRemedies(Misplaced):
             value = lexemes[at + 2]
             name = value.text if value.kind == "string" else f'"{value.text}"'
             return with_edit(found, Fix(lexemes.span(at, at + 2), f"in namespace {name}"))
+        if word == "in" and lexemes[at - 3].text == "cluster":
+            whole = f"policy {self.previous.text}"
+            hint = f"write `{whole} in namespace …`: a cluster policy is about all namespaces"
+            return with_edit(found, Fix(lexemes.span(at - 3, at - 1), whole), hint)
         if word == "namespace":
             edit = Fix(Span(self.item.start, self.item.start), "in ")
             return with_edit(found, edit, f"write `in {lexemes.slice(at, at + 1)}`")
@@ -135,6 +140,9 @@ class HeadRemedies(Misplaced):
     def _superfluous_order(self) -> Diagnostic | None:
         """`filter "x" priority 5 {`: filters have no order."""
         lexemes, at = self.lexemes, self.at
+        if self.item.text in _STRENGTHS and lexemes[at - 2].text in ("filter", "bind"):
+            hint = f"leave out `{self.item.text}`: what is required always holds"
+            return with_edit(self.unexpected(at, at), Fix(lexemes.span(at, at), ""), hint)
         if self.item.text not in _ORDERS or self.accepted != {"WHEN", "LBRACE"}:
             return None
         last = at + 1 + (lexemes[at + 1].text in ("=", ":"))

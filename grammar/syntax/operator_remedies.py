@@ -270,6 +270,7 @@ class OperatorRemedies(Misplaced):
         if pattern.kind != "string":
             return None
         inner = pattern.text[1:-1]
+        inner = inner if "%" in inner else inner.replace("*", "%")
         method = "matches" if "_" in inner else "contains"
         if inner.endswith("%") and not inner.startswith("%"):
             method = "startsWith"

@@ -208,6 +208,8 @@ def _heard(body: str) -> list[str]:
         made = [*filter(None, about), *made]
     if find(r"\b(?:all|any|every|across)\s+(?:the\s+)?(?:namespaces?|pods)\b", body):
         made = [re.sub(r"(?<!all )pods where", "all pods where", clause) for clause in made]
+        every = r'(\Alimit "[^"]*" \{)(?!.*(?:pods where|/ 100))'
+        made = [re.sub(every, r"\1 all pods where true", clause) for clause in made]
     named = [_on_nodes(body, of_kind(body, clause)) for clause in made]
     return [clause for clause in named if says_all(body, clause)]
 
