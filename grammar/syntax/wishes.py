@@ -75,7 +75,7 @@ def item_at(text: str, offset: int, *, rules: bool = False) -> WishedItem | None
     starts = [opener + 1]
     number = opener + 1
     while number < end:
-        if number > starts[-1] and _begins_item(lexemes, number):
+        if number > starts[-1] and _begins_item(lexemes, number, starts[-1]):
             starts.append(number)
         closer = lexemes.partner.get(number)
         if lexemes[number].opens and closer is not None and closer < end:
@@ -132,22 +132,27 @@ def _line(lexemes: Lexemes, at: int, *, deeper: bool) -> tuple[int, int]:
     return first, max(last, lexemes.partner.get(last, last))
 
 
-def _begins_item(lexemes: Lexemes, number: int) -> bool:
-    """Whether a word begins an item: at the start of a line, or a clause with its name."""
+def _begins_item(lexemes: Lexemes, number: int, first: int) -> bool:
+    """Whether a word begins an item: at the start of a line, or a clause with its name.
+
+    `first` is where the item before it begins.
+    """
     item = lexemes[number]
     if item.kind != "word" or lexemes[number - 1].text in (".", ".?", ":"):
         return False
     before = lexemes.text[lexemes[number - 1].end : item.start]
-    if "\n" in before and (item.text in ITEMS or _is_line(lexemes, number)):
+    if "\n" in before and (item.text in ITEMS or _is_line(lexemes, number, first)):
         return True
     return item.text in CLAUSE_WORDS and lexemes[number + 1].kind == "string"
 
 
-def _is_line(lexemes: Lexemes, number: int) -> bool:
+def _is_line(lexemes: Lexemes, number: int, first: int) -> bool:
     """Whether a line of words is one of its own: not further to the right than the one before."""
     text, item, before = lexemes.text, lexemes[number], lexemes[number - 1]
     is_whole = before.kind in ("word", "string", "number") or before.closes
-    is_key = lexemes[number + 1].text in (":", "=") or item.text.isupper()
+    # A key behind another one belongs to it.
+    is_key = lexemes[number + 1].text in (":", "=") and lexemes[first].text not in ITEMS
+    is_key = is_key or item.text.isupper()
     if not is_whole or is_key or item.text in _JOINS:
         return False
     start = text.rfind("\n", 0, before.start) + 1
