@@ -115,10 +115,29 @@ class _HintTrials:
             return None
         kept = (clause for clause in read(item) if keeps_meaning(item.text, clause))
         for clause in islice(kept, _MOST_CLAUSES):
-            hint = f"write `{clause}`{reason(item.text, clause)}"
-            said = replace(found, hint=hint, fix=None, remedy=Fix(item.span, clause))
-            if self.leads_on(source, said, within=True):
-                return said
+            whole = self._completed(source, item.span, clause)
+            if whole is not None and keeps_meaning(item.text, whole):
+                hint = f"write `{whole}`{reason(item.text, whole)}"
+                return replace(found, hint=hint, fix=None, remedy=Fix(item.span, whole))
+        return None
+
+    def _completed(self, source: Source, span: Span, clause: str) -> str | None:
+        """A clause without an error, by the edits of what the parser finds in it; else None."""
+        begin, text = self._around(source, span, span)
+        head, tail = text[: span.start - begin], text[span.end - begin :]
+        for _ in range(STEPS + 1):
+            start, end = len(head), len(head) + len(clause)
+            now = self._errors(source.name, head + clause + tail)
+            if self.spent:
+                return None
+            wrong = next((d for d in now if start <= d.span.start <= end), None)
+            if wrong is None:
+                return clause
+            edit = _edit(wrong)
+            is_within = edit is not None and start <= edit.span.start <= edit.span.end <= end
+            if edit is None or not is_within or not wrong.is_of_parser:
+                return None
+            clause = clause[: edit.span.start - start] + edit.text + clause[edit.span.end - start :]
         return None
 
     def _item(self, source: Source, offset: int) -> WishedItem | None:
@@ -141,34 +160,26 @@ class _HintTrials:
         parts.append(source.text[done:])
         return not self._errors(source.name, "".join(parts)) and not self.spent
 
-    def leads_on(self, source: Source, found: Diagnostic, *, within: bool = False) -> bool:
-        """Whether a hint leads on; `within` for one after which the edit itself has no error."""
+    def leads_on(self, source: Source, found: Diagnostic) -> bool:
+        """Whether a hint leads on."""
         edit = _edit(found)
         assert edit is not None
         if self.spent:
             return False
-        begin, text = 0, source.text
-        if not is_manifest(source.name):
-            # Only the policy around the diagnostic is checked again.
-            first = min(edit.span.start, found.span.start)
-            last = max(edit.span.end, found.span.end)
-            blocks = starts(text)
-            begin = max((s for s in blocks if s <= first), default=0)
-            text = text[begin : min((s for s in blocks if s > last), default=len(text))]
-        here = _shifted(found, begin)
-        if within:
-            return self._is_whole(source.name, text, here)
+        begin, text = self._around(source, edit.span, found.span)
         end = begin + len(text)
         said = [_shifted(d, begin) for d in self.known if begin <= d.span.start <= end]
-        return self._holds(source.name, text, here, said, STEPS)
+        return self._holds(source.name, text, _shifted(found, begin), said, STEPS)
 
-    def _is_whole(self, name: str, text: str, found: Diagnostic) -> bool:
-        """Whether no error is in what an edit writes, and the text is parsed up to its end."""
-        edit = _edit(found)
-        assert edit is not None
-        start, end = edit.span.start, edit.span.start + len(edit.text)
-        now = self._errors(name, text[:start] + edit.text + text[edit.span.end :])
-        return not self.spent and not any(start <= d.span.start <= end for d in now)
+    def _around(self, source: Source, one: Span, other: Span) -> tuple[int, str]:
+        """The policy around two spans, which alone is checked again, and where it begins."""
+        if is_manifest(source.name):
+            return 0, source.text
+        blocks = starts(source.text)
+        begin = max((s for s in blocks if s <= min(one.start, other.start)), default=0)
+        last = max(one.end, other.end)
+        end = min((s for s in blocks if s > last), default=len(source.text))
+        return begin, source.text[begin:end]
 
     def _errors(self, name: str, text: str) -> list[Diagnostic]:
         self.left -= len(text)

@@ -57,6 +57,13 @@ _UNKNOWN = re.compile(r"Object contains unknown field `(?P<name>[^`]*)`\Z")
 _NO_VALUE = re.compile(r"Invalid enum value '?(?P<value>.*?)'?\Z", re.DOTALL)
 # Values that the proposal of the API uses beside the values of its fields.
 _FORMER = {("spec.enforcementMode", "Force"): "Strict"}
+# What fields are called elsewhere.
+_OTHER_NAMES = {
+    **dict.fromkeys(("selector", "labelSelector"), "podSelector"),
+    **dict.fromkeys(("mode", "enforcement", "enforcementAction"), "enforcementMode"),
+    **dict.fromkeys(("priority", "order"), "weight"),
+    **dict.fromkeys(("rule", "clauses", "spec", "filters", "validations"), "rules"),
+}
 _STEP = re.compile(r"\w+")
 _KINDS = {
     "int": "a whole number",
@@ -95,6 +102,10 @@ def _field_error(
         fields = [f.name for f in here.fields] if isinstance(here, StructType) else []
         close = nearest(unknown["name"], fields)
         hint = f"a similar name exists: `{close}`" if close is not None else ""
+        if (other := _OTHER_NAMES.get(unknown["name"])) in fields:
+            hint = f"write `{other}`"
+        elif unknown["name"] in ("matchLabels", "matchExpressions", "match"):
+            hint = "write `podSelector: {matchLabels: {…}}`"
         return page.error(join(path, unknown["name"]), "unknown field", hint)
     if (no_value := _NO_VALUE.match(what)) is not None:
         here = _type_at(path, wanted)
@@ -106,19 +117,30 @@ def _field_error(
     if (expected := _EXPECTED.match(what)) is not None:
         kinds = _in_words(expected["wanted"])
         if expected["found"] is not None:
-            return page.error(path, f"is {_in_words(expected['found'])}, not {kinds}")
+            hint = ""
+            if path.startswith("spec.rules"):
+                hint = "write `rules: |`, and the rules indented below it"
+            elif kinds == _KINDS["int"] and str(_value_at(value, path)).isdecimal():
+                hint = "write it without quotes"
+            return page.error(path, f"is {_in_words(expected['found'])}, not {kinds}", hint)
         return page.error(path, _out_of_bounds(expected["rest"]))
     return page.error(path or "object", what[:1].lower() + what[1:])
 
 
-def _other_case(value: object, path: str, name: str) -> str | None:
-    """The key that differs from a missing field only in its case."""
+def _value_at(value: object, path: str) -> object:
+    """What an object has at a path."""
     here = value
     for step in _STEP.findall(path):
         if isinstance(here, list) and step.isdecimal() and int(step) < len(here):
             here = here[int(step)]
         else:
             here = here.get(step) if isinstance(here, dict) else None
+    return here
+
+
+def _other_case(value: object, path: str, name: str) -> str | None:
+    """The key that differs from a missing field only in its case."""
+    here = _value_at(value, path)
     keys = map(str, here) if isinstance(here, dict) else ()
     return next((key for key in keys if key.lower() == name.lower()), None)
 

@@ -18,6 +18,7 @@ from grammar.meaning.schema import Schema
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic, Fix
 from grammar.syntax.lexemes import Lexemes
+from grammar.syntax.other_schedulers import directives
 from grammar.syntax.parser import parse_file
 from grammar.tree.ast import Expr
 from grammar.tree.clauses import Argument, Def, File, Let, Policy, Use
@@ -428,7 +429,8 @@ def check_source(source: Source, schema: Schema, cost_limit: int = LIMIT) -> Che
 def _check(source: Source, schema: Schema, cost_limit: int) -> CheckedFile:
     """The checked file, with hints that nobody has tried yet."""
     if not is_manifest(source.name):
-        return checked_file(source, *parse_file(source), schema, cost_limit)
+        read, wrong = parse_file(source)
+        return checked_file(source, read, [*wrong, *directives(source)], schema, cost_limit)
     # Importing YAML takes as long as checking most files.
     from policies.manifests import mendable, parse_manifests  # noqa: PLC0415
 

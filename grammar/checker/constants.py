@@ -6,10 +6,11 @@ only conversion that the language makes by itself, and it is made while a policy
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
-from grammar.messages import catalogue
+from grammar.messages import catalogue, habits
 from grammar.messages.diagnostics import Diagnostic
 from grammar.tree import ast
 from grammar.tree.types import DURATION, INT, QUANTITY, SEMVER, STRING, TIMESTAMP, Type, list_of
@@ -41,8 +42,7 @@ def coerce(expr: ast.Expr, wanted: Type, found: list[Diagnostic]) -> ast.Expr:
             try:
                 return replace(expr, value=_PARSERS[wanted](text), type=wanted)
             except EvaluationError as error:
-                is_quantity = wanted == QUANTITY and not expr.let
-                meant = quantity.corrected(text) if is_quantity else None
+                meant = None if expr.let else _corrected(text, wanted)
                 found.append(catalogue.bad_constant(text, wanted, str(error), expr.span, meant))
                 return replace(expr, value=None, type=wanted)
         case ast.Literal(int() as number) if wanted == QUANTITY and expr.type == INT:
@@ -60,6 +60,22 @@ def coerce(expr: ast.Expr, wanted: Type, found: list[Diagnostic]) -> ast.Expr:
             return replace(expr, then=branches[0], otherwise=branches[1], type=wanted)
         case _:
             return expr
+
+
+def _corrected(text: str, wanted: Type) -> str | None:
+    """The amount or the time that a text with another unit means: `3 days`, `16 gigabytes`."""
+    if wanted == QUANTITY and (meant := quantity.corrected(text)) is not None:
+        return meant
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*", text)
+    unit = None if found is None else habits.UNITS.get(found[2], habits.UNITS.get(found[2].lower()))
+    if found is None or unit is None or wanted not in (QUANTITY, DURATION):
+        return None
+    made = f"{found[1]}{unit}"
+    try:
+        _PARSERS[wanted](made)
+    except EvaluationError:
+        return None
+    return made if made != text else None
 
 
 def _spelled_out(reference: ast.LetReference) -> ast.Expr:

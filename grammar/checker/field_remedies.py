@@ -36,7 +36,7 @@ _CONDITIONS = {
 }
 _COUNTING = frozenset({"count", "number", "num", "of", "total", "amount", "how", "many", "size"})
 _LENGTH = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|[smhdw]))+")
-_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 # Records are searched this deep for a field.
 _DEEPEST = 4
 
@@ -143,6 +143,9 @@ class FieldRemedies:
             items = selected(expr.operand, ("status", "addresses"))
             asked = ast.Index(items, ast.Literal(address, STRING))
             return self.keyed(asked, Type("NodeAddress"), items, expr)
+        if record == "Pod" and expr.name in ("ready", "running", "isReady"):
+            why = "leave it out: the pod that is being placed does not run yet"
+            return Remedy(expr.span, "", why, whole=False)
         if (row := habits.find(habits.FIELDS.get(record, ()), expr.name)) is not None:
             if (amount := self._amount_of(expr, record, row.here)) is not None:
                 return amount
@@ -490,7 +493,7 @@ class FieldRemedies:
             value: ast.Expr = ast.Ident(name)
             if not isinstance(parent, ast.Select) or parent.operand is not read:
                 given = getattr(getattr(parent, "right", None), "value", None)
-                values = ("effect", *_VALUES) if given in _EFFECTS else _VALUES
+                values = ("effect", *_VALUES) if given in EFFECTS else _VALUES
                 field = next((f for f in values if f in fields), None)
                 if field is None:
                     return None

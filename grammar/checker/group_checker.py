@@ -13,13 +13,13 @@ from grammar.checker.expression_checker import DATA
 from grammar.meaning.environment import Environment
 from grammar.meaning.schema import Record, Schema, print_as_written
 from grammar.messages import catalogue
-from grammar.messages.diagnostics import Diagnostic
-from grammar.tree.ast import Expr
+from grammar.messages.diagnostics import Diagnostic, Fix
+from grammar.tree.ast import Expr, Ident
 from grammar.tree.clause_parts import Bound, PodSet
 from grammar.tree.clauses import CountingClause, Limit
 from grammar.tree.groups import Count, Group
 from grammar.tree.types import Type
-from grammar.tree.walk import reads, roots
+from grammar.tree.walk import reads, roots, walk
 
 # The record of the schema with the fields that every group has besides its `value`.
 _FIELDS = "NodeGroup"
@@ -69,7 +69,17 @@ def wrong_limit(item: Limit) -> Iterator[Diagnostic]:
     """An error for each part of a limit that does not fit what it counts."""
     bound, scope = item.bound, item.per.scope
     if bound.percent:
-        yield catalogue.percentage_of_nothing(bound.span)
+        where = None if item.pods is None else item.pods.where
+        is_own = where is None or any(isinstance(e, Ident) and e.name == "pod" for e in walk(where))
+        is_part = is_own and bound.kind == "at most" and not item.per.of_nodes
+        part = bound.amount if is_part and isinstance(bound.amount, float | int) else None
+        wrong = catalogue.percentage_of_nothing(bound.span)
+        if part is not None:
+            made = f"at most math.greatest(1, pod.workload.replicas * {part:g} / 100)"
+            others = "or a `share` for nodes that are named"
+            hint = f"write `{made}` for a part of the replicas, {others}"
+            wrong = replace(wrong, hint=hint, remedy=Fix(bound.span, made))
+        yield wrong
     if item.per.of_nodes:
         kind = "at most" if scope == "used nodes" else "at least"
         if bound.kind != kind:

@@ -7,6 +7,7 @@ another language, a field without its object, or a text without its quotes.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from grammar.checker.field_remedies import (
     FieldRemedies,
@@ -17,7 +18,7 @@ from grammar.checker.field_remedies import (
 )
 from grammar.checker.worded_names import amount_in_words, is_series, words_of
 from grammar.messages import habits
-from grammar.messages.diagnostics import nearest
+from grammar.messages.diagnostics import SIMILAR, Diagnostic, Fix, nearest
 from grammar.tree import ast
 from grammar.tree.printer import print_expression, print_string
 from grammar.tree.types import DURATION, QUANTITY, STRING, list_of
@@ -40,6 +41,16 @@ _ELSEWHERE = {
     "authorizer": "leave it out: who may create pods is up to RBAC and admission policies",
     "userInfo": "leave it out: who creates a pod is known to admission policies alone",
 }
+
+
+def weight_in_words(wrong: Diagnostic, name: str) -> Diagnostic:
+    """The error for a word in place of the number of a weight, which is no parameter either."""
+    if wrong.hint is not None and wrong.hint.startswith(SIMILAR):
+        return wrong
+    number = habits.WEIGHTS.get(name.lower())
+    remedy = None if number is None else Fix(wrong.span, str(number))
+    hint = f"write `{number or 10}`: a weight is a number beside those of other scores"
+    return replace(wrong, hint=hint, remedy=remedy)
 
 
 class NameRemedies(FieldRemedies):
@@ -114,6 +125,12 @@ class NameRemedies(FieldRemedies):
         kind = STRING
         if isinstance(around, ast.Binary):
             kind = self._kind(around.right if around.left is expr else around.left)
+        if isinstance(around, ast.Comprehension) or (
+            isinstance(around, ast.Binary) and around.op == "in" and around.right is expr
+        ):
+            declared = f'({expr.name}: list(string) = ["…"])'
+            hint = f"write `{expr.name}`, and `{declared}` behind the name of the policy"
+            return Remedy(expr.span, expr.name, hint, whole=False)
         default = {"int": "1", "double": "1.0", "bool": "true"}.get(kind.name, '"…"')
         declared = f"({expr.name}: {kind if kind.name in _PARAMETERS else STRING} = {default})"
         hint = f"write `{expr.name}`, and `{declared}` behind the name of the policy"

@@ -13,6 +13,7 @@ from grammar.checker.annotation_keys import why_not_written
 from grammar.checker.constants import coerce
 from grammar.checker.definitions import Definition, name_used, reads_cards, too_deep
 from grammar.checker.expression_checker import DATA, Checker
+from grammar.checker.name_remedies import weight_in_words
 from grammar.checker.place_remedies import in_place
 from grammar.checker.type_remedies import number_in_quotes, number_of_text
 from grammar.meaning import access
@@ -390,10 +391,11 @@ class _PolicyChecker:
         return replace(item, value=value, range=bounds)
 
     def _no_parameter(self, name: Expr | None) -> None:
-        """An error for a name in place of a weight or of a text that is not a parameter."""
+        """An error for a name in place of a weight that is not a parameter."""
         if isinstance(name, Ident):
             names = (parameter.name for parameter in self._policy.parameters)
-            self._found.append(catalogue.unknown_name(name.name, names, name.span))
+            wrong = catalogue.unknown_name(name.name, names, name.span)
+            self._found.append(weight_in_words(wrong, name.name))
 
     def _bounds(self, bounds: Bounds, value: Expr) -> Bounds:
         """The two ends of a range; strings become quantities or durations like the value."""

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from grammar.checker.call_remedies import CallRemedies
 from grammar.checker.field_remedies import (
+    EFFECTS,
     KINDS,
     RELATIONS,
     Remedy,
@@ -51,6 +53,12 @@ class Remedies(CallRemedies):
                     return made
         if expr.op == "in":
             return self._membership(expr, left, right)
+        # `node.spec.taints == "gpu=true:NoSchedule"`
+        is_text = right == STRING and isinstance(expr.right, ast.Literal)
+        if expr.op in ("==", "!=") and left.name == "list" and is_text:
+            inside = self._membership(replace(expr, left=expr.right, right=expr.left), right, left)
+            denied = "" if expr.op == "==" else "!"
+            return inside and Remedy(expr.span, f"{denied}{inside.text}")
         if (amount := self._amount(expr, left, right)) is not None:
             return amount
         if {left, right} == {INT, DOUBLE}:
@@ -72,9 +80,9 @@ class Remedies(CallRemedies):
         given = expr.right.value if isinstance(expr.right, ast.Literal) else None
         if left != TIMESTAMP or not isinstance(given, str) or expr.op not in RELATIONS:
             return None
-        if (hour := _CLOCK.fullmatch(given)) is not None:
+        if _CLOCK.fullmatch(given) is not None:
             sign = {">": ">=", "<=": "<"}.get(expr.op, expr.op)
-            return Remedy(expr.span, f"{grouped(expr.left)}.getHours() {sign} {int(hour[1])}")
+            return Remedy(expr.span, _clock(grouped(expr.left), sign, given))
         if _DATE.fullmatch(given) is None:
             return None
         return self._beside(expr, expr.right, f'"{given}T00:00:00Z"')
@@ -139,6 +147,10 @@ class Remedies(CallRemedies):
                 named = f"pod.spec.priorityClassName {expr.op} {print_string(given)}"
                 return Remedy(expr.span, named)
             made = given if is_number(given) else None
+        elif _hours_of(value) and isinstance(given, str) and _CLOCK.fullmatch(given):
+            whole_day = print_expression(value).removesuffix(".getHours()")
+            sign = expr.op if is_right else _TURNED.get(expr.op, expr.op)
+            return Remedy(expr.span, _clock(whole_day, sign, given))
         elif kind in (INT, DOUBLE) and isinstance(given, str):
             made = given if is_number(given) else _number_of_day(value, given)
             if kind == DOUBLE and made is None and given.endswith("%") and is_number(given[:-1]):
@@ -153,6 +165,9 @@ class Remedies(CallRemedies):
             made = f'"{given * 1000:g}m"' if given < 1000 else f'"{given:f}"'
         elif kind == DURATION and isinstance(given, int | float):
             made = f'"{given}s"'
+            if is_right and given < _SECONDS:
+                others = f'`"{given}m"`, `"{given}h"` or `"{given}d"` in other units'
+                return Remedy(constant.span, made, f"write `{text} {expr.op} {made}`, or {others}")
         elif kind.name == "list" and expr.op in ("==", "!=") and kind.args[0] == constant.type:
             said = f"{print_expression(constant)} in {text}"
             return Remedy(expr.span, said if expr.op == "==" else f"!({said})")
@@ -207,7 +222,7 @@ class Remedies(CallRemedies):
         name = self._variable(expr.right)
         if {"key", "effect"} <= set(fields):
             # `gpu=true:NoSchedule`, as kubectl writes a taint.
-            key, _, effect = text.partition(":")
+            key, _, effect = (f":{text}" if text in EFFECTS else text).partition(":")
             key, sign, value = key.partition("=")
             parts = [("key", key), ("value", value if sign else ""), ("effect", effect)]
         elif field := next((f for f in ("name", "key", "type") if f in fields), None):
@@ -340,6 +355,23 @@ class Remedies(CallRemedies):
 
     def _holds_keys(self, expr: ast.Expr) -> bool:
         return isinstance(expr, ast.Index | ast.Select) and self._kind(expr.operand).name == "map"
+
+
+# So many seconds or more are rarely meant as minutes or days.
+_SECONDS = 60
+_TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+def _hours_of(value: ast.Expr) -> bool:
+    return isinstance(value, ast.Call) and value.function == "getHours" and not value.args
+
+
+def _clock(time: str, sign: str, clock: str) -> str:
+    """A time of the day compared with `22:30`; on the hour, hours are enough."""
+    hours, minutes = (int(part) for part in clock.split(":")[:2])
+    if minutes == 0 and sign in ("<", ">=", "==", "!="):
+        return f"{time}.getHours() {sign} {hours}"
+    return f"{time}.getHours() * 60 + {time}.getMinutes() {sign} {hours * 60 + minutes}"
 
 
 _DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")

@@ -111,8 +111,8 @@ def _whole_map(
 
 def _former(expr: ast.Index, key: str) -> Iterator[Diagnostic]:
     if key not in FORMER:
-        if key not in KEYS and (close := get_close_matches(key, KEYS, 1, _NEARLY)):
-            edit = Fix(expr.index.span, print_string(close[0]))
+        if key not in KEYS and (close := _close_key(key)) is not None:
+            edit = Fix(expr.index.span, print_string(close))
             message = f"the label `{key}` is not one of Kubernetes"
             yield _warning(message, expr.index, edit, f"write `{edit.text}`")
         return
@@ -123,6 +123,15 @@ def _former(expr: ast.Index, key: str) -> Iterator[Diagnostic]:
     short = _SHORT.get(now) if is_node and not expr.optional else None
     edit = Fix(expr.span if short else expr.index.span, short or print_string(now))
     yield _warning(f"the label `{key}` is gone", expr.index, edit, f"write `{edit.text}`")
+
+
+def _close_key(key: str) -> str | None:
+    """The key of Kubernetes that is nearly this one, or has its name behind another domain."""
+    if close := get_close_matches(key, KEYS, 1, _NEARLY):
+        return close[0]
+    domain, _, name = key.rpartition("/")
+    same = (k for k in sorted(FORMER.values()) if k.rpartition("/")[2] == name)
+    return next(same, None) if domain.endswith("kubernetes.io") else None
 
 
 def _value(

@@ -84,6 +84,15 @@ def _without_unit(
         return
     if is_bytes and number < _LEAST_BYTES:
         said, meant = f"{number} bytes", f"{number}Gi" if number <= 1024 else f"{number}Mi"
+    elif resource == "cpu" and str(amount).endswith("i") and not found.let:
+        # An amount of memory.
+        shown = print_as_written(value, environment.schema)
+        message = f"`{shown}` is compared with {number} cores"
+        meant = f'"{str(amount).rstrip("KMGTPEi")}"'
+        hint = f"write `{meant}` for cores, or read `memory`"
+        edit = Fix(found.span, meant)
+        yield Diagnostic("P0343", "warning", message, found.span, hint=hint, remedy=edit)
+        return
     elif resource == "cpu" and (
         _MOST_CORES <= number < _LEAST_BYTES
         or (number >= _MANY_CORES and number % _ROUND_CORES == 0)

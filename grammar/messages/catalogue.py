@@ -173,7 +173,10 @@ def empty_hole(found: str, span: Span) -> Diagnostic:
 
 def twice(part: str, where: str, span: Span) -> Diagnostic:
     message = f"`{part}` is given twice in {where}"
-    return _error("P0201", message, span, "keep one of them", label="second one")
+    hint = "keep one of them"
+    if part == "bound":
+        hint = "write a second clause for it, with a name of its own"
+    return _error("P0201", message, span, hint, label="second one")
 
 
 # What to write for a part that is missing, and how a message names a part that has no keyword.
@@ -357,6 +360,8 @@ def bad_constant(
     text: str, kind: Type, reason: str, span: Span, corrected: str | None = None
 ) -> Diagnostic:
     fix = None
+    if corrected is not None and "did you mean" not in reason:
+        reason = f'write `"{corrected}"`; {reason.removeprefix("write ")}'
     if corrected is not None and span.end - span.start == len(text) + 2:
         # Between the quotes, whichever they are: what stands there is the text itself.
         fix = Fix(Span(span.start + 1, span.end - 1), corrected)

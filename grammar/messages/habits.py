@@ -7,6 +7,7 @@ docs/habits.md shows every row.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -213,7 +214,7 @@ CALLS = (
     _row("Math.ceil math.Ceil", "JavaScript, Go", "math.ceil({0})", "", 1),
     _row("Math.round math.Round", "JavaScript, Go", "math.round({0})", "", 1),
     _row("Math.abs math.Abs", "JavaScript, Go", "math.abs({0})", "", 1),
-    _row("now Now current_timestamp NOW getdate", "SQL, Go", "now", "", 0),
+    _row("now Now current_timestamp NOW getdate time", "SQL, Go", "now", "", 0),
     _row("time.now time.Now Date.now datetime.now", "Go, Python", "now", "", 0),
     _row("seconds", "other libraries", "duration(string({0}) + 's')", "int", 1),
     _row("minutes", "other libraries", "duration(string({0}) + 'm')", "int", 1),
@@ -337,7 +338,7 @@ FIELDS: Mapping[str, tuple[Habit, ...]] = MappingProxyType(
             _row("cpu cpus cores millicpu", "other schedulers", '{0}.free["cpu"]'),
             _row("memory mem ram", "other schedulers", '{0}.free["memory"]'),
             _row("gpu gpus", "other schedulers", '{0}.free["nvidia.com/gpu"]'),
-            _row("available idle remaining", "other schedulers", "{0}.free"),
+            _row("available idle remaining gres", "other schedulers", "{0}.free"),
             _row("used utilization utilisation load", "other schedulers", "{0}.usage"),
             _row("arch architecture", "kubectl", '{0}.labels["kubernetes.io/arch"]'),
             _row("os operatingSystem", "kubectl", '{0}.labels["kubernetes.io/os"]'),
@@ -359,6 +360,7 @@ FIELDS: Mapping[str, tuple[Habit, ...]] = MappingProxyType(
         "Pod": (
             _row("podName", "Kubernetes YAML", "{0}.name"),
             _row("ns", "kubectl", "{0}.namespace"),
+            _row("gpu gpus", "other schedulers", '{0}.requests["nvidia.com/gpu"]'),
             _row("cpu cpuRequest", "other schedulers", '{0}.requests["cpu"]'),
             _row("memory mem memoryRequest", "other schedulers", '{0}.requests["memory"]'),
             _row("node host", "kubectl", "{0}.spec.nodeName"),
@@ -448,7 +450,7 @@ CLAUSES = (
     _row("desc summary about doc comment", "YAML", "description"),
     _row("enforcement enforcementAction validationActions action dryRun", "Gatekeeper", "mode"),
     _row(
-        "matchConditions podSelector appliesTo targets target scope subject where when",
+        "matchConditions podSelector appliesTo targets target scope subject where when if",
         "ValidatingAdmissionPolicy, Kubernetes YAML",
         "for pods where",
     ),
@@ -466,9 +468,14 @@ PARTS = (
     _row("deny forbid reject refuse disallow", "Rego, Kyverno", "require !"),
     _row("msg reason text error messageExpression say", "Rego, YAML", "message"),
     _row("explain details description note info", "YAML", "detail"),
-    _row("expr expression score points rank formula by return returns", "YAML", "value"),
+    _row(
+        "expr expression score points rank formula by return returns prefer prefers",
+        "YAML",
+        "value",
+    ),
     _row("if unless", "programming languages", "when"),
     _row("topologyKey topology key across domain spread_over per", "Kubernetes YAML", "over"),
+    _row("over", "the spread of this language", "per domain"),
     _row("maxSkew max_skew", "Kubernetes YAML", "skew at most"),
     _row("minDomains min_domains", "Kubernetes YAML", "min domains"),
     _row("max maximum atMost at_most max_count upTo limit upto most", "Nomad, YARN", "at most"),
@@ -514,6 +521,11 @@ PARTS = (
     _row("roundDown round_down floor", "programming languages", "rounding down"),
 )
 
+# Words for the weight of a score, which is a number.
+WEIGHTS: Mapping[str, int] = MappingProxyType(
+    {"low": 10, "weak": 10, "medium": 50, "normal": 50, "default": 50, "high": 100, "strong": 100}
+)
+
 # ---- words where the language has few: of `mode`, `failure` and `missing`
 
 CHOICES: Mapping[str, tuple[Habit, ...]] = MappingProxyType(
@@ -523,6 +535,10 @@ CHOICES: Mapping[str, tuple[Habit, ...]] = MappingProxyType(
                 "dryrun dryRun dry warn Audit Warn log report test monitor", "Gatekeeper", "audit"
             ),
             _row("Enforce deny Deny enforcing on active enabled strict", "Gatekeeper", "enforce"),
+        ),
+        "result": (
+            _row("fail fails deny denied rejected reject", "test frameworks", "reject"),
+            _row("passes allow allowed accept ok success", "test frameworks", "pass"),
         ),
         "failure rule": (
             _row("Ignore skip pass open allow", "ValidatingAdmissionPolicy", "ignore"),
@@ -588,7 +604,7 @@ def find(rows: Iterable[Habit], word: str) -> Habit | None:
 
 
 def _folded(word: str) -> str:
-    return word.replace("_", "").lower() if len(word) > 1 else word
+    return re.sub("[_-]", "", word).lower() if len(word) > 1 else word
 
 
 def elsewhere(function: str) -> str | None:

@@ -6,6 +6,7 @@ could look like another line, and without a bound one text could fill them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 # The most characters of a text in an answer, an event or a page.
@@ -90,3 +91,10 @@ def excerpt(text: str, most: int) -> str:
     """A text on one line, escaped, and cut off after some characters."""
     line = escaped(" ".join(text.split()))
     return line if len(line) <= most else f"{line[: most - 1]}…"
+
+
+def template_of(text: str) -> str:
+    """Texts and expressions with a `+` between them as one text with braces."""
+    parts = re.split(r"\s*\+\s*", text)
+    made = (p[1:-1] if p[:1] in ("'", '"') else f"{{{p.replace(chr(34), chr(39))}}}" for p in parts)
+    return f'"{"".join(made)}"'

@@ -7,14 +7,16 @@ both halves know of the unexpected word.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from itertools import takewhile
 
 from grammar.messages import catalogue, habits
 from grammar.messages.diagnostics import Diagnostic, Fix, nearest
+from grammar.messages.texts import template_of
 from grammar.syntax.lexemes import Lexemes
+from grammar.syntax.wish_words import ABOVE, BELOW, ENOUGH, ONLY, WORKLOADS
 from grammar.tree.clauses import CLAUSE_WORDS
 from grammar.tree.source import Source, Span
 
@@ -156,17 +158,17 @@ class ClauseRemedies(Misplaced):
             self._name,
             self._bound,
             self._lacking_word,
-            self._superfluous_order,
-            self._head,
             self._clause,
             self._part,
+            self._filler,
         )
 
     def _condition_behind(self) -> Diagnostic | None:
         """`if` in or before a block: the clause has a `when` behind its name."""
         lexemes, at, word = self.lexemes, self.at, self.item.text
+        is_only = word == "only" and lexemes[at + 1].text in ("if", "when")
         if word not in ("if", "when", "where", *_EXCEPT) and not (
-            word == "for" and "WHEN" in self.accepted
+            is_only or (word in ("for", "only", "provided", "given") and "WHEN" in self.accepted)
         ):
             return None
         if word == "where" and self.previous.text == "{" and "REQUIRE" in self.accepted:
@@ -188,8 +190,8 @@ class ClauseRemedies(Misplaced):
         is_clause = {"MESSAGE", "VALUE", "PROTECT"} & self.accepted
         if opener is None or not is_clause or lexemes[opener].text != "{":
             return None
-        end = lexemes.expression_end(at + 1, STOPS | {"pods", "nodes"})
-        condition = lexemes.slice(at + 1, end)
+        end = lexemes.expression_end(at + 1 + is_only, STOPS | {"pods", "nodes"})
+        condition = lexemes.slice(at + 1 + is_only, end)
         condition = f"!({condition})" if word in _EXCEPT else condition
         if not condition or not any(
             lexemes[n].text in CLAUSE_WORDS for n in range(opener - 6, opener)
@@ -235,7 +237,8 @@ class ClauseRemedies(Misplaced):
         if sign in (":", "=") and is_keyword and not self.behind:
             hint = f"write `{word}` without `{sign}`"
             return with_edit(self.unexpected(at, at), edit, hint, certain=True)
-        if sign in (":", "=") and "LBRACE" in self.accepted and self.previous.kind == "string":
+        is_before_block = lexemes[at + 1].text in {"{"} | WORDS and "LBRACE" in self.accepted
+        if sign in (":", "=") and is_before_block and self.previous.kind == "string":
             return with_edit(self.unexpected(at, at), edit, f"leave out the `{sign}`", certain=True)
         is_between = "RBRACE" in self.accepted and lexemes.opener(at) is not None
         if sign in (",", ";") and is_between and lexemes[lexemes.opener(at) or 0].text == "{":
@@ -270,6 +273,8 @@ class ClauseRemedies(Misplaced):
         if set(accepted) == {"MOST", "LEAST"} and is_amount and is_plain:
             kind = "least" if self._meant("at least") else "most"
             return with_edit(found, Fix(lexemes.span(at, last), f"{kind} {amount}"))
+        if "EXACTLY" in accepted and (bound := self._bound_in_words()) is not None:
+            return with_edit(found, bound)
         if "EXACTLY" in accepted and is_amount and lexemes[at - 1].text != "sum":
             signs = {"<=": "at most", ">=": "at least", "==": "exactly", "=": "exactly"}
             signs |= {"max": "at most", "min": "at least"}
@@ -284,6 +289,10 @@ class ClauseRemedies(Misplaced):
                 )
             if kind:
                 return with_edit(found, Fix(lexemes.span(at, last), f"{kind} {amount}"))
+        if self.previous.text == "node" and lexemes[at - 2].text == "per" and word == ".":
+            start = lexemes.span(at - 1, at - 1).start
+            whole = lexemes.slice(at - 1, lexemes.operand_after(at - 1) or at)
+            return with_edit(found, Fix(Span(start, start), "domain "), f"write `domain {whole}`")
         if set(accepted) == _PER and self.item.kind in ("word", "string"):
             rest = lexemes.operand_after(at) or at
             text = word.strip("\"'")
@@ -291,13 +300,34 @@ class ClauseRemedies(Misplaced):
                 start = self.item.start
                 whole = f"domain {lexemes.slice(at, rest)}"
                 return with_edit(found, Fix(Span(start, start), "domain "), f"write `{whole}`")
-            if text.lower() in ("namespace", "ns", "team", "app", "tenant", "user", "label"):
+            of_pods = "namespace ns team app tenant user label deployment workload statefulset job"
+            if text.lower() in of_pods.split():
                 # These are of pods, and no places.
                 return None
             domain = DOMAINS.get(text.lower(), f'node.labels["{text}"]')
             made = "node" if domain == "node.name" else f"domain {domain}"
             return with_edit(found, Fix(lexemes.span(at, at), made), f"write `per {made}`")
         return None
+
+    def _bound_in_words(self) -> Fix | None:
+        """`no more than 40%` and `fewer than 3`."""
+        kinds = ((ONLY, "at most", 0), (ENOUGH, "at least", 0), (BELOW, "at most", -1))
+        for phrase, kind, more in (*kinds, (ABOVE, "at least", 1)):
+            pattern = re.compile(rf"{phrase} +(\d+)(%?)(?!\w)", re.IGNORECASE)
+            found = pattern.match(self.source.text, self.item.start)
+            if found is not None and not (more and found[2]):
+                amount = f"{int(found[1]) + more}{found[2]}"
+                return Fix(Span(*found.span()), f"{kind} {amount}")
+        return None
+
+    def _filler(self) -> Diagnostic | None:
+        """`score "x" with weight 10 {`: a word before the one that belongs here."""
+        lexemes, at = self.lexemes, self.at
+        is_filler = self.item.text in ("with", "and", "having", "a", "the", "is", "of")
+        if not is_filler or lexemes[at + 1].text.upper() not in self.accepted:
+            return None
+        hint = f"leave out `{self.item.text}`"
+        return with_edit(self.unexpected(at, at), Fix(lexemes.span(at, at), ""), hint)
 
     def _meant(self, here: str) -> bool:
         row = habits.find(habits.PARTS, self.item.text)
@@ -307,6 +337,7 @@ class ClauseRemedies(Misplaced):
         """A word of the language that must stand here, and does not: `for pods pod.labels…`."""
         lexemes, at, accepted = self.lexemes, self.at, self.accepted
         groups = {
+            "WHEN": "when",
             "WHERE": "where",
             "PODS": "pods where",
             "NODES": "nodes where",
@@ -322,6 +353,9 @@ class ClauseRemedies(Misplaced):
         if word == "weight" and self.previous.text != "effort":
             return None
         found, item = self.unexpected(at, at), self.item
+        if word == "where" and lexemes[at - 2].text == "of" and item.text in WORDS | {"}"}:
+            edit = Fix(lexemes.span(at - 2, at - 1), "of replicas")
+            return with_edit(found, edit)
         if word == "namespace" and item.kind in ("word", "string"):
             text = item.text if item.kind == "string" else f'"{item.text}"'
             return with_edit(found, Fix(lexemes.span(at, at), f"namespace {text}"))
@@ -336,7 +370,8 @@ class ClauseRemedies(Misplaced):
             "for",
         ):
             edit = Fix(lexemes.span(at, at), word.split()[0])
-            return with_edit(found, edit, certain=lexemes[at + 1].text == "where")
+            is_kind = item.text.lower().removesuffix("s") in {k.lower() for k in WORKLOADS}
+            return with_edit(found, edit, certain=lexemes[at + 1].text == "where" and not is_kind)
         end = lexemes.expression_end(at, STOPS)
         if word.startswith(item.text) and lexemes[at + 1].text != ".":
             return None
@@ -346,31 +381,6 @@ class ClauseRemedies(Misplaced):
         edit = Fix(Span(item.start, item.start), f"{word} ")
         shown = f"{word} {one_line(lexemes.slice(at, max(at, end)))}"
         return with_edit(found, edit, f"write `{shown}`")
-
-    def _head(self) -> Diagnostic | None:
-        """`policy p for pods where … {` and `policy p namespace "shop" {`."""
-        lexemes, at = self.lexemes, self.at
-        if not {"LPAR", "LBRACE"} <= self.accepted:
-            return None
-        found = self.unexpected(at, at)
-        if self.item.text == "for" and lexemes[at + 1].text in ("namespace", "ns"):
-            value = lexemes[at + 2]
-            name = value.text if value.kind == "string" else f'"{value.text}"'
-            return with_edit(found, Fix(lexemes.span(at, at + 2), f"in namespace {name}"))
-        if self.item.text == "namespace":
-            edit = Fix(Span(self.item.start, self.item.start), "in ")
-            return with_edit(found, edit, f"write `in {lexemes.slice(at, at + 1)}`")
-        opener = find(lexemes, at, ("{",))
-        if (
-            self.item.text in ("for", "weight", "mode", "when", "where", "if")
-            and opener is not None
-        ):
-            said = lexemes.slice(at, opener - 1)
-            if self.item.text in ("when", "where", "if"):
-                said = f"for pods where {lexemes.slice(at + 1, opener - 1)}"
-            edit = Fix(lexemes.span(at, opener), f"{{ {said}")
-            return with_edit(found, edit, f"write `{one_line(edit.text)}`, inside the braces")
-        return None
 
     def _name(self) -> Diagnostic | None:
         """A name that must be a text, a clause without one, a score without a weight."""
@@ -403,6 +413,8 @@ class ClauseRemedies(Misplaced):
                     if "\n" not in self.source.text[lexemes[last].end : follows.start]:
                         # Words of a wish.
                         return None
+                if word in ("description", "message", "detail"):
+                    last = self._line_end(last, () if word == "description" else PARTS)
                 name = lexemes.slice(at, last)
                 edit = Fix(lexemes.span(at, last), f'"{name}"')
                 return with_edit(self.unexpected(at, last), edit, certain=True)
@@ -428,15 +440,15 @@ class ClauseRemedies(Misplaced):
             return with_edit(found, Fix(Span(start, start), "weight 10 "), hint)
         return None
 
-    def _superfluous_order(self) -> Diagnostic | None:
-        """`filter "x" priority 5 {`: filters have no order."""
-        lexemes, at = self.lexemes, self.at
-        is_order = self.item.text in ("priority", "order", "rank", "precedence")
-        if not is_order or self.accepted != {"WHEN", "LBRACE"}:
-            return None
-        last = at + 1 + (lexemes[at + 1].text in ("=", ":"))
-        hint = f"leave out `{lexemes.slice(at, last)}`: all of these must hold, in any order"
-        return with_edit(self.unexpected(at, at), Fix(lexemes.span(at, last), ""), hint)
+    def _line_end(self, at: int, others: Container[str]) -> int:
+        """The last of the words that follow on the line, up to one of the others."""
+        lexemes = self.lexemes
+        while lexemes[at + 1].kind in ("word", "number") or lexemes[at + 1].text in (",", ".", "-"):
+            between = self.source.text[lexemes[at].end : lexemes[at + 1].start]
+            if "\n" in between or lexemes[at + 1].text in others:
+                break
+            at += 1
+        return at
 
     def _named_behind(self) -> Diagnostic | None:
         """`score weight 10 "x" {`: the name stands first."""
@@ -474,10 +486,13 @@ class ClauseRemedies(Misplaced):
             hint = f"leave it out: {habits.REQUESTED}"
             return replace(self.unexpected(at, at), hint=hint)
         if self.item.kind != "word" or not {"FILTER", "SCORE", "LET"} <= self.accepted:
-            return self._top_level()
+            return None
         if self.behind and lexemes[at + 1].kind != "string":
             return None
         found = catalogue.unknown_clause(word, lexemes.span(at, at))
+        if word in ("policy", "cluster") and lexemes.opener(at) is None:
+            hint = f"leave out the `{word} … {{` and its `}}`: the object is the policy"
+            return replace(found, hint=hint)
         if (close := nearest(word, ITEMS)) is not None and not self.behind:
             hint = f"did you mean `{close}`?"
             edit = Fix(lexemes.span(at, at), close)
@@ -493,6 +508,10 @@ class ClauseRemedies(Misplaced):
             and lexemes[at + 1].text in "{[(<>="
         ):
             return replace(found, hint=habits.OF_PROMETHEUS)
+        if word in ("enforce", "audit"):
+            return with_edit(found, Fix(lexemes.span(at, at), f"mode {word}"))
+        if word in ("require", "value", "message", "detail", "missing"):
+            return replace(found, hint=f"write it into a clause, as in `{SHAPES['filter']}`")
         why = habits.NEEDLESS_ITEMS.get(word)
         if word == "select" and lexemes[at + 1].text == "=":
             # The chunks of PBS.
@@ -565,23 +584,6 @@ class ClauseRemedies(Misplaced):
         made = " ".join(filter(None, (f"filter {lexemes[name].text} {{ require {condition}", rest)))
         return Fix(lexemes.span(at, end), f"{made} }}")
 
-    def _top_level(self) -> Diagnostic | None:
-        lexemes, at, word = self.lexemes, self.at, self.item.text
-        if not {"POLICY", "TEST"} <= self.accepted or self.item.kind != "word":
-            return None
-        found = self.unexpected(at, at)
-        if word in ("apiVersion", "kind", "metadata", "spec"):
-            return replace(found, hint="give the file the ending `.yaml`, if it is a manifest")
-        if word in ITEMS - {"test"}:
-            hint = f"write `cluster policy name {{ {word} … }}`: clauses stand in a policy"
-            return replace(found, hint=hint)
-        synonyms = ("rule", "package", "constraint", "resource", "placementpolicy", "job", "group")
-        if word.lower() in synonyms:
-            return with_edit(
-                found, Fix(lexemes.span(at, at), "policy"), "write `policy name { … }`"
-            )
-        return None
-
     def _part(self) -> Diagnostic | None:
         """A word where a part of a clause must start, or a condition without `require`."""
         lexemes, at, word, accepted = self.lexemes, self.at, self.item.text, self.accepted
@@ -595,10 +597,10 @@ class ClauseRemedies(Misplaced):
             key = Fix(lexemes.span(at, end), self.item.text[1:-1])
             return with_edit(found, key, certain=True)
         if self.item.kind == "word":
-            if word in habits.NEEDLESS:
+            if word in habits.NEEDLESS and lexemes[at + 1].text not in ("pass", "fail"):
                 return replace(found, hint=f"leave it out: {habits.NEEDLESS[word]}")
             close = nearest(word, self.known)
-            if close is not None and close != word:
+            if close not in (None, word) and word not in PARTS:
                 return None
             edit = self._synonym(word)
             if edit is not None:
@@ -649,6 +651,8 @@ class ClauseRemedies(Misplaced):
             return None
         last = at + 1 if lexemes[at + 1].text in (":", "=") else at
         here, value = row.here, lexemes[last + 1]
+        if here.endswith(" where") and value.text == "where":
+            return Fix(lexemes.span(at, last), here.removesuffix(" where"))
         if word in ("whenUnsatisfiable", "strength", "enforcement"):
             strength = habits.find(habits.PARTS, value.text.strip("\"'"))
             if strength is None:
@@ -674,6 +678,8 @@ class ClauseRemedies(Misplaced):
             return Fix(lexemes.span(at, last), here)
         if here == "require" and lexemes[last + 1].text == "that":
             last += 1
+        if here == "message" and word.endswith("Expression") and value.kind == "string":
+            return Fix(lexemes.span(at, last + 1), f"message {template_of(value.text[1:-1])}")
         if here in ("require", "value", "message", "detail") and last < len(lexemes.items) - 1:
             end = lexemes.expression_end(last + 1, STOPS)
             if end > last:

@@ -1,10 +1,11 @@
 """Foreign clauses: what other languages write for a clause, as a clause of this language.
 
 Here are the blocks that people paste: selectors, affinities and spread constraints of pods, blocks
-of Kyverno, `CASE` of SQL, `if` with `else`. What other schedulers write is in
-`grammar.syntax.other_schedulers`, and whole objects are in `grammar.syntax.foreign_objects`. Each
-reader gets the words of an item and gives whole clauses. Wishes in plain words are in
-`grammar.syntax.wishes`, and single words of other languages in `grammar.messages.habits`.
+of Kyverno. `if` and `switch` are in `grammar.syntax.foreign_conditions`, SQL is in
+`grammar.syntax.foreign_sql`, what other schedulers write in `grammar.syntax.other_schedulers`, and
+whole objects in `grammar.syntax.foreign_objects`. Each reader gets the words of an item and gives
+whole clauses. Wishes in plain words are in `grammar.syntax.wishes`, and single words of other
+languages in `grammar.messages.habits`.
 """
 
 from __future__ import annotations
@@ -12,8 +13,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from grammar.syntax import foreign_objects, foreign_scores, other_schedulers
+from grammar.syntax import (
+    foreign_conditions,
+    foreign_objects,
+    foreign_scores,
+    foreign_sql,
+    other_schedulers,
+)
 from grammar.syntax.clause_remedies import DOMAINS
+from grammar.syntax.wish_parts import negated
 from grammar.syntax.wish_words import WORKLOADS
 from grammar.tree.printer import print_string
 
@@ -22,7 +30,7 @@ _CONDITION_OF_KEY = re.compile(
     rf"key[\"']?\s*[:=]\s*{_KEY}[,\s]+[\"']?operator[\"']?\s*[:=]\s*[\"']?(?P<operator>\w+)[\"']?"
     r"(?:[,\s]+[\"']?values?[\"']?\s*[:=]\s*(?P<values>\[[^\]]*\]|(?:-\s*[\w./-]+\s*)+|[\"'\w./-]+))?"
 )
-_OF_SELECTOR = re.compile(r"[\"']?([\w./-]+)[\"']?\s*[:=]\s*[\"']?([\w.-]+)[\"']?")
+_OF_SELECTOR = re.compile(r"[\"']?([\w./-]+)[\"']?(?:\s*[:=]\s*|\s+(?=[\"']))[\"']?([\w.-]+)[\"']?")
 # A requirement of a label selector, as kubectl reads it: `app=web`, `tier in (web, api)`, `!spot`.
 _REQUIREMENT = re.compile(
     r"(?P<key>[A-Za-z][\w./-]*)\s*"
@@ -66,6 +74,7 @@ def keeps_meaning(text: str, clause: str) -> bool:
     if not all(re.search(rf"\b{name}\b", clause) for name in reads):
         return False
     plain = _WEIGHT.sub("", _TEXT.sub('""', text))
+    plain = re.sub(r"(?i)\b\d+\s*[ap]m\b", "", plain)
     # A pod goes to one node.
     plain = re.sub(r"(?i)\blimit 1\s*\Z", "", plain) if _ORDERED.match(plain) else plain
     is_open = _OPEN.search(plain) is not None
@@ -73,7 +82,7 @@ def keeps_meaning(text: str, clause: str) -> bool:
         return False
     for part in re.findall(r"\d+(?=\s*(?:%|percent\b))", plain):
         # 20% free are 80% in use.
-        both = (f"{part}%", f"{int(part) / 100:g}", f"{(100 - int(part)) / 100:g}")
+        both = (f"{part}%", f"{part} / 100", f"{int(part) / 100:g}", f"{(100 - int(part)) / 100:g}")
         if not any(said in clause for said in both):
             return False
     for part in re.findall(r"(?<![\w.])\d*\.\d+(?![\w.])", plain):
@@ -191,25 +200,31 @@ def _topology(body: str) -> Iterator[str]:
         yield f'limit "apart" {{ per {per} at most 1 {strength} }}'
 
 
-def _cases(text: str) -> Iterator[str]:
-    """`CASE WHEN a THEN b ELSE c END` of SQL."""
-    found = re.search(r"(?i)\bcase\s+(.*?)\bwhen\s+(.+?)\s+else\s+(.+?)\s+end\b", text)
-    if found is None:
-        return
-    subject, made = found[1].strip(), ""
-    for branch in re.split(r"(?i)\s+when\s+", found[2]):
-        test, then, value = (
-            re.split(r"(?i)(\bthen\b)", branch, maxsplit=1) if " " in branch else ("",) * 3
+def _whole_numbers(text: str) -> Iterator[str]:
+    """`x in range(9, 17)` of Python and `x in [22..6]`: between two numbers."""
+    found = re.search(r"(\S+) in (?:range\((\d+), ?(\d+)\)|\[(\d+) ?\.\. ?(\d+)\])", text)
+    if found is not None:
+        low, high = found[2] or found[4], found[3] or found[5]
+        sign, joins = "<" if found[2] else "<=", "&&" if int(low) < int(high) else "||"
+        made = f"{found[1]} >= {low} {joins} {found[1]} {sign} {high}"
+        yield f"{text[: found.start()]}{made}{text[found.end() :]}"
+
+
+def _doubled(text: str) -> Iterator[str]:
+    """`spread "x" { over node.name and node.zone … }` and `between 20% and 40%`: two clauses."""
+    found = re.search(r"\bover (node\.\S+?)(?: and |, ?)(node\.\S+)", text)
+    bounds = re.search(r"\b(?:between|from) (\d+%) (?:and|to) (\d+%)", text)
+    made = (f"over {found[1]}", f"over {found[2]}") if found is not None else ()
+    if bounds is not None and text.startswith("share"):
+        found, made = bounds, (f"at least {bounds[1]}", f"at most {bounds[2]}")
+    named = re.match(r'(\w+ "[^"]*)"', text)
+    if found is not None and named is not None:
+        rest = text[named.end() : found.start()], text[found.end() :]
+        names = ('"', ' 2"')
+        yield " ".join(
+            f"{named[1]}{name}{rest[0]}{each}{rest[1]}"
+            for name, each in zip(names, made, strict=True)
         )
-        if not then:
-            return
-        made += f"{subject} == {test.strip()} ? " if subject else f"{test.strip()} ? "
-        made += f"{value.strip()} : "
-    head = text[: found.start()]
-    if head.rstrip().endswith("{"):
-        head = f"{head}{'value' if text.startswith('score') else 'require'} "
-    made = re.sub(r"(?<![=!<>])=(?!=)", "==", made)
-    yield f"{head}{made}{found[3]}{text[found.end() :]}"
 
 
 def _counts(body: str) -> Iterator[str]:
@@ -224,106 +239,18 @@ def _counts(body: str) -> Iterator[str]:
         yield f'limit "at most {most} per node" {{ per node at most {most} strict }}'
 
 
-_FREE_OF_SQL = r"(?<![\w.\"])(?:free|available)_?(cpu|memory|mem)\b"
-
-
-def _free_of_sql(found: re.Match[str]) -> str:
-    return f'node.free["{"memory" if found[1] == "mem" else found[1]}"]'
-
-
-def _select(body: str) -> Iterator[str]:
-    """`SELECT … FROM nodes WHERE …` of SQL."""
-    found = re.match(r"(?i)select\b.*?\bwhere\s+(.+?)(?:\s+(?:order|limit|group)\b.*)?\Z", body)
-    if found is not None:
-        condition = re.sub(r"'([^']*)'", r'"\1"', found[1])
-        condition = re.sub(r"(?i)\band\b", "&&", condition)
-        condition = re.sub(r"(?i)\bor\b", "||", condition)
-        condition = re.sub(r"(?<![=!<>])=(?!=)", "==", condition)
-        condition = re.sub(r"(?<![\w.\"])(zone|region|name|ready|age)\b", r"node.\1", condition)
-        condition = re.sub(_FREE_OF_SQL, _free_of_sql, condition)
-        made = f'filter "nodes" {{ require {condition} }}'
-        order = re.search(r"(?i)\border\s+by\s+([\w.]+)(?:\s+(asc|desc))?", body)
-        if order is not None:
-            read = re.sub(_FREE_OF_SQL, _free_of_sql, order[1])
-            read = re.sub(r"\A(zone|region|name|age)\Z", r"node.\1", read)
-            sign = "" if (order[2] or "asc").lower() == "desc" else "-"
-            made += f' score "order" weight {sign}10 {{ value {read} range minmax }}'
-        yield made
-
-
-_BRANCH = r"\s*\{\s*(?:require\s+)?([^{}]+?)\s*\}"
-
-
-def _branches(text: str) -> Iterator[str]:
-    """`if a { require b } else { require c }`, which are two values of one condition."""
-    found = re.search(
-        rf"\bif\s+([^{{}}]+?){_BRANCH}((?:\s*else\s+if\s+[^{{}}]+?{_BRANCH})*)\s*else{_BRANCH}",
-        text,
-    )
-    if found is not None:
-        head = text[: found.start()]
-        require = "" if re.search(r"\b(?:require|value)\s*\Z", head) else "require "
-        others = re.findall(rf"else\s+if\s+([^{{}}]+?){_BRANCH}", found[3])
-        more = "".join(f"{test} ? {value} : " for test, value in others)
-        said = f"{require}{found[1]} ? {found[2]} : {more}{found[5]}"
-        if "{" not in head:
-            yield f'filter "either" {{ {said} }}'
-        else:
-            yield f"{head}{said}{text[found.end() :]}"
-    behind = re.fullmatch(rf'(filter "[^"]*") when ([^{{}}]+?){_BRANCH} else{_BRANCH}', text)
-    if behind is not None:
-        yield f"{behind[1]} {{ require {behind[2]} ? {behind[3]} : {behind[4]} }}"
-
-
-def _conditions(text: str) -> Iterator[str]:
-    """`filter "x" { if a then require b }`: the condition of a clause stands before its block."""
-    decided = re.fullmatch(
-        r"(?:rule|filter)( \"[^\"]*\") \{\s*(?:when|if)\s+([^{}]+?)\s*(?:then|do|=>|->)?\s*"
-        r"(allow|accept|pass|permit|deny|reject|block)\s*;?\s*\}",
-        text,
-    )
-    if decided is not None:
-        is_allowed = decided[3] in ("allow", "accept", "pass", "permit")
-        said = decided[2] if is_allowed else f"!({decided[2]})"
-        yield f"filter{decided[1]} {{ require {said} }}"
-        return
-    found = re.fullmatch(
-        r"(filter|score)( \"[^\"]*\")(.*?)\{\s*(?:require\s+|value\s+)?(?:if|when)\s+(.+?)\s*"
-        r"(?:\bthen\b|:|\{|(?=\b(?:require|value)\b))\s*((?:require\b|value\b)?[^{}]+?)\s*\}+",
-        text,
-    )
-    alone = re.fullmatch(
-        r"(filter \"[^\"]*\".*?)\{\s*(if|unless)\s+([^{}]+?)\s*(?:\{|:)\s*(?:return\s+)?"
-        r"(reject|deny|fail|[Ff]alse|pass|allow|accept|[Tt]rue)\s*;?\s*\}?\s*\}",
-        text,
-    )
-    if alone is not None:
-        # What is rejected where it is not so must be so.
-        is_kept = (alone[2] == "unless") == (
-            alone[4] in ("reject", "deny", "fail", "false", "False")
-        )
-        tested = re.sub(r"^not\s+", "!", alone[3])
-        alone_said = tested.removeprefix("!") if tested.startswith("!") else f"!({tested})"
-        said = tested if is_kept else alone_said
-        yield f"{alone[1]}{{ require {said} }}"
-    if found is not None and not re.search(r"\b(?:else|elif)\b", text):
-        part = "require " if found[1] == "filter" else "value "
-        said = found[5] if found[5].startswith(part) else f"{part}{found[5]}"
-        yield f"{found[1]}{found[2]}{found[3].rstrip()} when {found[4]} {{ {said} }}"
-
-
-def _guarded_clauses(text: str) -> Iterator[str]:
-    """`if a { filter "x" { … } } else { filter "y" { … } }`: each clause has its own `when`."""
-    clause = r'\{\s*((?:filter|score|bind)\s+"[^"]*"(?:\s+weight\s+\d+)?)\s*(\{[^{}]*\})\s*\}'
-    found = re.fullmatch(rf"if\s+([^{{}}]+?)\s*{clause}(?:\s*else\s*{clause})?", text)
-    if found is not None:
-        made = f"{found[2]} when {found[1]} {found[3]}"
-        other = f" {found[4]} when !({found[1]}) {found[5]}" if found[4] else ""
-        yield made + other
-
-
 def _unbraced(text: str) -> Iterator[str]:
-    """`filter "x" require node.ready`, without its block."""
+    """`filter "x" require node.ready` and `filter "x" = node.ready`, without a block."""
+    sign = r"(?::|=>?|->|where|if|is)"
+    plain = re.fullmatch(rf'((filter|score) "[^"]*"(?: weight \d+)?) ?{sign} ([^{{}}]+)', text)
+    if plain is not None and not re.search(r"\b(?:require|value|then)\b", plain[3]):
+        part = "require" if plain[2] == "filter" else "value"
+        yield f"{plain[1]} {{ {part} {plain[3]} }}"
+    # The parts of a call.
+    called = re.fullmatch(r'(\w+)\(("[^"]*")((?:, ?\w+ ?[=:] ?[^,(){}]+)*)\) (\{.*\})', text)
+    if called is not None:
+        parts = re.sub(r", ?(\w+) ?[=:] ?", r" \1 ", called[3])
+        yield f"{called[1]} {called[2]}{parts} {called[4]}"
     found = re.fullmatch(
         r"(\w+ \"[^\"]*\"(?: weight \d+)?) ((?:require|value|per|over|of)\b[^{}]+)", text
     ) or re.fullmatch(r"(\w+ \"[^\"]*\"(?: weight \d+)?) (require|value) \{([^{}]+)\}", text)
@@ -331,23 +258,6 @@ def _unbraced(text: str) -> Iterator[str]:
         said = " ".join(filter(None, found.groups()[1:]))
         parts = re.sub(r"\b(require|value|message|detail|per|over|of)\s*:\s*", r"\1 ", said)
         yield f"{found[1]} {{ {parts} }}"
-
-
-def _python_branches(text: str) -> Iterator[str]:
-    """`if a: require b elif c: require d`, of which the first that holds decides."""
-    found = re.search(r"\bif\s+[^:{}]+:(?!:).+?(?=\}\s*\Z|\Z)", text)
-    if found is None:
-        return
-    parts = re.split(r"\b(?:elif|else if|if|else)\b\s*", found[0])[1:]
-    made = ""
-    for part in parts:
-        test, _, said = part.partition(":")
-        said = re.sub(r"^\s*require\b", "", said).strip()
-        made += f"{test.strip()} ? {said} : " if test.strip() else said
-    made = f"{made}true" if made.endswith(": ") else made
-    head = text[: found.start()].rstrip()
-    require = "" if re.search(r"\b(?:require|value)\Z", head) else "require "
-    yield f"{head} {require}{made} {text[found.end() :]}".strip()
 
 
 def _rego(body: str) -> Iterator[str]:
@@ -407,6 +317,12 @@ def _pod_fields(body: str) -> Iterator[str]:
 
 def _label_selectors(text: str) -> Iterator[str]:
     """`for pods where app=web`, `"tier in (web, api)"` and `matchLabels { app: web }`."""
+    text = re.sub(
+        r"\bpods (?=(?:matchLabels|labels|labelSelector|selector)\b)"
+        r"|\bpods (?:with|having) (?:labels? )?(?=[\w./-]+ ?[:=])",
+        "pods where ",
+        text,
+    )
     found = re.match(r"((?:for|limit|share|spread)\b.*?\bpods where)\s+(.+)\Z", text)
     if found is None:
         yield from _selected(text)
@@ -450,13 +366,42 @@ def _selected(text: str) -> Iterator[str]:
         yield f"for pods where {' && '.join(made)}"
     words = re.fullmatch(
         r"for (?:all )?(?:pods )?(?:(?:of|in|with|from|having|labell?ed) )?(?:the )?(?:labels? )?"
-        r"(?P<key>(?!pods?\b)[\w./-]+)\s*[=:]*\s*[\"']?(?P<value>[\w.-]+)[\"']?",
+        r"(?P<key>(?!(?:pods?|all|every|any|each)\b)[\w./-]+)\s*[=:]*\s*[\"']?(?P<value>[\w.-]+)[\"']?",
         text,
     )
-    if words is not None and words["key"] in ("namespace", "ns"):
+    kinds = {f"{kind.lower()}s": kind for kind in WORKLOADS}
+    of_kind = re.fullmatch(
+        r"for (?:all )?(\w+)(?: (?:where )?(?:name|named|called)(?: ?==? ?| )\"?([\w.-]+)\"?)?",
+        text,
+    )
+    other = re.fullmatch(r"for pods (?:not|except|excluding|unless|outside)(?: in)? (.+)", text)
+    listed = re.fullmatch(r"for (?:all )?(?:pods )?(?:in )?namespaces? (?:in )?(\[[^\]]*\])", text)
+    if re.fullmatch(r"for (?:all|every|any|each) pods?", text):
+        yield "for pods where true"
+    elif of_kind is not None and of_kind[1].lower() in kinds:
+        named = f' && pod.workload.name == "{of_kind[2]}"' if of_kind[2] else ""
+        yield f'for pods where pod.workload.kind == "{kinds[of_kind[1].lower()]}"{named}'
+    elif other is not None:
+        found = next(_selected(f"for pods {other[1]}"), f"for pods where {other[1]}")
+        said = found.removeprefix("for pods where ")
+        yield f"for pods where {negated(said)}"
+    elif listed is not None:
+        yield f"for pods where pod.namespace in {listed[1]}"
+    elif words is not None and f"{words['key'].lower()}s" in kinds:
+        kind = kinds[f"{words['key'].lower()}s"]
+        named = f'pod.workload.name == "{words["value"]}"'
+        yield f'for pods where pod.workload.kind == "{kind}" && {named}'
+    elif words is not None and words["key"] in ("namespace", "ns"):
         yield f'for pods where pod.namespace == "{words["value"]}"'
     elif words is not None:
         yield f"for pods where {of_key(words['key'], 'In', [words['value']], 'pod')}"
+
+
+def _uses(text: str) -> Iterator[str]:
+    """`use "library/x" with zone = "a"`: parameters stand in brackets."""
+    found = re.fullmatch(r'use ("[^"]*") (?:with )?(\w+ ?[:=].+)', text)
+    if found is not None:
+        yield f"use {found[1]} ({re.sub(r'(?<=[a-z_]) ?[:=] ?', ': ', found[2])})"
 
 
 def _expressions(body: str) -> Iterator[str]:
@@ -504,7 +449,8 @@ def _matched(read: str, pattern: str) -> str:
 
 def _kyverno(body: str) -> Iterator[str]:
     """`match { any { resources { kinds ["Pod"] } } }`, with a selector or a namespace in it."""
-    if not re.match(r"(?:match|exclude|matchConstraints)\b", body) or "esource" not in body:
+    is_match = re.match(r"(?:match|exclude|matchConstraints)\b", body) is not None
+    if not is_match or not re.search(r"esource|\bkinds\b", body):
         return
     sign = "!=" if body.startswith("exclude") else "=="
     names = re.search(
@@ -536,8 +482,8 @@ def _kyverno(body: str) -> Iterator[str]:
 def _joined_conditions(text: str) -> Iterator[str]:
     """`filter "x" { any { a b } }` and `all: [a, b]`: conditions with a sign between them."""
     found = re.fullmatch(
-        r"(filter \"[^\"]*\"[^{}]*)\{ ?(?:require )?(any|all|or|and|anyOf|allOf|none|match)"
-        r" ?[:=]? ?[\[({] ?(.+?) ?[\])}] ?\}",
+        r"(filter \"[^\"]*\"[^{}]*)\{ ?(?:require )?"
+        r"(any|all|or|and|anyOf|allOf|none|match|conditions?) ?[:=]? ?[\[({] ?(.+?) ?[\])}] ?\}",
         text,
     )
     if found is None:
@@ -614,7 +560,8 @@ def _bare_labels(text: str) -> Iterator[str]:
 
 def reason(text: str, clause: str) -> str:
     """What a hint adds to a clause, where the change needs a reason."""
-    if "topologyKey" in text and "at most 0" in clause:
+    is_apart = re.search(r"(?i)topologyKey|anti[\s_-]?affinity|\bpods where\b", text)
+    if is_apart and "pods where" in clause and "at most 0" in clause:
         return ", or `at most 1` if the label is that of the pods themselves"
     if text.startswith("limit") and '"elsewhere"' in clause:
         return ": the domain reads the node, and its bound reads the domain"
@@ -628,16 +575,16 @@ def reason(text: str, clause: str) -> str:
 _OF_ITEMS: tuple[Callable[[str], Iterator[str]], ...] = (
     *other_schedulers.OF_ITEMS,
     *foreign_objects.OF_ITEMS,
-    _cases,
+    *foreign_sql.OF_ITEMS,
     _bare_labels,
     _label_selectors,
-    _guarded_clauses,
+    _uses,
+    *foreign_conditions.OF_ITEMS,
     *foreign_scores.OF_ITEMS,
     _unbraced,
-    _conditions,
-    _branches,
-    _python_branches,
     _some_index,
+    _whole_numbers,
+    _doubled,
     _joined_conditions,
     _assigned,
     pods_on_nodes,
@@ -652,6 +599,6 @@ _OF_BODIES: tuple[Callable[[str], Iterator[str]], ...] = (
     _topology,
     _selectors,
     _counts,
-    _select,
+    *foreign_sql.OF_BODIES,
     *foreign_objects.OF_BODIES,
 )

@@ -59,15 +59,16 @@ _SIGNS = {
     "anyin": "in",
 }
 _TEST = re.compile(
-    r"key\s*:\s*[\"']?\{\{\s*(?P<key>[^}]+?)\s*\}\}[\"']?\s*"
-    r"operator\s*:\s*[\"']?(?P<operator>\w+)[\"']?\s*"
+    r"key\s*:\s*[\"']?\{\{\s*(?P<key>[^}]+?)\s*\}\}[\"']?[\s,]*"
+    r"operator\s*:\s*[\"']?(?P<operator>\w+)[\"']?[\s,]*"
     r"value\s*:\s*(?P<value>\[[^\]]*\]|\"[^\"]*\"|[\w.-]+)"
 )
 
 
 def _preconditions(body: str) -> Iterator[str]:
     """`preconditions: all: - key: "{{ request.object.spec.priority }}" operator: … value: …`."""
-    if not re.match(r"preconditions\b", body):
+    denies = re.match(r"(?:validate\W+)?deny\W+conditions\b", body) is not None
+    if not denies and not re.match(r"preconditions\b", body):
         return
     made = []
     for found in _TEST.finditer(body):
@@ -78,8 +79,9 @@ def _preconditions(body: str) -> Iterator[str]:
         key = "pod.namespace" if key == "request.namespace" else key
         made.append(f"{key} {sign} {_value(found['value'])}")
     if made:
-        joined = (" || " if re.match(r"preconditions\s*:?\s*any\b", body) else " && ").join(made)
-        yield f"for pods where {joined}"
+        is_any = re.search(r"conditions\W+any\b", body) is not None
+        joined = (" || " if is_any else " && ").join(made)
+        yield f'filter "deny" {{ require !({joined}) }}' if denies else f"for pods where {joined}"
 
 
 def _value(text: str) -> str:
@@ -105,16 +107,21 @@ def of_glob(text: str) -> str:
 
 
 def _fields_of_spec(body: str) -> Iterator[str]:
-    """`validate { pattern { spec { nodeName: "?*" } } }`: fields of the pod with their values."""
+    """`validate { pattern { spec { nodeName: "?*" } } }`: what the pod must have, with values."""
     found = re.search(
-        r"\bpattern\W+spec\W+((?:=?\(?\w+\)?\s*:\s*\"?[^\s\"{},]+\"?[,\s]*)+)[}\s]*\Z", body
+        r"\bpattern\W+(?P<of>metadata\W+(?:labels|annotations)|spec)\W+"
+        r"(?P<fields>(?:=?\(?\"?[\w./-]+\"?\)?(?:\s*:\s*|\s+(?=\"))\"?[^\s\"{},]+\"?[,\s]*)+)[}\s]*\Z",
+        body,
     )
     if found is None or not re.match(r"validate\b", body):
         return
-    message = re.search(r'message\s*:\s*("[^"{}]*")', body)
+    message = re.search(r'message\s*:?\s*("[^"{}]*")', body)
+    owner = f"pod.{re.split(r'[^a-z]+', found['of'])[-1]}"
     made = []
-    for field, quote, value in re.findall(r"(\w+)\)?\s*:\s*(\"?)([^\s\"{},]+)", found[1]):
-        read = f"pod.spec.{field}"
+    for field, quote, value in re.findall(
+        r"([\w./-]+)\"?\)?(?:\s*:\s*|\s+(?=\"))(\"?)([^\s\"{},]+)", found["fields"]
+    ):
+        read = f"{owner}.{field}" if owner == "pod.spec" else f"{owner}[{print_string(field)}]"
         tested = f"{read}.matches({of_glob(value)})" if re.search(r"[*?]", value) else ""
         is_plain = not quote and re.fullmatch(r"true|false|\d+", value)
         equal = f"{read} == {value if is_plain else print_string(value)}"
@@ -159,7 +166,9 @@ def _scopes(body: str) -> Iterator[str]:
 # ---- Go templates, jq and Python
 
 _GO_SIGNS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
-_GO_TEST = re.compile(r"\(?\b(eq|ne|lt|le|gt|ge)\s+\$?((?:\.\w+)+)\s+(\"[^\"]*\"|[\w.]+)\)?")
+_GO_TEST = re.compile(
+    r"\(?\b(eq|ne|lt|le|gt|ge)\s+\$?((?:\.\w+|\b(?:node|pod)\b)(?:\.\w+)*)\s+(\"[^\"]*\"|[\w.]+)\)?"
+)
 
 
 def _go_tests(text: str) -> Iterator[str]:
@@ -169,7 +178,8 @@ def _go_tests(text: str) -> Iterator[str]:
         names = (name[:1].lower() + name[1:] for name in found[2].split(".") if name)
         return f"{'.'.join(names)} {_GO_SIGNS[found[1]]} {found[3]}"
 
-    made = _GO_TEST.sub(test, text)
+    made = re.sub(r'\(?\bindex (\w+(?:\.\w+)+) ("[^"]*")\)?', r"\1[\2]", text)
+    made = _GO_TEST.sub(test, made)
     if made == text:
         return
     joined = re.search(r"\b(and|or)\s+(\S+ \S+ \S+)\s+(\S+ \S+ [^\s}]+)", made)

@@ -8,15 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-
-def _weight_inside(text: str) -> Iterator[str]:
-    """`score "x" { weight 10 value … }`: the weight of a score stands before its block."""
-    found = re.fullmatch(r"(score \"[^\"]*\") ?\{(.*?)\bweight\s*[:=]?\s*(\d+)[,;]?\s*(.*)\}", text)
-    if found is not None:
-        parts = re.sub(r"\b(value|range)\s*[:=]\s*", r"\1 ", f"{found[2]}{found[4]}")
-        yield f"{found[1]} weight {found[3]} {{{parts}}}"
-
-
 _LOWER = (
     r"(?:low|small|less|few|cheap|short|young)er|less|least|min(?:imi[sz]e|imum)?|asc(?:ending)?"
     r"|lowest|smallest"
@@ -93,7 +84,6 @@ def _soft_filters(text: str) -> Iterator[str]:
 
 
 OF_ITEMS: tuple[Callable[[str], Iterator[str]], ...] = (
-    _weight_inside,
     _directions,
     _ranges,
     _penalties,

@@ -6,11 +6,12 @@ tests of what is there.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from grammar.messages import catalogue, habits
 from grammar.messages.diagnostics import Diagnostic, Fix
-from grammar.syntax.clause_remedies import STOPS, WORDS, Misplaced, find, with_edit
+from grammar.syntax.clause_remedies import PARTS, STOPS, WORDS, Misplaced, find, with_edit
 from grammar.tree.printer import print_string
 
 _COMPARATIVES = {
@@ -116,7 +117,9 @@ class OperatorRemedies(Misplaced):
         word = "between" if word == "BETWEEN" else word
         behind, second = at + 1, lexemes[at + 1].text
         template = self._template(word, second)
-        if template is None:
+        # Behind `over` a second domain is meant, and before a part no operand follows.
+        joins = word in ("and", "or") and (second in PARTS or lexemes[first - 1].text == "over")
+        if template is None or joins:
             return None
         here, used, certain = template
         behind = at + used
@@ -127,8 +130,12 @@ class OperatorRemedies(Misplaced):
                 return None
             left = lexemes.slice(first, at - 1)
             low, high = lexemes.slice(behind, both - 1), lexemes.slice(both + 1, end)
-            edit = Fix(lexemes.span(first, end), f"{left} >= {low} && {left} <= {high}")
-            return with_edit(self.unexpected(at, at), edit)
+            upper, joined = "<=", "&&"
+            if re.search(r"(?i)hours?\(?\)?\Z", left) and (low + high).isdigit():
+                # Up to an hour, and over midnight.
+                upper, joined = "<", "&&" if int(low) < int(high) else "||"
+            made = f"{left} >= {low} {joined} {left} {upper} {high}"
+            return with_edit(self.unexpected(at, at), Fix(lexemes.span(first, end), made))
         if here.count("{1}") == 0:
             made = here.replace("{0}", lexemes.slice(first, at - 1))
             edit = Fix(lexemes.span(first, behind - 1), made)
@@ -172,6 +179,16 @@ class OperatorRemedies(Misplaced):
             return compared
         if (equal := self._equal_in_words()) is not None:
             return equal
+        if (
+            word in ("=", "!")
+            and second in ("<", ">", "!", "=")
+            and self.lexemes.touches(self.at + 1)
+        ):
+            sign = {"=<": "<=", "=>": ">=", "=!": "!="}.get(f"{word}{second}")
+            if sign is not None:
+                return f"{{0}} {sign} {{1}}", 2, True
+        if words in (("one", "of"), ("any", "of"), ("among", "of")):
+            return "{0} in {1}", 2, False
         with_ = {"starts": "startsWith", "begins": "startsWith", "ends": "endsWith"}
         if words[1] == "with" and words[0] in with_ and self.behind:
             return f"{{0}}.{with_[words[0]]}({{1}})", 2, False
@@ -253,6 +270,7 @@ class OperatorRemedies(Misplaced):
         if pattern.kind != "string":
             return None
         inner = pattern.text[1:-1]
+        inner = inner if "%" in inner else inner.replace("*", "%")
         method = "matches" if "_" in inner else "contains"
         if inner.endswith("%") and not inner.startswith("%"):
             method = "startsWith"
@@ -270,7 +288,7 @@ class PresenceRemedies(Misplaced):
     @property
     def ideas(self) -> tuple[Callable[[], Diagnostic | None], ...]:
         """In the order in which they are asked."""
-        return (self._present, self._typeof, self._of_python, self._correlated)
+        return (self._present, self._presence, self._typeof, self._of_python, self._correlated)
 
     def _correlated(self) -> Diagnostic | None:
         """`either a or b` and `both a and b`: the first word is needless."""
@@ -285,12 +303,24 @@ class PresenceRemedies(Misplaced):
         lexemes, at, word = self.lexemes, self.at, self.item.text
         first = lexemes.operand_before(at) if self.behind else None
         rows = {"exists": "", "present": "", "defined": "", "missing": "!", "absent": "!"}
+        if word == "not" and lexemes[at + 1].text in ("exists", "present", "defined"):
+            at, word, rows = at + 1, lexemes[at + 1].text, dict.fromkeys(rows, "!")
         if word not in rows or first is None or lexemes[at + 1].text in ("(", ".", "fail", "pass"):
             return None
         if not lexemes[at + 1].closes and lexemes[at + 1].text not in ("&&", "||"):
             return None
-        edit = Fix(lexemes.span(first, at), f"{rows[word]}has({lexemes.slice(first, at - 1)})")
-        return with_edit(self.unexpected(at, at), edit)
+        read = lexemes.slice(first, self.at - 1)
+        edit = Fix(lexemes.span(first, at), f"{rows[word]}has({read})")
+        return with_edit(self.unexpected(self.at, at), edit)
+
+    def _presence(self) -> Diagnostic | None:
+        """`exists node.labels["a"]`, with the word before."""
+        lexemes, at, word = self.lexemes, self.at, self.previous.text
+        last = lexemes.operand_after(at) if word in ("exists", "defined", "has") else None
+        if last is None or self.item.kind != "word" or lexemes[at + 1].text in ("in", "where"):
+            return None
+        edit = Fix(lexemes.span(at - 1, last), f"has({lexemes.slice(at, last)})")
+        return with_edit(self.unexpected(at - 1, at - 1), edit)
 
     def _typeof(self) -> Diagnostic | None:
         """`typeof node.labels.gpu !== "undefined"`: whether it is there."""

@@ -10,8 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
+from grammar.messages import habits
+from grammar.messages.diagnostics import Diagnostic, Fix
 from grammar.syntax.clause_remedies import DOMAINS
 from grammar.tree.printer import print_string
+from grammar.tree.source import Source, Span
 
 _ATTRIBUTES = {
     "node.datacenter": "node.zone",
@@ -79,19 +82,7 @@ def _nomad(body: str) -> Iterator[str]:
         return
     operator = re.search(r"operator\s*=\s*\"([^\"]+)\"", body)
     sign = operator[1] if operator is not None else "="
-    if sign in ("=", "==", "is"):
-        made = f"{read} == {value[1]}"
-    elif sign in ("!=", "not"):
-        made = f"{read} != {value[1]}"
-    elif sign == "regexp":
-        made = f"{read}.matches({value[1]})"
-    elif sign in (">", ">=", "<", "<=") and "allocatable" in read:
-        made = f"{read} {sign} {value[1]}"
-    elif sign in (">", ">=", "<", "<=") and value[1].strip('"').isdigit():
-        made = f"int({read}) {sign} {value[1].strip(chr(34))}"
-    elif sign == "set_contains":
-        made = f"{read}.contains({value[1]})"
-    else:
+    if (made := _compared(read, sign, value[1])) is None:
         return
     if word is not None and word[0] == "affinity":
         weight = re.search(r"weight\s*=\s*\"?(-?\s*\d+)", body)
@@ -99,6 +90,28 @@ def _nomad(body: str) -> Iterator[str]:
         yield f'score "{name}" weight {points} {{ value {made} }}'
     else:
         yield f'filter "{name}" {{ require {made} }}'
+
+
+def _compared(read: str, sign: str, value: str) -> str | None:
+    """An attribute compared with a text by an operator of Nomad."""
+    if sign in ("=", "==", "is"):
+        return f"{read} == {value}"
+    if sign in ("!=", "not"):
+        return f"{read} != {value}"
+    if sign in ("version", "semver"):
+        signs = {"": "==", "=": "=="}
+        bounds = re.findall(r"(>=|<=|>|<|!=|=)?\s*v?([\d.]+)", value)
+        texts = (f'{signs.get(s, s)} semver("{v}", true)' for s, v in bounds)
+        return " && ".join(f"semver({read}, true) {text}" for text in texts)
+    if sign == "regexp":
+        return f"{read}.matches({value})"
+    if sign in (">", ">=", "<", "<=") and "allocatable" in read:
+        return f"{read} {sign} {value}"
+    if sign in (">", ">=", "<", "<=") and value.strip('"').isdigit():
+        return f"int({read}) {sign} {value.strip(chr(34))}"
+    if sign == "set_contains_any":
+        return f"{read} in {_names(value[1:-1])}"
+    return f"{read}.contains({value})" if sign == "set_contains" else None
 
 
 # ---- HTCondor
@@ -170,6 +183,9 @@ def _of_class_ad(text: str) -> str:
     return "".join([*parts, text[done:]])
 
 
+_RESOURCE = re.compile(r'node\.(?:free|allocatable)\["[\w./-]+"\]')
+
+
 def _class_ads(text: str) -> Iterator[str]:
     """`rank = node.free["memory"]`, `requirements = TARGET.Memory >= 2048` of HTCondor."""
     found = re.match(r"(?i)(rank|requirements)\s*[=:]\s*(.+)\Z", text)
@@ -183,6 +199,10 @@ def _class_ads(text: str) -> Iterator[str]:
         return
     if said.startswith("node.labels["):
         said = f"double({said})"
+    if len(set(_RESOURCE.findall(said))) > 1:
+        # Amounts of two resources add up as numbers.
+        said = re.sub(r"(?<![\w.\"])(\d+)(?![\w.\"])", r"\1.0", said)
+        said = _RESOURCE.sub(lambda m: f'{m[0]} / "{"1Mi" if "memory" in m[0] else "1"}"', said)
     yield f'score "rank" weight 10 {{ value {said} range minmax }}'
     yield f'score "rank" weight 10 {{ value {said} }}'
 
@@ -246,6 +266,26 @@ def _options(text: str) -> Iterator[str]:
     made = [_of_option(*each) for each in found if each[0] not in _OF_POD]
     if made and None not in made:
         yield " ".join(each for each in made if each is not None)
+
+
+# A line for a batch system, which is a comment everywhere else.
+_DIRECTIVE = re.compile(r"(?m)^[ \t]*(#(?:SBATCH|PBS|BSUB|OAR|FLUX|COBALT))[ \t]+(-.*?)[ \t]*$")
+
+
+def directives(source: Source) -> Iterator[Diagnostic]:
+    """A warning (P0355) for each `#SBATCH --partition=gpu`, with the clause that says it."""
+    for found in _DIRECTIVE.finditer(source.text):
+        clause = next(_options(found[2]), None)
+        names = {each[1] for each in _OPTION.finditer(found[2])}
+        hint = "write a clause that says it"
+        if clause is not None:
+            hint = f"write `{clause}`"
+        elif names <= _OF_POD:
+            hint = f"leave it out: {habits.REQUESTED}"
+        span = Span(found.start(1), found.end(2))
+        message = f"this is a comment: nothing here reads `{found[1]}`"
+        remedy = None if clause is None else Fix(span, clause)
+        yield Diagnostic("P0355", "warning", message, span, hint=hint, remedy=remedy)
 
 
 def _places(text: str) -> Iterator[str]:

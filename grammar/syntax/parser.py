@@ -346,7 +346,9 @@ def _unexpected(error: UnexpectedToken, source: Source, keep: Keep) -> Diagnosti
     # `=?=` of ClassAds begins with a `=` that is no comparison.
     is_longer = source.text[span.end : span.end + 1] in ("?", "!", ">", "~")
     operator = None if is_longer else _SYNONYMS.get(str(token))
-    if operator is not None and accepted & _OPERATORS:
+    # Behind `over` a second domain is meant.
+    is_domain = re.search(r"\bover\s+\S+\s+\Z", source.text[: span.start]) is not None
+    if operator is not None and accepted & _OPERATORS and not is_domain:
         edit = Fix(span, operator)
         found = catalogue.unexpected(str(token), (), span, hint=f"write `{operator}`", fix=edit)
         if keep(found):

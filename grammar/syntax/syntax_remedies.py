@@ -21,12 +21,14 @@ from grammar.syntax.clause_remedies import (
     Misplaced,
     with_edit,
 )
+from grammar.syntax.head_remedies import HeadRemedies
 from grammar.syntax.item_remedies import ItemRemedies, function_of_items
 from grammar.syntax.lexemes import Lexemes
 from grammar.syntax.operator_remedies import OperatorRemedies, PresenceRemedies
 from grammar.syntax.template_remedies import TemplateRemedies
 from grammar.syntax.trials import Keep
 from grammar.syntax.waiting_remedies import WaitingRemedies
+from grammar.syntax.wish_words import PARTS
 from grammar.tree.printer import print_string
 from grammar.tree.source import Source, Span
 
@@ -39,6 +41,7 @@ _ALTERNATIVE = re.compile(
 )
 _PART_OF_NODE = re.compile(r"node\.(?:free|requested)(\[[^\]]*\])\Z")
 _SLASHES = re.compile(r"/((?:\\.|[^/\n\\])+)/[a-z]*")
+_TESTED = re.compile(r"/((?:\\.|[^/\n\\])+)/[a-z]*\.(?:test|match|exec)\(([\w.\[\]\"/-]+)\)")
 _RESERVED = {
     "if": "`condition ? value : other`, or `when` behind the name of a clause",
     "for": "`list.all(x, …)`, `list.exists(x, …)` or `list.map(x, …)`",
@@ -67,7 +70,7 @@ def explained(
     """
     where = source, span, accepted, tuple(known)
     of_others = (TemplateRemedies, WaitingRemedies, ItemRemedies, PresenceRemedies)
-    of_language = (ExpressionRemedies, OperatorRemedies, ClauseRemedies)
+    of_language = (ExpressionRemedies, OperatorRemedies, HeadRemedies, ClauseRemedies)
     ideas = (idea for kind in (*of_others, *of_language) for idea in kind(*where).ideas)
     found = (said for idea in ideas if (said := idea()) is not None)
     return next(filter(keep, found), None)
@@ -88,6 +91,8 @@ def improved(found: Diagnostic, source: Source) -> Diagnostic:
     before = [lexemes[n].text for n in range(max(0, at - 3), at)]
     if word == "namespace" and before[-2:] == ["pods", "where"] and before[0] != "for":
         return replace(found, hint="write `peer.namespace`, and `all pods where` for other ones")
+    if word == "namespace" and lexemes[at + 1].text == ".":
+        return with_edit(found, Fix(found.span, "namespaceObject"))
     if word == "var" and lexemes[at + 1].text == "." and lexemes[at + 2].kind == "word":
         name = lexemes[at + 2].text
         declared = f'({name}: string = "…")'
@@ -227,6 +232,11 @@ class ExpressionRemedies(Misplaced):
     def _unit(self) -> Diagnostic | None:
         """`8Gi`, `500m`, `10 minutes`, `40 percent`."""
         lexemes, at = self.lexemes, self.at
+        said = f"{self.previous.text} {self.item.text}".removeprefix("one ").lower()
+        if said in PARTS and lexemes[at - 2].text in ("most", "least", "exactly"):
+            return with_edit(
+                self.unexpected(at - 1, at), Fix(lexemes.span(at - 1, at), PARTS[said])
+            )
         if self.previous.kind != "number" or self.item.kind != "word":
             return None
         number, word = self.previous.text, self.item.text
@@ -259,6 +269,11 @@ class ExpressionRemedies(Misplaced):
             edit = Fix(span, f"{number}%")
             return with_edit(catalogue.bare_amount(whole, span), edit, certain=True)
         edit = Fix(span, f"{float(number) / 100:g}")
+        whole_end = self.lexemes.operand_after(last + 2)
+        if self.lexemes[last + 1].text == "of" and whole_end is not None:
+            made = f"{edit.text} * {self.lexemes.slice(last + 2, whole_end)}"
+            edit = Fix(self.lexemes.span(first, whole_end), made)
+            return with_edit(catalogue.bare_amount(whole, span), edit)
         start = self.lexemes.operand_before(first - 1)
         compared = self.lexemes.slice(start, first - 2) if start is not None else ""
         if start is not None and (read := _PART_OF_NODE.match(compared)) is not None:
@@ -355,6 +370,10 @@ class ExpressionRemedies(Misplaced):
         operator = at - 1
         while lexemes[operator].text in ("~", "=~") and lexemes[operator - 1].text in ("=", "!"):
             operator -= 1
+        called = _TESTED.match(self.source.text, self.item.start)
+        if called is not None and not self.behind:
+            edit = Fix(Span(*called.span()), f"{called[2]}.matches({print_string(called[1])})")
+            return with_edit(self.unexpected(self.at, self.at), edit)
         if lexemes[at].text != "/" or lexemes[operator].text.lower() not in (*signs, "!"):
             return None
         first = lexemes.operand_before(operator)

@@ -10,8 +10,9 @@ import re
 from collections.abc import Callable, Iterator
 
 from grammar.messages import catalogue
-from grammar.messages.diagnostics import Diagnostic
-from grammar.syntax.clause_remedies import Misplaced
+from grammar.messages.diagnostics import Diagnostic, Fix
+from grammar.messages.texts import template_of
+from grammar.syntax.clause_remedies import STOPS, Misplaced, with_edit
 from grammar.tree.source import Span
 
 _PLACEHOLDER = re.compile(
@@ -63,7 +64,17 @@ class TemplateRemedies(Misplaced):
     @property
     def ideas(self) -> tuple[Callable[[], Diagnostic | None], ...]:
         """In the order in which they are asked."""
-        return (self._placeholder,)
+        return (self._placeholder, self._joined)
+
+    def _joined(self) -> Diagnostic | None:
+        """`message "no place for " + pod.name`, whose expressions stand in braces here."""
+        lexemes, at = self.lexemes, self.at
+        is_text = lexemes[at - 2].text in ("message", "detail") and self.previous.kind == "string"
+        if self.item.text != "+" or not is_text:
+            return None
+        end = lexemes.expression_end(at + 1, STOPS)
+        edit = Fix(lexemes.span(at - 1, end), template_of(lexemes.slice(at - 1, end)))
+        return with_edit(self.unexpected(at, at), edit)
 
     def _placeholder(self) -> Diagnostic | None:
         """`{{ .Values.zone }}` and `${ZONE}` outside of a text."""

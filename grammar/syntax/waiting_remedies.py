@@ -77,9 +77,11 @@ class WaitingRemedies(Misplaced):
         is_hold = lexemes[at - 2].text == "for" and self.previous.text == "at"
         if is_hold and accepted == {"MOST"} and self.item.kind == "word":
             return with_edit(self.unexpected(at, at), Fix(lexemes.span(at, at), "most"))
-        if "FOR" not in accepted or accepted & {"LET", "ON"} or not self._means("for at most"):
+        is_upper = self.item.text in ("up", "within", "under")
+        is_upper = is_upper or self._means("for at most")
+        if "FOR" not in accepted or accepted & {"LET", "ON"} or not is_upper:
             return None
-        first = at + 2 if lexemes[at + 1].text in (":", "=") else at + 1
+        first = at + 2 if lexemes[at + 1].text in (":", "=", "to") else at + 1
         last, made = self._made(first)
         edit = Fix(lexemes.span(at, max(at, last)), f"for at most {made}")
         return with_edit(self.unexpected(at, at), edit)

@@ -36,7 +36,8 @@ def domain_of(word: str) -> str | None:
     """What stands behind `per`: `node`, `domain node.zone`, `cluster`."""
     text = word.strip('"')
     low = text.lower()
-    if low in ("cluster", "total", "all"):
+    if low in ("cluster", "total", "all", "workload", "deployment", "statefulset", "job"):
+        # The pods of one workload are counted without more.
         return "cluster"
     if low.startswith("node.") and low != "node.name":
         return f"domain {text}"
@@ -53,7 +54,8 @@ def pods_of(body: str) -> str | None:
     """The condition on the pods that a wish counts; None for the pods of the same workload."""
     where = find(
         r"\bwhere\s+(.+?)\s*"
-        r"(?:\)|(?=\s(?:at|max|min|maximum|minimum|up\s+to|no|per|each|every|in each|on each"
+        r"(?:\)|(?=\s(?:(?:(?:on|in|within)\s+)?(?:the\s+)?same"
+        r"|at|max|min|maximum|minimum|up\s+to|no|per|each|every|in each|on each"
         r"|strict|group|having|evenly|equally|across|over|balanced)\b|[<>]=?\s*\d)|\Z)",
         body,
     )
@@ -64,6 +66,11 @@ def pods_of(body: str) -> str | None:
             order is not None and re.search(r"\A[\w.]+\Z", where[1])
         )
         return _of_peer(where[1] if is_whole or order is None else where[1] + order[0])
+    same = find(
+        rf"\b(?:with|of|having|sharing)\s+(?:the\s+)?same\s+(?!{PLACES})([a-z][\w./-]*)", body
+    )
+    if same is not None and same[1].lower() not in _KINDS_OF_OWNERS:
+        return same_owner(same[1])
     label = find(r"([\w./-]+)\s*(?:==|=|:)\s*\"?([\w.-]+)\"?", body)
     if (
         label is not None
@@ -93,6 +100,7 @@ def pods_of(body: str) -> str | None:
     return label_of("peer", said["key"].lower(), said["value"]) if said is not None else None
 
 
+_KINDS_OF_OWNERS = frozenset("workload deployment statefulset job controller owner kind".split())
 # Words that are counted, and are no pods of an app.
 _NO_PODS = (
     rf"(?i)\A(?:{PLACES}s?|pods?|replicas?|instances?|copies|copy|cpus?|cores?|gpus?|memory|percent|"
@@ -196,6 +204,11 @@ def bound_of(body: str) -> tuple[str, int] | None:
             return kind, max(0, number_of(found[1]) + more)
     plain = find(rf"(?<![\w.\"])({N})\b(?!\s*(?:%|percent))", body)
     return ("at most", number_of(plain[1])) if plain is not None else None
+
+
+def part_of_workload(percent: str) -> str:
+    """A percentage of the replicas of the pod's workload, as a number."""
+    return f"math.greatest(1, pod.workload.replicas * {percent} / 100)"
 
 
 def same_owner(word: str) -> str:

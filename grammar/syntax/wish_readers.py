@@ -17,6 +17,7 @@ from grammar.syntax.wish_parts import (
     label_of,
     negated,
     nodes_of,
+    part_of_workload,
     pods_beside,
     pods_of,
     same_owner,
@@ -46,6 +47,7 @@ from grammar.syntax.wish_words import (
     PARTS,
     PER,
     PER_OWNER,
+    PLACES,
     STATES,
     SUBJECT,
     WORDS_OF_NODES,
@@ -86,15 +88,20 @@ def _limits(body: str) -> Iterator[str]:
         return
     for per in re.finditer(PER, body, re.IGNORECASE):
         domain = domain_of(per["domain"])
-        if domain is None or (bound := bound_of(body[: per.start()] + body[per.end() :])) is None:
+        rest = body[: per.start()] + body[per.end() :]
+        part = None if find(ENOUGH, rest) else find(r"(\d+)\s*(?:%|percent\b)", rest)
+        bound = ("at most", 1) if part is not None else bound_of(rest)
+        if domain is None or bound is None:
             continue
         kind, number = bound
+        amount = part_of_workload(part[1]) if part is not None else str(number)
         where = pods_of(body)
         if where is None and "strict" not in body and number == 0:
             where = pods_beside(body)
         counted = counted_pods(where)
-        said = f"{kind} {number} per {per['domain'].strip(chr(34))}"
-        yield f'limit "{said}" {{ {counted}per {domain} {kind} {number} {strength_of(body)} }}'
+        named = per["domain"].strip('"').replace('"', "'")
+        said = f"{kind} {number if part is None else part[1] + '%'} per {named}"
+        yield f'limit "{said}" {{ {counted}per {domain} {kind} {amount} {strength_of(body)} }}'
         return
     is_of_nodes = find(r"\b(?:distinct|different|used)\s+(?:nodes?|hosts?|machines?)\b", body)
     if is_of_nodes and (bound := bound_of(body)) is not None:
@@ -112,6 +119,18 @@ def _limits(body: str) -> Iterator[str]:
         yield f'limit "at most {alone[1]}" {{ per node at most {alone[1]} strict }}'
 
 
+def _numbers(body: str) -> Iterator[str]:
+    """`count(pods where …) == 0` and `!exists(pods where …)`, of the pods on a node."""
+    found = find(r"\A(!|not\s+)?(?:count|size|len|exists?|any)\b.*\bpods\s+where\b", body)
+    where = pods_of(body)
+    if found is None or where is None or re.search(PER, body, re.IGNORECASE):
+        return
+    bound = bound_of(_TEXT.sub("", body.rpartition(")")[2]))
+    kind, number = bound or (("at most", 0) if found[1] else ("at least", 1))
+    yield f'limit "pods" {{ {counted_pods(where)}per node {kind} {number} strict }}'
+
+
+_TEXT = re.compile(r'"(?:\\.|[^"\\])*"')
 _RESOURCE = r"(?P<resource>cpus?|cores|memory|mem|ram|gpus?)"
 _SUM = re.compile(
     rf"(?i)\b(?:sum|total)\b[\s(]*(?:of\s+)?(?:(?:pods?|p|peer|container|containers)\.)?(?:spec\.|resources\.)*"
@@ -165,14 +184,15 @@ def _shares(body: str) -> Iterator[str]:
         return
     on = find(r"\b(?:on|in|onto|to)\s+(.+)\Z", body)
     on = on or find(r"\A(?:share\s+)?([\w-]+)\s*(?:<=|>=)", body)
+    on = on or find(rf"{PART}\s+((?:zone|region)\s+\S+|[\w-]+(?:\s+nodes)?)\Z", body)
     if part is None or on is None:
         return
     written = part[0].lower()
     amount = PARTS.get(written) or re.sub(r"[^\d.]", "", written) + "%"
     if find(rf"\A{FRACTION}\Z", written):
         amount = f"{float(written) * 100:g}%"
-    where = nodes_of(re.sub(r"\s+(?:strict|best effort.*)\s*\Z", "", on[1]))
-    if where is None:
+    named = re.sub(rf"(?i)\s+(?:strict|best effort|{ONLY}|{ENOUGH}|exactly)\b.*\Z", "", on[1])
+    if (where := nodes_of(named)) is None:
         return
     where = negated(where) if find(r"\b(?:not|off|outside)\s+(?:on|in|of)\b", body) else where
     kind = "at least" if find(ENOUGH, body) else "at most"
@@ -212,6 +232,24 @@ def _spreads(body: str) -> Iterator[str]:
     counted = counted_pods(pods_of(body)) if find(r"\bpods\s+where\b", body) else ""
     skewed = f"skew at most {most}{domains} {strength_of(body)}"
     yield f'spread "{name}" {{ {counted}over {expr} {skewed} }}'
+
+
+_AFFINITY = (
+    r"\A(?:pod[\s-]?)?(?:(?P<apart>anti[\s_-]?affinity|apart|separate)"
+    r"|(?P<near>affinity|together|co-?locate))\b"
+)
+
+
+def _affinities(body: str) -> Iterator[str]:
+    """`anti-affinity "x" { pods where … on same node }`."""
+    verb = find(_AFFINITY, body)
+    place = find(rf"\b(?:same|one|per|each)\s+({PLACES})s?\b", body)
+    if verb is None or place is None or (where := pods_of(body)) is None:
+        return
+    # Pods of the same label count themselves.
+    bound = "at least 1" if verb["near"] else f"at most {int('pod.' in where)}"
+    said = f"per {domain_of(place[1]) or 'node'} {bound} {strength_of(body)}"
+    yield f'limit "{"near" if verb["near"] else "apart"}" {{ {counted_pods(where)}{said} }}'
 
 
 def _neighbours(body: str) -> Iterator[str]:
@@ -261,14 +299,28 @@ def _neighbours(body: str) -> Iterator[str]:
     yield f'limit "beside {who}"{when} {{ pods where {where} per {per} at least 1 {soft} }}'
 
 
+_CLOCK = r"(\d{1,2})(?::(\d\d))?\s*(h|hours|am|pm|o'clock)?"
+
+
+def _minutes(hour: str, minute: str | None, half: str | None) -> int:
+    """The minute of the day of a time such as `9`, `9:30` or `5pm`."""
+    hours = int(hour) % 12 + 12 * (half.lower() == "pm") if half in ("am", "pm") else int(hour)
+    return hours * 60 + int(minute or 0)
+
+
+def _compared_time(sign: str, minutes: int) -> str:
+    if minutes % 60 == 0:
+        return f"now.getHours() {sign} {minutes // 60}"
+    return f"now.getHours() * 60 + now.getMinutes() {sign} {minutes}"
+
+
 def _hours(body: str) -> Iterator[str]:
     """`between 9 and 17`, `from 22h to 6h`, `only at night`, `not on weekends`."""
-    found = find(
-        r"\b(?:between|from)\s+(\d{1,2})(?::\d\d)?\s*(?:h|hours|am|o'clock)?\s*(?:and|to|until|till|-|&&)\s*"
-        r"(\d{1,2})",
-        body,
+    ends = rf"\b(?:between|from)\s+{_CLOCK}\s*(?:and|to|until|till|-|&&)\s*{_CLOCK}"
+    found = find(ends, body)
+    open_end = find(
+        r"\b(after|before|from|since|until|till)\s+(\d{1,2})(?::(\d\d)|\s*(h|am|pm)\b)", body
     )
-    open_end = find(r"\b(after|before|from|since|until|till)\s+(\d{1,2})(?::\d\d|\s*h\b)", body)
     is_negated = find(r"\b(not|never|no|outside|except|unless|forbid|avoid)\b", body)
     required = re.search(r"\brequire\s+([^{}]+?)\s*\}?\s*\Z", body)
 
@@ -290,18 +342,18 @@ def _hours(body: str) -> Iterator[str]:
     if found is not None and find(
         r"hour|time|now|o'clock|\d ?(?:am|pm|h)\b|:\d\d|clock|day|night|week", body
     ):
-        low, high = int(found[1]), int(found[2])
-        if max(low, high) > 24:
+        low, high = _minutes(*found.groups()[:3]), _minutes(*found.groups()[3:])
+        if max(low, high) > 24 * 60:
             return
         sign = "&&" if low < high else "||"
-        said = f"now.getHours() >= {low} {sign} now.getHours() < {high}"
+        said = f"{_compared_time('>=', low)} {sign} {_compared_time('<', high)}"
         if (days := _days(body)) is not None:
             both = said if low < high else f"({said})"
             yield clause("hours", f"{days[1]} && {both}")
         yield clause("hours", said)
     if found is None and open_end is not None and int(open_end[2]) <= 24:
         sign = "<" if open_end[1].lower() in ("before", "until", "till") else ">="
-        yield clause("hours", f"now.getHours() {sign} {int(open_end[2])}")
+        yield clause("hours", _compared_time(sign, _minutes(*open_end.groups()[1:])))
         return
     if (days := _days(body)) is not None:
         yield clause(*days)
@@ -342,6 +394,16 @@ def _filters(body: str) -> Iterator[str]:
         first = re.sub(r"^(?:require)\s+", "", body[: unless.start()]).strip(" {},;")
         if first and (where := nodes_of(first)):
             yield f'filter "unless" when !({unless[2].strip(" {}")}) {{ require {where} }}'
+    one = find(
+        r"\A(?:forbid|deny|reject|exclude|refuse|block|prohibit|drain)\s+(?:the\s+)?"
+        r"(?:(?:node|host|machine)\s+\"?(?P<name>[\w.-]+)\"?|(?P<place>(?:zone|region)\s+\S+))\s*\Z",
+        body,
+    )
+    if one is not None:
+        where = nodes_of(one["place"]) if one["place"] else f'node.name == "{one["name"]}"'
+        if where is not None:
+            yield f'filter "excluded" {{ require {where.replace(" == ", " != ")} }}'
+        return
     denied = find(
         r"\b(?:forbid|deny|reject|exclude|refuse|block|prohibit)\s+(?:all\s+)?(?:nodes?|machines|hosts)\s+"
         r"((?:in|with|of|on|having|labell?ed|where)\s+.+)\Z",
@@ -485,7 +547,8 @@ def _rankings(body: str) -> Iterator[str]:
         rf"\b{nodes}\s+(?:that\s+are\s+)?(?:(?P<empty>{EMPTIER})|(?P<full>{FULLER}))\b", body
     )
     if full is not None and not find(r"\d", body):
-        name, ends = ("emptier", "1 .. 0") if full["empty"] else ("fuller", "0 .. 1")
+        is_empty = bool(full["empty"]) != bool(find(r"\b(?:avoid|not|never)\b", body))
+        name, ends = ("emptier", "1 .. 0") if is_empty else ("fuller", "0 .. 1")
         yield f'score "{name} nodes" weight 10 {{ value node.usage["cpu"] range {ends} }}'
 
 
@@ -564,7 +627,9 @@ def _gangs(body: str) -> Iterator[str]:
     if same is not None and (domain := domain_of(same[1])) not in (None, "cluster"):
         within = "node.name" if domain == "node" else str(domain).removeprefix("domain ")
         yield f'gang "together" {{ of replicas within {within} }}'
-    if find(r"\b(all or nothing|all-or-nothing|at once|all together|start together)\b", body):
+    if find(
+        r"\b(all or nothing|all-or-nothing|at once|all (?:\w+ )?together|start together)\b", body
+    ):
         place = find(r"\bwithin\s+(?:an?\s+|the\s+|one\s+)?(node\.[\w.]+|\w+)", body)
         domain = domain_of(place[1]) if place is not None else None
         expr = "node.name" if domain == "node" else (domain or "").removeprefix("domain ")
@@ -591,8 +656,10 @@ READERS: tuple[Callable[[str], Iterator[str]], ...] = (
     _hours,
     _rooms,
     _limits,
+    _numbers,
     _spreads,
     _gangs,
+    _affinities,
     _neighbours,
     _preferences,
     _filters,

@@ -26,7 +26,7 @@ NUMBERS = {
     for number, word in enumerate(
         "no one two three four five six seven eight nine ten eleven twelve".split()
     )
-} | {"a": 1, "single": 1, "zero": 0}
+} | {"a": 1, "single": 1, "zero": 0, "none": 0}
 N = one_of(NUMBERS, r"\d+")
 PARTS = {"half": "50%", "a half": "50%", "third": "33%", "a third": "33%", "quarter": "25%"}
 PARTS |= {"a quarter": "25%", "two thirds": "67%", "three quarters": "75%"}
@@ -115,7 +115,7 @@ BESIDE = one_of(
         "near",
         "alongside",
         "together with",
-        "with",
+        r"with(?!\s+labels?\b)",
         "close to",
         "on the node of",
         "share a node with",
@@ -221,7 +221,8 @@ AT_ONCE = (
 )
 # Which nodes are wished for by how full they are: fuller ones, or emptier ones.
 FULLER = (
-    r"(?:full(?:est|er)?|pack(?:ed)?|most\s+(?:loaded|used|full|utili[sz]ed)|busiest|bin-?pack\w*)"
+    r"(?:busy|hot|(?<!most )(?<!least )(?<!less )loaded|full(?:est|er)?|pack(?:ed)?"
+    r"|most\s+(?:loaded|used|full|utili[sz]ed)|busiest|bin-?pack\w*)"
 )
 EMPTIER = (
     r"(?:empt(?:y|ier|iest)|idle|idlest|(?:less|least)\s+(?:loaded|used|busy|full|utili[sz]ed)"
@@ -241,7 +242,8 @@ _ABOUT_PODS = frozenset(
     "per than evict preempt distribute allow ignore apply select place put run schedule max "
     "maximum min minimum both between avoid no limit cap and or free "
     "may can must should will exclude skip ignore except which that every "
-    "from of to with without beside near by in on for at select count".split()
+    "from of to with without beside near by in on for at select count affinity "
+    "anti-affinity together apart separate colocate".split()
 )
 _KNOWN = frozenset(FILLERS) | frozenset(PARTS) | frozenset(NUMBERS)
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from grammar.syntax import foreign_clauses
 from grammar.syntax.clause_remedies import ITEMS
 from grammar.syntax.lexemes import Lexemes
+from grammar.syntax.misplaced_parts import loose, misplaced
 from grammar.syntax.wish_readers import READERS
 from grammar.syntax.wish_sentences import by_subject, of_kind, reserved, restated, with_subject
 from grammar.syntax.wish_words import find, says_all
@@ -26,6 +27,8 @@ _TEXT = re.compile(r'"(?:\\.|[^"\\])*"')
 _WITH_PARTS = ("spread ", "gang ", "share ")
 # A block behind one of these is a set, or an object of YAML.
 _WITHIN = ("in", "-", "[", ",")
+# Words that continue a condition on the next line.
+_JOINS = frozenset("and or not in is like between else then when unless if matches where".split())
 # Clauses whose keyword says nothing of what is wished.
 _SILENT = frozenset({"filter", "score", "limit", "share", "rule", "constraint"})
 
@@ -66,13 +69,13 @@ def item_at(text: str, offset: int, *, rules: bool = False) -> WishedItem | None
     at = min(lexemes.at(offset), len(lexemes.items) - 1)
     opener = next((n for n in _open(lexemes, at) if lexemes[n].text == "{"), None)
     if opener is None or not _is_policy(lexemes, opener):
-        first, last = _line(lexemes, at if opener is None else opener)
+        first, last = _line(lexemes, at if opener is None else opener, deeper=rules)
         return WishedItem(lexemes.span(first, last), _plain(lexemes, first, last), rules)
     end = lexemes.partner.get(opener, len(lexemes.items))
     starts = [opener + 1]
     number = opener + 1
     while number < end:
-        if number > starts[-1] and _begins_item(lexemes, number):
+        if number > starts[-1] and _begins_item(lexemes, number, starts[-1]):
             starts.append(number)
         closer = lexemes.partner.get(number)
         if lexemes[number].opens and closer is not None and closer < end:
@@ -110,29 +113,51 @@ def _open(lexemes: Lexemes, at: int) -> list[int]:
     return stack
 
 
-def _line(lexemes: Lexemes, at: int) -> tuple[int, int]:
-    """The words around one that stand outside of policies: a line, with the block behind it."""
+def _line(lexemes: Lexemes, at: int, *, deeper: bool) -> tuple[int, int]:
+    """The words around one that stand outside of policies: a line, with the block behind it.
+
+    `deeper` is for YAML, of which the lines that are indented below belong to it.
+    """
     text = lexemes.text
     start = text.rfind("\n", 0, lexemes[at].start) + 1
     first = lexemes.at(start)
     last = first
     while last + 1 < len(lexemes.items):
         last = max(last, lexemes.partner.get(last, last))
-        if "\n" in text[lexemes[last].end : lexemes[last + 1].start]:
+        between = text[lexemes[last].end : lexemes[last + 1].start]
+        indent = len(between) - between.rfind("\n") - 1
+        if "\n" in between and not (deeper and indent > lexemes[first].start - start):
             break
         last += 1
     return first, max(last, lexemes.partner.get(last, last))
 
 
-def _begins_item(lexemes: Lexemes, number: int) -> bool:
-    """Whether a word begins an item: at the start of a line, or a clause with its name."""
+def _begins_item(lexemes: Lexemes, number: int, first: int) -> bool:
+    """Whether a word begins an item: at the start of a line, or a clause with its name.
+
+    `first` is where the item before it begins.
+    """
     item = lexemes[number]
     if item.kind != "word" or lexemes[number - 1].text in (".", ".?", ":"):
         return False
     before = lexemes.text[lexemes[number - 1].end : item.start]
-    if item.text in ITEMS and "\n" in before:
+    if "\n" in before and (item.text in ITEMS or _is_line(lexemes, number, first)):
         return True
     return item.text in CLAUSE_WORDS and lexemes[number + 1].kind == "string"
+
+
+def _is_line(lexemes: Lexemes, number: int, first: int) -> bool:
+    """Whether a line of words is one of its own: not further to the right than the one before."""
+    text, item, before = lexemes.text, lexemes[number], lexemes[number - 1]
+    is_whole = before.kind in ("word", "string", "number") or before.closes
+    # A key behind another one belongs to it.
+    is_key = lexemes[number + 1].text in (":", "=") and lexemes[first].text not in ITEMS
+    is_key = is_key or item.text.isupper()
+    if not is_whole or is_key or item.text in _JOINS:
+        return False
+    start = text.rfind("\n", 0, before.start) + 1
+    indent = lexemes[lexemes.at(start)].start - start
+    return item.start - text.rfind("\n", 0, item.start) - 1 <= indent
 
 
 def _plain(lexemes: Lexemes, first: int, last: int) -> str:
@@ -163,8 +188,11 @@ def wished(item: WishedItem) -> Iterator[str]:
     # What stands in a text of several words is no wish.
     body = _TEXT.sub(lambda m: '""' if " " in m[0] else m[0], _body(item.text))
     made = _heard(body)
+    if item.is_clause:
+        made = [*misplaced(item.text), *made]
     if item.is_clause and item.text.startswith(_WITH_PARTS):
         made = [*foreign_clauses.clauses(item.text, _body(item.text)), *made]
+    made += loose(item.text)
     word = item.text.partition(" ")[0]
     # What is written in a score is a score first; in a filter any condition is written.
     others = "score " if word == "filter" else ""
@@ -174,7 +202,8 @@ def wished(item: WishedItem) -> Iterator[str]:
 
 def _heard(body: str) -> list[str]:
     """The clauses for a wish, and for the rest of a sentence those about its subject."""
-    body = restated(body)
+    # A weight is given to the clause that is made.
+    body = restated(re.sub(r"(?<!effort)\s+weight\s*[:=]?\s*\d+\s*\Z", "", body))
     made = [*reserved(body), *(c for read in READERS for c in read(body))]
     for condition, rest in by_subject(body):
         about = [with_subject(condition, c) for read in READERS for c in read(rest)]
@@ -182,6 +211,10 @@ def _heard(body: str) -> list[str]:
         # What says nothing of the subject is not what is wished.
         made = [c for c in made if told in c or not c.startswith(("filter ", "score "))]
         made = [*filter(None, about), *made]
+    if find(r"\b(?:all|any|every|across)\s+(?:the\s+)?(?:namespaces?|pods)\b", body):
+        made = [re.sub(r"(?<!all )pods where", "all pods where", clause) for clause in made]
+        every = r'(\Alimit "[^"]*" \{)(?!.*(?:pods where|/ 100))'
+        made = [re.sub(every, r"\1 all pods where true", clause) for clause in made]
     named = [_on_nodes(body, of_kind(body, clause)) for clause in made]
     return [clause for clause in named if says_all(body, clause)]
 
@@ -197,6 +230,9 @@ def _on_nodes(body: str, clause: str) -> str:
 
 def _holds_policy(item: WishedItem) -> bool:
     """Whether there are whole clauses or policies in the text: then one of them is wrong."""
+    if re.match(r"(?:if|when)\b", item.text):
+        # They say when the clauses apply.
+        return False
     head = rf'\b(?:{"|".join(CLAUSE_WORDS)})\s+"(?:\\.|[^"\\])*"\s*(?:weight|when|\{{)'
     begins = 1 if item.in_policy else 0
     return find(head, item.text[begins:]) is not None or (
@@ -206,7 +242,7 @@ def _holds_policy(item: WishedItem) -> bool:
 
 def _named(item: WishedItem, made: Iterable[str]) -> Iterator[str]:
     """The clauses with the name that the item has, and inside of a policy."""
-    name = re.match(r'(?!resource|variable)[a-z]+ ("(?:\\.|[^"\\])*")', item.text)
+    name = re.match(r'(?!resource|variable)[a-z-]+ ("(?:\\.|[^"\\])*")', item.text)
     for clause in made:
         named = clause
         condition = re.fullmatch(r'filter "[^"]*" \{ require (.+) \}', clause)
@@ -215,7 +251,9 @@ def _named(item: WishedItem, made: Iterable[str]) -> Iterator[str]:
             weight = re.search(r"\bweight (-?\d+)", item.text)
             named = f'score "x" weight {weight[1] if weight else 10} {{ value {condition[1]} }}'
         own = re.search(r"\bweight (\d+)", item.text)
-        if own is not None and named.startswith("score "):
+        if own is not None and "best effort weight 10" in named:
+            named = named.replace("best effort weight 10", f"best effort weight {own[1]}")
+        elif own is not None and named.startswith("score "):
             # The author's own weight stays, with the sign of the clause.
             named = re.sub(r"\bweight (-?)\d+", rf"weight \g<1>{own[1]}", named, count=1)
         if name is not None and named.split(" ", 1)[0] in CLAUSE_WORDS:
@@ -226,7 +264,7 @@ def _named(item: WishedItem, made: Iterable[str]) -> Iterator[str]:
 
 def _body(text: str) -> str:
     """The words of an item without the clause around them: its keyword, name and braces."""
-    whole = re.match(r'\w+ "(?:\\.|[^"\\])*"\s*(?:weight \d+\s*)?\{(.*)\}\s*\Z', text)
+    whole = re.match(r'[\w-]+ "(?:\\.|[^"\\])*"\s*(?:weight \d+\s*)?\{(.*)\}\s*\Z', text)
     inner = whole[1] if whole is not None else text
     inner = re.sub(r"^\s*(?:require|value|must|rule|constraint|ensure)\b", "", inner).strip()
     head = text.split(" ", 1)[0]

@@ -1,0 +1,144 @@
+"""Foreign conditions: `if` with `else`, `switch` and `match`, as clauses of this language.
+
+`grammar.syntax.foreign_clauses` asks here with the words of an item.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+
+def _guarded_clauses(text: str) -> Iterator[str]:
+    """`if a { filter "x" { … } } else { filter "y" { … } }`: each clause has its own `when`."""
+    clause = r'\{\s*((?:filter|score|bind)\s+"[^"]*"(?:\s+weight\s+\d+)?)\s*(\{[^{}]*\})\s*\}'
+    found = re.fullmatch(rf"(?:if|when)\s+([^{{}}]+?)\s*{clause}(?:\s*else\s*{clause})?", text)
+    alone = re.fullmatch(r"(?:if|when)\s+([^{}]+?)\s*\{\s*(require\b[^{}]*)\}", text)
+    if alone is not None:
+        yield f'filter "rule" when {alone[1]} {{ {alone[2]}}}'
+    if found is not None:
+        made = f"{found[2]} when {found[1]} {found[3]}"
+        other = f" {found[4]} when !({found[1]}) {found[5]}" if found[4] else ""
+        yield made + other
+
+
+def _conditions(text: str) -> Iterator[str]:
+    """`filter "x" { if a then require b }`: the condition of a clause stands before its block."""
+    decided = re.fullmatch(
+        r"(?:rule|filter)( \"[^\"]*\") \{\s*(?:when|if)\s+([^{}]+?)\s*(?:then|do|=>|->)?\s*"
+        r"(allow|accept|pass|permit|deny|reject|block)\s*;?\s*\}",
+        text,
+    )
+    if decided is not None:
+        is_allowed = decided[3] in ("allow", "accept", "pass", "permit")
+        said = decided[2] if is_allowed else f"!({decided[2]})"
+        yield f"filter{decided[1]} {{ require {said} }}"
+        return
+    found = re.fullmatch(
+        r"(filter|score)( \"[^\"]*\")([^{}]*)\{\s*(?:(?:require|value|only)\s+)?"
+        r"(?:if|when)\s+(.+?)\s*"
+        r"(?:\bthen\b|:|\{|(?=\b(?:require|value)\b))\s*((?:require\b|value\b)?[^{}]+?)\s*(?:\}\s*)+",
+        text,
+    )
+    alone = re.fullmatch(
+        r"(filter \"[^\"]*\".*?)\{\s*(if|unless)\s+([^{}]+?)\s*(?:\{|:)\s*(?:return\s+)?"
+        r"(reject|deny|fail|[Ff]alse|pass|allow|accept|[Tt]rue)\s*;?\s*\}?\s*\}",
+        text,
+    )
+    if alone is not None:
+        # What is rejected where it is not so must be so.
+        is_kept = (alone[2] == "unless") == (
+            alone[4] in ("reject", "deny", "fail", "false", "False")
+        )
+        tested = re.sub(r"^not\s+", "!", alone[3])
+        alone_said = tested.removeprefix("!") if tested.startswith("!") else f"!({tested})"
+        said = tested if is_kept else alone_said
+        yield f"{alone[1]}{{ require {said} }}"
+    bare = re.fullmatch(
+        r'(filter "[^"]*") (?:only )?(?:if|when) ([^{}]+?) (?:then )?(require [^{}]+)', text
+    )
+    if bare is not None:
+        yield f"{bare[1]} when {bare[2]} {{ {bare[3]} }}"
+    if found is not None and not re.search(r"\b(?:else|elif)\b", text):
+        part = "require " if found[1] == "filter" else "value "
+        said = found[5] if found[5].startswith(part) else f"{part}{found[5]}"
+        yield f"{found[1]}{found[2]}{found[3].rstrip()} when {found[4]} {{ {said} }}"
+
+
+_BRANCH = r"\s*\{\s*(?:(?:require|value)\s+)?([^{}]+?)\s*\}"
+
+
+def _branches(text: str) -> Iterator[str]:
+    """`if a { require b } else { require c }`, which are two values of one condition."""
+    found = re.search(
+        rf"\bif\s+([^{{}}]+?){_BRANCH}((?:\s*else\s+if\s+[^{{}}]+?{_BRANCH})*)\s*else{_BRANCH}",
+        text,
+    )
+    if found is not None:
+        head = text[: found.start()]
+        require = "value " if text.startswith("score ") else "require "
+        require = "" if re.search(r"\b(?:require|value)\s*\Z", head) else require
+        others = re.findall(rf"else\s+if\s+([^{{}}]+?){_BRANCH}", found[3])
+        more = "".join(f"{test} ? {value} : " for test, value in others)
+        said = f"{require}{found[1]} ? {found[2]} : {more}{found[5]}"
+        if "{" not in head:
+            yield f'filter "either" {{ {said} }}'
+        else:
+            yield f"{head}{said}{text[found.end() :]}"
+    behind = re.fullmatch(rf'(filter "[^"]*") when ([^{{}}]+?){_BRANCH} else{_BRANCH}', text)
+    if behind is not None:
+        yield f"{behind[1]} {{ require {behind[2]} ? {behind[3]} : {behind[4]} }}"
+
+
+def _amounts(text: str) -> Iterator[str]:
+    """`if a { per node at most 1 } else { per node at most 2 }`: one bound with two numbers."""
+    found = re.search(r"\bif\s+([^{}]+?)\s*\{([^{}]*?)(\d+)([^{}]*)\}\s*else\s*\{([^{}]*)\}", text)
+    if found is None:
+        return
+    other = re.fullmatch(rf"{re.escape(found[2])}(\d+){re.escape(found[4])}", found[5])
+    if other is not None:
+        amount = f"{found[1]} ? {found[3]} : {other[1]}"
+        made = f"{found[2]}{amount}{found[4]}"
+        strict = "" if re.search(r"\bstrict\b|\bbest effort\b", text) else "strict "
+        yield f"{text[: found.start()]}{made.strip()} {strict}{text[found.end() :].strip()}"
+
+
+def _python_branches(text: str) -> Iterator[str]:
+    """`if a: require b elif c: require d`, of which the first that holds decides."""
+    found = re.search(r"\bif\s+[^:{}]+:(?!:).+?(?=\}\s*\Z|\Z)", text)
+    if found is None:
+        return
+    parts = re.split(r"\b(?:elif|else if|if|else)\b\s*", found[0])[1:]
+    made = ""
+    for part in parts:
+        test, _, said = part.partition(":")
+        said = re.sub(r"^\s*require\b", "", said).strip()
+        made += f"{test.strip()} ? {said} : " if test.strip() else said
+    made = f"{made}true" if made.endswith(": ") else made
+    head = text[: found.start()].rstrip()
+    require = "" if re.search(r"\b(?:require|value)\Z", head) else "require "
+    yield f"{head} {require}{made} {text[found.end() :]}".strip()
+
+
+def _arms(text: str) -> Iterator[str]:
+    """`switch x { case "a": 100 default: 0 }` and `match x { "a" => 100, _ => 0 }`."""
+    found = re.search(r"\b(?:switch|match)\s*\(?([\w.\[\]\"/-]+)\)?\s*\{([^{}]*)\}", text)
+    if found is None:
+        return
+    arms = re.findall(r"(?:case\s+)?(\"[^\"]*\"|\w+)\s*(?::|=>|->)\s*([^\s,;]+)", found[2])
+    tests = [f"{found[1]} == {key} ? {value} : " for key, value in arms if key.startswith('"')]
+    others = [value for key, value in arms if key in ("default", "_", "else")]
+    if tests and len(others) == 1:
+        part = "" if re.search(r"\b(?:value|require)\s*\Z", text[: found.start()]) else "value "
+        made = f"{part}{''.join(tests)}{others[0]}"
+        yield f"{text[: found.start()]}{made}{text[found.end() :]}"
+
+
+OF_ITEMS: tuple[Callable[[str], Iterator[str]], ...] = (
+    _guarded_clauses,
+    _conditions,
+    _branches,
+    _amounts,
+    _python_branches,
+    _arms,
+)

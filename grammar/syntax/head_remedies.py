@@ -1,0 +1,190 @@
+"""Head remedies: what an unexpected word means in the head of a policy, a clause or a definition.
+
+A part of the syntax remedies; also for the results that a test expects.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import takewhile
+
+from grammar.messages import habits
+from grammar.messages.diagnostics import Diagnostic, Fix
+from grammar.syntax.clause_remedies import ITEMS, Misplaced, find, one_line, with_edit
+from grammar.tree.clauses import CLAUSE_WORDS
+from grammar.tree.source import Span
+
+_STRENGTHS = ("strict", "hard", "required", "mandatory")
+# Words for an order among policies or clauses.
+_ORDERS = ("priority", "order", "rank", "precedence")
+# What a policy says of itself, inside of its braces.
+_SETTINGS = ("for", "weight", "mode", "failure", "description")
+
+
+_AMOUNT = r"\w+\.(?:free|requests|requested|allocatable|limits)\[[^\]]*\]"
+
+
+def _braced(text: str) -> str:
+    """Lines of which each with a `:` at its end opens a block, as in Python, with braces."""
+    made: list[str] = []
+    blocks: list[int] = []
+    for line in text.split("\n"):
+        indent = len(line) - len(line.lstrip())
+        while line.strip() and blocks and indent <= blocks[-1]:
+            made.append(f"{' ' * blocks.pop()}}}")
+        is_open = line.rstrip().endswith(":")
+        blocks += [indent] * is_open
+        made.append(f"{line.rstrip()[:-1]} {{" if is_open else line)
+    made += [f"{' ' * indent}}}" for indent in reversed(blocks)]
+    return "\n".join(made)
+
+
+def _typed(name: str, body: str) -> str:
+    """A parameter of a definition with its type, by how it is used."""
+    if ":" in name:
+        return name
+    field = re.search(rf"(?<![\w.]){name}\.(\w+)", body)
+    of_node = ("free", "allocatable", "requested", "usage", "ready", "zone", "region", "pods")
+    owner = "Node" if field is not None and field[1] in of_node else "Pod"
+    return f"{name}: {'string' if field is None else owner}"
+
+
+class HeadRemedies(Misplaced):
+    """Looks at an error before a block; each method is one idea."""
+
+    @property
+    def ideas(self) -> tuple[Callable[[], Diagnostic | None], ...]:
+        """In the order in which they are asked."""
+        return (
+            self._head,
+            self._superfluous_order,
+            self._definition,
+            self._result,
+            self._top_level,
+        )
+
+    @property
+    def _is_policy(self) -> bool:
+        """Whether the head is one of a policy."""
+        before = (self.lexemes[n].text for n in range(self.at - 1, -1, -1))
+        return "policy" in takewhile(lambda text: text not in ("{", "}"), before)
+
+    def _head(self) -> Diagnostic | None:
+        """`policy p for pods where … {`, `policy p namespace "shop" {`, `policy p priority 5 {`."""
+        lexemes, at, word = self.lexemes, self.at, self.item.text
+        if "LBRACE" not in self.accepted or not self._is_policy:
+            return None
+        found = self.unexpected(at, at)
+        if word == "for" and lexemes[at + 1].text in ("namespace", "ns"):
+            value = lexemes[at + 2]
+            name = value.text if value.kind == "string" else f'"{value.text}"'
+            return with_edit(found, Fix(lexemes.span(at, at + 2), f"in namespace {name}"))
+        if word == "in" and lexemes[at - 3].text == "cluster":
+            whole = f"policy {self.previous.text}"
+            hint = f"write `{whole} in namespace …`: a cluster policy is about all namespaces"
+            return with_edit(found, Fix(lexemes.span(at - 3, at - 1), whole), hint)
+        if word == "namespace":
+            edit = Fix(Span(self.item.start, self.item.start), "in ")
+            return with_edit(found, edit, f"write `in {lexemes.slice(at, at + 1)}`")
+        if word == ":":
+            # A block of Python ends where the next policy begins.
+            start, text = self.item.end, self.source.text
+            end = text.find("\npolicy ", start)
+            end = len(text.rstrip()) if end < 0 else end
+            edit = Fix(Span(self.item.start, end), f" {{{_braced(text[start:end])}\n}}")
+            return with_edit(found, edit, "write `{` for the `:`, and `}` where the policy ends")
+        opener = find(lexemes, at, ("{",))
+        row = habits.find(habits.CLAUSES, word)
+        meant = word if word in _SETTINGS else row.here if row is not None else ""
+        meant = "weight" if word in _ORDERS else meant
+        if opener is not None and meant in (*_SETTINGS, "for pods where"):
+            first = at + 1 + (lexemes[at + 1].text in (":", "="))
+            said = f"{meant} {lexemes.slice(first, opener - 1)}"
+            edit = Fix(lexemes.span(at, opener), f"{{ {said}")
+            return with_edit(found, edit, f"write `{one_line(edit.text)}`, inside the braces")
+        if self.item.kind == "word" and lexemes[at - 2].text == "policy":
+            # A name of several words.
+            last = at
+            while lexemes[last + 1].kind == "word" and lexemes[last + 1].text not in (*ITEMS, "in"):
+                last += 1
+            name = "-".join(lexemes.slice(at - 1, last).split())
+            return with_edit(found, Fix(lexemes.span(at - 1, last), name))
+        return None
+
+    def _definition(self) -> Diagnostic | None:
+        """`def small(r) = …`: the types of what it takes and of what it gives."""
+        lexemes, at = self.lexemes, self.at
+        first = next(
+            (n for n in range(at - 1, max(-1, at - 12), -1) if lexemes[n].text == "def"), None
+        )
+        opener = None if first is None else first + 2
+        closer = lexemes.partner.get(opener or 0)
+        if self.accepted != {"COLON"} or first is None or opener is None or closer is None:
+            return None
+        sign = closer + 1
+        body = self.source.text[lexemes[sign].end :].partition("\n")[0]
+        if lexemes[sign].text not in ("=", "=>", "->", ":") or not body.strip():
+            return None
+        names = lexemes.slice(opener + 1, closer - 1).split(",")
+        typed = (_typed(name.strip(), body) for name in names)
+        kind = "bool" if re.search(r"[<>=!]=|[<>]|&&|\|\||\bin\b", body) else "double"
+        kind = "quantity" if kind == "double" and re.fullmatch(_AMOUNT, body.strip()) else kind
+        made = f"def {lexemes[first + 1].text}({', '.join(typed)}): {kind} ="
+        found = self.unexpected(at, at)
+        return with_edit(
+            found, Fix(lexemes.span(first, sign), made), f"write `{made} …`, with types"
+        )
+
+    def _superfluous_order(self) -> Diagnostic | None:
+        """`filter "x" priority 5 {`: filters have no order."""
+        lexemes, at = self.lexemes, self.at
+        if self.item.text in _STRENGTHS and lexemes[at - 2].text in ("filter", "bind"):
+            hint = f"leave out `{self.item.text}`: what is required always holds"
+            return with_edit(self.unexpected(at, at), Fix(lexemes.span(at, at), ""), hint)
+        if self.item.text not in _ORDERS or self.accepted != {"WHEN", "LBRACE"}:
+            return None
+        last = at + 1 + (lexemes[at + 1].text in ("=", ":"))
+        hint = f"leave out `{lexemes.slice(at, last)}`: all of these must hold, in any order"
+        return with_edit(self.unexpected(at, at), Fix(lexemes.span(at, last), ""), hint)
+
+    def _result(self) -> Diagnostic | None:
+        """`expect fail "node-1"`: what a test expects."""
+        lexemes, at = self.lexemes, self.at
+        row = habits.find(habits.CHOICES["result"], self.item.text)
+        if not {"PASS", "REJECT"} <= self.accepted or row is None or row.here == self.item.text:
+            return None
+        found = self.unexpected(at, at)
+        if row.here == "pass" or lexemes[at + 2].text == "by":
+            return with_edit(found, Fix(lexemes.span(at, at), row.here))
+        clauses = "|".join(CLAUSE_WORDS)
+        names = re.findall(rf'\b(?:{clauses})\s+("[^"\n]+")', self.source.text)
+        made = f"reject {lexemes[at + 1].text} by {names[0] if names else chr(34) * 2}"
+        edit = Fix(lexemes.span(at, at + 1), made)
+        return with_edit(found, edit, f"write `{made}`, with the name of the clause")
+
+    def _top_level(self) -> Diagnostic | None:
+        lexemes, at, word = self.lexemes, self.at, self.item.text
+        if not {"POLICY", "TEST"} <= self.accepted or self.item.kind != "word":
+            return None
+        found = self.unexpected(at, at)
+        if word in ("apiVersion", "kind", "metadata", "spec"):
+            return replace(found, hint="give the file the ending `.yaml`, if it is a manifest")
+        if word in ITEMS - {"test"}:
+            hint = f"write `cluster policy name {{ {word} … }}`: clauses stand in a policy"
+            return replace(found, hint=hint)
+        if lexemes[at + 1].text == "policy":
+            name = lexemes[at + 2].text
+            made = f'policy {name} in namespace "name"'
+            if word.lower() in ("global", "clusterwide"):
+                made = f"cluster policy {name}"
+            return with_edit(found, Fix(lexemes.span(at, at + 2), made))
+        if word.lower() in ("clusterpolicy", "clusterplacementpolicy", "guardrail"):
+            return with_edit(found, Fix(lexemes.span(at, at), "cluster policy"))
+        synonyms = ("rule", "package", "constraint", "resource", "placementpolicy", "job", "group")
+        if word.lower() in synonyms:
+            return with_edit(
+                found, Fix(lexemes.span(at, at), "policy"), "write `policy name { … }`"
+            )
+        return None

@@ -1,0 +1,107 @@
+"""Heads: mistakes in the head of a policy, and outside of one, with the edit that mends them."""
+
+from __future__ import annotations
+
+import pytest
+
+from grammar.meaning.schema import Schema, load_schema
+from grammar.tree.source import Source
+from policies.validation import check_source
+from tests.support.hints import edit_of, edited, errors
+
+BODY = '\n  filter "x" { require node.ready }\n}\n'
+
+
+@pytest.fixture(scope="module")
+def schema() -> Schema:
+    return load_schema()
+
+
+@pytest.mark.parametrize(
+    ("head", "meant"),
+    [
+        ('policy web frontend in namespace "shop" {', 'policy web-frontend in namespace "shop" {'),
+        ('policy web for namespace "shop" {', 'policy web in namespace "shop" {'),
+        ("namespace policy web {", 'policy web in namespace "name" {'),
+        ("global policy web {", "cluster policy web {"),
+        ("clusterpolicy web {", "cluster policy web {"),
+        (
+            'policy web in namespace "shop" priority 5 {',
+            'policy web in namespace "shop" { weight 5',
+        ),
+        ("cluster policy web mode audit {", "cluster policy web { mode audit"),
+        (
+            'policy web if pod.namespace == "a" {',
+            'policy web { for pods where pod.namespace == "a"',
+        ),
+    ],
+)
+def test_an_edit_mends_the_head(head: str, meant: str, schema: Schema) -> None:
+    text = head + BODY
+    edit = edit_of(errors(text, schema)[0])
+    assert edit is not None
+    assert edited(text, edit) == meant + BODY
+    assert errors(meant + BODY, schema) == []
+
+
+def test_blocks_of_python_get_braces(schema: Schema) -> None:
+    text = (
+        'policy a in namespace "s":\n  filter "x":\n    require node.ready\n'
+        '  filter "y":\n    require node.zone == "a"\n'
+        'policy b in namespace "s" {\n  filter "z" { require node.ready }\n}\n'
+    )
+    edit = edit_of(errors(text, schema)[0])
+    assert edit is not None
+    assert edited(text, edit) == (
+        'policy a in namespace "s" {\n  filter "x" {\n    require node.ready\n  }\n'
+        '  filter "y" {\n    require node.zone == "a"\n  }\n}\n'
+        'policy b in namespace "s" {\n  filter "z" { require node.ready }\n}\n'
+    )
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ('fail "a"', 'reject "a" by "x"'),
+        ('denied "a"', 'reject "a" by "x"'),
+        ('fail "a" by "x"', 'reject "a" by "x"'),
+        ('passes "a"', 'pass "a"'),
+    ],
+)
+def test_results_of_tests_have_other_names(written: str, meant: str, schema: Schema) -> None:
+    policy = f"cluster policy p {{{BODY}"
+    text = policy + f'test "t" {{ node "a" {{}} pod "s/p" {{}} expect {written} }}\n'
+    edit = edit_of(errors(text, schema)[0])
+    assert edit is not None
+    assert edited(text, edit) == text.replace(written, meant)
+
+
+@pytest.mark.parametrize(
+    ("spec", "hint"),
+    [
+        ('rules:\n  - filter "x" { require node.ready }', "write `rules: |`"),
+        ("rules:\n    filter: {require: node.ready}", "write `rules: |`"),
+        ("selector: {}", "write `podSelector`"),
+        ("matchLabels: {app: web}", "write `podSelector: {matchLabels: {…}}`"),
+        ("mode: audit", "write `enforcementMode`"),
+        ("weight: '100'", "write it without quotes"),
+    ],
+)
+def test_fields_of_objects_have_hints(spec: str, hint: str, schema: Schema) -> None:
+    rules = "" if "rules" in spec else '\n  rules: |\n    filter "x" { require node.ready }'
+    text = (
+        "apiVersion: placement-policy.scheduling.x-k8s.io/v1\nkind: PlacementPolicy\n"
+        f"metadata: {{name: p, namespace: s}}\nspec:\n  podSelector: {{}}\n  {spec}{rules}\n"
+    )
+    found = check_source(Source("p.yaml", text), schema).diagnostics
+    assert any((d.hint or "").startswith(hint) for d in found), [d.hint for d in found]
+
+
+def test_yaml_among_rules_is_read_with_its_lines(schema: Schema) -> None:
+    text = (
+        "apiVersion: placement-policy.scheduling.x-k8s.io/v1\nkind: PlacementPolicy\n"
+        "metadata: {name: p, namespace: s}\nspec:\n  podSelector: {}\n  rules: |\n"
+        "    nodeSelector:\n      disktype: ssd\n"
+    )
+    (found,) = check_source(Source("p.yaml", text), schema).diagnostics
+    assert found.hint == 'write `filter "nodes" { require node.labels["disktype"] == "ssd" }`'
