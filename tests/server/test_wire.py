@@ -138,7 +138,7 @@ def test_a_request_without_nodes(body: bytes) -> None:
     assert decode_args(body).names == []
 
 
-NESTED = b"[" * 100_000
+NESTED = b"[" * 1_000_000
 UNREADABLE = {
     "": "no body",
     "{": "not JSON",
@@ -181,7 +181,7 @@ def test_unreadable_requests(body: str, why: str) -> None:
         b'{"Pod":' + NESTED,
         b'{"pod":{},"nodes":' + NESTED,
         b'{"Pod":{},"Nodes":{"items":[{"metadata":{"name":"a"},"x":' + NESTED,
-        b'{"x":' * 100_000,
+        b'{"x":' * 1_000_000,
     ],
     ids=["pod", "respelled", "node", "elsewhere"],
 )

@@ -85,7 +85,7 @@ UNREADABLE = {
     request({"n1": {"Pods": [{"metadata": {}}]}}, None): "victim without a UID",
     request(None, {"n1": {"Pods": [{"UID": 7}]}}): "does not follow the protocol",
     request(None, {"n1": {"Pods": [], "NumPDBViolations": 1.5}}): "does not follow the protocol",
-    b'{"Pod":{},"NodeNameToVictims":' + b"[" * 100_000: "nested too deeply",
+    b'{"Pod":{},"NodeNameToVictims":' + b"[" * 1_000_000: "nested too deeply",
 }
 
 
