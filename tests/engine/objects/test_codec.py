@@ -180,7 +180,7 @@ def test_quantities_are_texts_or_numbers(codec: ObjectCodec, json_text: str, qua
             "bad Pod at `spec.overhead[...]`: expected `quantity`, got `bool`",
         ),
         (b'{"metadata": {"name": "\xff"}}', "bad Pod: the text is not UTF-8"),
-        (b'{"x": ' + b"[" * 100_000, "bad Pod: nested too deeply"),
+        (b'{"x": ' + b"[" * 1_000_000, "bad Pod: nested too deeply"),
     ],
 )
 def test_errors_name_the_path(codec: ObjectCodec, data: bytes, text: str) -> None:
