@@ -82,10 +82,14 @@ MATRIX: Mapping[Case, Fate] = {
 
 POOL = 'filter "pool" { require node.labels["pool"] == "web" message "not of the pool" }'
 _TEN = "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]"
-# Half of what an expression may take, and about a node: nothing is worked out beforehand.
-_LONG = "[0, 1, 2, 3].all(a, a + b + c + d + e < size(node.name) + 45)"
-for _variable in "bcde":
-    _LONG = f"{_TEN}.all({_variable}, {_LONG})"
+
+
+def _long(number: int) -> str:
+    """Half of what an expression may take, about a node, and different for each number."""
+    found = f"[0, 1, 2, 3].all(a, a + b + c + d + e < size(node.name) + {45 + number})"
+    for variable in "bcde":
+        found = f"{_TEN}.all({variable}, {found})"
+    return found
 
 
 def rules(failure: Failure) -> str:
@@ -96,7 +100,9 @@ def rules(failure: Failure) -> str:
         case Failure.BROKEN | Failure.NEVER_HELD:
             return POOL.replace("labels", "lables")
         case Failure.SLOW:
-            long = (f'filter "long {number}" {{ require {_LONG} }}\n' for number in range(40))
+            long = (
+                f'filter "long {number}" {{ require {_long(number)} }}\n' for number in range(40)
+            )
             return f"{''.join(long)}{POOL}"
         case _:
             return POOL
