@@ -185,7 +185,7 @@ async def warm(served: Served) -> None:
 @pytest.mark.parametrize("query", ["", "?timeout=", "?timeout=never", "?timeout=300s"])
 async def test_the_server_s_own_timeout_holds(serve: Serve, query: str) -> None:
     served = await serve(
-        examiner=Examiner(SCHEMA, no_policies), settings=Settings(http_timeout=0.5)
+        examiner=Examiner(SCHEMA, no_policies), settings=Settings(http_timeout=0.2)
     )
     await warm(served)
     answer = await served.post(f"/admission/validate{query}", slow_review("shop"))
