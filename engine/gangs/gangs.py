@@ -323,8 +323,9 @@ class Gangs:
     def make_way(self, victims: Mapping[str, Iterable[str]]) -> Collection[str]:
         """Gives up the gang of lowest priority among those that have held members as victims.
 
-        `victims` are uids by node. Returns the nodes with such victims: nobody is to be evicted
-        there, because their room is free as soon as kube-scheduler has the answers of bind.
+        `victims` are uids by node. Returns the nodes with such victims, and with those of a gang
+        that was given up a moment ago: nobody is to be evicted there, because their room is free as
+        soon as kube-scheduler has the answers of bind.
         """
         held = {
             node: gangs
@@ -335,7 +336,8 @@ class Gangs:
         if every:
             lowest = min(every.values(), key=lambda gang: (gang.priority, -gang.began))
             self.known.give_up(lowest, "preempted", "a pod of higher priority needs its place")
-        return held.keys()
+        let_go = {node for node, uids in victims.items() if any(map(self.known.was_let_go, uids))}
+        return held.keys() | let_go
 
     # ---- what people see
 

@@ -45,6 +45,8 @@ class KnownGangs:
         self._known: dict[GangName, KnownGang] = {}
         self._by_uid: dict[str, KnownGang] = {}
         self._woken: dict[str, None] = {}
+        # When members that were held were let go, by uid.
+        self._let_go: dict[str, float] = {}
         self.held = HeldCalls()
         self.freed = 0
         self.wake: Callable[[], None] = lambda: None
@@ -58,6 +60,13 @@ class KnownGangs:
     def placed(self, uid: str) -> KnownGang | None:
         """The gang in which this pod has a place."""
         return self._by_uid.get(uid)
+
+    def was_let_go(self, uid: str) -> bool:
+        """Whether the gang of this pod, which was held, was given up a moment ago.
+
+        kube-scheduler counts it until it has the answer of bind.
+        """
+        return self._clock() - self._let_go.get(uid, -math.inf) < FIRST_PAUSE_SECONDS
 
     def gathering(self) -> list[KnownGang]:
         return [gang for gang in self if gang.gathers]
@@ -136,6 +145,8 @@ class KnownGangs:
         `reason` is one of few words, for metrics.
         """
         holds, now = list(gang.holds.values()), self._clock()
+        self._let_go = {uid: at for uid, at in self._let_go.items() if self.was_let_go(uid)}
+        self._let_go.update(dict.fromkeys(gang.holds, now))
         for uid in gang.places:
             self._by_uid.pop(uid, None)
             self._in_flight.refuse(uid)

@@ -329,6 +329,18 @@ def test_a_pod_of_higher_priority_takes_the_place_of_the_lowest_gang() -> None:
     assert "a pod of higher priority needs its place" in world.ended["a0"]
 
 
+def test_a_member_that_was_let_go_a_moment_ago_is_not_evicted() -> None:
+    """kube-scheduler counts it until it has the answer of bind, and may ask once more before."""
+    world = HeldWorld()
+    uid = world.pods["a0"]["metadata"]["uid"]
+    world.create("boss", job="", priority=9)
+    victims, boss = {"n1": Victims([uid], 0)}, builders.raw(world.pods["boss"])
+    for _ in range(2):
+        assert world.engine.preempt(boss, victims, math.inf) == {}
+    world.now += 2
+    assert world.engine.preempt(boss, victims, math.inf) == victims
+
+
 def test_without_binding_the_pods_wait_and_are_told_why() -> None:
     world = World({"n1": "4"}, role=ReplicaRole(binds=False))
     world.create(*names("a", 3))
