@@ -657,7 +657,7 @@ def test_base_of_kustomize_is_what_helm_renders() -> None:
 
 def test_a_shared_view_has_a_port_and_the_right_to_ask_about_users() -> None:
     objects = rendered("--kube-version", "1.36.0", "--set", "ports.sharedView=12349")
-    configuration = yaml.safe_load(objects["ConfigMap", "placet"]["data"]["placet.yaml"])
+    configuration = yaml.safe_load(objects["ConfigMap", "placet-config"]["data"]["placet.yaml"])
     assert configuration["viewListen"] == ":12349"
     ports = {each["name"]: each for each in objects["Service", "placet"]["spec"]["ports"]}
     assert ports["view"] == {"name": "view", "port": 12349, "targetPort": "view"}

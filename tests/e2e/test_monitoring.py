@@ -40,7 +40,7 @@ policy tried {
   filter "first" { require node.name == "n0" }
 }
 """
-# Series that begin with a fault, by the panel and the legend.
+# Series that this run has not, by the panel and the legend, and why.
 OF_FAULTS: Mapping[str, str] = {
     "Deadlines missed: {{verb}} {{outcome}}": "no call is too slow, and no policy expensive",
     "Work that fails: {{work}}: {{cause}}": "the API server does all that it is asked for",
@@ -48,6 +48,14 @@ OF_FAULTS: Mapping[str, str] = {
     "Time of policies: {{policy}}: calls a second without a decision": "no policy is expensive",
     "Watch errors: {{resource}}: {{reason}}": "no watch fails",
     "Restarts of tasks: {{task}}": "no task fails",
+    "Pods blocked by Placet: pods": "no pod waits",
+    "Pods blocked by Placet: {{instance}}": "no pod waits",
+    "Gangs by state: {{state}}": "there are no gangs",
+    "Gangs released and given up: {{state}} {{reason}}": "there are no gangs",
+    "Held members: {{state}}": "there are no gangs",
+    "Rows of data: {{source}}": "no policy reads data",
+    "Age of data: {{source}}": "no policy reads data",
+    "Failures of sources of data: {{source}} {{reason}}": "no policy reads data",
 }
 
 
