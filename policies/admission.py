@@ -117,7 +117,10 @@ class _Written(msgspec.Struct):
 
 
 def likeness(name: str, raw: bytes) -> object | None:
-    """What is equal of objects that differ in nothing but their namespace; None if none are."""
+    """A value that is equal for objects that differ only in their namespace.
+
+    None for an object without a namespace, and for one that cannot be read.
+    """
     try:
         written = msgspec.json.decode(raw, type=_Written)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -129,10 +132,10 @@ def likeness(name: str, raw: bytes) -> object | None:
 
 
 def of_another(name: str, raw: bytes, other: StoredObject) -> StoredObject | None:
-    """A stored object as it would be checked, from one of the same likeness.
+    """The result of the check of an object, taken from that of another one of the same likeness.
 
-    None for an object that has to be checked itself: a check sees the namespace where the rules
-    speak of it, or of a ConfigMap in it.
+    None for an object that has to be checked itself: where the rules speak of the namespace, or of
+    a ConfigMap in it, the result depends on the namespace.
     """
     manifest, file = other.checked.manifest, other.checked.file
     if manifest is None or not other.checked.holds:

@@ -23,11 +23,11 @@ _SILENT_SECONDS = 1.0
 
 
 class FileSigns:
-    """Waits until `stirs` is true, which a thread asks that may have to wait for a file."""
+    """Waits until `stirs` is true. A thread asks it, because the answer may wait for a file."""
 
     def __init__(self, stirs: Callable[[], bool]) -> None:
         self._stirs = stirs
-        # Over these, which say who is to be told, and whether the thread is there, and asks.
+        # Guards who is to be told, and whether there is a thread that asks.
         self._lock = threading.Lock()
         self._tell: Callable[[], object] | None = None
         self._is_asking = False

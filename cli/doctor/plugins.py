@@ -61,13 +61,8 @@ DEFAULTS: Mapping[str, int] = {
     "DefaultBinder": 0,
     "NodeDeclaredFeatures": 0,
 }
-# The first minor version that has a plugin, if there are earlier ones that read version v1.
-FIRST_MINOR: Mapping[str, int] = {
-    "NodeDeclaredFeatures": 35,
-    "GangScheduling": 35,
-    "TopologyPlacementGenerator": 36,
-    "PodGroupPodsCount": 36,
-}
+# The first minor version that has one of these, if there are earlier ones that read version v1.
+FIRST_MINOR: Mapping[str, int] = {"NodeDeclaredFeatures": 35}
 MULTI_POINT = "multiPoint"
 POINTS = (
     "preEnqueue queueSort preFilter filter postFilter preScore score reserve permit preBind bind "

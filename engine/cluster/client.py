@@ -181,9 +181,10 @@ class _Request:
 
 
 class _Silence:
-    """Breaks a stream off that is silent for so many seconds, with a TimeoutError for its reader.
+    """The bound of a stream's silence: its reader gets a TimeoutError after so many seconds.
 
-    One timer for all parts of the stream: to set it anew for each costs as much as to decode it.
+    There is one timer for all parts of the stream: to set it anew for each part costs as much as to
+    decode that part.
     """
 
     def __init__(self, content: aiohttp.StreamReader, seconds: float) -> None:

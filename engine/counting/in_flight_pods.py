@@ -669,7 +669,4 @@ class InFlightPods:
             self._pods = {u: p for u, p in self._pods.items() if p.until > now}
             self._next_end = min((p.until for p in self._pods.values()), default=math.inf)
         owner, own = table.owner, self._pods.get(uid)
-        found = [p for p in self._pods.values() if p.owner is owner]
-        if own is not None and own.owner is owner:
-            found.remove(own)
-        return found
+        return [p for p in self._pods.values() if p is not own and p.owner is owner]

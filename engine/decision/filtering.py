@@ -403,7 +403,7 @@ Alike = Callable[[FilterProgram, Sequence[int]], Sequence[Rejection | None] | No
 
 
 def _unlike(_: FilterProgram, _places: Sequence[int]) -> None:
-    """Each node is a node of its own."""
+    """For a sweep in which each node is evaluated by itself."""
 
 
 class Sweep:

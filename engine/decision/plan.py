@@ -254,7 +254,7 @@ class Plan:
             memo.tables_changed(digests)
 
     def outdate(self) -> None:
-        """Has it looked at again: there are other policies."""
+        """Marks the plan for another look, because there are other policies."""
         self.outdated = True
 
     def lasts(self, now: int) -> bool:

@@ -292,7 +292,6 @@ class CallOpener:
         root = known.workloads.get(pod.controller) if known is not None else None
         group = self.cluster.pods.group(pod.namespace, pod.group) if pod.group else None
         registry = self.registry
-        keeper.make_room(len(known.table.rows) if known is not None else 0)
         plan: Plan | None = None
         made: list[Frame] = []
         grouped: list[CallGroups] = []
@@ -345,6 +344,7 @@ class CallOpener:
         key = (id(namespace), pod.namespace, root, group, failures, exempt, shape)
 
         def make() -> Plan:
+            keeper.make_room(len(known.table.rows) if known is not None else 0)
             return Plan(
                 *(registry, pod.namespace, namespace, evaluation, keeper.memos),
                 nodes=len(names),

@@ -381,7 +381,7 @@ class KindedClause(Protocol):
 
 
 class NodeKinds:
-    """The kind of each node to one clause, by row. `era` is another object once numbers are."""
+    """The kind of each node to one clause, by row. `era` is replaced when numbers begin anew."""
 
     def __init__(self, key: NodeKey, per_look: int) -> None:
         """The time is looked at after `per_look` nodes."""

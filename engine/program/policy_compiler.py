@@ -170,7 +170,7 @@ def group_specs(compiler: Compiler) -> Iterator[GroupSpec]:
 
 
 def _once(function: Callable[[T], R]) -> Callable[[T], R]:
-    """The function, which works out once what it gives for a part of a tree."""
+    """The function with its results kept, for parts of a tree."""
     known: dict[int, tuple[T, R]] = {}
 
     def run(part: T) -> R:

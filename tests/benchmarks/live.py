@@ -56,14 +56,21 @@ def watching(folder: Path, nodes: int, pods: int) -> Iterator[Watching]:
 @contextmanager
 def large_cluster(nodes: int, pods: int) -> Iterator[str]:
     """The address of a `cluster_server`, which ends with the block."""
-    command = [sys.executable, "-m", "tests.benchmarks.cluster_server", str(nodes), str(pods)]
+    with made_up("cluster_server", nodes, pods) as url:
+        yield url
+
+
+@contextmanager
+def made_up(program: str, *sizes: int) -> Iterator[str]:
+    """The address that an API server of the benchmarks prints; it ends with the block."""
+    command = [sys.executable, "-m", f"tests.benchmarks.{program}", *map(str, sizes)]
     pipe = subprocess.PIPE
-    with subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, text=True) as cluster:
+    with subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, text=True) as server:
         try:
-            assert cluster.stdout is not None
-            yield cluster.stdout.readline().strip()
+            assert server.stdout is not None
+            yield server.stdout.readline().strip()
         finally:
-            cluster.terminate()
+            server.terminate()
 
 
 def flags_for(folder: Path, url: str) -> tuple[str, str]:

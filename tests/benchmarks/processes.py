@@ -1,4 +1,4 @@
-"""What the processes of a server have taken so far: processor time and memory, as Linux says."""
+"""Processes: the processor time and memory that those of a server have taken, as Linux says."""
 
 from __future__ import annotations
 

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import time
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from tests.benchmarks.live import flags_for
+from tests.benchmarks.live import flags_for, made_up
 from tests.benchmarks.processes import most_mib, spent
-from tests.benchmarks.race import ROOT
 from tests.benchmarks.results import AtMost, Record
 from tests.e2e.placet import placet
 from tests.e2e.waiting import until
@@ -28,19 +23,6 @@ EDITS = 5
 _SETTLED = 30
 
 pytestmark = pytest.mark.bench
-
-
-@contextmanager
-def _policies(number: int) -> Iterator[str]:
-    """The address of a `policy_server`, which ends with the block."""
-    command = [sys.executable, "-m", "tests.benchmarks.policy_server", str(number)]
-    pipe = subprocess.PIPE
-    with subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, text=True) as server:
-        try:
-            assert server.stdout is not None
-            yield server.stdout.readline().strip()
-        finally:
-            server.terminate()
 
 
 def _asked(url: str, method: str = "GET") -> object:
@@ -68,7 +50,7 @@ def test_policies(
 ) -> None:
     """A namespace each."""
     with (
-        _policies(number) as url,
+        made_up("policy_server", number) as url,
         placet(tmp_path, None, *flags_for(tmp_path, url)) as server,
     ):
         began, pid = time.perf_counter(), server.process.child.pid

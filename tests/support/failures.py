@@ -1,4 +1,4 @@
-"""What becomes of a pod when something fails: each case, and what the tests of it have found."""
+"""Failures: what becomes of a pod in each case, and what the tests of it have found."""
 
 from __future__ import annotations
 
