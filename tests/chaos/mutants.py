@@ -50,7 +50,7 @@ MUTANTS: Sequence[Mutant] = (
     Mutant(
         "pods in flight count nowhere",
         "engine/counting/in_flight_pods.py",
-        "found = [p for p in self._pods.values() if p.owner is owner]",
+        "return [p for p in self._pods.values() if p is not own and p.owner is owner]",
         "return []",
     ),
     Mutant(
