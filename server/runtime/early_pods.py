@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 
 from engine.objects.peer import Peer
 from grammar.values.errors import EvaluationError
-from grammar.values.time import Timestamp
+from grammar.values.time import SECOND, Timestamp
 from policies.resource import Metadata, PolicyStatus
 
 
@@ -28,7 +28,8 @@ class EarlyPods:
         started: Timestamp,
     ) -> None:
         self._decided = decided
-        self._started = started
+        # A creation is told in whole seconds, so a policy of the second of the start counts as newer.
+        self._started = started.nanos // SECOND
         # By the address of a policy whose status does not say yet that it is in force.
         self._counted: dict[str, tuple[str, int]] = {}
 
@@ -48,7 +49,7 @@ class EarlyPods:
         if uid == metadata.uid:
             return number
         created = _parsed(metadata.creationTimestamp)
-        if created is None or created.nanos < self._started.nanos:
+        if created is None or created.nanos // SECOND < self._started:
             return written.earlyPods
         every = pods().values()
         number = sum(self._is_early(pod, address, created) and selects(pod) for pod in every)

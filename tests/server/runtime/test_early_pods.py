@@ -17,7 +17,7 @@ from server.runtime.early_pods import EarlyPods, early_text
 from tests.support.builders import node, pod, raw
 from tests.support.engines import engine_of, peer_of
 
-STARTED = Timestamp.parse("2026-11-21T09:00:00Z")
+STARTED = Timestamp.parse("2026-11-21T09:00:00.7Z")
 POLICY = Metadata("web", "shop", "u", 1, creationTimestamp="2026-11-21T10:00:00Z")
 BEFORE, AFTER = "2026-11-21T09:59:59Z", "2026-11-21T10:00:00Z"
 
@@ -64,6 +64,12 @@ def test_the_number_stays_once_the_policy_was_in_force() -> None:
 def test_a_policy_from_before_the_start_has_no_number(created: str) -> None:
     metadata = msgspec.structs.replace(POLICY, creationTimestamp=created)
     assert counted([peer_of(pod("a", on="n1", created=AFTER))], metadata=metadata) is None
+
+
+def test_a_policy_of_the_second_of_the_start_has_a_number() -> None:
+    """The API server tells a creation in whole seconds."""
+    metadata = msgspec.structs.replace(POLICY, creationTimestamp="2026-11-21T09:00:00Z")
+    assert counted([peer_of(pod("a", on="n1", created=AFTER))], metadata=metadata) == 1
 
 
 def test_the_event_says_how_many() -> None:
