@@ -12,7 +12,7 @@ import math
 import socket
 import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -560,6 +560,11 @@ class ClusterRuntime:
             if error.status == HTTPStatus.NOT_FOUND:
                 return None
             raise
+
+    async def bodies(self, keys: Collection[str]) -> Mapping[str, bytes]:
+        """The JSON of pods by `namespace/name`, one request each. Raises EngineError."""
+        asked = {key: await self.pod(*key.split("/")) for key in keys}
+        return {key: body for key, body in asked.items() if body is not None}
 
     async def pods_on(self, node: str) -> Mapping[str, bytes | msgspec.Raw]:
         """The JSON of the pods on a node by `namespace/name`. Raises EngineError."""

@@ -28,7 +28,7 @@ class EarlyPods:
         started: Timestamp,
     ) -> None:
         self._decided = decided
-        # A creation is told in whole seconds, so a policy of the second of the start counts as newer.
+        # A creation is told in whole seconds: a policy of the second of the start counts as newer.
         self._started = started.nanos // SECOND
         # By the address of a policy whose status does not say yet that it is in force.
         self._counted: dict[str, tuple[str, int]] = {}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from logging import Logger
 from pathlib import Path
 from typing import Protocol
@@ -121,6 +121,10 @@ class NoCluster(_UnwatchedCluster):
         """None: there are no pods."""
         return {}
 
+    async def bodies(self, _keys: Collection[str]) -> Mapping[str, bytes]:
+        """None: there are no pods."""
+        return {}
+
     async def documents(self, _needs: Needs) -> AsyncIterator[bytes]:
         """Raises NotSyncedError: there is no cluster."""
         self.snapshot()
@@ -157,17 +161,21 @@ class FileCluster(_UnwatchedCluster):
 
     async def pod(self, namespace: str, name: str) -> bytes | None:
         """The JSON of a pod, None if there is none. Raises NotSyncedError."""
-        found = [document async for document in self.documents(Needs())]
-        pods = await asyncio.to_thread(bodies, found, "Pod")
-        return pods.get(f"{namespace}/{name}")
+        key = f"{namespace}/{name}"
+        return (await self.bodies((key,))).get(key)
 
-    async def pods_on(self, node: str) -> Mapping[str, bytes | msgspec.Raw]:
+    async def pods_on(self, node: str) -> Mapping[str, bytes]:
         """The JSON of the pods on a node by `namespace/name`. Raises NotSyncedError."""
         view = self.snapshot().node(node)
-        keys = [key_of(pod) for pod in (view and view.pods) or ()]
-        found = [document async for document in self.documents(Needs())]
-        pods = await asyncio.to_thread(bodies, found, "Pod")
-        return {key: pods[key] for key in keys if key in pods}
+        return await self.bodies([key_of(pod) for pod in (view and view.pods) or ()])
+
+    async def bodies(self, keys: Collection[str]) -> Mapping[str, bytes]:
+        """The JSON of pods by `namespace/name`, in one reading. Raises NotSyncedError."""
+        found: dict[str, bytes] = {}
+        async for document in self.documents(Needs()):
+            pods = await asyncio.to_thread(bodies, [document], "Pod")
+            found |= {key: bytes(pods[key]) for key in keys if key in pods}
+        return found
 
     async def documents(self, _needs: Needs) -> AsyncIterator[bytes]:
         """The JSON documents of the files, lists in parts. Raises NotSyncedError."""

@@ -8,7 +8,7 @@ workload, once the cluster is known.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from logging import Logger
 from typing import Protocol
 
@@ -18,7 +18,7 @@ from engine.cache.node_table import Snapshot
 from engine.engine import Engine
 from engine.errors import EngineError, NotSyncedError
 from engine.explanation.effects import EffectsOfPods, PolicyEffect
-from engine.objects.peer import Peer
+from engine.objects.peer import Peer, key_of
 from engine.objects.request_pod import SYSTEM_NAMESPACES
 from grammar.messages.texts import counted, shown
 
@@ -35,11 +35,15 @@ class KnownCluster(Protocol):
         """The cluster now. Raises NotSyncedError."""
         ...
 
+    async def bodies(self, keys: Collection[str]) -> Mapping[str, bytes]:
+        """The JSON of pods by `namespace/name`, without those that are gone. Raises EngineError."""
+        ...
+
 
 class Asked(Protocol):
     """Who asks about pods, one at a time."""
 
-    async def effects(self, found: EffectsOfPods, namespace: str, name: str) -> None:
+    async def effects(self, found: EffectsOfPods, pod: bytes) -> None:
         """Adds what policies do with a pod. Raises HTTPException and EngineError."""
         ...
 
@@ -61,12 +65,17 @@ class FirstEffects:
         if not pods or not registry.programs:
             return
         found = EffectsOfPods(self._engine, sorted(snapshot.table.rows))
+        try:
+            bodies = await self._cluster.bodies([key_of(pod) for pod in pods])
+        except EngineError as error:
+            self._log.warning("what each policy does is not told: %s", error)
+            return
         number = 0
-        for pod in pods:
+        for body in bodies.values():
             try:
-                await self._asked.effects(found, pod.namespace, pod.name)
+                await self._asked.effects(found, body)
             except (EngineError, web.HTTPException, TimeoutError):
-                # A pod that is gone, or cannot be decided about, or others ask for long.
+                # A pod that cannot be decided about, or others ask for long.
                 continue
             if self._engine.registry is not registry:
                 # Those who edit policies see what they do on the page and in the status.

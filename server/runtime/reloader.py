@@ -52,6 +52,9 @@ class ClusterSource(ClusterState, Protocol):
     async def pod(self, namespace: str, name: str) -> bytes | None:
         """The JSON of a pod, None if there is none. Raises EngineError."""
 
+    async def bodies(self, keys: Collection[str]) -> Mapping[str, bytes]:
+        """The JSON of pods by `namespace/name`, without those that are gone. Raises EngineError."""
+
     @property
     def pods(self) -> Cache:
         """What is known of pods, for counting and for copies."""

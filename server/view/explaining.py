@@ -85,14 +85,10 @@ class Explainer:
             work = PodResults(inspection, sorted(inspection.table.rows), self._clock)
             return await done(fills_of(inspection, work, pod.node), _REST_SECONDS, self._clock)
 
-    async def effects(self, found: EffectsOfPods, namespace: str, name: str) -> None:
-        """Adds what policies do with a pod; nothing for a pod that is gone.
-
-        Raises HTTPException and EngineError.
-        """
+    async def effects(self, found: EffectsOfPods, pod: bytes) -> None:
+        """Adds what policies do with a pod. Raises HTTPException and EngineError."""
         async with self._line.one():
-            pod = await self._pod(namespace, name)
-            await done(found.ask(pod.body), _REST_SECONDS, self._clock)
+            await done(found.ask(pod), _REST_SECONDS, self._clock)
 
     async def explain(
         self, namespace: str, name: str, node: str | None

@@ -16,7 +16,7 @@ from itertools import repeat
 
 
 class NoEffects:
-    """Stands for the report at a start, which reads all files of the cluster for each pod."""
+    """Stands for the report at a start, which reads all files of the cluster."""
 
     def __init__(self, *_: object) -> None:
         pass

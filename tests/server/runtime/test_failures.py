@@ -7,7 +7,7 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -93,6 +93,9 @@ class Cluster:
 
     async def pod(self, _namespace: str, _name: str) -> bytes | None:
         raise AssertionError("nobody asks why")
+
+    async def bodies(self, _keys: Collection[str]) -> Mapping[str, bytes]:
+        raise AssertionError("nobody asks what policies do")
 
     async def pods_on(self, _node: str) -> Mapping[str, bytes]:
         raise AssertionError("nobody asks what a drain does")

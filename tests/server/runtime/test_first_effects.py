@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import pytest
 
@@ -34,31 +34,39 @@ policy half in namespace "ads" {
 """
 
 
-class Bodies:
-    """The pods of a cluster as the API server has them."""
+class Effects:
+    """Asks about each pod at once."""
 
-    def __init__(self, bodies: Mapping[str, bytes]) -> None:
-        self.bodies = bodies
-        self.asked: list[str] = []
-
-    async def effects(self, found: EffectsOfPods, namespace: str, name: str) -> None:
-        key = f"{namespace}/{name}"
-        self.asked.append(key)
-        finished(found.ask(self.bodies[key]))
+    async def effects(self, found: EffectsOfPods, pod: bytes) -> None:
+        finished(found.ask(pod))
 
 
-class Late:
-    """A cluster that is known at the second look."""
+class Whole:
+    """A cluster that has the JSON of its pods."""
 
-    def __init__(self, pods: Cache) -> None:
-        self.pods = pods
-        self.asked = 0
+    def __init__(self, pods: Cache, bodies: Mapping[str, bytes]) -> None:
+        self._pods = pods
+        self._bodies = bodies
+        self.asked: list[Collection[str]] = []
 
     def snapshot(self) -> Snapshot:
-        self.asked += 1
-        if self.asked == 1:
+        return self._pods.snapshot()
+
+    async def bodies(self, keys: Collection[str]) -> Mapping[str, bytes]:
+        self.asked.append(keys)
+        return {key: self._bodies[key] for key in keys}
+
+
+class Late(Whole):
+    """A cluster that is known at the second look."""
+
+    looks = 0
+
+    def snapshot(self) -> Snapshot:
+        self.looks += 1
+        if self.looks == 1:
             raise NotSyncedError("not synced")
-        return self.pods.snapshot()
+        return super().snapshot()
 
 
 def cluster() -> tuple[Cache, dict[str, bytes]]:
@@ -78,10 +86,10 @@ async def test_a_policy_with_a_clause_without_effect_has_a_line(
 ) -> None:
     known, bodies = cluster()
     engine = Engine(registry_of(POLICIES), Known(known), CODEC, Silent())
-    asked = Bodies(bodies)
+    whole = Whole(known, bodies)
     with caplog.at_level(logging.INFO, "placet.test"):
-        await FirstEffects(engine, Known(known), asked, LOG).tell()
-    assert asked.asked == ["ads/ad-1", "shop/web-1"]
+        await FirstEffects(engine, whole, Effects(), LOG).tell()
+    assert whole.asked == [["ads/ad-1", "shop/web-1"]]
     (line,) = caplog.messages
     assert line == (
         'policy shop/web selects 1 of 2 pods: "ready" passes on every node, "zone" rejects all 2'
@@ -93,8 +101,20 @@ async def test_a_start_waits_for_the_cluster(caplog: pytest.LogCaptureFixture) -
     known, bodies = cluster()
     engine = Engine(registry_of(POLICIES), Known(known), CODEC, Silent())
 
-    late = Late(known)
+    late = Late(known, bodies)
     with caplog.at_level(logging.INFO, "placet.test"):
-        await FirstEffects(engine, late, Bodies(bodies), LOG).tell()
-    assert late.asked == 2
+        await FirstEffects(engine, late, Effects(), LOG).tell()
+    assert late.looks == 2
     assert len(caplog.messages) == 1
+
+
+class Unreadable(Whole):
+    async def bodies(self, keys: Collection[str]) -> Mapping[str, bytes]:
+        raise NotSyncedError(f"{len(keys)} pods cannot be read")
+
+
+async def test_pods_that_cannot_be_read_are_one_warning(caplog: pytest.LogCaptureFixture) -> None:
+    known, bodies = cluster()
+    engine = Engine(registry_of(POLICIES), Known(known), CODEC, Silent())
+    await FirstEffects(engine, Unreadable(known, bodies), Effects(), LOG).tell()
+    assert caplog.messages == ["what each policy does is not told: 2 pods cannot be read"]
