@@ -35,6 +35,7 @@ class LargeCluster:
         self._version = nodes + pods
         self._node = node_lines()
         self._pod = pod_lines(nodes)
+        self._lease: dict[str, Any] = {}
         self._changes: asyncio.Queue[tuple[int, float, bool]] = asyncio.Queue()
 
     async def nodes(self, request: web.Request) -> web.StreamResponse:
@@ -69,6 +70,16 @@ class LargeCluster:
                     due = began + number / rate
                     await asyncio.sleep(max(0.0, due - asyncio.get_running_loop().time()))
 
+    async def lease(self, request: web.Request) -> web.Response:
+        """The only Lease, as an API server keeps it; anybody's writing is accepted."""
+        if request.method != "GET":
+            lease = json.loads(await request.read())
+            self._version += 1
+            lease["metadata"]["resourceVersion"] = str(self._version)
+            self._lease = lease
+        status = web.HTTPOk.status_code if self._lease else web.HTTPNotFound.status_code
+        return web.json_response(self._lease, status=status)
+
     async def change(self, request: web.Request) -> web.Response:
         count, rate = int(request.query["count"]), float(request.query["rate"])
         self._changes.put_nowait((count, rate, "churn" in request.query))
@@ -90,13 +101,16 @@ class LargeCluster:
         return web.Response(body=body, content_type="application/json")
 
     async def _initial(self, request: web.Request, line: Line, count: int) -> web.StreamResponse:
-        response = web.StreamResponse()
+        # client-go reads no stream of another type, and no bookmark without a kind.
+        response = web.StreamResponse(headers={"Content-Type": "application/json"})
         await response.prepare(request)
         lines = (line("ADDED", number, number + 1) for number in range(count))
         for chunk in _chunks(lines):
             await response.write(chunk)
         metadata = {"resourceVersion": str(self._version), "annotations": {END: "true"}}
-        end = {"type": "BOOKMARK", "object": {"metadata": metadata}}
+        kind = "Pod" if line is self._pod else "Node"
+        mark = {"kind": kind, "apiVersion": "v1", "metadata": metadata}
+        end = {"type": "BOOKMARK", "object": mark}
         await response.write(json.dumps(end).encode() + b"\n")
         return response
 
@@ -197,6 +211,10 @@ async def main() -> None:
     for resource in CONTROLLERS.values():
         app.router.add_get(resource.path, cluster.nothing)
     app.router.add_post("/changes", cluster.change)
+    leases = "/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
+    app.router.add_post(leases, cluster.lease)
+    app.router.add_get(f"{leases}/{{name}}", cluster.lease)
+    app.router.add_put(f"{leases}/{{name}}", cluster.lease)
     runner = web.AppRunner(app, shutdown_timeout=0.1, access_log=None, handler_cancellation=True)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()

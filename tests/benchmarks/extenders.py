@@ -12,8 +12,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 from tests.benchmarks.race import ROOT
 from tests.e2e.process import Process, running
+from tests.support.kubeconfig import kubeconfig
 
 HERE = Path(__file__).parent
 # By hand with the standard library alone, and with the informers of client-go.
@@ -54,26 +57,43 @@ def built_peer(source: Path = BY_HAND) -> Path | None:
 @contextmanager
 def go_peer(program: Path, folder: Path, *flags: str | Path) -> Iterator[int]:
     """Run the Go extender; yield its port."""
-    with _listening([program, *flags], folder / "peer.log") as port:
+    with _listening([program, *flags], folder / "peer.log") as (_, port):
         yield port
+
+
+@contextmanager
+def informers(folder: Path, url: str) -> Iterator[tuple[Process, int]]:
+    """Run the Go extender with informers of a cluster, synced; yield its process and port.
+
+    The test is skipped where it cannot be built.
+    """
+    program = built_peer(INFORMERS)
+    if program is None:
+        pytest.skip("the extender with client-go is not built, and cannot be built here")
+    folder.mkdir(exist_ok=True)
+    file = kubeconfig(folder / "kubeconfig", url, {"token": "static"})
+    with _listening([program, f"-kubeconfig={file}"], folder / "informers.log") as found:
+        yield found
+        # One that lists again and again is no fair contestant.
+        assert "Failed to watch" not in found[0].log.read_text()
 
 
 @contextmanager
 def bare_aiohttp(folder: Path) -> Iterator[int]:
     """Run the server on aiohttp that parses nothing; yield its port."""
     command = [sys.executable, "-m", "tests.benchmarks.bare_server"]
-    with _listening(command, folder / "bare.log") as port:
+    with _listening(command, folder / "bare.log") as (_, port):
         yield port
 
 
 @contextmanager
-def _listening(command: Sequence[str | Path], log: Path) -> Iterator[int]:
+def _listening(command: Sequence[str | Path], log: Path) -> Iterator[tuple[Process, int]]:
     log.unlink(missing_ok=True)
     with running(command, log, cwd=ROOT) as process:
         process.wait_ready(lambda: _port(process) is not None, _READY_SECONDS)
         port = _port(process)
         assert port is not None
-        yield port
+        yield process, port
 
 
 def _port(process: Process) -> int | None:

@@ -35,10 +35,15 @@ class Watching:
 
     def churn(self, rate: int, seconds: int) -> None:
         """Let pods go and come back from now on: so many events a second, for so long."""
-        url = f"{self.url}/changes?count={rate * seconds}&rate={rate}&churn=1"
-        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        with opener.open(urllib.request.Request(url, method="POST")) as answer:  # noqa: S310 - ours
-            answer.read()
+        churn(self.url, rate * seconds, rate)
+
+
+def churn(url: str, count: int, rate: int = 0) -> None:
+    """Let pods of a `cluster_server` go and come back: so many events a second, or at once."""
+    asked = f"{url}/changes?count={count}&rate={rate}&churn=1"
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with opener.open(urllib.request.Request(asked, method="POST")) as answer:  # noqa: S310 - ours
+        answer.read()
 
 
 @contextmanager

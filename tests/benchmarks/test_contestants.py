@@ -15,14 +15,13 @@ from statistics import median
 import pytest
 
 from tests.benchmarks import shop
-from tests.benchmarks.extenders import INFORMERS, built_peer, go_peer
+from tests.benchmarks.extenders import informers
 from tests.benchmarks.keep_alive import KeepAlive, keep_alive
 from tests.benchmarks.live import watching
 from tests.benchmarks.offers import Latency, Offers, latencies, latency
 from tests.benchmarks.results import Record
 from tests.e2e.process import running
 from tests.e2e.waiting import answers_ok, free_port
-from tests.support.kubeconfig import kubeconfig
 
 ROUNDS = 5
 PODS_A_NODE = 3
@@ -33,12 +32,7 @@ pytestmark = pytest.mark.bench
 
 @contextmanager
 def _informers(folder: Path, url: str) -> Iterator[KeepAlive]:
-    """The Go extender with informers of a cluster, synced; it is skipped where it is not built."""
-    program = built_peer(INFORMERS)
-    if program is None:
-        pytest.skip("the extender with client-go is not built, and cannot be built here")
-    file = kubeconfig(folder / "kubeconfig", url, {"token": "static"})
-    with go_peer(program, folder, f"-kubeconfig={file}") as port, keep_alive(port) as connection:
+    with informers(folder, url) as (_, port), keep_alive(port) as connection:
         yield connection
 
 
