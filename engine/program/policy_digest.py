@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
+from functools import lru_cache
+from typing import Any
 
 from grammar.tree.clauses import Policy
 
@@ -21,10 +23,8 @@ def digest_of(policies: Iterable[tuple[Policy, bytes]]) -> str:
     found = hashlib.sha256()
     for policy, items in policies:
         found.update(b"Policy\0")
-        for each in fields(policy):
-            if each.compare:
-                is_items = each.name == "items"
-                found.update(items if is_items else text_of(getattr(policy, each.name)))
+        for name in _compared(Policy):
+            found.update(items if name == "items" else text_of(getattr(policy, name)))
     return found.hexdigest()[:_DIGEST_LENGTH]
 
 
@@ -36,11 +36,10 @@ def text_of(value: object) -> bytes:
 def _tokens(value: object) -> Iterator[str]:
     """The names of the tree's classes and the values of its leaves, in the order of the tree."""
     if is_dataclass(value):
-        yield type(value).__name__
-        for each in fields(value):
-            # Places in the file are the fields that do not count in comparisons.
-            if each.compare:
-                yield from _tokens(getattr(value, each.name))
+        kind: Any = value.__class__
+        yield kind.__name__
+        for name in _compared(kind):
+            yield from _tokens(getattr(value, name))
     elif isinstance(value, tuple | list):
         yield f"{len(value)} items"
         for item in value:
@@ -55,3 +54,9 @@ def _tokens(value: object) -> Iterator[str]:
         yield from sorted(repr(item) for item in value)
     else:
         yield repr(value)
+
+
+@lru_cache(maxsize=1024)
+def _compared(kind: type[Any]) -> tuple[str, ...]:
+    """The fields of a class of the tree without places in the file, which no comparison counts."""
+    return tuple(each.name for each in fields(kind) if each.compare)

@@ -6,6 +6,7 @@ through a tree uses `children` or `walk`, so that a new kind of node is never fo
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import lru_cache
@@ -33,14 +34,14 @@ def _gather(node: object, skip: tuple[type, ...], found: list[ast.Expr]) -> None
     kind: Any = node.__class__
     if skip and issubclass(kind, skip):
         return
-    parts = node if kind is tuple else [getattr(node, name) for name in _fields(kind)]
+    parts = node if kind is tuple else _parts(kind)(node)
     for part in cast("Iterable[object]", parts):
         inner: Any = part.__class__
         if inner in _LEAVES:
             continue
         if issubclass(inner, ast.Expr):
             found.append(cast("ast.Expr", part))
-        elif inner is tuple or _fields(inner):
+        elif inner is tuple or _parts(inner) is not _no_parts:
             _gather(part, skip, found)
 
 
@@ -49,15 +50,24 @@ _LEAVES = frozenset({str, bool, int, float, type(None), Span, Type})
 
 
 @lru_cache(maxsize=1024)
-def _fields(kind: type[Any]) -> tuple[str, ...]:
-    """The fields of a class that may have expressions inside."""
+def _parts(kind: type[Any]) -> Callable[[object], Iterable[object]]:
+    """What gives the fields of a node of a class that may have expressions inside."""
     if issubclass(kind, ast.Literal | Span | Type) or not is_dataclass(kind):
-        return ()
-    return tuple(each.name for each in fields(kind) if each.type not in _LEAF_TYPES)
+        return _no_parts
+    names = [each.name for each in fields(kind) if each.type not in _LEAF_TYPES]
+    if len(names) == 1:
+        (name,) = names
+        return lambda node: (getattr(node, name),)
+    return operator.attrgetter(*names) if names else _no_parts
+
+
+def _no_parts(_: object) -> Iterable[object]:
+    return ()
 
 
 # What such fields are declared as.
-_LEAF_TYPES = frozenset({"str", "bool", "int", "float", "Span", "Type", "str | None"})
+_PLAIN_TYPES = frozenset({"str", "bool", "int", "float", "str | None"})
+_LEAF_TYPES = _PLAIN_TYPES | {"Span", "Type"}
 
 
 def walk(node: object) -> Iterator[ast.Expr]:
@@ -83,10 +93,24 @@ def rewritten(node: T, change: Callable[[object], object]) -> T:
     if changed is not node:
         return cast("T", changed)
     if isinstance(node, tuple):
-        return cast("T", tuple(rewritten(part, change) for part in node))
-    if not is_dataclass(node) or isinstance(node, Span | Type | type):
-        return node
-    return replace(node, **{f.name: rewritten(getattr(node, f.name), change) for f in fields(node)})
+        parts = tuple([rewritten(part, change) for part in node])
+        is_same = all(map(operator.is_, parts, node))
+        return node if is_same else cast("T", parts)
+    made: dict[str, object] = {}
+    kind: Any = node.__class__
+    for name in _rewritable(kind):
+        old = getattr(node, name)
+        if (new := rewritten(old, change)) is not old:
+            made[name] = new
+    return cast("T", replace(cast("Any", node), **made)) if made else node
+
+
+@lru_cache(maxsize=1024)
+def _rewritable(kind: type[Any]) -> tuple[str, ...]:
+    """The fields of a class that a rewriting may change; none of what is no part of a tree."""
+    if not is_dataclass(kind) or issubclass(kind, Span | Type):
+        return ()
+    return tuple(each.name for each in fields(kind) if each.type not in _PLAIN_TYPES)
 
 
 # What functions read of a node: one matches a term by its labels and its name.
