@@ -214,7 +214,9 @@ KEPT: dict[str, tuple[Callable[..., object], int, tuple[Any, ...]] | None] = {
     "engine.counting.floors.shortfall": None,
     "engine.counting.bounds.target": None,
     "grammar.meaning.schema.short_form": None,
-    "grammar.tree.walk._fields": None,
+    "grammar.tree.walk._parts": None,
+    "grammar.tree.walk._rewritable": None,
+    "engine.program.policy_digest._compared": None,
     "policies.sugar._items_of_short": (items_of, 256, ("weight 1" + "0" * 300,)),
 }
 
