@@ -84,7 +84,7 @@ class AfterDecision:
         offered = bool(np.count_nonzero(codes) < len(codes))
         if offered and self.unmet.known:
             self.unmet.offered(pod.uid)
-        if offered and self._damper.known:
+        if offered and self._damper.known.peek(pod.uid) is not None:
             self._damper.passed(pod.uid)
         if self._rejected is not None:
             policy = "" if offered or decided is None else _rejecting(decided)

@@ -64,7 +64,8 @@ class ScoreMemo:
         return self._by_row(table, rows, evaluation)
 
     def _by_row(self, table: NodeTable, rows: NodeRows, evaluation: Evaluation) -> Floats:
-        table = self._groups.table(table, evaluation)
+        if self._groups.digests:
+            table = self._groups.table(table, evaluation)
         portions = self._fresh.stale(table, evaluation.now, rows)
         if portions or len(self._values) < len(table.nodes):
             self._values = grown(self._values, len(table.nodes), MISSING)

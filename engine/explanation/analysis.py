@@ -13,8 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.cache.cluster_copy import NamedPod
-from engine.cache.names import KnownRows
-from engine.cache.node_table import without
+from engine.cache.node_table import KnownRows, without
 from engine.decision.journal import RecordedCounts, recorded_counts
 from engine.decision.plugin_filters import unknown_resources
 from engine.decision.registry import Registry
