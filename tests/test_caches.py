@@ -164,7 +164,7 @@ DICTIONARIES = {
 # The other memories of cachetools: their keys are short, and each says how many it has.
 TIMED = {
     "engine/decision/preemption.py": "uids of pods",
-    "engine/decision/unmet_shares.py": "uids of pods",
+    "engine/decision/after.py": "uids of pods",
     "engine/program/policy_time.py": "addresses of policies",
     "server/http/tls.py": "addresses of clients, and OpenSSL's constants",
     "server/runtime/observers.py": "hashes",

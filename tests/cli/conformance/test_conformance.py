@@ -15,10 +15,9 @@ from pytest_aiohttp import AiohttpServer
 
 from cli.conformance import report
 from cli.conformance.api_server import stand_in_api
-from cli.conformance.binding_expectations import BINDING_EXPECTATIONS
 from cli.conformance.cases import Verb, contracts
 from cli.conformance.exchange import Caller
-from cli.conformance.expectations import EXPECTATIONS
+from cli.conformance.expectations import BINDING_EXPECTATIONS, EXPECTATIONS
 from cli.conformance.requests import own_cluster
 from cli.conformance.run import Conformance, ContractResult
 from cli.main import main
