@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import time
 from collections.abc import Iterator, Sequence
 
@@ -50,7 +49,9 @@ def run(args: argparse.Namespace) -> int:
         hint = "give --cluster SNAPSHOT too, or neither, to ask the running Placet"
         raise CommandError("policies are given without a cluster", hint)
     else:
-        found, errors = asyncio.run(_of_leader(replicas.target(args)))
+        answers, errors = replicas.asked(args, Replica.drift)
+        # What the leader has seen, or the reason why nobody has.
+        found = min(answers, key=lambda each: bool(each.problem))
     if found.problem:
         hint = "see the leader and its state with: placet status"
         raise CommandError(f"nobody knows what has drifted: {found.problem}", hint)
@@ -62,22 +63,10 @@ def run(args: argparse.Namespace) -> int:
     return Exit.FINDINGS if found.pods else replicas.end(errors)
 
 
-async def _of_leader(
-    target: replicas.ReplicaTarget,
-) -> tuple[DriftDocument, Sequence[CommandError]]:
-    """What the leader has seen, or the reason why nobody has."""
-    async with replicas.replicas(target) as running:
-        answers, errors = await replicas.ask_all(running, Replica.drift)
-    found = [answer for _, answer in answers]
-    return min(found, key=lambda each: bool(each.problem)), errors
-
-
 def _of_files(args: argparse.Namespace) -> DriftDocument:
     world = read_world(args)
-    cluster, engine = (
-        world.cluster,
-        offline_engine(world.policies.registry, world.cluster, world.codec),
-    )
+    cluster = world.cluster
+    engine = offline_engine(world.policies.registry, cluster, world.codec)
     survey = Survey("", engine, cluster, time.monotonic, lambda: cluster.now)
 
     def body(name: PodName) -> bytes | None:
