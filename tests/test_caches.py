@@ -168,7 +168,7 @@ TIMED = {
     "engine/program/policy_time.py": "addresses of policies",
     "server/http/tls.py": "addresses of clients, and OpenSSL's constants",
     "server/runtime/observers.py": "hashes",
-    "server/view/access.py": "digests, and names of namespaces of at most 63 characters",
+    "server/view/view_access.py": "digests, and names of namespaces of at most 63 characters",
 }
 
 

@@ -13,7 +13,7 @@ from cli.console import Part, add_output_argument, lines, put, put_document, tab
 from cli.replicas import replicas
 from cli.replicas.replicas import Replica
 from cli.world import add_arguments, read_world
-from engine.drift.document import CAUSES, DriftDocument, DriftedPod, clauses_of
+from engine.drift.drift_document import CAUSES, DriftDocument, DriftedPod, clauses_of
 from engine.drift.survey import PodName, Survey, answered
 from engine.errors import EngineError
 from engine.offline import offline_engine

@@ -19,8 +19,8 @@ from cli.command import (
 )
 from cli.demo.demo_cluster import Demo, announcement
 from cli.demo.start import QuietStart, move_taken_ports
-from cli.serving.data_sources import data_access
 from cli.serving.flags import add_flags
+from cli.serving.source_flags import data_access
 from cli.streams import OutputError, close_output, put_text
 from cli.version import version
 from engine.cache.cluster_file import ClusterFileError

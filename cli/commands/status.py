@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from cli.console import add_output_argument, put, put_document
-from cli.replicas import layout, replicas
+from cli.replicas import replica_layout, replicas
 from cli.replicas.replicas import Replica
 
 EXAMPLES = """\
@@ -29,5 +29,5 @@ def run(args: argparse.Namespace) -> int:
         for number, each in enumerate(found):
             if number:
                 print()
-            put(layout.status(each))
+            put(replica_layout.status(each))
     return replicas.end(errors)

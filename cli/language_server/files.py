@@ -12,7 +12,7 @@ from pathlib import Path
 from engine.explanation.effects import PolicyEffect
 from grammar.meaning.schema import Schema
 from grammar.tree.source import Source
-from policies.editor.document import EditedDocument, document
+from policies.editor.edited_text import EditedDocument, document
 from policies.loader import SUFFIX, Search, read_source
 from policies.manifest_names import GROUP, is_manifest
 from policies.validation import Validation, Validator

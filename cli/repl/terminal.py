@@ -34,7 +34,7 @@ from engine.program.frame import Frame
 from grammar.messages.diagnostics import UserError
 from policies.editor import completion
 from policies.editor.completion import Candidate, Surroundings
-from policies.editor.document import usable
+from policies.editor.edited_text import usable
 from policies.editor.tokens import coloured_lines
 from policies.recipe_collection import recipes
 

@@ -24,12 +24,12 @@ from cli.version import version
 from engine.cache.cluster_copy import ambiguous
 from engine.cluster.client import CORE, ApiClient, connect, path_of
 from engine.cluster.port_forward import PortForward, local_socket
-from engine.drift.document import DriftDocument
+from engine.drift.drift_document import DriftDocument
 from engine.errors import ApiError, ClusterConfigurationError, EngineError
 from engine.explanation.audit_document import AuditList
 from engine.explanation.decision_document import DecisionDetail, Listing
 from engine.explanation.document import PodExplanation
-from engine.simulation.document import SimulationAnswer
+from engine.simulation.simulation_document import SimulationAnswer
 from grammar.messages.texts import os_reason
 from server.answers.simulation_answers import SimulationQuestion
 from server.answers.view_answers import DraftSession, ReplicaStatus

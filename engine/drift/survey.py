@@ -24,7 +24,7 @@ from engine.cache.node_table import NodeWithPods, Snapshot
 from engine.counting.domains import shared_value
 from engine.decision.moves import BrokenRule, MovedPods, OtherNodes
 from engine.decision.verb_call import ClusterState, VerbCall
-from engine.drift.document import (
+from engine.drift.drift_document import (
     BrokenClause,
     Cause,
     ClauseKind,

@@ -26,7 +26,7 @@ from engine.cluster.client import path_of
 from engine.cluster.status_writer import Reported
 from engine.counting.in_flight_pods import Schedulers
 from engine.counting.share_status import PodCounts, ShareStatus
-from engine.drift.document import PolicyRepair
+from engine.drift.drift_document import PolicyRepair
 from engine.enforced import EnforcedPolicies
 from engine.errors import (
     DeadlineExceededError,

@@ -42,8 +42,8 @@ from server.answers.view_answers import (
     State,
     problems,
 )
+from server.view.policy_yaml import as_written, moved
 from server.view.revisions import Revisions
-from server.view.written import as_written, moved
 
 _LOOK_SECONDS = 15.0
 # The numbers that are kept of a policy: only those that differ from the ones before.

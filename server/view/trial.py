@@ -42,7 +42,7 @@ from grammar.tree.source import Source
 from policies.admission import StoredObject, check_stored
 from policies.documents import DocumentError, as_json
 from policies.editor.completion import NoSamples
-from policies.editor.document import EditedDocument, complete, document
+from policies.editor.edited_text import EditedDocument, complete, document
 from policies.editor.meaning import meaning
 from policies.manifest_names import is_manifest
 from policies.object_form import NoObjectError, as_object
@@ -60,7 +60,7 @@ from server.answers.view_answers import (
     TriedDraft,
     problems,
 )
-from server.view.written import as_yaml
+from server.view.policy_yaml import as_yaml
 
 # The seconds after which no further pod is asked about, and the names in an answer.
 _SECONDS, _MOST_NAMES = 3.0, 20
