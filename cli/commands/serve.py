@@ -12,11 +12,7 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
-from cli.command import (
-    CommandError,
-    Exit,
-    cannot_listen,
-)
+from cli.command import CommandError, Exit, cannot_listen
 from cli.demo.demo_cluster import Demo, announcement
 from cli.demo.start import QuietStart, move_taken_ports
 from cli.serving.flags import add_flags
@@ -27,10 +23,7 @@ from engine.cache.cluster_file import ClusterFileError
 from engine.cache.reflector import Timing
 from engine.cluster.client import Limits
 from engine.cluster.connection_configuration import own_namespace
-from engine.counting.in_flight_pods import (
-    DEFAULT_SCHEDULERS,
-    Schedulers,
-)
+from engine.counting.in_flight_pods import DEFAULT_SCHEDULERS, Schedulers
 from engine.errors import ClusterConfigurationError
 from engine.objects.peer import DEFAULT_SCHEDULER
 from engine.objects.request_pod import SYSTEM_NAMESPACES, Exemptions

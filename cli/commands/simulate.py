@@ -26,13 +26,7 @@ from cli.simulation.inputs import (
     what_if,
     with_manifest,
 )
-from cli.simulation.result_layout import (
-    chart,
-    difference,
-    print_difference,
-    print_result,
-    progress,
-)
+from cli.simulation.result_layout import chart, difference, print_difference, print_result, progress
 from cli.simulation.seeds import Simulate, print_runs, runs, runs_chart, runs_json
 from cli.sources import (
     ForbiddenError,

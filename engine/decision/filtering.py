@@ -24,15 +24,7 @@ from engine.counting.node_groups import (
     PerGroup,
     counted_on_the_way,
 )
-from engine.decision.verdict import (
-    FEASIBLE,
-    Codes,
-    Decision,
-    Failed,
-    Rejected,
-    Verdict,
-    decision,
-)
+from engine.decision.verdict import FEASIBLE, Codes, Decision, Failed, Rejected, Verdict, decision
 from engine.errors import BriefWaitError, EngineError
 from engine.program.columns import ByKind, Freshness, KindsOf, Moments, grown, no_kinds
 from engine.program.frame import Evaluation, Frame

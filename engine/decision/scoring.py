@@ -17,12 +17,7 @@ import numpy.typing as npt
 
 from engine.cache.node_table import NodeRows, NodeTable
 from engine.counting.in_flight_pods import GroupIds
-from engine.counting.node_groups import (
-    CallGroups,
-    GroupVersions,
-    PerGroup,
-    counted_on_the_way,
-)
+from engine.counting.node_groups import CallGroups, GroupVersions, PerGroup, counted_on_the_way
 from engine.program.columns import ByKind, Freshness, KindsOf, Moments, grown, no_kinds
 from engine.program.frame import Evaluation, Floats, Frame, Points, Report, Term
 from engine.program.operations import magnitude

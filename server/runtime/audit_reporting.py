@@ -19,12 +19,7 @@ from engine.errors import ApiError, ApiUnreachableError, why
 from engine.program.program import Program
 from grammar.values.errors import EvaluationError
 from grammar.values.time import SECOND, Timestamp
-from policies.resource import (
-    AuditedPodStatus,
-    AuditStatus,
-    Metadata,
-    PolicyStatus,
-)
+from policies.resource import AuditedPodStatus, AuditStatus, Metadata, PolicyStatus
 
 _PAUSE_SECONDS = 60.0
 # Between two looks for a policy that came into audit mode or left it, and for its first pod.

@@ -3,14 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import (
-    Callable,
-    Collection,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import cycle, islice
@@ -28,10 +21,7 @@ from engine.counting.in_flight_pods import Schedulers
 from engine.counting.share_status import PodCounts, ShareStatus
 from engine.drift.drift_document import PolicyRepair
 from engine.enforced import EnforcedPolicies
-from engine.errors import (
-    DeadlineExceededError,
-    ExpensivePolicyError,
-)
+from engine.errors import DeadlineExceededError, ExpensivePolicyError
 from engine.explanation.decided_effects import DecidedEffect
 from engine.gangs.gang import GangStatus
 from engine.objects.gate import ENABLED, GATE, OPT_IN
