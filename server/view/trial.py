@@ -27,7 +27,7 @@ from engine.enforced import EnforcedPolicies, enforced, needs_of
 from engine.engine import Engine
 from engine.errors import EngineError
 from engine.explanation.difference import PodAnswer, answer_of
-from engine.explanation.effects import effects
+from engine.explanation.effects import EffectOfPolicy, effects
 from engine.explanation.inspection import Inspection
 from engine.objects.codec import ObjectCodec
 from engine.objects.peer import key_of
@@ -54,8 +54,6 @@ from server.answers.view_answers import (
     DescribedName,
     DraftObjects,
     DraftOnNodes,
-    EffectOfClause,
-    EffectOfPolicy,
     Problem,
     TriedDraft,
     problems,
@@ -320,16 +318,8 @@ def _tried(
 
 def _effects(trial: _Trial, engine: Engine, cluster: ClusterCopy) -> Sequence[EffectOfPolicy]:
     """What the draft's policies do, by some of the pods."""
-    found = (e for e in effects(engine, cluster, trial.pods, _MOST_ASKED) if e.policy in trial.own)
-    return [
-        EffectOfPolicy(
-            each.policy,
-            each.text,
-            each.is_void,
-            [EffectOfClause(c.clause, c.text, c.is_void) for c in each.clauses],
-        )
-        for each in found
-    ]
+    found = effects(engine, cluster, trial.pods, _MOST_ASKED)
+    return [each for each in found if each.policy in trial.own]
 
 
 def _answer(engine: Engine, body: bytes, names: Sequence[str]) -> PodAnswer:
