@@ -21,7 +21,7 @@ from engine.decision.verdict import Feasible, Verdict
 from engine.enforced import EnforcedPolicies
 from engine.engine import Engine
 from engine.errors import EngineError, UnknownNodeError
-from engine.explanation.audit_document import AuditedClause, PolicyAudit, second
+from engine.explanation.audit_document import AuditedClause, PolicyAudit
 from engine.explanation.evidence import (
     ClauseEvidence,
     CountEvidence,
@@ -220,7 +220,7 @@ class Analyst:
     def _kept_since(self, uid: str) -> Mapping[str, str]:
         """By policy in audit mode, since when it leaves a pod no node."""
         known = self._engine.audits.log.of(uid)
-        return {address: second(pod.since) for address, pod in known if pod.would_wait}
+        return {address: pod.since.to_second() for address, pod in known if pod.would_wait}
 
     def _offered(
         self, question: PodQuestion, names: Sequence[str]
