@@ -37,7 +37,7 @@ from engine.cluster.client import CORE, ApiClient, connect, path_of
 from engine.cluster.connection_configuration import Context, chosen_context
 from engine.cluster.data_fetching import PrometheusClient
 from engine.cluster.data_sources import DataKeeper, SourceParts
-from engine.data.texts import texts_of
+from engine.data.table_texts import texts_of
 from engine.errors import ApiError, ApiUnreachableError, ClusterConfigurationError, EngineError
 from engine.explanation.cause import event_time
 from engine.program.tables import TableSpec

@@ -131,13 +131,7 @@ class Placet:
         First so many nodes come like each template of `add_nodes`, and the nodes of `drain` are
         drained, whose pods come before those of the file.
         """
-        from cli.simulation.inputs import (  # noqa: PLC0415
-            Inputs,
-            prepare,
-            read_cluster,
-            read_pods,
-            what_if,
-        )
+        from cli.simulation.inputs import Inputs, prepare, read_cluster, read_pods, what_if  # noqa: PLC0415
         from engine.simulation.preparation import SimulationOptions  # noqa: PLC0415
         from engine.simulation.result import result  # noqa: PLC0415
         from engine.simulation.what_if import NodesToAdd  # noqa: PLC0415

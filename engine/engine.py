@@ -15,8 +15,7 @@ from functools import partial
 
 import numpy as np
 
-from engine.cache.names import KnownRows
-from engine.cache.node_table import NodeRows, NodeTable, Snapshot, without
+from engine.cache.node_table import KnownRows, NodeRows, NodeTable, Snapshot, without
 from engine.counting.in_flight_pods import DEFAULT_SCHEDULERS, InFlightPods, Schedulers
 from engine.counting.node_groups import count_on_the_way
 from engine.counting.pod_counter import PodCounter
@@ -352,7 +351,8 @@ class Engine:
         plan = call.plan
         table, rows, known_rows = self._nodes(names, nodes, call)
         decided = plan.filters.decide(table, rows, call.evaluation, known_rows)
-        filtering.check_on_the_way(plan.filters, decided, table, rows, call.evaluation)
+        if plan.filters.reads_pods:
+            filtering.check_on_the_way(plan.filters, decided, table, rows, call.evaluation)
         if plan.gives_cards:
             self._placement.check_binds(call)
         if plan.gangs:

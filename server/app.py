@@ -23,8 +23,7 @@ from server.metrics.misconfiguration import MisconfigurationWarnings
 from server.settings import Settings
 from server.verbs.answering import Decider, DecisionQueue, PromptVerb, Verb, VerbAnswerer
 from server.verbs.bind import BindVerb, PodBinder, not_offered
-from server.verbs.filter import FilterVerb
-from server.verbs.names_mode import AnsweredNames, NameFragments
+from server.verbs.filter import AnsweredNames, FilterVerb, NameFragments
 from server.verbs.preempt import PreemptVerb
 from server.verbs.prioritize import PrioritizeVerb
 

@@ -40,7 +40,7 @@ STARTS = {
     "be told of its failure, and it catches those of the file",
     "policies/disk.py: Thread in Disk.run": "whoever asks waits for its result, and gets its "
     "error, unless the file system never answers",
-    "server/file_signs.py: Thread in FileSigns.next": "whoever waits for a sign looks after five "
+    "policies/file_signs.py: Thread in FileSigns.next": "whoever waits for a sign looks after five "
     "seconds without one",
     "server/admission/webhooks.py: ensure_future in AdmissionWebhooks._in_turn": "one request "
     "awaits it",

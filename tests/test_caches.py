@@ -164,11 +164,11 @@ DICTIONARIES = {
 # The other memories of cachetools: their keys are short, and each says how many it has.
 TIMED = {
     "engine/decision/preemption.py": "uids of pods",
-    "engine/decision/unmet_shares.py": "uids of pods",
+    "engine/decision/after.py": "uids of pods",
     "engine/program/policy_time.py": "addresses of policies",
     "server/http/tls.py": "addresses of clients, and OpenSSL's constants",
     "server/runtime/observers.py": "hashes",
-    "server/view/access.py": "digests, and names of namespaces of at most 63 characters",
+    "server/view/view_access.py": "digests, and names of namespaces of at most 63 characters",
 }
 
 

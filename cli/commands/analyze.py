@@ -9,12 +9,7 @@ import msgspec
 from cli.command import CommandError, Exit
 from cli.console import add_output_argument, document, put, put_document
 from cli.explanation.layout import analysis, cause_lines, head, not_in_force, said_about
-from cli.sources import (
-    add_cluster_arguments,
-    asked_pod,
-    asker_of,
-    world_of,
-)
+from cli.sources import add_cluster_arguments, asked_pod, asker_of, world_of
 from cli.world import add_arguments, add_pod_arguments, decided, explained
 
 EXAMPLES = """\

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 
@@ -47,13 +46,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    return asyncio.run(_run(args, replicas.target(args)))
-
-
-async def _run(args: argparse.Namespace, target: replicas.ReplicaTarget) -> int:
-    async with replicas.replicas(target) as running:
-        answers, errors = await replicas.ask_all(running, Replica.audit)
-    lists = [answer for _, answer in answers]
+    lists, errors = replicas.asked(args, Replica.audit)
     if args.output:
         put_document(replicas.document(lists), args.output)
         return replicas.end(errors)

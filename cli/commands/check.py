@@ -167,7 +167,7 @@ def _effects(documents: ClusterDocuments, schema: Schema, validation: Validation
 def _put_portability(args: argparse.Namespace, schema: Schema, validation: Validation) -> None:
     """Prints a line for each clause that rejects nodes."""
     # Importing the engine takes as long as the rest of a check.
-    from cli.explanation.portability_lines import portability_lines  # noqa: PLC0415
+    from cli.explanation.layout import portability_lines  # noqa: PLC0415
     from engine.objects.codec import ObjectCodec  # noqa: PLC0415
     from engine.portable.label_conditions import Frozen  # noqa: PLC0415
 

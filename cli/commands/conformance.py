@@ -19,7 +19,7 @@ from typing import get_args
 import aiohttp
 
 from cli.command import CommandError, Exit, positive
-from cli.conformance import report
+from cli.conformance import conformance_report
 from cli.conformance.api_server import StandInApi, stand_in_api, write_kubeconfig
 from cli.conformance.cases import Verb, contracts
 from cli.conformance.exchange import Caller
@@ -113,8 +113,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "-o",
         "--output",
         metavar="FORM",
-        choices=report.FORMS,
-        help=f"one of {', '.join(report.FORMS)}",
+        choices=conformance_report.FORMS,
+        help=f"one of {', '.join(conformance_report.FORMS)}",
     )
 
 
@@ -177,9 +177,9 @@ async def _run(args: argparse.Namespace) -> int:
         )
         results = await _collected(conformance, args)
     if args.output:
-        print(report.document(args.output, results, args.url))
+        print(conformance_report.document(args.output, results, args.url))
     print(
-        f"{report.counts(results)} in {time.monotonic() - began:.0f} s",
+        f"{conformance_report.counts(results)} in {time.monotonic() - began:.0f} s",
         file=sys.stderr if args.output else sys.stdout,
     )
     return Exit.FINDINGS if any(each.result == "fail" for each in results) else Exit.OK
@@ -198,9 +198,9 @@ async def _collected(conformance: Conformance, args: argparse.Namespace) -> list
         results.append(result)
         if is_shown:
             print("\r\033[K", end="", file=sys.stderr, flush=True)
-        saved = report.save(args.save, result) if args.save is not None else {}
+        saved = conformance_report.save(args.save, result) if args.save is not None else {}
         if not args.output:
-            put(report.lines(result, args.url, args.verbs, saved))
+            put(conformance_report.lines(result, args.url, args.verbs, saved))
     return results
 
 

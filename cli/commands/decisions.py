@@ -11,7 +11,7 @@ import msgspec
 
 from cli.command import CommandError, Exit
 from cli.console import add_output_argument, put, put_document, put_item
-from cli.replicas import layout, replicas
+from cli.replicas import replica_layout, replicas
 from cli.replicas.replicas import Replica
 from cli.sources import pod_namespace
 from engine.explanation.decision_document import Summary
@@ -62,18 +62,18 @@ async def _run(args: argparse.Namespace, target: replicas.ReplicaTarget) -> int:
             if args.output:
                 put_document(replicas.document(listings), args.output)
             else:
-                put(layout.listings(listings))
+                put(replica_layout.listings(listings))
             return replicas.end(errors)
         details, failures = await replicas.last_decisions(found, args.pod)
         if args.output:
             put_document(replicas.document(details), args.output)
         else:
             newest, *others = details
-            put(layout.head(newest, newest.replica if len(found) > 1 else ""))
+            put(replica_layout.head(newest, newest.replica if len(found) > 1 else ""))
             if args.node is None:
-                put(layout.every_node(newest))
+                put(replica_layout.every_node(newest))
             else:
-                put(layout.one_node(newest, args.node))
+                put(replica_layout.one_node(newest, args.node))
             for other in others:
                 print(f"replica {other.replica} was asked at {other.at}")
         return replicas.end(failures)
@@ -107,4 +107,4 @@ async def _follow_one(
         if form:
             put_item({"replica": replica.name, **msgspec.to_builtins(one)}, form)
         else:
-            put([layout.line(one, replica.name if several else "")])
+            put([replica_layout.line(one, replica.name if several else "")])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import time
 from collections.abc import Iterator, Sequence
 
@@ -14,7 +13,7 @@ from cli.console import Part, add_output_argument, lines, put, put_document, tab
 from cli.replicas import replicas
 from cli.replicas.replicas import Replica
 from cli.world import add_arguments, read_world
-from engine.drift.document import CAUSES, DriftDocument, DriftedPod, clauses_of
+from engine.drift.drift_document import CAUSES, DriftDocument, DriftedPod, clauses_of
 from engine.drift.survey import PodName, Survey, answered
 from engine.errors import EngineError
 from engine.offline import offline_engine
@@ -50,7 +49,9 @@ def run(args: argparse.Namespace) -> int:
         hint = "give --cluster SNAPSHOT too, or neither, to ask the running Placet"
         raise CommandError("policies are given without a cluster", hint)
     else:
-        found, errors = asyncio.run(_of_leader(replicas.target(args)))
+        answers, errors = replicas.asked(args, Replica.drift)
+        # What the leader has seen, or the reason why nobody has.
+        found = min(answers, key=lambda each: bool(each.problem))
     if found.problem:
         hint = "see the leader and its state with: placet status"
         raise CommandError(f"nobody knows what has drifted: {found.problem}", hint)
@@ -62,22 +63,10 @@ def run(args: argparse.Namespace) -> int:
     return Exit.FINDINGS if found.pods else replicas.end(errors)
 
 
-async def _of_leader(
-    target: replicas.ReplicaTarget,
-) -> tuple[DriftDocument, Sequence[CommandError]]:
-    """What the leader has seen, or the reason why nobody has."""
-    async with replicas.replicas(target) as running:
-        answers, errors = await replicas.ask_all(running, Replica.drift)
-    found = [answer for _, answer in answers]
-    return min(found, key=lambda each: bool(each.problem)), errors
-
-
 def _of_files(args: argparse.Namespace) -> DriftDocument:
     world = read_world(args)
-    cluster, engine = (
-        world.cluster,
-        offline_engine(world.policies.registry, world.cluster, world.codec),
-    )
+    cluster = world.cluster
+    engine = offline_engine(world.policies.registry, cluster, world.codec)
     survey = Survey("", engine, cluster, time.monotonic, lambda: cluster.now)
 
     def body(name: PodName) -> bytes | None:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from cli.command import Exit
 from cli.console import add_output_argument, put_document, show, table
-from cli.expressions import Evaluator, Expression, Failure, check
 from cli.policy_tests.fixture import to_json
 from cli.render import print_findings, put_problem
+from cli.repl.expressions import Evaluator, Expression, Failure, check
 from cli.sources import (
     ForbiddenError,
     add_cluster_arguments,

@@ -16,7 +16,7 @@ from cli.repl.session import ClusterOrigin, ReplSession
 from cli.repl.terminal import SessionSamples
 from cli.version import version
 from cli.world import add_cluster_argument
-from engine.explanation.effects import PolicyEffect, effects_of
+from engine.explanation.effects import EffectOfPolicy, effects_of
 from grammar.messages.diagnostics import UserError
 from policies.loader import Search
 from policies.validation import Validation
@@ -73,7 +73,7 @@ def _effects(session: ReplSession) -> Effects:
     if cluster is None:
         return lambda _: {}
 
-    def found(validation: Validation) -> Mapping[str, PolicyEffect]:
+    def found(validation: Validation) -> Mapping[str, EffectOfPolicy]:
         try:
             known = effects_of(validation, cluster, session.codec, _MOST_PODS)
         except UserError:

@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
 def _rights(paths: list[Path]) -> str:
     """The manifests of the rights for data. Raises CommandError."""
     # Most calls need neither the language nor the server.
-    from cli.serving.data_sources import data_rights  # noqa: PLC0415
+    from cli.serving.source_flags import data_rights  # noqa: PLC0415
     from cli.world import read_policies  # noqa: PLC0415
     from grammar.meaning.schema import load_schema  # noqa: PLC0415
 

@@ -12,25 +12,18 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
-from cli.command import (
-    CommandError,
-    Exit,
-    cannot_listen,
-)
+from cli.command import CommandError, Exit, cannot_listen
 from cli.demo.demo_cluster import Demo, announcement
 from cli.demo.start import QuietStart, move_taken_ports
-from cli.serving.data_sources import data_access
 from cli.serving.flags import add_flags
+from cli.serving.source_flags import data_access
 from cli.streams import OutputError, close_output, put_text
 from cli.version import version
 from engine.cache.cluster_file import ClusterFileError
 from engine.cache.reflector import Timing
 from engine.cluster.client import Limits
 from engine.cluster.connection_configuration import own_namespace
-from engine.counting.in_flight_pods import (
-    DEFAULT_SCHEDULERS,
-    Schedulers,
-)
+from engine.counting.in_flight_pods import DEFAULT_SCHEDULERS, Schedulers
 from engine.errors import ClusterConfigurationError
 from engine.objects.peer import DEFAULT_SCHEDULER
 from engine.objects.request_pod import SYSTEM_NAMESPACES, Exemptions

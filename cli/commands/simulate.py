@@ -26,13 +26,7 @@ from cli.simulation.inputs import (
     what_if,
     with_manifest,
 )
-from cli.simulation.result_layout import (
-    chart,
-    difference,
-    print_difference,
-    print_result,
-    progress,
-)
+from cli.simulation.result_layout import chart, difference, print_difference, print_result, progress
 from cli.simulation.seeds import Simulate, print_runs, runs, runs_chart, runs_json
 from cli.sources import (
     ForbiddenError,
@@ -51,9 +45,9 @@ from engine.cache.cluster_file import documents
 from engine.cache.pod_manifests import DEFAULT_NAMESPACE
 from engine.enforced import EnforcedPolicies
 from engine.objects.resources import CPU
-from engine.simulation.document import SimulationAnswer, answer_of
 from engine.simulation.preparation import SimulationOptions
 from engine.simulation.result import SimulationResult, result
+from engine.simulation.simulation_document import SimulationAnswer, answer_of
 from engine.simulation.what_if import NodesToAdd
 from grammar.meaning.schema import Schema, load_schema
 from grammar.messages.texts import counted

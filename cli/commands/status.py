@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 
 from cli.console import add_output_argument, put, put_document
-from cli.replicas import layout, replicas
+from cli.replicas import replica_layout, replicas
 from cli.replicas.replicas import Replica
 
 EXAMPLES = """\
@@ -23,18 +22,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    return asyncio.run(_run(args, replicas.target(args)))
-
-
-async def _run(args: argparse.Namespace, target: replicas.ReplicaTarget) -> int:
-    async with replicas.replicas(target) as found:
-        answers, errors = await replicas.ask_all(found, Replica.status)
-    found_status = [answer for _, answer in answers]
+    found, errors = replicas.asked(args, Replica.status)
     if args.output:
-        put_document(replicas.document(found_status), args.output)
+        put_document(replicas.document(found), args.output)
     else:
-        for number, each in enumerate(found_status):
+        for number, each in enumerate(found):
             if number:
                 print()
-            put(layout.status(each))
+            put(replica_layout.status(each))
     return replicas.end(errors)

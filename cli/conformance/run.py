@@ -11,11 +11,10 @@ from typing import Any, Literal
 import msgspec
 
 from cli.conformance.api_server import ReceivedBinding, StandInApi
-from cli.conformance.binding_expectations import BINDING_EXPECTATIONS
 from cli.conformance.cases import Case, Contract, Verb, contracts
 from cli.conformance.clients import broken_clients, idle_client, slow_clients
 from cli.conformance.exchange import Caller, Exchange
-from cli.conformance.expectations import EXPECTATIONS, answered
+from cli.conformance.expectations import BINDING_EXPECTATIONS, EXPECTATIONS, answered
 from cli.conformance.requests import ConformanceCluster, Json, body
 
 Result = Literal["pass", "fail", "warn", "not applicable"]

@@ -25,6 +25,10 @@ from engine.explanation.document import (
     TracedExpression,
 )
 from engine.explanation.explanation import count_lines
+from engine.objects.codec import ObjectCodec
+from engine.portable.label_conditions import Frozen
+from engine.portable.portable_clauses import portability
+from grammar.checker.policy_checker import Checked
 from grammar.messages.texts import counted, cut, excerpt, named
 
 # The most names in a row.
@@ -425,3 +429,21 @@ def readable_policies(policies: Mapping[str, bytes]) -> Iterator[Part]:
         why = "" if ready.get("status") == "True" else ready.get("message", "")
         rows.add_row(name.partition("/")[2], ready.get("status", "unknown"), *shown, why)
     yield rows
+
+
+def portability_lines(checked: Checked, codec: ObjectCodec, frozen: Frozen) -> Iterator[str]:
+    """Which clauses of a policy autoscalers can be told of."""
+    policy = checked.policy
+    said = "portable" if policy.portable else "not `portable`, so nobody is told"
+    yield f"policy {policy.address} ({said})"
+    verdicts = portability(checked, codec, frozen)
+    if not verdicts:
+        yield "  no clause rejects nodes"
+    for verdict in verdicts:
+        name = verdict.clause or "all clauses"
+        if verdict.reason:
+            yield f"  {name}: stays in Placet: {verdict.reason}"
+        elif verdict.exact:
+            yield f"  {name}: told as it is"
+        else:
+            yield f"  {name}: told in part; Placet rejects more nodes"

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.explanation.effects import PolicyEffect
+from engine.explanation.effects import EffectOfPolicy
 from grammar.meaning.schema import Schema
 from grammar.tree.source import Source
-from policies.editor.document import EditedDocument, document
+from policies.editor.edited_text import EditedDocument, document
 from policies.loader import SUFFIX, Search, read_source
 from policies.manifest_names import GROUP, is_manifest
 from policies.validation import Validation, Validator
@@ -34,7 +34,7 @@ class _Folder:
 # A validation with further warnings.
 Warn = Callable[[Validation], Validation]
 # What the policies of a validation do in a cluster, by address; nothing without one.
-Effects = Callable[[Validation], Mapping[str, PolicyEffect]]
+Effects = Callable[[Validation], Mapping[str, EffectOfPolicy]]
 
 
 class PolicyFiles:

@@ -25,7 +25,7 @@ from grammar.syntax.parser import parse_file
 from grammar.tree.printer import format_file
 from grammar.tree.source import Source, Span
 from policies.editor.completion import Candidate, Samples
-from policies.editor.document import EditedDocument, Entry, complete, outline
+from policies.editor.edited_text import EditedDocument, Entry, complete, outline
 from policies.editor.meaning import Meaning, meaning
 from policies.editor.tokens import coloured_lines
 from policies.manifest_names import is_manifest

@@ -10,8 +10,8 @@ from rich.table import Table
 from cli.command import CommandError
 from cli.console import table
 from cli.explanation.layout import trace_rows
-from cli.expressions import Evaluator, Expression, Failure
 from cli.render import cost_table
+from cli.repl.expressions import Evaluator, Expression, Failure
 from cli.repl.session import ReplSession, Reply
 from engine.explanation.evidence import traced
 from engine.explanation.explanation import traced_expression

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from cli.command import CommandError
 from cli.console import Part
-from cli.expressions import Expression, check
 from cli.render import Finding
+from cli.repl.expressions import Expression, check
 from cli.repl.notebook import Notebook
 from cli.world import World, decided, explained, in_force
 from engine.cache.cluster_copy import (

@@ -24,17 +24,17 @@ from prompt_toolkit.lexers import Lexer
 from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.styles import Style
 
-from cli.expressions import Evaluator, Expression, Failure
 from cli.render import wants_colour
 from cli.repl.commands import COMMANDS
 from cli.repl.conversation import STARTS, answer, print_replies, prompt, unfinished
+from cli.repl.expressions import Evaluator, Expression, Failure
 from cli.repl.session import FindingsError, ReplSession
 from engine.errors import BadObjectError
 from engine.program.frame import Frame
 from grammar.messages.diagnostics import UserError
 from policies.editor import completion
 from policies.editor.completion import Candidate, Surroundings
-from policies.editor.document import usable
+from policies.editor.edited_text import usable
 from policies.editor.tokens import coloured_lines
 from policies.recipe_collection import recipes
 

@@ -17,8 +17,8 @@ import msgspec
 from cli.command import CommandError
 from cli.console import table
 from cli.explanation.layout import analysis, every_node, head, one_node, passed
-from cli.expressions import Evaluator, Failure
 from cli.policy_tests.fixture import to_json
+from cli.repl.expressions import Evaluator, Failure
 from cli.repl.session import FindingsError, ReplSession, Reply
 from cli.world import World, decided, explained
 from engine.cache.cluster_copy import NamedPod

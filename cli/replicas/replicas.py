@@ -24,12 +24,12 @@ from cli.version import version
 from engine.cache.cluster_copy import ambiguous
 from engine.cluster.client import CORE, ApiClient, connect, path_of
 from engine.cluster.port_forward import PortForward, local_socket
-from engine.drift.document import DriftDocument
+from engine.drift.drift_document import DriftDocument
 from engine.errors import ApiError, ClusterConfigurationError, EngineError
 from engine.explanation.audit_document import AuditList
 from engine.explanation.decision_document import DecisionDetail, Listing
 from engine.explanation.document import PodExplanation
-from engine.simulation.document import SimulationAnswer
+from engine.simulation.simulation_document import SimulationAnswer
 from grammar.messages.texts import os_reason
 from server.answers.simulation_answers import SimulationQuestion
 from server.answers.view_answers import DraftSession, ReplicaStatus
@@ -174,10 +174,7 @@ class Replica:
     async def decisions(self, namespace: str | None = None) -> Listing:
         """Its last decisions, about pods of the namespace if it is given. Raises CommandError."""
         only = "" if namespace is None else f"&namespace={quote(namespace, '')}"
-        found = await self._get(f"/decisions?limit={_LISTED}{only}", Listing)
-        if found is None:
-            raise self._strange(404)
-        return found
+        return await self._always(f"/decisions?limit={_LISTED}{only}", Listing)
 
     async def decision(self, namespace: str, name: str) -> DecisionDetail | None:
         """Its last decision about a pod, or None. Raises CommandError."""
@@ -186,17 +183,11 @@ class Replica:
 
     async def audit(self) -> AuditList:
         """What its policies in audit mode would have rejected. Raises CommandError."""
-        found = await self._get("/audit", AuditList)
-        if found is None:
-            raise self._strange(404)
-        return found
+        return await self._always("/audit", AuditList)
 
     async def drift(self) -> DriftDocument:
         """The pods that break rules where they are. Raises CommandError."""
-        found = await self._get("/drift", DriftDocument)
-        if found is None:
-            raise self._strange(404)
-        return found
+        return await self._always("/drift", DriftDocument)
 
     async def explanation(self, namespace: str, name: str) -> PodExplanation | None:
         """What it would decide about a pod now, or None. Raises CommandError."""
@@ -225,10 +216,7 @@ class Replica:
 
     async def status(self) -> ReplicaStatus:
         """Raises CommandError."""
-        found = await self._get("/status", ReplicaStatus)
-        if found is None:
-            raise self._strange(404)
-        return found
+        return await self._always("/status", ReplicaStatus)
 
     async def events(self) -> AsyncIterator[tuple[str, bytes]]:
         """The kind and the content of each event of the stream. Raises CommandError."""
@@ -247,6 +235,13 @@ class Replica:
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise self._unreachable(error) from None
         raise CommandError(f"`{self.name}` has ended the stream", "it may be shutting down")
+
+    async def _always(self, path: str, kind: type[Answer]) -> Answer:
+        """The decoded answer of a path that every view has."""
+        found = await self._get(path, kind)
+        if found is None:
+            raise self._strange(404)
+        return found
 
     async def _get(self, path: str, kind: type[Answer]) -> Answer | None:
         """The decoded answer; None for 404."""
@@ -397,6 +392,19 @@ async def ask_all(
     if not answers:
         raise errors[0]
     return answers, errors
+
+
+def asked(
+    args: argparse.Namespace, ask: Callable[[Replica], Awaitable[Answer]]
+) -> tuple[Sequence[Answer], Sequence[CommandError]]:
+    """As `ask_all` of the replicas that the flags name, for a command that asks once."""
+
+    async def answered() -> tuple[list[tuple[Replica, Answer]], list[CommandError]]:
+        async with replicas(target(args)) as found:
+            return await ask_all(found, ask)
+
+    answers, errors = asyncio.run(answered())
+    return [answer for _, answer in answers], errors
 
 
 def end(errors: Sequence[CommandError]) -> int:

@@ -17,13 +17,10 @@ from cli.command import (
     seconds,
     size,
 )
-from cli.serving.data_sources import add_source_arguments
 from cli.serving.placet_configuration import add_configuration_arguments
+from cli.serving.source_flags import add_source_arguments
 from engine.cluster.connection_configuration import own_namespace
-from engine.counting.in_flight_pods import (
-    BIND_TIMEOUT_SECONDS,
-    KUBE_SCHEDULER_LEASE,
-)
+from engine.counting.in_flight_pods import BIND_TIMEOUT_SECONDS, KUBE_SCHEDULER_LEASE
 from engine.objects.gate import GATE
 from engine.objects.peer import DEFAULT_SCHEDULER
 from engine.objects.request_pod import SYSTEM_NAMESPACES

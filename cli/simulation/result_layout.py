@@ -16,8 +16,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from cli.console import show, table
 from cli.streams import beneath
 from engine.simulation.cycle import Evicted, Outcome, Placed
-from engine.simulation.document import SimulatedDrain, SimulationAnswer, answer_of
 from engine.simulation.result import KINDS, Allocation, OutcomeChange, SimulationResult, changes
+from engine.simulation.simulation_document import SimulatedDrain, SimulationAnswer, answer_of
 from grammar.messages.texts import counted
 
 # ---- tables

@@ -28,8 +28,8 @@ import msgspec
 import numpy as np
 
 from engine.cache.ended_pods import EndedPods
-from engine.cache.names import NameIndex
 from engine.cache.node_table import (
+    NameIndex,
     NodeTable,
     NodeWithPods,
     RowUse,

@@ -24,13 +24,7 @@ from engine.cluster.client import CORE, Api, TokenBucket, path_of
 from engine.counting.in_flight_pods import Schedulers
 from engine.decision.plugin_filters import AskedNodes
 from engine.decision.recent_answers import RejectedPod, RejectedPods
-from engine.errors import (
-    ApiError,
-    BadObjectError,
-    DeadlineExceededError,
-    EngineError,
-    NotSentError,
-)
+from engine.errors import ApiError, BadObjectError, DeadlineExceededError, EngineError, NotSentError
 from engine.objects.peer import REQUEUE_CONDITION, Peer
 from engine.objects.remembered import Remembered
 from engine.objects.request_pod import RequestPod

@@ -156,6 +156,23 @@ def open_groups(clause: CountClause, counts: GroupCounts) -> Mask:
             assert_never(clause)
 
 
+def open_or_hopeful(clause: CountClause, counts: GroupCounts, *, alone: bool) -> tuple[Mask, Mask]:
+    """The open groups, and those that are open if every in-flight pod ends where it helps.
+
+    They are one array where every group is open, as is usual: then no bound is near.
+    A share that is not `alone` leaves its lower bound to Floors, and with it the other nodes.
+    """
+    opened = open_groups(clause, counts)
+    if not alone:
+        opened[OFF] = True
+    if np.count_nonzero(opened) == len(opened):
+        return opened, opened
+    hopeful = open_groups(clause, counts.hopeful())
+    if not alone:
+        hopeful[OFF] = True
+    return opened, hopeful
+
+
 def _open_sides(bound: BoundProgram, counts: GroupCounts) -> Mask:
     wanted = wanted_on(bound, counts.total, counts.pods)
     # pods on the nodes of the share + this pod <= pods that the bound means

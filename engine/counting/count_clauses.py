@@ -19,12 +19,7 @@ from engine.counting.mutual_limits import MutualLimit
 from engine.counting.pod_counter import PodCounter
 from engine.program.frame import Evaluation, Floats, Term
 from engine.program.pod_shape import pod_values
-from engine.program.program import (
-    BoundProgram,
-    CountClause,
-    CountProgram,
-    applies,
-)
+from engine.program.program import BoundProgram, CountClause, CountProgram, applies
 
 # The search ends after so many pods if a side gets no more, as the other side of 100 % does.
 _MOST_PODS = 100_000

@@ -33,7 +33,7 @@ from engine.counting.bounds import (
     leaves_room,
     number_of,
     number_of_bound,
-    open_groups,
+    open_or_hopeful,
 )
 from engine.counting.group_numbers import GroupNumbers
 from engine.counting.in_flight_pods import GroupIds
@@ -332,16 +332,15 @@ class CountGroups:
         A share that is not `alone` leaves its lower bound to Floors.
         """
         ids = self.ids.take(rows)
-        opened = self._open(counts, alone=alone)
+        opened, hopeful_groups = open_or_hopeful(self.clause, counts, alone=alone)
         outside = ids < 0
-        if np.count_nonzero(opened) == len(opened) and not np.count_nonzero(outside):
-            # The usual case: no bound is near.
+        if opened is hopeful_groups and not np.count_nonzero(outside):
             here = hopeful = np.ones(len(ids), np.bool_)
             passes = True
         else:
             passes = self.clause.count.missing == "pass"
             here = opened[ids]
-            hopeful = self._open(counts.hopeful(), alone=alone)[ids]
+            hopeful = hopeful_groups[ids]
             here[outside] = hopeful[outside] = passes
         roomy = None
         if self._adds_amounts and (found := leaves_room(self.clause, counts)) is not None:
@@ -359,12 +358,6 @@ class CountGroups:
             roomy=roomy,
             names=self._domains or None,
         )
-
-    def _open(self, counts: GroupCounts, *, alone: bool) -> Mask:
-        opened = open_groups(self.clause, counts)
-        if not alone:
-            opened[OFF] = True
-        return opened
 
     def _group(self, table: NodeTable, row: int, frame: Frame, report: Report) -> int:
         view = table.nodes[row]

@@ -26,14 +26,7 @@ from engine.objects.codec import Namespace
 from engine.objects.peer import Peer, key_of, placed_pod, values_at
 from engine.objects.remembered import Remembered, bytes_of
 from engine.objects.request_pod import BYPASS, EARLIER_BYPASS
-from engine.program.frame import (
-    MEMO_BYTES,
-    CheckDeadline,
-    Evaluate,
-    Evaluation,
-    Frame,
-    unlimited,
-)
+from engine.program.frame import MEMO_BYTES, CheckDeadline, Evaluate, Evaluation, Frame, unlimited
 from engine.program.program import LimitProgram, Program
 from grammar.values.errors import EvaluationError
 from grammar.values.sizes import STEPS

@@ -29,7 +29,7 @@ from engine.program.columns import Freshness, grown
 from engine.program.frame import Evaluation, Frame, GroupsOfCall, LazyFrame
 from engine.program.node_groups import GroupSpec
 from engine.program.program import GroupReads
-from grammar.values.node_groups import GroupOfNodes
+from grammar.values.group_values import GroupOfNodes
 from grammar.values.quantity import NANO, Quantity, Resources
 from grammar.values.time import Timestamp
 
@@ -657,13 +657,11 @@ class GroupVersions:
     """
 
     def __init__(self, reads: Sequence[GroupReads]) -> None:
-        self._digests = tuple(dict.fromkeys(digest for each in reads for digest in each.digests))
+        self.digests = tuple(dict.fromkeys(digest for each in reads for digest in each.digests))
         self._reads_pods = any(each.pods for each in reads)
 
     def table(self, table: NodeTable, evaluation: Evaluation) -> NodeTable:
-        """A table with versions that also change with the groups; the same one without any."""
-        if not self._digests:
-            return table
+        """A table with versions that also change with the groups, where there are `digests`."""
         groups = evaluation.frame().groups
         assert isinstance(groups, CallGroups), "a call has groups where a policy reads them"
-        return groups.with_versions(self._digests, table, reads_pods=self._reads_pods)
+        return groups.with_versions(self.digests, table, reads_pods=self._reads_pods)

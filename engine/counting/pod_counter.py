@@ -7,15 +7,7 @@ longer, and so do the functions that say which pods they count.
 
 from __future__ import annotations
 
-from collections.abc import (
-    Callable,
-    Collection,
-    Generator,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import NamedTuple
@@ -26,11 +18,7 @@ from msgspec.structs import replace
 from engine.cache.ended_pods import for_an_hour
 from engine.cache.node_table import UNKNOWN_ROW, NodeTable
 from engine.cache.pods_excluding import KnownPods
-from engine.cache.tallies import (
-    FULL,
-    Scope,
-    Tally,
-)
+from engine.cache.tallies import FULL, Scope, Tally
 from engine.counting.bounds import OFF, Counts, GroupCounts, nodes_in_use
 from engine.counting.groups import CountGroups, KeptCounts
 from engine.counting.in_flight_pods import GroupIds, InFlightPod, by_amount

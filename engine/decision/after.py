@@ -11,13 +11,14 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from operator import itemgetter
 
 import numpy as np
+from cachetools import TTLCache
 
 from engine.decision.journal import Journal
 from engine.decision.preemption import Victims
 from engine.decision.recent_answers import Damper, LastAnswers, RejectedPods
-from engine.decision.unmet_shares import Clause, UnmetShares
 from engine.decision.verb_call import Observer, VerbCall
 from engine.decision.verdict import (
     FEASIBLE,
@@ -34,6 +35,15 @@ from engine.errors import EngineError, WaitingError
 from engine.objects.request_pod import RequestPod
 from grammar.messages.texts import MOST_ERROR, cut, shown
 
+# kube-scheduler asks again about a pod that waits at least every five minutes.
+_UNMET_SECONDS = 6 * 60.0
+# Those of further pods have the same reasons.
+_MOST_UNMET = 1000
+# A caller can send any text; a uid of the API server has 36 characters.
+_LONGEST_UID = 64
+
+# The policy of a share, and its name.
+Clause = tuple[str, str]
 # Runs work that no answer has to wait for, in order.
 Later = Callable[[Callable[[], None]], object]
 
@@ -41,6 +51,42 @@ Later = Callable[[Callable[[], None]], object]
 def at_once(work: Callable[[], None]) -> None:
     """The `Later` of callers without an event loop."""
     work()
+
+
+class UnmetShares:
+    """The strict shares with a lower bound for which pods wait, as no node meets them.
+
+    What `placet check` knows of constants is an error there. The rest shows when kube-scheduler
+    asks: the nodes of the share are full, gone, or not among those that it offers, and the others
+    have all the pods that the share leaves them. `known` has the policy and the share by uid.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self.known: TTLCache[str, Clause] = TTLCache(_MOST_UNMET, _UNMET_SECONDS, clock)
+
+    def refused(self, uid: str, decided: Decision, floors: Collection[Clause]) -> None:
+        """Takes a pod that no node takes; `floors` are the strict shares with a lower bound."""
+        self.known.pop(uid, None)
+        for verdict, count in zip(decided.verdicts, decided.counts(), strict=True):
+            if not count or not isinstance(verdict, Rejected):
+                continue
+            clause = verdict.policy, verdict.clause
+            if clause in floors and len(uid) <= _LONGEST_UID:
+                self.known[uid] = clause
+                return
+
+    def offered(self, uid: str) -> None:
+        """Takes a pod that has a node, or is answered without the clauses."""
+        self.known.pop(uid, None)
+
+    def forget(self) -> None:
+        """Forgets all: other policies are enforced."""
+        self.known.clear()
+
+    @property
+    def by_policy(self) -> Mapping[str, str]:
+        """The first of the shares of each policy, by the address of the policy."""
+        return dict(sorted(set(self.known.values()), key=itemgetter(1), reverse=True))
 
 
 class AfterDecision:
@@ -84,7 +130,7 @@ class AfterDecision:
         offered = bool(np.count_nonzero(codes) < len(codes))
         if offered and self.unmet.known:
             self.unmet.offered(pod.uid)
-        if offered and self._damper.known:
+        if offered and self._damper.known.peek(pod.uid) is not None:
             self._damper.passed(pod.uid)
         if self._rejected is not None:
             policy = "" if offered or decided is None else _rejecting(decided)

@@ -15,8 +15,7 @@ from functools import partial
 import msgspec
 import numpy as np
 
-from engine.cache.names import KnownRows
-from engine.cache.node_table import UNKNOWN_ROW, NodeRows, NodeTable, NodeWithPods
+from engine.cache.node_table import UNKNOWN_ROW, KnownRows, NodeRows, NodeTable, NodeWithPods
 from engine.counting.in_flight_pods import GroupIds
 from engine.counting.node_groups import (
     CallGroups,
@@ -25,15 +24,7 @@ from engine.counting.node_groups import (
     PerGroup,
     counted_on_the_way,
 )
-from engine.decision.verdict import (
-    FEASIBLE,
-    Codes,
-    Decision,
-    Failed,
-    Rejected,
-    Verdict,
-    decision,
-)
+from engine.decision.verdict import FEASIBLE, Codes, Decision, Failed, Rejected, Verdict, decision
 from engine.errors import BriefWaitError, EngineError
 from engine.program.columns import ByKind, Freshness, KindsOf, Moments, grown, no_kinds
 from engine.program.frame import Evaluation, Frame
@@ -251,7 +242,8 @@ class _RowMemo:
         """Indexes into `rejections`, in the order of `rows`."""
         if not self.clauses:
             return np.zeros(len(rows), np.int32)
-        table = self._groups.table(table, evaluation)
+        if self._groups.digests:
+            table = self._groups.table(table, evaluation)
         if len(self.rejections) > _MOST_REJECTIONS:
             self._start_over()
         portions = self._fresh.stale(table, evaluation.now, rows)
@@ -354,8 +346,9 @@ def check_on_the_way(
     """Raises BriefWaitError where only pods on their way keep the pod off every node.
 
     Such a pod counts in every group of nodes where it may end, although it will end in one only.
+    It makes a difference only if the memo reads pods.
     """
-    if not memo.reads_pods or np.count_nonzero(decided.codes) < len(rows):
+    if np.count_nonzero(decided.codes) < len(rows):
         return
     groups = evaluation.groups_of_call()
     assert isinstance(groups, CallGroups), "a call has groups where a policy reads them"

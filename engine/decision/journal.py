@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from engine.cache.names import KnownRows
+from engine.cache.node_table import KnownRows
 from engine.counting.bounds import ON
 from engine.counting.groups import CountHeadroom
 from engine.decision.preemption import Victims

@@ -17,12 +17,7 @@ import numpy.typing as npt
 
 from engine.cache.node_table import NodeRows, NodeTable
 from engine.counting.in_flight_pods import GroupIds
-from engine.counting.node_groups import (
-    CallGroups,
-    GroupVersions,
-    PerGroup,
-    counted_on_the_way,
-)
+from engine.counting.node_groups import CallGroups, GroupVersions, PerGroup, counted_on_the_way
 from engine.program.columns import ByKind, Freshness, KindsOf, Moments, grown, no_kinds
 from engine.program.frame import Evaluation, Floats, Frame, Points, Report, Term
 from engine.program.operations import magnitude
@@ -64,7 +59,8 @@ class ScoreMemo:
         return self._by_row(table, rows, evaluation)
 
     def _by_row(self, table: NodeTable, rows: NodeRows, evaluation: Evaluation) -> Floats:
-        table = self._groups.table(table, evaluation)
+        if self._groups.digests:
+            table = self._groups.table(table, evaluation)
         portions = self._fresh.stale(table, evaluation.now, rows)
         if portions or len(self._values) < len(table.nodes):
             self._values = grown(self._values, len(table.nodes), MISSING)

@@ -174,10 +174,10 @@ class KeptPlans:
 
     def plan(self, key: Hashable, now: Callable[[], int], make: Callable[[], Plan]) -> Plan:
         """The plan that is kept for a key, or a new one."""
-        found = self.plans.get(key)
+        found = self.plans.peek(key)
         if found is None or found.outdated or (found.until != NEVER and not found.lasts(now())):
-            found = make() if found is None else make().follows(found)
-            self.plans.put(key, found)
+            return self.plans.put(key, make() if found is None else make().follows(found))
+        self.plans.use(key)
         return found
 
 

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from engine.cache.names import KnownRows
+from engine.cache.node_table import KnownRows
 from engine.counting.groups import CountHeadroom
 from grammar.messages.texts import MOST_SHOWN, cut
 

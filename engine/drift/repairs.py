@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from engine.cache.cache import Cache
 from engine.cache.node_table import NodeWithPods, Snapshot
 from engine.cache.tallies import Scope
-from engine.drift.document import DriftedPod, PolicyRepair, RepairMode, RepairState
+from engine.drift.drift_document import DriftedPod, PolicyRepair, RepairMode, RepairState
 from engine.objects.disruption_budget import violating
 from engine.objects.peer import TEMPLATE_HASH, Peer, key_of
 from engine.objects.remembered import Remembered

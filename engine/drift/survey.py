@@ -24,7 +24,7 @@ from engine.cache.node_table import NodeWithPods, Snapshot
 from engine.counting.domains import shared_value
 from engine.decision.moves import BrokenRule, MovedPods, OtherNodes
 from engine.decision.verb_call import ClusterState, VerbCall
-from engine.drift.document import (
+from engine.drift.drift_document import (
     BrokenClause,
     Cause,
     ClauseKind,
@@ -41,7 +41,7 @@ from engine.objects.peer import Peer, key_of
 from engine.objects.remembered import Remembered
 from engine.objects.request_pod import RequestPod
 from grammar.values.errors import EvaluationError
-from grammar.values.time import NEVER, SECOND, Timestamp
+from grammar.values.time import NEVER, Timestamp
 
 T = TypeVar("T")
 # The pods between two looks at the clock, and the seconds of a step.
@@ -144,7 +144,7 @@ class Survey:
 
     def look(self) -> Steps[DriftDocument]:
         """What has drifted now. Raises NotSyncedError."""
-        began, at = self._clock(), _second(self._now())
+        began, at = self._clock(), self._now().to_second()
         self._before = self._drifting() if self._seen.snapshot is None else {}
         self._step_ends = began + _STEP_SECONDS
         snapshot, registry = self._cluster.snapshot(), self._engine.registry
@@ -455,10 +455,6 @@ def _differ(before: NodeWithPods, after: NodeWithPods) -> bool:
         or bars(before) != bars(after)
         or before.allocatable != after.allocatable
     )
-
-
-def _second(at: Timestamp) -> str:
-    return str(Timestamp(at.nanos // SECOND * SECOND))
 
 
 def answered(steps: Steps[T], pods: Callable[[PodName], bytes | None]) -> T:

@@ -13,8 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.cache.cluster_copy import NamedPod
-from engine.cache.names import KnownRows
-from engine.cache.node_table import without
+from engine.cache.node_table import KnownRows, without
 from engine.decision.journal import RecordedCounts, recorded_counts
 from engine.decision.plugin_filters import unknown_resources
 from engine.decision.registry import Registry
@@ -22,7 +21,7 @@ from engine.decision.verdict import Feasible, Verdict
 from engine.enforced import EnforcedPolicies
 from engine.engine import Engine
 from engine.errors import EngineError, UnknownNodeError
-from engine.explanation.audit_document import AuditedClause, PolicyAudit, second
+from engine.explanation.audit_document import AuditedClause, PolicyAudit
 from engine.explanation.evidence import (
     ClauseEvidence,
     CountEvidence,
@@ -221,7 +220,7 @@ class Analyst:
     def _kept_since(self, uid: str) -> Mapping[str, str]:
         """By policy in audit mode, since when it leaves a pod no node."""
         known = self._engine.audits.log.of(uid)
-        return {address: second(pod.since) for address, pod in known if pod.would_wait}
+        return {address: pod.since.to_second() for address, pod in known if pod.would_wait}
 
     def _offered(
         self, question: PodQuestion, names: Sequence[str]

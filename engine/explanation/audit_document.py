@@ -11,7 +11,6 @@ from collections.abc import Sequence
 import msgspec
 
 from engine.decision.audit_log import AuditedPod, AuditLog, PolicyAudits
-from grammar.values.time import SECOND, Timestamp
 
 
 class AuditedClause(msgspec.Struct, frozen=True):
@@ -87,13 +86,13 @@ class DecisionAudit(PodAudit, frozen=True, kw_only=True):
 def audit_list(replica: str, log: AuditLog) -> AuditList:
     """All policies in audit mode, by address."""
     found = [policy_audit(*pair) for pair in sorted(log.policies.items())]
-    return AuditList(replica, second(log.now()), found)
+    return AuditList(replica, log.now().to_second(), found)
 
 
 def policy_audit(address: str, audits: PolicyAudits) -> PolicyAuditDetail:
     return PolicyAuditDetail(
         address,
-        second(audits.since),
+        audits.since.to_second(),
         audits.waiting,
         audits.owners,
         audits.elsewhere,
@@ -108,8 +107,8 @@ def pod_audit(pod: AuditedPod) -> PodAudit:
         pod.workload or None,
         [AuditedClause(*pair) for pair in pod.clauses],
         pod.would_wait,
-        second(pod.since),
-        second(pod.at),
+        pod.since.to_second(),
+        pod.at.to_second(),
         pod.offered,
         pod.rejected,
         pod.node or None,
@@ -131,7 +130,3 @@ def said(audit: PodAudit) -> str:
         on = f"; it is on {audit.node}" if audit.node else ""
         return f"would have kept it pending since {audit.since}: {clauses}{on}"
     return f"would have rejected its node {audit.node}: {clauses}"
-
-
-def second(at: Timestamp) -> str:
-    return str(Timestamp(at.nanos // SECOND * SECOND))

@@ -18,7 +18,6 @@ from engine.decision.journal import (
 )
 from engine.decision.verdict import Failed, Feasible, Verdict, full_reason
 from engine.explanation.audit_document import DecisionAudit
-from grammar.values.time import SECOND, Timestamp
 
 
 class Reason(msgspec.Struct, frozen=True):
@@ -154,7 +153,7 @@ def summary(record: DecisionRecord) -> Summary:
     return Summary(
         number=record.number,
         pod=f"{record.namespace}/{record.name}",
-        at=str(_second(record.at)),
+        at=record.at.to_second(),
         offered=record.offered,
         passing=passing,
         governing=record.policies.governing,
@@ -202,13 +201,9 @@ def _preemption(found: RecordedPreemption) -> PreemptionDetail:
         )
         for node, victims in found.extended.items()
     ]
-    at = str(_second(found.at))
+    at = found.at.to_second()
     nodes = found.extended_nodes
     return PreemptionDetail(at, found.offered, found.kept, nodes, extended, found.is_cut_short)
-
-
-def _second(at: Timestamp) -> Timestamp:
-    return Timestamp(at.nanos // SECOND * SECOND)
 
 
 def clause_counts(counts: RecordedCounts) -> ClauseCounts:

@@ -12,6 +12,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import msgspec
+
 from engine.cache.cluster_copy import ClusterCopy, NamedPod
 from engine.decision.registry import Selection
 from engine.enforced import enforced
@@ -32,23 +34,21 @@ MOST_PODS = 500
 MOST_OF_A_POLICY = 5
 
 
-@dataclass(frozen=True, slots=True)
-class ClauseEffect:
-    """What a clause does; `is_void` says that it makes no difference, or leaves no node."""
+class EffectOfClause(msgspec.Struct, frozen=True):
+    """What a clause does; `isVoid` says that it makes no difference, or leaves no node."""
 
     clause: str
     text: str
-    is_void: bool = False
+    isVoid: bool
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyEffect:
-    """What a policy does: which part of the pods it selects, and what each of its clauses does."""
+class EffectOfPolicy(msgspec.Struct, frozen=True):
+    """What a policy does in the cluster: which part of the pods it selects, and by its clauses."""
 
     policy: str
     text: str
-    clauses: Sequence[ClauseEffect]
-    is_void: bool = False
+    isVoid: bool
+    clauses: Sequence[EffectOfClause]
 
 
 @dataclass(slots=True)
@@ -111,7 +111,7 @@ class EffectsOfPods:
                 lost.gave_way[governing.address] += 1
                 seen[governing.address].taken_from[loser.address] += 1
 
-    def found(self, whole: str) -> list[PolicyEffect]:
+    def found(self, whole: str) -> list[EffectOfPolicy]:
         """The effects by the addresses of the policies; `whole` says how many pods were asked."""
         return [
             _of_policy(self._programs[address], found, whole, len(self._names))
@@ -125,7 +125,7 @@ def effects(
     bodies: Mapping[str, bytes] | None = None,
     most: int = MOST_PODS,
     clock: Callable[[], float] = time.monotonic,
-) -> list[PolicyEffect]:
+) -> list[EffectOfPolicy]:
     """The effects of the policies that the engine enforces, by their addresses.
 
     `bodies` are the pods, where the cluster has none of its own; so many of them are asked about.
@@ -144,7 +144,7 @@ def effects(
 
 def effects_of(
     validation: Validation, cluster: ClusterCopy, codec: ObjectCodec, most: int = MOST_PODS
-) -> list[PolicyEffect]:
+) -> list[EffectOfPolicy]:
     """The effects of the policies of checked files."""
     engine = offline_engine(enforced(validation).registry, cluster, codec)
     return effects(engine, cluster, most=most)
@@ -166,14 +166,14 @@ def _points(found: Contribution, seen: dict[str, _SeenOfPolicy]) -> None:
 # ---- in words
 
 
-def _of_policy(program: Program, seen: _SeenOfPolicy, whole: str, nodes: int) -> PolicyEffect:
+def _of_policy(program: Program, seen: _SeenOfPolicy, whole: str, nodes: int) -> EffectOfPolicy:
     text = f"selects {seen.pods} of {whole}"
     text += ways(seen.taken_from, seen.gave_way)
     clauses = [
         *(_of_rejections(name, numbers, nodes) for name, numbers in seen.rejected.items()),
         *(_of_points(name, equal=equal, nodes=nodes) for name, equal in seen.equal.items()),
     ]
-    return PolicyEffect(program.address, text, clauses, is_void=seen.pods == 0)
+    return EffectOfPolicy(program.address, text, seen.pods == 0, clauses)
 
 
 def ways(taken_from: Counter[str], gave_way: Counter[str]) -> str:
@@ -190,18 +190,18 @@ def all_nodes(nodes: int) -> str:
 SAME_SCORE = "gives all nodes the same score"
 
 
-def _of_rejections(name: str, numbers: Sequence[int], nodes: int) -> ClauseEffect:
+def _of_rejections(name: str, numbers: Sequence[int], nodes: int) -> EffectOfClause:
     """By how many nodes a clause rejects for each of some pods."""
     least, most = min(numbers), max(numbers)
     if most == 0:
-        return ClauseEffect(name, "passes on every node", is_void=True)
+        return EffectOfClause(name, "passes on every node", isVoid=True)
     if least == nodes:
-        return ClauseEffect(name, f"rejects {all_nodes(nodes)}", is_void=True)
+        return EffectOfClause(name, f"rejects {all_nodes(nodes)}", isVoid=True)
     number = f"{most:,}" if least == most else f"{least:,} to {most:,}"
-    return ClauseEffect(name, f"rejects {number} of {counted(nodes, 'node')}")
+    return EffectOfClause(name, f"rejects {number} of {counted(nodes, 'node')}", isVoid=False)
 
 
-def _of_points(name: str, *, equal: bool, nodes: int) -> ClauseEffect:
+def _of_points(name: str, *, equal: bool, nodes: int) -> EffectOfClause:
     if equal and nodes > 1:
-        return ClauseEffect(name, SAME_SCORE, is_void=True)
-    return ClauseEffect(name, "gives nodes different scores")
+        return EffectOfClause(name, SAME_SCORE, isVoid=True)
+    return EffectOfClause(name, "gives nodes different scores", isVoid=False)

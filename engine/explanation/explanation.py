@@ -52,7 +52,7 @@ from engine.explanation.written import ClauseResults, Values
 from engine.gangs.gang_of_pod import GangOfPod
 from grammar.messages.texts import named
 from grammar.values.errors import EvaluationError
-from grammar.values.time import SECOND, Timestamp
+from grammar.values.time import Timestamp
 
 _MOST_RELAXATIONS = 20
 # The most pods of one kind in a line.
@@ -86,7 +86,7 @@ def explain(found: Analysis, values: Values, asker: Asker) -> PodExplanation:
     explained = PodExplanation(
         replica=asker.replica,
         pod=pod.key,
-        at=_time(results.inspection.frame.now),
+        at=results.inspection.frame.now.to_second(),
         on=pod.node or None,
         notInForce=not_in_force(found.policies, pod.namespace),
         problem=found.problem or None,
@@ -144,7 +144,7 @@ def undecided(
     explained = PodExplanation(
         replica=asker.replica,
         pod=pod.key,
-        at=_time(at),
+        at=at.to_second(),
         on=pod.node or None,
         notInForce=not_in_force(policies, pod.namespace),
         problem=problem,
@@ -158,10 +158,6 @@ def not_in_force(policies: EnforcedPolicies, namespace: str) -> Sequence[PolicyN
     """The policies that are not in force as written and can concern the pods of a namespace."""
     broken = policies.broken_in(namespace)
     return [PolicyNotInForce(each.name, each.instead, each.line) for each in broken]
-
-
-def _time(at: Timestamp) -> str:
-    return str(Timestamp(at.nanos // SECOND * SECOND))
 
 
 def _cause(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
-from engine.cache.names import KnownRows
+from engine.cache.node_table import KnownRows
 from engine.counting.bounds import LARGEST, Floats, GroupCounts, fullness
 from engine.counting.groups import CountHeadroom
 from engine.decision.journal import recorded_counts

@@ -38,6 +38,8 @@ class Remembered(Generic[K, V]):
         self._sizes: dict[K, int] = {}
         # The value of a key, for who asks so often that it does not count as a use.
         self.peek: Callable[[K], V | None] = self._kept.get
+        # Counts a use of a key that is kept.
+        self.use: Callable[[K], None] = self._kept.move_to_end
 
     def __len__(self) -> int:
         return len(self._kept)

@@ -16,28 +16,13 @@ import msgspec
 
 from engine.objects.codec import ObjectCodec, Pod
 from engine.portable.label_conditions import Frozen, LabelConditions
-from engine.portable.selectors import (
-    ALWAYS,
-    NEVER,
-    Term,
-    Terms,
-    UnportableError,
-    expressions,
-)
+from engine.portable.selectors import ALWAYS, NEVER, Term, Terms, UnportableError, expressions
 from engine.program.pod_shape import PodReads
 from grammar.checker.policy_checker import Checked
 from grammar.checks.clause_numbers import constant
 from grammar.tree.ast import Expr, Literal
 from grammar.tree.clause_parts import Per, PodSet
-from grammar.tree.clauses import (
-    Cards,
-    Filter,
-    Gang,
-    Limit,
-    RejectingClause,
-    Share,
-    Spread,
-)
+from grammar.tree.clauses import Cards, Filter, Gang, Limit, RejectingClause, Share, Spread
 from grammar.tree.types import STRING
 from grammar.tree.walk import children, walk
 

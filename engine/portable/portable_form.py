@@ -15,13 +15,7 @@ from engine.objects.decoding import ObjectDecoder
 from engine.objects.request_pod import FORM, Exemptions, RequestPod, form_text
 from engine.portable.label_conditions import Frozen
 from engine.portable.portable_clauses import Json, Left, Part, PortablePolicy
-from engine.portable.selectors import (
-    ALWAYS,
-    MOST_TERMS,
-    Algebra,
-    UnportableError,
-    expressions,
-)
+from engine.portable.selectors import ALWAYS, MOST_TERMS, Algebra, UnportableError, expressions
 from engine.program.program import Program
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

@@ -13,9 +13,9 @@ from engine.program import operations
 from engine.program.frame import Evaluate, Frame
 from grammar.tree.ast import Comprehension, Expr
 from grammar.values.errors import EvaluationError, StepLimitError
+from grammar.values.group_values import GroupOfNodes
 from grammar.values.lists import sort_by
 from grammar.values.maps import build, key_values, merge
-from grammar.values.node_groups import GroupOfNodes
 from grammar.values.optional import NONE, Optional
 from grammar.values.sizes import ordered
 

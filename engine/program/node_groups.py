@@ -20,7 +20,7 @@ from grammar.tree.printer import print_expression
 from grammar.tree.types import INT, QUANTITY, Type
 from grammar.tree.walk import children, walk
 from grammar.values.errors import EvaluationError, MissingError
-from grammar.values.node_groups import GroupOfNodes
+from grammar.values.group_values import GroupOfNodes
 from grammar.values.quantity import NANO, Quantity
 
 _DIGEST_LENGTH = 16

@@ -17,8 +17,7 @@ import msgspec
 import numpy as np
 
 from engine.cache.cache import Cache
-from engine.cache.names import ListedNames
-from engine.cache.node_table import NodeRows, NodeWithPods
+from engine.cache.node_table import ListedNames, NodeRows, NodeWithPods
 from engine.decision.preemption import Victims
 from engine.decision.verdict import ClauseName, Decision, Feasible, full_reason
 from engine.engine import Engine

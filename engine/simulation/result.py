@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+import msgspec
+
 from engine.simulation.cycle import Evicted, Eviction, Outcome, Pending, Placed, Simulation
 from engine.work import Work, finished
 
@@ -33,14 +35,13 @@ class Allocation:
         return self.requested / self.allocatable
 
 
-@dataclass(frozen=True, slots=True)
-class PendingReason:
-    """A reason with its number of pending pods, and the fewest and most nodes that it held on."""
+class PendingBecause(msgspec.Struct, frozen=True):
+    """A reason of pending pods, and the fewest and the most nodes that it holds on for a pod."""
 
     reason: str
     pods: int
-    fewest: int
-    most: int
+    fewestNodes: int
+    mostNodes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +75,14 @@ class SimulationResult:
     def pending(self) -> Sequence[Pending]:
         return [o for o in self.outcomes if isinstance(o, Pending)]
 
-    def pending_reasons(self) -> Sequence[PendingReason]:
+    def pending_reasons(self) -> Sequence[PendingBecause]:
         """The reasons of pending pods, by the number of pods, then of nodes, largest first."""
         nodes: dict[str, list[int]] = {}
         for outcome in self.pending:
             for reason, count in outcome.reasons.items():
                 nodes.setdefault(reason, []).append(count)
-        found = (PendingReason(r, len(on), min(on), max(on)) for r, on in nodes.items())
-        return sorted(found, key=lambda b: (-b.pods, -b.most, b.reason))
+        found = (PendingBecause(r, len(on), min(on), max(on)) for r, on in nodes.items())
+        return sorted(found, key=lambda b: (-b.pods, -b.mostNodes, b.reason))
 
     def by_arrivals(self, resource: str) -> Sequence[Mapping[str, float]]:
         """The allocated parts of all resources when 0 %, 1 %, 2 % and so on of one have arrived.

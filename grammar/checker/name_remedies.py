@@ -9,13 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from grammar.checker.field_remedies import (
-    FieldRemedies,
-    Remedy,
-    bare,
-    is_read,
-    replaced,
-)
+from grammar.checker.field_remedies import FieldRemedies, Remedy, bare, is_read, replaced
 from grammar.checker.worded_names import amount_in_words, is_series, words_of
 from grammar.messages import habits
 from grammar.messages.diagnostics import SIMILAR, Diagnostic, Fix, nearest

@@ -19,15 +19,7 @@ from grammar.meaning.schema import Schema
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic
 from grammar.tree.ast import Comprehension, Expr, Ident, ListLiteral, Literal, MapLiteral, Unary
-from grammar.tree.clauses import (
-    Argument,
-    Clause,
-    Def,
-    Item,
-    Let,
-    Parameter,
-    Policy,
-)
+from grammar.tree.clauses import Argument, Clause, Def, Item, Let, Parameter, Policy
 from grammar.tree.data import Data
 from grammar.tree.printer import print_expression, print_string
 from grammar.tree.source import Span

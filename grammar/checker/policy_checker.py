@@ -23,14 +23,7 @@ from grammar.meaning.schema import Schema
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic
 from grammar.syntax.limits import MAX_DEPTH, MAX_NAME
-from grammar.tree.ast import (
-    DefCall,
-    Expr,
-    Ident,
-    LetReference,
-    Literal,
-    MapLiteral,
-)
+from grammar.tree.ast import DefCall, Expr, Ident, LetReference, Literal, MapLiteral
 from grammar.tree.clause_parts import Bound, Bounds, Keep, Per, Pick, PodSet, Template, WaitUntil
 from grammar.tree.clauses import (
     Cards,
@@ -657,19 +650,17 @@ class _PolicyChecker:
         """The message and the detail of a clause."""
         message, detail = item.message, item.detail
         if message is not None:
-            allowed = _PLACE | _READ
-            message = self._template(message, allowed, "a message")
+            message = self._template(message, "a message")
             for hole in message.parts:
                 if isinstance(hole, Expr):
                     self._found.extend(group_checker.varying(hole, self._environment, VARIABLES))
         if detail is not None:
-            allowed = _PLACE | _READ
-            detail = self._template(detail, allowed, "a detail")
+            detail = self._template(detail, "a detail")
         return replace(item, message=message, detail=detail)
 
-    def _template(self, template: Template, allowed: frozenset[str], where: str) -> Template:
+    def _template(self, template: Template, where: str) -> Template:
         parts = (
-            p if isinstance(p, str) else self._check(p, None, allowed, where)
+            p if isinstance(p, str) else self._check(p, None, _PLACE | _READ, where)
             for p in template.parts
         )
         return replace(template, parts=tuple(parts))

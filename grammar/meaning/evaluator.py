@@ -16,9 +16,9 @@ from grammar.tree import ast
 from grammar.tree.types import DYN, Overload
 from grammar.values import lists, maps
 from grammar.values.errors import EvaluationError, MissingError, StepLimitError
+from grammar.values.group_values import GroupOfNodes
 from grammar.values.kinds import equals
 from grammar.values.maps import read_field
-from grammar.values.node_groups import GroupOfNodes
 from grammar.values.optional import NONE, Optional, through
 from grammar.values.sizes import STEPS, equated, ordered, too_many_steps
 

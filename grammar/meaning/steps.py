@@ -15,16 +15,7 @@ from grammar.tree import ast
 from grammar.tree.groups import is_group
 from grammar.tree.types import DYN, Type
 from grammar.tree.walk import children
-from grammar.values.sizes import (
-    ATOM,
-    CHARACTERS,
-    ITEMS,
-    RECORD,
-    Size,
-    either,
-    equated,
-    ordered,
-)
+from grammar.values.sizes import ATOM, CHARACTERS, ITEMS, RECORD, Size, either, equated, ordered
 from grammar.values.strings import replaced_length
 
 # A call that takes at most this does not charge while it runs: it is a part of what is around it.

@@ -6,7 +6,7 @@ rules as in `grammar.tree.ast` hold.
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Self
 
 from grammar.tree.ast import NO_SPAN, Expr
@@ -222,6 +222,12 @@ class ClauseThatCounts(ClauseThatRejects):
     @property
     def weight_name(self) -> Expr | None:
         return self.strength.weight_from
+
+    def weighing(self, weight: float) -> Self:
+        return replace(self, strength=replace(self.strength, weight=weight, weight_from=None))
+
+    def counting(self, pods: PodSet) -> Self:
+        return replace(self, pods=pods)
 
     @property
     def scheduler_needs(self) -> frozenset[SchedulerNeed]:

@@ -24,7 +24,6 @@ from grammar.tree.clause_parts import (
     Order,
     Per,
     Pick,
-    PodSet,
     SchedulerNeed,
     TestedPart,
     WaitUntil,
@@ -147,12 +146,6 @@ class Share(ClauseThatCounts):
     def own_conditions(self) -> tuple[WrittenCondition, ...]:
         return (WrittenCondition(self.on, "on nodes where"),)
 
-    def weighing(self, weight: float) -> Self:
-        return replace(self, strength=replace(self.strength, weight=weight, weight_from=None))
-
-    def counting(self, pods: PodSet) -> Self:
-        return replace(self, pods=pods)
-
     @property
     def tested_parts(self) -> tuple[TestedPart, ...]:
         return (TestedPart("condition", self.on, "on nodes where"), TestedPart("bound"))
@@ -184,12 +177,6 @@ class Spread(ClauseThatCounts):
     @property
     def counts_where_pod_may_be(self) -> bool:
         return self.nodes != "all"
-
-    def weighing(self, weight: float) -> Self:
-        return replace(self, strength=replace(self.strength, weight=weight, weight_from=None))
-
-    def counting(self, pods: PodSet) -> Self:
-        return replace(self, pods=pods)
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,12 +218,6 @@ class Limit(ClauseThatCounts):
     @property
     def may_sum(self) -> bool:
         return True
-
-    def weighing(self, weight: float) -> Self:
-        return replace(self, strength=replace(self.strength, weight=weight, weight_from=None))
-
-    def counting(self, pods: PodSet) -> Self:
-        return replace(self, pods=pods)
 
 
 @dataclass(frozen=True, slots=True)

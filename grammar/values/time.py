@@ -127,6 +127,10 @@ class Timestamp:
             f"{(_EPOCH + timedelta(seconds=seconds)).replace(tzinfo=None).isoformat()}{decimals}Z"
         )
 
+    def to_second(self) -> str:
+        """RFC 3339 in UTC, without decimals: the whole second that it is in."""
+        return str(Timestamp(self.nanos // SECOND * SECOND))
+
     def local(self, zone: str | None = None) -> datetime:
         """The calendar time in a zone (an IANA name or `+01:30`), to the second.
 

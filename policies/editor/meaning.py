@@ -25,7 +25,7 @@ from policies.editor.completion import (
     type_of,
     used_policy,
 )
-from policies.editor.document import EditedDocument, Knowledge, hole, knowledge
+from policies.editor.edited_text import EditedDocument, Knowledge, hole, knowledge
 from policies.editor.tokens import ColouredToken, last_operand, significant, tokens
 from policies.manifest_names import is_manifest
 

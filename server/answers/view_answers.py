@@ -13,6 +13,7 @@ from msgspec import Meta
 from engine.decision.registry import Registry
 from engine.explanation.audit_document import PolicyAuditDetail
 from engine.explanation.decided_effects import DecidedEffect
+from engine.explanation.effects import EffectOfPolicy
 from engine.gangs.gang import GangStatus
 from engine.program.tables import SourceStatus
 from grammar.messages.diagnostics import Diagnostic
@@ -487,23 +488,6 @@ class ChangedPod(msgspec.Struct, frozen=True):
     bestBefore: str | None
     bestAfter: str | None
     error: str | None
-
-
-class EffectOfClause(msgspec.Struct, frozen=True):
-    """What a clause does; `isVoid` says that it makes no difference, or leaves no node."""
-
-    clause: str
-    text: str
-    isVoid: bool
-
-
-class EffectOfPolicy(msgspec.Struct, frozen=True):
-    """What a policy of a draft does in the cluster, by itself and by its clauses."""
-
-    policy: str
-    text: str
-    isVoid: bool
-    clauses: Sequence[EffectOfClause]
 
 
 class DraftOnNodes(msgspec.Struct, frozen=True):

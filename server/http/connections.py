@@ -276,14 +276,14 @@ class Connection(asyncio.Protocol):
             return
         if not self._is_broken:
             try:
-                requests.read(data)
+                body = requests.read(data)
             except MalformedError as error:
                 if not (self._unanswered or requests.is_in_body):
                     self._answer_malformed(str(error))
                     return
                 self._is_broken = True
             else:
-                if is_idle and self._answers_at_once(data):
+                if is_idle and body is not None and self._answers_at_once(body):
                     return
         self._pass_on(data)
 
@@ -329,8 +329,8 @@ class Connection(asyncio.Protocol):
 
     # ---- requests
 
-    def _answers_at_once(self, data: bytes) -> bool:
-        """Answers a request that has just been read, if it is whole and need not wait."""
+    def _answers_at_once(self, body: bytes) -> bool:
+        """Answers a whole request that has just been read, if it need not wait."""
         requests = self._requests
         answer_at_once = self._connections.at_once.get(requests.target)
         if (
@@ -341,7 +341,6 @@ class Connection(asyncio.Protocol):
             or not requests.is_certain
             or requests.method != b"POST"
             or b"content-encoding" in requests.headers
-            or (body := requests.body(data)) is None
         ):
             return False
         agent = requests.headers.get(b"user-agent", b"").decode("utf-8", "surrogateescape")

@@ -48,8 +48,12 @@ class RequestReader:
         # Whether any parser finds the same requests in all bytes so far.
         self.is_certain = True
 
-    def read(self, data: bytes) -> None:
-        """Follows the next bytes. After a MalformedError it cannot follow any."""
+    def read(self, data: bytes) -> bytes | None:
+        """Follows the next bytes. After a MalformedError it cannot follow any.
+
+        Returns the body if the bytes begin a request and are all of it. They may also be the rest
+        of one that began earlier, and end as a whole request does: the caller knows where it began.
+        """
         rest = memoryview(data)
         while rest:
             try:
@@ -67,9 +71,6 @@ class RequestReader:
             self._pending = self._pending + len(data) if at < 0 else len(data) - at - 1
             if self._pending > MOST_OF_LINE:
                 raise MalformedError(_LONG_LINE)
-
-    def body(self, data: bytes) -> bytes | None:
-        """The body, if these bytes are all of the last request, which announces its size."""
         size = self.headers.get(b"content-length", b"")
         start = data.find(_END_OF_HEAD) + len(_END_OF_HEAD)
         is_whole = (

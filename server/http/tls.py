@@ -21,10 +21,10 @@ from cachetools import TTLCache
 
 from grammar.messages.texts import os_reason
 from policies.disk import Disk, Visit
+from policies.file_signs import FileSigns
 from policies.loader import Watcher
 from server.answers.view_answers import CertificateInUse
 from server.call import LogEntry
-from server.file_signs import FileSigns
 from server.http.health import ReadinessCheck
 from server.log_limit import LimitedLog
 from server.metrics.metrics import Metrics

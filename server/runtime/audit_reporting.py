@@ -19,12 +19,7 @@ from engine.errors import ApiError, ApiUnreachableError, why
 from engine.program.program import Program
 from grammar.values.errors import EvaluationError
 from grammar.values.time import SECOND, Timestamp
-from policies.resource import (
-    AuditedPodStatus,
-    AuditStatus,
-    Metadata,
-    PolicyStatus,
-)
+from policies.resource import AuditedPodStatus, AuditStatus, Metadata, PolicyStatus
 
 _PAUSE_SECONDS = 60.0
 # Between two looks for a policy that came into audit mode or left it, and for its first pod.
@@ -74,7 +69,7 @@ def _status(audits: PolicyAudits, before: tuple[AuditedPodStatus, ...]) -> Audit
     own = {pod.pod for pod in pods}
     pods += [pod for pod in before if pod.pod not in own]
     return AuditStatus(
-        _second(audits.since),
+        audits.since.to_second(),
         audits.waiting,
         audits.owners,
         audits.elsewhere,
@@ -87,13 +82,9 @@ def _pod(pod: AuditedPod) -> AuditedPodStatus:
         f"{pod.namespace}/{pod.name}",
         pod.workload,
         pod.clauses[0][0][:1024],
-        _second(pod.since),
+        pod.since.to_second(),
         pod.node,
     )
-
-
-def _second(at: Timestamp) -> str:
-    return str(Timestamp(at.nanos // SECOND * SECOND))
 
 
 class AuditReporter:

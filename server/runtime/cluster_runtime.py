@@ -43,7 +43,7 @@ from engine.counting.in_flight_pods import PLACING_SECONDS, Schedulers
 from engine.decision.journal import Journal
 from engine.decision.placement import CountGate, open_gate
 from engine.decision.recent_answers import LastAnswers, RejectedPods
-from engine.drift.document import DriftDocument, RepairMode
+from engine.drift.drift_document import DriftDocument, RepairMode
 from engine.drift.repairs import Repairs
 from engine.drift.survey import Survey
 from engine.engine import Engine

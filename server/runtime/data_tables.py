@@ -18,7 +18,7 @@ from engine.cache.cluster_copy import DataText
 from engine.cache.informers import StartTask
 from engine.cluster.data_fetching import DataApi, PrometheusClient
 from engine.cluster.data_sources import DataKeeper, SourceParts
-from engine.data.texts import texts_of
+from engine.data.table_texts import texts_of
 from engine.decision.registry import Registry
 from engine.engine import Engine
 from engine.program.tables import SourceStatus, Tables, TableSpec, source_label

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 import msgspec
 
 from engine.cache.reflector import Report
-from engine.drift.document import DriftDocument, PolicyRepair
+from engine.drift.drift_document import DriftDocument, PolicyRepair
 from engine.drift.repairs import Repairs
 from engine.drift.survey import Survey
 from engine.errors import ApiError, ApiUnreachableError, EngineError, why

@@ -17,7 +17,7 @@ from aiohttp import web
 from engine.cache.node_table import Snapshot
 from engine.engine import Engine
 from engine.errors import EngineError, NotSyncedError
-from engine.explanation.effects import EffectsOfPods, PolicyEffect
+from engine.explanation.effects import EffectOfPolicy, EffectsOfPods
 from engine.objects.peer import Peer, key_of
 from engine.objects.request_pod import SYSTEM_NAMESPACES
 from grammar.messages.texts import counted, shown
@@ -84,7 +84,7 @@ class FirstEffects:
         # What reads tables says nothing before they are there.
         waiting = {p.address for p in registry.programs if p.source.environment.tables}
         told = [e for e in found.found(counted(number, "pod")) if e.policy not in waiting]
-        void = [each for each in told if any(clause.is_void for clause in each.clauses)]
+        void = [each for each in told if any(clause.isVoid for clause in each.clauses)]
         for each in void[:MOST_LINES]:
             self._log.info("%s", _line(each))
         if len(void) > MOST_LINES:
@@ -109,7 +109,7 @@ def _some(pods: Sequence[Peer]) -> list[Peer]:
     return list(first.values())[::step]
 
 
-def _line(effect: PolicyEffect) -> str:
+def _line(effect: EffectOfPolicy) -> str:
     """`policy shop/web selects 3 of 20 pods: "zones" passes on every node`."""
     clauses = ", ".join(f'"{shown(each.clause)}" {each.text}' for each in effect.clauses)
     return f"policy {shown(effect.policy)} {effect.text}: {clauses}"

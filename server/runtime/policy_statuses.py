@@ -3,14 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import (
-    Callable,
-    Collection,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import cycle, islice
@@ -26,12 +19,9 @@ from engine.cluster.client import path_of
 from engine.cluster.status_writer import Reported
 from engine.counting.in_flight_pods import Schedulers
 from engine.counting.share_status import PodCounts, ShareStatus
-from engine.drift.document import PolicyRepair
+from engine.drift.drift_document import PolicyRepair
 from engine.enforced import EnforcedPolicies
-from engine.errors import (
-    DeadlineExceededError,
-    ExpensivePolicyError,
-)
+from engine.errors import DeadlineExceededError, ExpensivePolicyError
 from engine.explanation.decided_effects import DecidedEffect
 from engine.gangs.gang import GangStatus
 from engine.objects.gate import ENABLED, GATE, OPT_IN
@@ -42,10 +32,13 @@ from engine.program.frame import Evaluation, Frame
 from engine.program.program import Program, ShareProgram
 from engine.program.tables import SourceStatus
 from grammar.messages.texts import cut
+from grammar.tree.ast import Expr
+from grammar.tree.clause_parts import Bound
+from grammar.tree.clauses import Policy, Setting, Share, of_kind
+from grammar.tree.printer import print_expression
 from grammar.values.maps import EMPTY_RECORD
 from grammar.values.time import SECOND, Timestamp
 from policies.admission import CheckedObject, lines
-from policies.policy_columns import mode, target
 from policies.resource import (
     ClusterSpec,
     Manifest,
@@ -466,8 +459,8 @@ def _status(
             for kind, outcome in outcomes.items()
         ),
         inForce=in_force,
-        mode=mode(policy)[:64] if policy is not None else "",
-        target=cut(target(policy), 256) if policy is not None else "",
+        mode=_mode(policy)[:64] if policy is not None else "",
+        target=cut(_target(policy), 256) if policy is not None else "",
         diagnostics=texts[:_MOST_LINES],
     )
 
@@ -583,3 +576,32 @@ def object_path(name: str) -> str:
     resource, _, key = name.partition("/")
     namespace, _, short = key.rpartition("/")
     return path_of(GROUP_PATH, resource, namespace, short)
+
+
+# ---- what a policy does, in two words of a table
+#
+# What an object sets, such as its `enforcementMode`, concerns only a part of it.
+
+
+def _mode(policy: Policy) -> str:
+    """`Strict`, `BestEffort`, both, or `Audit`; empty without a clause."""
+    settings = (item for item in policy.items if isinstance(item, Setting))
+    if any(s.name == "mode" and s.value == "audit" for s in settings):
+        return "Audit"
+    strict = any(c.verb != "prioritize" for c in policy.clauses)
+    prefers = any(c.points_weight is not None for c in policy.clauses)
+    return "+".join(["Strict"] * strict + ["BestEffort"] * prefers)
+
+
+def _target(policy: Policy) -> str:
+    """`at most 40%` of a share, and the other clauses by their kinds: `filter, 2 scores`."""
+    shares = [*of_kind(policy.items, Share)]
+    kinds = Counter(c.keyword for c in policy.clauses if c not in shares)
+    others = (kind if n == 1 else f"{n} {kind.removesuffix('s')}s" for kind, n in kinds.items())
+    return ", ".join((*(_bound(share.bound) for share in shares), *others))
+
+
+def _bound(bound: Bound) -> str:
+    amount = bound.amount
+    number = print_expression(amount) if isinstance(amount, Expr) else f"{amount:g}"
+    return f"{bound.kind} {number}{'%' if bound.percent else ''}"

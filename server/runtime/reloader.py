@@ -26,8 +26,8 @@ from engine.objects.request_pod import NO_EXEMPTIONS, Exemptions
 from grammar.checks.costs import ClusterSize
 from grammar.messages.catalogue import listed
 from policies.disk import Disk, Visit
+from policies.file_signs import LOOK_SECONDS, FileSigns
 from policies.loader import INTERVAL_SECONDS, Watcher
-from server.file_signs import LOOK_SECONDS, FileSigns
 from server.http.health import ReadinessCheck
 from server.metrics.metrics import Metrics
 from server.runtime.policies import PolicyReader

@@ -21,7 +21,7 @@ from engine.cache.reflector import Report
 from engine.cluster.client import CORE, Api, path_of
 from engine.cluster.events import Events, PodEvent, Regarding, regarding
 from engine.decision.moves import MovedPods, OtherNodes
-from engine.drift.document import DriftDocument, DriftedPod, RepairState
+from engine.drift.drift_document import DriftDocument, DriftedPod, RepairState
 from engine.drift.repairs import NO_BUDGET, Move, Repairs
 from engine.drift.survey import unplaced
 from engine.enforced import EnforcedPolicies

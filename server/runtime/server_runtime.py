@@ -73,7 +73,6 @@ from server.runtime.reloader import (
 from server.runtime.view_status import status_reader
 from server.settings import SelfSigned, Settings, TraceTarget
 from server.supervisor import Supervisor, end
-from server.view.access import ViewAccess
 from server.view.drafts import DRAFT_MEMORY_MIB, Drafts
 from server.view.explaining import Explainer
 from server.view.finding import Finder
@@ -90,6 +89,7 @@ from server.view.view import (
     View,
     view_app,
 )
+from server.view.view_access import ViewAccess
 from server.view.z_pages import ZPages
 
 # Seconds from a rejection to the first requeue, and the longest pause between two requeues.

@@ -7,13 +7,7 @@ which writes once a second what has changed.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import (
-    Awaitable,
-    Callable,
-    Collection,
-    Iterable,
-    Mapping,
-)
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Literal
@@ -28,20 +22,12 @@ from engine.cluster.lease import micro_time
 from engine.cluster.requeue import Requeuer
 from engine.cluster.status_writer import Reported
 from engine.enforced import EnforcedPolicies
-from engine.errors import (
-    ApiError,
-    ApiUnreachableError,
-    NotSyncedError,
-    why,
-)
+from engine.errors import ApiError, ApiUnreachableError, NotSyncedError, why
 from engine.explanation.decided_effects import DecidedEffect
 from engine.objects.peer import Peer
 from engine.program.program import Program
 from grammar.values.time import Timestamp
-from policies.resource import (
-    PolicyStatus,
-    StatusCondition,
-)
+from policies.resource import PolicyStatus, StatusCondition
 from server.runtime.early_pods import early_text
 from server.runtime.policy_statuses import (
     EXPENSIVE,

@@ -12,7 +12,7 @@ from engine.decision.journal import Journal
 from engine.engine import Engine
 from engine.explanation.decided_effects import DecidedEffects
 from engine.program.tables import SourceStatus
-from grammar.values.time import SECOND, Timestamp
+from grammar.values.time import Timestamp
 from server.answers.view_answers import (
     CertificateInUse,
     FailedCheck,
@@ -49,7 +49,7 @@ def status_reader(
 
     `data` gives the sources of tables, and `certificate` that of new connections.
     """
-    started = _second(now())
+    started = now().to_second()
     effects = DecidedEffects(journal)
 
     def read() -> ReplicaStatus:
@@ -62,7 +62,7 @@ def status_reader(
         return ReplicaStatus(
             replica=replica,
             version=version,
-            at=_second(now()),
+            at=now().to_second(),
             started=started,
             ready=all(check.warning for check in failing),
             failing=failing,
@@ -95,7 +95,3 @@ def _named(found: Sequence[tuple[InFlightPod, float]]) -> Sequence[InFlight]:
 
 def _in_flight(known: InFlightPod, seconds: float) -> InFlight:
     return InFlight(known.name, round(seconds, 1), known.offered)
-
-
-def _second(at: Timestamp) -> str:
-    return str(Timestamp(at.nanos // SECOND * SECOND))

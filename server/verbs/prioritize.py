@@ -16,13 +16,13 @@ import numpy.typing as npt
 from aiohttp import web
 from msgspec import Struct
 
-from engine.cache.names import KnownRows
+from engine.cache.node_table import KnownRows
 from engine.decision.verdict import Scores
 from engine.program.frame import Points
 from server.call import CallRecord
 from server.errors import CallFailure
 from server.verbs.answering import Decider, json_response
-from server.verbs.names_mode import AnsweredNames, NameFragments
+from server.verbs.filter import AnsweredNames, NameFragments
 
 NO_SCORES = b"[]"
 # With more hosts than this part above the lowest score, leaving out the others gains little.

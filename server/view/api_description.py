@@ -9,11 +9,11 @@ from typing import Any
 
 import msgspec
 
-from engine.drift.document import DriftDocument
+from engine.drift.drift_document import DriftDocument
 from engine.explanation.audit_document import AuditList
 from engine.explanation.decision_document import DecisionDetail, Listing
 from engine.explanation.document import PodExplanation
-from engine.simulation.document import SimulationAnswer
+from engine.simulation.simulation_document import SimulationAnswer
 from server.answers.overview_answers import (
     FillList,
     FoundList,

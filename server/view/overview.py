@@ -25,7 +25,7 @@ from engine.explanation.document import Cause
 from engine.explanation.fills import FilledBound, fill_of_cards, selects
 from engine.objects.peer import Peer, key_of
 from engine.program.frame import Frame
-from grammar.values.time import SECOND, Timestamp
+from grammar.values.time import Timestamp
 from server.answers.overview_answers import (
     FillList,
     NodesInShort,
@@ -142,7 +142,7 @@ class Overview:
         self, label: str | None, bound: tuple[str, str, str] | None
     ) -> ReplicaOverview:
         """The nodes by a label, and how full a bound is there; the policy, clause and workload."""
-        at, edits = _now(), self._states.edits(self._cluster.pods.pod)
+        at, edits = Timestamp.now().to_second(), self._states.edits(self._cluster.pods.pod)
         try:
             snapshot = self._cluster.snapshot()
         except NotSyncedError as error:
@@ -326,7 +326,9 @@ class Overview:
             known = self._kept.bounds
             if known is None or self._clock() - known.seen_at >= _FILLS_SECONDS:
                 found = await self._seen_bounds()
-                known = self._kept.bounds = _Bounds(self._clock(), _now(), found)
+                known = self._kept.bounds = _Bounds(
+                    self._clock(), Timestamp.now().to_second(), found
+                )
             return known
 
     async def _seen_bounds(self) -> Sequence[FilledBound]:
@@ -422,7 +424,3 @@ def _with_bound(nodes: NodesInShort, known: _Bounds, wanted: tuple[str, str, str
             parts = [round(100 * each.parts.get(name, -0.01)) for name in nodes.names]
             return msgspec.structs.replace(nodes, bound=parts)
     return nodes
-
-
-def _now() -> str:
-    return str(Timestamp(Timestamp.now().nanos // SECOND * SECOND))

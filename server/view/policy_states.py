@@ -27,7 +27,7 @@ from engine.objects.peer import Peer
 from engine.program.program import Program
 from grammar.messages.diagnostics import Diagnostic
 from grammar.values.errors import EvaluationError
-from grammar.values.time import SECOND, Timestamp
+from grammar.values.time import Timestamp
 from policies.resource import ClusterSpec, Manifest, PolicyStatus
 from policies.sugar import matches
 from policies.validation import CheckedFile, identity
@@ -42,8 +42,8 @@ from server.answers.view_answers import (
     State,
     problems,
 )
+from server.view.policy_yaml import as_written, moved
 from server.view.revisions import Revisions
-from server.view.written import as_written, moved
 
 _LOOK_SECONDS = 15.0
 # The numbers that are kept of a policy: only those that differ from the ones before.
@@ -161,7 +161,7 @@ class PolicyStates:
 
     def edits(self, pod: Callable[[str], Peer | None]) -> Sequence[PolicyEdit]:
         """The last edits of policies, the newest first; `pod` gives one by `namespace/name`."""
-        read, at = self._read(), str(Timestamp(self._now().nanos // SECOND * SECOND))
+        read, at = self._read(), self._now().to_second()
         self._revisions.look(read, self._objects() or {}, at)
         newest = self._revisions.edits(_MOST_EDITS)
         decisions = Counter[str]()
@@ -258,7 +258,7 @@ class PolicyStates:
         flying = (known.pod for known, _ in self._engine.in_flight.first(_MOST_IN_FLIGHT))
         programs = {program.address: program for program in self._engine.registry.programs}
         return _Now(
-            str(Timestamp(self._now().nanos // SECOND * SECOND)),
+            self._now().to_second(),
             self._read(),
             programs,
             self._engine.expensive,

@@ -13,7 +13,7 @@ import msgspec
 
 from engine.enforced import EnforcedPolicies
 from server.answers.overview_answers import Action, RevisionOfPolicy
-from server.view.written import EditedObject, FieldsManager, as_written
+from server.view.policy_yaml import EditedObject, FieldsManager, as_written
 
 _MOST_OF_A_POLICY = 20
 _MOST_BYTES = 4 << 20

@@ -26,10 +26,10 @@ from engine.cache.tallies import Scope
 from engine.engine import Engine
 from engine.errors import EngineError
 from engine.program.tables import Tables
-from engine.simulation.document import SimulationAnswer, answer_of
 from engine.simulation.pod_list import PodList, PodReader
 from engine.simulation.preparation import Prepared, SimulationOptions, prepared
 from engine.simulation.result import SimulationResult, played
+from engine.simulation.simulation_document import SimulationAnswer, answer_of
 from engine.simulation.what_if import Changed, NodesToAdd, WhatIf
 from engine.work import Work
 from grammar.messages.diagnostics import UserError

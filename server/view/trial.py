@@ -27,7 +27,7 @@ from engine.enforced import EnforcedPolicies, enforced, needs_of
 from engine.engine import Engine
 from engine.errors import EngineError
 from engine.explanation.difference import PodAnswer, answer_of
-from engine.explanation.effects import effects
+from engine.explanation.effects import EffectOfPolicy, effects
 from engine.explanation.inspection import Inspection
 from engine.objects.codec import ObjectCodec
 from engine.objects.peer import key_of
@@ -42,7 +42,7 @@ from grammar.tree.source import Source
 from policies.admission import StoredObject, check_stored
 from policies.documents import DocumentError, as_json
 from policies.editor.completion import NoSamples
-from policies.editor.document import EditedDocument, complete, document
+from policies.editor.edited_text import EditedDocument, complete, document
 from policies.editor.meaning import meaning
 from policies.manifest_names import is_manifest
 from policies.object_form import NoObjectError, as_object
@@ -54,13 +54,11 @@ from server.answers.view_answers import (
     DescribedName,
     DraftObjects,
     DraftOnNodes,
-    EffectOfClause,
-    EffectOfPolicy,
     Problem,
     TriedDraft,
     problems,
 )
-from server.view.written import as_yaml
+from server.view.policy_yaml import as_yaml
 
 # The seconds after which no further pod is asked about, and the names in an answer.
 _SECONDS, _MOST_NAMES = 3.0, 20
@@ -320,16 +318,8 @@ def _tried(
 
 def _effects(trial: _Trial, engine: Engine, cluster: ClusterCopy) -> Sequence[EffectOfPolicy]:
     """What the draft's policies do, by some of the pods."""
-    found = (e for e in effects(engine, cluster, trial.pods, _MOST_ASKED) if e.policy in trial.own)
-    return [
-        EffectOfPolicy(
-            each.policy,
-            each.text,
-            each.is_void,
-            [EffectOfClause(c.clause, c.text, c.is_void) for c in each.clauses],
-        )
-        for each in found
-    ]
+    found = effects(engine, cluster, trial.pods, _MOST_ASKED)
+    return [each for each in found if each.policy in trial.own]
 
 
 def _answer(engine: Engine, body: bytes, names: Sequence[str]) -> PodAnswer:

@@ -20,14 +20,13 @@ from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from engine.decision.journal import DecisionRecord, Journal
-from engine.drift.document import DriftDocument
+from engine.drift.drift_document import DriftDocument
 from engine.errors import EngineError
 from engine.explanation.decision_document import detail, listing, summary
 from engine.objects.remembered import Remembered
 from grammar.messages.texts import escaped_values, shown
 from grammar.syntax.parser import plain_keywords
 from server.answers.view_answers import ReplicaStatus
-from server.view.access import ViewAccess, guard
 from server.view.api_description import API, MOST_HOURS, MOST_LISTED, description
 from server.view.drafts import MOST_BYTES, Drafts
 from server.view.explaining import Explainer
@@ -36,6 +35,7 @@ from server.view.history import History
 from server.view.overview import Overview
 from server.view.policy_states import PolicyStates
 from server.view.simulating import Simulator
+from server.view.view_access import ViewAccess, guard
 from server.view.z_pages import ZPages
 
 DEFAULT_PORT = 12346

@@ -59,7 +59,7 @@ class ZPages:
             "kind": _STATUSZ["as"],
             "apiVersion": f"{_STATUSZ['g']}/{_STATUSZ['v']}",
             "metadata": {"name": COMPONENT},
-            "startTime": str(Timestamp(self._started.nanos // SECOND * SECOND)),
+            "startTime": self._started.to_second(),
             "uptimeSeconds": seconds,
             "binaryVersion": self._version,
             "paths": paths,

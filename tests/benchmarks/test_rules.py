@@ -19,7 +19,7 @@ import msgspec
 import pytest
 
 from engine.cache.cache import Cache
-from engine.cache.names import ListedNames
+from engine.cache.node_table import ListedNames
 from engine.decision.registry import Registry
 from engine.engine import Engine
 from tests.benchmarks.results import AtMost, Record, Target

@@ -10,7 +10,7 @@ from grammar.tree.clauses import Clause, Policy
 from grammar.tree.source import Source
 from policies.object_form import NoObjectError, as_object
 from policies.validation import Validator
-from server.view.written import as_yaml
+from server.view.policy_yaml import as_yaml
 from tests.support.engines import SCHEMA
 
 RULES = """  // Ready ones, and few in a zone.

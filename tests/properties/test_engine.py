@@ -10,8 +10,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.cache.names import ListedNames
-from engine.cache.node_table import Snapshot
+from engine.cache.node_table import ListedNames, Snapshot
 from engine.decision.registry import Registry
 from engine.decision.verdict import Failed, Feasible, Rejected, Verdict
 from engine.engine import Engine

@@ -16,8 +16,14 @@ from typing import Any
 import numpy as np
 
 from engine.cache.cache import Cache
-from engine.cache.names import NameIndex
-from engine.cache.node_table import UNKNOWN_ROW, NodeTable, NodeWithPods, Snapshot, with_pods
+from engine.cache.node_table import (
+    UNKNOWN_ROW,
+    NameIndex,
+    NodeTable,
+    NodeWithPods,
+    Snapshot,
+    with_pods,
+)
 from engine.decision.registry import Registry
 from engine.decision.verb_call import GangChange, Observer
 from engine.engine import Engine

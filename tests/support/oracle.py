@@ -18,7 +18,7 @@ from grammar.tree.clauses import Filter, Policy, Score
 from grammar.tree.groups import Count, Group
 from grammar.tree.types import INT
 from grammar.values.errors import EvaluationError, MissingError
-from grammar.values.node_groups import GroupOfNodes
+from grammar.values.group_values import GroupOfNodes
 from grammar.values.quantity import Quantity, Resources
 from grammar.values.time import SECOND, Timestamp
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from engine.cache.cache import Cache
 from engine.cluster.events import Events
-from engine.drift.document import PolicyRepair, RepairMode
+from engine.drift.drift_document import PolicyRepair, RepairMode
 from engine.drift.repairs import Repairs
 from engine.drift.survey import Survey
 from engine.enforced import EnforcedPolicies, enforced

@@ -25,7 +25,7 @@ from engine.cluster.events import PodEvent, regarding
 from engine.decision.after import AfterDecision
 from engine.decision.journal import Journal
 from engine.decision.verb_call import ClusterState
-from engine.drift.document import DriftDocument
+from engine.drift.drift_document import DriftDocument
 from engine.enforced import EnforcedPolicies, enforced
 from engine.engine import Engine
 from engine.errors import EngineError

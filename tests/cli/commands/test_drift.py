@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from engine.decision.journal import Journal
-from engine.drift.document import DriftDocument
+from engine.drift.drift_document import DriftDocument
 from engine.drift.survey import Survey, answered
 from tests.cli.conftest import Placet
 from tests.support.builders import controller, kubectl_list, node, pod, raw

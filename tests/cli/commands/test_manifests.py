@@ -10,7 +10,7 @@ import yaml
 
 from cli.commands.manifests import FILE
 from cli.main import main
-from cli.serving.data_sources import resource_name
+from cli.serving.source_flags import resource_name
 
 POLICY = """\
 cluster policy p {

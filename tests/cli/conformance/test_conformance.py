@@ -13,12 +13,11 @@ import pytest
 from aiohttp import web
 from pytest_aiohttp import AiohttpServer
 
-from cli.conformance import report
+from cli.conformance import conformance_report
 from cli.conformance.api_server import stand_in_api
-from cli.conformance.binding_expectations import BINDING_EXPECTATIONS
 from cli.conformance.cases import Verb, contracts
 from cli.conformance.exchange import Caller
-from cli.conformance.expectations import EXPECTATIONS
+from cli.conformance.expectations import BINDING_EXPECTATIONS, EXPECTATIONS
 from cli.conformance.requests import own_cluster
 from cli.conformance.run import Conformance, ContractResult
 from cli.main import main
@@ -159,14 +158,14 @@ async def test_documents(aiohttp_server: AiohttpServer, tmp_path: Path) -> None:
         defects={"filter": changed(NodeNames=None)},
     )
     results = list(found.values())
-    plain = json.loads(report.document("json", results, "http://x"))
+    plain = json.loads(conformance_report.document("json", results, "http://x"))
     assert plain["counts"] == {"pass": 1, "fail": 1, "warn": 0, "not applicable": 1}
-    sarif = json.loads(report.document("sarif", results, "http://x"))
+    sarif = json.loads(conformance_report.document("sarif", results, "http://x"))
     assert [each["ruleId"] for each in sarif["runs"][0]["results"]] == ["C21"]
-    junit = report.document("junit", results, "http://x")
+    junit = conformance_report.document("junit", results, "http://x")
     assert junit.count("<failure") == 1
     assert junit.count("<skipped") == 1
-    (saved,) = report.save(tmp_path, found["C21"]).values()
+    (saved,) = conformance_report.save(tmp_path, found["C21"]).values()
     assert saved == f"{tmp_path}/C21-accepted-nodes-are-named-default-pending.json"
 
 

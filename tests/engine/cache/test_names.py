@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.cache.names import KnownRows, ListedNames, NameIndex
-from engine.cache.node_table import NodeTable
+from engine.cache.node_table import KnownRows, ListedNames, NameIndex, NodeTable
 
 # Makes a long list of one that begins with it: short and long ones are read in two ways.
 MANY = ["m"] * 251

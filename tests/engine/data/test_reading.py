@@ -17,7 +17,7 @@ from engine.data.reading import (
     rows_of_prometheus,
     rows_of_text,
 )
-from engine.data.texts import texts_of
+from engine.data.table_texts import texts_of
 from engine.program.frame import Frame
 from engine.program.tables import MOST_BYTES, Table
 from grammar.values.quantity import Quantity

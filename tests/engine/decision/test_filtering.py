@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from engine.cache.names import KnownRows
+from engine.cache.node_table import KnownRows
 from engine.decision.filtering import UNKNOWN_NODE, FilterMemo, Rejection, rejections
 from engine.decision.verdict import FEASIBLE, Decision, Failed, Rejected, Verdict
 from engine.errors import DeadlineExceededError

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from engine.cache.cache import Cache
 from engine.cards.node_cards import TAKEN, Taken, annotation
-from engine.drift.document import DriftDocument
+from engine.drift.drift_document import DriftDocument
 from engine.drift.survey import PodName, Survey, answered
 from engine.engine import Engine
 from engine.objects.codec import ObjectCodec

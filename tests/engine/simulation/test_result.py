@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.simulation.result import PendingReason, SimulationResult, changes, result
+from engine.simulation.result import PendingBecause, SimulationResult, changes, result
 from tests.support.builders import node, pod
 from tests.support.simulated import simulation
 
@@ -23,7 +23,9 @@ def test_a_result_has_counts_and_sums() -> None:
     done = ran(KEEP)
     assert (done.nodes, len(done.placed), len(done.pending)) == (2, 2, 2)
     assert done.policies() == {"keep": (2, 1), "": (0, 1)}
-    assert done.pending_reasons() == [PendingReason("Insufficient cpu", pods=2, fewest=2, most=2)]
+    assert done.pending_reasons() == [
+        PendingBecause("Insufficient cpu", pods=2, fewestNodes=2, mostNodes=2)
+    ]
     cpu = done.allocation["cpu"]
     assert (cpu.allocatable, list(cpu.course), cpu.part) == (5000, [0, 1000, 2000, 2000, 2000], 0.4)
     assert list(done.allocation["pods"].course) == [0, 1, 2, 2, 2]
@@ -32,8 +34,8 @@ def test_a_result_has_counts_and_sums() -> None:
 def test_reasons_are_ordered_by_their_pods() -> None:
     never = 'cluster policy x { filter "y" { require pod.name == "p-0" } }'
     assert ran(never).pending_reasons() == [
-        PendingReason("Insufficient cpu", pods=2, fewest=2, most=2),
-        PendingReason("x: y", pods=1, fewest=2, most=2),
+        PendingBecause("Insufficient cpu", pods=2, fewestNodes=2, mostNodes=2),
+        PendingBecause("x: y", pods=1, fewestNodes=2, mostNodes=2),
     ]
 
 

@@ -16,10 +16,10 @@ from engine.cache.cluster_copy import ClusterCopy
 from engine.decision.verdict import Feasible
 from engine.engine import Engine
 from engine.objects.disruption_budget import decode_budget
-from engine.simulation.document import SimulationAnswer, answer_of
 from engine.simulation.pod_list import PodReader, pods_in
 from engine.simulation.preparation import SimulationOptions, prepared
 from engine.simulation.result import played
+from engine.simulation.simulation_document import SimulationAnswer, answer_of
 from engine.simulation.what_if import NodesToAdd, WhatIf
 from engine.work import finished
 from grammar.messages.diagnostics import UserError

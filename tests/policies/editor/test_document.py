@@ -7,7 +7,7 @@ import pytest
 from grammar.meaning.schema import Schema, load_schema
 from grammar.tree.source import Source, Span
 from policies.editor.completion import NoSamples
-from policies.editor.document import EditedDocument, Entry, complete, document, outline
+from policies.editor.edited_text import EditedDocument, Entry, complete, document, outline
 from policies.editor.meaning import Meaning, meaning
 from policies.validation import Validator
 

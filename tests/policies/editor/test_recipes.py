@@ -7,7 +7,7 @@ import pytest
 from grammar.meaning.schema import Schema, load_schema
 from grammar.tree.source import Source
 from policies.editor.completion import Candidate, NoSamples
-from policies.editor.document import complete, document
+from policies.editor.edited_text import complete, document
 from policies.validation import Validator, check_source
 
 

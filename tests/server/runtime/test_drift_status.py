@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from engine.cache.cache import Cache
-from engine.drift.document import PolicyRepair
+from engine.drift.drift_document import PolicyRepair
 from policies.resource import PolicyStatus
 from server.runtime.policy_statuses import Statuses
 from tests.server.runtime.test_objects import READY, Read, stored

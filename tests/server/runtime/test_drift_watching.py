@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from engine.drift.document import DriftDocument
+from engine.drift.drift_document import DriftDocument
 from engine.drift.repairs import Repairs
 from engine.drift.survey import Survey
 from engine.errors import ApiError

@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from engine.drift.document import RepairMode
+from engine.drift.drift_document import RepairMode
 from engine.errors import ApiError
 from tests.support.builders import Object, node, raw
 from tests.support.repaired import RepairedCluster, Workload, policies_of

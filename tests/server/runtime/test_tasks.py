@@ -22,7 +22,7 @@ from engine.cache.informers import NODES, POLICIES
 from engine.cache.informers import PODS as POD_RESOURCE
 from engine.cluster.data_fetching import METRICS
 from engine.counting.in_flight_pods import DEFAULT_SCHEDULERS, Schedulers
-from engine.drift.document import RepairMode
+from engine.drift.drift_document import RepairMode
 from engine.objects.request_pod import Exemptions
 from grammar.meaning.schema import load_schema
 from server.http.tls import Credentials

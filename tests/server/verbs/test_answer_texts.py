@@ -31,8 +31,7 @@ from engine.program.operations import message
 from grammar.messages.texts import MOST_SHOWN, MOST_WHOLE
 from server.call import CallRecord
 from server.verbs.answering import DecisionQueue
-from server.verbs.filter import FilterVerb
-from server.verbs.names_mode import AnsweredNames, NameFragments
+from server.verbs.filter import AnsweredNames, FilterVerb, NameFragments
 from tests.support.builders import Object, node, pod, raw
 from tests.support.engines import (
     CODEC,

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.cache.cache import Cache
-from engine.cache.names import KnownRows, ListedNames
+from engine.cache.node_table import KnownRows, ListedNames
 from engine.decision.registry import Registry
 from engine.decision.verdict import FEASIBLE, Decision, Failed, Rejected, Scores
 from engine.engine import Engine
@@ -20,8 +20,7 @@ from grammar.meaning.schema import load_schema
 from grammar.tree.source import Source
 from policies.validation import check_source
 from server import wire
-from server.verbs.filter import encode_filter, partition
-from server.verbs.names_mode import NameFragments
+from server.verbs.filter import NameFragments, encode_filter, partition
 from server.verbs.prioritize import encode_priorities
 from tests.support import builders
 from tests.support.engines import Known, Silent

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from engine.cache.names import ListedNames
+from engine.cache.node_table import ListedNames
 from server.errors import RequestError
-from server.verbs.names_mode import AnsweredNames
+from server.verbs.filter import AnsweredNames
 from server.wire import ExtenderArgs, decode_args
 
 _POD = b'{"metadata":{"name":"web-1"}}'

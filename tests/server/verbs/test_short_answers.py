@@ -8,9 +8,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.cache.names import KnownRows
+from engine.cache.node_table import KnownRows
 from engine.decision.verdict import Scores
-from server.verbs.names_mode import NameFragments
+from server.verbs.filter import NameFragments
 from server.verbs.prioritize import HANDFUL, listed_hosts, shortened
 from tests.server.conftest import Serve
 from tests.support.scheduler_side import read_scores

@@ -13,8 +13,8 @@ from aiohttp import ClientSession, web
 from aiohttp.test_utils import TestClient, TestServer
 
 from engine.errors import ApiError, ApiUnreachableError
-from server.view.access import ViewAccess, guard
 from server.view.api_description import API
+from server.view.view_access import ViewAccess, guard
 
 PODS = {
     "pod": "shop/web-1",

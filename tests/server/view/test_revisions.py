@@ -8,8 +8,8 @@ import msgspec
 
 from engine.decision.journal import Journal
 from engine.enforced import EnforcedPolicies
+from server.view.policy_yaml import as_written
 from server.view.revisions import Revisions
-from server.view.written import as_written
 from tests.support.view_server import Cluster, Parts, states_of
 
 NAME = "placementpolicies/shop/share"

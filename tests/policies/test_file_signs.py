@@ -4,7 +4,7 @@ import asyncio
 import threading
 import time
 
-from server.file_signs import LOOK_SECONDS, FileSigns
+from policies.file_signs import LOOK_SECONDS, FileSigns
 
 
 async def test_a_sign_ends_the_wait() -> None:

@@ -10,18 +10,9 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from engine.simulation.cycle import Evicted, Outcome, Pending, Placed
-from engine.simulation.result import SimulationResult
+from engine.simulation.result import PendingBecause, SimulationResult
 from engine.simulation.what_if import Changed, CoveringBudget, DrainedNodes, LeftPod
 from grammar.messages.texts import counted, named
-
-
-class PendingBecause(msgspec.Struct, frozen=True):
-    """A reason of pending pods, and the fewest and the most nodes that it holds on for a pod."""
-
-    reason: str
-    pods: int
-    fewestNodes: int
-    mostNodes: int
 
 
 class AllocatedResource(msgspec.Struct, frozen=True):
@@ -126,9 +117,7 @@ def answer_of(
         nodes=found.nodes,
         placed=len(found.placed),
         pending=len(found.pending),
-        because=[
-            PendingBecause(b.reason, b.pods, b.fewest, b.most) for b in found.pending_reasons()
-        ],
+        because=found.pending_reasons(),
         allocation={
             name: AllocatedResource(its.requested, its.allocatable, round(its.part, 6))
             for name, its in found.allocation.items()

@@ -100,7 +100,7 @@ def _policies(decision: DecisionDetail) -> Table:
     if decision.governing is not None:
         rows.add_row(decision.governing, "governs")
     for address in decision.gaveWay:
-        rows.add_row(address, f"no: `{decision.governing}` governs")
+        rows.add_row(address, f"gives way: `{decision.governing}` governs")
     for address in decision.audited:
         rows.add_row(address, "in audit")
     return rows
