@@ -56,7 +56,9 @@ def tried(
             continue
         edit = _edit(each)
         is_error = each.code in _UNKNOWN and not trials.spent
-        is_open = is_error and (each.fix is None or each.code == "P0101")
+        is_open = is_error and (
+            each.fix is None or each.code == "P0101" or not trials.mends(source, each.fix)
+        )
         clause = trials.clause(source, each, foreign) if is_open else None
         if clause is None and each.code == "P0001" and not trials.spent:
             clause = trials.clause(source, each, wished, alone=True)
@@ -170,6 +172,14 @@ class _HintTrials:
         end = begin + len(text)
         said = [_shifted(d, begin) for d in self.known if begin <= d.span.start <= end]
         return self._holds(source.name, text, _shifted(found, begin), said, STEPS)
+
+    def mends(self, source: Source, edit: Fix) -> bool:
+        """Whether an error is gone after its edit, and no other one has come."""
+        begin, text = self._around(source, edit.span, edit.span)
+        before = [d for d in self.known if begin <= d.span.start <= begin + len(text)]
+        head, tail = text[: edit.span.start - begin], text[edit.span.end - begin :]
+        now = self._errors(source.name, head + edit.text + tail)
+        return len(now) < len(before) or self.spent
 
     def _around(self, source: Source, one: Span, other: Span) -> tuple[int, str]:
         """The policy around two spans, which alone is checked again, and where it begins."""

@@ -66,6 +66,9 @@ def _corrected(text: str, wanted: Type) -> str | None:
     """The amount or the time that a text with another unit means: `3 days`, `16 gigabytes`."""
     if wanted == QUANTITY and (meant := quantity.corrected(text)) is not None:
         return meant
+    if wanted == SEMVER:
+        short = re.fullmatch(r"v?(\d+)(?:\.(\d+))?(?:\.[x*])?", text.strip())
+        return None if short is None else f"{short[1]}.{short[2] or 0}.0"
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*", text)
     unit = None if found is None else habits.UNITS.get(found[2], habits.UNITS.get(found[2].lower()))
     if found is None or unit is None or wanted not in (QUANTITY, DURATION):

@@ -28,7 +28,7 @@ from grammar.tree.data import ROW
 from grammar.tree.groups import GROUP
 from grammar.tree.printer import print_length
 from grammar.tree.source import Span
-from grammar.tree.types import BOOL, STRING, Type, loses_record
+from grammar.tree.types import BOOL, SEMVER, STRING, Type, loses_record
 
 
 class ParseError(Exception):
@@ -298,7 +298,9 @@ def empty_range(span: Span) -> Diagnostic:
 
 def needs_range(found: Type, span: Span) -> Diagnostic:
     message = f"{an(found)} needs a range to become a score"
-    return _error("P0209", message, span, 'write `range "…" .. "…"`')
+    hint = 'write `range "…" .. "…"`, or `range minmax` to compare the nodes'
+    edit = Fix(Span(span.end, span.end), " range minmax")
+    return replace(_error("P0209", message, span, hint), remedy=edit)
 
 
 def bad_name(kind: str, name: str, limit: int, span: Span) -> Diagnostic:
@@ -360,6 +362,8 @@ def bad_constant(
     text: str, kind: Type, reason: str, span: Span, corrected: str | None = None
 ) -> Diagnostic:
     fix = None
+    if kind == SEMVER and corrected is not None:
+        reason = "`semver(…, true)` beside it reads labels with fewer numbers"
     if corrected is not None and "did you mean" not in reason:
         reason = f'write `"{corrected}"`; {reason.removeprefix("write ")}'
     if corrected is not None and span.end - span.start == len(text) + 2:

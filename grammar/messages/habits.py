@@ -526,6 +526,13 @@ WEIGHTS: Mapping[str, int] = MappingProxyType(
     {"low": 10, "weak": 10, "medium": 50, "normal": 50, "default": 50, "high": 100, "strong": 100}
 )
 
+# Words for a score, which is a number from 0 to 100.
+POINTS: Mapping[str, str] = MappingProxyType(
+    dict.fromkeys("high highest best good yes max full preferred prefer".split(), "100")
+    | dict.fromkeys("medium normal ok average half".split(), "50")
+    | dict.fromkeys("low lowest worst bad no min none zero avoid".split(), "0")
+)
+
 # ---- words where the language has few: of `mode`, `failure` and `missing`
 
 CHOICES: Mapping[str, tuple[Habit, ...]] = MappingProxyType(

@@ -503,11 +503,6 @@ class ClauseRemedies(Misplaced):
             return replace(found, hint=hint)
         if word in ("test", "policy", "cluster"):
             return replace(found, hint=f"write the {word} behind the `}}` of this policy")
-        if (
-            re.fullmatch(r"(?:kube|node|container)_\w+_\w+", word)
-            and lexemes[at + 1].text in "{[(<>="
-        ):
-            return replace(found, hint=habits.OF_PROMETHEUS)
         if word in ("enforce", "audit"):
             return with_edit(found, Fix(lexemes.span(at, at), f"mode {word}"))
         if word in ("require", "value", "message", "detail", "missing"):

@@ -52,6 +52,10 @@ _OPEN = re.compile(
 _WEIGHT = re.compile(r"\bweight[\"']?\s*[:=]?\s*\d+")
 _ORDERED = re.compile(r"(?i)select\b.*\border by\b")
 _TEXT = re.compile(r'"(?:\\.|[^"\\])*"')
+_TEXT_OR_SNAKE = re.compile(
+    _TEXT.pattern + r"|\b(?:topology|max|when|node|pod|match|label|required|preferred)_[a-z_]+\b"
+    r"(?=\s*[=:{\[])"
+)
 
 
 def clauses(text: str, body: str) -> Iterator[str]:
@@ -59,10 +63,19 @@ def clauses(text: str, body: str) -> Iterator[str]:
 
     `text` is the whole item on one line, `body` what of it stands in a clause of this language.
     """
+    text, body = _TEXT_OR_SNAKE.sub(_in_camel, text), _TEXT_OR_SNAKE.sub(_in_camel, body)
     for read in _OF_ITEMS:
         yield from read(text)
     for read in _OF_BODIES:
         yield from read(body)
+
+
+def _in_camel(found: re.Match[str]) -> str:
+    """`topology_key`, as Terraform writes it, as the field of Kubernetes; texts as they are."""
+    if found[0].startswith('"'):
+        return found[0]
+    first, *rest = found[0].split("_")
+    return first + "".join(map(str.capitalize, rest))
 
 
 def keeps_meaning(text: str, clause: str) -> bool:
@@ -70,7 +83,9 @@ def keeps_meaning(text: str, clause: str) -> bool:
 
     A clause that drops a condition, or turns it round, is another wish.
     """
-    reads = _READ.findall(_TEXT.sub('""', text))
+    # What a query selects is not read.
+    read = re.sub(r"(?i)\bnode\.name(?=\s+(?:not\s+)?in\s*\(\s*select\b)", "", text)
+    reads = _READ.findall(_TEXT.sub('""', read))
     if not all(re.search(rf"\b{name}\b", clause) for name in reads):
         return False
     plain = _WEIGHT.sub("", _TEXT.sub('""', text))
@@ -319,7 +334,7 @@ def _label_selectors(text: str) -> Iterator[str]:
     """`for pods where app=web`, `"tier in (web, api)"` and `matchLabels { app: web }`."""
     text = re.sub(
         r"\bpods (?=(?:matchLabels|labels|labelSelector|selector)\b)"
-        r"|\bpods (?:with|having) (?:labels? )?(?=[\w./-]+ ?[:=])",
+        r"|\bpods (?:with|having) (?:labels? )?(?=[\w./-]+ ?(?:[:=]|(?:not)?in ?\())",
         "pods where ",
         text,
     )

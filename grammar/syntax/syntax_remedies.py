@@ -69,7 +69,7 @@ def explained(
     end of the text.
     """
     where = source, span, accepted, tuple(known)
-    of_others = (TemplateRemedies, WaitingRemedies, ItemRemedies, PresenceRemedies)
+    of_others = (QueryRemedies, TemplateRemedies, WaitingRemedies, ItemRemedies, PresenceRemedies)
     of_language = (ExpressionRemedies, OperatorRemedies, HeadRemedies, ClauseRemedies)
     ideas = (idea for kind in (*of_others, *of_language) for idea in kind(*where).ideas)
     found = (said for idea in ideas if (said := idea()) is not None)
@@ -143,6 +143,35 @@ def _past_blanks(text: str, at: int) -> int:
     return at + len(text[at:]) - len(text[at:].lstrip())
 
 
+_QUERY = re.compile(
+    r"\b(?:avg|sum|max|min|count|topk|bottomk|quantile|stddev)\s*(?:by|without)\s*\("
+    r"|(?<=[\w)}])\[\d+[smhd](?::\d*[smhd]?)?\]"
+    r"|(?<![\w.\"])[a-z]\w*\{\s*[a-z]\w*\s*(?:=~?|!=|!~)\s*\""
+    r"|(?<![\w.\"])(?:kube|node|container|machine|kubelet|DCGM_FI)_\w+\s*[{\[(<>=]"
+)
+
+
+class QueryRemedies(Misplaced):
+    """Looks at a query of Prometheus, which a table of data asks for."""
+
+    @property
+    def ideas(self) -> tuple[Callable[[], Diagnostic | None], ...]:
+        """In the order in which they are asked."""
+        return (self._query,)
+
+    def _query(self) -> Diagnostic | None:
+        """`rate(cpu[5m])`, `cpu{node="a"}` and `avg by (zone) (node_load1)`."""
+        text, at = self.source.text, min(self.item.start, len(self.source.text))
+        start = text.rfind("\n", 0, at) + 1
+        found = _QUERY.search(text[start:].partition("\n")[0])
+        if self.item.kind == "end" or found is None:
+            return None
+        said = found[0].rstrip(" {[(<>=") or found[0]
+        span = Span(start + found.start(), start + found.start() + len(said))
+        wrong = catalogue.unexpected(said, (), span)
+        return replace(wrong, hint=habits.OF_PROMETHEUS)
+
+
 class ExpressionRemedies(Misplaced):
     """Looks at an error inside an expression; each method is one idea."""
 
@@ -151,7 +180,6 @@ class ExpressionRemedies(Misplaced):
         """In the order in which they are asked."""
         return (
             self._bare_words,
-            self._series,
             self._of_object,
             self._in_brackets,
             self._unit,
@@ -185,19 +213,6 @@ class ExpressionRemedies(Misplaced):
             last += 1
         edit = Fix(lexemes.span(first, last), f'"{lexemes.slice(first, last)}"')
         return with_edit(self.unexpected(first, last), edit)
-
-    def _series(self) -> Diagnostic | None:
-        """`rate(cpu[5m])` and `cpu{node="a"}` of PromQL, which a table of data asks for."""
-        lexemes, at = self.lexemes, self.at
-        first, last = at - 2, at + 1
-        is_series = lexemes[last].text == "]" and lexemes[first].text == "["
-        is_series = is_series and self.previous.kind == "number" and self.item.text in habits.UNITS
-        if self.item.text == "{" and self.previous.kind == "word" and lexemes.touches(at):
-            first, last = at, lexemes.partner.get(at, at)
-            is_series = lexemes[at + 1].kind == "word" and lexemes[at + 2].text in ("=", "=~", "!=")
-        if not is_series:
-            return None
-        return replace(self.unexpected(first, last), hint=habits.OF_PROMETHEUS)
 
     def _of_object(self) -> Diagnostic | None:
         """`node cpu > 4`: a blank for the dot."""

@@ -23,6 +23,7 @@ from grammar.syntax.wish_parts import (
     same_owner,
     strength_of,
 )
+from grammar.syntax.wish_times import hours
 from grammar.syntax.wish_words import (
     ABOVE,
     AGE,
@@ -63,29 +64,10 @@ def _limits(body: str) -> Iterator[str]:
     if find(r"\ball\b.*\b(?:on|in)\s+(?:the\s+)?(?:same|one)\b", body):
         # Together, and not apart.
         return
-    one = r"(node|host|zone|region|rack)s?"
-    both = find(rf"\bper\s+{one}(?:\s+and|,)\s+(?:per\s+)?{one}\b", body)
-    if both is not None:
-        head, tail = body[: both.start()], body[both.end() :]
-        if re.search(r"\band\b|,", tail):
-            # More than two.
+    for several in (_two_limits(body), _limits_of_owners(body)):
+        if several is not None:
+            yield from several
             return
-        each = (next(_limits(f"{head}per {p}{tail}"), "") for p in both.groups())
-        yield " ".join(each)
-        return
-    if (owner := find(PER_OWNER, body)) is not None:
-        rest = body[: owner.start()] + body[owner.end() :]
-        place = re.search(PER, rest, re.IGNORECASE)
-        within = (domain_of(place["domain"]) if place is not None else None) or "cluster"
-        bare = rest if place is None or within == "cluster" else rest.replace(place[0], "")
-        if (bound := bound_of(bare)) is not None:
-            counted = same_owner(owner["owner"].lower())
-            more = pods_of(rest)
-            counted = f"{counted} && {more}" if more is not None else counted
-            said = f"per {within} {bound[0]} {bound[1]} {strength_of(body)}"
-            name = f"{bound[0]} {bound[1]} per {owner['owner'].lower()}"
-            yield f'limit "{name}" {{ all pods where {counted} {said} }}'
-        return
     for per in re.finditer(PER, body, re.IGNORECASE):
         domain = domain_of(per["domain"])
         rest = body[: per.start()] + body[per.end() :]
@@ -117,6 +99,43 @@ def _limits(body: str) -> Iterator[str]:
     alone = find(rf"\A(?:limit\s+)?(?:count|max|replicas|{ONLY})?\s*[=:]?\s*(\d+)\Z", body)
     if alone is not None:
         yield f'limit "at most {alone[1]}" {{ per node at most {alone[1]} strict }}'
+
+
+def _two_limits(body: str) -> list[str] | None:
+    """`per node and zone` and `between 1 and 3 per node`; None where one limit is meant."""
+    one = r"(node|host|zone|region|rack)s?"
+    places = find(rf"\bper\s+{one}(?:\s+and|,)\s+(?:per\s+)?{one}\b", body)
+    ends = find(rf"\b(?:between|from)\s+({N})\s+(?:and|to|-)\s+({N})\b(?!\s*(?:%|percent))", body)
+    if (both := places or ends) is None:
+        return None
+    head, tail = body[: both.start()], body[both.end() :]
+    if places is not None:
+        # More than two are left alone.
+        said = [] if re.search(r"\band\b|,", tail) else [f"per {p}{tail}" for p in places.groups()]
+    else:
+        # Each place begins with one pod, so more than one is only wished for.
+        soft = "" if both[1] == "1" else " if possible"
+        said = [f"at most {both[2]}{tail}", f"at least {both[1]}{tail}{soft}"]
+    each = [next(_limits(f"{head}{part}"), None) for part in said]
+    return [" ".join(filter(None, each))] if each and all(each) else []
+
+
+def _limits_of_owners(body: str) -> list[str] | None:
+    """`at most 3 per team and node`; None where no owner is named."""
+    if (owner := find(PER_OWNER, body)) is None:
+        return None
+    rest = body[: owner.start()] + body[owner.end() :]
+    place = re.search(PER, rest, re.IGNORECASE)
+    within = (domain_of(place["domain"]) if place is not None else None) or "cluster"
+    bare = rest if place is None or within == "cluster" else rest.replace(place[0], "")
+    if (bound := bound_of(bare)) is None:
+        return []
+    counted = same_owner(owner["owner"].lower())
+    more = pods_of(rest)
+    counted = f"{counted} && {more}" if more is not None else counted
+    said = f"per {within} {bound[0]} {bound[1]} {strength_of(body)}"
+    name = f"{bound[0]} {bound[1]} per {owner['owner'].lower()}"
+    return [f'limit "{name}" {{ all pods where {counted} {said} }}']
 
 
 def _numbers(body: str) -> Iterator[str]:
@@ -299,73 +318,23 @@ def _neighbours(body: str) -> Iterator[str]:
     yield f'limit "beside {who}"{when} {{ pods where {where} per {per} at least 1 {soft} }}'
 
 
-_CLOCK = r"(\d{1,2})(?::(\d\d))?\s*(h|hours|am|pm|o'clock)?"
-
-
-def _minutes(hour: str, minute: str | None, half: str | None) -> int:
-    """The minute of the day of a time such as `9`, `9:30` or `5pm`."""
-    hours = int(hour) % 12 + 12 * (half.lower() == "pm") if half in ("am", "pm") else int(hour)
-    return hours * 60 + int(minute or 0)
-
-
-def _compared_time(sign: str, minutes: int) -> str:
-    if minutes % 60 == 0:
-        return f"now.getHours() {sign} {minutes // 60}"
-    return f"now.getHours() * 60 + now.getMinutes() {sign} {minutes}"
-
-
-def _hours(body: str) -> Iterator[str]:
-    """`between 9 and 17`, `from 22h to 6h`, `only at night`, `not on weekends`."""
-    ends = rf"\b(?:between|from)\s+{_CLOCK}\s*(?:and|to|until|till|-|&&)\s*{_CLOCK}"
-    found = find(ends, body)
-    open_end = find(
-        r"\b(after|before|from|since|until|till)\s+(\d{1,2})(?::(\d\d)|\s*(h|am|pm)\b)", body
+def _alike(body: str) -> Iterator[str]:
+    """`all pods on a node have the same team`: there is none that differs."""
+    found = find(
+        rf"\A(?:all|every|each|only)\s+(?:other\s+)?pods?\s+(?:on|in)\s+(?:(?:the|a|one|each|same)\s+)*"
+        rf"(?P<place>{PLACES})\s+(?:(?:must|should|may|has\s+to|have\s+to)\s+)?(?:have|has|be|are|is|with)\s+"
+        r"(?P<what>.+)\Z",
+        body,
     )
-    is_negated = find(r"\b(not|never|no|outside|except|unless|forbid|avoid)\b", body)
-    required = re.search(r"\brequire\s+([^{}]+?)\s*\}?\s*\Z", body)
-
-    if find(r"\bnow\.\w+\(", body):
-        # An expression, and no plain words.
+    if found is None or (domain := domain_of(found["place"])) is None:
         return
-
-    def clause(name: str, said: str) -> str:
-        said = f"!({said})" if is_negated else said
-        if required is None and (pods := pods_of(body)) is not None:
-            return f'filter "{name}" when {pods.replace("peer.", "pod.")} {{ require {said} }}'
-        if required is None:
-            return f'filter "{name}" {{ require {said} }}'
-        return f'filter "{name}" when {said} {{ require {required[1]} }}'
-
-    if found is None and find(r"\b(?:at|by|during\s+the)\s+nights?\b", body):
-        yield clause("night", "(now.getHours() >= 22 || now.getHours() < 6)")
-        return
-    if found is not None and find(
-        r"hour|time|now|o'clock|\d ?(?:am|pm|h)\b|:\d\d|clock|day|night|week", body
-    ):
-        low, high = _minutes(*found.groups()[:3]), _minutes(*found.groups()[3:])
-        if max(low, high) > 24 * 60:
-            return
-        sign = "&&" if low < high else "||"
-        said = f"{_compared_time('>=', low)} {sign} {_compared_time('<', high)}"
-        if (days := _days(body)) is not None:
-            both = said if low < high else f"({said})"
-            yield clause("hours", f"{days[1]} && {both}")
-        yield clause("hours", said)
-    if found is None and open_end is not None and int(open_end[2]) <= 24:
-        sign = "<" if open_end[1].lower() in ("before", "until", "till") else ">="
-        yield clause("hours", _compared_time(sign, _minutes(*open_end.groups()[1:])))
-        return
-    if (days := _days(body)) is not None:
-        yield clause(*days)
-
-
-def _days(body: str) -> tuple[str, str] | None:
-    """The days that a wish names, and the condition of them."""
-    if find(r"\bweek-?ends?\b|\bsaturday|\bsunday", body):
-        return "weekend", "now.getDayOfWeek() in [0, 6]"
-    if find(r"\b(?:week-?days?|working days?|business days?|monday (?:to|till|-) friday)\b", body):
-        return "weekdays", "!(now.getDayOfWeek() in [0, 6])"
-    return None
+    own = find(r"([\w./-]+)\"?\]?\s*(?:==?|as)\s*pod\.labels\b", found["what"])
+    where = same_owner(own[1]) if own is not None else pods_of(f"pods with {found['what']}")
+    if where is not None and " == " in where:
+        other = negated(where)
+        if "pod.labels" in where:
+            other = re.sub(r"\[(\"[^\"]*\")\] ==", r'[?\1].orValue("") !=', where, count=1)
+        yield f'limit "alike" {{ pods where {other} per {domain} at most 0 {strength_of(body)} }}'
 
 
 def _preferences(body: str) -> Iterator[str]:
@@ -623,7 +592,9 @@ def _fits(body: str) -> Iterator[str]:
 
 def _gangs(body: str) -> Iterator[str]:
     """`all or nothing`, `all pods at once`."""
-    same = find(r"\ball\b.*\b(?:on|in)\s+(?:the\s+)?(?:same|one)\s+(\w+)", body)
+    same = find(
+        r"\ball\b.*\b(?:on|in)\s+(?:the\s+)?(?:same|one)\s+(\w+)(?!.*\b(?:have|has)\b)", body
+    )
     if same is not None and (domain := domain_of(same[1])) not in (None, "cluster"):
         within = "node.name" if domain == "node" else str(domain).removeprefix("domain ")
         yield f'gang "together" {{ of replicas within {within} }}'
@@ -653,13 +624,14 @@ READERS: tuple[Callable[[str], Iterator[str]], ...] = (
     _states,
     _rankings,
     _shares,
-    _hours,
+    hours,
     _rooms,
     _limits,
     _numbers,
     _spreads,
     _gangs,
     _affinities,
+    _alike,
     _neighbours,
     _preferences,
     _filters,
