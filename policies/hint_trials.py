@@ -60,13 +60,15 @@ def tried(
             each.fix is None or each.code == "P0101" or not trials.mends(source, each.fix)
         )
         clause = trials.clause(source, each, foreign) if is_open else None
-        if clause is None and each.code == "P0001" and not trials.spent:
+        # What is needless here is no wish.
+        is_needless = (each.hint or "").startswith("leave it out")
+        if clause is None and each.code == "P0001" and not (trials.spent or is_needless):
             clause = trials.clause(source, each, wished, alone=True)
         if clause is None and edit is not None and not trials.leads_on(source, each):
             edit, changed[id(each)] = None, without(each)
             if is_error and not is_open:
                 clause = trials.clause(source, each, foreign)
-        if clause is None and edit is None and is_error:
+        if clause is None and edit is None and is_error and not is_needless:
             clause = trials.clause(source, each, wished)
         if clause is not None and clause.remedy is not None:
             changed[id(each)] = clause

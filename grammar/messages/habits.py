@@ -596,8 +596,13 @@ NEEDLESS_ITEMS: Mapping[str, str] = {
         'conditions take lists, as in `node.zone in ["a", "b"]`, and a `use` takes values',
     ),
     **dict.fromkeys(
-        ("schedulerName", "restartPolicy", "containers", "template", "replicas", "parallelism"),
+        "schedulerName restartPolicy containers template replicas parallelism image ports env"
+        " volumes strategy revisionHistoryLimit command args".split(),
         "this stays in the manifest of the pods; a policy says where they may run",
+    ),
+    **dict.fromkeys(
+        "plugins pluginConfig profiles extenders percentageOfNodesToScore leaderElection".split(),
+        "this stays in the configuration of kube-scheduler, which `placet scheduler-config` writes",
     ),
 }
 

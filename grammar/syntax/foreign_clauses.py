@@ -20,9 +20,9 @@ from grammar.syntax import (
     foreign_sql,
     other_schedulers,
 )
-from grammar.syntax.clause_remedies import DOMAINS
+from grammar.syntax.unexpected import DOMAINS
 from grammar.syntax.wish_parts import negated
-from grammar.syntax.wish_words import WORKLOADS
+from grammar.syntax.wish_words import DENIES, WORKLOADS
 from grammar.tree.printer import print_string
 
 _KEY = r"[\"']?(?P<key>[\w./-]+)[\"']?"
@@ -41,7 +41,7 @@ _REQUIREMENT = re.compile(
 # What is only wished for.
 _SOFT = re.compile(r"(?i)\bprefer|\bsoft\b|ScheduleAnyway|best effort|\bideally\b")
 # What is not to be.
-_DENIED = re.compile(r"(?i)\A\s*(?:exclude|deny|forbid|reject)\b|\b(?:unless|except|not on)\b")
+_DENIED = re.compile(rf"(?i)\A\s*{DENIES}\b|\b(?:unless|except|not on)\b")
 _TWICE_DENIED = re.compile(r"(?i)\bunless\b[^{}]*[{:]\s*(?:return\s+)?(?:reject|deny|false)\b")
 _READ = re.compile(r"\b(?:node|pod|peer|victim|namespaceObject)\.([A-Za-z]\w*)")
 _NUMBER = re.compile(r"(?<![\w.:-])\d+(?![\w.]*[:.]\d|\s*%|\s*percent\b)(?!\d)")

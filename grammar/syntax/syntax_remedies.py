@@ -14,19 +14,14 @@ from dataclasses import replace
 
 from grammar.messages import catalogue, habits
 from grammar.messages.diagnostics import Diagnostic, Fix
-from grammar.syntax.clause_remedies import (
-    ITEMS,
-    WORDS,
-    ClauseRemedies,
-    Misplaced,
-    with_edit,
-)
+from grammar.syntax.clause_remedies import ClauseRemedies
 from grammar.syntax.head_remedies import HeadRemedies
 from grammar.syntax.item_remedies import ItemRemedies, function_of_items
 from grammar.syntax.lexemes import Lexemes
 from grammar.syntax.operator_remedies import OperatorRemedies, PresenceRemedies
 from grammar.syntax.template_remedies import TemplateRemedies
 from grammar.syntax.trials import Keep
+from grammar.syntax.unexpected import ITEMS, WORDS, Misplaced, with_edit
 from grammar.syntax.waiting_remedies import WaitingRemedies
 from grammar.syntax.wish_words import PARTS
 from grammar.tree.printer import print_string
@@ -184,8 +179,8 @@ class ExpressionRemedies(Misplaced):
             self._in_brackets,
             self._unit,
             self._percentage,
-            self._set,
-            self._sql_list,
+            self._list,
+            self._formatted,
             self._division,
             self._slashes,
             self._foreign_text,
@@ -333,27 +328,29 @@ class ExpressionRemedies(Misplaced):
                 )
         return None
 
-    def _set(self) -> Diagnostic | None:
-        """`x in {"a", "b"}`, a set of Rego and Python, which is a list here."""
+    def _list(self) -> Diagnostic | None:
+        """`{"a", "b"}` of Rego and `("a", "b")` of SQL and Python, which are lists here."""
         lexemes, opener = self.lexemes, self.lexemes.opener(self.at)
-        if self.item.text not in (",", "}") or opener is None or lexemes[opener].text != "{":
+        closer = lexemes.partner.get(opener) if opener is not None else None
+        if opener is None or closer is None or self.item.text not in (",", "}"):
             return None
-        closer = lexemes.partner.get(opener)
-        if closer is None or lexemes[opener - 1].text not in ("in", "IN", "==", "!="):
+        bracket, before = lexemes[opener].text, lexemes[opener - 1].text
+        if bracket not in ("{", "(") or before not in ("in", "IN", "==", "!=", "="):
+            return None
+        if bracket == "(" and self.item.text != ",":
             return None
         edit = Fix(lexemes.span(opener, closer), f"[{lexemes.slice(opener + 1, closer - 1)}]")
         return with_edit(self.unexpected(opener, opener), edit)
 
-    def _sql_list(self) -> Diagnostic | None:
-        """`x in ("a", "b")`, whose list is in brackets here."""
-        lexemes, opener = self.lexemes, self.lexemes.opener(self.at)
-        if self.item.text != "," or opener is None or lexemes[opener].text != "(":
+    def _formatted(self) -> Diagnostic | None:
+        """`f"{node.name}-a"` of Python: texts and expressions with a sign between them."""
+        lexemes, at = self.lexemes, self.at
+        if self.item.kind != "string" or self.previous.text != "f" or not lexemes.touches(at):
             return None
-        closer = lexemes.partner.get(opener)
-        if closer is None or lexemes[opener - 1].text not in ("in", "IN"):
-            return None
-        edit = Fix(lexemes.span(opener, closer), f"[{lexemes.slice(opener + 1, closer - 1)}]")
-        return with_edit(self.unexpected(self.at, self.at), edit)
+        parts = re.split(r"\{([^{}:!]+)(?:[:!][^{}]*)?\}", self.item.text[1:-1])
+        written = (p if n % 2 else print_string(p) for n, p in enumerate(parts) if p)
+        edit = Fix(lexemes.span(at - 1, at), " + ".join(written))
+        return with_edit(self.unexpected(at - 1, at), edit)
 
     def _division(self) -> Diagnostic | None:
         """`a // 2` of Python, which begins a comment here: the error is behind it."""

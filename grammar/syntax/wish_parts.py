@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from grammar.syntax.clause_remedies import DOMAINS
+from grammar.syntax.unexpected import DOMAINS
 from grammar.syntax.wish_words import (
     ABOVE,
     BELOW,

@@ -30,6 +30,7 @@ from grammar.syntax.wish_words import (
     AT_ONCE,
     BELOW,
     BESIDE,
+    DENIES,
     DOMAIN,
     EMPTIER,
     ENOUGH,
@@ -96,7 +97,7 @@ def _limits(body: str) -> Iterator[str]:
         rest = f"per cluster {kind} {number} {strength_of(body)}"
         yield f'limit "{said}" {{ {counted_pods(pods_of(body))}{rest} }}'
         return
-    alone = find(rf"\A(?:limit\s+)?(?:count|max|replicas|{ONLY})?\s*[=:]?\s*(\d+)\Z", body)
+    alone = find(rf"\A(?:limit\s+)?(?:count|max|{ONLY})?\s*[=:]?\s*(\d+)\Z", body)
     if alone is not None:
         yield f'limit "at most {alone[1]}" {{ per node at most {alone[1]} strict }}'
 
@@ -183,8 +184,21 @@ def _sums(body: str) -> Iterator[str]:
     yield f'limit "sum of {name}" {{ {counted} per {domain} {bound} }}'
 
 
+def _as_part(body: str) -> str:
+    """`spot:ondemand 1:3`, a ratio, as the part of the first: `25% on spot`."""
+    found = find(
+        r"\b(?P<who>[a-z][\w-]*)\s*(?::|to|/)\s*[a-z][\w-]*\s*[=:]?\s*(?P<one>\d+)\s*(?::|to|/)\s*(?P<other>\d+)\s*\Z",
+        body,
+    )
+    if found is None or int(found["one"]) == 0:
+        return body
+    part = 100 * int(found["one"]) // (int(found["one"]) + int(found["other"]))
+    return f"exactly {part}% on {found['who']}"
+
+
 def _shares(body: str) -> Iterator[str]:
     """`40% on spot`, `half of the replicas on spot nodes`, `at most 40 percent in zone a`."""
+    body = re.sub(r"(?<=\d%)\s+(?=[a-z][\w-]*\s+\d+%)", ", ", _as_part(body))
     many = [p for p in re.split(r"\s*(?:[,;]|\band\b)\s*", body) if find(PART, p)]
     if len(many) > 1:
         each = [next(_shares(part), None) for part in many]
@@ -203,6 +217,7 @@ def _shares(body: str) -> Iterator[str]:
         return
     on = find(r"\b(?:on|in|onto|to)\s+(.+)\Z", body)
     on = on or find(r"\A(?:share\s+)?([\w-]+)\s*(?:<=|>=)", body)
+    on = on or find(rf"\A(?:share\s+)?([a-z][\w-]*)\s+{PART}\Z", body)
     on = on or find(rf"{PART}\s+((?:zone|region)\s+\S+|[\w-]+(?:\s+nodes)?)\Z", body)
     if part is None or on is None:
         return
@@ -215,6 +230,7 @@ def _shares(body: str) -> Iterator[str]:
         return
     where = negated(where) if find(r"\b(?:not|off|outside)\s+(?:on|in|of)\b", body) else where
     kind = "at least" if find(ENOUGH, body) else "at most"
+    kind = "exactly" if find(r"\bexactly\b", body) else kind
     yield (
         f'share "{kind} {amount}" {{ of replicas on nodes where {where} {kind} {amount}'
         f" {strength_of(body)} }}"
@@ -364,7 +380,7 @@ def _filters(body: str) -> Iterator[str]:
         if first and (where := nodes_of(first)):
             yield f'filter "unless" when !({unless[2].strip(" {}")}) {{ require {where} }}'
     one = find(
-        r"\A(?:forbid|deny|reject|exclude|refuse|block|prohibit|drain)\s+(?:the\s+)?"
+        rf"\A{DENIES}\s+(?:the\s+)?"
         r"(?:(?:node|host|machine)\s+\"?(?P<name>[\w.-]+)\"?|(?P<place>(?:zone|region)\s+\S+))\s*\Z",
         body,
     )
@@ -374,7 +390,7 @@ def _filters(body: str) -> Iterator[str]:
             yield f'filter "excluded" {{ require {where.replace(" == ", " != ")} }}'
         return
     denied = find(
-        r"\b(?:forbid|deny|reject|exclude|refuse|block|prohibit)\s+(?:all\s+)?(?:nodes?|machines|hosts)\s+"
+        rf"\b{DENIES}\s+(?:all\s+|the\s+)*(?:nodes?|machines|hosts)\s+"
         r"((?:in|with|of|on|having|labell?ed|where)\s+.+)\Z",
         body,
     )
@@ -388,7 +404,11 @@ def _filters(body: str) -> Iterator[str]:
         body,
     )
     if found is None and (
-        on := find(r"\bnodes?\s+((?:labell?ed|with|having|where)\s.+?)(\s+only)?\Z", body)
+        on := find(
+            r"(?:\A|\b(?:on|only|in|to|use|select|choose|pick|want|need|require|allow|accept)\s+)"
+            r"(?:(?:all|any|the)\s+)*nodes?\s+((?:labell?ed|with|having|where)\s.+?)(?:\s+only)?\Z",
+            body,
+        )
     ):
         if (where := nodes_of(on[1])) is not None:
             yield f'filter "nodes" {{ require {where} }}'
@@ -591,7 +611,10 @@ def _fits(body: str) -> Iterator[str]:
 
 
 def _gangs(body: str) -> Iterator[str]:
-    """`all or nothing`, `all pods at once`."""
+    """`all or nothing`, `all pods at once`, `gang "x" { size 4 }`."""
+    size = find(rf"\Agang\s+(?:size|members?|count|replicas|min\w*)\s*[=:]?\s*({N})\s*\Z", body)
+    if size is not None:
+        yield f'gang "together" {{ of replicas at least {number_of(size[1])} }}'
     same = find(
         r"\ball\b.*\b(?:on|in)\s+(?:the\s+)?(?:same|one)\s+(\w+)(?!.*\b(?:have|has)\b)", body
     )

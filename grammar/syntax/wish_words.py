@@ -150,6 +150,11 @@ NEVER = one_of(
     ),
     "!",
 )
+# Verbs that say of nodes that they are not to be used.
+DENIES = (
+    r"(?:forbid|deny|reject|exclude|refuse|block|prohibit|drain|cordon|ban|blacklist|skip|ignore|disallow"
+    r"|remove|disable|evict|taint|drop|omit|discard|avoid)"
+)
 CONTROL = 'has(node.labels["node-role.kubernetes.io/control-plane"])'
 WORDS_OF_NODES = {
     "spot": 'node.labels["karpenter.sh/capacity-type"] == "spot"',

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from grammar.syntax import foreign_clauses
-from grammar.syntax.clause_remedies import ITEMS
 from grammar.syntax.lexemes import Lexemes
 from grammar.syntax.misplaced_parts import loose, misplaced, named_outside
+from grammar.syntax.unexpected import ITEMS
 from grammar.syntax.wish_readers import READERS
 from grammar.syntax.wish_sentences import by_subject, of_kind, reserved, restated, with_subject
 from grammar.syntax.wish_words import find, says_all
