@@ -15,7 +15,7 @@ from grammar.messages.diagnostics import SIMILAR, Diagnostic, Fix
 from grammar.syntax.foreign_clauses import keeps_meaning, reason
 from grammar.syntax.parser import starts, stretch
 from grammar.syntax.trials import STEPS, cost_behind, is_apart
-from grammar.syntax.wishes import WishedItem, foreign, item_at, wished
+from grammar.syntax.wishes import WishedItem, foreign, in_words, item_at, wished
 from grammar.tree.source import Source, Span
 from policies.manifest_names import is_manifest
 
@@ -64,6 +64,8 @@ def tried(
         is_needless = (each.hint or "").startswith("leave it out")
         if clause is None and each.code == "P0001" and not (trials.spent or is_needless):
             clause = trials.clause(source, each, wished, alone=True)
+        if clause is None and is_open and edit is not None and not trials.mends(source, edit):
+            clause = trials.clause(source, each, in_words)
         if clause is None and edit is not None and not trials.leads_on(source, each):
             edit, changed[id(each)] = None, without(each)
             if is_error and not is_open:

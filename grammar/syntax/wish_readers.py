@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from grammar.messages import habits
+from grammar.syntax import wish_conditions
 from grammar.syntax.wish_parts import (
     bound_of,
     counted_pods,
@@ -26,7 +27,6 @@ from grammar.syntax.wish_parts import (
 from grammar.syntax.wish_times import hours
 from grammar.syntax.wish_words import (
     ABOVE,
-    AGE,
     AT_ONCE,
     BELOW,
     BESIDE,
@@ -431,41 +431,12 @@ def _filters(body: str) -> Iterator[str]:
 _AMOUNT = r"(\d+(?:\.\d+)?)\s*(Ki|Mi|Gi|Ti|[KMGT]i?B|[kMGT]|m|cores?|cpus?)?\b"
 
 
-def _rooms(body: str) -> Iterator[str]:
-    """`free memory > 8Gi`, `at least 8Gi of memory free`, `2 cpu available`."""
-    resource = find(r"\b(memory|ram|mem|cpus?|cores?)\b", body)
-    if re.match(r"(?i)(?:all\s+)?pods?\s+(?:with|that|having)\b", body):
-        # It is told of which pods.
-        return
-    part = find(r"(\d+)\s*(?:%|percent)", body)
-    if part is not None and resource is not None and not re.search(r"node\.", body):
-        name = "cpu" if resource[1].lower()[0] == "c" else "memory"
-        is_free = find(r"\b(?:free|available|unused|idle|left|spare)\b", body)
-        most = (100 - int(part[1])) / 100 if is_free else int(part[1]) / 100
-        yield f'filter "usage" {{ require node.usage["{name}"] <= {most:g} }}'
-        return
-    amount = find(_AMOUNT, body)
-    if re.search(r"node\.|=>|->|\w\.\w+\[", body) or resource is None or amount is None:
-        return
-    unit = habits.UNITS.get(amount[2] or "", "")
-    name = "cpu" if resource[1].lower()[0] == "c" else "memory"
-    held = "free" if find(r"\b(free|available|left|idle)\b", body) else "allocatable"
-    if held != "free" and not find(r"\b(?:nodes?|machines|hosts)\b", body):
-        return
-    is_upper = find(rf"{ONLY}|{BELOW}", body) and not find(ENOUGH, body)
-    sign = "<=" if is_upper else ">="
-    yield f'filter "room" {{ require node.{held}["{name}"] {sign} "{amount[1]}{unit}" }}'
-
-
 def _states(body: str) -> Iterator[str]:
     """`node is ready and is not cordoned`, `node has label disktype`, `node has no taint gpu`."""
     made = []
     for part in re.split(r"\s+(?:and|but|&&)\s+", body.strip(" {};.")):
-        age = find(rf"\A{AGE}\Z", part)
-        if age is not None:
-            owner = "pod" if (age["what"] or "").startswith("pod") else "node"
-            sign = ">" if age["order"].lower() == "older" else "<"
-            made.append(f'{owner}.age {sign} "{age["number"]}{habits.UNITS[age["unit"].lower()]}"')
+        if (said := next(wish_conditions.conditions(part), None)) is not None:
+            made.append(said)
             continue
         kind = find(rf"\A{HAVING}(?P<what>gpus?)\Z", part)
         if kind is not None:
@@ -644,11 +615,11 @@ READERS: tuple[Callable[[str], Iterator[str]], ...] = (
     _targets,
     _groups,
     _spares,
+    wish_conditions.filters,
     _states,
     _rankings,
     _shares,
     hours,
-    _rooms,
     _limits,
     _numbers,
     _spreads,

@@ -214,11 +214,6 @@ HAVING = (
 NODES_WITH = r"(?:nodes?|machines?|hosts?)\s+(?:with|that\s+have|that\s+run|running)\s+"
 OTHER_PODS = r"(?:other\s+|any\s+|the\s+)?pods?\b"
 FREE = r"(?:spare|empty|free|unused|idle)"
-# What is older or younger, and by how much.
-AGE = (
-    r"(?P<what>nodes?|pods?|machines|it)?\s*(?:(?:is|are|must\s+be)\s+)?(?P<order>older|younger|newer)\s+"
-    r"than\s+(?P<number>\d+)\s*(?P<unit>d|h|m|s|days?|hours?|minutes?|mins?|seconds?)"
-)
 # Pods that run at one time, wherever.
 AT_ONCE = (
     r"\b(?:at\s+(?:the\s+same\s+time|once|a\s+time)|in\s+parallel|concurrent(?:ly)?"

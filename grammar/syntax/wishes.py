@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from grammar.syntax import foreign_clauses
+from grammar.syntax import foreign_clauses, wish_conditions
 from grammar.syntax.lexemes import Lexemes
 from grammar.syntax.misplaced_parts import loose, misplaced, named_outside
 from grammar.syntax.unexpected import ITEMS
@@ -201,6 +201,12 @@ def wished(item: WishedItem) -> Iterator[str]:
     others = "score " if word == "filter" else ""
     made.sort(key=lambda c: c.startswith(others) if others else not c.startswith(f"{word} "))
     yield from _named(item, made)
+
+
+def in_words(item: WishedItem) -> Iterator[str]:
+    """The clause for an item that is a condition in plain words, from its first to its last."""
+    if item.in_policy and not _holds_policy(item):
+        yield from _named(item, wish_conditions.filters(_body(item.text)))
 
 
 def _heard(body: str) -> list[str]:
