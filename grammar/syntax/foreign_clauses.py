@@ -89,7 +89,8 @@ def keeps_meaning(text: str, clause: str) -> bool:
     if not all(re.search(rf"\b{name}\b", clause) for name in reads):
         return False
     plain = _WEIGHT.sub("", _TEXT.sub('""', text))
-    plain = re.sub(r"(?i)\b\d+\s*[ap]m\b", "", plain)
+    # Times of a clock are hours of a day, and ratios percentages.
+    plain = re.sub(r"(?i)\b\d+\s*[ap]m\b|\b\d+ (?:out )?of \d+\b", "", plain)
     # A pod goes to one node.
     plain = re.sub(r"(?i)\blimit 1\s*\Z", "", plain) if _ORDERED.match(plain) else plain
     is_open = _OPEN.search(plain) is not None
@@ -386,7 +387,12 @@ def _selected(text: str) -> Iterator[str]:
     )
     kinds = {f"{kind.lower()}s": kind for kind in WORKLOADS}
     of_kind = re.fullmatch(
-        r"for (?:all )?(\w+)(?: (?:where )?(?:name|named|called)(?: ?==? ?| )\"?([\w.-]+)\"?)?",
+        r"for (?:all )?(\w+)(?: (?:where )?(?:name|named|called)(?: ?==? ?| )\"?([\w.-]+)\"?)?"
+        r"(?: in (?:the )?(?:namespace|ns) \"?([\w-]+)\"?)?",
+        text,
+    )
+    called = re.fullmatch(
+        r"for (?:all )?pods (?:named|called|with (?:the )?name|whose name is) \"?([\w.*?-]+)\"?",
         text,
     )
     other = re.fullmatch(r"for pods (?:not|except|excluding|unless|outside)(?: in)? (.+)", text)
@@ -395,7 +401,10 @@ def _selected(text: str) -> Iterator[str]:
         yield "for pods where true"
     elif of_kind is not None and of_kind[1].lower() in kinds:
         named = f' && pod.workload.name == "{of_kind[2]}"' if of_kind[2] else ""
-        yield f'for pods where pod.workload.kind == "{kinds[of_kind[1].lower()]}"{named}'
+        within = f' && pod.namespace == "{of_kind[3]}"' if of_kind[3] else ""
+        yield f'for pods where pod.workload.kind == "{kinds[of_kind[1].lower()]}"{named}{within}'
+    elif called is not None:
+        yield f"for pods where {_matched('pod.name', called[1])}"
     elif other is not None:
         found = next(_selected(f"for pods {other[1]}"), f"for pods where {other[1]}")
         said = found.removeprefix("for pods where ")

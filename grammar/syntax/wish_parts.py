@@ -87,6 +87,9 @@ def pods_of(body: str) -> str | None:
     )
     if same is not None and same[1].lower() not in _KINDS_OF_OWNERS:
         return same_owner(same[1])
+    system = find(r"\bpods?\s+in\s+\"?(kube-[a-z-]+)\"?", body)
+    if system is not None:
+        return f'peer.namespace == "{system[1]}"'
     label = find(r"([\w./-]+)\s*(?:==|=|:)\s*\"?([\w.-]+)\"?", body)
     if (
         label is not None

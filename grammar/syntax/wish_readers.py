@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from grammar.messages import habits
 from grammar.syntax import wish_conditions
+from grammar.syntax.wish_limits import limits, numbers, sums
 from grammar.syntax.wish_parts import (
     bound_of,
     counted_pods,
@@ -18,7 +18,6 @@ from grammar.syntax.wish_parts import (
     label_of,
     negated,
     nodes_of,
-    part_of_workload,
     pods_beside,
     pods_of,
     same_owner,
@@ -27,7 +26,6 @@ from grammar.syntax.wish_parts import (
 from grammar.syntax.wish_times import hours
 from grammar.syntax.wish_words import (
     ABOVE,
-    AT_ONCE,
     BELOW,
     BESIDE,
     DENIES,
@@ -47,8 +45,6 @@ from grammar.syntax.wish_words import (
     OTHER_PODS,
     PART,
     PARTS,
-    PER,
-    PER_OWNER,
     PLACES,
     STATES,
     SUBJECT,
@@ -60,138 +56,20 @@ from grammar.syntax.wish_words import (
 from grammar.tree.printer import print_string
 
 
-def _limits(body: str) -> Iterator[str]:
-    """`at most 3 per zone`, `count(pods where …) < 3 per node.zone`, `one per node`."""
-    if find(r"\ball\b.*\b(?:on|in)\s+(?:the\s+)?(?:same|one)\b", body):
-        # Together, and not apart.
-        return
-    for several in (_two_limits(body), _limits_of_owners(body)):
-        if several is not None:
-            yield from several
-            return
-    for per in re.finditer(PER, body, re.IGNORECASE):
-        domain = domain_of(per["domain"])
-        rest = body[: per.start()] + body[per.end() :]
-        part = None if find(ENOUGH, rest) else find(r"(\d+)\s*(?:%|percent\b)", rest)
-        bound = ("at most", 1) if part is not None else bound_of(rest)
-        if domain is None or bound is None:
-            continue
-        kind, number = bound
-        amount = part_of_workload(part[1]) if part is not None else str(number)
-        where = pods_of(body)
-        if where is None and "strict" not in body and number == 0:
-            where = pods_beside(body)
-        counted = counted_pods(where)
-        named = per["domain"].strip('"').replace('"', "'")
-        said = f"{kind} {number if part is None else part[1] + '%'} per {named}"
-        yield f'limit "{said}" {{ {counted}per {domain} {kind} {amount} {strength_of(body)} }}'
-        return
-    is_of_nodes = find(r"\b(?:distinct|different|used)\s+(?:nodes?|hosts?|machines?)\b", body)
-    if is_of_nodes and (bound := bound_of(body)) is not None:
-        counted = counted_pods(pods_of(body))
-        yield f'limit "nodes" {{ {counted}used nodes {bound[0]} {bound[1]} {strength_of(body)} }}'
-        return
-    if find(AT_ONCE, body) and (bound := bound_of(re.sub(AT_ONCE, "", body))) is not None:
-        kind, number = bound
-        said = f"{kind} {number} at once"
-        rest = f"per cluster {kind} {number} {strength_of(body)}"
-        yield f'limit "{said}" {{ {counted_pods(pods_of(body))}{rest} }}'
-        return
-    alone = find(rf"\A(?:limit\s+)?(?:count|max|{ONLY})?\s*[=:]?\s*(\d+)\Z", body)
-    if alone is not None:
-        yield f'limit "at most {alone[1]}" {{ per node at most {alone[1]} strict }}'
-
-
-def _two_limits(body: str) -> list[str] | None:
-    """`per node and zone` and `between 1 and 3 per node`; None where one limit is meant."""
-    one = r"(node|host|zone|region|rack)s?"
-    places = find(rf"\bper\s+{one}(?:\s+and|,)\s+(?:per\s+)?{one}\b", body)
-    ends = find(rf"\b(?:between|from)\s+({N})\s+(?:and|to|-)\s+({N})\b(?!\s*(?:%|percent))", body)
-    if (both := places or ends) is None:
-        return None
-    head, tail = body[: both.start()], body[both.end() :]
-    if places is not None:
-        # More than two are left alone.
-        said = [] if re.search(r"\band\b|,", tail) else [f"per {p}{tail}" for p in places.groups()]
-    else:
-        # Each place begins with one pod, so more than one is only wished for.
-        soft = "" if both[1] == "1" else " if possible"
-        said = [f"at most {both[2]}{tail}", f"at least {both[1]}{tail}{soft}"]
-    each = [next(_limits(f"{head}{part}"), None) for part in said]
-    return [" ".join(filter(None, each))] if each and all(each) else []
-
-
-def _limits_of_owners(body: str) -> list[str] | None:
-    """`at most 3 per team and node`; None where no owner is named."""
-    if (owner := find(PER_OWNER, body)) is None:
-        return None
-    rest = body[: owner.start()] + body[owner.end() :]
-    place = re.search(PER, rest, re.IGNORECASE)
-    within = (domain_of(place["domain"]) if place is not None else None) or "cluster"
-    bare = rest if place is None or within == "cluster" else rest.replace(place[0], "")
-    if (bound := bound_of(bare)) is None:
-        return []
-    counted = same_owner(owner["owner"].lower())
-    more = pods_of(rest)
-    counted = f"{counted} && {more}" if more is not None else counted
-    said = f"per {within} {bound[0]} {bound[1]} {strength_of(body)}"
-    name = f"{bound[0]} {bound[1]} per {owner['owner'].lower()}"
-    return [f'limit "{name}" {{ all pods where {counted} {said} }}']
-
-
-def _numbers(body: str) -> Iterator[str]:
-    """`count(pods where …) == 0` and `!exists(pods where …)`, of the pods on a node."""
-    found = find(r"\A(!|not\s+)?(?:count|size|len|exists?|any)\b.*\bpods\s+where\b", body)
-    where = pods_of(body)
-    if found is None or where is None or re.search(PER, body, re.IGNORECASE):
-        return
-    bound = bound_of(_TEXT.sub("", body.rpartition(")")[2]))
-    kind, number = bound or (("at most", 0) if found[1] else ("at least", 1))
-    yield f'limit "pods" {{ {counted_pods(where)}per node {kind} {number} strict }}'
-
-
-_TEXT = re.compile(r'"(?:\\.|[^"\\])*"')
-_RESOURCE = r"(?P<resource>cpus?|cores|memory|mem|ram|gpus?)"
-_SUM = re.compile(
-    rf"(?i)\b(?:sum|total)\b[\s(]*(?:of\s+)?(?:(?:pods?|p|peer|container|containers)\.)?(?:spec\.|resources\.)*"
-    rf"(?:requests?|requested)?[.\s\[\"']*{_RESOURCE}\b[\"'\])\s]*(?:requests?|usage)?"
-)
-
-
-_REQUESTS = re.compile(rf"(?i)(?<![\w.]){_RESOURCE}\s+requests?\b(?:\s+of\s+(?:all\s+)?pods)?")
-
-
-def _sums(body: str) -> Iterator[str]:
-    """`sum(pod.requests.cpu) per namespace <= 100`, `total memory per node at most 64Gi`."""
-    found, amount = _SUM.search(body) or _REQUESTS.search(body), None
-    if found is not None:
-        rest = body[: found.start()] + body[found.end() :]
-        amount = find(rf"(?P<sign>{ONLY}|{BELOW}|{ENOUGH})\s*\"?{_AMOUNT}", rest)
-    if found is None or amount is None:
-        return
-    word = found["resource"].lower()
-    name = "cpu" if word[0] == "c" else "nvidia.com/gpu" if word[0] == "g" else "memory"
-    unit = habits.UNITS.get(amount[3] or "", amount[3] or "")
-    kind = "at least" if find(rf"\A{ENOUGH}\Z", amount["sign"]) else "at most"
-    bound = f'{kind} "{amount[2]}{unit}" {strength_of(body)}'
-    owner = find(PER_OWNER, rest)
-    per = re.search(PER, rest.replace(owner[0], "") if owner else rest, re.IGNORECASE)
-    domain = domain_of(per["domain"]) if per is not None else "cluster" if owner else None
-    if domain is None:
-        return
-    where = same_owner(owner["owner"].lower()) if owner else pods_of(rest) or "true"
-    counted = f'sum peer.requests["{name}"] of all pods where {where}'
-    yield f'limit "sum of {name}" {{ {counted} per {domain} {bound} }}'
-
-
 def _as_part(body: str) -> str:
     """`spot:ondemand 1:3`, a ratio, as the part of the first: `25% on spot`."""
     found = find(
         r"\b(?P<who>[a-z][\w-]*)\s*(?::|to|/)\s*[a-z][\w-]*\s*[=:]?\s*(?P<one>\d+)\s*(?::|to|/)\s*(?P<other>\d+)\s*\Z",
         body,
     )
+    of_all = find(r"\b(\d+)\s+(?:out\s+)?of\s+(\d+)\b", body)
+    if found is None and of_all is not None and 0 < int(of_all[1]) <= int(of_all[2]):
+        part = 100 * int(of_all[1]) // int(of_all[2])
+        return f"{body[: of_all.start()]}{part}%{body[of_all.end() :]}"
     if found is None or int(found["one"]) == 0:
-        return body
+        return re.sub(
+            r"(?i)\b(?:most|mostly|the\s+majority)\s+(?=(?:of\s|on\s|in\s))", "at least 51% ", body
+        )
     part = 100 * int(found["one"]) // (int(found["one"]) + int(found["other"]))
     return f"exactly {part}% on {found['who']}"
 
@@ -206,7 +84,10 @@ def _shares(body: str) -> Iterator[str]:
             yield " ".join(filter(None, each))
         return
     part = find(PART, body)
-    counted = find(r"\b(?:replicas|pods|instances)\s+(?:run\s+|go\s+)?(?:on|in)\s+(.+)\Z", body)
+    counted = find(
+        r"\b(?:replicas?|pods?|instances?)\s+(?:run\s+|go\s+)?(?:(?:on|in)\s+(?=\S)|(?=[\w-]+\Z))(.+)\Z",
+        body,
+    )
     if part is None and counted is not None and not find(r"\bper\b|\beach\b|\bsame\b", body):
         where, bound = nodes_of(counted[1]), bound_of(body[: counted.start()])
         if where is not None and bound is not None and bound[1] > 0:
@@ -239,10 +120,21 @@ def _shares(body: str) -> Iterator[str]:
 
 def _spreads(body: str) -> Iterator[str]:
     """`spread across zones`, `balance over node.zone`, `evenly distributed between hosts`."""
-    if not find(r"\b(spread|balance|balanced|distribute|distributed|evenly|even)\b", body):
+    wide = find(
+        rf"\A(?:in|use|across|over|span)?\s*{ENOUGH}\s+({N})\s+(?:different\s+)?(\w+)\Z", body
+    )
+    if wide is not None and (domain := domain_of(wide[2])) not in (None, "cluster", "node"):
+        expr = str(domain).removeprefix("domain ")
+        bound = f"skew at most 1 min domains {number_of(wide[1])} {strength_of(body)}"
+        yield f'spread "{wide[2]}" {{ over {expr} {bound} }}'
+        return
+    if not find(
+        r"\b(?:spread|balanced?|distributed?|even(?:ly)?|equal(?:ly)?|uniform(?:ly)?|same\s+number)\b",
+        body,
+    ):
         return
     over = find(
-        rf"\b(?:across|over|between|among|by|per|in|on|to)\s+(?:all\s+|the\s+|different\s+)?{DOMAIN}",
+        rf"\b(?:across|over|between|among|by|per|in|on|to)\s+(?:all\s+|the\s+|different\s+|each\s+|every\s+)?{DOMAIN}",
         body,
     )
     both = find(
@@ -399,8 +291,9 @@ def _filters(body: str) -> Iterator[str]:
             yield f'filter "denied" {{ require {negated(where)} }}'
         return
     found = find(
-        r"\b(only|must be|must run|never|not|don't run|keep|stay|no|avoid)\s+"
-        r"(?:run\s+)?(?:on|in|onto|at|off|away from|out of)\s+(.+)\Z",
+        r"\b(only|must be|must run|never|not|don't|don't run|keep|stay|no|avoid)\s+"
+        r"(?:(?:be\s+)?(?:run|schedul|plac|put|start|us)\w*\s+)?"
+        r"(?:on|in|onto|at|off|away from|out of)\s+(.+)\Z",
         body,
     )
     if found is None and (
@@ -494,6 +387,20 @@ def _rankings(body: str) -> Iterator[str]:
         sign = "" if amount["most"] else "-"
         yield f'score "free {name}" weight {sign}10 {{ value node.free["{name}"] range minmax }}'
         return
+    if find(
+        r"\bimages?\b.*\b(?:pulled|cached|there|present|local(?:ly)?|exists?|available)\b", body
+    ):
+        there = "node.status.images.exists(i, c.image in i.names)"
+        yield f'score "image" weight 10 {{ value pod.spec.containers.all(c, {there}) }}'
+        return
+    pods = find(
+        rf"\A(?:\w+\s+)?(?:nodes?\s+with\s+)?(?:the\s+)?(?:(?P<most>{MOST_OF})|{LEAST_OF})\s+pods\Z",
+        body,
+    )
+    if pods is not None:
+        sign = "" if pods["most"] else "-"
+        yield f'score "pods" weight {sign}10 {{ value size(node.pods) range minmax }}'
+        return
     nodes = r"(?:nodes?|machines|hosts)"
     age = find(
         rf"\b(?:(?P<new>new(?:er|est)|young(?:er|est))|(?P<old>old(?:er|est)))\s+{nodes}\b", body
@@ -514,12 +421,30 @@ def _rankings(body: str) -> Iterator[str]:
 
 def _protections(body: str) -> Iterator[str]:
     """`protect pods with label tier=db from preemption`, `never evict pods of team ads`."""
+    few = find(
+        rf"\A(?:preempt\s+)?(?:{ONLY}|{BELOW})\s*({N})\s+(?:victims?|evictions?|pods?)\Z", body
+    )
+    if few is not None:
+        less = int(find(rf"{BELOW}\s*{N}", body) is not None)
+        yield f'preempt "few" {{ allow when size(victims) <= {number_of(few[1]) - less} }}'
+        return
+    if find(r"\Apreempt\s+(?:never|nobody|none|no\s+pods?|nothing)\Z", body):
+        yield 'preempt "never" { protect victim where true }'
+        return
+    one = find(r"\bonly\s+(?:evict|preempt)\s+(pods?\s+.+)\Z", body)
+    if one is not None and (where := pods_of(one[1])) is not None:
+        others = negated(where.replace("peer.", "victim."))
+        yield f'preempt "others" {{ protect victim where {others} }}'
+        return
     found = find(
         rf"\b{KEPT}\s+(.+?)(?:\s+(?:from|against)\s+(?:preemption|evictions?|being\s+\w+))?\Z", body
     )
     if found is None:
         return
     where = pods_beside(f"with {found[1]}") if "node" not in found[1] else None
+    said = None if where is not None else next(wish_conditions.conditions(found[1]), None)
+    if said is not None and said.startswith("pod."):
+        where = said.replace("pod.", "peer.")
     if where is not None:
         victims = where.replace("peer.", "victim.")
         label = re.fullmatch(r'victim\.labels\[("[^"]*")\] == ("[^"]*")', victims)
@@ -565,7 +490,8 @@ def _targets(body: str) -> Iterator[str]:
         body,
     )
     other = find(
-        r"\b(?:ignore|skip|exclude|leave\s+out|not\s+for)\s+(?:all\s+)?(pods?\s+.+)\Z", body
+        r"\b(?:ignore|skip|exclude|except|excluding|leave\s+out|not\s+for)\s+(?:for\s+)?(?:all\s+)?(pods?\s+.+)\Z",
+        body,
     )
     chosen = found or other
     if chosen is None or (where := pods_of(chosen[1])) is None:
@@ -591,7 +517,9 @@ def _gangs(body: str) -> Iterator[str]:
     )
     if same is not None and (domain := domain_of(same[1])) not in (None, "cluster"):
         within = "node.name" if domain == "node" else str(domain).removeprefix("domain ")
-        yield f'gang "together" {{ of replicas within {within} }}'
+        number = find(r"\ball\s+(\d+)\b", body)
+        bound = f" at least {number[1]}" if number is not None else ""
+        yield f'gang "together" {{ of replicas{bound} within {within} }}'
     if find(
         r"\b(all or nothing|all-or-nothing|at once|all (?:\w+ )?together|start together)\b", body
     ):
@@ -610,7 +538,7 @@ def _gangs(body: str) -> Iterator[str]:
 
 
 READERS: tuple[Callable[[str], Iterator[str]], ...] = (
-    _sums,
+    sums,
     _protections,
     _targets,
     _groups,
@@ -620,8 +548,8 @@ READERS: tuple[Callable[[str], Iterator[str]], ...] = (
     _rankings,
     _shares,
     hours,
-    _limits,
-    _numbers,
+    limits,
+    numbers,
     _spreads,
     _gangs,
     _affinities,

@@ -174,6 +174,8 @@ WORDS_OF_NODES = {
     "master": CONTROL,
     "masters": CONTROL,
     "maintenance": "node.spec.unschedulable",
+    "drained": "node.spec.unschedulable",
+    "cordoned": "node.spec.unschedulable",
     "ready": "node.ready",
     "ssd": 'node.labels["disktype"] == "ssd"',
 }
@@ -217,7 +219,7 @@ FREE = r"(?:spare|empty|free|unused|idle)"
 # Pods that run at one time, wherever.
 AT_ONCE = (
     r"\b(?:at\s+(?:the\s+same\s+time|once|a\s+time)|in\s+parallel|concurrent(?:ly)?"
-    r"|simultaneously|in\s+total|overall)\b"
+    r"|simultaneously|in\s+total|overall|total\s+(?:number\s+of\s+)?(?:pods|replicas))\b"
 )
 # Which nodes are wished for by how full they are: fuller ones, or emptier ones.
 FULLER = (
@@ -242,6 +244,8 @@ _ABOUT_PODS = frozenset(
     "per than evict preempt distribute allow ignore apply select place put run schedule max "
     "maximum min minimum both between avoid no limit cap and or free "
     "may can must should will exclude skip ignore except which that every "
+    "everything anything something them these total concurrent simultaneous active existing "
+    "identical similar parallel scheduled fewest "
     "from of to with without beside near by in on for at select count affinity "
     "anti-affinity together apart separate colocate".split()
 )
