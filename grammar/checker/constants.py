@@ -27,6 +27,8 @@ _PARSERS: dict[Type, Callable[[str], object]] = {
     SEMVER: Semver.parse,
 }
 
+_OTHER_VERSIONS = "`semver(…, true)` beside it reads labels with fewer numbers"
+
 
 def coerce(expr: ast.Expr, wanted: Type, found: list[Diagnostic]) -> ast.Expr:
     """The expression with its string and int constants converted to `wanted`, where possible.
@@ -43,7 +45,8 @@ def coerce(expr: ast.Expr, wanted: Type, found: list[Diagnostic]) -> ast.Expr:
                 return replace(expr, value=_PARSERS[wanted](text), type=wanted)
             except EvaluationError as error:
                 meant = None if expr.let else _corrected(text, wanted)
-                found.append(catalogue.bad_constant(text, wanted, str(error), expr.span, meant))
+                why = str(error) if wanted != SEMVER or meant is None else _OTHER_VERSIONS
+                found.append(catalogue.bad_constant(text, wanted, why, expr.span, meant))
                 return replace(expr, value=None, type=wanted)
         case ast.Literal(int() as number) if wanted == QUANTITY and expr.type == INT:
             return replace(expr, value=Quantity.parse(str(number)), type=QUANTITY)

@@ -45,6 +45,7 @@ from grammar.checks.known_words import (
     unknown_zones,
 )
 from grammar.checks.mutual import mutual_limits
+from grammar.checks.node_conditions import conditions_without_status
 from grammar.checks.patterns import (
     patterns_as_texts,
     placeholders_as_texts,
@@ -154,8 +155,9 @@ OF_EXPRESSIONS: tuple[ExpressionCheck, ...] = (
     empty_labels,
     states_after_placement,
     parts_of_values,
+    conditions_without_status,
 )
-_LOOKED_AT = (ast.Binary, ast.Call, ast.Index, ast.Select)
+_LOOKED_AT = (ast.Binary, ast.Call, ast.Comprehension, ast.Index, ast.Select)
 
 
 def run(checked: Checked, cost_limit: int = LIMIT) -> list[Diagnostic]:

@@ -28,7 +28,7 @@ from grammar.tree.data import ROW
 from grammar.tree.groups import GROUP
 from grammar.tree.printer import print_length
 from grammar.tree.source import Span
-from grammar.tree.types import BOOL, SEMVER, STRING, Type, loses_record
+from grammar.tree.types import BOOL, STRING, Type, loses_record
 
 
 class ParseError(Exception):
@@ -362,8 +362,6 @@ def bad_constant(
     text: str, kind: Type, reason: str, span: Span, corrected: str | None = None
 ) -> Diagnostic:
     fix = None
-    if kind == SEMVER and corrected is not None:
-        reason = "`semver(…, true)` beside it reads labels with fewer numbers"
     if corrected is not None and "did you mean" not in reason:
         reason = f'write `"{corrected}"`; {reason.removeprefix("write ")}'
     if corrected is not None and span.end - span.start == len(text) + 2:
