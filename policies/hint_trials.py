@@ -15,7 +15,7 @@ from grammar.messages.diagnostics import SIMILAR, Diagnostic, Fix
 from grammar.syntax.foreign_clauses import keeps_meaning, reason
 from grammar.syntax.parser import starts, stretch
 from grammar.syntax.trials import STEPS, cost_behind, is_apart
-from grammar.syntax.wishes import WishedItem, foreign, item_at, wished
+from grammar.syntax.wishes import WishedItem, foreign, in_words, item_at, wished
 from grammar.tree.source import Source, Span
 from policies.manifest_names import is_manifest
 
@@ -56,15 +56,21 @@ def tried(
             continue
         edit = _edit(each)
         is_error = each.code in _UNKNOWN and not trials.spent
-        is_open = is_error and (each.fix is None or each.code == "P0101")
+        is_open = is_error and (
+            each.fix is None or each.code == "P0101" or not trials.mends(source, each.fix)
+        )
         clause = trials.clause(source, each, foreign) if is_open else None
-        if clause is None and each.code == "P0001" and not trials.spent:
+        # What is needless here is no wish.
+        is_needless = (each.hint or "").startswith("leave it out")
+        if clause is None and each.code == "P0001" and not (trials.spent or is_needless):
             clause = trials.clause(source, each, wished, alone=True)
+        if clause is None and is_open and edit is not None and not trials.mends(source, edit):
+            clause = trials.clause(source, each, in_words)
         if clause is None and edit is not None and not trials.leads_on(source, each):
             edit, changed[id(each)] = None, without(each)
             if is_error and not is_open:
                 clause = trials.clause(source, each, foreign)
-        if clause is None and edit is None and is_error:
+        if clause is None and edit is None and is_error and not is_needless:
             clause = trials.clause(source, each, wished)
         if clause is not None and clause.remedy is not None:
             changed[id(each)] = clause
@@ -170,6 +176,14 @@ class _HintTrials:
         end = begin + len(text)
         said = [_shifted(d, begin) for d in self.known if begin <= d.span.start <= end]
         return self._holds(source.name, text, _shifted(found, begin), said, STEPS)
+
+    def mends(self, source: Source, edit: Fix) -> bool:
+        """Whether an error is gone after its edit, and no other one has come."""
+        begin, text = self._around(source, edit.span, edit.span)
+        before = [d for d in self.known if begin <= d.span.start <= begin + len(text)]
+        head, tail = text[: edit.span.start - begin], text[edit.span.end - begin :]
+        now = self._errors(source.name, head + edit.text + tail)
+        return len(now) < len(before) or self.spent
 
     def _around(self, source: Source, one: Span, other: Span) -> tuple[int, str]:
         """The policy around two spans, which alone is checked again, and where it begins."""

@@ -17,6 +17,7 @@ from grammar.checker.field_remedies import (
     is_read,
     name_among,
     optional,
+    replaced,
     selected,
 )
 from grammar.checker.name_remedies import NameRemedies
@@ -26,7 +27,7 @@ from grammar.messages import habits
 from grammar.syntax.wish_words import STATES, WORDS_OF_NODES
 from grammar.tree import ast
 from grammar.tree.printer import print_expression, print_string
-from grammar.tree.types import BOOL, DYN, STRING, Type, list_of
+from grammar.tree.types import BOOL, DYN, STRING, TIMESTAMP, Type, list_of
 from grammar.tree.walk import rewritten, walk
 
 # What the name of a function does, beside what it names.
@@ -35,6 +36,8 @@ _VERBS = frozenset(
     " num number find fetch read matches match check exists for by".split()
 )
 _HOUR = re.compile(r"(\d{1,2})(?::\d\d)?\Z")
+# A time zone: a name of IANA, or an offset.
+_ZONE = re.compile(r"(?:[A-Z]\w+/\w+|UTC|GMT|CET|EST|PST|[+-]\d\d:\d\d)\Z")
 _HAVING = frozenset({"has", "hasOwnProperty", "hasKey", "hasField", "contains", "includes"})
 _CRON = re.compile(r"\S+ (?P<hours>[\d*,/-]+) \S+ \S+ (?P<days>[\d*,-]+)")
 
@@ -132,6 +135,10 @@ class CallRemedies(NameRemedies):
         named = key.value if isinstance(key, ast.Literal) else None
         if named in (self._fields(kind) or {}) and name in _HAVING:
             return Remedy(expr.span, f"has({written[0]}.{named})")
+        if (items := self._of_items(expr, operands)) is not None:
+            return items
+        if (zoned := self._in_zone(expr, operands)) is not None:
+            return zoned
         row = habits.call(name, kind.name, len(operands))
         if row is not None:
             return Remedy(expr.span, self._grouped(_filled(row.here, written, operands)))
@@ -145,6 +152,49 @@ class CallRemedies(NameRemedies):
         if row is not None and len(operands) == 2 and (read := optional(operands[0])):
             return Remedy(expr.span, f"{read}.orValue({print_expression(operands[1])})")
         return self._turned(expr, operands, written) or self._by_words(expr, operands)
+
+    def _in_zone(self, expr: ast.Call, operands: Sequence[ast.Expr]) -> Remedy | None:
+        """`now.inTimezone("Europe/Berlin").getHours()`: what is read of a time takes the zone."""
+        zone = next((o for o in operands if _ZONE.match(str(getattr(o, "value", "")))), None)
+        moment = next((o for o in operands if o is not zone), ast.Ident("now"))
+        if zone is None or not isinstance(zone, ast.Literal) or len(operands) > 2:
+            return None
+        named = f"({print_expression(zone)})"
+        part = self._around[-2] if len(self._around) > 1 else None
+        if isinstance(moment, ast.Call) and moment.function.startswith("get") and not moment.args:
+            # `now.getHours().in("Europe/Berlin")`
+            return Remedy(expr.span, print_expression(moment).removesuffix("()") + named)
+        if self._kind(moment) != TIMESTAMP:
+            return None
+        head, hours = print_expression(moment), f"getHours{named}"
+        read = part.function if isinstance(part, ast.Call) and part.target is expr else ""
+        field = part.name if isinstance(part, ast.Select) else ""
+        for name in (f"get{field.capitalize()}", f"get{field.capitalize()}s"):
+            read = name if field and name in FUNCTIONS else read
+        if part is not None and read in FUNCTIONS and read.startswith("get"):
+            return Remedy(part.span, f"{head}.{read}{named}")
+        return Remedy(expr.span, "", f"write `{head}.{hours}`", whole=False)
+
+    def _of_items(self, expr: ast.Call, operands: Sequence[ast.Expr]) -> Remedy | None:
+        """`sum(node.pods.requests.cpu)` and `any(node.spec.taints.key == "gpu")`."""
+        if len(operands) != 1 or expr.target is not None:
+            return None
+        for part in walk(operands[0]):
+            if not isinstance(part, ast.Select) or self._kind(part.operand).name != "list":
+                continue
+            if part.name not in (self._fields(self._kind(part.operand).args[0]) or ()):
+                return None
+            name, head = self._variable(part.operand), print_expression(part.operand)
+            said = print_expression(replaced(operands[0], part.operand, ast.Ident(name)))
+            macro = habits.find(habits.MACROS, expr.function)
+            if isinstance(operands[0], ast.Binary) and macro is not None and macro.here in MACROS:
+                return Remedy(expr.span, f"{head}.{macro.here}({name}, {said})")
+            row = habits.call(expr.function, "list", 1)
+            if row is not None and isinstance(operands[0], ast.Select | ast.Index):
+                made = row.here.replace("{0}", f"{head}.map({name}, {said})")
+                return Remedy(expr.span, self._grouped(made))
+            return None
+        return None
 
     def _grouped(self, text: str) -> str:
         """An operation that stands for a call, in brackets where an operator holds it."""

@@ -27,6 +27,8 @@ _PARSERS: dict[Type, Callable[[str], object]] = {
     SEMVER: Semver.parse,
 }
 
+_OTHER_VERSIONS = "`semver(…, true)` beside it reads labels with fewer numbers"
+
 
 def coerce(expr: ast.Expr, wanted: Type, found: list[Diagnostic]) -> ast.Expr:
     """The expression with its string and int constants converted to `wanted`, where possible.
@@ -43,7 +45,8 @@ def coerce(expr: ast.Expr, wanted: Type, found: list[Diagnostic]) -> ast.Expr:
                 return replace(expr, value=_PARSERS[wanted](text), type=wanted)
             except EvaluationError as error:
                 meant = None if expr.let else _corrected(text, wanted)
-                found.append(catalogue.bad_constant(text, wanted, str(error), expr.span, meant))
+                why = str(error) if wanted != SEMVER or meant is None else _OTHER_VERSIONS
+                found.append(catalogue.bad_constant(text, wanted, why, expr.span, meant))
                 return replace(expr, value=None, type=wanted)
         case ast.Literal(int() as number) if wanted == QUANTITY and expr.type == INT:
             return replace(expr, value=Quantity.parse(str(number)), type=QUANTITY)
@@ -66,6 +69,9 @@ def _corrected(text: str, wanted: Type) -> str | None:
     """The amount or the time that a text with another unit means: `3 days`, `16 gigabytes`."""
     if wanted == QUANTITY and (meant := quantity.corrected(text)) is not None:
         return meant
+    if wanted == SEMVER:
+        short = re.fullmatch(r"v?(\d+)(?:\.(\d+))?(?:\.[x*])?", text.strip())
+        return None if short is None else f"{short[1]}.{short[2] or 0}.0"
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*", text)
     unit = None if found is None else habits.UNITS.get(found[2], habits.UNITS.get(found[2].lower()))
     if found is None or unit is None or wanted not in (QUANTITY, DURATION):

@@ -73,6 +73,10 @@ class _Place:
         return self.kind.name == "list"
 
 
+# Methods that make one value of a list.
+_OF_LISTS = frozenset({"sum", "min", "max", "isSorted", "distinct", "sort"})
+
+
 class FieldRemedies:
     """Answers about one expression: its names, and the expressions around it, outermost first."""
 
@@ -380,6 +384,11 @@ class FieldRemedies:
         name = self._variable(items)
         field = selected(ast.Ident(name), path)
         whole = self._condition()
+        read, around = self._read_whole()
+        if isinstance(around, ast.Call) and around.target is read and around.function in _OF_LISTS:
+            # `node.pods.requests.cpu.sum()`
+            said = print_expression(replaced(read, expr, field))
+            return Remedy(read.span, f"{print_expression(items)}.map({name}, {said})")
         if isinstance(whole, ast.Binary) and whole.op == "in" and whole.right is expr:
             said = f"{print_expression(field)} == {print_expression(whole.left)}"
         else:
@@ -395,6 +404,15 @@ class FieldRemedies:
             made = f"{print_expression(items)}.map({name}, {print_expression(field)})"
             made += ".flatten()" if is_list else ""
         return Remedy(whole.span, made)
+
+    def _read_whole(self) -> tuple[ast.Expr, ast.Expr | None]:
+        """The fields and keys that are read of the expression, and what they stand in."""
+        read = self._around[-1]
+        for outer in reversed(self._around[:-1]):
+            if not isinstance(outer, ast.Select | ast.Index) or outer.operand is not read:
+                return read, outer
+            read = outer
+        return read, None
 
     def _variable(self, items: ast.Expr) -> str:
         """A name for the items of a list that is not taken: `t` for taints."""

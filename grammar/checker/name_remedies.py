@@ -81,6 +81,8 @@ class NameRemedies(FieldRemedies):
         if expr.name == "_" and isinstance(self._parent, ast.Index):
             # Of Rego: some item, or with `!=` no item.
             return self._each(self._parent, self._parent.operand, ())
+        if isinstance(parent, ast.Conditional) and (points := habits.POINTS.get(expr.name.lower())):
+            return Remedy(expr.span, points)
         # `zone == "a"` is about the field; `effect == NoSchedule` compares with a text.
         beside = getattr(self._parent, "right", None)
         alone = self._field_alone(expr)

@@ -23,7 +23,9 @@ _AMOUNTS_OF_POD = {
     "limits": frozenset({"limit", "limits", "max"}),
 }
 # The name of a series of Prometheus.
-_SERIES = re.compile(r"(?:kube|container|node|machine|kubelet)_\w+_\w+")
+_SERIES = re.compile(
+    r"(?:kube|container|node|machine|kubelet|nvidia|DCGM_FI)_\w+_\w+|node_load\d+|DCGM_FI_\w+"
+)
 
 
 def words_of(name: str) -> list[str]:

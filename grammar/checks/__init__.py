@@ -29,6 +29,7 @@ from grammar.checks.directions import (
     reversed_conditions,
     unreachable_bounds,
 )
+from grammar.checks.fixed_forms import parts_of_values
 from grammar.checks.gangs import gang_keys, gangs_of_the_same_pods
 from grammar.checks.known_labels import (
     empty_labels,
@@ -44,6 +45,7 @@ from grammar.checks.known_words import (
     unknown_zones,
 )
 from grammar.checks.mutual import mutual_limits
+from grammar.checks.node_conditions import conditions_without_status
 from grammar.checks.patterns import (
     patterns_as_texts,
     placeholders_as_texts,
@@ -70,6 +72,7 @@ from grammar.checks.scales import (
     parts_as_scores,
     percentages_of_parts,
     provider_versions,
+    short_ranges,
 )
 from grammar.checks.summed_requests import sums_in_filters
 from grammar.checks.units import (
@@ -123,6 +126,7 @@ WRITTEN_OUT: tuple[Check, ...] = (
     negative_scores,
     nodes_without_domain,
     ranges_without_unit,
+    short_ranges,
     sums_without_unit,
     impossible_ranges,
     contradicted_names,
@@ -150,8 +154,10 @@ OF_EXPRESSIONS: tuple[ExpressionCheck, ...] = (
     phases_of_nodes,
     empty_labels,
     states_after_placement,
+    parts_of_values,
+    conditions_without_status,
 )
-_LOOKED_AT = (ast.Binary, ast.Call, ast.Index, ast.Select)
+_LOOKED_AT = (ast.Binary, ast.Call, ast.Comprehension, ast.Index, ast.Select)
 
 
 def run(checked: Checked, cost_limit: int = LIMIT) -> list[Diagnostic]:

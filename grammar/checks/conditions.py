@@ -131,8 +131,10 @@ def constant_conditions(checked: Checked) -> Iterator[Diagnostic]:
     that only other policies use.
     """
     for condition in conditions(checked.policy):
-        # That all pods count cannot be said in another way.
-        if condition.word == "pods where" and condition.expr == ast.Literal(True, BOOL):
+        # That all pods count, or that all are protected, cannot be said in another way.
+        if condition.word in ("pods where", "protect") and condition.expr == ast.Literal(
+            True, BOOL
+        ):
             continue
         folded = fold(condition.expr, checked.environment)
         if isinstance(folded, ast.Literal) and isinstance(folded.value, bool):

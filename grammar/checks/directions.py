@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from grammar.checker.policy_checker import Checked
 from grammar.checks.clause_numbers import constant, literal
@@ -44,6 +45,17 @@ _AGAINST = re.compile(
     rf"\b(?:no|not|never|avoid|avoids|without|away\s+from|off|except|exclude|keep\s+off)\s+{_FILLERS}"
 )
 _FOR = re.compile(rf"\b(?:only|must\s+be|prefer|prefers|preferred|favou?r|just)\s+{_FILLERS}")
+# A message tells what a node lacks: `not on spot` denies nothing. What must be, it demands.
+_MUST = r"(?:must|should|shall|has\s+to|have\s+to|needs?\s+to)\s+"
+_PLACED = r"(?:(?:be|go|run|start|land|stay|have|use|placed|scheduled|pods?|node)\s+)*"
+_TOLD_AGAINST = re.compile(
+    r"\b(?:(?:must|should|may|shall|can)\s*not|cannot|can't|mustn't|never|do\s+not|don't|no\s+pods"
+    rf"|not\s+allowed|forbidden|avoid|(?:keep|stay)\s+(?:off|out\s+of|away\s+from))\s+{_PLACED}{_FILLERS}"
+)
+_TOLD_FOR = re.compile(
+    rf"\b(?:{_MUST}(?!not\b|never\b|avoid\b){_PLACED}|(?:requires|only)\s+(?=on\b|in\b|at\b)){_FILLERS}"
+)
+_DEMANDS = re.compile(rf"\b(?:{_MUST}|needs?\s+|requires?\s+|keep\s+|stay\s+)")
 _EMPTIER = re.compile(
     r"\b(?:least\s+(?:loaded|used|busy|full|allocated|requested)|emptiest|empty|emptier|idle|idlest"
     r"|spread\s+out|fewest|fewer|less\s+(?:loaded|busy)|avoid\s+(?:hot|busy|full)|coolest|most\s+free)\b"
@@ -66,11 +78,47 @@ def contradicted_names(checked: Checked) -> Iterator[Diagnostic]:
     for spread in of_kind(items, Spread):
         yield from _other_place(spread.name, _place_of(spread.over), "over", spread.over.span)
     for clause in of_kind(items, Filter):
-        yield from _opposed(clause.name, clause.requires, None, checked)
-        yield from _other_order(clause, checked)
+        name, told = _Said("name", clause.name), _told(clause)
+        yield from _opposed(name, clause.requires, None, checked)
+        yield from _other_order(name, clause, checked)
+        if told is not None:
+            yield from _opposed(told, clause.requires, None, checked)
+        if told is not None and _DEMANDS.search(_words(told.text)):
+            yield from _other_order(told, clause, checked)
     for score in of_kind(items, Score):
-        found = [*_opposed(score.name, (score.value,), score.weight, checked)]
+        name = _Said("name", score.name)
+        found = [*_opposed(name, (score.value,), score.weight, checked)]
         yield from found or _fullness_opposed(score, checked)
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """What an author says of a clause: its name, or its message."""
+
+    what: str
+    text: str
+
+    @property
+    def marks(self) -> tuple[re.Match[str] | None, re.Match[str] | None]:
+        """What denies the words behind it, and what demands them."""
+        words = _words(self.text)
+        if self.what == "name":
+            return _AGAINST.search(words), _FOR.search(words)
+        return _TOLD_AGAINST.search(words), _TOLD_FOR.search(words)
+
+    def opposite(self, does: str, shown: str) -> str:
+        return f"the {self.what} `{self.text}` says the opposite: the clause {does} `{shown}`"
+
+    def hint(self, meant: str) -> str:
+        other = "give the clause another name" if self.what == "name" else "correct the message"
+        return f"write `{meant}`, or {other}"
+
+
+def _told(clause: Filter) -> _Said | None:
+    """The message of a filter, without its expressions."""
+    if clause.message is None:
+        return None
+    return _Said("message", "".join(p if isinstance(p, str) else "…" for p in clause.message.parts))
 
 
 def _words(name: str) -> str:
@@ -110,14 +158,13 @@ def _place_of(domain: ast.Expr) -> str | None:
 
 
 def _opposed(
-    name: str, parts: tuple[ast.Expr, ...], weight: float | None, checked: Checked
+    said: _Said, parts: tuple[ast.Expr, ...], weight: float | None, checked: Checked
 ) -> Iterator[Diagnostic]:
     """`filter "no spot" { require … == "spot" }`: the name denies what the clause demands.
 
     A score has a `weight`; a negative one turns what it prefers round.
     """
-    words = _words(name)
-    against, favoured = _AGAINST.search(words), _FOR.search(words)
+    words, (against, favoured) = _words(said.text), said.marks
     marked = against or favoured
     if marked is None or (against is not None and favoured is not None):
         return
@@ -129,12 +176,12 @@ def _opposed(
             continue
         shown = print_as_written(part, checked.environment.schema)
         does = "demands" if weight is None else "avoids" if is_negative else "prefers"
-        message = f"the name `{name}` says the opposite: the clause {does} `{shown}`"
+        message = said.opposite(does, shown)
         meant, edit = f"weight {-(weight or 0):g}", None
         if weight is None:
             meant = _turned(part, checked.environment.schema)
             edit = Fix(part.span, meant)
-        hint = f"write `{meant}`, or give the clause another name"
+        hint = said.hint(meant)
         yield Diagnostic("P0351", "warning", message, part.span, hint=hint, remedy=edit)
         return
 
@@ -146,9 +193,9 @@ _UPPER = re.compile(
 _LOWER = re.compile(rf"\b(?:at\s+least|no\s+less|min|minimum|above|over|more)\s+{_NUMBER}")
 
 
-def _other_order(clause: Filter, checked: Checked) -> Iterator[Diagnostic]:
+def _other_order(told: _Said, clause: Filter, checked: Checked) -> Iterator[Diagnostic]:
     """`filter "below 80% cpu" { require node.usage["cpu"] > 0.8 }`."""
-    name = _words(clause.name)
+    name = _words(told.text)
     upper, lower = _UPPER.search(name), _LOWER.search(name)
     # `no more than 3` has `more than 3` in it.
     lower = None if upper is not None and upper.end() == (lower and lower.end()) else lower
@@ -169,8 +216,7 @@ def _other_order(clause: Filter, checked: Checked) -> Iterator[Diagnostic]:
             sides = (print_as_written(e, schema) for e in (part.left, part.right))
             meant = f" {_TURNED[part.op]} ".join(sides)
             shown = print_as_written(part, schema)
-            message = f"the name `{clause.name}` says the opposite: the clause demands `{shown}`"
-            hint = f"write `{meant}`, or give the clause another name"
+            message, hint = told.opposite("demands", shown), told.hint(meant)
             edit = Fix(part.span, meant)
             yield Diagnostic("P0351", "warning", message, part.span, hint=hint, remedy=edit)
 

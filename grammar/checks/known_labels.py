@@ -56,6 +56,7 @@ _SHORT = {
     "topology.kubernetes.io/zone": "node.zone",
 }
 _ROLE = "node-role.kubernetes.io/"
+_FORMER_ROLE = "kubernetes.io/role"
 ARCHITECTURES: Mapping[str, str] = {
     "x86_64": "amd64",
     "x86-64": "amd64",
@@ -130,8 +131,12 @@ def _close_key(key: str) -> str | None:
     if close := get_close_matches(key, KEYS, 1, _NEARLY):
         return close[0]
     domain, _, name = key.rpartition("/")
-    same = (k for k in sorted(FORMER.values()) if k.rpartition("/")[2] == name)
+    same = (k for k in sorted(KEYS) if _is_of_kubernetes(k) and k.rpartition("/")[2] == name)
     return next(same, None) if domain.endswith("kubernetes.io") else None
+
+
+def _is_of_kubernetes(key: str) -> bool:
+    return "kubernetes.io/" in key
 
 
 def _value(
@@ -151,6 +156,11 @@ def _value(
             if isinstance(read, ast.Index | ast.Select) and expr.op != "in":
                 edit = Fix(expr.span, meant)
                 yield _warning("a label of a role has no value", expr, edit, f"write `{meant}`")
+        elif key == _FORMER_ROLE and text and expr.op in ("==", "!="):
+            role = "control-plane" if text == "master" else text
+            meant = f"{'!' * (expr.op == '!=')}has(node.labels[{print_string(_ROLE + role)}])"
+            message = f"the label `{_FORMER_ROLE}` is gone: a role is a label of its own"
+            yield _warning(message, expr, Fix(expr.span, meant), f"write `{meant}`")
         elif key in (_OF_ARCHITECTURE, "beta.kubernetes.io/arch") or _is_architecture(read):
             if (name := ARCHITECTURES.get(text.lower())) is not None:
                 edit = Fix(found.span, print_string(name))
@@ -244,10 +254,8 @@ def states_after_placement(expr: ast.Expr, environment: Environment) -> Iterator
             for read, other in ((left, right), (right, left)):
                 if _is_phase(read):
                     yield from _phase(expr, other, environment)
-                if expr.op == "==" and _is_node_of_pod(read) and not constants(other, environment):
-                    message = "the pod that is being placed has no node yet"
-                    hint = "leave it out; `peer.nodeName` is the node of a pod that is there"
-                    yield Diagnostic("P0349", "warning", message, expr.span, hint=hint)
+                if _is_node_of_pod(read):
+                    yield from _node_of_pod(expr, other, environment)
         case ast.Select(ast.Select(ast.Ident("pod"), "status"), name) if name in _AFTER_PLACEMENT:
             message = f"the pod that is being placed has no `{name}` yet"
             hint = "leave it out: only pods that run have it"
@@ -297,6 +305,23 @@ def empty_labels(expr: ast.Expr, environment: Environment) -> Iterator[Diagnosti
             )
         case _:
             return
+
+
+def _node_of_pod(
+    expr: ast.Binary, other: ast.Expr, environment: Environment
+) -> Iterator[Diagnostic]:
+    """`pod.spec.nodeName == "worker-1"`, where the node that is asked about is meant."""
+    listed = other.elements if isinstance(other, ast.ListLiteral) else (other,)
+    texts = [c.value for e in listed for c in constants(e, environment)]
+    message = "the pod that is being placed has no node yet"
+    if texts and all(texts):
+        sides = (print_as_written(e, environment.schema) for e in (expr.left, expr.right))
+        meant = f" {expr.op} ".join(sides).replace("pod.spec.nodeName", "node.name")
+        edit, hint = Fix(expr.span, meant), f"write `{meant}` for the node that is asked about"
+        yield Diagnostic("P0349", "warning", message, expr.span, hint=hint, remedy=edit)
+    elif expr.op == "==" and not texts:
+        hint = "leave it out; `peer.nodeName` is the node of a pod that is there"
+        yield Diagnostic("P0349", "warning", message, expr.span, hint=hint)
 
 
 def _is_node_of_pod(read: ast.Expr) -> bool:

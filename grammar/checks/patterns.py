@@ -173,7 +173,7 @@ def _warning(text: str, why: str, where: ast.Expr, meant: str) -> Diagnostic:
 _PATH = r"\.?[A-Za-z_][\w.]*(?:\[[^\]\s]+\])?[\w.]*"
 _BRACES = re.compile(rf"\{{\s*({_PATH})\s*\}}")
 _PERCENT = re.compile(
-    r"%(?:s|d|v|q|f)\b|%\((\w+)\)s|\$[A-Z][A-Z_]+\b|\$(?:pod|node)\.[\w.]+|\$\([A-Z_]+\)|<(?:pod|node)\.[\w.]+>"
+    r"%(?:s|d|v|q|f)\b|%\((\w+)\)s|\$[A-Z][A-Z_]+\b|\$(?:pod|node|namespace)\b[\w.]*|\$\([A-Za-z_.]+\)|<(?:pod|node)\.[\w.]+>"
 )
 _ROOTS = frozenset({"pod", "node", "now", "data", "namespaceObject"})
 

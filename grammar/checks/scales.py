@@ -25,13 +25,20 @@ from grammar.tree.source import Span
 from grammar.tree.types import QUANTITY, STRING
 from grammar.tree.walk import walk
 from grammar.values.errors import EvaluationError
+from grammar.values.quantity import NANO, Quantity
 from grammar.values.semver import kubernetes_version
 
 _ORDERS = ("<", "<=", ">", ">=")
 _RELATIONS = (*_ORDERS, "==", "!=")
 _WHOLES = frozenset({"allocatable", "capacity"})
 _SHORT_VERSION = re.compile(r"v?\d+(?:\.\d+)?\Z")
-_VERSIONS = frozenset({"kubeletVersion", "kubeProxyVersion"})
+# Versions with a suffix, and an example of each.
+_OF_KUBERNETES = "v1.31.4-gke.1372000"
+_VERSIONS = {
+    "kubeletVersion": _OF_KUBERNETES,
+    "kubeProxyVersion": _OF_KUBERNETES,
+    "kernelVersion": "6.8.0-45-generic",
+}
 _NUMBERS_OF_VERSIONS = frozenset({"major", "minor", "patch"})
 # A constant is a percentage, not a part that is above the whole, from this many times the scale.
 _FAR = 2
@@ -86,6 +93,25 @@ def narrow_scores(checked: Checked) -> Iterator[Diagnostic]:
                 Span(clause.value.span.end, clause.value.span.end), f" range {low:g} .. {high:g}"
             )
             yield Diagnostic("P0337", "warning", message, clause.value.span, hint=hint, remedy=edit)
+
+
+def short_ranges(checked: Checked) -> Iterator[Diagnostic]:
+    """A warning (P0337) for a range of one core: every node has one, and so the same score."""
+    for clause in of_kind(checked.policy.items, Score):
+        match clause.value:
+            case ast.Index(ast.Select(ast.Ident("node"), name), ast.Literal("cpu")) if name in (
+                "free",
+                "allocatable",
+            ) and isinstance(clause.range, Bounds):
+                ends = [c.value for e in clause.ends for c in constants(e, checked.environment)]
+                if not all(isinstance(e, Quantity) and e.nanos <= NANO for e in ends):
+                    continue
+                shown = print_as_written(clause.value, checked.environment.schema)
+                message = f"`{shown}` is a number of cores, of which nearly every node has one"
+                hint = f'write `{shown} range minmax`, or `node.usage["cpu"] range 1 .. 0`'
+                yield Diagnostic("P0337", "warning", message, clause.value.span, hint=hint)
+            case _:
+                continue
 
 
 def negative_scores(checked: Checked) -> Iterator[Diagnostic]:
@@ -155,21 +181,17 @@ def numbers_as_texts(expr: ast.Expr, environment: Environment) -> Iterator[Diagn
     if not (all(users) or (any(users) and any(numbers))):
         return
     schema = environment.schema
-    if any(_is_version(s) for s in sides):
+    is_version = any(_is_version(s) for s in sides)
+    if is_version or any(
+        isinstance(s, ast.Literal) and not str(s.value).lstrip("-").isdigit() for s in sides
+    ):
         called = (f"semver({print_as_written(side, schema)}, true)" for side in sides)
         text = f" {expr.op} ".join(called)
         message = 'this is an order of texts, in which `"1.9"` is after `"1.10"`'
-        edit = Fix(expr.span, text)
-        yield Diagnostic(
-            "P0338", "warning", message, expr.span, hint=f"write `{text}`", remedy=edit
-        )
-        return
-    if any(isinstance(s, ast.Literal) and not str(s.value).lstrip("-").isdigit() for s in sides):
-        called = (f"semver({print_as_written(side, schema)}, true)" for side in sides)
-        text = f" {expr.op} ".join(called)
-        message = 'this is an order of texts, in which `"1.9"` is after `"1.10"`'
-        hint = f"write `{text}` for versions, or `double(…)` for numbers"
-        yield Diagnostic("P0338", "warning", message, expr.span, hint=hint)
+        hint, edit = f"write `{text}` for versions, or `double(…)` for numbers", None
+        if is_version:
+            hint, edit = f"write `{text}`", Fix(expr.span, text)
+        yield Diagnostic("P0338", "warning", message, expr.span, hint=hint, remedy=edit)
         return
     left, right = (
         str(side.value)
@@ -204,7 +226,7 @@ def _is_of_user(expr: ast.Expr) -> bool:
             name in _TEXTS_OF_USERS
         ):
             return True
-        case ast.Select(_, "kernelVersion" | "containerRuntimeVersion"):
+        case ast.Select(_, "containerRuntimeVersion"):
             return True
         case ast.Call("orValue" | "value", ast.Index() as read):
             return _is_of_user(read)
@@ -306,7 +328,8 @@ def provider_versions(expr: ast.Expr, environment: Environment) -> Iterator[Diag
                 yield from _provider_version(side, environment)
             field = _version(left) or _version(right) if op in _ORDERS else None
             if field is not None and left.type == right.type == STRING:
-                message = f"`{field}` is compared as a text, in which `v1.9` is above `v1.30`"
+                v = "v" if _VERSIONS[field] == _OF_KUBERNETES else ""
+                message = f"`{field}` is compared as a text, in which `{v}1.9` is above `{v}1.30`"
                 sides = (_as_version(side, environment) for side in (left, right))
                 hint = f"write `{f' {op} '.join(sides)}`"
                 yield Diagnostic("P0335", "warning", message, expr.span, hint=hint)
@@ -322,9 +345,11 @@ def provider_versions(expr: ast.Expr, environment: Environment) -> Iterator[Diag
 def _short_version(expr: ast.Binary, environment: Environment) -> Iterator[Diagnostic]:
     """`kubeletVersion == "1.30"`, which is `v1.30.4` or `v1.30.4-gke.100` on a node."""
     field = _version(expr.left)
+    if field is None or _VERSIONS[field] != _OF_KUBERNETES:
+        return
     listed = expr.right.elements if isinstance(expr.right, ast.ListLiteral) else (expr.right,)
     texts = [str(c.value) for e in listed for c in constants(e, environment)]
-    if field is None or not texts or not all(map(_SHORT_VERSION.match, texts)):
+    if not texts or not all(map(_SHORT_VERSION.match, texts)):
         return
     shown = print_as_written(expr.left, environment.schema)
     calls = (f'{shown}.startsWith("v{text.removeprefix("v")}.")' for text in texts)
@@ -341,7 +366,9 @@ def _provider_version(expr: ast.Expr, environment: Environment) -> Iterator[Diag
     """The warning for `semver(…)` of a version of a node."""
     match expr:
         case ast.Call("semver", None, (text, *more)) if (field := _version(text)) is not None:
-            message = f"`{field}` may have a suffix of a provider, as in `v1.31.4-gke.1372000`"
+            message = f"`{field}` may have a suffix, as in `{_VERSIONS[field]}`"
+            if _VERSIONS[field] == _OF_KUBERNETES:
+                message = message.replace("suffix", "suffix of a provider")
             where, meant = expr.name_span, "kubernetesVersion"
             if more:
                 where, meant = expr.span, _shown_version(text, environment)
@@ -349,7 +376,8 @@ def _provider_version(expr: ast.Expr, environment: Environment) -> Iterator[Diag
             yield Diagnostic("P0335", "warning", message, where, hint=hint)
         case ast.Call("int" | "double", None, (text,)) if (field := _version(text)) is not None:
             meant = f"{_shown_version(text, environment)}.minor()"
-            message = f"`{field}` is no number, but a version such as `v1.31.4`"
+            example = _VERSIONS[field].partition("-")[0]
+            message = f"`{field}` is no number, but a version such as `{example}`"
             yield Diagnostic("P0335", "warning", message, expr.span, hint=f"write `{meant}`")
         case _:
             return

@@ -298,7 +298,9 @@ def empty_range(span: Span) -> Diagnostic:
 
 def needs_range(found: Type, span: Span) -> Diagnostic:
     message = f"{an(found)} needs a range to become a score"
-    return _error("P0209", message, span, 'write `range "…" .. "…"`')
+    hint = 'write `range "…" .. "…"`, or `range minmax` to compare the nodes'
+    edit = Fix(Span(span.end, span.end), " range minmax")
+    return replace(_error("P0209", message, span, hint), remedy=edit)
 
 
 def bad_name(kind: str, name: str, limit: int, span: Span) -> Diagnostic:

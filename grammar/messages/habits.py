@@ -526,6 +526,13 @@ WEIGHTS: Mapping[str, int] = MappingProxyType(
     {"low": 10, "weak": 10, "medium": 50, "normal": 50, "default": 50, "high": 100, "strong": 100}
 )
 
+# Words for a score, which is a number from 0 to 100.
+POINTS: Mapping[str, str] = MappingProxyType(
+    dict.fromkeys("high highest best good yes max full preferred prefer".split(), "100")
+    | dict.fromkeys("medium normal ok average half".split(), "50")
+    | dict.fromkeys("low lowest worst bad no min none zero avoid".split(), "0")
+)
+
 # ---- words where the language has few: of `mode`, `failure` and `missing`
 
 CHOICES: Mapping[str, tuple[Habit, ...]] = MappingProxyType(
@@ -589,8 +596,13 @@ NEEDLESS_ITEMS: Mapping[str, str] = {
         'conditions take lists, as in `node.zone in ["a", "b"]`, and a `use` takes values',
     ),
     **dict.fromkeys(
-        ("schedulerName", "restartPolicy", "containers", "template", "replicas", "parallelism"),
+        "schedulerName restartPolicy containers template replicas parallelism image ports env"
+        " volumes strategy revisionHistoryLimit command args".split(),
         "this stays in the manifest of the pods; a policy says where they may run",
+    ),
+    **dict.fromkeys(
+        "plugins pluginConfig profiles extenders percentageOfNodesToScore leaderElection".split(),
+        "this stays in the configuration of kube-scheduler, which `placet scheduler-config` writes",
     ),
 }
 

@@ -1,136 +1,35 @@
 """Clause remedies: what an unexpected word of a policy means: a clause, a part, a name, a bound.
 
-The second half of the syntax remedies, for what stands outside of expressions. `Misplaced` is what
-both halves know of the unexpected word.
+The second half of the syntax remedies, for what stands outside of expressions.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Container
-from collections.abc import Set as AbstractSet
 from dataclasses import replace
-from itertools import takewhile
 
 from grammar.messages import catalogue, habits
 from grammar.messages.diagnostics import Diagnostic, Fix, nearest
 from grammar.messages.texts import template_of
-from grammar.syntax.lexemes import Lexemes
+from grammar.syntax.unexpected import (
+    DOMAINS,
+    ITEMS,
+    PARTS,
+    SHAPES,
+    STOPS,
+    WORDS,
+    Misplaced,
+    find,
+    one_line,
+    with_edit,
+)
 from grammar.syntax.wish_words import ABOVE, BELOW, ENOUGH, ONLY, WORKLOADS
 from grammar.tree.clauses import CLAUSE_WORDS
-from grammar.tree.source import Source, Span
+from grammar.tree.source import Span
 
-# Words that begin an item of a policy.
-ITEMS = frozenset(
-    (
-        *CLAUSE_WORDS,
-        *"use description weight mode failure portable repair let def group for".split(),
-        *"policy cluster test".split(),
-    )
-)
-PARTS = frozenset(
-    "require message detail missing value range strict best at exactly on over skew per protect "
-    "allow keep when of rounding mutual pods nodes min take index pick write within wait".split()
-)
-WORDS = ITEMS | PARTS
-# What ends an expression that a remedy repeats.
-STOPS = WORDS - {"of", "pods", "nodes", "min", "at"} | {"at", ";"}
 # What can stand behind `per`.
 _PER = {"CLUSTER", "DOMAIN", "GROUP", "NODE"}
-# Terminals of operators and of what an expression can begin with.
-OPERATORS = frozenset({"PLUS", "MULOP", "RELOP"})
-
-
-class Misplaced:
-    """The token, what stands before it, and the terminals that are accepted in its place."""
-
-    def __init__(
-        self, source: Source, span: Span, accepted: AbstractSet[str], known: tuple[str, ...]
-    ) -> None:
-        self.source = source
-        self.lexemes = Lexemes(source.text)
-        self.accepted = accepted
-        self.known = known
-        at_end = span.start >= len(source.text.rstrip())
-        self.at = len(self.lexemes.items) if at_end else self.lexemes.at(span.start)
-        self.item = self.lexemes[self.at]
-        self.previous = self.lexemes[self.at - 1]
-        # Only behind an operand can an operator or a unit stand.
-        self.behind = bool(accepted & OPERATORS)
-
-    def unexpected(self, first: int, last: int) -> Diagnostic:
-        return catalogue.unexpected(
-            self.lexemes.slice(first, last), (), self.lexemes.span(first, last)
-        )
-
-
-def with_edit(
-    found: Diagnostic, edit: Fix, hint: str | None = None, *, certain: bool = False
-) -> Diagnostic:
-    hint = hint or f"write `{edit.text.strip()}`"
-    return replace(found, hint=hint, remedy=edit, fix=edit if certain else None)
-
-
-def find(lexemes: Lexemes, start: int, words: tuple[str, ...]) -> int | None:
-    """The next of the words on the same level of brackets."""
-    at = start
-    while at < len(lexemes.items):
-        if lexemes[at].text in words:
-            return at
-        if lexemes[at].closes:
-            return None
-        at = lexemes.partner.get(at, at) + 1 if lexemes[at].opens else at + 1
-    return None
-
-
-def one_line(text: str) -> str:
-    """A text on one line."""
-    return " ".join(text.split())
-
-
-DOMAINS = {
-    "zone": "node.zone",
-    "zones": "node.zone",
-    "az": "node.zone",
-    "topology.kubernetes.io/zone": "node.zone",
-    "failure-domain.beta.kubernetes.io/zone": "node.zone",
-    "region": "node.region",
-    "topology.kubernetes.io/region": "node.region",
-    "host": "node.name",
-    "hostname": "node.name",
-    "kubernetes.io/hostname": "node.name",
-    "machine": "node.name",
-    "server": "node.name",
-    "node": "node.name",
-    "nodes": "node.name",
-    "metadata.name": "node.name",
-}
-
-
-# How each clause is written, for a place where its parts are not known.
-SHAPES = {
-    "filter": 'filter "x" { require node.ready }',
-    "score": 'score "x" weight 10 { value node.usage["cpu"] range 0 .. 1 }',
-    "share": 'share "x" { of replicas on nodes where node.zone == "a" at most 40% strict }',
-    "spread": 'spread "x" { over node.zone skew at most 1 strict }',
-    "limit": 'limit "x" { per node at most 1 strict }',
-    "cards": 'cards "x" { on node 2 of {"milli": 1000} take {"milli": 500} }',
-    "gang": 'gang "x" { of replicas within node.zone }',
-    "preempt": 'preempt "x" { protect victim where victim.priority > 0 }',
-    "bind": 'bind "x" { require node.ready }',
-}
-
-
-def shape_at(text: str, offset: int) -> str | None:
-    """How the clause around an offset is written, and beside clauses, a filter."""
-    lexemes = Lexemes(text)
-    if (opener := lexemes.opener(lexemes.at(offset))) is None:
-        return None
-    head = (lexemes[n].text for n in range(opener - 1, -1, -1))
-    words = takewhile(lambda word: word not in ("{", "}"), head)
-    return next((SHAPES[w] for w in words if w in SHAPES), SHAPES["filter"])
-
-
 _EXCEPT = ("unless", "except", "excluding", "without")
 
 
@@ -503,11 +402,6 @@ class ClauseRemedies(Misplaced):
             return replace(found, hint=hint)
         if word in ("test", "policy", "cluster"):
             return replace(found, hint=f"write the {word} behind the `}}` of this policy")
-        if (
-            re.fullmatch(r"(?:kube|node|container)_\w+_\w+", word)
-            and lexemes[at + 1].text in "{[(<>="
-        ):
-            return replace(found, hint=habits.OF_PROMETHEUS)
         if word in ("enforce", "audit"):
             return with_edit(found, Fix(lexemes.span(at, at), f"mode {word}"))
         if word in ("require", "value", "message", "detail", "missing"):
@@ -558,6 +452,11 @@ class ClauseRemedies(Misplaced):
         """A whole filter for a block of one condition, negated for `deny` and its like."""
         lexemes = self.lexemes
         name, opener = at + 1, at + 2
+        if _denies(word) and lexemes[name].text in ("node", "pod", "!") and meant == "filter":
+            # `exclude node.zone == "a"`
+            last = lexemes.expression_end(name, STOPS)
+            made = f'filter "{word}" {{ require !({lexemes.slice(name, last)}) }}'
+            return Fix(lexemes.span(at, last), made)
         if meant != "filter" or lexemes[name].kind != "string":
             return None
         first = opener + 1

@@ -20,9 +20,9 @@ from grammar.syntax import (
     foreign_sql,
     other_schedulers,
 )
-from grammar.syntax.clause_remedies import DOMAINS
+from grammar.syntax.unexpected import DOMAINS
 from grammar.syntax.wish_parts import negated
-from grammar.syntax.wish_words import WORKLOADS
+from grammar.syntax.wish_words import DENIES, WORKLOADS
 from grammar.tree.printer import print_string
 
 _KEY = r"[\"']?(?P<key>[\w./-]+)[\"']?"
@@ -41,7 +41,7 @@ _REQUIREMENT = re.compile(
 # What is only wished for.
 _SOFT = re.compile(r"(?i)\bprefer|\bsoft\b|ScheduleAnyway|best effort|\bideally\b")
 # What is not to be.
-_DENIED = re.compile(r"(?i)\A\s*(?:exclude|deny|forbid|reject)\b|\b(?:unless|except|not on)\b")
+_DENIED = re.compile(rf"(?i)\A\s*{DENIES}\b|\b(?:unless|except|not on)\b")
 _TWICE_DENIED = re.compile(r"(?i)\bunless\b[^{}]*[{:]\s*(?:return\s+)?(?:reject|deny|false)\b")
 _READ = re.compile(r"\b(?:node|pod|peer|victim|namespaceObject)\.([A-Za-z]\w*)")
 _NUMBER = re.compile(r"(?<![\w.:-])\d+(?![\w.]*[:.]\d|\s*%|\s*percent\b)(?!\d)")
@@ -52,6 +52,10 @@ _OPEN = re.compile(
 _WEIGHT = re.compile(r"\bweight[\"']?\s*[:=]?\s*\d+")
 _ORDERED = re.compile(r"(?i)select\b.*\border by\b")
 _TEXT = re.compile(r'"(?:\\.|[^"\\])*"')
+_TEXT_OR_SNAKE = re.compile(
+    _TEXT.pattern + r"|\b(?:topology|max|when|node|pod|match|label|required|preferred)_[a-z_]+\b"
+    r"(?=\s*[=:{\[])"
+)
 
 
 def clauses(text: str, body: str) -> Iterator[str]:
@@ -59,10 +63,19 @@ def clauses(text: str, body: str) -> Iterator[str]:
 
     `text` is the whole item on one line, `body` what of it stands in a clause of this language.
     """
+    text, body = _TEXT_OR_SNAKE.sub(_in_camel, text), _TEXT_OR_SNAKE.sub(_in_camel, body)
     for read in _OF_ITEMS:
         yield from read(text)
     for read in _OF_BODIES:
         yield from read(body)
+
+
+def _in_camel(found: re.Match[str]) -> str:
+    """`topology_key`, as Terraform writes it, as the field of Kubernetes; texts as they are."""
+    if found[0].startswith('"'):
+        return found[0]
+    first, *rest = found[0].split("_")
+    return first + "".join(map(str.capitalize, rest))
 
 
 def keeps_meaning(text: str, clause: str) -> bool:
@@ -70,11 +83,14 @@ def keeps_meaning(text: str, clause: str) -> bool:
 
     A clause that drops a condition, or turns it round, is another wish.
     """
-    reads = _READ.findall(_TEXT.sub('""', text))
+    # What a query selects is not read.
+    read = re.sub(r"(?i)\bnode\.name(?=\s+(?:not\s+)?in\s*\(\s*select\b)", "", text)
+    reads = _READ.findall(_TEXT.sub('""', read))
     if not all(re.search(rf"\b{name}\b", clause) for name in reads):
         return False
     plain = _WEIGHT.sub("", _TEXT.sub('""', text))
-    plain = re.sub(r"(?i)\b\d+\s*[ap]m\b", "", plain)
+    # Times of a clock are hours of a day, and ratios percentages.
+    plain = re.sub(r"(?i)\b\d+\s*[ap]m\b|\b\d+ (?:out )?of \d+\b", "", plain)
     # A pod goes to one node.
     plain = re.sub(r"(?i)\blimit 1\s*\Z", "", plain) if _ORDERED.match(plain) else plain
     is_open = _OPEN.search(plain) is not None
@@ -319,7 +335,7 @@ def _label_selectors(text: str) -> Iterator[str]:
     """`for pods where app=web`, `"tier in (web, api)"` and `matchLabels { app: web }`."""
     text = re.sub(
         r"\bpods (?=(?:matchLabels|labels|labelSelector|selector)\b)"
-        r"|\bpods (?:with|having) (?:labels? )?(?=[\w./-]+ ?[:=])",
+        r"|\bpods (?:with|having) (?:labels? )?(?=[\w./-]+ ?(?:[:=]|(?:not)?in ?\())",
         "pods where ",
         text,
     )
@@ -371,7 +387,12 @@ def _selected(text: str) -> Iterator[str]:
     )
     kinds = {f"{kind.lower()}s": kind for kind in WORKLOADS}
     of_kind = re.fullmatch(
-        r"for (?:all )?(\w+)(?: (?:where )?(?:name|named|called)(?: ?==? ?| )\"?([\w.-]+)\"?)?",
+        r"for (?:all )?(\w+)(?: (?:where )?(?:name|named|called)(?: ?==? ?| )\"?([\w.-]+)\"?)?"
+        r"(?: in (?:the )?(?:namespace|ns) \"?([\w-]+)\"?)?",
+        text,
+    )
+    called = re.fullmatch(
+        r"for (?:all )?pods (?:named|called|with (?:the )?name|whose name is) \"?([\w.*?-]+)\"?",
         text,
     )
     other = re.fullmatch(r"for pods (?:not|except|excluding|unless|outside)(?: in)? (.+)", text)
@@ -380,7 +401,10 @@ def _selected(text: str) -> Iterator[str]:
         yield "for pods where true"
     elif of_kind is not None and of_kind[1].lower() in kinds:
         named = f' && pod.workload.name == "{of_kind[2]}"' if of_kind[2] else ""
-        yield f'for pods where pod.workload.kind == "{kinds[of_kind[1].lower()]}"{named}'
+        within = f' && pod.namespace == "{of_kind[3]}"' if of_kind[3] else ""
+        yield f'for pods where pod.workload.kind == "{kinds[of_kind[1].lower()]}"{named}{within}'
+    elif called is not None:
+        yield f"for pods where {_matched('pod.name', called[1])}"
     elif other is not None:
         found = next(_selected(f"for pods {other[1]}"), f"for pods where {other[1]}")
         said = found.removeprefix("for pods where ")

@@ -41,8 +41,9 @@ def _conditions(text: str) -> Iterator[str]:
         text,
     )
     alone = re.fullmatch(
-        r"(filter \"[^\"]*\".*?)\{\s*(if|unless)\s+([^{}]+?)\s*(?:\{|:)\s*(?:return\s+)?"
-        r"(reject|deny|fail|[Ff]alse|pass|allow|accept|[Tt]rue)\s*;?\s*\}?\s*\}",
+        r"(filter \"[^\"]*\".*?)\{\s*(if|unless)\s+([^{}]+?)\s*(?:\{|:|(?=return\b))\s*"
+        r"(?:return\s+)?(reject|deny|fail|[Ff]alse|pass|allow|accept|[Tt]rue)\s*;?\s*\}?\s*"
+        r"(?:(?:else\s*\{?\s*)?return\s+(?:[Tt]rue|[Ff]alse|allow|deny)\s*;?\s*\}?\s*)?\}",
         text,
     )
     if alone is not None:
@@ -63,6 +64,20 @@ def _conditions(text: str) -> Iterator[str]:
         part = "require " if found[1] == "filter" else "value "
         said = found[5] if found[5].startswith(part) else f"{part}{found[5]}"
         yield f"{found[1]}{found[2]}{found[3].rstrip()} when {found[4]} {{ {said} }}"
+
+
+def _functions(text: str) -> Iterator[str]:
+    """`require node -> node.ready` and `lambda n: n.ready`: a condition without its function."""
+    found = re.search(
+        r"\b(?:require|value)\s+(?:lambda\s+|func(?:tion)?\s*)?\(?\|?([A-Za-z]\w*)(?:[:,]?\s*\*?\w+)?\)?\|?"
+        r"\s*(?:(?:->|=>)|(?<=[a-z]):|\{\s*return\b)\s*(?P<said>[^{}]+?)\s*;?\s*\}?\s*(?=\}\s*\Z)",
+        text,
+    )
+    if found is None:
+        return
+    part = "value" if found[0].startswith("value") else "require"
+    said = re.sub(rf"(?<![\w.\"]){found[1]}(?=[.\[])", "node", found["said"])
+    yield f"{text[: found.start()]}{part} {said} {text[found.end() :]}"
 
 
 _BRANCH = r"\s*\{\s*(?:(?:require|value)\s+)?([^{}]+?)\s*\}"
@@ -140,5 +155,6 @@ OF_ITEMS: tuple[Callable[[str], Iterator[str]], ...] = (
     _branches,
     _amounts,
     _python_branches,
+    _functions,
     _arms,
 )

@@ -12,7 +12,7 @@ from itertools import takewhile
 
 from grammar.messages import habits
 from grammar.messages.diagnostics import Diagnostic, Fix
-from grammar.syntax.clause_remedies import ITEMS, Misplaced, find, one_line, with_edit
+from grammar.syntax.unexpected import ITEMS, Misplaced, find, one_line, with_edit
 from grammar.tree.clauses import CLAUSE_WORDS
 from grammar.tree.source import Span
 

@@ -12,8 +12,8 @@ from dataclasses import replace
 
 from grammar.messages import habits
 from grammar.messages.diagnostics import Diagnostic, Fix
-from grammar.syntax.clause_remedies import STOPS, Misplaced, find, with_edit
 from grammar.syntax.lexemes import Lexemes
+from grammar.syntax.unexpected import STOPS, Misplaced, find, with_edit
 
 _MACRO_NAMES = frozenset("all exists exists_one existsOne filter map any some every".split())
 _ENDS = frozenset({"sum", "max", "min"})

@@ -22,6 +22,20 @@ _PART = re.compile(
 )
 
 
+_NAME_INSIDE = re.compile(
+    r"([a-z]+) \{ ?name ?[:=]? ?(?:\"([^\"]*)\"|'([^']*)'|([\w.-]+))[,;]? (?=[a-z])"
+)
+
+
+def named_outside(text: str) -> str:
+    """`filter { name: "x" require … }` with the name before the block."""
+    found = _NAME_INSIDE.match(text)
+    if found is None or found[1] not in CLAUSE_WORDS:
+        return text
+    name = next(filter(None, found.groups()[1:]), "x")
+    return f'{found[1]} "{name}" {{ {text[found.end() :]}'
+
+
 def misplaced(text: str) -> Iterator[str]:
     """`filter "x" message "no" { … }` and `score "x" { weight 10 value … }`."""
     found = _CLAUSE.match(_without_texts(text))

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from grammar.messages import catalogue, habits
 from grammar.messages.diagnostics import Diagnostic, Fix
-from grammar.syntax.clause_remedies import PARTS, STOPS, WORDS, Misplaced, find, with_edit
+from grammar.syntax.unexpected import PARTS, STOPS, WORDS, Misplaced, find, with_edit
 from grammar.tree.printer import print_string
 
 _COMPARATIVES = {

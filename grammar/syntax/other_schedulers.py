@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 
 from grammar.messages import habits
 from grammar.messages.diagnostics import Diagnostic, Fix
-from grammar.syntax.clause_remedies import DOMAINS
+from grammar.syntax.unexpected import DOMAINS
 from grammar.tree.printer import print_string
 from grammar.tree.source import Source, Span
 
@@ -297,6 +297,36 @@ def _places(text: str) -> Iterator[str]:
         yield _of_option("exclusive", "") or ""
 
 
+# ---- the plugins of kube-scheduler
+
+_PLUGIN = re.compile(
+    r"\b(?:NodeResources)?(?:(?P<how>Least|Most)(?:Allocated|Requested)|(?P<even>Balanced)(?:Resource)?Allocation"
+    r"|(?P<image>ImageLocality)|(?P<spread>PodTopologySpread|SelectorSpread))(?:Priority)?\b"
+)
+
+
+def _plugins(body: str) -> Iterator[str]:
+    """`LeastAllocated cpu memory` and `ImageLocality`, which are scores, and a spread."""
+    found = _PLUGIN.search(body)
+    if found is None or re.search(r"\bnode\.|[{}]", body):
+        return
+    names = [n for n in ("cpu", "memory") if n in body[found.end() :]] or ["cpu", "memory"]
+    used = " + ".join(f'node.usage["{name}"]' for name in names)
+    used = f"({used}) / 2.0" if len(names) > 1 else used
+    if found["how"]:
+        ends = "1 .. 0" if found["how"] == "Least" else "0 .. 1"
+        name = f"{found['how'].lower()} allocated"
+        yield f'score "{name}" weight 10 {{ value {used} range {ends} }}'
+    elif found["even"]:
+        apart = 'math.abs(node.usage["cpu"] - node.usage["memory"])'
+        yield f'score "balanced" weight 10 {{ value {apart} range 1 .. 0 }}'
+    elif found["image"]:
+        there = "node.status.images.exists(i, c.image in i.names)"
+        yield f'score "image is there" weight 10 {{ value pod.spec.containers.all(c, {there}) }}'
+    else:
+        yield 'spread "topology" { over node.zone skew at most 1 best effort weight 10 }'
+
+
 # ---- Marathon and YARN
 
 _MARATHON = re.compile(r"\[\s*\"([\w./-]+)\"\s*,\s*\"([A-Z_]+)\"\s*(?:,\s*\"?([^\"\]]*)\"?\s*)?\]")
@@ -335,4 +365,4 @@ def _constraints(body: str) -> Iterator[str]:
 
 
 OF_ITEMS: tuple[Callable[[str], Iterator[str]], ...] = (_class_ads, _options, _places)
-OF_BODIES: tuple[Callable[[str], Iterator[str]], ...] = (_nomad, _constraints)
+OF_BODIES: tuple[Callable[[str], Iterator[str]], ...] = (_nomad, _constraints, _plugins)

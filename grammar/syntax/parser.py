@@ -24,8 +24,8 @@ from grammar.messages.catalogue import ParseError
 from grammar.messages.diagnostics import Diagnostic, Fix, nearest, only_nearest
 from grammar.syntax import limits, syntax_remedies
 from grammar.syntax.clause_builder import Builder
-from grammar.syntax.clause_remedies import shape_at
 from grammar.syntax.trials import Keep, Stop, Trials, without_hint
+from grammar.syntax.unexpected import shape_at
 from grammar.tree.ast import Expr
 from grammar.tree.clauses import CLAUSE_WORDS, File, Item
 from grammar.tree.source import Source, Span

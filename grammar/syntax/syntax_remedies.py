@@ -14,19 +14,14 @@ from dataclasses import replace
 
 from grammar.messages import catalogue, habits
 from grammar.messages.diagnostics import Diagnostic, Fix
-from grammar.syntax.clause_remedies import (
-    ITEMS,
-    WORDS,
-    ClauseRemedies,
-    Misplaced,
-    with_edit,
-)
+from grammar.syntax.clause_remedies import ClauseRemedies
 from grammar.syntax.head_remedies import HeadRemedies
 from grammar.syntax.item_remedies import ItemRemedies, function_of_items
 from grammar.syntax.lexemes import Lexemes
 from grammar.syntax.operator_remedies import OperatorRemedies, PresenceRemedies
 from grammar.syntax.template_remedies import TemplateRemedies
 from grammar.syntax.trials import Keep
+from grammar.syntax.unexpected import ITEMS, WORDS, Misplaced, with_edit
 from grammar.syntax.waiting_remedies import WaitingRemedies
 from grammar.syntax.wish_words import PARTS
 from grammar.tree.printer import print_string
@@ -69,7 +64,7 @@ def explained(
     end of the text.
     """
     where = source, span, accepted, tuple(known)
-    of_others = (TemplateRemedies, WaitingRemedies, ItemRemedies, PresenceRemedies)
+    of_others = (QueryRemedies, TemplateRemedies, WaitingRemedies, ItemRemedies, PresenceRemedies)
     of_language = (ExpressionRemedies, OperatorRemedies, HeadRemedies, ClauseRemedies)
     ideas = (idea for kind in (*of_others, *of_language) for idea in kind(*where).ideas)
     found = (said for idea in ideas if (said := idea()) is not None)
@@ -143,6 +138,35 @@ def _past_blanks(text: str, at: int) -> int:
     return at + len(text[at:]) - len(text[at:].lstrip())
 
 
+_QUERY = re.compile(
+    r"\b(?:avg|sum|max|min|count|topk|bottomk|quantile|stddev)\s*(?:by|without)\s*\("
+    r"|(?<=[\w)}])\[\d+[smhd](?::\d*[smhd]?)?\]"
+    r"|(?<![\w.\"])[a-z]\w*\{\s*[a-z]\w*\s*(?:=~?|!=|!~)\s*\""
+    r"|(?<![\w.\"])(?:kube|node|container|machine|kubelet|DCGM_FI)_\w+\s*[{\[(<>=]"
+)
+
+
+class QueryRemedies(Misplaced):
+    """Looks at a query of Prometheus, which a table of data asks for."""
+
+    @property
+    def ideas(self) -> tuple[Callable[[], Diagnostic | None], ...]:
+        """In the order in which they are asked."""
+        return (self._query,)
+
+    def _query(self) -> Diagnostic | None:
+        """`rate(cpu[5m])`, `cpu{node="a"}` and `avg by (zone) (node_load1)`."""
+        text, at = self.source.text, min(self.item.start, len(self.source.text))
+        start = text.rfind("\n", 0, at) + 1
+        found = _QUERY.search(text[start:].partition("\n")[0])
+        if self.item.kind == "end" or found is None:
+            return None
+        said = found[0].rstrip(" {[(<>=") or found[0]
+        span = Span(start + found.start(), start + found.start() + len(said))
+        wrong = catalogue.unexpected(said, (), span)
+        return replace(wrong, hint=habits.OF_PROMETHEUS)
+
+
 class ExpressionRemedies(Misplaced):
     """Looks at an error inside an expression; each method is one idea."""
 
@@ -151,13 +175,12 @@ class ExpressionRemedies(Misplaced):
         """In the order in which they are asked."""
         return (
             self._bare_words,
-            self._series,
             self._of_object,
             self._in_brackets,
             self._unit,
             self._percentage,
-            self._set,
-            self._sql_list,
+            self._list,
+            self._formatted,
             self._division,
             self._slashes,
             self._foreign_text,
@@ -185,19 +208,6 @@ class ExpressionRemedies(Misplaced):
             last += 1
         edit = Fix(lexemes.span(first, last), f'"{lexemes.slice(first, last)}"')
         return with_edit(self.unexpected(first, last), edit)
-
-    def _series(self) -> Diagnostic | None:
-        """`rate(cpu[5m])` and `cpu{node="a"}` of PromQL, which a table of data asks for."""
-        lexemes, at = self.lexemes, self.at
-        first, last = at - 2, at + 1
-        is_series = lexemes[last].text == "]" and lexemes[first].text == "["
-        is_series = is_series and self.previous.kind == "number" and self.item.text in habits.UNITS
-        if self.item.text == "{" and self.previous.kind == "word" and lexemes.touches(at):
-            first, last = at, lexemes.partner.get(at, at)
-            is_series = lexemes[at + 1].kind == "word" and lexemes[at + 2].text in ("=", "=~", "!=")
-        if not is_series:
-            return None
-        return replace(self.unexpected(first, last), hint=habits.OF_PROMETHEUS)
 
     def _of_object(self) -> Diagnostic | None:
         """`node cpu > 4`: a blank for the dot."""
@@ -318,27 +328,29 @@ class ExpressionRemedies(Misplaced):
                 )
         return None
 
-    def _set(self) -> Diagnostic | None:
-        """`x in {"a", "b"}`, a set of Rego and Python, which is a list here."""
+    def _list(self) -> Diagnostic | None:
+        """`{"a", "b"}` of Rego and `("a", "b")` of SQL and Python, which are lists here."""
         lexemes, opener = self.lexemes, self.lexemes.opener(self.at)
-        if self.item.text not in (",", "}") or opener is None or lexemes[opener].text != "{":
+        closer = lexemes.partner.get(opener) if opener is not None else None
+        if opener is None or closer is None or self.item.text not in (",", "}"):
             return None
-        closer = lexemes.partner.get(opener)
-        if closer is None or lexemes[opener - 1].text not in ("in", "IN", "==", "!="):
+        bracket, before = lexemes[opener].text, lexemes[opener - 1].text
+        if bracket not in ("{", "(") or before not in ("in", "IN", "==", "!=", "="):
+            return None
+        if bracket == "(" and self.item.text != ",":
             return None
         edit = Fix(lexemes.span(opener, closer), f"[{lexemes.slice(opener + 1, closer - 1)}]")
         return with_edit(self.unexpected(opener, opener), edit)
 
-    def _sql_list(self) -> Diagnostic | None:
-        """`x in ("a", "b")`, whose list is in brackets here."""
-        lexemes, opener = self.lexemes, self.lexemes.opener(self.at)
-        if self.item.text != "," or opener is None or lexemes[opener].text != "(":
+    def _formatted(self) -> Diagnostic | None:
+        """`f"{node.name}-a"` of Python: texts and expressions with a sign between them."""
+        lexemes, at = self.lexemes, self.at
+        if self.item.kind != "string" or self.previous.text != "f" or not lexemes.touches(at):
             return None
-        closer = lexemes.partner.get(opener)
-        if closer is None or lexemes[opener - 1].text not in ("in", "IN"):
-            return None
-        edit = Fix(lexemes.span(opener, closer), f"[{lexemes.slice(opener + 1, closer - 1)}]")
-        return with_edit(self.unexpected(self.at, self.at), edit)
+        parts = re.split(r"\{([^{}:!]+)(?:[:!][^{}]*)?\}", self.item.text[1:-1])
+        written = (p if n % 2 else print_string(p) for n, p in enumerate(parts) if p)
+        edit = Fix(lexemes.span(at - 1, at), " + ".join(written))
+        return with_edit(self.unexpected(at - 1, at), edit)
 
     def _division(self) -> Diagnostic | None:
         """`a // 2` of Python, which begins a comment here: the error is behind it."""

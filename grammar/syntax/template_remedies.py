@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic, Fix
 from grammar.messages.texts import template_of
-from grammar.syntax.clause_remedies import STOPS, Misplaced, with_edit
+from grammar.syntax.unexpected import STOPS, Misplaced, with_edit
 from grammar.tree.source import Span
 
 _PLACEHOLDER = re.compile(

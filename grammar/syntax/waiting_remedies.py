@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from grammar.messages import catalogue, habits
 from grammar.messages.diagnostics import Diagnostic, Fix
-from grammar.syntax.clause_remedies import DOMAINS, PARTS, STOPS, Misplaced, one_line, with_edit
+from grammar.syntax.unexpected import DOMAINS, PARTS, STOPS, Misplaced, one_line, with_edit
 from grammar.tree.clause_parts import LONGEST_WAIT, SHORTEST_WAIT
 from grammar.tree.printer import print_length, print_string
 from grammar.tree.source import Span

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from grammar.syntax.clause_remedies import DOMAINS
+from grammar.syntax.unexpected import DOMAINS
 from grammar.syntax.wish_words import (
     ABOVE,
     BELOW,
@@ -50,8 +50,24 @@ def domain_of(word: str) -> str | None:
     return f"domain node.labels[{print_string(text)}]" if "/" in text else None
 
 
+_PRIORITY = re.compile(
+    rf"(?i)\bpriority\s*(?:(?:is|of)\s+)?(?P<sign>[<>]=?|{ENOUGH}|{ABOVE}|{BELOW}|{ONLY}"
+    r"|(?:higher|greater|lower)\s+than)\s*(?P<number>-?\d+)"
+)
+
+
+def _of_priority(found: re.Match[str]) -> str:
+    """`priority above 1000` as a condition on a pod."""
+    sign = found["sign"].lower()
+    signs = ((ENOUGH, ">="), (rf"{ABOVE}|higher\s+than|greater\s+than", ">"), (ONLY, "<="))
+    made = next((s for pattern, s in signs if find(rf"\A(?:{pattern})\Z", sign)), "<")
+    return f"peer.priority {made} {found['number']}"
+
+
 def pods_of(body: str) -> str | None:
     """The condition on the pods that a wish counts; None for the pods of the same workload."""
+    if (order := _PRIORITY.search(body)) is not None and "where" not in body:
+        return _of_priority(order)
     where = find(
         r"\bwhere\s+(.+?)\s*"
         r"(?:\)|(?=\s(?:(?:(?:on|in|within)\s+)?(?:the\s+)?same"
@@ -71,6 +87,9 @@ def pods_of(body: str) -> str | None:
     )
     if same is not None and same[1].lower() not in _KINDS_OF_OWNERS:
         return same_owner(same[1])
+    system = find(r"\bpods?\s+in\s+\"?(kube-[a-z-]+)\"?", body)
+    if system is not None:
+        return f'peer.namespace == "{system[1]}"'
     label = find(r"([\w./-]+)\s*(?:==|=|:)\s*\"?([\w.-]+)\"?", body)
     if (
         label is not None
@@ -189,6 +208,7 @@ def nodes_of(text: str) -> str | None:
 
 def bound_of(body: str) -> tuple[str, int] | None:
     """`at most 3`, from any way to say it."""
+    body = _PRIORITY.sub("", body)
     never = find(rf"\b(?:never|not|no|don't|avoid)\s+({N})\b", body)
     if never is not None and number_of(never[1]) > 1:
         return "at most", number_of(never[1]) - 1

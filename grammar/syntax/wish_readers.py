@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from grammar.messages import habits
+from grammar.syntax import wish_conditions
+from grammar.syntax.wish_limits import limits, numbers, sums
 from grammar.syntax.wish_parts import (
     bound_of,
     counted_pods,
@@ -17,18 +18,17 @@ from grammar.syntax.wish_parts import (
     label_of,
     negated,
     nodes_of,
-    part_of_workload,
     pods_beside,
     pods_of,
     same_owner,
     strength_of,
 )
+from grammar.syntax.wish_times import hours
 from grammar.syntax.wish_words import (
     ABOVE,
-    AGE,
-    AT_ONCE,
     BELOW,
     BESIDE,
+    DENIES,
     DOMAIN,
     EMPTIER,
     ENOUGH,
@@ -45,8 +45,6 @@ from grammar.syntax.wish_words import (
     OTHER_PODS,
     PART,
     PARTS,
-    PER,
-    PER_OWNER,
     PLACES,
     STATES,
     SUBJECT,
@@ -58,114 +56,27 @@ from grammar.syntax.wish_words import (
 from grammar.tree.printer import print_string
 
 
-def _limits(body: str) -> Iterator[str]:
-    """`at most 3 per zone`, `count(pods where …) < 3 per node.zone`, `one per node`."""
-    if find(r"\ball\b.*\b(?:on|in)\s+(?:the\s+)?(?:same|one)\b", body):
-        # Together, and not apart.
-        return
-    one = r"(node|host|zone|region|rack)s?"
-    both = find(rf"\bper\s+{one}(?:\s+and|,)\s+(?:per\s+)?{one}\b", body)
-    if both is not None:
-        head, tail = body[: both.start()], body[both.end() :]
-        if re.search(r"\band\b|,", tail):
-            # More than two.
-            return
-        each = (next(_limits(f"{head}per {p}{tail}"), "") for p in both.groups())
-        yield " ".join(each)
-        return
-    if (owner := find(PER_OWNER, body)) is not None:
-        rest = body[: owner.start()] + body[owner.end() :]
-        place = re.search(PER, rest, re.IGNORECASE)
-        within = (domain_of(place["domain"]) if place is not None else None) or "cluster"
-        bare = rest if place is None or within == "cluster" else rest.replace(place[0], "")
-        if (bound := bound_of(bare)) is not None:
-            counted = same_owner(owner["owner"].lower())
-            more = pods_of(rest)
-            counted = f"{counted} && {more}" if more is not None else counted
-            said = f"per {within} {bound[0]} {bound[1]} {strength_of(body)}"
-            name = f"{bound[0]} {bound[1]} per {owner['owner'].lower()}"
-            yield f'limit "{name}" {{ all pods where {counted} {said} }}'
-        return
-    for per in re.finditer(PER, body, re.IGNORECASE):
-        domain = domain_of(per["domain"])
-        rest = body[: per.start()] + body[per.end() :]
-        part = None if find(ENOUGH, rest) else find(r"(\d+)\s*(?:%|percent\b)", rest)
-        bound = ("at most", 1) if part is not None else bound_of(rest)
-        if domain is None or bound is None:
-            continue
-        kind, number = bound
-        amount = part_of_workload(part[1]) if part is not None else str(number)
-        where = pods_of(body)
-        if where is None and "strict" not in body and number == 0:
-            where = pods_beside(body)
-        counted = counted_pods(where)
-        named = per["domain"].strip('"').replace('"', "'")
-        said = f"{kind} {number if part is None else part[1] + '%'} per {named}"
-        yield f'limit "{said}" {{ {counted}per {domain} {kind} {amount} {strength_of(body)} }}'
-        return
-    is_of_nodes = find(r"\b(?:distinct|different|used)\s+(?:nodes?|hosts?|machines?)\b", body)
-    if is_of_nodes and (bound := bound_of(body)) is not None:
-        counted = counted_pods(pods_of(body))
-        yield f'limit "nodes" {{ {counted}used nodes {bound[0]} {bound[1]} {strength_of(body)} }}'
-        return
-    if find(AT_ONCE, body) and (bound := bound_of(re.sub(AT_ONCE, "", body))) is not None:
-        kind, number = bound
-        said = f"{kind} {number} at once"
-        rest = f"per cluster {kind} {number} {strength_of(body)}"
-        yield f'limit "{said}" {{ {counted_pods(pods_of(body))}{rest} }}'
-        return
-    alone = find(rf"\A(?:limit\s+)?(?:count|max|replicas|{ONLY})?\s*[=:]?\s*(\d+)\Z", body)
-    if alone is not None:
-        yield f'limit "at most {alone[1]}" {{ per node at most {alone[1]} strict }}'
-
-
-def _numbers(body: str) -> Iterator[str]:
-    """`count(pods where …) == 0` and `!exists(pods where …)`, of the pods on a node."""
-    found = find(r"\A(!|not\s+)?(?:count|size|len|exists?|any)\b.*\bpods\s+where\b", body)
-    where = pods_of(body)
-    if found is None or where is None or re.search(PER, body, re.IGNORECASE):
-        return
-    bound = bound_of(_TEXT.sub("", body.rpartition(")")[2]))
-    kind, number = bound or (("at most", 0) if found[1] else ("at least", 1))
-    yield f'limit "pods" {{ {counted_pods(where)}per node {kind} {number} strict }}'
-
-
-_TEXT = re.compile(r'"(?:\\.|[^"\\])*"')
-_RESOURCE = r"(?P<resource>cpus?|cores|memory|mem|ram|gpus?)"
-_SUM = re.compile(
-    rf"(?i)\b(?:sum|total)\b[\s(]*(?:of\s+)?(?:(?:pods?|p|peer|container|containers)\.)?(?:spec\.|resources\.)*"
-    rf"(?:requests?|requested)?[.\s\[\"']*{_RESOURCE}\b[\"'\])\s]*(?:requests?|usage)?"
-)
-
-
-_REQUESTS = re.compile(rf"(?i)(?<![\w.]){_RESOURCE}\s+requests?\b(?:\s+of\s+(?:all\s+)?pods)?")
-
-
-def _sums(body: str) -> Iterator[str]:
-    """`sum(pod.requests.cpu) per namespace <= 100`, `total memory per node at most 64Gi`."""
-    found, amount = _SUM.search(body) or _REQUESTS.search(body), None
-    if found is not None:
-        rest = body[: found.start()] + body[found.end() :]
-        amount = find(rf"(?P<sign>{ONLY}|{BELOW}|{ENOUGH})\s*\"?{_AMOUNT}", rest)
-    if found is None or amount is None:
-        return
-    word = found["resource"].lower()
-    name = "cpu" if word[0] == "c" else "nvidia.com/gpu" if word[0] == "g" else "memory"
-    unit = habits.UNITS.get(amount[3] or "", amount[3] or "")
-    kind = "at least" if find(rf"\A{ENOUGH}\Z", amount["sign"]) else "at most"
-    bound = f'{kind} "{amount[2]}{unit}" {strength_of(body)}'
-    owner = find(PER_OWNER, rest)
-    per = re.search(PER, rest.replace(owner[0], "") if owner else rest, re.IGNORECASE)
-    domain = domain_of(per["domain"]) if per is not None else "cluster" if owner else None
-    if domain is None:
-        return
-    where = same_owner(owner["owner"].lower()) if owner else pods_of(rest) or "true"
-    counted = f'sum peer.requests["{name}"] of all pods where {where}'
-    yield f'limit "sum of {name}" {{ {counted} per {domain} {bound} }}'
+def _as_part(body: str) -> str:
+    """`spot:ondemand 1:3`, a ratio, as the part of the first: `25% on spot`."""
+    found = find(
+        r"\b(?P<who>[a-z][\w-]*)\s*(?::|to|/)\s*[a-z][\w-]*\s*[=:]?\s*(?P<one>\d+)\s*(?::|to|/)\s*(?P<other>\d+)\s*\Z",
+        body,
+    )
+    of_all = find(r"\b(\d+)\s+(?:out\s+)?of\s+(\d+)\b", body)
+    if found is None and of_all is not None and 0 < int(of_all[1]) <= int(of_all[2]):
+        part = 100 * int(of_all[1]) // int(of_all[2])
+        return f"{body[: of_all.start()]}{part}%{body[of_all.end() :]}"
+    if found is None or int(found["one"]) == 0:
+        return re.sub(
+            r"(?i)\b(?:most|mostly|the\s+majority)\s+(?=(?:of\s|on\s|in\s))", "at least 51% ", body
+        )
+    part = 100 * int(found["one"]) // (int(found["one"]) + int(found["other"]))
+    return f"exactly {part}% on {found['who']}"
 
 
 def _shares(body: str) -> Iterator[str]:
     """`40% on spot`, `half of the replicas on spot nodes`, `at most 40 percent in zone a`."""
+    body = re.sub(r"(?<=\d%)\s+(?=[a-z][\w-]*\s+\d+%)", ", ", _as_part(body))
     many = [p for p in re.split(r"\s*(?:[,;]|\band\b)\s*", body) if find(PART, p)]
     if len(many) > 1:
         each = [next(_shares(part), None) for part in many]
@@ -173,7 +84,10 @@ def _shares(body: str) -> Iterator[str]:
             yield " ".join(filter(None, each))
         return
     part = find(PART, body)
-    counted = find(r"\b(?:replicas|pods|instances)\s+(?:run\s+|go\s+)?(?:on|in)\s+(.+)\Z", body)
+    counted = find(
+        r"\b(?:replicas?|pods?|instances?)\s+(?:run\s+|go\s+)?(?:(?:on|in)\s+(?=\S)|(?=[\w-]+\Z))(.+)\Z",
+        body,
+    )
     if part is None and counted is not None and not find(r"\bper\b|\beach\b|\bsame\b", body):
         where, bound = nodes_of(counted[1]), bound_of(body[: counted.start()])
         if where is not None and bound is not None and bound[1] > 0:
@@ -184,6 +98,7 @@ def _shares(body: str) -> Iterator[str]:
         return
     on = find(r"\b(?:on|in|onto|to)\s+(.+)\Z", body)
     on = on or find(r"\A(?:share\s+)?([\w-]+)\s*(?:<=|>=)", body)
+    on = on or find(rf"\A(?:share\s+)?([a-z][\w-]*)\s+{PART}\Z", body)
     on = on or find(rf"{PART}\s+((?:zone|region)\s+\S+|[\w-]+(?:\s+nodes)?)\Z", body)
     if part is None or on is None:
         return
@@ -196,6 +111,7 @@ def _shares(body: str) -> Iterator[str]:
         return
     where = negated(where) if find(r"\b(?:not|off|outside)\s+(?:on|in|of)\b", body) else where
     kind = "at least" if find(ENOUGH, body) else "at most"
+    kind = "exactly" if find(r"\bexactly\b", body) else kind
     yield (
         f'share "{kind} {amount}" {{ of replicas on nodes where {where} {kind} {amount}'
         f" {strength_of(body)} }}"
@@ -204,10 +120,21 @@ def _shares(body: str) -> Iterator[str]:
 
 def _spreads(body: str) -> Iterator[str]:
     """`spread across zones`, `balance over node.zone`, `evenly distributed between hosts`."""
-    if not find(r"\b(spread|balance|balanced|distribute|distributed|evenly|even)\b", body):
+    wide = find(
+        rf"\A(?:in|use|across|over|span)?\s*{ENOUGH}\s+({N})\s+(?:different\s+)?(\w+)\Z", body
+    )
+    if wide is not None and (domain := domain_of(wide[2])) not in (None, "cluster", "node"):
+        expr = str(domain).removeprefix("domain ")
+        bound = f"skew at most 1 min domains {number_of(wide[1])} {strength_of(body)}"
+        yield f'spread "{wide[2]}" {{ over {expr} {bound} }}'
+        return
+    if not find(
+        r"\b(?:spread|balanced?|distributed?|even(?:ly)?|equal(?:ly)?|uniform(?:ly)?|same\s+number)\b",
+        body,
+    ):
         return
     over = find(
-        rf"\b(?:across|over|between|among|by|per|in|on|to)\s+(?:all\s+|the\s+|different\s+)?{DOMAIN}",
+        rf"\b(?:across|over|between|among|by|per|in|on|to)\s+(?:all\s+|the\s+|different\s+|each\s+|every\s+)?{DOMAIN}",
         body,
     )
     both = find(
@@ -299,73 +226,23 @@ def _neighbours(body: str) -> Iterator[str]:
     yield f'limit "beside {who}"{when} {{ pods where {where} per {per} at least 1 {soft} }}'
 
 
-_CLOCK = r"(\d{1,2})(?::(\d\d))?\s*(h|hours|am|pm|o'clock)?"
-
-
-def _minutes(hour: str, minute: str | None, half: str | None) -> int:
-    """The minute of the day of a time such as `9`, `9:30` or `5pm`."""
-    hours = int(hour) % 12 + 12 * (half.lower() == "pm") if half in ("am", "pm") else int(hour)
-    return hours * 60 + int(minute or 0)
-
-
-def _compared_time(sign: str, minutes: int) -> str:
-    if minutes % 60 == 0:
-        return f"now.getHours() {sign} {minutes // 60}"
-    return f"now.getHours() * 60 + now.getMinutes() {sign} {minutes}"
-
-
-def _hours(body: str) -> Iterator[str]:
-    """`between 9 and 17`, `from 22h to 6h`, `only at night`, `not on weekends`."""
-    ends = rf"\b(?:between|from)\s+{_CLOCK}\s*(?:and|to|until|till|-|&&)\s*{_CLOCK}"
-    found = find(ends, body)
-    open_end = find(
-        r"\b(after|before|from|since|until|till)\s+(\d{1,2})(?::(\d\d)|\s*(h|am|pm)\b)", body
+def _alike(body: str) -> Iterator[str]:
+    """`all pods on a node have the same team`: there is none that differs."""
+    found = find(
+        rf"\A(?:all|every|each|only)\s+(?:other\s+)?pods?\s+(?:on|in)\s+(?:(?:the|a|one|each|same)\s+)*"
+        rf"(?P<place>{PLACES})\s+(?:(?:must|should|may|has\s+to|have\s+to)\s+)?(?:have|has|be|are|is|with)\s+"
+        r"(?P<what>.+)\Z",
+        body,
     )
-    is_negated = find(r"\b(not|never|no|outside|except|unless|forbid|avoid)\b", body)
-    required = re.search(r"\brequire\s+([^{}]+?)\s*\}?\s*\Z", body)
-
-    if find(r"\bnow\.\w+\(", body):
-        # An expression, and no plain words.
+    if found is None or (domain := domain_of(found["place"])) is None:
         return
-
-    def clause(name: str, said: str) -> str:
-        said = f"!({said})" if is_negated else said
-        if required is None and (pods := pods_of(body)) is not None:
-            return f'filter "{name}" when {pods.replace("peer.", "pod.")} {{ require {said} }}'
-        if required is None:
-            return f'filter "{name}" {{ require {said} }}'
-        return f'filter "{name}" when {said} {{ require {required[1]} }}'
-
-    if found is None and find(r"\b(?:at|by|during\s+the)\s+nights?\b", body):
-        yield clause("night", "(now.getHours() >= 22 || now.getHours() < 6)")
-        return
-    if found is not None and find(
-        r"hour|time|now|o'clock|\d ?(?:am|pm|h)\b|:\d\d|clock|day|night|week", body
-    ):
-        low, high = _minutes(*found.groups()[:3]), _minutes(*found.groups()[3:])
-        if max(low, high) > 24 * 60:
-            return
-        sign = "&&" if low < high else "||"
-        said = f"{_compared_time('>=', low)} {sign} {_compared_time('<', high)}"
-        if (days := _days(body)) is not None:
-            both = said if low < high else f"({said})"
-            yield clause("hours", f"{days[1]} && {both}")
-        yield clause("hours", said)
-    if found is None and open_end is not None and int(open_end[2]) <= 24:
-        sign = "<" if open_end[1].lower() in ("before", "until", "till") else ">="
-        yield clause("hours", _compared_time(sign, _minutes(*open_end.groups()[1:])))
-        return
-    if (days := _days(body)) is not None:
-        yield clause(*days)
-
-
-def _days(body: str) -> tuple[str, str] | None:
-    """The days that a wish names, and the condition of them."""
-    if find(r"\bweek-?ends?\b|\bsaturday|\bsunday", body):
-        return "weekend", "now.getDayOfWeek() in [0, 6]"
-    if find(r"\b(?:week-?days?|working days?|business days?|monday (?:to|till|-) friday)\b", body):
-        return "weekdays", "!(now.getDayOfWeek() in [0, 6])"
-    return None
+    own = find(r"([\w./-]+)\"?\]?\s*(?:==?|as)\s*pod\.labels\b", found["what"])
+    where = same_owner(own[1]) if own is not None else pods_of(f"pods with {found['what']}")
+    if where is not None and " == " in where:
+        other = negated(where)
+        if "pod.labels" in where:
+            other = re.sub(r"\[(\"[^\"]*\")\] ==", r'[?\1].orValue("") !=', where, count=1)
+        yield f'limit "alike" {{ pods where {other} per {domain} at most 0 {strength_of(body)} }}'
 
 
 def _preferences(body: str) -> Iterator[str]:
@@ -395,7 +272,7 @@ def _filters(body: str) -> Iterator[str]:
         if first and (where := nodes_of(first)):
             yield f'filter "unless" when !({unless[2].strip(" {}")}) {{ require {where} }}'
     one = find(
-        r"\A(?:forbid|deny|reject|exclude|refuse|block|prohibit|drain)\s+(?:the\s+)?"
+        rf"\A{DENIES}\s+(?:the\s+)?"
         r"(?:(?:node|host|machine)\s+\"?(?P<name>[\w.-]+)\"?|(?P<place>(?:zone|region)\s+\S+))\s*\Z",
         body,
     )
@@ -405,7 +282,7 @@ def _filters(body: str) -> Iterator[str]:
             yield f'filter "excluded" {{ require {where.replace(" == ", " != ")} }}'
         return
     denied = find(
-        r"\b(?:forbid|deny|reject|exclude|refuse|block|prohibit)\s+(?:all\s+)?(?:nodes?|machines|hosts)\s+"
+        rf"\b{DENIES}\s+(?:all\s+|the\s+)*(?:nodes?|machines|hosts)\s+"
         r"((?:in|with|of|on|having|labell?ed|where)\s+.+)\Z",
         body,
     )
@@ -414,12 +291,17 @@ def _filters(body: str) -> Iterator[str]:
             yield f'filter "denied" {{ require {negated(where)} }}'
         return
     found = find(
-        r"\b(only|must be|must run|never|not|don't run|keep|stay|no|avoid)\s+"
-        r"(?:run\s+)?(?:on|in|onto|at|off|away from|out of)\s+(.+)\Z",
+        r"\b(only|must be|must run|never|not|don't|don't run|keep|stay|no|avoid)\s+"
+        r"(?:(?:be\s+)?(?:run|schedul|plac|put|start|us)\w*\s+)?"
+        r"(?:on|in|onto|at|off|away from|out of)\s+(.+)\Z",
         body,
     )
     if found is None and (
-        on := find(r"\bnodes?\s+((?:labell?ed|with|having|where)\s.+?)(\s+only)?\Z", body)
+        on := find(
+            r"(?:\A|\b(?:on|only|in|to|use|select|choose|pick|want|need|require|allow|accept)\s+)"
+            r"(?:(?:all|any|the)\s+)*nodes?\s+((?:labell?ed|with|having|where)\s.+?)(?:\s+only)?\Z",
+            body,
+        )
     ):
         if (where := nodes_of(on[1])) is not None:
             yield f'filter "nodes" {{ require {where} }}'
@@ -442,41 +324,12 @@ def _filters(body: str) -> Iterator[str]:
 _AMOUNT = r"(\d+(?:\.\d+)?)\s*(Ki|Mi|Gi|Ti|[KMGT]i?B|[kMGT]|m|cores?|cpus?)?\b"
 
 
-def _rooms(body: str) -> Iterator[str]:
-    """`free memory > 8Gi`, `at least 8Gi of memory free`, `2 cpu available`."""
-    resource = find(r"\b(memory|ram|mem|cpus?|cores?)\b", body)
-    if re.match(r"(?i)(?:all\s+)?pods?\s+(?:with|that|having)\b", body):
-        # It is told of which pods.
-        return
-    part = find(r"(\d+)\s*(?:%|percent)", body)
-    if part is not None and resource is not None and not re.search(r"node\.", body):
-        name = "cpu" if resource[1].lower()[0] == "c" else "memory"
-        is_free = find(r"\b(?:free|available|unused|idle|left|spare)\b", body)
-        most = (100 - int(part[1])) / 100 if is_free else int(part[1]) / 100
-        yield f'filter "usage" {{ require node.usage["{name}"] <= {most:g} }}'
-        return
-    amount = find(_AMOUNT, body)
-    if re.search(r"node\.|=>|->|\w\.\w+\[", body) or resource is None or amount is None:
-        return
-    unit = habits.UNITS.get(amount[2] or "", "")
-    name = "cpu" if resource[1].lower()[0] == "c" else "memory"
-    held = "free" if find(r"\b(free|available|left|idle)\b", body) else "allocatable"
-    if held != "free" and not find(r"\b(?:nodes?|machines|hosts)\b", body):
-        return
-    is_upper = find(rf"{ONLY}|{BELOW}", body) and not find(ENOUGH, body)
-    sign = "<=" if is_upper else ">="
-    yield f'filter "room" {{ require node.{held}["{name}"] {sign} "{amount[1]}{unit}" }}'
-
-
 def _states(body: str) -> Iterator[str]:
     """`node is ready and is not cordoned`, `node has label disktype`, `node has no taint gpu`."""
     made = []
     for part in re.split(r"\s+(?:and|but|&&)\s+", body.strip(" {};.")):
-        age = find(rf"\A{AGE}\Z", part)
-        if age is not None:
-            owner = "pod" if (age["what"] or "").startswith("pod") else "node"
-            sign = ">" if age["order"].lower() == "older" else "<"
-            made.append(f'{owner}.age {sign} "{age["number"]}{habits.UNITS[age["unit"].lower()]}"')
+        if (said := next(wish_conditions.conditions(part), None)) is not None:
+            made.append(said)
             continue
         kind = find(rf"\A{HAVING}(?P<what>gpus?)\Z", part)
         if kind is not None:
@@ -534,6 +387,20 @@ def _rankings(body: str) -> Iterator[str]:
         sign = "" if amount["most"] else "-"
         yield f'score "free {name}" weight {sign}10 {{ value node.free["{name}"] range minmax }}'
         return
+    if find(
+        r"\bimages?\b.*\b(?:pulled|cached|there|present|local(?:ly)?|exists?|available)\b", body
+    ):
+        there = "node.status.images.exists(i, c.image in i.names)"
+        yield f'score "image" weight 10 {{ value pod.spec.containers.all(c, {there}) }}'
+        return
+    pods = find(
+        rf"\A(?:\w+\s+)?(?:nodes?\s+with\s+)?(?:the\s+)?(?:(?P<most>{MOST_OF})|{LEAST_OF})\s+pods\Z",
+        body,
+    )
+    if pods is not None:
+        sign = "" if pods["most"] else "-"
+        yield f'score "pods" weight {sign}10 {{ value size(node.pods) range minmax }}'
+        return
     nodes = r"(?:nodes?|machines|hosts)"
     age = find(
         rf"\b(?:(?P<new>new(?:er|est)|young(?:er|est))|(?P<old>old(?:er|est)))\s+{nodes}\b", body
@@ -554,12 +421,30 @@ def _rankings(body: str) -> Iterator[str]:
 
 def _protections(body: str) -> Iterator[str]:
     """`protect pods with label tier=db from preemption`, `never evict pods of team ads`."""
+    few = find(
+        rf"\A(?:preempt\s+)?(?:{ONLY}|{BELOW})\s*({N})\s+(?:victims?|evictions?|pods?)\Z", body
+    )
+    if few is not None:
+        less = int(find(rf"{BELOW}\s*{N}", body) is not None)
+        yield f'preempt "few" {{ allow when size(victims) <= {number_of(few[1]) - less} }}'
+        return
+    if find(r"\Apreempt\s+(?:never|nobody|none|no\s+pods?|nothing)\Z", body):
+        yield 'preempt "never" { protect victim where true }'
+        return
+    one = find(r"\bonly\s+(?:evict|preempt)\s+(pods?\s+.+)\Z", body)
+    if one is not None and (where := pods_of(one[1])) is not None:
+        others = negated(where.replace("peer.", "victim."))
+        yield f'preempt "others" {{ protect victim where {others} }}'
+        return
     found = find(
         rf"\b{KEPT}\s+(.+?)(?:\s+(?:from|against)\s+(?:preemption|evictions?|being\s+\w+))?\Z", body
     )
     if found is None:
         return
     where = pods_beside(f"with {found[1]}") if "node" not in found[1] else None
+    said = None if where is not None else next(wish_conditions.conditions(found[1]), None)
+    if said is not None and said.startswith("pod."):
+        where = said.replace("pod.", "peer.")
     if where is not None:
         victims = where.replace("peer.", "victim.")
         label = re.fullmatch(r'victim\.labels\[("[^"]*")\] == ("[^"]*")', victims)
@@ -605,7 +490,8 @@ def _targets(body: str) -> Iterator[str]:
         body,
     )
     other = find(
-        r"\b(?:ignore|skip|exclude|leave\s+out|not\s+for)\s+(?:all\s+)?(pods?\s+.+)\Z", body
+        r"\b(?:ignore|skip|exclude|except|excluding|leave\s+out|not\s+for)\s+(?:for\s+)?(?:all\s+)?(pods?\s+.+)\Z",
+        body,
     )
     chosen = found or other
     if chosen is None or (where := pods_of(chosen[1])) is None:
@@ -622,11 +508,18 @@ def _fits(body: str) -> Iterator[str]:
 
 
 def _gangs(body: str) -> Iterator[str]:
-    """`all or nothing`, `all pods at once`."""
-    same = find(r"\ball\b.*\b(?:on|in)\s+(?:the\s+)?(?:same|one)\s+(\w+)", body)
+    """`all or nothing`, `all pods at once`, `gang "x" { size 4 }`."""
+    size = find(rf"\Agang\s+(?:size|members?|count|replicas|min\w*)\s*[=:]?\s*({N})\s*\Z", body)
+    if size is not None:
+        yield f'gang "together" {{ of replicas at least {number_of(size[1])} }}'
+    same = find(
+        r"\ball\b.*\b(?:on|in)\s+(?:the\s+)?(?:same|one)\s+(\w+)(?!.*\b(?:have|has)\b)", body
+    )
     if same is not None and (domain := domain_of(same[1])) not in (None, "cluster"):
         within = "node.name" if domain == "node" else str(domain).removeprefix("domain ")
-        yield f'gang "together" {{ of replicas within {within} }}'
+        number = find(r"\ball\s+(\d+)\b", body)
+        bound = f" at least {number[1]}" if number is not None else ""
+        yield f'gang "together" {{ of replicas{bound} within {within} }}'
     if find(
         r"\b(all or nothing|all-or-nothing|at once|all (?:\w+ )?together|start together)\b", body
     ):
@@ -645,21 +538,22 @@ def _gangs(body: str) -> Iterator[str]:
 
 
 READERS: tuple[Callable[[str], Iterator[str]], ...] = (
-    _sums,
+    sums,
     _protections,
     _targets,
     _groups,
     _spares,
+    wish_conditions.filters,
     _states,
     _rankings,
     _shares,
-    _hours,
-    _rooms,
-    _limits,
-    _numbers,
+    hours,
+    limits,
+    numbers,
     _spreads,
     _gangs,
     _affinities,
+    _alike,
     _neighbours,
     _preferences,
     _filters,

@@ -150,6 +150,11 @@ NEVER = one_of(
     ),
     "!",
 )
+# Verbs that say of nodes that they are not to be used.
+DENIES = (
+    r"(?:forbid|deny|reject|exclude|refuse|block|prohibit|drain|cordon|ban|blacklist|skip|ignore|disallow"
+    r"|remove|disable|evict|taint|drop|omit|discard|avoid)"
+)
 CONTROL = 'has(node.labels["node-role.kubernetes.io/control-plane"])'
 WORDS_OF_NODES = {
     "spot": 'node.labels["karpenter.sh/capacity-type"] == "spot"',
@@ -169,6 +174,8 @@ WORDS_OF_NODES = {
     "master": CONTROL,
     "masters": CONTROL,
     "maintenance": "node.spec.unschedulable",
+    "drained": "node.spec.unschedulable",
+    "cordoned": "node.spec.unschedulable",
     "ready": "node.ready",
     "ssd": 'node.labels["disktype"] == "ssd"',
 }
@@ -209,15 +216,10 @@ HAVING = (
 NODES_WITH = r"(?:nodes?|machines?|hosts?)\s+(?:with|that\s+have|that\s+run|running)\s+"
 OTHER_PODS = r"(?:other\s+|any\s+|the\s+)?pods?\b"
 FREE = r"(?:spare|empty|free|unused|idle)"
-# What is older or younger, and by how much.
-AGE = (
-    r"(?P<what>nodes?|pods?|machines|it)?\s*(?:(?:is|are|must\s+be)\s+)?(?P<order>older|younger|newer)\s+"
-    r"than\s+(?P<number>\d+)\s*(?P<unit>d|h|m|s|days?|hours?|minutes?|mins?|seconds?)"
-)
 # Pods that run at one time, wherever.
 AT_ONCE = (
     r"\b(?:at\s+(?:the\s+same\s+time|once|a\s+time)|in\s+parallel|concurrent(?:ly)?"
-    r"|simultaneously|in\s+total|overall)\b"
+    r"|simultaneously|in\s+total|overall|total\s+(?:number\s+of\s+)?(?:pods|replicas))\b"
 )
 # Which nodes are wished for by how full they are: fuller ones, or emptier ones.
 FULLER = (
@@ -242,6 +244,8 @@ _ABOUT_PODS = frozenset(
     "per than evict preempt distribute allow ignore apply select place put run schedule max "
     "maximum min minimum both between avoid no limit cap and or free "
     "may can must should will exclude skip ignore except which that every "
+    "everything anything something them these total concurrent simultaneous active existing "
+    "identical similar parallel scheduled fewest "
     "from of to with without beside near by in on for at select count affinity "
     "anti-affinity together apart separate colocate".split()
 )

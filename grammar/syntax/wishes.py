@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from grammar.syntax import foreign_clauses
-from grammar.syntax.clause_remedies import ITEMS
+from grammar.syntax import foreign_clauses, wish_conditions
 from grammar.syntax.lexemes import Lexemes
-from grammar.syntax.misplaced_parts import loose, misplaced
+from grammar.syntax.misplaced_parts import loose, misplaced, named_outside
+from grammar.syntax.unexpected import ITEMS
 from grammar.syntax.wish_readers import READERS
 from grammar.syntax.wish_sentences import by_subject, of_kind, reserved, restated, with_subject
 from grammar.syntax.wish_words import find, says_all
@@ -176,6 +176,7 @@ def foreign(item: WishedItem) -> Iterator[str]:
     """The clauses for a block of another language, the likeliest first."""
     if _holds_policy(item):
         return
+    item = replace(item, text=named_outside(item.text))
     is_counting = item.is_clause and item.text.startswith(_WITH_PARTS)
     body = "" if is_counting else _body(item.text)
     yield from _named(item, foreign_clauses.clauses(item.text, body))
@@ -185,11 +186,13 @@ def wished(item: WishedItem) -> Iterator[str]:
     """The clauses for a wish in plain words, the likeliest first."""
     if _holds_policy(item) or (not item.in_policy and "{" in item.text):
         return
+    written, item = item.text, replace(item, text=named_outside(item.text))
     # What stands in a text of several words is no wish.
     body = _TEXT.sub(lambda m: '""' if " " in m[0] else m[0], _body(item.text))
     made = _heard(body)
     if item.is_clause:
         made = [*misplaced(item.text), *made]
+        made = made if written == item.text else [item.text, *made]
     if item.is_clause and item.text.startswith(_WITH_PARTS):
         made = [*foreign_clauses.clauses(item.text, _body(item.text)), *made]
     made += loose(item.text)
@@ -198,6 +201,12 @@ def wished(item: WishedItem) -> Iterator[str]:
     others = "score " if word == "filter" else ""
     made.sort(key=lambda c: c.startswith(others) if others else not c.startswith(f"{word} "))
     yield from _named(item, made)
+
+
+def in_words(item: WishedItem) -> Iterator[str]:
+    """The clause for an item that is a condition in plain words, from its first to its last."""
+    if item.in_policy and not _holds_policy(item):
+        yield from _named(item, wish_conditions.filters(_body(item.text)))
 
 
 def _heard(body: str) -> list[str]:

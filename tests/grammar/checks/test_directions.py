@@ -12,6 +12,17 @@ from tests.support.hints import edited
 SPOT = 'node.labels["karpenter.sh/capacity-type"]'
 # The items of a policy, the code of the warning, and what its hint says to write.
 WARNED = [
+    ('filter "x" { require node.zone == "a" message "must not run in zone a" }', "P0351", '!= "a"'),
+    (
+        'filter "x" { require node.usage["cpu"] > 0.9 message "usage must be below 90" }',
+        "P0351",
+        'node.usage["cpu"] <= 0.9',
+    ),
+    (
+        f'filter "x" {{ require {SPOT} != "spot" missing pass message "must run on spot nodes" }}',
+        "P0351",
+        '== "spot"',
+    ),
     ('limit "one per zone" { per node at most 1 strict }', "P0351", "per domain node.zone"),
     ('limit "two a host" { per domain node.zone at most 2 strict }', "P0351", "per node"),
     ('limit "max per rack" { per node at most 4 strict }', "P0351", 'node.labels["rack"]'),
@@ -61,6 +72,10 @@ WARNED = [
     ),
 ]
 QUIET = [
+    'filter "x" { require node.zone == "a" message "the node is not in zone a" }',
+    'filter "x" { require node.zone == "a" message "pods must run in zone a" }',
+    'filter "x" { require node.usage["cpu"] < 0.9 message "usage is above 90%" }',
+    'filter "x" { require node.labels["pool"] == "a" message "pods of a must not leave it" }',
     'limit "one per zone" { per domain node.zone at most 1 strict }',
     'limit "two a node in the gpu zone" { per node at most 2 strict }',
     'limit "zone budget" { all pods where true per cluster at most 20 strict }',

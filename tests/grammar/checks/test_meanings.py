@@ -13,6 +13,64 @@ from tests.support.hints import edited
 
 # The items of a policy, the code of the warning, and what its hint says to write.
 WARNED = [
+    (
+        'filter "x" { require node.status.nodeInfo.osImage == "Ubuntu" }',
+        "P0356",
+        'osImage.startsWith("Ubuntu")',
+    ),
+    (
+        'filter "x" { require node.status.nodeInfo.osImage in ["ubuntu", "debian"] }',
+        "P0356",
+        'lowerAscii().startsWith("ubuntu")',
+    ),
+    ('filter "x" { require node.status.nodeInfo.osImage == "Ubuntu 24.04.1 LTS" }', None, ""),
+    (
+        'filter "x" { require node.status.nodeInfo.containerRuntimeVersion != "containerd" }',
+        "P0356",
+        'startsWith("containerd://")',
+    ),
+    (
+        'filter "x" { require node.status.nodeInfo.kernelVersion == "6.8" }',
+        "P0356",
+        'startsWith("6.8.")',
+    ),
+    (
+        'filter "x" { require node.status.nodeInfo.kernelVersion >= "5.10" }',
+        "P0335",
+        'kubernetesVersion(node.status.nodeInfo.kernelVersion) >= "5.10.0"',
+    ),
+    ('filter "x" { require node.spec.providerID == "aws" }', "P0356", 'startsWith("aws://")'),
+    (
+        'filter "x" { require node.labels["node.kubernetes.io/instance-type"] == "m5" }',
+        "P0356",
+        'matches("^m5[.-]")',
+    ),
+    (
+        'filter "x" { require node.labels["node.kubernetes.io/instance-type"] == "m5.large" }',
+        None,
+        "",
+    ),
+    ('filter "x" { require node.zone == "us-east-1" }', "P0356", 'node.region == "us-east-1"'),
+    ('filter "x" { require node.zone == "us-east-1a" }', None, ""),
+    ('filter "x" { require node.region == "europe-west1-b" }', "P0356", "node.zone =="),
+    (
+        'filter "x" { require node.labels["topology.kubernetes.io/hostname"] == "a" }',
+        "P0346",
+        '"kubernetes.io/hostname"',
+    ),
+    (
+        'filter "x" { require node.labels["kubernetes.io/role"] == "master" }',
+        "P0346",
+        'has(node.labels["node-role.kubernetes.io/control-plane"])',
+    ),
+    ('filter "x" { require pod.spec.nodeName == "a" }', "P0349", 'node.name == "a"'),
+    ('filter "x" { require node.ready message "$node is not ready" }', "P0345", "{pod.name}"),
+    (
+        'score "x" weight 5 { value node.allocatable["cpu"] range 0 .. 1 }',
+        "P0337",
+        "range minmax",
+    ),
+    ('score "x" weight 5 { value node.free["cpu"] range 0 .. 8 }', None, ""),
     ('filter "x" { require node.free["memory"] > 16 }', "P0343", '"16Gi"'),
     ('filter "x" { require node.free["memory"] > "16" }', "P0343", '"16Gi"'),
     ('filter "x" { require node.free["memory"] >= pod.requests["memory"] + 2048 }', None, ""),
@@ -127,7 +185,7 @@ WARNED = [
         'semver(node.labels["driver"], true) >= semver("470.1.2", true)',
     ),
 ]
-_ABOUT = re.compile(r"P03(4[3-9]|50)|P0338|P0333")
+_ABOUT = re.compile(r"P03(4[3-9]|5[06])|P033[3578]")
 
 
 @pytest.fixture(scope="module")

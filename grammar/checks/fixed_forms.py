@@ -1,0 +1,175 @@
+"""Fixed forms: texts that a field or a label never is, because all its values have a known form.
+
+An image of an operating system has its version behind its name, a type of machines its size behind
+its family, and a zone the name of its region. Who compares the name alone with `==` or `in` gets a
+condition that is false on every node. The check looks at one expression of a policy written out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from grammar.checker.macro_types import inside
+from grammar.checker.parameters import is_example
+from grammar.checks.known_words import constants
+from grammar.meaning.environment import Environment
+from grammar.meaning.schema import print_as_written
+from grammar.messages.diagnostics import Diagnostic, Fix
+from grammar.tree import ast
+from grammar.tree.printer import print_string
+
+_ZONE, _REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
+_SHORT = {"zone": _ZONE, "region": _REGION}
+_KEEPING = frozenset({"orValue", "value"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """`part` matches what is only a part of a value; `meant` makes the condition for it.
+
+    `meant` gets what is read, and the text. `why` says what a value has.
+    """
+
+    part: re.Pattern[str]
+    meant: Callable[[str, str], str]
+    why: str
+
+
+def _starts(behind: str = "") -> Callable[[str, str], str]:
+    """The condition that a value begins with the text, and with what follows it."""
+    return lambda read, text: f"{read}.startsWith({print_string(text + behind)})"
+
+
+def _image(read: str, text: str) -> str:
+    if text.islower():
+        return f"{read}.lowerAscii().startsWith({print_string(text)})"
+    return _starts()(read, text)
+
+
+def _runtime(read: str, text: str) -> str:
+    if text[0].isdigit():
+        return f"{read}.contains({print_string(f'://{text}.')})"
+    return f"{read}.startsWith({print_string(f'{text}://')})"
+
+
+def _provider(read: str, text: str) -> str:
+    if "-" in text:
+        return f"{read}.endsWith({print_string(f'/{text}')})"
+    return f"{read}.startsWith({print_string(f'{text}://')})"
+
+
+def _family(read: str, text: str) -> str:
+    return f"{read}.matches({print_string(f'^{text}[.-]')})"
+
+
+# The names of regions and zones of the providers that tell one from the other.
+_AREA = r"(?:us|eu|ap|sa|ca|me|af|il|mx|cn)(?:-gov|-iso[bef]?)?-[a-z]+-\d"
+_CONTINENT = r"(?:us|europe|asia|australia|northamerica|southamerica|me|africa)-[a-z]+\d+"
+_OF_REGION = re.compile(rf"(?:{_AREA}|{_CONTINENT})\Z")
+_OF_ZONE = re.compile(rf"(?:{_AREA}[a-f]|{_CONTINENT}-[a-f])\Z")
+
+_FIELDS: Mapping[tuple[str, str], tuple[_Form, ...]] = {
+    ("NodeSystemInfo", "osImage"): (
+        _Form(
+            re.compile(r"[A-Za-z][\w-]*(?: \d+(?:\.\d+)?)?\Z"),
+            _image,
+            "has a version behind its name, as in `Ubuntu 24.04.1 LTS`",
+        ),
+    ),
+    ("NodeSystemInfo", "kernelVersion"): (
+        _Form(
+            re.compile(r"\d+(?:\.\d+)?\Z"),
+            _starts("."),
+            "has three numbers and mostly more, as in `6.8.0-45-generic`",
+        ),
+    ),
+    ("NodeSystemInfo", "containerRuntimeVersion"): (
+        _Form(
+            re.compile(r"[a-z][a-z-]*\Z|\d+(?:\.\d+)*\Z"),
+            _runtime,
+            "is a runtime and its version, as in `containerd://2.0.5`",
+        ),
+        _Form(
+            re.compile(r"[a-z-]+://\d+(?:\.\d+)?\Z"),
+            _starts("."),
+            "has three numbers, as in `containerd://2.0.5`",
+        ),
+    ),
+    ("NodeSpec", "providerID"): (
+        _Form(
+            re.compile(r"[A-Za-z0-9-]+\Z"),
+            _provider,
+            "is a provider and its machine, as in `aws:///us-east-1a/i-0abc`",
+        ),
+    ),
+}
+_LABELS: Mapping[str, tuple[_Form, ...]] = {
+    "node.kubernetes.io/instance-type": (
+        _Form(
+            re.compile(r"[a-z]+\d+[a-z]*\Z"),
+            _family,
+            "has a size behind its family, as in `m5.large` and `n2-standard-4`",
+        ),
+    ),
+    _ZONE: (
+        _Form(
+            _OF_REGION,
+            lambda _, text: f"node.region == {print_string(text)}",
+            "is a part of a region, as in `us-east-1a` and `europe-west1-b`",
+        ),
+    ),
+    _REGION: (
+        _Form(
+            _OF_ZONE,
+            lambda _, text: f"node.zone == {print_string(text)}",
+            "has zones in it, as `us-east-1a` is one of `us-east-1`",
+        ),
+    ),
+}
+
+
+def parts_of_values(expr: ast.Expr, environment: Environment) -> Iterator[Diagnostic]:
+    """A warning (P0356) for each comparison with a text that is only a part of any value."""
+    if not isinstance(expr, ast.Binary) or expr.op not in ("==", "!=", "in"):
+        return
+    listed = expr.right.elements if isinstance(expr.right, ast.ListLiteral) else (expr.right,)
+    texts = [str(c.value) for e in listed for c in constants(e, environment)]
+    read, found = _read(expr.left)
+    if expr.op != "in" and not texts:
+        texts = [str(c.value) for c in constants(expr.left, environment)]
+        read, found = _read(expr.right)
+    if read is None or not texts or any(map(is_example, texts)):
+        return
+    shown = print_as_written(read, environment.schema)
+    for form in found:
+        if not all(map(form.part.match, texts)):
+            continue
+        meant = " || ".join(form.meant(shown, text) for text in texts)
+        is_plain = len(texts) == 1 and " == " in meant
+        if expr.op == "!=":
+            meant = meant.replace(" == ", " != ") if is_plain else f"!({meant})"
+        message = f"`{shown}` is never `{texts[0]}`: it {form.why}"
+        edit = Fix(expr.span, meant)
+        yield Diagnostic(
+            "P0356", "warning", message, expr.span, hint=f"write `{meant}`", remedy=edit
+        )
+        return
+
+
+def _read(expr: ast.Expr) -> tuple[ast.Expr | None, tuple[_Form, ...]]:
+    """What an expression reads, and the forms of its values."""
+    match expr:
+        case ast.Call(name, target) if target is not None and name in _KEEPING:
+            return expr, _read(target)[1]
+        case ast.Select(ast.Ident("node"), "zone" | "region" as name):
+            return expr, _LABELS[_SHORT[name]]
+        case ast.Select(operand, name) if (inside(operand.type).name, name) in _FIELDS:
+            return expr, _FIELDS[inside(operand.type).name, name]
+        case ast.Index(ast.Select(operand, "labels"), ast.Literal(str() as key)) if (
+            inside(operand.type).name in ("Node", "ObjectMeta") and key in _LABELS
+        ):
+            return expr, _LABELS[key]
+        case _:
+            return None, ()
