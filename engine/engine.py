@@ -30,7 +30,7 @@ from engine.decision.plugin_filters import PluginFilters
 from engine.decision.preemption import Preemption, Preemptor, RecentVictims, Victims, on_their_nodes
 from engine.decision.registry import Registry
 from engine.decision.verb_call import CallOpener, ClusterState, Observer, OfferedNodes, VerbCall
-from engine.decision.verdict import Decision, Scores, feasible
+from engine.decision.verdict import Decision, Failed, Rejected, Scores, feasible
 from engine.errors import EngineError, NotSyncedError, RefusedError
 from engine.gangs.gang_of_pod import GangOfPod
 from engine.gangs.gangs import Gangs
@@ -246,15 +246,15 @@ class Engine:
             peer, cost, is_counted=True, waits=waits, until=until, annotations=annotations
         )
 
-    def waits_for(self, pod: bytes, node: str) -> str:
-        """What the binding of a pod to a node waits for by `bind` clauses, or empty.
+    def waits_for(self, pod: bytes, node: str) -> Rejected | Failed | None:
+        """The first `bind` clause that the binding of a pod to a node waits for.
 
         Raises EngineError where there is no decision.
         """
         call = self._calls.look(self._pods.other(pod))
         clauses = filtering.waits(c for p in call.plan.selection.enforced for c in p.filters)
         (rejection,) = filtering.rejections(clauses, call.evaluation, [call.snapshot.node(node)])
-        return rejection.text(call.evaluation) if rejection is not None else ""
+        return None if rejection is None else rejection.verdict(rejection.text(call.evaluation))
 
     # ---- questions that answer no request
 

@@ -158,6 +158,7 @@ DICTIONARIES = {
         "cli/language_server/files.py: PolicyFiles._read",
         "cli/policy_tests/fixture.py: ObjectBuilder._pods",
         "cli/policy_tests/fixture.py: ObjectBuilder._replicas",
+        "cli/policy_tests/runner.py: FixtureEngine._holds",
         "cli/policy_tests/runner.py: FixtureEngine._verdicts",
     ),
 }

@@ -78,7 +78,8 @@ def _clause_points(source: Source, policy: Policy, clause: Clause) -> Iterator[_
                     which = _excerpt(source, part)
                 texts: tuple[str, ...] = _truth(f"{which} of {name}")
             case "requirement":
-                which = name if len(parts) == 1 else f"{_excerpt(source, part)} of {name}"
+                is_only = sum(each.kind == "requirement" for each in parts) == 1
+                which = name if is_only else f"{_excerpt(source, part)} of {name}"
                 texts = (f"{which} never passed", f"{which} never failed")
             case "value":
                 texts = (f"{name} was never computed",)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import operator
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import count
@@ -187,6 +187,8 @@ def _check_tables(test: Test, registry: Registry) -> None:
 
 # The time between two calls: an engine that is called often within a short time reports a loop.
 _HOUR_SECONDS = 3600.0
+# What would reject the pod, or holds its binding; None if nothing does.
+_Objection = Rejected | Failed | None
 
 
 class FixtureEngine:
@@ -195,6 +197,8 @@ class FixtureEngine:
     Each node is filtered in a call of its own. Of several feasible nodes an engine may offer only
     one, to keep a bound exact; a test is about the rules. A gang has its places once it fits, so
     then each call also has an engine of its own: a node passes if the gang fits with the pod there.
+    So has each binding, whose gang gathers for it first. In such an engine no time passes, so the
+    places of the other members stay in flight.
     """
 
     def __init__(self, registry: Registry, fixture: Fixture, codec: ObjectCodec) -> None:
@@ -206,26 +210,39 @@ class FixtureEngine:
         pod = fixture.cluster.pods.pod(fixture.pod.key)
         self._uid = pod.uid if pod is not None else ""
         self._verdicts: dict[str, Verdict] = {}
+        self._holds: dict[str, _Objection] = {}
 
-    def _made(self) -> Engine:
-        clock = count(step=_HOUR_SECONDS)
+    def _made(self, clock: Callable[[], float] | None = None) -> Engine:
+        hours = count(step=_HOUR_SECONDS)
         return offline_engine(
             self._registry,
             self._fixture.cluster,
             self._codec,
             # A test is about the rules, also for pods about which a server would not ask them.
             exemptions=NO_EXEMPTIONS,
-            clock=lambda: next(clock),
+            clock=clock or (lambda: next(hours)),
         )
 
     def verdict(self, node: str) -> Verdict:
         """Raises EngineError."""
         if node not in self._verdicts:
-            body, engine = self._fixture.pod.body, self._made() if self._has_gangs else self._engine
+            body = self._fixture.pod.body
+            engine = self._made(lambda: 0.0) if self._has_gangs else self._engine
             (self._verdicts[node],) = engine.filter(body, [node], None, math.inf)
             # Nobody received the offer, so the pod is not in flight.
             self._engine.in_flight.forget(self._uid)
         return self._verdicts[node]
+
+    def hold(self, node: str) -> _Objection:
+        """What holds the binding of the pod to a node that passes; None if it is bound at once.
+
+        Raises EngineError, also where it is not to be bound there.
+        """
+        if node not in self._holds:
+            engine, body = self._made(lambda: 0.0), self._fixture.pod.body
+            engine.filter(body, [node], None, math.inf)
+            self._holds[node] = _hold(engine, self._uid, body, node)
+        return self._holds[node]
 
     @property
     def gang(self) -> GangProgram | None:
@@ -275,6 +292,19 @@ class FixtureEngine:
         return [objection.name for objection in found if objection.refused.any()]
 
 
+def _hold(engine: Engine, uid: str, body: bytes, node: str) -> _Objection:
+    """What holds the binding of a pod that was offered the node, as the binder would find it."""
+    admission = engine.admit(body, node, math.inf)
+    if admission.until and (waits_for := engine.waits_for(body, node)) is not None:
+        return waits_for
+    if admission.waits:
+        ended: list[str] = []
+        engine.gangs.hold(uid, ended.append)
+        if not ended and (gang := engine.gang_of(body)) is not None:
+            return Rejected(gang.text, gang.program.policy, gang.program.name)
+    return None
+
+
 # ---- expectations
 
 _OPERATORS = {
@@ -294,7 +324,9 @@ def _expectations(test: Test, fixture: Fixture, programs: Sequence[Program]) -> 
         raise bad_test("the test has no policy", test.name_span, hint)
     clauses = {f.name for p in programs for f in p.filters}
     clauses |= {c.count.name for p in programs for c in p.counts} | {"for"}
-    clauses |= {gang.name for p in programs for gang in p.gangs}
+    gangs = {gang.name for p in programs for gang in p.gangs}
+    clauses |= gangs
+    waiting_clauses = gangs | {f.name for p in programs for f in p.filters if f.wait is not None}
     found = [item for item in test.items if isinstance(item, Expectation)]
     if not found:
         hint = 'add one, as in `expect pass "node-1"`'
@@ -302,6 +334,8 @@ def _expectations(test: Test, fixture: Fixture, programs: Sequence[Program]) -> 
     for item in found:
         if item.node not in fixture.nodes:
             raise _unknown("node", item.node, fixture.nodes, item)
+        if item.kind == "held" and item.clause is not None and item.clause not in waiting_clauses:
+            raise _unknown("waiting clause", item.clause, sorted(waiting_clauses), item)
         if item.clause is not None and item.clause not in clauses:
             raise _unknown("rejecting clause", item.clause, sorted(clauses), item)
         for victim in item.victims:
@@ -330,6 +364,8 @@ def _failure(item: Expectation, engine: FixtureEngine) -> Diagnostic | None:
                 return _failed(item, f"`{item.node}` does not pass", _rejection(verdict))
             case "reject":
                 return _reject_failure(item, verdict, engine)
+            case "held" | "bound":
+                return _hold_failure(item, verdict, engine)
             case "score":
                 return _score_failure(item, verdict, engine)
             case _:
@@ -344,12 +380,35 @@ def _reject_failure(
     if isinstance(verdict, Feasible):
         return _failed(item, f"`{item.node}` is not rejected", "it passes")
     if verdict.clause == item.clause:
-        return None
+        return _message_failure(item, f"`{item.node}` is rejected", verdict)
     hint = None
     if item.clause in engine.rejecting(item.node):
         hint = f"`{item.clause}` rejects it too, but only the first, `{verdict.clause}`, is named"
     message = f"`{item.node}` is rejected by another clause"
     return _failed(item, message, _rejection(verdict), hint=hint)
+
+
+def _hold_failure(item: Expectation, verdict: Verdict, engine: FixtureEngine) -> Diagnostic | None:
+    """What differs from `expect held`, or from `expect bound`."""
+    if not isinstance(verdict, Feasible):
+        return _failed(item, f"`{item.node}` does not pass", _rejection(verdict))
+    found = engine.hold(item.node)
+    if found is None:
+        is_expected = item.kind == "bound"
+        text = f"the pod is not held on `{item.node}`"
+        return None if is_expected else _failed(item, text, "it is bound at once")
+    if found.clause == item.clause:
+        return _message_failure(item, f"the pod is held on `{item.node}`", found)
+    by_another = " by another clause" if item.kind == "held" else ""
+    message = f"the pod is held on `{item.node}`{by_another}"
+    return _failed(item, message, f"held by `{found.clause}`: {message_of(found)}")
+
+
+def _message_failure(item: Expectation, what: str, found: Rejected | Failed) -> Diagnostic | None:
+    """The difference between the message that is expected and the one there is."""
+    if item.message is None or item.message in found.reason:
+        return None
+    return _failed(item, f"{what} with another message", f"it is `{message_of(found)}`")
 
 
 def _score_failure(item: Expectation, verdict: Verdict, engine: FixtureEngine) -> Diagnostic | None:

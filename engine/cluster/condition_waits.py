@@ -12,12 +12,13 @@ from dataclasses import dataclass
 
 from engine.cache.cache import Cache
 from engine.decision.registry import Registry
+from engine.decision.verdict import Failed, Rejected
 from engine.errors import WaitedInVainError
 from engine.gangs.held_calls import HeldCalls
 from engine.objects.peer import Peer
 
-# What the binding of a pod (its JSON) to a node waits for, or empty. Raises EngineError.
-WaitsFor = Callable[[bytes, str], str]
+# The clause that the binding of a pod (its JSON) to a node waits for. Raises EngineError.
+WaitsFor = Callable[[bytes, str], Rejected | Failed | None]
 
 
 @dataclass(eq=False, slots=True)
@@ -61,7 +62,7 @@ class ConditionWaits:
         decision.
         """
         wait, namespace = _Wait(uid, key, node, asyncio.Event()), key.partition("/")[0]
-        wait.text = self._waits_for(body, node)
+        wait.text = self._text(body, node)
         if not wait.text:
             return
         if not self._held.has_room(namespace):
@@ -72,7 +73,7 @@ class ConditionWaits:
             async with asyncio.timeout(seconds):
                 while wait.text:
                     await self._change(wait, ended)
-                    wait.text = self._waits_for(self._cache.body(uid) or body, node)
+                    wait.text = self._text(self._cache.body(uid) or body, node)
         except TimeoutError:
             raise WaitedInVainError(f"{wait.text}: not true after {seconds:g} s") from None
         finally:
@@ -97,6 +98,11 @@ class ConditionWaits:
         """Ends all waits, and those to come."""
         self._why_ended = why
         self._look_again()
+
+    def _text(self, body: bytes, node: str) -> str:
+        """What is waited for; empty if nothing is."""
+        found = self._waits_for(body, node)
+        return found.reason if found is not None else ""
 
     def _look_again(self) -> None:
         for wait in self._waits:

@@ -46,12 +46,15 @@ _REJECTED = "Unschedulable"
 
 
 class PodJudge(Protocol):
-    """The engine as the requeuer uses it; see `Engine`. Every method raises EngineError.
+    """The engine as the requeuer uses it; see `SecondLooks`. Methods raise EngineError.
 
-    The last two take a portion of time at most, and raise DeadlineExceededError at its end.
+    But `waits_unchanged` raises nothing: it is asked about every pod in each round. The last two
+    take a portion of time at most, and raise DeadlineExceededError at its end.
     """
 
     def read(self, pod: bytes) -> RequestPod: ...
+
+    def waits_unchanged(self, pod: RequestPod) -> bool: ...
 
     def has_refused(self, pod: RequestPod, reasons: str) -> bool: ...
 
@@ -98,7 +101,8 @@ class Requeuer:
         ApiUnreachableError, and ApiError if Placet may not do this or the server has failed.
         """
         requeued = 0
-        due = self._rejected_pods.due()
+        every = self._rejected_pods.due()
+        due = [each for each in every if not self._judge.waits_unchanged(each.pod)]
         waiting = [(r, p) for r in due if (p := self._waiting(r.pod, pending))]
         # High priority first; among equal priorities the longest wait first.
         waiting.sort(key=lambda pair: (-pair[1].priority, pair[0].at))

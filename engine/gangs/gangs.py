@@ -63,6 +63,7 @@ from engine.gangs.tries import Tries
 from engine.objects.eligibility import bars
 from engine.objects.peer import Peer
 from engine.objects.remembered import Remembered
+from engine.objects.request_pod import RequestPod
 from engine.program.program import GangProgram
 
 # A waiting gang that nobody has asked about for so long is forgotten, and so is a released one.
@@ -70,6 +71,9 @@ _FORGOTTEN_SECONDS = 900.0
 # Where too few members exist, other objects than pods may say how many are needed, so the gang is
 # looked at again after this time.
 _STANDS_SECONDS = 1.0
+# For how long a member of a gang that still waits is not looked at again. Other policies may apply
+# to it since, as where its namespace has got another label.
+_UNSEEN_SECONDS = 10.0
 # The bytes of what is kept of members that were asked about; one takes some 300.
 _MOST_ASKED = 8 << 20
 _ASKED_BYTES = 300
@@ -77,12 +81,16 @@ _ASKED_BYTES = 300
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A member that was rejected, and what its answer is made of until something changes."""
+    """A member that was rejected, and what its answer is made of until something changes.
+
+    It was seen at the time `at`: in a call about it.
+    """
 
     revision: int
     plan: Plan
     gang: KnownGang
     message: str
+    at: float
 
     def is_of(self, call: VerbCall) -> bool:
         """Whether a call is about the same state of the pod, with the same policies."""
@@ -143,7 +151,7 @@ class Gangs:
         kept = np.zeros(len(rows), np.bool_) if isinstance(allowed, str) else allowed
         message = name.program.message(call.evaluation)
         if (gang := self.known.find(name)) is not None and isinstance(allowed, str):
-            asked = _Asked(call.pod.revision, call.plan, gang, message)
+            asked = _Asked(call.pod.revision, call.plan, gang, message, self._clock())
             self._asked.put(call.pod.uid, asked)
         return _rejected(decided, kept, f"{message}: {text}", name.program)
 
@@ -177,9 +185,20 @@ class Gangs:
         row = self._tries.gather(gang, call, rows[feasible])
         return gang.told if row is None else np.asarray(feasible & (rows == row))
 
+    def waits_unchanged(self, pod: RequestPod) -> bool:
+        """Whether the gang of a rejected pod waits for the same as before.
+
+        That is told without a call: there may be thousands of members to look at each second.
+        """
+        asked = self._asked.get(pod.uid)
+        if asked is None or asked.revision != pod.revision or not pod.revision:
+            return False
+        return self._clock() < asked.at + _UNSEEN_SECONDS and self._tries.stands(asked.gang)
+
     def would_pass(self, call: VerbCall) -> bool:
         """Whether the gang of a pod lets it pass now: it may begin to gather for that."""
-        if self._still_waits(call) is not None:
+        if (asked := self._still_waits(call)) is not None:
+            self._asked.put(call.pod.uid, replace(asked, at=self._clock()))
             return False
         name = self._members.of(call)
         if name is None or self._on_nodes(call, name):
@@ -266,6 +285,7 @@ class Gangs:
 
     def adopted(self) -> None:
         """Other policies are in force from now on. A clause that means the same keeps its gangs."""
+        self._asked.clear()
         before, self._clauses = self._clauses, _clauses(self._calls.registry)
         programs = frozenset(self._clauses)
         same = {what: program for program, what in self._clauses.items()}

@@ -69,7 +69,8 @@ class KnownGangs:
         return self._clock() - self._let_go.get(uid, -math.inf) < FIRST_PAUSE_SECONDS
 
     def gathering(self) -> list[KnownGang]:
-        return [gang for gang in self if gang.gathers]
+        # Few gangs gather while thousands may wait.
+        return list({id(gang): gang for gang in self._by_uid.values()}.values())
 
     def waiting(self) -> list[KnownGang]:
         return [gang for gang in self if not gang.gathers]

@@ -88,13 +88,14 @@ class Paper:
         placed = 0
         for member in members:
             self.check()
-            # What one pod had no place for, a pod that is alike has none for either.
+            # Where one pod had no place on any row, a pod that is alike has none either.
             kind = (*self._kind(member), tuple(sorted(member.needs.items())))
             if member.only is None and kind in full:
                 continue
             row = self._choice(member, rows)
             if row is None:
-                full.add(kind)
+                if member.only is None:
+                    full.add(kind)
                 continue
             self._take(member, row)
             placed += 1

@@ -31,6 +31,10 @@ class SecondLooks:
         """A pod to ask about. Raises BadObjectError."""
         return self._pods.read(pod)
 
+    def waits_unchanged(self, pod: RequestPod) -> bool:
+        """Whether a look would say no: the gang of the pod waits for the same as before."""
+        return self._gangs.waits_unchanged(pod)
+
     def has_refused(self, pod: RequestPod, reasons: str) -> bool:
         """Whether kube-scheduler's `reasons` have one that the policies give for this pod.
 

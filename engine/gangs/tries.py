@@ -169,14 +169,16 @@ class Tries:
 
     def _try_rivals(self, gang: KnownGang, call: VerbCall) -> None:
         """Tries the gangs that go before this one and have not been tried since then."""
-        table = call.snapshot.table
+        table, freed, order = call.snapshot.table, self._known.freed, gang.order
+        # There may be thousands of them, so the cheapest question comes first.
         before = [
             other
-            for other in self._known.waiting()
-            if other.order < gang.order
+            for other in self._known
+            if other.order < order
             and other.tried is not None
+            and not other.places
+            and (other.tried.freed != freed or other.tried.table() is not table)
             and not self._rests(other)
-            and (other.tried.table() is not table or other.tried.freed != self._known.freed)
         ]
         for other in sorted(before, key=lambda each: each.order)[:_MOST_RIVALS]:
             if self._rests(other):

@@ -130,8 +130,12 @@ class FilterProgram:
             recorder.condition(self.name, part, require, missing=self.passes_missing)
             for part, require in enumerate(self.requires)
         )
-        when = recorder.when(self.name, self.when)
-        return replace(self, when=when, requires=tuple(requires))
+        when, wait = recorder.when(self.name, self.when), self.wait
+        if wait is not None:
+            part, missing = len(self.requires), self.passes_missing
+            until = recorder.condition(self.name, part, wait.until.evaluate, missing=missing)
+            wait = replace(wait, until=replace(wait.until, evaluate=until))
+        return replace(self, when=when, requires=tuple(requires), wait=wait)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -546,6 +546,8 @@ CHOICES: Mapping[str, tuple[Habit, ...]] = MappingProxyType(
         "result": (
             _row("fail fails deny denied rejected reject", "test frameworks", "reject"),
             _row("passes allow allowed accept ok success", "test frameworks", "pass"),
+            _row("hold holds wait waits waiting", "test frameworks", "held"),
+            _row("bind binds", "test frameworks", "bound"),
         ),
         "failure rule": (
             _row("Ignore skip pass open allow", "ValidatingAdmissionPolicy", "ignore"),

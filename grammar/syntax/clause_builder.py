@@ -575,8 +575,17 @@ class Builder(ExpressionBuilder):
             return Expectation("evict", on, victims=tuple(victims), span=span_of(c))
         if _has(c, "PASS"):
             return Expectation("pass", text_of(node), span=span_of(c))
+        if _has(c, "BOUND"):
+            return Expectation("bound", text_of(node), span=span_of(c))
         if by:
-            return Expectation("reject", text_of(node), clause=text_of(by[0]), span=span_of(c))
+            clause, *message = map(text_of, by)
+            return Expectation(
+                "held" if _has(c, "HELD") else "reject",
+                text_of(node),
+                clause=clause,
+                message=message[0] if message else None,
+                span=span_of(c),
+            )
         (op,), (number,) = _tokens(c, "RELOP"), _tokens(c, "SIGNED")
         than = _number(str(number))
         return Expectation("score", text_of(node), op=str(op), number=than, span=span_of(c))

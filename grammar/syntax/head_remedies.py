@@ -156,11 +156,11 @@ class HeadRemedies(Misplaced):
         if not {"PASS", "REJECT"} <= self.accepted or row is None or row.here == self.item.text:
             return None
         found = self.unexpected(at, at)
-        if row.here == "pass" or lexemes[at + 2].text == "by":
+        if row.here in ("pass", "bound") or lexemes[at + 2].text == "by":
             return with_edit(found, Fix(lexemes.span(at, at), row.here))
         clauses = "|".join(CLAUSE_WORDS)
         names = re.findall(rf'\b(?:{clauses})\s+("[^"\n]+")', self.source.text)
-        made = f"reject {lexemes[at + 1].text} by {names[0] if names else chr(34) * 2}"
+        made = f"{row.here} {lexemes[at + 1].text} by {names[0] if names else chr(34) * 2}"
         edit = Fix(lexemes.span(at, at + 1), made)
         return with_edit(found, edit, f"write `{made}`, with the name of the clause")
 

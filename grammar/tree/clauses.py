@@ -72,7 +72,8 @@ class Filter(ClauseThatRejects):
 
     @property
     def tested_parts(self) -> tuple[TestedPart, ...]:
-        return tuple(TestedPart("requirement", e) for e in self.requires)
+        waits = (TestedPart("condition", self.wait.condition, "wait until"),) if self.wait else ()
+        return (*(TestedPart("requirement", e) for e in self.requires), *waits)
 
 
 @dataclass(frozen=True, slots=True)

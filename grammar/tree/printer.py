@@ -652,10 +652,11 @@ def _test_item(item: TestItem) -> str:
             return f"cluster {print_string(path)}"
         case At(time):
             return f"at {print_string(time)}"
-        case Expectation("pass", node):
-            return f"expect pass {print_string(node)}"
-        case Expectation("reject", node, clause):
-            return f"expect reject {print_string(node)} by {print_string(clause or '')}"
+        case Expectation("pass" | "bound" as kind, node):
+            return f"expect {kind} {print_string(node)}"
+        case Expectation("reject" | "held" as kind, node, clause):
+            text = f"expect {kind} {print_string(node)} by {print_string(clause or '')}"
+            return text if item.message is None else f"{text} message {print_string(item.message)}"
         case Expectation("evict", node):
             victims = ", ".join(map(print_string, item.victims)) or "none"
             return f"expect evict {victims} on {print_string(node)}"

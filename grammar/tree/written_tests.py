@@ -42,18 +42,20 @@ class TestPod:
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """`expect pass NODE`, `expect reject NODE by CLAUSE`, and so on.
+    """`expect pass NODE`, `expect reject NODE by CLAUSE`, `expect bound NODE`, and so on.
 
-    A score has `op` and `number`: `expect score NODE op N`. The `victims` are the pods of `expect
-    evict POD, … on NODE`; `expect evict none on NODE` has none.
+    The text of the clause has to contain the `message`. A score has `op` and `number`: `expect
+    score NODE op N`. The `victims` are the pods of `expect evict POD, … on NODE`; `expect evict
+    none on NODE` has none.
     """
 
-    kind: OneOf["pass", "reject", "score", "evict"]
+    kind: OneOf["pass", "reject", "held", "bound", "score", "evict"]
     node: str
     clause: str | None = None
     op: str | None = None
     number: float | None = None
     victims: tuple[str, ...] = ()
+    message: str | None = None
     span: Span = field(default=NO_SPAN, compare=False)
 
 

@@ -66,6 +66,9 @@ def test_blocks_of_python_get_braces(schema: Schema) -> None:
         ('denied "a"', 'reject "a" by "x"'),
         ('fail "a" by "x"', 'reject "a" by "x"'),
         ('passes "a"', 'pass "a"'),
+        ('waits "a"', 'held "a" by "x"'),
+        ('holds "a" by "x" message "m"', 'held "a" by "x" message "m"'),
+        ('binds "a"', 'bound "a"'),
     ],
 )
 def test_results_of_tests_have_other_names(written: str, meant: str, schema: Schema) -> None:

@@ -32,6 +32,20 @@ ONE = 'limit "l" { pods where peer.labels["app"] == "web" per node at most 1 str
                 'filter "f" never failed',
             ],
         ),
+        (
+            'bind "b" { require node.ready wait until pod.name == "r" for at most 5s }',
+            "",
+            [
+                'bind "b" never failed',
+                'the `wait until` of bind "b" was never false',
+                'the `wait until` of bind "b" was never true',
+            ],
+        ),
+        (
+            'bind "b" { wait until pod.name == "r" for at most 5s }',
+            'pod "shop/q" expect held "n" by "b"',
+            ['the `wait until` of bind "b" was never true'],
+        ),
         ('score "s" weight 1 { value 1 }', 'expect score "n" == 0', []),
         (
             'score "s" weight 1 when pod.priority > 5 { value 1 }',

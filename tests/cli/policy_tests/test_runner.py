@@ -302,3 +302,136 @@ def test_the_nodes_of_one_test_compete_for_keep(run_test: RunTest) -> None:
     asked = 'pod "shop/c" {"requests": {"cpu": 1}, "priority": 1}'
     expected = 'expect evict "shop/p1" on "n1" expect evict none on "n2"'
     assert run_test(policy, f"{nodes} {asked} {expected}").diagnostics == ()
+
+
+HELD = (
+    'policy p in namespace "ml" {'
+    ' gang "together" { of pods by peer.labels["job"] at least int(pod.annotations["m"])'
+    ' message "waits for its gang" }'
+    ' bind "ready" { require pod.annotations[?"broken"].orValue("") == ""'
+    ' wait until pod.annotations[?"ready"].orValue("true") == "true" for at most 60s'
+    ' message "not ready" } }'
+)
+MEMBER = '{"labels": {"job": "a"}, "annotations": {"m": "%s"}, "requests": {"cpu": 1}}'
+TWO = f'node "n" node "full" {{"allocatable": {{"cpu": 0}}}} pod "ml/a-1" {MEMBER % 2}'
+
+
+@pytest.mark.parametrize(
+    ("items", "message", "label"),
+    [
+        (f'{TWO} pod "ml/a-0" {MEMBER % 2} expect held "n" by "together"', None, None),
+        (
+            (
+                f'{TWO} pod "ml/a-0" {MEMBER % 2}'
+                ' expect held "n" by "together" message "1 of 2 members are here"'
+            ),
+            None,
+            None,
+        ),
+        (
+            (
+                f'{TWO} pod "ml/a-0" {MEMBER % 2}'
+                ' expect held "n" by "together" message "2 of 2 members are here"'
+            ),
+            "the pod is held on `n` with another message",
+            "it is `1 of 2 members are here`",
+        ),
+        (
+            f'{TWO} pod "ml/a-0" {MEMBER % 3} expect held "n" by "together"',
+            "`n` does not pass",
+            "rejected by `together`: waits for its gang: 2 of 3 members exist",
+        ),
+        (
+            (
+                f'{TWO} pod "ml/a-0" {MEMBER % 3}'
+                ' expect reject "n" by "together" message "2 of 3 members exist"'
+            ),
+            None,
+            None,
+        ),
+        (
+            (
+                f'{TWO} pod "ml/a-0" {MEMBER % 3}'
+                ' expect reject "n" by "together" message "members fit"'
+            ),
+            "`n` is rejected with another message",
+            "it is `waits for its gang: 2 of 3 members exist`",
+        ),
+        (
+            f'node "n" pod "ml/a-0" {MEMBER % 1} expect held "n" by "together"',
+            "the pod is not held on `n`",
+            "it is bound at once",
+        ),
+        (
+            (
+                f'node "n" pod "ml/a-1" {MEMBER % 2} on "n" pod "ml/a-0" {MEMBER % 2}'
+                ' expect held "n" by "together"'
+            ),
+            "the pod is not held on `n`",
+            "it is bound at once",
+        ),
+        (
+            (
+                'node "n" pod "ml/a" {"annotations": {"ready": "no"}}'
+                ' expect held "n" by "ready" message "not ready"'
+            ),
+            None,
+            None,
+        ),
+        (
+            'node "n" pod "ml/a" {"annotations": {"ready": "no"}} expect held "n" by "together"',
+            "the pod is held on `n` by another clause",
+            "held by `ready`: not ready",
+        ),
+        (
+            'node "n" pod "ml/a" expect held "n" by "ready"',
+            "the pod is not held on `n`",
+            "it is bound at once",
+        ),
+        ('node "n" pod "ml/a" expect bound "n"', None, None),
+        (f'node "n" pod "ml/a-0" {MEMBER % 1} expect bound "n"', None, None),
+        (
+            f'{TWO} pod "ml/a-0" {MEMBER % 2} expect bound "n"',
+            "the pod is held on `n`",
+            "held by `together`: 1 of 2 members are here",
+        ),
+        (
+            f'{TWO} pod "ml/a-0" {MEMBER % 3} expect bound "n"',
+            "`n` does not pass",
+            "rejected by `together`: waits for its gang: 2 of 3 members exist",
+        ),
+    ],
+)
+def test_a_binding_is_held_by_a_gang_or_a_condition(
+    run_test: RunTest, items: str, message: str | None, label: str | None
+) -> None:
+    found = run_test(HELD, items).diagnostics
+    expected = [] if message is None else [(message, label)]
+    assert [(each.message, each.label) for each in found] == expected
+
+
+def test_each_binding_is_the_first_of_its_gang(run_test: RunTest) -> None:
+    """The gang of one test gathers anew for each node: a member is held on any of them."""
+    nodes = f'{TWO} node "m" pod "ml/a-0" {MEMBER % 2}'
+    held = 'by "together" message "1 of 2 members are here"'
+    expected = f'expect held "n" {held} expect held "m" {held} expect held "n" {held}'
+    assert run_test(HELD, f"{nodes} {expected}").diagnostics == ()
+
+
+def test_members_that_wait_count_in_strict_counts(run_test: RunTest) -> None:
+    """The places of the other members stay in flight until the binding of the pod."""
+    apart = 'limit "apart" { pods where "job" in peer.labels per node at most 1 strict }'
+    policy = HELD.replace(" gang", f" {apart} gang", 1)
+    items = f'{TWO} pod "ml/a-0" {MEMBER % 2}'
+    waits = 'expect reject "n" by "together" message "1 of 2 members fit"'
+    assert run_test(policy, f"{items} {waits}").diagnostics == ()
+    held = 'node "m" expect held "n" by "together"'
+    assert run_test(policy, f"{items} {held}").diagnostics == ()
+
+
+def test_only_clauses_that_wait_hold(run_test: RunTest) -> None:
+    policy = HELD.replace(" gang", ' filter "good" { require node.ready } gang', 1)
+    result = run_test(policy, f'{TWO} pod "ml/a-0" {MEMBER % 2} expect held "n" by "good"')
+    assert result.outcome == "error"
+    (found,) = result.diagnostics
+    assert found.message == "there is no waiting clause `good` in this test"

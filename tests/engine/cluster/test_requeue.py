@@ -51,6 +51,8 @@ class Scene:
     # Pods that the API server does not have any more.
     absent: set[str] = field(default_factory=set)
     raises: bool = False
+    # Pods that wait for the same as before.
+    unchanged: set[str] = field(default_factory=set)
     # The portions that a look at one pod takes.
     portions: int = 1
     looks: int = 0
@@ -127,6 +129,9 @@ class Scene:
     def read(self, pod: bytes) -> RequestPod:
         return RequestPodReader(CODEC).read(pod)
 
+    def waits_unchanged(self, pod: RequestPod) -> bool:
+        return pod.name in self.unchanged
+
     def has_refused(self, asked: RequestPod, reasons: str) -> bool:
         if self.raises:
             raise WaitingError("not synced")
@@ -152,6 +157,17 @@ async def test_only_pods_that_would_pass_are_requeued() -> None:
     scene.add("b")
     assert await scene.look() == [], "kube-scheduler may be asking by itself"
     scene.time += 1.0
+    assert await scene.look() == ["a"]
+
+
+async def test_pods_that_wait_unchanged_are_not_looked_at() -> None:
+    scene = Scene(passing={"a", "b"}, unchanged={"a"})
+    scene.add("a")
+    scene.add("b")
+    scene.time += 1.0
+    assert await scene.look() == ["b"]
+    assert scene.looks == 1
+    scene.unchanged.clear()
     assert await scene.look() == ["a"]
 
 

@@ -136,3 +136,35 @@ def test_a_look_that_takes_too_long_is_left_to_filter() -> None:
     tick = 0.0
     world.now += 100
     assert [looked(pod) for pod in pods] == [False, False, False]
+
+
+def test_a_member_that_waits_unchanged_need_not_be_looked_at() -> None:
+    """That is told of what is known, without decoding its JSON, for ten seconds."""
+    world = full()
+    looks = world.engine.looks
+    pod = looks.read(builders.raw(world.pods["a0"])).undecoded()
+    world.now += 0.1
+    assert looks.waits_unchanged(pod)
+    assert not vars(pod).keys() & {"pod", "peer"}
+    world.cache.put_node(node_of(builders.node("n2", cpu="1")))
+    world.now += 0.4
+    assert not looks.waits_unchanged(pod)
+    assert looks.would_pass(pod)
+
+
+def test_other_policies_of_a_member_are_seen_by_looks() -> None:
+    """Such as where its namespace has got another label; that is seen within ten seconds."""
+    world = full()
+    looks = world.engine.looks
+    pod = looks.read(builders.raw(world.pods["a0"]))
+    (gang,) = world.engine.gangs.known
+    gang.not_before = world.now + 1000
+    assert looks.waits_unchanged(pod)
+    world.now += 10
+    assert not looks.waits_unchanged(pod)
+    assert not looks.would_pass(pod)
+    assert looks.waits_unchanged(pod)
+    world.engine.adopt(world.engine.registry.anew())
+    assert not looks.waits_unchanged(pod)
+    world.engine.adopt(registry_of('policy other in namespace "else" { }'))
+    assert looks.would_pass(pod)

@@ -36,6 +36,8 @@ policy   shop in namespace 'shop' {   # main policy
   # the end
 }
 test "t" { node "n" { 'labels' : {"a":"b"}} expect score "n" >= 7 expect reject "n" by "long"
+  expect held "n" by 'g'  expect held "n" by "g" message '1 of 2'
+  expect reject "n" by "g"   message "m" expect  bound 'n'
   expect evict "a","b" on "n"
   expect evict none on "n" }
 # last
@@ -80,6 +82,10 @@ test "t" {
   node "n" {"labels": {"a": "b"}}
   expect score "n" >= 7
   expect reject "n" by "long"
+  expect held "n" by "g"
+  expect held "n" by "g" message "1 of 2"
+  expect reject "n" by "g" message "m"
+  expect bound "n"
   expect evict "a", "b" on "n"
   expect evict none on "n"
 }
