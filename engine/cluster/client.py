@@ -22,6 +22,7 @@ import aiohttp
 import msgspec
 
 from engine.cluster.connection_configuration import SERVICE_ACCOUNT, Load, find
+from engine.cluster.proxies import proxy_of
 from engine.errors import ApiError, ApiUnreachableError, ClusterConfigurationError, NotSentError
 from engine.objects.api_types import ApiStatus
 
@@ -167,6 +168,8 @@ _CONNECT_SECONDS = 10.0
 _UNAUTHORIZED = 401
 # The largest message of a WebSocket; kubelets send parts of 32 KiB.
 _MOST_MESSAGE = 1 << 20
+# Read ahead of a stream, so that a list of large objects does not wait for each small part.
+_READ_BYTES = 2 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +220,7 @@ class ApiSession:
     def __init__(self, load: Load, configuration: Any) -> None:
         self._load = load
         self._configuration = configuration
-        self._rest = _connections(configuration)
+        self._connections = _Connections(configuration)
         self._trust = _trust(configuration)
         self._renewing = asyncio.Lock()
         self._generation = 0
@@ -258,14 +261,14 @@ class ApiSession:
         return await self._websocket(path, params, agent, protocol)
 
     async def close(self) -> None:
-        await self._rest.close()
+        await self._connections.close()
 
     async def _send(self, request: _Request) -> aiohttp.ClientResponse:
         headers = dict(request.headers)
         if authorization := await self._authorization():
             headers["Authorization"] = authorization
-        rest = self._rest
-        response: aiohttp.ClientResponse = await rest.pool_manager.request(
+        connections = self._connections
+        response: aiohttp.ClientResponse = await connections.session.request(
             request.method,
             self.host + request.path,
             params=list(request.params),
@@ -273,9 +276,9 @@ class ApiSession:
             data=request.body,
             timeout=aiohttp.ClientTimeout(sock_connect=_CONNECT_SECONDS),
             allow_redirects=False,  # the API server never redirects, and a token is for it alone
-            proxy=rest.proxy,
-            proxy_headers=rest.proxy_headers,
-            server_hostname=rest.server_hostname,
+            proxy=connections.proxy,
+            proxy_headers=connections.rest.proxy_headers,
+            server_hostname=connections.rest.server_hostname,
         )
         return response
 
@@ -285,16 +288,16 @@ class ApiSession:
         headers = {"User-Agent": agent}
         if authorization := await self._authorization():
             headers["Authorization"] = authorization
-        rest = self._rest
+        connections = self._connections
         async with asyncio.timeout(_CONNECT_SECONDS):
-            socket: aiohttp.ClientWebSocketResponse = await rest.pool_manager.ws_connect(
+            socket: aiohttp.ClientWebSocketResponse = await connections.session.ws_connect(
                 self.host + path,
                 params=list(params),
                 headers=headers,
                 protocols=(protocol,),
-                proxy=rest.proxy,
-                proxy_headers=rest.proxy_headers,
-                server_hostname=rest.server_hostname,
+                proxy=connections.proxy,
+                proxy_headers=connections.rest.proxy_headers,
+                server_hostname=connections.rest.server_hostname,
                 max_msg_size=_MOST_MESSAGE,
             )
         return socket
@@ -311,9 +314,9 @@ class ApiSession:
                 configuration = await self._load()
                 trust = _trust(configuration)
                 if trust != self._trust:
-                    rest, self._rest = self._rest, _connections(configuration)
+                    old, self._connections = self._connections, _Connections(configuration)
                     self._trust = trust
-                    await rest.close()
+                    await old.close()
             except (ClusterConfigurationError, OSError) as error:
                 raise ApiUnreachableError(str(error)) from error
             self._configuration = configuration
@@ -330,12 +333,29 @@ class ApiSession:
         return None if token is None or not token["value"] else str(token["value"]).strip()
 
 
-def _connections(configuration: Any) -> Any:
-    # The library takes as long to import as Placet, and servers without a cluster do not need it.
-    from kubernetes_asyncio.client.rest import RESTClientObject  # noqa: PLC0415
+class _Connections:
+    """The connections to an API server, and their proxy.
 
-    # 0 means no limit: each watch holds a connection, and Throttle limits the requests.
-    return RESTClientObject(configuration, maxsize=0)
+    The library's own session would send passwords of `~/.netrc`, or refuse a token beside them.
+    """
+
+    def __init__(self, configuration: Any) -> None:
+        # The library takes as long to import as Placet, and servers without a cluster do not need
+        # it.
+        from kubernetes_asyncio.client.rest import RESTClientObject  # noqa: PLC0415
+
+        # 0 means no limit: each watch holds a connection, and Throttle limits the requests.
+        self.rest = RESTClientObject(configuration, maxsize=0)
+        self.proxy = configuration.proxy or proxy_of(configuration.host)
+        self.session = aiohttp.ClientSession(
+            connector=self.rest.pool_manager.connector,
+            connector_owner=False,
+            read_bufsize=_READ_BYTES,
+        )
+
+    async def close(self) -> None:
+        await self.session.close()
+        await self.rest.close()
 
 
 def _trust(configuration: Any) -> tuple[object, ...]:

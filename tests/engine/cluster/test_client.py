@@ -65,6 +65,32 @@ async def test_bodies_are_sent_and_received_unchanged(
     assert asked.headers["User-Agent"].startswith("placet/1.2.3 (")
 
 
+async def test_passwords_of_other_programs_are_not_sent(
+    server: FakeApiServer, connected: Connect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of `~/.netrc`, beside which aiohttp would refuse a token."""
+    netrc = tmp_path / "netrc"
+    netrc.write_text("default login me password secret\n")
+    monkeypatch.setenv("NETRC", str(netrc))
+    server.answers.append(Answer(200, b"{}"))
+    async with connected() as client:
+        await client.request("GET", PODS)
+    assert [asked.headers["Authorization"] for asked in server.requests] == ["Bearer static"]
+
+
+async def test_a_request_takes_the_proxy_of_the_environment(
+    server: FakeApiServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HTTP_PROXY", server.url)
+    server.answers.append(Answer(200, b"{}"))
+    file = kubeconfig(tmp_path / "kubeconfig", "http://api.example.test", {"token": "static"})
+    async with connect(file, None, version="1.2.3") as client:
+        assert await client.request("GET", PODS) == b"{}"
+    assert [asked.headers["Host"] for asked in server.requests] == ["api.example.test"]
+
+
 async def test_an_error_has_the_fields_of_the_status(
     server: FakeApiServer, connected: Connect
 ) -> None:
