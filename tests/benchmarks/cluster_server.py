@@ -15,7 +15,7 @@ from typing import Any
 
 from aiohttp import web
 
-from engine.cache.informers import CONTROLLERS
+from engine.cache.informers import BUDGETS, CONTROLLERS, POLICIES
 from tests.e2e.realistic import large_node, large_pod
 from tests.support.fake_api_server import END
 
@@ -46,7 +46,7 @@ class LargeCluster:
         return response
 
     async def nothing(self, request: web.Request) -> web.StreamResponse:
-        """The controllers of the pods, of which there are none."""
+        """Controllers, budgets and policies, of which there are none."""
         if "watch" not in request.query:
             return self._page(request, self._node, 0)
         response = await self._initial(request, self._node, 0)
@@ -208,7 +208,7 @@ async def main() -> None:
     app = web.Application()
     app.router.add_get("/api/v1/nodes", cluster.nodes)
     app.router.add_get("/api/v1/pods", cluster.pods)
-    for resource in CONTROLLERS.values():
+    for resource in (BUDGETS, *CONTROLLERS.values(), *POLICIES):
         app.router.add_get(resource.path, cluster.nothing)
     app.router.add_post("/changes", cluster.change)
     leases = "/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
