@@ -37,9 +37,9 @@ def matches_term(node: Record, term: Record) -> bool:
     if not all(each.operator in _CHOOSING and len(each.values or ()) == 1 for each in fields):
         return False
     meta = node.metadata
-    if not _match_all(expressions, (meta and meta.labels) or {}):
+    if not all_hold(expressions, (meta and meta.labels) or {}):
         return False
-    return _match_all(fields, {"metadata.name": (meta and meta.name) or ""})
+    return all_hold(fields, {"metadata.name": (meta and meta.name) or ""})
 
 
 def matches_selector(node: Record, selector: Record) -> bool:
@@ -47,7 +47,8 @@ def matches_selector(node: Record, selector: Record) -> bool:
     return any(matches_term(node, term) for term in selector.nodeSelectorTerms or ())
 
 
-def _match_all(requirements: Iterable[Record], values: Mapping[str, str]) -> bool:
+def all_hold(requirements: Iterable[Record], values: Mapping[str, str]) -> bool:
+    """Whether all requirements hold of these labels; those of pods have no `Gt` and `Lt`."""
     return all(_matches(requirement, values.get(requirement.key)) for requirement in requirements)
 
 
