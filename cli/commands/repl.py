@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from cli.command import CommandError, Exit
+from cli.command import CommandError, Exit, input_lines
 from cli.repl.commands import cluster_summary, loaded
 from cli.repl.conversation import answer_lines, print_replies
 from cli.repl.session import ClusterOrigin, FindingsError, ReplSession
@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     elif is_live(args, ("files",)) and (chosen_flag(args) is not None or names_cluster()):
         open_live(session, args)
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        return Exit.OK if answer_lines(session, sys.stdin) else Exit.FINDINGS
+        return Exit.OK if answer_lines(session, input_lines()) else Exit.FINDINGS
     print(f"placet {version()}: `:help` lists the commands, Ctrl-D leaves")
     if validation is not None:
         print_replies(loaded(session, validation))
