@@ -12,12 +12,12 @@ from functools import lru_cache
 from typing import Any
 
 from grammar.tree.types import BOOL, Overload, Type, member
+from grammar.values.named_formats import is_label_value
 from grammar.values.sizes import Size
 
 Record = Any
 _CHOOSING = frozenset({"In", "NotIn"})
-# A value that a label can have, and a number. A node's label has at most 63 characters.
-_LABEL = re.compile(r"(?:(?:[A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
+# A label has at most so many characters.
 _LONGEST = 63
 _INTEGER = re.compile(r"[+-]?[0-9]{1,63}")
 
@@ -85,7 +85,7 @@ def _is_valid(operator: str, values: tuple[str, ...]) -> bool:
 
 @lru_cache(4096)
 def _is_label(value: str) -> bool:
-    return _LABEL.fullmatch(value) is not None
+    return is_label_value(value)
 
 
 def _compares(operator: str, value: str | None, wanted: Iterable[str]) -> bool:
