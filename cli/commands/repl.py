@@ -13,13 +13,13 @@ from cli.repl.commands import cluster_summary, loaded
 from cli.repl.conversation import answer_lines, print_replies
 from cli.repl.session import ClusterOrigin, FindingsError, ReplSession
 from cli.sources import (
-    ForbiddenError,
     add_cluster_arguments,
     chosen_flag,
     is_live,
     names_cluster,
     opened,
     warn_of,
+    whole,
 )
 from cli.version import version
 from cli.world import add_data_argument, read_data, warn_without_rows
@@ -92,10 +92,9 @@ def open_live(session: ReplSession, args: argparse.Namespace) -> None:
     def read() -> ClusterDocuments:
         with opened(args) as live:
             found = live.read("")
-        if found.documents is None:
-            raise ForbiddenError(found)
+        documents = whole(found)
         warn_of(found.lacks)
-        return replace(found.documents, data=given)
+        return replace(documents, data=given)
 
     def rows(tables: Sequence[TableSpec]) -> Mapping[str, DataText]:
         lacking = [table for table in tables if table.name not in given]
