@@ -9,7 +9,7 @@ import re
 import sys
 import tempfile
 from argparse import ArgumentTypeError
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from enum import IntEnum
 from pathlib import Path
 
@@ -65,6 +65,19 @@ def read_text(name: str, hint: str) -> str:
 STANDARD_INPUT = Path("-")
 
 
+def read_input() -> str:
+    """The text of standard input. Raises CommandError."""
+    return "".join(input_lines()).removeprefix("\ufeff")
+
+
+def input_lines() -> Iterator[str]:
+    """The lines of standard input as they come. Raises CommandError."""
+    try:
+        yield from sys.stdin
+    except UnicodeDecodeError:
+        raise CommandError("standard input is not UTF-8 text", "save it as UTF-8") from None
+
+
 def input_source(paths: Sequence[Path]) -> Source | None:
     """The text of standard input, if `-` is the path; its name says whether it has manifests.
 
@@ -74,10 +87,7 @@ def input_source(paths: Sequence[Path]) -> Source | None:
         return None
     if len(paths) > 1:
         raise CommandError("`-` must be the only path", "name the files alone, or pipe them in")
-    try:
-        text = sys.stdin.read().removeprefix("\ufeff")
-    except UnicodeDecodeError:
-        raise CommandError("standard input is not UTF-8 text", "save it as UTF-8") from None
+    text = read_input()
     # A policy of the language begins with one of these words.
     has_manifests = "apiVersion" in text and _LANGUAGE.match(text) is None
     suffix = ".json" if text.lstrip().startswith("{") else ".yaml"

@@ -313,27 +313,10 @@ def _right(resource: Resource) -> str:
     return f"list {resource.name} in all namespaces"
 
 
+# ---- what `doctor` reads
+
 # The namespace of ConfigMaps that may hold a configuration of kube-scheduler.
 NAMESPACE = "kube-system"
-
-
-def config_maps(kubeconfig: Path | None, context: str | None) -> tuple[str, str]:
-    """The server's URL and the JSON of all ConfigMaps of NAMESPACE. Raises CommandError."""
-    hint = "check `--kubeconfig`, or give the file of the configuration"
-    try:
-        return asyncio.run(_config_maps(kubeconfig, context))
-    except ClusterConfigurationError as error:
-        raise CommandError(str(error), error.hint) from None
-    except (ApiError, ApiUnreachableError) as error:
-        raise CommandError(f"cannot read the ConfigMaps of {NAMESPACE}: {error}", hint) from None
-
-
-async def _config_maps(kubeconfig: Path | None, context: str | None) -> tuple[str, str]:
-    async with connect(kubeconfig, context, version=version()) as client:
-        body = await client.request("GET", path_of(CORE, "configmaps", NAMESPACE))
-        return client.host, body.decode()
-
-
 _ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 # Before 1.36 an API server has no MutatingAdmissionPolicy.
 _MARKERS = {
@@ -343,45 +326,64 @@ _MARKERS = {
 }
 
 
-def marking_of(kubeconfig: Path | None, context: str | None) -> Marking | None:
-    """What marks new pods; None without the rights to list that. Raises CommandError."""
+@dataclass(frozen=True, slots=True)
+class SchedulerObjects:
+    """What a kube-scheduler depends on in a cluster, at the URL of the `server`.
+
+    `config_maps` is the JSON of all ConfigMaps of NAMESPACE. Without the rights to list what it is
+    made of, `marking` is None: what marks new pods. So `policies` are none: the policy objects by
+    `resource/key`.
+    """
+
+    server: str
+    config_maps: str
+    marking: Marking | None
+    policies: Mapping[str, bytes]
+
+
+def scheduler_objects(kubeconfig: Path | None, context: str | None) -> SchedulerObjects:
+    """Raises CommandError."""
     try:
-        return asyncio.run(_marking_of(kubeconfig, context))
+        return asyncio.run(_scheduler_objects(kubeconfig, context))
+    except ClusterConfigurationError as error:
+        raise CommandError(str(error), error.hint) from None
+
+
+async def _scheduler_objects(kubeconfig: Path | None, context: str | None) -> SchedulerObjects:
+    async with connect(kubeconfig, context, version=version()) as client:
+        try:
+            maps = await client.request("GET", path_of(CORE, "configmaps", NAMESPACE))
+        except (ApiError, ApiUnreachableError) as error:
+            hint = "check `--kubeconfig`, or give the file of the configuration"
+            text = f"cannot read the ConfigMaps of {NAMESPACE}: {error}"
+            raise CommandError(text, hint) from None
+        marking = await _if_allowed("what marks new pods", _marking(client))
+        policies = await _if_allowed("the policies", _policy_objects(client))
+        return SchedulerObjects(client.host, maps.decode(), marking, policies or {})
+
+
+async def _if_allowed(what: str, answer: Awaitable[Read]) -> Read | None:
+    """The answer, or None without the right to it. Raises CommandError."""
+    try:
+        return await answer
     except (ApiError, ApiUnreachableError) as error:
         if isinstance(error, ApiError) and error.status == _FORBIDDEN:
             return None
-        hint = "check `--kubeconfig`"
-        raise CommandError(f"cannot read what marks new pods: {error}", hint) from None
+        raise CommandError(f"cannot read {what}: {error}", "check `--kubeconfig`") from None
 
 
-async def _marking_of(kubeconfig: Path | None, context: str | None) -> Marking:
-    async with connect(kubeconfig, context, version=version()) as client:
-        objects: list[Json] = []
-        for kind, path in _MARKERS.items():
-            objects += [{"kind": kind, **each} for each in await _items(client, path)]
-        return Marking.of(objects, await _items(client, "/api/v1/namespaces"))
+async def _marking(client: ApiClient) -> Marking:
+    objects: list[Json] = []
+    for kind, path in _MARKERS.items():
+        objects += [{"kind": kind, **each} for each in await _items(client, path)]
+    return Marking.of(objects, await _items(client, "/api/v1/namespaces"))
 
 
-def policy_objects(kubeconfig: Path | None, context: str | None) -> dict[str, bytes]:
-    """The policy objects by `resource/key`, none without the rights to list them.
-
-    Raises CommandError.
-    """
-    try:
-        return asyncio.run(_policy_objects(kubeconfig, context))
-    except (ApiError, ApiUnreachableError) as error:
-        if isinstance(error, ApiError) and error.status == _FORBIDDEN:
-            return {}
-        hint = "check `--kubeconfig`"
-        raise CommandError(f"cannot read the policies: {error}", hint) from None
-
-
-async def _policy_objects(kubeconfig: Path | None, context: str | None) -> dict[str, bytes]:
-    async with connect(kubeconfig, context, version=version()) as client:
-        found: dict[str, bytes] = {}
-        for resource in POLICIES:
-            found |= _by_key(resource, await _items(client, resource.path))
-        return found
+async def _policy_objects(client: ApiClient) -> Mapping[str, bytes]:
+    found: dict[str, bytes] = {}
+    for resource in POLICIES:
+        found |= _by_key(resource, await _items(client, resource.path))
+    return found
 
 
 async def _items(client: ApiClient, path: str) -> list[Json]:

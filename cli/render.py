@@ -199,11 +199,22 @@ def _range(span: Span, source: Source) -> tuple[int, int, int, int]:
 # ---- documents for other programs
 
 
+def sarif_log(rules: object, results: object, **more: object) -> dict[str, object]:
+    """A log of SARIF 2.1.0 (OASIS), with one run of Placet."""
+    run = {"tool": {"driver": {"name": "placet", "rules": rules}}, **more, "results": results}
+    schema = "https://json.schemastore.org/sarif-2.1.0.json"
+    return {"$schema": schema, "version": "2.1.0", "runs": [run]}
+
+
+def xml_text(root: ET.Element) -> str:
+    """The text of a report as JUnit writes it."""
+    ET.indent(root)
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{ET.tostring(root, "unicode")}'
+
+
 def _sarif(findings: Sequence[Finding | FieldFinding]) -> dict[str, object]:
-    """A log of SARIF 2.1.0 (OASIS), with columns in characters."""
+    """The findings as a log, with columns in characters."""
     codes = sorted({diagnostic.code for diagnostic, _ in findings})
-    rules = [{"id": code} for code in codes]
-    driver = {"name": "placet", "rules": rules}
     results = [
         {
             "ruleId": diagnostic.code,
@@ -214,10 +225,8 @@ def _sarif(findings: Sequence[Finding | FieldFinding]) -> dict[str, object]:
         }
         for diagnostic, where in findings
     ]
-    tool = {"driver": driver}
-    run = {"tool": tool, "columnKind": "unicodeCodePoints", "results": results}
-    schema = "https://json.schemastore.org/sarif-2.1.0.json"
-    return {"$schema": schema, "version": "2.1.0", "runs": [run]}
+    rules = [{"id": code} for code in codes]
+    return sarif_log(rules, results, columnKind="unicodeCodePoints")
 
 
 def _sarif_place(diagnostic: Diagnostic, where: Source | FieldPlace) -> dict[str, object]:
@@ -260,9 +269,7 @@ def _junit(findings: Sequence[Finding | FieldFinding], files: Sequence[str]) -> 
                 case, "failure", type=each.severity, message=escaped(each.message)
             )
             failure.text = text
-    ET.indent(root)
-    text = ET.tostring(root, "unicode")
-    return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}'
+    return xml_text(root)
 
 
 # ---- the costs of expressions

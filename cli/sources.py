@@ -21,7 +21,7 @@ from cli.command import CommandError, add_context_arguments
 from cli.streams import put_line
 from cli.world import World, check_data, in_force, policy_files, read_data
 from cli.world import read_world as read_files
-from engine.cache.cluster_copy import ClusterCopy, DataText, NamedPod
+from engine.cache.cluster_copy import ClusterCopy, ClusterDocuments, DataText, NamedPod
 from engine.cache.pod_manifests import DEFAULT_NAMESPACE, POD_TYPES, PodQuery, read_pod
 from engine.enforced import EnforcedPolicies
 from engine.explanation.application import misspelt_annotations
@@ -109,6 +109,13 @@ class ForbiddenError(CommandError):
         self.found = found
 
 
+def whole(found: Found) -> ClusterDocuments:
+    """What was read, if it is enough for decisions. Raises ForbiddenError."""
+    if found.documents is None:
+        raise ForbiddenError(found)
+    return found.documents
+
+
 @dataclass(frozen=True, slots=True)
 class WorldReading:
     """A world that was read, and the rights without which it may be incomplete."""
@@ -123,11 +130,10 @@ def live_world(live: LiveCluster, args: argparse.Namespace, namespace: str) -> W
     Raises ForbiddenError, and CommandError.
     """
     schema, found = load_schema(), live.read(namespace)
-    if found.documents is None:
-        raise ForbiddenError(found)
+    read = whole(found)
     policies, lacks = live_policies(found, getattr(args, "policies", None), schema)
     codec = ObjectCodec(schema, policies.needs.annotations)
-    documents = replace(found.documents, data=live_data(live, args, [policies]))
+    documents = replace(read, data=live_data(live, args, [policies]))
     return WorldReading(World(schema, codec, documents.cluster(codec), policies), lacks)
 
 

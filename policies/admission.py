@@ -46,7 +46,6 @@ def check_object(
     name: str,
     raw: bytes,
     schema: Schema,
-    cost_limit: int = LIMIT,
     *,
     stored: bool = False,
     size: ClusterSize = UNKNOWN_SIZE,
@@ -69,7 +68,7 @@ def check_object(
     if read.manifest is not None:
         policy, wrong = policy_of(read.manifest, page)
         file, found = File((policy,)), [*found, *wrong]
-    checked = of_objects(checked_file(page.source, file, found, schema, cost_limit))
+    checked = of_objects(checked_file(page.source, file, found, schema, LIMIT))
     policies = tuple(with_estimates(policy, size) for policy in checked.policies)
     return CheckedObject(read.manifest, replace(checked, policies=policies))
 

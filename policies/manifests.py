@@ -24,6 +24,7 @@ from grammar.messages.catalogue import listed
 from grammar.messages.diagnostics import Diagnostic, nearest
 from grammar.tree.clauses import File, Policy
 from grammar.tree.source import Source, Span
+from grammar.values.named_formats import is_subdomain
 from policies.documents import DocumentError, documents, file_page, join, literal_rules
 from policies.manifest_names import GROUP
 from policies.manifest_text import ManifestText
@@ -188,7 +189,6 @@ def bare(kind: Type) -> Type:
 
 # ---- checks of the structs
 
-_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*\Z")
 _PERCENTAGE = re.compile(r"(100|[0-9]{1,2})%\Z")
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}\Z")
 _MOST = 2**31 - 1
@@ -242,7 +242,7 @@ def _metadata(manifest: Manifest, page: ManifestText) -> Iterator[Diagnostic]:
     name, namespace = manifest.metadata.name, manifest.metadata.namespace
     if not name:
         yield page.error("metadata.name", "is missing")
-    elif not _NAME.match(name) or len(name) > 253:
+    elif not is_subdomain(name):
         hint = "lower-case letters, digits, `-` and `.`, at most 253"
         yield page.error("metadata.name", f"`{name}` is not a name", hint)
     if isinstance(manifest, ClusterPlacementPolicy) and namespace:

@@ -19,6 +19,7 @@ from grammar.tree.clauses import Argument, Clause, ForPods, Item, Policy, Settin
 from grammar.tree.printer import print_string
 from grammar.tree.repair import Repair, minute_of
 from grammar.tree.source import Source
+from grammar.values.node_terms import all_hold
 from policies.manifest_text import ManifestText, put
 from policies.resource import (
     BoundedTarget,
@@ -83,24 +84,8 @@ def matches(selector: Selector | None, labels: Mapping[str, str]) -> bool:
     if selector is None:
         return True
     wanted = selector.matchLabels or {}
-    return all(labels.get(key) == value for key, value in wanted.items()) and all(
-        _matches(requirement, labels.get(requirement.key))
-        for requirement in selector.matchExpressions
-    )
-
-
-def _matches(requirement: LabelRequirement, value: str | None) -> bool:
-    match requirement.operator:
-        case "In":
-            return value is not None and value in requirement.values
-        case "NotIn":
-            return value is None or value not in requirement.values
-        case "Exists":
-            return value is not None
-        case "DoesNotExist":
-            return value is None
-        case _:
-            assert_never(requirement.operator)
+    are_equal = all(labels.get(key) == value for key, value in wanted.items())
+    return are_equal and all_hold(selector.matchExpressions, labels)
 
 
 # ---- a manifest as a policy

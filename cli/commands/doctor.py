@@ -141,11 +141,11 @@ def run(args: argparse.Namespace) -> int:
     objects: Mapping[str, bytes] = {}
     if _reads_cluster(args):
         # Importing the client takes longer than the rest of this command.
-        from cli.live import config_maps, marking_of, policy_objects  # noqa: PLC0415
+        from cli.live import scheduler_objects  # noqa: PLC0415
 
-        maps.append(config_maps(args.kubeconfig, args.context))
-        marking = marking_of(args.kubeconfig, args.context)
-        objects = policy_objects(args.kubeconfig, args.context)
+        found = scheduler_objects(args.kubeconfig, args.context)
+        maps.append((found.server, found.config_maps))
+        marking, objects = found.marking, found.policies
     requirements = None
     if args.policies is not None or objects:
         requirements = read_requirements(args.policies, objects)

@@ -14,7 +14,6 @@ from cli.policy_tests.fixture import to_json
 from cli.render import print_findings, put_problem
 from cli.repl.expressions import Evaluator, Expression, Failure, check
 from cli.sources import (
-    ForbiddenError,
     add_cluster_arguments,
     asked_pod,
     chosen_flag,
@@ -22,6 +21,7 @@ from cli.sources import (
     live_data,
     opened,
     question_namespace,
+    whole,
 )
 from cli.world import (
     add_cluster_argument,
@@ -99,10 +99,7 @@ def run(args: argparse.Namespace) -> int:
         tables = _tables(policies, data, cluster)
         return _evaluated(args, expression, cluster, codec, None, tables)
     with opened(args) as live:
-        found = live.read(question_namespace(args, live))
-        if found.documents is None:
-            raise ForbiddenError(found)
-        cluster = found.documents.cluster(codec)
+        cluster = whole(live.read(question_namespace(args, live))).cluster(codec)
         tables = _tables(policies, live_data(live, args, [policies]), cluster)
         return _evaluated(args, expression, cluster, codec, live, tables)
 

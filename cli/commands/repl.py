@@ -8,18 +8,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from cli.command import CommandError, Exit
+from cli.command import CommandError, Exit, input_lines
 from cli.repl.commands import cluster_summary, loaded
 from cli.repl.conversation import answer_lines, print_replies
 from cli.repl.session import ClusterOrigin, FindingsError, ReplSession
 from cli.sources import (
-    ForbiddenError,
     add_cluster_arguments,
     chosen_flag,
     is_live,
     names_cluster,
     opened,
     warn_of,
+    whole,
 )
 from cli.version import version
 from cli.world import add_data_argument, read_data, warn_without_rows
@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     elif is_live(args, ("files",)) and (chosen_flag(args) is not None or names_cluster()):
         open_live(session, args)
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        return Exit.OK if answer_lines(session, sys.stdin) else Exit.FINDINGS
+        return Exit.OK if answer_lines(session, input_lines()) else Exit.FINDINGS
     print(f"placet {version()}: `:help` lists the commands, Ctrl-D leaves")
     if validation is not None:
         print_replies(loaded(session, validation))
@@ -92,10 +92,9 @@ def open_live(session: ReplSession, args: argparse.Namespace) -> None:
     def read() -> ClusterDocuments:
         with opened(args) as live:
             found = live.read("")
-        if found.documents is None:
-            raise ForbiddenError(found)
+        documents = whole(found)
         warn_of(found.lacks)
-        return replace(found.documents, data=given)
+        return replace(documents, data=given)
 
     def rows(tables: Sequence[TableSpec]) -> Mapping[str, DataText]:
         lacking = [table for table in tables if table.name not in given]

@@ -29,7 +29,6 @@ from cli.simulation.inputs import (
 from cli.simulation.result_layout import chart, difference, print_difference, print_result, progress
 from cli.simulation.seeds import Simulate, print_runs, runs, runs_chart, runs_json
 from cli.sources import (
-    ForbiddenError,
     add_cluster_arguments,
     is_live,
     live_data,
@@ -38,6 +37,7 @@ from cli.sources import (
     question_namespace,
     require_cluster,
     warn_of,
+    whole,
 )
 from cli.streams import put_line
 from cli.world import add_data_argument, check_data, read_data, read_policies
@@ -227,12 +227,11 @@ def _live(
     """The inputs of a running cluster, and the sets of policies. Raises CommandError."""
     namespace = question_namespace(args, live)
     found = live.read("")
-    if found.documents is None:
-        raise ForbiddenError(found)
+    read = whole(found)
     policies, lacks = live_policies(found, None, schema)
     warn_of(lacks)
     sets = _policy_sets(args, schema) or {"the policies of the cluster": policies}
-    cluster = replace(found.documents, data=live_data(live, args, [*sets.values()]))
+    cluster = replace(read, data=live_data(live, args, [*sets.values()]))
     change, pods = what_if(args.add_nodes, args.drain, cluster), None
     if args.pods is not None:
         pods = read_pods(args.pods, cluster, namespace or live.namespace)

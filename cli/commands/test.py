@@ -12,7 +12,7 @@ from cli.command import CommandError, Exit, write_text
 from cli.policy_tests import report
 from cli.policy_tests.runner import Collection, Runner, Suite, TestOutcome, collect
 from cli.render import print_error, wants_colour
-from cli.sources import ForbiddenError, add_cluster_arguments, chosen_flag, opened
+from cli.sources import add_cluster_arguments, chosen_flag, opened, whole
 from cli.streams import beneath
 from engine.cache.cluster_copy import ClusterDocuments
 from grammar.meaning.schema import Schema, load_schema
@@ -125,10 +125,7 @@ def _run_once(args: argparse.Namespace, collection: Collection, schema: Schema) 
 def _running(args: argparse.Namespace) -> ClusterDocuments:
     """The cluster of the kubeconfig. Raises CommandError."""
     with opened(args) as live:
-        found = live.read("")
-    if found.documents is None:
-        raise ForbiddenError(found)
-    return found.documents
+        return whole(live.read(""))
 
 
 def _results(

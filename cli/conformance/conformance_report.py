@@ -14,6 +14,7 @@ import msgspec
 from cli.command import write_text
 from cli.conformance.run import CaseResult, ContractResult, Result
 from cli.console import Part
+from cli.render import sarif_log, xml_text
 from cli.version import version
 from grammar.messages.texts import escaped, escaped_json
 
@@ -129,12 +130,11 @@ def _junit(results: Sequence[ContractResult], url: str) -> str:
                 ET.SubElement(element, "failure", message=said).text = f"{case.why}\n{escaped(url)}"
             elif case.result == "warn":
                 ET.SubElement(element, "system-out").text = f"warning: {said}\n{case.why}"
-    ET.indent(root)
-    return f'<?xml version="1.0" encoding="UTF-8"?>\n{ET.tostring(root, "unicode")}'
+    return xml_text(root)
 
 
 def _sarif(results: Sequence[ContractResult], url: str) -> dict[str, object]:
-    """A log of SARIF 2.1.0 (OASIS); its places are the URL."""
+    """The failures and warnings as a log; their places are the URL."""
     rules = [{"id": each.id, "shortDescription": {"text": each.says}} for each in results]
     place = {"physicalLocation": {"artifactLocation": {"uri": url}}}
     found = [
@@ -149,6 +149,4 @@ def _sarif(results: Sequence[ContractResult], url: str) -> dict[str, object]:
         for case in result.cases
         if case.result in _LEVELS
     ]
-    run = {"tool": {"driver": {"name": "placet", "rules": rules}}, "results": found}
-    schema = "https://json.schemastore.org/sarif-2.1.0.json"
-    return {"$schema": schema, "version": "2.1.0", "runs": [run]}
+    return sarif_log(rules, found)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from cli.command import CommandError
+from cli.command import CommandError, read_input
 from cli.command import read_text as read_file_text
 from cli.doctor.extender import ExtenderEntry, entry
 from engine.objects.api_types import mapping, mappings
@@ -22,7 +21,7 @@ _STDIN = "-"
 def read_text(name: str) -> tuple[str, str]:
     """The name and the text of a file, or of standard input. Raises CommandError."""
     if name == _STDIN:
-        return "standard input", sys.stdin.read()
+        return "standard input", read_input()
     return name, read_file_text(name, "check the path")
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, TypeGuard
 
 from cli.doctor.plugins import MULTI_POINT, POINTS
+from grammar.values.named_formats import is_qualified
 from policies.documents import join
 
 
@@ -67,7 +68,6 @@ _HINTS = {
 }
 
 _DOMAIN = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
-_LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?")
 _EXTENDED = re.compile(
     rf"(?!requests\.)(?=[^/]{{1,244}}/){_DOMAIN}/[A-Za-z0-9]([-\w.]*[A-Za-z0-9])?"
 )
@@ -264,18 +264,6 @@ def is_extended(name: str) -> bool:
     """Whether an extender can manage a resource of this name (C10)."""
     extended = _EXTENDED.fullmatch(name) is not None
     return extended and is_qualified(name) and "kubernetes.io/" not in name
-
-
-def is_qualified(name: str) -> bool:
-    """Whether a label's key may have this name."""
-    domain, slash, last = name.rpartition("/")
-    known = not slash or (len(domain) <= 253 and re.fullmatch(_DOMAIN, domain) is not None)
-    return known and bool(last) and is_label_value(last)
-
-
-def is_label_value(text: str) -> bool:
-    """Whether a label may have this value."""
-    return len(text) <= 63 and _LABEL_VALUE.fullmatch(text) is not None
 
 
 def mistyped(value: Any, *, legacy: bool, is_json: bool) -> Iterator[tuple[str, str, str]]:

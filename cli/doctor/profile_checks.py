@@ -13,13 +13,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from cli.doctor.context import ConfigurationContext
-from cli.doctor.fields import ARGUMENTS, is_label_value, is_qualified
+from cli.doctor.fields import ARGUMENTS
 from cli.doctor.found import Found, refused, warning
 from cli.doctor.plugins import DEFAULTS, MULTI_POINT, PLUGINS, POINTS, POINTS_OF
 from engine.objects.api_types import mapping, mappings
 from grammar.messages.diagnostics import nearest
 from grammar.messages.texts import named
 from grammar.values.errors import EvaluationError
+from grammar.values.named_formats import is_label_value, is_qualified
 from grammar.values.time import SECOND, Duration
 from policies.documents import join
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import re
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -24,21 +23,20 @@ from engine.counting.in_flight_pods import BIND_TIMEOUT_SECONDS, KUBE_SCHEDULER_
 from engine.objects.gate import GATE
 from engine.objects.peer import DEFAULT_SCHEDULER
 from engine.objects.request_pod import SYSTEM_NAMESPACES
+from grammar.values.named_formats import is_label, is_subdomain
 from server.runtime.observers import FORMATS
 from server.settings import DEFAULT_LISTEN, SettingsError, parse_trace_url
 from server.view.view import DEFAULT_PORT
 
-_NAME = re.compile("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-
 
 def _namespace(text: str) -> str:
-    if not _NAME.fullmatch(text):
+    if not is_label(text):
         raise argparse.ArgumentTypeError(f"`{text}` is not a valid namespace name")
     return text
 
 
 def _object_name(text: str) -> str:
-    if len(text) > 253 or not all(map(_NAME.fullmatch, text.split("."))):
+    if not is_subdomain(text):
         raise argparse.ArgumentTypeError(f"`{text}` is not a valid name of an object")
     return text
 
@@ -55,7 +53,7 @@ def _tls_name(text: str) -> str:
         return str(ip_address(text))
     except ValueError:
         pass
-    if len(text) > 253 or not all(map(_NAME.fullmatch, text.split("."))):
+    if len(text) > 253 or not all(map(is_label, text.split("."))):
         raise argparse.ArgumentTypeError(f"`{text}` is not a DNS name or an IP address")
     return text
 

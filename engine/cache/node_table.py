@@ -77,6 +77,12 @@ def as_offered(node: Node, known: NodeWithPods | None) -> NodeWithPods:
     return with_pods(node, None) if known is None else with_pods(node, known.pods, known.requested)
 
 
+def is_ready(node: NodeWithPods) -> bool:
+    """What `node.ready` is: a node without the condition is not ready."""
+    conditions = (node.status and node.status.conditions) or ()
+    return any(each.type == "Ready" and each.status == "True" for each in conditions)
+
+
 def without(known: NodeWithPods, gone: Collection[Peer]) -> NodeWithPods:
     """The node as if these pods were not on it."""
     uids = {pod.uid for pod in gone}

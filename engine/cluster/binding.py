@@ -101,7 +101,6 @@ class Binder:
         schedulers: Schedulers,
         *,
         leads_until: Callable[[], float] = lambda: math.inf,
-        hold_seconds: float = HOLD_SECONDS,
         clock: Callable[[], float] = time.monotonic,
         report: Report = unreported,
     ) -> None:
@@ -112,7 +111,6 @@ class Binder:
         self._answers = answers
         self._schedulers = schedulers
         self._leads_until = leads_until
-        self._hold = hold_seconds
         self._clock = clock
         self.waits = ConditionWaits(cache, engine.waits_for, engine.gangs.held)
         self._running: dict[str, tuple[Binding, asyncio.Task[None]]] = {}
@@ -142,7 +140,7 @@ class Binder:
         """
         while True:
             await asyncio.sleep(_UNSEEN_SECONDS)
-            for pod in self._cache.unseen(self._clock() + self._hold - _UNSEEN_SECONDS):
+            for pod in self._cache.unseen(self._clock() + HOLD_SECONDS - _UNSEEN_SECONDS):
                 binding = Binding(pod.namespace, pod.name, pod.uid, pod.nodeName)
                 if pod.uid not in self._running:
                     with suppress(ApiError, ApiUnreachableError):
@@ -229,7 +227,7 @@ class Binder:
     ) -> None:
         """Counts an admitted pod on its node, and creates its Binding when that need not wait."""
         key = key_of(admission.pod)
-        until = self._clock() + self._hold
+        until = self._clock() + HOLD_SECONDS
         # While a pod waits, its time is that of what it waits for.
         ends = math.inf if admission.waits or admission.until else until
         self._cache.assume(admission.pod, binding.node, ends, admission.annotations)
@@ -391,7 +389,7 @@ class Binder:
 
     async def _check(self, binding: Binding, key: str) -> None:
         """Count the pod on its node until a GET shows that it is not there."""
-        until = self._clock() + self._hold
+        until = self._clock() + HOLD_SECONDS
         while self._clock() < until:
             await asyncio.sleep(_CHECK_SECONDS)
             with suppress(ApiError, ApiUnreachableError):
@@ -426,7 +424,7 @@ class Binder:
         """Takes the cards of a pod that is bound: the first of its Bindings gives them."""
         held = self._cache.assumption(key_of(pod), binding.uid)
         if held is not None and held[1]:
-            until = self._clock() + self._hold
+            until = self._clock() + HOLD_SECONDS
             self._cache.assume(pod, binding.node, until, pod.annotations)
 
     async def _fetch(self, binding: Binding, seconds: float) -> bytes:

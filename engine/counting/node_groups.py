@@ -22,7 +22,7 @@ from typing import Generic, Literal, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from engine.cache.node_table import UNKNOWN_ROW, NodeTable, NodeWithPods, Versions
+from engine.cache.node_table import UNKNOWN_ROW, NodeTable, NodeWithPods, Versions, is_ready
 from engine.counting.domains import Domains
 from engine.counting.in_flight_pods import GroupIds, InFlightPod
 from engine.program.columns import Freshness, grown
@@ -97,7 +97,7 @@ class _Members:
             self.requested.add(node.requested, sign)
 
     def _add(self, node: NodeWithPods, sign: int) -> None:
-        self.ready += sign * _is_ready(node)
+        self.ready += sign * is_ready(node)
         self.allocatable.add(node.allocatable, sign)
         self.capacity.add((node.status and node.status.capacity) or {}, sign)
         self.load(node, sign)
@@ -120,11 +120,6 @@ class _Members:
             Resources(self.capacity),
             None if self.unknown else Resources(self.requested),
         )
-
-
-def _is_ready(node: NodeWithPods) -> bool:
-    conditions = (node.status and node.status.conditions) or ()
-    return any(each.type == "Ready" and each.status == "True" for each in conditions)
 
 
 class NodeGroups:

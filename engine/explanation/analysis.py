@@ -310,13 +310,16 @@ class Analyst:
 
 
 def _because(written: Written, require: Expr, frame: Frame, values: Values) -> str:
-    """An expression with the values, or the errors, of its outermost parts."""
-    known: dict[str, str] = {}
+    """An expression with the values of its outermost parts, and the part in which each error is."""
+    known, failed = dict[str, str](), dict[str, str]()
     for depth, text, step in traced(written, require, frame).rows:
         if isinstance(step.outcome, EvaluationError):
-            known.setdefault(text, str(step.outcome))
+            # The parts around it have the same error, and come before it.
+            failed[str(step.outcome)] = text
         elif depth == 1:
             known.setdefault(text, values.line(step.outcome, step.expr.type))
-    parts = ", ".join(f"{text} is {value}" for text, value in known.items())
+    said = [f"{text} is {value}" for text, value in known.items()]
+    said += [f"{text} has no value: {error}" for error, text in failed.items()]
+    parts = ", ".join(said)
     whole = written.text(require)
     return f"{whole}: {parts}" if parts else whole

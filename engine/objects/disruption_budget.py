@@ -13,6 +13,7 @@ import msgspec
 from engine.objects.api_types import ObjectMeta
 from engine.objects.decoding import JsonInt, ObjectDecoder
 from engine.objects.peer import Peer
+from grammar.values.node_terms import all_hold
 
 
 class _LabelExpression(msgspec.Struct, frozen=True, gc=False):
@@ -26,18 +27,6 @@ class _LabelExpression(msgspec.Struct, frozen=True, gc=False):
         return has_values == bool(self.values) and (
             has_values or self.operator in ("Exists", "DoesNotExist")
         )
-
-    def accepts(self, labels: Mapping[str, str]) -> bool:
-        value, values = labels.get(self.key), self.values or ()
-        match self.operator:
-            case "In":
-                return value is not None and value in values
-            case "NotIn":
-                return value is None or value not in values
-            case "Exists":
-                return value is not None
-            case _:
-                return value is None
 
 
 class _LabelSelector(msgspec.Struct, frozen=True, gc=False):
@@ -80,9 +69,8 @@ class DisruptionBudget(msgspec.Struct, frozen=True, gc=False):
         if not (self.labels or self.expressions):
             return False
         labels = pod.labels
-        return all(labels.get(key) == value for key, value in self.labels.items()) and all(
-            expression.accepts(labels) for expression in self.expressions
-        )
+        are_equal = all(labels.get(key) == value for key, value in self.labels.items())
+        return are_equal and all_hold(self.expressions, labels)
 
 
 _BUDGET = ObjectDecoder("PodDisruptionBudget", _SlimBudget)

@@ -12,15 +12,12 @@ from dataclasses import dataclass, replace
 from typing import Any, assert_never
 from typing import Literal as OneOf
 
+from grammar.values.named_formats import is_label_value, is_qualified
+
 # A pod with a node affinity of more terms is slow to schedule.
 MOST_TERMS = 64
 # The comparisons of terms for one policy, about 5 ms: the API server waits for them.
 _MOST_WORK = 10_000
-# What Kubernetes accepts as the value of a label (apimachinery, util/validation).
-_VALUE = re.compile(r"([A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?")
-_NAME = r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?"
-_DNS = r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*"
-_KEY = re.compile(rf"((?=[^/]{{1,253}}/){_DNS}/)?{_NAME}")
 _INT64 = 2**63
 
 Operator = OneOf["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
@@ -198,7 +195,7 @@ def only(*requirements: SelectorExpression) -> Terms:
 
 def valid_key(key: str) -> str:
     """The key of a label. Raises UnportableError for any other text."""
-    if not _KEY.fullmatch(key):
+    if not is_qualified(key):
         raise UnportableError(f"`{key}` is no key of a label")
     return key
 
@@ -245,7 +242,7 @@ def one_of_or_absent(key: str, values: Iterable[str], *, absent: bool) -> Sides:
 
 def _possible(values: Iterable[str]) -> tuple[str, ...]:
     """The values that a label can have: a selector may not name others."""
-    return tuple(sorted({value for value in values if _VALUE.fullmatch(value)}))
+    return tuple(sorted(filter(is_label_value, {*values})))
 
 
 def compared(key: str, op: str, number: int) -> Sides:

@@ -45,7 +45,6 @@ from engine.program.program import (
     ShareProgram,
     SpreadProgram,
     WaitProgram,
-    of_kind,
 )
 from engine.program.tables import TableSpec
 from engine.program.tables import digest_of as digest_of_table
@@ -70,6 +69,7 @@ from grammar.tree.clauses import (
     Score,
     Share,
     Spread,
+    of_kind,
 )
 from grammar.tree.data import Data, FromObjects
 from grammar.tree.groups import COUNT_OF_NODES, Count

@@ -5,9 +5,9 @@ A registry owns it. It is immutable and is replaced when its policy changes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
-from typing import ClassVar, Protocol, TypeVar
+from typing import ClassVar, Protocol
 from typing import Literal as OneOf
 
 from engine.objects.peer import Peer
@@ -29,7 +29,6 @@ Range = tuple[float, float] | Order | None
 GroupKind = OneOf["sides", "domains", "nodes", "cluster", "used nodes"]
 # What a rule reads of a peer, as a key.
 PeerKey = Callable[[Peer], Hashable]
-T = TypeVar("T")
 
 
 class OutcomeRecorder(Protocol):
@@ -523,11 +522,6 @@ class GangProgram:
 CountClause = ShareProgram | SpreadProgram | LimitProgram
 RejectingProgram = FilterProgram | CountClause | GangProgram
 ClauseProgram = RejectingProgram | ScoreProgram | CardsProgram | PreemptProgram
-
-
-def of_kind(programs: Iterable[ClauseProgram], kind: type[T]) -> tuple[T, ...]:
-    """The programs of one kind, in their order."""
-    return tuple(program for program in programs if isinstance(program, kind))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -43,6 +43,7 @@ from grammar.tree.types import (
     Type,
     map_of,
 )
+from grammar.values.named_formats import is_label, is_subdomain
 
 # The types that a column can have, and the name of the object that a row is made of.
 COLUMN_TYPES = (DOUBLE, INT, STRING, BOOL, QUANTITY, DURATION, TIMESTAMP)
@@ -51,7 +52,6 @@ _UNKNOWN_NAME = "P0101"
 # What every row has besides its columns.
 _OWN_FIELDS = ("time", "age")
 _URL = re.compile(r"https?://[^\s/?#@]+(/[^\s?#]*)?\Z")
-_OBJECT_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?\Z")
 _KIND = re.compile(r"([a-z0-9.-]+/)?v[0-9][a-z0-9]*/[A-Z][A-Za-z0-9]*\Z")
 
 
@@ -152,7 +152,7 @@ def _of_source(data: Data, policy: Policy) -> list[Diagnostic]:
     match source:
         case FromConfigMap(name, _, _, span):
             namespace, _, own = name.partition("/")
-            if not (_OBJECT_NAME.match(namespace) and _OBJECT_NAME.match(own)):
+            if not (is_label(namespace) and is_subdomain(own)):
                 return [_wrong(name, "the namespace and name of a ConfigMap", "shop/racks", span)]
             if policy.namespace not in (None, namespace):
                 message = f"a policy of `{policy.namespace}` cannot read `{name}`"

@@ -240,7 +240,8 @@ class Checker:
             self._report(wrong, self._ask(lambda r: r.indexed(self._written(expr))))
             return replace(expr, type=POISON)
         if known.derived is not None and not expr.optional:
-            return self._check(shortforms.written_out(known.derived, expr.operand, None, expr.span))
+            names = {"self": expr.operand}
+            return self._check(shortforms.written_out(known.derived, names, expr.span))
         return replace(expr, type=optional_of(known.type) if wrapped else known.type)
 
     def _written(self, expr: ast.Select) -> ast.Select:
@@ -298,8 +299,9 @@ class Checker:
             return None
         if known.derived is None:
             return self._cards(expr, select.name, operand)
-        index = (known.parameter, self.check(self._key(expr.index), STRING))
-        return self._check(shortforms.written_out(known.derived, operand, index, expr.span))
+        index = self.check(self._key(expr.index), STRING)
+        names = {"self": operand, known.parameter: index}
+        return self._check(shortforms.written_out(known.derived, names, expr.span))
 
     def _cards(self, expr: ast.Index, form: str, node: ast.Expr) -> ast.Expr:
         """`node.cards["gpu"]` or `node.chosen["gpu"]` written out."""

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from typing import TypeVar, assert_never
 
 from grammar.checker import data_checker, group_checker, parameters
-from grammar.checker.annotation_keys import why_not_written
 from grammar.checker.constants import coerce
 from grammar.checker.definitions import Definition, name_used, reads_cards, too_deep
 from grammar.checker.expression_checker import DATA, Checker
@@ -66,6 +65,7 @@ from grammar.tree.types import (
     unknown_type,
 )
 from grammar.tree.walk import Definitions, reads, walk
+from grammar.values.named_formats import is_qualified
 
 # ---- the checker
 
@@ -543,7 +543,11 @@ class _PolicyChecker:
 
     def _key(self, key: str, span: Span) -> None:
         """An error for the key of an annotation that cannot be written."""
-        if why := why_not_written(key):
+        prefix = key.rpartition("/")[0]
+        if prefix == "placet.dev" or prefix.endswith((".placet.dev", "kubernetes.io")):
+            self._found.append(catalogue.bad_annotation(key, "is a key that others write", span))
+        elif not is_qualified(key):
+            why = "is not the key of an annotation"
             self._found.append(catalogue.bad_annotation(key, why, span))
 
     # ---- parts

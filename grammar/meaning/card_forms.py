@@ -7,10 +7,10 @@ these expressions are declared here. Their values come from the engine, which kn
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from grammar.meaning.schema import short_form
+from grammar.meaning.schema import written_out
 from grammar.tree import ast
 from grammar.tree.clauses import Cards
 from grammar.tree.source import Span
@@ -26,7 +26,6 @@ from grammar.tree.types import (
     list_of,
     map_of,
 )
-from grammar.tree.walk import rewritten
 from grammar.values.errors import EvaluationError
 from grammar.values.sizes import Size
 
@@ -93,29 +92,29 @@ def cards(clause: Cards, node: ast.Expr, span: Span) -> ast.Expr:
     """The cards of a node, as a list."""
     on = clause.on
     if clause.count is not None:
-        on = _filled("cards.alike(COUNT, EACH)", {"COUNT": clause.count, "EACH": on}, span)
+        on = written_out("cards.alike(COUNT, EACH)", {"COUNT": clause.count, "EACH": on}, span)
     names = {"NAME": ast.Literal(clause.name, STRING, span), "ON": on, "NODE": node}
     names["FACTS"] = ast.Ident(FACTS, True, span)
-    return _filled("cards.of(NAME, ON, NODE.pods, FACTS)", names, span)
+    return written_out("cards.of(NAME, ON, NODE.pods, FACTS)", names, span)
 
 
 def number(clause: Cards, span: Span) -> ast.Expr:
     """The number of cards that the pod takes."""
-    return clause.number or _filled("1", {}, span)
+    return clause.number or written_out("1", {}, span)
 
 
 def room(clause: Cards, node: ast.Expr, span: Span) -> ast.Expr:
     """Whether as many cards of a node have room as the pod takes."""
     names = {"CARDS": cards(clause, node, span), "TAKE": clause.take}
     names["NUMBER"] = number(clause, span)
-    return _filled("cards.fitting(CARDS, TAKE).size() >= NUMBER", names, span)
+    return written_out("cards.fitting(CARDS, TAKE).size() >= NUMBER", names, span)
 
 
 def spare(clause: Cards, node: ast.Expr, span: Span) -> ast.Expr:
     """How much others may take of the cards of a node while the pod still has room."""
     names = {"CARDS": cards(clause, node, span), "TAKE": clause.take}
     names["NUMBER"] = number(clause, span)
-    return _filled("cards.spare(CARDS, TAKE, NUMBER)", names, span)
+    return written_out("cards.spare(CARDS, TAKE, NUMBER)", names, span)
 
 
 def chosen(clause: Cards, node: ast.Expr, span: Span) -> ast.Expr:
@@ -123,15 +122,15 @@ def chosen(clause: Cards, node: ast.Expr, span: Span) -> ast.Expr:
     names = {"CARDS": cards(clause, node, span), "TAKE": clause.take}
     if _picks_by_fragmentation(clause):
         names |= _facts(clause, node, ast.Ident("pod", False, span), span)
-        return _filled(f"cards.byFragmentation(CARDS, {_NEED})", names, span)
-    fitting = _filled("cards.fitting(CARDS, TAKE)", names, span)
+        return written_out(f"cards.byFragmentation(CARDS, {_NEED})", names, span)
+    fitting = written_out("cards.fitting(CARDS, TAKE)", names, span)
     if clause.pick is not None:
         by = clause.pick.by
         if clause.pick.order == "most":
             by = ast.Unary("-", by, by.span)
         fitting = ast.Comprehension("sortBy", fitting, (CARD,), (by,), span)
     names = {"FITTING": fitting, "NUMBER": number(clause, span)}
-    return _filled("cards.first(FITTING, NUMBER)", names, span)
+    return written_out("cards.first(FITTING, NUMBER)", names, span)
 
 
 def fragmentation(
@@ -144,11 +143,11 @@ def fragmentation(
     names = {"CARDS": cards(clause, node, span), "TAKE": clause.take}
     names |= _facts(clause, node, pod, span)
     if card is None and _picks_by_fragmentation(clause):
-        return _filled(f"cards.bestFragmentation(CARDS, {_NEED})", names, span)
+        return written_out(f"cards.bestFragmentation(CARDS, {_NEED})", names, span)
     names["TAKEN"] = chosen(clause, node, span)
     if card is not None:
         names["TAKEN"] = ast.ListLiteral((card,), (), span)
-    return _filled(f"cards.fragmentation(CARDS, TAKEN, {_NEED})", names, span)
+    return written_out(f"cards.fragmentation(CARDS, TAKEN, {_NEED})", names, span)
 
 
 # What the pod needs, which is one value for all nodes, and what is known of a node.
@@ -176,14 +175,3 @@ def _picks_by_fragmentation(clause: Cards) -> bool:
             return bool(name == clause.name)
         case _:
             return False
-
-
-def _filled(text: str, names: Mapping[str, ast.Expr], span: Span) -> ast.Expr:
-    """The expression with parts in the place of names; what is between them gets the span."""
-
-    def change(node: object) -> object:
-        if isinstance(node, ast.Ident):
-            return names.get(node.name, node)
-        return span if isinstance(node, Span) else node
-
-    return rewritten(short_form(text), change)

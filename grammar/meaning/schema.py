@@ -142,18 +142,18 @@ def _parse_type(text: str) -> Type:
     return Type(name, tuple(map(_parse_type, inner.split(", ", 1))))
 
 
-def written_out(derived: str, operand: Expr, index: tuple[str, Expr] | None, span: Span) -> Expr:
-    """The expression of a short form such as `node.usage["cpu"]`, at the span of the short form."""
-    names = {"self": operand}
-    if index is not None:
-        names[index[0]] = index[1]
+def written_out(text: str, names: Mapping[str, Expr], span: Span) -> Expr:
+    """An expression with parts in the place of names; what is between them gets the span.
+
+    That of a short form such as `node.usage["cpu"]` has `self`, and the name of its index.
+    """
 
     def change(node: object) -> object:
         if isinstance(node, Ident):
             return names.get(node.name, node)
         return span if isinstance(node, Span) else node
 
-    return rewritten(short_form(derived), change)
+    return rewritten(short_form(text), change)
 
 
 @functools.lru_cache(maxsize=256)
@@ -195,8 +195,8 @@ def _short_form(expr: ast.Expr, schema: Schema) -> ast.Expr | None:
     for field in known.fields.values():
         if field.derived is None or (field.parameter is not None and index is None):
             continue
-        named = (field.parameter, index) if field.parameter and index else None
-        if written_out(field.derived, record, named, expr.span) == expr:
+        named = {field.parameter: index} if field.parameter and index else {}
+        if written_out(field.derived, {"self": record, **named}, expr.span) == expr:
             short = ast.Select(_as_written(record, schema), field.name, False, expr.span)
             return ast.Index(short, index, False, expr.span) if named and index else short
     return None

@@ -331,7 +331,7 @@ RejectingClause = Filter | CountingClause | Cards | Gang
 Clause = Filter | Score | Share | Spread | Limit | Cards | Gang | Preempt
 # The words that clauses begin with, in the order in which people are told of them.
 CLAUSE_WORDS = (*(kind.__name__.lower() for kind in get_args(Clause)), "bind")
-K = TypeVar("K", bound=AnyClause)
+K = TypeVar("K")
 
 
 @dataclass(frozen=True, slots=True)
@@ -409,8 +409,8 @@ class ForPods:
 Item = Setting | ForPods | Let | Def | Use | Data | Group | Count | Clause
 
 
-def of_kind(items: Iterable[Item], kind: type[K]) -> tuple[K, ...]:
-    """The clauses of one kind, in their order."""
+def of_kind(items: Iterable[object], kind: type[K]) -> tuple[K, ...]:
+    """The clauses of one kind, or the programs of one, in their order."""
     return tuple(item for item in items if isinstance(item, kind))
 
 

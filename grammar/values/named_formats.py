@@ -49,9 +49,14 @@ _label_1035 = _written(r"[a-z](?:[-a-z0-9]*[a-z0-9])?", 63)
 _name = _written(_NAME, 63)
 
 
-def _qualified(text: str) -> bool:
+def is_qualified(text: str) -> bool:
+    """Whether a label or an annotation can have this key."""
     prefix, slash, name = text.rpartition("/")
     return _name(name) and (is_subdomain(prefix) if slash else True)
+
+
+def is_label_value(text: str) -> bool:
+    return not text or _name(text)
 
 
 def _is_uri(text: str) -> bool:
@@ -100,7 +105,7 @@ _FORMATS: dict[str, tuple[Check, str]] = {
     ),
     "dns1035Label": (_label_1035, f"must be at most 63 {_LETTERS}, and begin with a letter"),
     "qualifiedName": (
-        _qualified,
+        is_qualified,
         f"must be at most 63 {_NAMES}, after an optional DNS subdomain and `/`",
     ),
     "dns1123LabelPrefix": (_prefix(is_label), f"must be the start of at most 63 {_LETTERS}"),
@@ -112,10 +117,7 @@ _FORMATS: dict[str, tuple[Check, str]] = {
         _prefix(_label_1035),
         f"must be the start of at most 63 {_LETTERS}, and begin with a letter",
     ),
-    "labelValue": (
-        lambda text: not text or _name(text),
-        f"must be empty, or at most 63 {_NAMES}",
-    ),
+    "labelValue": (is_label_value, f"must be empty, or at most 63 {_NAMES}"),
     "uri": (_is_uri, "must be a URL or an absolute path"),
     "uuid": (_written(_UUID, 36), "must be a UUID"),
     "byte": (lambda text: _BYTE.match(text) is not None, "must be base64"),

@@ -12,12 +12,12 @@ from functools import lru_cache
 from typing import Any
 
 from grammar.tree.types import BOOL, Overload, Type, member
+from grammar.values.named_formats import is_label_value
 from grammar.values.sizes import Size
 
 Record = Any
 _CHOOSING = frozenset({"In", "NotIn"})
-# A value that a label can have, and a number. A node's label has at most 63 characters.
-_LABEL = re.compile(r"(?:(?:[A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
+# A label has at most so many characters.
 _LONGEST = 63
 _INTEGER = re.compile(r"[+-]?[0-9]{1,63}")
 
@@ -37,9 +37,9 @@ def matches_term(node: Record, term: Record) -> bool:
     if not all(each.operator in _CHOOSING and len(each.values or ()) == 1 for each in fields):
         return False
     meta = node.metadata
-    if not _match_all(expressions, (meta and meta.labels) or {}):
+    if not all_hold(expressions, (meta and meta.labels) or {}):
         return False
-    return _match_all(fields, {"metadata.name": (meta and meta.name) or ""})
+    return all_hold(fields, {"metadata.name": (meta and meta.name) or ""})
 
 
 def matches_selector(node: Record, selector: Record) -> bool:
@@ -47,7 +47,8 @@ def matches_selector(node: Record, selector: Record) -> bool:
     return any(matches_term(node, term) for term in selector.nodeSelectorTerms or ())
 
 
-def _match_all(requirements: Iterable[Record], values: Mapping[str, str]) -> bool:
+def all_hold(requirements: Iterable[Record], values: Mapping[str, str]) -> bool:
+    """Whether all requirements hold of these labels; those of pods have no `Gt` and `Lt`."""
     return all(_matches(requirement, values.get(requirement.key)) for requirement in requirements)
 
 
@@ -84,7 +85,7 @@ def _is_valid(operator: str, values: tuple[str, ...]) -> bool:
 
 @lru_cache(4096)
 def _is_label(value: str) -> bool:
-    return _LABEL.fullmatch(value) is not None
+    return is_label_value(value)
 
 
 def _compares(operator: str, value: str | None, wanted: Iterable[str]) -> bool:

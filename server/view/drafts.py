@@ -86,29 +86,21 @@ class Drafts:
     async def check(self, request: web.Request) -> CheckedDraft:
         """The diagnostics of the draft in a request. Raises HTTPException."""
         draft = await self._read(request, DraftText)
-        async with self._turn():
-            found = await self._run(_CHECK_SECONDS, trial.check_draft, self._beside(draft))
-            return CheckedDraft(found)
+        return CheckedDraft(await self._told(draft, trial.check_draft))
 
     async def complete(self, request: web.Request) -> CompletedDraft:
         """What can stand at the place in a request. Raises HTTPException."""
         point = await self._read(request, Point)
-        async with self._turn():
-            beside = self._beside(point)
-            return await self._run(_CHECK_SECONDS, trial.complete_draft, beside, point.offset)
+        return await self._told(point, trial.complete_draft, point.offset)
 
     async def describe(self, request: web.Request) -> DescribedName:
         """What the name at the place in a request stands for. Raises HTTPException."""
         point = await self._read(request, Point)
-        async with self._turn():
-            beside = self._beside(point)
-            return await self._run(_CHECK_SECONDS, trial.describe_name, beside, point.offset)
+        return await self._told(point, trial.describe_name, point.offset)
 
     async def objects(self, request: web.Request) -> DraftObjects:
         """The policies of the draft in a request as objects. Raises HTTPException."""
-        draft = await self._read(request, DraftText)
-        async with self._turn():
-            return await self._run(_CHECK_SECONDS, trial.objects_of, self._beside(draft))
+        return await self._told(await self._read(request, DraftText), trial.objects_of)
 
     async def pasted(self, request: web.Request) -> tuple[NamedPod, str | None]:
         """A pod of the manifests in a request, and the node to show. Raises HTTPException."""
@@ -195,6 +187,11 @@ class Drafts:
             raise web.HTTPTooManyRequests(text="the check of another draft has not ended\n")
         async with self._one:
             yield
+
+    async def _told(self, draft: DraftText, function: Callable[..., T], *more: object) -> T:
+        """What a function tells of a draft beside what is in force, when it has its turn."""
+        async with self._turn():
+            return await self._run(_CHECK_SECONDS, function, self._beside(draft), *more)
 
     async def _run(self, seconds: float, function: Callable[..., T], *args: object) -> T:
         """The result of a function in the process, given the schema too."""

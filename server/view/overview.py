@@ -16,7 +16,7 @@ from itertools import islice
 import msgspec
 from aiohttp import web
 
-from engine.cache.node_table import NodeTable, NodeWithPods, Snapshot
+from engine.cache.node_table import NodeTable, NodeWithPods, Snapshot, is_ready
 from engine.decision.card_questions import Sums
 from engine.decision.verb_call import ClusterState
 from engine.engine import Engine
@@ -251,7 +251,7 @@ class Overview:
             (found,) = self._engine.cards.sums([node])
         cards = max((100 * used // total for total, used in found.values() if total), default=-1)
         pods = len(node.pods or ())
-        state = 2 if not _is_ready(node) else 1 if node.spec and node.spec.unschedulable else 0
+        state = 2 if not is_ready(node) else 1 if node.spec and node.spec.unschedulable else 0
         return _NodeFigures(
             version, _percent(node, "cpu"), _percent(node, "memory"), pods, cards, state, found
         )
@@ -411,11 +411,6 @@ def _percent(node: NodeWithPods, resource: str) -> int:
     if node.requested is None or whole <= 0:
         return -1
     return 100 * node.requested[resource].nanos // whole
-
-
-def _is_ready(node: NodeWithPods) -> bool:
-    conditions = (node.status and node.status.conditions) or ()
-    return all(each.status == "True" for each in conditions if each.type == "Ready")
 
 
 def _with_bound(nodes: NodesInShort, known: _Bounds, wanted: tuple[str, str, str]) -> NodesInShort:

@@ -70,3 +70,13 @@ cluster policy both {
     assert "  n-1 fails 2 clauses\n" in done.out
     assert "there is no key `age`" in done.out
     assert done.out.endswith("  without both: small and both: old: 4 more nodes would pass\n")
+
+
+def test_an_absent_label_is_said_once_and_of_the_part_that_reads_it(
+    placet: Placet, folder: Path
+) -> None:
+    text = 'cluster policy p { filter "old" { require node.labels["age"] == "old" } }'
+    (folder / "shop.policy").write_text(text, encoding="utf-8")
+    done = placet("analyze", "far/db-0", *shop.WORLD)
+    read, error = 'node.labels["age"]', "there is no key `age`"
+    assert f'      {read} == "old": {read} has no value: {error}\n' in done.out
