@@ -13,7 +13,6 @@ from grammar.checks.clause_numbers import (
     bounds,
     conflicting_shares,
     light_weights,
-    sampled_ranges,
     vanishing_percentages,
 )
 from grammar.checks.conditions import (
@@ -97,7 +96,6 @@ CHECKS: tuple[Check, ...] = (
     contradictions,
     bad_patterns,
     bounds,
-    sampled_ranges,
     conflicting_shares,
     unused_definitions,
     light_weights,

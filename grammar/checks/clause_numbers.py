@@ -13,7 +13,7 @@ from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic, Severity
 from grammar.tree.ast import Binary, Call, Expr, LetReference, Literal, Select
 from grammar.tree.clause_parts import Bound
-from grammar.tree.clauses import Gang, Limit, Score, Share, Spread, of_kind
+from grammar.tree.clauses import Gang, Limit, Share, Spread, of_kind
 from grammar.values.quantity import Quantity
 
 
@@ -262,18 +262,6 @@ def _clash(one: Bound, other: Bound, environment: Environment) -> bool:
         low = max(low, amount) if bound.kind != "at most" else low
         high = min(high, amount) if bound.kind != "at least" else high
     return low > high
-
-
-def sampled_ranges(checked: Checked) -> Iterator[Diagnostic]:
-    """A warning (P0314) for `range minmax` and the like, which compare nodes of one request.
-
-    By default kube-scheduler sends only a part of a large cluster's nodes (C12).
-    """
-    for clause in of_kind(checked.policy.items, Score):
-        if isinstance(clause.range, str):
-            message = f"`range {clause.range}` compares only the nodes that kube-scheduler sends"
-            hint = "set `percentageOfNodesToScore: 100`, or write the range in numbers"
-            yield Diagnostic("P0314", "warning", message, clause.value.span, hint=hint)
 
 
 # A score on the wire is 0 to 10, so one step of it is ten points of the mean.

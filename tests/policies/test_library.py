@@ -34,10 +34,8 @@ def name_of(source: Source) -> str:
 @pytest.mark.parametrize("source", SHIPPED, ids=name_of)
 def test_shipped_policy_is_exemplary(source: Source) -> None:
     checked = check_source(source, load_schema())
-    # Scores that the paper, or kube-scheduler, stretches over the nodes of a request.
-    allowed = {"P0314", "P0316"} if "gpu" in Path(source.name).parts else set()
-    if name_of(source) == "preferred-nodes":
-        allowed = {"P0314"}
+    # It reads which cards the pods of all namespaces have.
+    allowed = {"P0316"} if name_of(source) == "card-clustering" else set()
     assert {each.code for each in checked.diagnostics} <= allowed
     assert [p.policy.name for p in checked.policies] == [name_of(source)]
     assert all(p.policy.setting("description", "") for p in checked.policies)

@@ -305,39 +305,6 @@ def test_percentages_that_are_none_of_a_workload(
     assert [d.message for d in warnings] == wanted
 
 
-# ---- P0314: ranges over the nodes of one request
-
-
-@pytest.mark.parametrize(
-    ("clause", "wanted"),
-    [
-        pytest.param(
-            'score "s" weight 1 { value size(node.pods) range minmax }',
-            ["P0314 size(node.pods)"],
-            id="minmax",
-        ),
-        pytest.param(
-            'score "s" weight -1 { value size(node.pods) range rank }',
-            ["P0314 size(node.pods)"],
-            id="rank",
-        ),
-        pytest.param(
-            'score "s" weight 1 when pod.priority > 0 { value size(node.pods) range rank }',
-            ["P0314 size(node.pods)"],
-            id="under a condition",
-        ),
-        # near misses
-        pytest.param(
-            'score "s" weight 1 { value size(node.pods) range 0 .. 9 }', [], id="not numbers"
-        ),
-        pytest.param('score "s" weight 1 { value size(node.pods) }', [], id="not without a range"),
-        pytest.param('filter "minmax" { require node.ready }', [], id="not a filter of that name"),
-    ],
-)
-def test_ranges_over_one_request(clause: str, wanted: list[str]) -> None:
-    assert found(clause, ["P0314"]) == wanted
-
-
 # ---- P0315: weights that cannot move the answer
 
 
