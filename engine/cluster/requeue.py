@@ -101,12 +101,14 @@ class Requeuer:
         ApiUnreachableError, and ApiError if Placet may not do this or the server has failed.
         """
         requeued = 0
-        every = self._rejected_pods.due()
-        due = [each for each in every if not self._judge.waits_unchanged(each.pod)]
+        due = self._rejected_pods.due()
         waiting = [(r, p) for r in due if (p := self._waiting(r.pod, pending))]
         # High priority first; among equal priorities the longest wait first.
         waiting.sort(key=lambda pair: (-pair[1].priority, pair[0].at))
         for rejected_pod, _ in waiting:
+            if self._judge.waits_unchanged(rejected_pod.pod):
+                # Often since the look at another member of its gang.
+                continue
             if not self._bucket.try_take():
                 break
             if not await self._would_pass(rejected_pod):

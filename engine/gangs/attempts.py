@@ -105,7 +105,9 @@ class Attempts:
         best, where = 0, ""
         try:
             for value, rows in self._sets_of_rows(gang, members, paper, table):
-                fitting = paper.fill(members, rows)
+                fitting = paper.fitting(members, rows)
+                if fitting is None or fitting == len(members):
+                    fitting = paper.fill(members, rows)
                 if fitting == len(members):
                     names = {row: name for name, row in table.rows.items()}
                     return {uid: names[row] for uid, row in paper.places.items()}

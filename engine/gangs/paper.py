@@ -82,6 +82,25 @@ class Paper:
         )
         return found
 
+    def fitting(self, members: Sequence[Member], rows: NodeRows) -> int | None:
+        """How many of the members would be placed on these rows; None if that has to be tried.
+
+        It is known of members that are alike, and for which filters and resources alone decide.
+        """
+        first, *others = members
+        kind, needs = self._kind(first), first.needs
+        if any(self._kind(each) != kind or each.needs != needs for each in others):
+            return None
+        plan = first.call.plan
+        if plan.counts.strict or plan.cards or first.call.pod.pod.hostPorts:
+            return None
+        allowed = self._allowed(first)
+        if any(each.only is not None and not allowed[each.only].all() for each in members):
+            # kube-scheduler offers a node that it would not for all that is known here.
+            return None
+        room = np.minimum(self.capacity([first], rows), len(members)).sum()
+        return min(int(room), len(members))
+
     def fill(self, members: Sequence[Member], rows: NodeRows) -> int:
         """Places as many of the members on these rows as it can. Returns how many that are."""
         full = set[tuple[object, ...]]()

@@ -32,6 +32,7 @@ OPEN_FIELDS = (
     "requests",
     "priority",
     "workload",
+    "group",
     "nodeName",
     "phase",
     "created",

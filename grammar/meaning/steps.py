@@ -34,7 +34,7 @@ _TEXTS |= {"name": 253, "namespace": 63, "uid": 63, "type": 316, "status": 63}
 _SOMETIMES = frozenset({"name", "namespace", "uid", "type", "status"})
 # The records in which the last ones have these limits; an `env` may have a name of any length.
 _NAMED = frozenset({"Pod", "Node", "Peer", "Namespace", "ObjectMeta", "Workload", "PeerWorkload"})
-_NAMED |= {"PeerContainer", "NodeCondition", "PodCondition"}
+_NAMED |= {"PeerContainer", "PeerGroup", "PodGroup", "NodeCondition", "PodCondition"}
 _KEY = Size(317)
 _VALUES = {"labels": Size(63), "matchLabels": Size(63), "nodeSelector": Size(63)}
 _VALUES |= {"namespaceLabels": Size(63)}

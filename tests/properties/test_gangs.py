@@ -152,3 +152,42 @@ def test_gangs_are_whole_or_not_there(seed: int) -> None:
             there = sum(name.startswith(f"{job}-") for name in world.pods)
             is_whole = there >= world.jobs[job] and job not in world.broken
             assert not is_whole or number > free, (job, number, free)
+
+
+@given(
+    st.lists(st.integers(0, 7), min_size=1, max_size=6),
+    st.integers(1, 3),
+    st.integers(1, 9),
+    st.sampled_from([0, 1, 2]),
+    st.lists(st.booleans(), min_size=6, max_size=6),
+)
+@settings(max_examples=examples(150))
+def test_how_many_members_fit(
+    cpus: list[int], cpu: int, members: int, most: int, spot: list[bool]
+) -> None:
+    """Alike members: as many as each node has room for, and a limit and a filter let there.
+
+    kube-scheduler asks about the nodes alone that have room for one of them.
+    """
+    limit = f'limit "few" {{ pods where true per node at most {most} strict }}' if most else ""
+    clauses = f'{limit} filter "no spot" {{ require !has(node.labels["spot"]) }}'
+    sizes = {f"n{number}": size for number, size in enumerate(cpus)}
+    labels = {name: {"spot": "x"} for name, is_spot in zip(sizes, spot, strict=False) if is_spot}
+    world = World({n: str(s) for n, s in sizes.items()}, clauses=clauses, labels=labels)
+    for number in range(members):
+        world.create(f"m{number}", members=members, cpu=str(cpu))
+    room = {name: min(size // cpu, most or size) for name, size in sizes.items()}
+    asked = [name for name, size in sizes.items() if size >= cpu]
+    fit = sum(number for name, number in room.items() if name not in labels)
+    if not asked:
+        return
+    answer = world.ask("m0", *asked)
+    if not set(asked) - labels.keys():
+        assert answer == "policy p: no spot"
+        return
+    (status,) = world.engine.gangs.statuses()
+    if fit < members:
+        assert (status.state, status.text) == ("waiting", f"{fit} of {members} members fit")
+    else:
+        assert status.state == "gathering"
+        assert Counter(status.nodes.values()) <= Counter(room)

@@ -127,3 +127,26 @@ def test_the_group_of_kubernetes_goes_before_the_label() -> None:
     assert pod is not None
     assert pod.group == GroupName(KUBERNETES, "g")
     assert world.ask("a0") == "policy p: together: PodGroup g is not known"
+
+
+@pytest.mark.parametrize("api", [KUBERNETES, COSCHEDULING])
+def test_rules_count_the_pods_of_a_group(api: str) -> None:
+    """Those of another group, and of none, do not count."""
+    limit = (
+        'limit "two" { pods where peer.group.name == pod.group.name per node at most 2 strict }'
+        ' filter "f" { require pod.group.name != "" }'
+    )
+    world = World({"n1": "9", "n2": "9"}, clauses=limit, gang="")
+    others = GroupName(api, "other")
+    create(world, others, "b0", "b1", "b2")
+    create(world, GroupName(api, "g"), "a0", "a1", "a2")
+    world.create("alone")
+    for name in ("b0", "b1", "alone"):
+        world.pods[name]["spec"]["nodeName"] = "n1"
+        world.watch(name)
+    assert world.ask("b2") == ["n2"]
+    for name in ("a0", "a1"):
+        assert "n1" in world.offered(name, "n1")
+        world.pods[name]["spec"]["nodeName"] = "n1"
+        world.watch(name)
+    assert world.ask("a2") == ["n2"]
