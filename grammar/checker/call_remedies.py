@@ -137,6 +137,11 @@ class CallRemedies(NameRemedies):
             return Remedy(expr.span, f"has({written[0]}.{named})")
         if (items := self._of_items(expr, operands)) is not None:
             return items
+        read = optional(expr.target) if expr.target is not None else None
+        if expr.function in ("orValue", "hasValue", "value") and read is not None:
+            # A plain read is no optional.
+            rest = ", ".join(map(print_expression, expr.args))
+            return Remedy(expr.span, f"{read}.{expr.function}({rest})")
         if (zoned := self._in_zone(expr, operands)) is not None:
             return zoned
         row = habits.call(name, kind.name, len(operands))

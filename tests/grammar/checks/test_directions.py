@@ -12,6 +12,11 @@ from tests.support.hints import edited
 SPOT = 'node.labels["karpenter.sh/capacity-type"]'
 # The items of a policy, the code of the warning, and what its hint says to write.
 WARNED = [
+    (
+        'filter "x" { require node.status.conditions[0].status == "True" }',
+        "P0352",
+        'c.type == "Ready"',
+    ),
     ('filter "x" { require node.zone == "a" message "must not run in zone a" }', "P0351", '!= "a"'),
     (
         'filter "x" { require node.usage["cpu"] > 0.9 message "usage must be below 90" }',

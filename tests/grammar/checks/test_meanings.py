@@ -14,6 +14,31 @@ from tests.support.hints import edited
 # The items of a policy, the code of the warning, and what its hint says to write.
 WARNED = [
     (
+        'filter "x" { require node.status.conditions.exists(c, c.type == "Ready") }',
+        "P0348",
+        'c.type == "Ready" && c.status == "True"',
+    ),
+    (
+        'filter "x" { require !node.status.conditions.exists(c, c.type == "DiskPressure") }',
+        "P0348",
+        'c.status == "True"',
+    ),
+    (
+        'filter "x" { require node.status.conditions.all(c, c.status == "False") }',
+        "P0348",
+        '(c.status == "True") == (c.type == "Ready")',
+    ),
+    (
+        'filter "x" { require node.status.conditions.exists(c, c.type == "KernelDeadlock") }',
+        None,
+        "",
+    ),
+    (
+        'filter "x" { require node.status.conditions.all(c, c.type != "A" || c.status == "True") }',
+        None,
+        "",
+    ),
+    (
         'filter "x" { require node.status.nodeInfo.osImage == "Ubuntu" }',
         "P0356",
         'osImage.startsWith("Ubuntu")',
