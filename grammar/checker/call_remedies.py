@@ -24,6 +24,7 @@ from grammar.checker.name_remedies import NameRemedies
 from grammar.checker.worded_names import RESOURCES, words_of
 from grammar.meaning.environment import FUNCTIONS
 from grammar.messages import habits
+from grammar.syntax.foreign_objects import of_glob
 from grammar.syntax.wish_words import STATES, WORDS_OF_NODES
 from grammar.tree import ast
 from grammar.tree.printer import print_expression, print_string
@@ -38,6 +39,8 @@ _VERBS = frozenset(
 _HOUR = re.compile(r"(\d{1,2})(?::\d\d)?\Z")
 # A time zone: a name of IANA, or an offset.
 _ZONE = re.compile(r"(?:[A-Z]\w+/\w+|UTC|GMT|CET|EST|PST|[+-]\d\d:\d\d)\Z")
+# What compares a text with a glob elsewhere.
+_GLOBS = frozenset({"glob.match", "path.match", "filepath.match", "fnmatch.fnmatch", "fnmatch"})
 _HAVING = frozenset({"has", "hasOwnProperty", "hasKey", "hasField", "contains", "includes"})
 _CRON = re.compile(r"\S+ (?P<hours>[\d*,/-]+) \S+ \S+ (?P<days>[\d*,-]+)")
 
@@ -144,6 +147,8 @@ class CallRemedies(NameRemedies):
             return Remedy(expr.span, f"{read}.{expr.function}({rest})")
         if (zoned := self._in_zone(expr, operands)) is not None:
             return zoned
+        if (glob := self._of_glob(expr, name, operands)) is not None:
+            return glob
         row = habits.call(name, kind.name, len(operands))
         if row is not None:
             return Remedy(expr.span, self._grouped(_filled(row.here, written, operands)))
@@ -157,6 +162,17 @@ class CallRemedies(NameRemedies):
         if row is not None and len(operands) == 2 and (read := optional(operands[0])):
             return Remedy(expr.span, f"{read}.orValue({print_expression(operands[1])})")
         return self._turned(expr, operands, written) or self._by_words(expr, operands)
+
+    def _of_glob(self, expr: ast.Call, name: str, operands: Sequence[ast.Expr]) -> Remedy | None:
+        """`glob.match("gpu-*", [], node.name)` and `fnmatch(node.name, "gpu-*")`."""
+        if name.lower() not in _GLOBS:
+            return None
+        globs = [o for o in operands if isinstance(o, ast.Literal) and isinstance(o.value, str)]
+        reads = [o for o in operands if not isinstance(o, ast.Literal | ast.ListLiteral)]
+        if len(globs) != 1 or len(reads) != 1:
+            return None
+        pattern = of_glob(str(globs[0].value))
+        return Remedy(expr.span, f"{grouped(reads[0])}.matches({pattern})")
 
     def _in_zone(self, expr: ast.Call, operands: Sequence[ast.Expr]) -> Remedy | None:
         """`now.inTimezone("Europe/Berlin").getHours()`: what is read of a time takes the zone."""

@@ -19,7 +19,7 @@ from grammar.syntax.wish_words import STATES, WORDS_OF_NODES
 from grammar.tree import ast
 from grammar.tree.printer import print_expression, print_string
 from grammar.tree.source import Span
-from grammar.tree.types import STRING, Type, list_of
+from grammar.tree.types import DURATION, STRING, Type, list_of
 from grammar.tree.walk import rewritten, walk
 
 KINDS = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "CronJob")
@@ -449,6 +449,12 @@ class FieldRemedies:
             return Remedy(whole.span, "node.ready" if expr.name == "Ready" else test)
         if (beside := self._object_of(expr)) is not None:
             return Remedy(expr.span, beside)
+        whole, unit = self._condition(), expr.name.removesuffix("s")[:1].lower()
+        if kind == DURATION and unit in ("s", "m", "h", "d") and isinstance(whole, ast.Binary):
+            # `(now - node.metadata.creationTimestamp).days > 3`
+            number = getattr(whole.right, "value", None)
+            if whole.left is expr and isinstance(number, int):
+                return Remedy(whole.span, f'{operand} {whole.op} "{number}{unit}"')
         is_called = any(
             len(overload.params) == 1 and overload.params[0].name == kind.name
             for overload in self._environment.overloads(expr.name, member=True)

@@ -33,7 +33,17 @@ _CODE = re.compile(r"!?\(?(?:node|pod|peer|now|namespaceObject)\b[.\[]")
 _CLOCK = re.compile(r"(\d{1,2}):\d\d(?::\d\d)?")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _YES = frozenset({"true", "yes", "1", "on", "ready"})
+# A number that is no number of Gi.
+_BYTES = 100_000
 _NO = frozenset({"false", "no", "0", "off"})
+
+
+def _of_taint(name: str, text: str) -> str:
+    """`gpu=true:NoSchedule`, as kubectl writes a taint, as a condition on a taint."""
+    key, _, effect = (f":{text}" if text in EFFECTS else text).partition(":")
+    key, sign, value = key.partition("=")
+    parts = [("key", key), ("value", value if sign else ""), ("effect", effect)]
+    return " && ".join(f"{name}.{f} == {print_string(v)}" for f, v in parts if v)
 
 
 class Remedies(CallRemedies):
@@ -61,6 +71,9 @@ class Remedies(CallRemedies):
             return inside and Remedy(expr.span, f"{denied}{inside.text}")
         if (amount := self._amount(expr, left, right)) is not None:
             return amount
+        number = expr.right.value if isinstance(expr.right, ast.Literal) else None
+        if expr.op in ("+", "-") and left in (TIMESTAMP, DURATION) and isinstance(number, int):
+            return self._beside(expr, expr.right, print_string(f"{number}s"))
         if {left, right} == {INT, DOUBLE}:
             texts = [
                 f"double({print_expression(e)})" if k == INT else grouped(e)
@@ -103,9 +116,15 @@ class Remedies(CallRemedies):
         """`pod.workload == "web"`, which compares an object with its name."""
         schema = self._schema
         for value, kind, other in ((expr.left, left, right), (expr.right, right, left)):
-            if schema is None or other != STRING or schema.field(kind.name, "name") is None:
+            if schema is None or other != STRING or not kind.is_record:
+                continue
+            if not {"name", "effect"} & set(schema.records[kind.name].fields):
                 continue
             beside = expr.right if value is expr.left else expr.left
+            text = beside.value if isinstance(beside, ast.Literal) else None
+            if "effect" in schema.records[kind.name].fields and isinstance(text, str):
+                said = _of_taint(grouped(value), text)
+                return Remedy(expr.span, said if expr.op == "==" else f"!({said})")
             is_kind = isinstance(beside, ast.Literal) and beside.value in KINDS
             field = "kind" if is_kind and schema.field(kind.name, "kind") else "name"
             return self._beside(expr, value, f"{grouped(value)}.{field}")
@@ -160,7 +179,8 @@ class Remedies(CallRemedies):
         elif kind == QUANTITY and isinstance(given, float) and '"memory"' in text:
             if expr.op in RELATIONS and given < 1 and (whole := _of_node(text)) is not None:
                 return self._beside(expr, value, f"{text} / {whole}")
-            made = f'"{given:g}Gi"'
+            is_bytes = given >= _BYTES and given == int(given)
+            made = str(int(given)) if is_bytes else f'"{given:g}Gi"'
         elif kind == QUANTITY and isinstance(given, float):
             made = f'"{given * 1000:g}m"' if given < 1000 else f'"{given:f}"'
         elif kind == DURATION and isinstance(given, int | float):
@@ -221,15 +241,11 @@ class Remedies(CallRemedies):
         fields = schema.records[record.name].fields if schema and record.is_record else {}
         name = self._variable(expr.right)
         if {"key", "effect"} <= set(fields):
-            # `gpu=true:NoSchedule`, as kubectl writes a taint.
-            key, _, effect = (f":{text}" if text in EFFECTS else text).partition(":")
-            key, sign, value = key.partition("=")
-            parts = [("key", key), ("value", value if sign else ""), ("effect", effect)]
+            said = _of_taint(name, text)
         elif field := next((f for f in ("name", "key", "type") if f in fields), None):
-            parts = [(field, text)]
+            said = f"{name}.{field} == {print_string(text)}"
         else:
             return None
-        said = " && ".join(f"{name}.{f} == {print_string(v)}" for f, v in parts if v)
         return Remedy(expr.span, f"{print_expression(expr.right)}.exists({name}, {said})")
 
     def character(self, expr: ast.Index, kind: Type) -> Remedy | None:
@@ -284,6 +300,11 @@ class Remedies(CallRemedies):
                 if k in (STRING, Type("error"))
                 else f"string({print_expression(o)})"
                 for o, k in zip(operands, kinds, strict=True)
+            ]
+        elif TIMESTAMP in kinds and INT in kinds:
+            made = [
+                print_string(f"{o.value}s") if isinstance(o, ast.Literal) else print_expression(o)
+                for o in operands
             ]
         elif set(kinds) == {INT, DOUBLE}:
             made = [

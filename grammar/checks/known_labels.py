@@ -217,13 +217,12 @@ _LABEL_VALUE = re.compile(r"(?:[A-Za-z0-9]([-\w.]{0,61}[A-Za-z0-9])?)?\Z", re.AS
 
 def impossible_labels(expr: ast.Expr, environment: Environment) -> Iterator[Diagnostic]:
     """A warning (P0333) for a key or a value that Kubernetes accepts for no label."""
-    del environment
     match expr:
         case ast.Index(ast.Select(_, "labels"), ast.Literal(str() as key) as where) | ast.Binary(
             "in", ast.Literal(str() as key) as where, ast.Select(_, "labels")
         ):
             if not is_example(key) and not _LABEL_KEY.match(key):
-                yield _no_label("key", key, where)
+                yield _pair(expr, key, environment) or _no_label("key", key, where)
         case ast.Binary("==", left, right):
             for read, other in ((left, right), (right, left)):
                 match read, other:
@@ -236,6 +235,18 @@ def impossible_labels(expr: ast.Expr, environment: Environment) -> Iterator[Diag
                         continue
         case _:
             return
+
+
+def _pair(expr: ast.Expr, key: str, environment: Environment) -> Diagnostic | None:
+    """`"gpu=true" in node.labels`, which asks for a key and its value."""
+    found = re.fullmatch(r"([\w./-]+)\s*[=:]\s*([\w.-]*)", key)
+    if found is None or not isinstance(expr, ast.Binary):
+        return None
+    holder = print_as_written(expr.right, environment.schema)
+    meant = f"{holder}[{print_string(found[1])}] == {print_string(found[2])}"
+    message = f"`{key}` is no key of a label, but a key and its value"
+    edit = Fix(expr.span, meant)
+    return Diagnostic("P0333", "warning", message, expr.span, hint=f"write `{meant}`", remedy=edit)
 
 
 def _no_label(what: str, text: str, where: ast.Expr) -> Diagnostic:

@@ -587,7 +587,9 @@ _BUDGET = (
 # What other objects say, in the place of a clause.
 NEEDLESS_ITEMS: Mapping[str, str] = {
     **NEEDLESS,
-    **dict.fromkeys(("minAvailable", "maxUnavailable", "PodDisruptionBudget"), _BUDGET),
+    **dict.fromkeys(
+        ("minAvailable", "maxUnavailable", "PodDisruptionBudget", "podDisruptionBudget"), _BUDGET
+    ),
     **dict.fromkeys(("resources", "requests", "ncpus", "mem", "cpus"), REQUESTED),
     **dict.fromkeys(
         ("globalDefault", "preemptionPolicy", "priorityClassName"),
@@ -601,6 +603,17 @@ NEEDLESS_ITEMS: Mapping[str, str] = {
         "schedulerName restartPolicy containers template replicas parallelism image ports env"
         " volumes strategy revisionHistoryLimit command args".split(),
         "this stays in the manifest of the pods; a policy says where they may run",
+    ),
+    **dict.fromkeys(
+        (
+            "nodeClassRef",
+            "nodePool",
+            "NodePool",
+            "disruption",
+            "consolidationPolicy",
+            "expireAfter",
+        ),
+        "what nodes there are is up to the cluster's autoscaler; a policy chooses among them",
     ),
     **dict.fromkeys(
         "plugins pluginConfig profiles extenders percentageOfNodesToScore leaderElection".split(),

@@ -410,6 +410,9 @@ class ClauseRemedies(Misplaced):
         if word == "select" and lexemes[at + 1].text == "=":
             # The chunks of PBS.
             why = habits.REQUESTED
+        if word == "import" and lexemes[at + 2].text == ".":
+            # A package of Rego.
+            why = "a policy reads `pod`, `node`, `namespaceObject` and `now` without more"
         if why is not None:
             return replace(found, hint=f"leave it out: {why}")
         row = habits.find(habits.CLAUSES, word)

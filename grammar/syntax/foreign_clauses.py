@@ -83,8 +83,9 @@ def keeps_meaning(text: str, clause: str) -> bool:
 
     A clause that drops a condition, or turns it round, is another wish.
     """
-    # What a query selects is not read.
+    # What a query selects is not read, and Swarm has other names.
     read = re.sub(r"(?i)\bnode\.name(?=\s+(?:not\s+)?in\s*\(\s*select\b)", "", text)
+    read = re.sub(r"\bnode\.(?:hostname|role|id|platform\.\w+)\b(?=\s*[=!]=)", "", read)
     reads = _READ.findall(_TEXT.sub('""', read))
     if not all(re.search(rf"\b{name}\b", clause) for name in reads):
         return False
@@ -191,7 +192,9 @@ def _topology(body: str) -> Iterator[str]:
     strength = soft if is_soft else "strict"
     skew = re.search(r"maxSkew[\"']?\s*[:=]?\s*(\d+)", body)
     if skew is not None:
-        yield f'spread "topology" {{ over {domain} skew at most {skew[1]} {strength} }}'
+        least = re.search(r"minDomains[\"']?\s*[:=]?\s*(\d+)", body)
+        domains = f" min domains {least[1]}" if least is not None else ""
+        yield f'spread "topology" {{ over {domain} skew at most {skew[1]}{domains} {strength} }}'
         return
     labels = re.search(
         r"(?:matchLabels|labelSelector(?!\W+match))[\"']?\s*[:=]?\s*\{?\s*(.+?)(?:\}|topologyKey|\Z)",
@@ -279,6 +282,10 @@ def _unbraced(text: str) -> Iterator[str]:
 def _rego(body: str) -> Iterator[str]:
     """`deny[msg] { input.node.zone == "a"; msg := "no" }`, whose body says what must not be."""
     body = re.sub(r"^(\w+)\s*\[[^\]]*\]", r"\1", body)
+    plain = re.fullmatch(
+        r"(deny|violation|allow)\b(?:\s+contains\s+\w+)?(?:\s*:?=\s*true)?\s+if\s+([^{}]+)", body
+    )
+    body = f"{plain[1]} {{ {plain[2]} }}" if plain is not None else body
     found = re.match(r"(deny|violation|allow)\b[^{]*?(?:\bif\b\s*)?\{\s*(.+?)\s*\}\s*\Z", body)
     if found is None:
         return
@@ -299,6 +306,13 @@ def _of_input(line: str) -> str:
     if absent is not None:
         return f"!has({absent[1]})"
     return re.sub(r"^not\s+(.+)$", r"!(\1)", line)
+
+
+def _with_input(text: str) -> Iterator[str]:
+    """`… with input as pod` of Rego, which says what is known here."""
+    found = re.search(r"\s+with\s+(?:input|data)[\w.]*\s+as\s+[\w.]+(?=\s*\}|\s*\Z)", text)
+    if found is not None:
+        yield text[: found.start()] + text[found.end() :]
 
 
 def _some_index(text: str) -> Iterator[str]:
@@ -607,6 +621,7 @@ _OF_ITEMS: tuple[Callable[[str], Iterator[str]], ...] = (
     *foreign_scores.OF_ITEMS,
     _unbraced,
     _some_index,
+    _with_input,
     _whole_numbers,
     _doubled,
     _joined_conditions,

@@ -249,6 +249,10 @@ class ExpressionRemedies(Misplaced):
             )
         if self.previous.kind != "number" or self.item.kind != "word":
             return None
+        if re.fullmatch(r"(?:_\d+)+", self.item.text) and lexemes.touches(at):
+            # `8_000`
+            edit = Fix(lexemes.span(at - 1, at), lexemes.slice(at - 1, at).replace("_", ""))
+            return with_edit(self.unexpected(at - 1, at), edit)
         number, word = self.previous.text, self.item.text
         if word in habits.PERCENT:
             return self._part_of(at - 1, at, number)
