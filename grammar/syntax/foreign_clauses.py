@@ -125,6 +125,7 @@ def _text(value: str) -> str:
 
 def of_key(key: str, operator: str, values: list[str], owner: str = "node") -> str | None:
     """The condition of a `matchExpressions`: `key: disktype, operator: In, values: [ssd]`."""
+    key = re.sub(r"\A(?:(?:pod|node|peer)\.)?(?:metadata\.)?labels\.", "", key)
     known = DOMAINS.get(key) if owner == "node" else None
     read = known or f"{owner}.labels[{print_string(key)}]"
     texts = [_text(v) for v in values]
@@ -347,6 +348,7 @@ def _pod_fields(body: str) -> Iterator[str]:
 
 def _label_selectors(text: str) -> Iterator[str]:
     """`for pods where app=web`, `"tier in (web, api)"` and `matchLabels { app: web }`."""
+    text = re.sub(r"\Afor (?:all )?pods?\.(?=\w)", "for pods where pod.", text)
     text = re.sub(
         r"\bpods (?=(?:matchLabels|labels|labelSelector|selector)\b)"
         r"|\bpods (?:with|having) (?:labels? )?(?=[\w./-]+ ?(?:[:=]|(?:not)?in ?\())",

@@ -22,6 +22,27 @@ def _guarded_clauses(text: str) -> Iterator[str]:
         yield made + other
 
 
+def _implied(text: str) -> Iterator[str]:
+    """`rule "x": if a then b` and `when a: require b`: a condition stands before the block."""
+    found = re.fullmatch(
+        r"(?:(?:rule|filter|policy|constraint|if|when)\s*(?P<name>\"[^\"]*\")?\s*:?\s*)?(?:(?:if|when)\s+)?"
+        r"(?P<test>(?:!|\(|has\(|pod\.)[^{}]*?)\s*(?:\bthen\b|:|,|=>|->)\s*(?:require\s+)?"
+        r"(?P<said>(?:!|\(|has\(|node\.)[^{};:]+?)\s*;?",
+        text,
+    )
+    if found is not None and re.match(r"(?:rule|policy|constraint|filter|if|when)\b", text):
+        name = found["name"] or '"rule"'
+        yield f"filter {name} when {found['test']} {{ require {found['said']} }}"
+
+
+def _listed(text: str) -> Iterator[str]:
+    """`filter "x" { require: - a - b }`: the items of a YAML list are joined."""
+    found = re.fullmatch(r'(filter "[^"]*"[^{}]*\{) ?require ?:? ?- (.+?) ?\}', text)
+    if found is not None:
+        parts = re.split(r"\s-\s+(?=!|\(|has\(|node\.|pod\.)", found[2])
+        yield f"{found[1]} require {' && '.join(parts)} }}"
+
+
 def _conditions(text: str) -> Iterator[str]:
     """`filter "x" { if a then require b }`: the condition of a clause stands before its block."""
     decided = re.fullmatch(
@@ -151,6 +172,8 @@ def _arms(text: str) -> Iterator[str]:
 
 OF_ITEMS: tuple[Callable[[str], Iterator[str]], ...] = (
     _guarded_clauses,
+    _implied,
+    _listed,
     _conditions,
     _branches,
     _amounts,

@@ -105,6 +105,13 @@ def _percentage_apart(found: Diagnostic, source: Source) -> Diagnostic | None:
     end = next((n for n in range(start, len(lexemes.items)) if lexemes[n].closes), start)
     for at in range(start, end):
         is_bound = lexemes[at].text in ("most", "least", "exactly")
+        is_sign = lexemes[at].text in ("<=", ">=") and lexemes[at + 2].text == "%"
+        if is_sign and lexemes[at + 1].kind == "number" and lexemes.touches(at + 2):
+            # A bound behind a condition is taken for a part of it.
+            kind = "at most" if lexemes[at].text == "<=" else "at least"
+            span = lexemes.span(at, at + 2)
+            wrong = catalogue.unexpected(lexemes[at].text, (), lexemes.span(at, at))
+            return with_edit(wrong, Fix(span, f"{kind} {lexemes[at + 1].text}%"))
         if is_bound and lexemes[at + 1].kind == "number" and lexemes[at + 2].text == "%":
             if lexemes.touches(at + 2):
                 is_share = "share" in found.message

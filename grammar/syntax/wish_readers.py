@@ -382,6 +382,16 @@ def _rankings(body: str) -> Iterator[str]:
         r"(?P<what>memory|ram|cpus?|cores)\b(?!\s+(?:used|usage|load))",
         body,
     )
+    used = find(
+        rf"\b(?:(?P<most>{MOST_OF})|(?P<least>{LEAST_OF}))\s+(?P<what>memory|ram|cpus?)\s+"
+        r"(?:used|usage|load|utili[sz]ation)\b",
+        body,
+    )
+    if used is not None:
+        name = "memory" if used["what"].lower()[0] in "mr" else "cpu"
+        ends = "0 .. 1" if used["most"] else "1 .. 0"
+        yield f'score "{name} usage" weight 10 {{ value node.usage["{name}"] range {ends} }}'
+        return
     if amount is not None:
         name = "memory" if amount["what"].lower()[0] in "mr" else "cpu"
         sign = "" if amount["most"] else "-"

@@ -136,6 +136,15 @@ def by_subject(body: str) -> Iterator[tuple[str, str]]:
         only = "never" if find(r"\b(?:not|never|cannot)\b", labelled["how"]) else "only"
         yield where.replace("peer.", "pod."), f"{only} {labelled['rest']}"
         return
+    kept = re.match(
+        r"(?i)keep\s+(?:the\s+)?(?P<who>pods?\s+.+?)\s+(?P<how>off|out\s+of|away\s+from|on|in)\s+"
+        r"(?:the\s+)?(?P<rest>(?:nodes?|zone|region)\b.+)\Z",
+        body,
+    )
+    if kept is not None and (where := pods_of(kept["who"])) is not None:
+        only = "only" if kept["how"].lower() in ("on", "in") else "never"
+        yield where.replace("peer.", "pod."), f"{only} on {kept['rest']}"
+        return
     spread = re.match(
         r"(?i)(?P<verb>spread|balance|distribute)\s+(?:the\s+|all\s+)*(?P<who>[a-z][\w-]*)\s+pods\s+(?P<rest>.+)",
         body,

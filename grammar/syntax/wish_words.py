@@ -99,6 +99,7 @@ EACH = one_of(
         "a",
     ),
     r"on(?=\s+node\b(?!\.))",
+    r"/(?=\s*(?:node|host|zone|region|rack)s?\b)",
 )
 PER = rf"(?<!\w){EACH}\s+(?:single\s+)?{DOMAIN}"
 # Whose pods are counted together, wherever they are.
