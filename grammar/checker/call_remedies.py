@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 
 from grammar.checker.field_remedies import (
+    KINDS,
     MACROS,
     Remedy,
     grouped,
@@ -140,11 +141,14 @@ class CallRemedies(NameRemedies):
             return Remedy(expr.span, f"has({written[0]}.{named})")
         if (items := self._of_items(expr, operands)) is not None:
             return items
-        read = optional(expr.target) if expr.target is not None else None
-        if expr.function in ("orValue", "hasValue", "value") and read is not None:
+        if expr.function in ("kubernetesVersion", "semver") and kind.name == "Node":
+            version = f"{written[0]}.status.nodeInfo.kubeletVersion"
+            return Remedy(expr.span, f"kubernetesVersion({version})")
+        plain = optional(expr.target) if expr.target is not None else None
+        if expr.function in ("orValue", "hasValue", "value") and plain is not None:
             # A plain read is no optional.
             rest = ", ".join(map(print_expression, expr.args))
-            return Remedy(expr.span, f"{read}.{expr.function}({rest})")
+            return Remedy(expr.span, f"{plain}.{expr.function}({rest})")
         if (zoned := self._in_zone(expr, operands)) is not None:
             return zoned
         if (glob := self._of_glob(expr, name, operands)) is not None:
@@ -274,6 +278,10 @@ class CallRemedies(NameRemedies):
         if record in ("Pod", "Peer") and resource is not None and not args and len(said) == 1:
             amount = f"{print_expression(owner)}.requests[{print_string(resource)}]"
             return Remedy(expr.span, self._grouped(f'{amount} > "0"'))
+        kind = next((k for k in KINDS if k.lower() == "".join(said)), None)
+        if record in ("Pod", "Peer") and kind is not None and not args:
+            made = f"{print_expression(owner)}.workload.kind == {print_string(kind)}"
+            return Remedy(expr.span, self._grouped(made))
         noun = said[0] + "".join(map(str.capitalize, said[1:]))
         negation = "!" if set(words) & {"no", "not", "without", "lacks"} else ""
         state = STATES.get(noun.lower()) or WORDS_OF_NODES.get("-".join(said))

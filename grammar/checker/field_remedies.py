@@ -150,6 +150,9 @@ class FieldRemedies:
         if record == "Pod" and expr.name in ("ready", "running", "isReady"):
             why = "leave it out: the pod that is being placed does not run yet"
             return Remedy(expr.span, "", why, whole=False)
+        is_of_pod = record in ("Pod", "Peer") and expr.name == "resources"
+        if is_of_pod and isinstance(parent, ast.Select) and parent.name in ("requests", "limits"):
+            return Remedy(parent.span, f"{operand}.{parent.name}")
         if (row := habits.find(habits.FIELDS.get(record, ()), expr.name)) is not None:
             if (amount := self._amount_of(expr, record, row.here)) is not None:
                 return amount
@@ -192,6 +195,11 @@ class FieldRemedies:
                 if not place.items:
                     return Remedy(expr.span, print_expression(found))
                 items, path = selected(root, place.path[: place.items]), place.path[place.items :]
+                beside = getattr(parent, "right", None)
+                if place.is_list and isinstance(beside, ast.Literal):
+                    # A list is compared with a text: a label is meant.
+                    label = f"{operand}.labels[{print_string(expr.name)}]"
+                    return Remedy(expr.span, label, f"write `{label}`, if it is a label")
                 return self._each(expr, items, path, is_list=place.is_list)
         return None
 
@@ -207,9 +215,12 @@ class FieldRemedies:
             return Remedy(expr.span, f"{operand}.workload.{words[-1]}")
         if record in ("Pod", "Peer") and words[0] == "is" and kind is not None:
             return Remedy(expr.span, f'{operand}.workload.kind == "{kind}"')
-        state = STATES.get("".join(words[1:])) if words[0] == "is" else None
+        state = STATES.get("".join(words[words[0] == "is" :]))
         if record == "Node" and state is not None:
             return Remedy(expr.span, state.replace("node.", f"{operand}."))
+        is_state = record == "Node" and words[-1] in ("state", "status", "condition", "health")
+        if is_state and (asked := self._state(expr, operand)) is not None:
+            return asked
         beside = getattr(self._parent, "right", None)
         is_text = isinstance(beside, ast.Literal) and isinstance(beside.value, str)
         known = WORDS_OF_NODES.get("-".join(words[words[0] == "is" :]))
@@ -239,6 +250,19 @@ class FieldRemedies:
             names, last = [*names, outer.name], outer
         amount = amount_in_words("_".join(names), record) if len(names) > 1 else None
         return Remedy(last.span, f"{operand}.{amount}") if amount is not None else None
+
+    def _state(self, expr: ast.Expr, operand: str) -> Remedy | None:
+        """`node.state != "cordoned"` and `node.status == "Ready"`: a word for a state."""
+        whole = self._condition()
+        if not isinstance(whole, ast.Binary) or whole.op not in ("==", "!="):
+            return None
+        beside = whole.right if whole.left is expr else whole.left
+        state = STATES.get(str(getattr(beside, "value", "")).lower())
+        if state is None:
+            return None
+        made = state.replace("node.", f"{operand}.")
+        negated = made.removeprefix("!") if made.startswith("!") else f"!{made}"
+        return Remedy(whole.span, made if whole.op == "==" else negated)
 
     def _role(self, expr: ast.Select, operand: str) -> Remedy | None:
         """`node.role == "control-plane"` and `node.roles.contains("worker")`: a label."""

@@ -118,6 +118,9 @@ class Remedies(CallRemedies):
         for value, kind, other in ((expr.left, left, right), (expr.right, right, left)):
             if schema is None or other != STRING or not kind.is_record:
                 continue
+            operand = print_expression(value).removesuffix(".status")
+            if kind.name == "NodeStatus" and (asked := self._state(value, operand)) is not None:
+                return asked
             if not {"name", "effect"} & set(schema.records[kind.name].fields):
                 continue
             beside = expr.right if value is expr.left else expr.left
@@ -228,6 +231,12 @@ class Remedies(CallRemedies):
             if days and None not in days:
                 made = f"[{', '.join(day for day in days if day is not None)}]"
                 return Remedy(expr.right.span, made, f"write `{value} in {made}`")
+        if left == STRING and isinstance(expr.right, ast.ListLiteral):
+            numbers = [getattr(e, "value", None) for e in expr.right.elements]
+            if all(isinstance(n, int | float) for n in numbers):
+                # The values of labels are texts.
+                made = ", ".join(print_string(str(n)) for n in numbers)
+                return Remedy(expr.right.span, f"[{made}]", f"write `{value} in [{made}]`")
         if right.name == "list" and left == right:
             name = self._variable(expr.left)
             return Remedy(expr.span, f"{value}.all({name}, {name} in {holder})")

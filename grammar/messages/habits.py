@@ -255,7 +255,7 @@ OF_PROMETHEUS = (
     'ask for it in a table, as in `data "load" { from prometheus "http://…" query "…" key'
     ' "node" }`, and read it as `data.load[node.name].value`'
 )
-_NO_REQUESTS = (
+NO_REQUESTS = (
     "a policy asks nobody while it decides; write `data` for a table that is read before, as in"
     ' `data "load" { from prometheus "http://…" query "…" key "node" }`'
 )
@@ -283,7 +283,7 @@ ELSEWHERE: Mapping[str, str] = MappingProxyType(
         **dict.fromkeys(
             "http httpget fetch curl request api query prometheus promql metric metrics"
             " http.send externaldata".split(),
-            _NO_REQUESTS,
+            NO_REQUESTS,
         ),
         **dict.fromkeys(
             "env getenv os.getenv readfile file open".split(),
