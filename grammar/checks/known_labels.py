@@ -91,6 +91,11 @@ def known_otherwise(expr: ast.Expr, environment: Environment) -> Iterator[Diagno
             holder in _MAPS and entries
         ):
             yield _whole_map(expr, labels, entries, environment)
+        case ast.Binary(
+            "==" | "!=", ast.Select(holder, "key"), ast.Literal(str() as key) as found
+        ) if inside(holder.type).name in ("Taint", "Toleration") and key in FORMER:
+            edit = Fix(found.span, print_string(FORMER[key]))
+            yield _warning(f"the taint `{key}` is gone", found, edit, f"write `{edit.text}`")
         case ast.Binary("==" | "!=" | "in", left, right):
             for read, other in ((left, right), (right, left)):
                 yield from _value(expr, read, other, environment)
