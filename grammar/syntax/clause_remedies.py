@@ -389,6 +389,13 @@ class ClauseRemedies(Misplaced):
         if self.behind and lexemes[at + 1].kind != "string":
             return None
         found = catalogue.unknown_clause(word, lexemes.span(at, at))
+        if word in ("node", "pod") and lexemes[at + 1].text == ".":
+            # A condition alone.
+            last = lexemes.expression_end(at, STOPS)
+            said = one_line(lexemes.slice(at, last))
+            is_of_node = re.search(r"\bnode\.", said) is not None
+            made = f'filter "rule" {{ require {said} }}' if is_of_node else f"for pods where {said}"
+            return with_edit(found, Fix(lexemes.span(at, last), made))
         if word in ("policy", "cluster") and lexemes.opener(at) is None:
             hint = f"leave out the `{word} … {{` and its `}}`: the object is the policy"
             return replace(found, hint=hint)
