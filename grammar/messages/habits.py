@@ -595,8 +595,12 @@ NEEDLESS_ITEMS: Mapping[str, str] = {
         ("globalDefault", "preemptionPolicy", "priorityClassName"),
         "a pod has its priority by a PriorityClass, which `pod.priority` reads",
     ),
+    **dict.fromkeys(("name", "id"), "a policy has its name behind `policy`"),
     **dict.fromkeys(
-        ("for_each", "foreach", "loop", "count_each", "while"),
+        ("enabled", "active"), "a policy that is there is in force; `mode audit` only reports"
+    ),
+    **dict.fromkeys(
+        ("for_each", "loop", "count_each", "while"),
         'conditions take lists, as in `node.zone in ["a", "b"]`, and a `use` takes values',
     ),
     **dict.fromkeys(

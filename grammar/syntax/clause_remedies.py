@@ -307,11 +307,13 @@ class ClauseRemedies(Misplaced):
                     or lexemes[last + 1].text in ("-", ".", "/")
                 ):
                     last += 1
-                if word == "use" and lexemes[last + 1].kind == "word":
-                    follows = lexemes[last + 1]
-                    if "\n" not in self.source.text[lexemes[last].end : follows.start]:
-                        # Words of a wish.
-                        return None
+                follows = lexemes[last + 1]
+                is_told = word == "use" or follows.text not in WORDS - {"for", "pods", "nodes"}
+                is_line = "\n" not in self.source.text[lexemes[last].end : follows.start]
+                is_word = follows.kind in ("word", "number") and is_line
+                if word in ITEMS - {"description"} and is_word and is_told:
+                    # Words of a wish.
+                    return None
                 if word in ("description", "message", "detail"):
                     last = self._line_end(last, () if word == "description" else PARTS)
                 name = lexemes.slice(at, last)
@@ -396,6 +398,14 @@ class ClauseRemedies(Misplaced):
             is_of_node = re.search(r"\bnode\.", said) is not None
             made = f'filter "rule" {{ require {said} }}' if is_of_node else f"for pods where {said}"
             return with_edit(found, Fix(lexemes.span(at, last), made))
+        if lexemes[at + 1].text == "=" and len(re.findall(rf"\b{word}\b", self.source.text)) > 1:
+            # What is used elsewhere is defined here.
+            edit = Fix(lexemes.span(at, at), f"let {word}")
+            return with_edit(found, edit)
+        number = at + 1 + (lexemes[at + 1].text in (":", "="))
+        if word in ("priority", "precedence", "order") and lexemes[number].kind == "number":
+            edit = Fix(lexemes.span(at, number), f"weight {lexemes[number].text}")
+            return with_edit(found, edit)
         if word in ("policy", "cluster") and lexemes.opener(at) is None:
             hint = f"leave out the `{word} … {{` and its `}}`: the object is the policy"
             return replace(found, hint=hint)
@@ -403,8 +413,10 @@ class ClauseRemedies(Misplaced):
             hint = f"did you mean `{close}`?"
             edit = Fix(lexemes.span(at, at), close)
             from_list = sorted(n for n in ITEMS if nearest(word, (n,)))
+            if lexemes[at + 1].text in (":", "=", "-"):
+                return replace(found, hint=hint)
             return with_edit(found, edit, hint, certain=len(from_list) == 1)
-        if word in ("if", "unless", "else"):
+        if word in ("if", "unless", "else", "otherwise", "elif", "elsif"):
             hint = 'write the condition into the clause, as in `filter "x" when pod.priority > 0 {`'
             return replace(found, hint=hint)
         if word in ("test", "policy", "cluster"):
@@ -433,7 +445,12 @@ class ClauseRemedies(Misplaced):
             return replace(found, hint=f"{hint}; {catalogue.CLAUSES_ARE}")
         if meant is not None:
             edit = Fix(lexemes.span(at, at), meant)
-            return with_edit(found, edit, f"write `{meant}`; {catalogue.CLAUSES_ARE}")
+            hint = f"write `{meant}`; {catalogue.CLAUSES_ARE}"
+            # What other words follow is told in words.
+            is_told = meant in CLAUSE_WORDS and lexemes[at + 1].text not in ("{", "weight", "when")
+            if is_told and lexemes[at + 1].kind != "string" and lexemes[at + 2].text != "{":
+                return replace(found, hint=hint)
+            return with_edit(found, edit, hint)
         return replace(found, hint=catalogue.CLAUSES_ARE)
 
     def _by_content(self, at: int) -> str | None:

@@ -259,6 +259,43 @@ def _counts(body: str) -> Iterator[str]:
         yield f'limit "at most {most} per node" {{ per node at most {most} strict }}'
 
 
+_KINDS_OF_RECORDS = {"node": "Node", "pod": "Pod", "peer": "Peer", "str": "string"}
+
+
+def _functions(text: str) -> Iterator[str]:
+    """`function isSpot(node) { return … }` and `fn is_spot(n: Node) -> bool { … }`: a `def`."""
+    found = re.fullmatch(
+        r"(?:function|func|fn|fun|def|macro)\s+(?P<name>[A-Za-z_]\w*)\s*\(\s*(?P<item>\w+)(?:\s*:?\s*\*?(?P<kind>\w+))?\s*\)"
+        r"\s*(?:(?:->|:)?\s*\w+\s*)?\{\s*(?:return\s+)?(?P<said>[^{};]+?)\s*;?\s*\}",
+        text,
+    )
+    if found is None:
+        return
+    item, kind = found["item"], found["kind"] or ""
+    record = _KINDS_OF_RECORDS.get(item, _KINDS_OF_RECORDS.get(kind.lower(), kind or "Node"))
+    name = "n" if item == "node" else "p" if item == "pod" else item
+    said = re.sub(rf"(?<![\w.\"]){item}(?=[.\[])", name, found["said"])
+    yield f"def {found['name']}({name}: {record}): bool = {said}"
+
+
+def _each_node(text: str) -> Iterator[str]:
+    """`for node in nodes { require node.ready }`: a filter is about each node."""
+    found = re.fullmatch(
+        r"for (?:each |every |all )?(\w+) in (?:all )?nodes ?[:{] ?(?:require |if )?([^{}]+?) ?\}?",
+        text,
+    )
+    if found is not None:
+        said = re.sub(rf"(?<![\w.\"]){found[1]}(?=[.\[])", "node", found[2])
+        yield f'filter "nodes" {{ require {said} }}'
+
+
+def _failures(text: str) -> Iterator[str]:
+    """`on failure ignore`, which is a part of the policy."""
+    found = re.fullmatch(r"on[ _]?(?:failure|error)s? ?:? ?(ignore|fail)", text)
+    if found is not None:
+        yield f"failure {found[1]}"
+
+
 def _unbraced(text: str) -> Iterator[str]:
     """`filter "x" require node.ready` and `filter "x" = node.ready`, without a block."""
     sign = r"(?::|=>?|->|where|if|is)"
@@ -337,7 +374,7 @@ def _assigned(text: str) -> Iterator[str]:
 def _pod_fields(body: str) -> Iterator[str]:
     """`nodeName: worker-1` and other fields of a pod with a plain value."""
     found = re.fullmatch(r"([a-z][A-Za-z]+)\s*(?:==?|:)\s*[\"']?([\w.-]+)[\"']?", body)
-    if found is None:
+    if found is None or found[1] in ("name", "id", "enabled", "active", "kind", "version"):
         return
     if found[1] in ("nodeName", "node", "host", "hostname"):
         yield f'filter "node" {{ require node.name == "{found[2]}" }}'
@@ -622,6 +659,9 @@ _OF_ITEMS: tuple[Callable[[str], Iterator[str]], ...] = (
     *foreign_conditions.OF_ITEMS,
     *foreign_scores.OF_ITEMS,
     _unbraced,
+    _functions,
+    _each_node,
+    _failures,
     _some_index,
     _with_input,
     _whole_numbers,

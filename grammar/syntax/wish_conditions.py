@@ -130,6 +130,15 @@ def conditions(text: str) -> Iterator[str]:
         yield made
 
 
+def order_of(text: str) -> str | None:
+    """What is read by words that have an amount, a part or a time, for an order of nodes."""
+    for pattern, read, kind in _READS:
+        found = re.fullmatch(pattern, text.strip(), re.IGNORECASE)
+        if found is not None and kind in ("amount", "part", "time"):
+            return _named(read, found)
+    return None
+
+
 def filters(body: str) -> Iterator[str]:
     """A filter for a condition in words."""
     for condition in conditions(body):

@@ -170,7 +170,7 @@ _AFFINITY = (
 def _affinities(body: str) -> Iterator[str]:
     """`anti-affinity "x" { pods where … on same node }`."""
     verb = find(_AFFINITY, body)
-    place = find(rf"\b(?:same|one|per|each)\s+({PLACES})s?\b", body)
+    place = find(rf"\b(?:same|one|per|each|in|on)\s+(?:the\s+)?({PLACES})s?\b", body)
     if verb is None or place is None or (where := pods_of(body)) is None:
         return
     # Pods of the same label count themselves.
@@ -298,7 +298,7 @@ def _filters(body: str) -> Iterator[str]:
     )
     if found is None and (
         on := find(
-            r"(?:\A|\b(?:on|only|in|to|use|select|choose|pick|want|need|require|allow|accept)\s+)"
+            r"(?:\A|\b(?:on|only|in|to|filter|use|select|choose|pick|want|need|require|allow|accept)\s+)"
             r"(?:(?:all|any|the)\s+)*nodes?\s+((?:labell?ed|with|having|where)\s.+?)(?:\s+only)?\Z",
             body,
         )
@@ -382,6 +382,16 @@ def _rankings(body: str) -> Iterator[str]:
         r"(?P<what>memory|ram|cpus?|cores)\b(?!\s+(?:used|usage|load))",
         body,
     )
+    by = find(
+        r"\A(?:score|rank|sort|order|prefer)?\b.*?\bby\s+(?:the\s+)?(?P<what>.+?)"
+        r"(?:\s+(?P<sign>asc|desc)\w*|\s+(?P<low>lowest|low)\s+first|\s+(?:highest|high)\s+first)?\Z",
+        body,
+    )
+    if by is not None and (read := wish_conditions.order_of(by["what"])) is not None:
+        is_low = by["low"] or (by["sign"] or "").lower() == "asc"
+        sign = "-" if is_low else ""
+        yield f'score "order" weight {sign}10 {{ value {read} range minmax }}'
+        return
     used = find(
         rf"\b(?:(?P<most>{MOST_OF})|(?P<least>{LEAST_OF}))\s+(?P<what>memory|ram|cpus?)\s+"
         r"(?:used|usage|load|utili[sz]ation)\b",

@@ -106,6 +106,16 @@ def restated(body: str) -> str:
         r"never \1 on the same \2",
         body,
     )
+    each = re.match(
+        rf"(?i)(?:(?:for\s*each|for\s+every|each|every|for)\s+)?({PLACES})s?\s*[:{{]\s*(.+?)\s*\}}?\Z",
+        body,
+    )
+    if (
+        each is not None
+        and find(rf"\b{N}\b", each[2])
+        and not find(r"\b(?:per|require)\b", each[2])
+    ):
+        return f"{each[2]} per {each[1].lower()}"
     if (pair := _PAIR.match(body)) is not None:
         is_apart = bool(pair["no"]) != (
             pair["how"].lower() in ("different", "separate", "distinct")

@@ -23,6 +23,7 @@ from grammar.tree.clauses import CLAUSE_WORDS
 from grammar.tree.source import Span
 
 _TEXT = re.compile(r'"(?:\\.|[^"\\])*"')
+_PLAIN = re.compile(r"[{}:\[\],]|(?<=\s)-(?=\s)")
 # Clauses in which parts of other languages have remedies of their own.
 _WITH_PARTS = ("spread ", "gang ", "share ")
 # A block behind one of these is a set, or an object of YAML.
@@ -189,7 +190,8 @@ def wished(item: WishedItem) -> Iterator[str]:
     written, item = item.text, replace(item, text=named_outside(item.text))
     # What stands in a text of several words is no wish.
     body = _TEXT.sub(lambda m: '""' if " " in m[0] else m[0], _body(item.text))
-    made = _heard(body)
+    # Without the signs of YAML, if they stand in the way.
+    made = _heard(body) or _heard(_PLAIN.sub(" ", body))
     if item.is_clause:
         made = [*misplaced(item.text), *made]
         made = made if written == item.text else [item.text, *made]
