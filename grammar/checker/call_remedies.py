@@ -40,6 +40,7 @@ _VERBS = frozenset(
 _HOUR = re.compile(r"(\d{1,2})(?::\d\d)?\Z")
 # A time zone: a name of IANA, or an offset.
 _ZONE = re.compile(r"(?:[A-Z]\w+/\w+|UTC|GMT|CET|EST|PST|[+-]\d\d:\d\d)\Z")
+_TIMES_OF_DAY = frozenset({"time", "format", "strftime", "toTime", "localtime", "timeOfDay"})
 # What compares a text with a glob elsewhere.
 _GLOBS = frozenset({"glob.match", "path.match", "filepath.match", "fnmatch.fnmatch", "fnmatch"})
 _HAVING = frozenset({"has", "hasOwnProperty", "hasKey", "hasField", "contains", "includes"})
@@ -151,6 +152,12 @@ class CallRemedies(NameRemedies):
             return Remedy(expr.span, f"{plain}.{expr.function}({rest})")
         if (zoned := self._in_zone(expr, operands)) is not None:
             return zoned
+        if name in _TIMES_OF_DAY and kind == TIMESTAMP and expr.target is not None:
+            # A time is compared with `"08:00"` as it is.
+            return Remedy(expr.span, print_expression(expr.target))
+        number, unit = ([getattr(o, "value", None) for o in operands] + [None] * 2)[:2]
+        if name == "duration" and isinstance(number, int) and unit in habits.UNITS:
+            return Remedy(expr.span, f'duration("{number}{habits.UNITS[str(unit)]}")')
         if (glob := self._of_glob(expr, name, operands)) is not None:
             return glob
         row = habits.call(name, kind.name, len(operands))

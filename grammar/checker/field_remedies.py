@@ -19,7 +19,7 @@ from grammar.syntax.wish_words import STATES, WORDS_OF_NODES
 from grammar.tree import ast
 from grammar.tree.printer import print_expression, print_string
 from grammar.tree.source import Span
-from grammar.tree.types import DURATION, STRING, Type, list_of
+from grammar.tree.types import DURATION, STRING, TIMESTAMP, Type, list_of
 from grammar.tree.walk import rewritten, walk
 
 KINDS = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "CronJob")
@@ -73,6 +73,14 @@ class _Place:
         return self.kind.name == "list"
 
 
+_PARTS_OF_TIME = {
+    **dict.fromkeys(("year", "years"), "getFullYear"),
+    **dict.fromkeys(("month", "months"), "getMonth"),
+    **dict.fromkeys(("day", "date", "dayofmonth"), "getDate"),
+    **dict.fromkeys(("weekday", "dayofweek"), "getDayOfWeek"),
+    **dict.fromkeys(("hour", "hours"), "getHours"),
+    **dict.fromkeys(("minute", "minutes"), "getMinutes"),
+}
 # Methods that make one value of a list.
 _OF_LISTS = frozenset({"sum", "min", "max", "isSorted", "distinct", "sort"})
 
@@ -417,6 +425,12 @@ class FieldRemedies:
             said = f"{print_expression(field)} == {print_expression(whole.left)}"
         else:
             said = print_expression(replaced(whole, expr, field))
+        right = getattr(whole, "right", ast.Ident(""))
+        if isinstance(whole, ast.Binary) and isinstance(right, ast.Literal) and right.value is None:
+            # Whether some item has it.
+            negation = "!" if whole.op == "==" else ""
+            test = f"{name}, has({print_expression(field)})"
+            return Remedy(whole.span, f"{negation}{print_expression(items)}.exists({test})")
         if whole is not expr:
             # What is not to be is meant of every item.
             is_denied = isinstance(whole, ast.Binary) and (
@@ -479,6 +493,8 @@ class FieldRemedies:
             number = getattr(whole.right, "value", None)
             if whole.left is expr and isinstance(number, int):
                 return Remedy(whole.span, f'{operand} {whole.op} "{number}{unit}"')
+        if kind == TIMESTAMP and (part := _PARTS_OF_TIME.get(_folded(expr.name))) is not None:
+            return Remedy(expr.span, f"{operand}.{part}()")
         is_called = any(
             len(overload.params) == 1 and overload.params[0].name == kind.name
             for overload in self._environment.overloads(expr.name, member=True)

@@ -38,6 +38,16 @@ _BYTES = 100_000
 _NO = frozenset({"false", "no", "0", "off"})
 
 
+def _added_amounts(expr: ast.Expr) -> str | None:
+    """`"4Gi" + "2Gi"`, which joins texts, as a sum of amounts."""
+    if not isinstance(expr, ast.Chain) or expr.op != "+":
+        return None
+    texts = [str(getattr(o, "value", "")) for o in expr.operands]
+    if not all(re.fullmatch(r"\d+(?:\.\d+)?(?:[KMGT]i?|m)?", text) for text in texts):
+        return None
+    return " + ".join(f"quantity({print_string(text)})" for text in texts)
+
+
 def _of_taint(name: str, text: str) -> str:
     """`gpu=true:NoSchedule`, as kubectl writes a taint, as a condition on a taint."""
     key, _, effect = (f":{text}" if text in EFFECTS else text).partition(":")
@@ -296,6 +306,8 @@ class Remedies(CallRemedies):
         for value, kind, other in ((expr.left, left, right), (expr.right, right, left)):
             if isinstance(value, ast.Literal) and other.name in ("int", "double"):
                 continue
+            if other == QUANTITY and (added := _added_amounts(value)) is not None:
+                return self._beside(expr, value, added)
             if kind == STRING and other.name in function:
                 made = f"{function[other.name]}({print_expression(value)})"
                 return self._beside(expr, value, made)

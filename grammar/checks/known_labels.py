@@ -70,6 +70,8 @@ ARCHITECTURES: Mapping[str, str] = {
 }
 _OF_ARCHITECTURE = "kubernetes.io/arch"
 _OWNED = {"ReplicaSet": "Deployment"}
+# What owns the pods of a workload, which it owns itself.
+_OWNERS = {"Deployment": "ReplicaSet", "CronJob": "Job"}
 _RUNNING = frozenset({"Running", "Succeeded", "Failed"})
 # What the pod that is being placed has not yet.
 _AFTER_PLACEMENT = frozenset(
@@ -175,6 +177,10 @@ def _value(
             meant = f"{'!' if expr.op == '==' else ''}has({_workload(read, environment)})"
             message = "a pod without a controller has no workload"
             yield _warning(message, found, Fix(expr.span, meant), f"write `{meant}`")
+        elif text in _OWNERS and _is_kind_of_owner(read):
+            message = f"a pod of a {text} is owned by its {_OWNERS[text]}"
+            hint = f"write `pod.workload.kind == {print_string(text)}`"
+            yield Diagnostic("P0346", "warning", message, found.span, hint=hint)
         elif text in _OWNED and _is_kind_of_workload(read):
             edit = Fix(found.span, print_string(_OWNED[text]))
             message = f"the workload of a pod of a Deployment is the `{_OWNED[text]}`"
@@ -198,6 +204,14 @@ def _workload(read: ast.Expr, environment: Environment) -> str:
 
 def _is_architecture(read: ast.Expr) -> bool:
     return isinstance(read, ast.Select) and read.name == "architecture"
+
+
+def _is_kind_of_owner(read: ast.Expr) -> bool:
+    return (
+        isinstance(read, ast.Select)
+        and read.name == "kind"
+        and inside(read.operand.type).name == "OwnerReference"
+    )
 
 
 def _is_kind_of_workload(read: ast.Expr) -> bool:
