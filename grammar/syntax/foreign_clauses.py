@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from grammar.syntax import (
     foreign_conditions,
     foreign_objects,
+    foreign_rewrites,
     foreign_scores,
     foreign_sql,
     other_schedulers,
@@ -289,13 +290,6 @@ def _each_node(text: str) -> Iterator[str]:
         yield f'filter "nodes" {{ require {said} }}'
 
 
-def _failures(text: str) -> Iterator[str]:
-    """`on failure ignore`, which is a part of the policy."""
-    found = re.fullmatch(r"on[ _]?(?:failure|error)s? ?:? ?(ignore|fail)", text)
-    if found is not None:
-        yield f"failure {found[1]}"
-
-
 def _unbraced(text: str) -> Iterator[str]:
     """`filter "x" require node.ready` and `filter "x" = node.ready`, without a block."""
     sign = r"(?::|=>?|->|where|if|is)"
@@ -344,31 +338,6 @@ def _of_input(line: str) -> str:
     if absent is not None:
         return f"!has({absent[1]})"
     return re.sub(r"^not\s+(.+)$", r"!(\1)", line)
-
-
-def _with_input(text: str) -> Iterator[str]:
-    """`… with input as pod` of Rego, which says what is known here."""
-    found = re.search(r"\s+with\s+(?:input|data)[\w.]*\s+as\s+[\w.]+(?=\s*\}|\s*\Z)", text)
-    if found is not None:
-        yield text[: found.start()] + text[found.end() :]
-
-
-def _some_index(text: str) -> Iterator[str]:
-    """`some i; pod.spec.containers[i].image == "a"` of Rego: `i` is any place of the list."""
-    found = re.search(r"\bsome\s+(\w+)\s*[;,]?\s*([\w.]+)\[\1\](\S*\s*(?:[=!<>]=?|in)\s*\S+)", text)
-    if found is not None:
-        made = f"{found[2]}.exists(x, x{found[3]})"
-        yield f"{text[: found.start()]}{made}{text[found.end() :]}"
-
-
-def _assigned(text: str) -> Iterator[str]:
-    """`filter "x" { z := node.zone require z == "a" }`: a name stands before the clause."""
-    found = re.search(
-        r"\{\s*(?:(?:let|var|const|local)\s+)?([A-Za-z_]\w*)\s*:?=\s*(.+?)[;,]?\s+(?=require\b|value\b)",
-        text,
-    )
-    if found is not None:
-        yield f"let {found[1]} = {found[2]} {text[: found.start()]}{{ {text[found.end() :]}"
 
 
 def _pod_fields(body: str) -> Iterator[str]:
@@ -661,13 +630,10 @@ _OF_ITEMS: tuple[Callable[[str], Iterator[str]], ...] = (
     _unbraced,
     _functions,
     _each_node,
-    _failures,
-    _some_index,
-    _with_input,
+    *foreign_rewrites.OF_ITEMS,
     _whole_numbers,
     _doubled,
     _joined_conditions,
-    _assigned,
     pods_on_nodes,
     _selector_of_share,
 )
