@@ -448,7 +448,12 @@ CLAUSES = (
     _row("func function fn fun macro", "programming languages", "def"),
     _row("failurePolicy onError errors", "ValidatingAdmissionPolicy", "failure"),
     _row("desc summary about doc comment", "YAML", "description"),
-    _row("enforcement enforcementAction validationActions action dryRun", "Gatekeeper", "mode"),
+    _row(
+        "enforcement enforcementAction validationActions validationFailureAction failureAction"
+        " action dryRun",
+        "Gatekeeper, Kyverno",
+        "mode",
+    ),
     _row(
         "matchConditions podSelector appliesTo targets target scope subject where when if",
         "ValidatingAdmissionPolicy, Kubernetes YAML",
@@ -595,6 +600,10 @@ NEEDLESS_ITEMS: Mapping[str, str] = {
         ("globalDefault", "preemptionPolicy", "priorityClassName"),
         "a pod has its priority by a PriorityClass, which `pod.priority` reads",
     ),
+    **dict.fromkeys(
+        ("background", "generateExisting"), "a policy is asked about pods that are to be placed"
+    ),
+    "matchLabelKeys": "a share counts the pods of one revision by `of revision`",
     **dict.fromkeys(("name", "id"), "a policy has its name behind `policy`"),
     **dict.fromkeys(
         ("enabled", "active"), "a policy that is there is in force; `mode audit` only reports"

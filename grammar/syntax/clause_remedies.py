@@ -421,6 +421,9 @@ class ClauseRemedies(Misplaced):
             return replace(found, hint=hint)
         if word in ("test", "policy", "cluster"):
             return replace(found, hint=f"write the {word} behind the `}}` of this policy")
+        if word in ("parameters", "params", "inputs"):
+            hint = 'declare them behind the name, as in `policy name (zone: string = "a") {`'
+            return replace(found, hint=hint)
         if word in ("enforce", "audit"):
             return with_edit(found, Fix(lexemes.span(at, at), f"mode {word}"))
         if word in ("require", "value", "message", "detail", "missing"):

@@ -251,7 +251,7 @@ def _doubled(text: str) -> Iterator[str]:
 def _counts(body: str) -> Iterator[str]:
     """`count(pods) < 3`, `pods.size() <= 3`: pods are counted by a limit."""
     found = re.match(
-        r"(?:(?:count|size|len|sum|length)\(\s*pods\s*\)|pods\.(?:count|size|length|len)(?:\(\))?)"
+        r"(?i)(?:having\s+)?(?:(?:count|size|len|sum|length)\(\s*pods\s*\)|pods\.(?:count|size|length|len)(?:\(\))?)"
         r"\s*(<=|<|==)\s*(\d+)\Z",
         body,
     )
@@ -348,6 +348,8 @@ def _pod_fields(body: str) -> Iterator[str]:
     if found[1] in ("nodeName", "node", "host", "hostname"):
         yield f'filter "node" {{ require node.name == "{found[2]}" }}'
     else:
+        if found[2] in ("true", "false"):
+            yield f"for pods where {'!' * (found[2] == 'false')}pod.spec.{found[1]}"
         yield f'for pods where pod.spec.{found[1]} == "{found[2]}"'
         yield f'for pods where pod.{found[1]} == "{found[2]}"'
 
@@ -454,7 +456,11 @@ def _expressions(body: str) -> Iterator[str]:
     """`validations: - expression: "object.spec.priority > 0"`, and `variables` of the same."""
     found = re.findall(r"expression[\"']?\s*:?\s*\"([^\"]+)\"", body)
     if not found:
+        # Without quotes, up to the next key.
+        found = re.findall(r"\bexpression\s*:\s*([^\"{}]+?)(?=\s+\w+:|\s+-\s|\s*\Z)", body)
+    if not found:
         return
+    found = [re.sub(r"\bobject\.spec\.replicas\b", "pod.workload.replicas", t) for t in found]
     texts = [re.sub(r"\bobject\.", "pod.", text).replace("variables.", "") for text in found]
     names = re.findall(r"name[\"']?\s*:?\s*\"?([A-Za-z_]\w*)\"?", body)
     if re.match(r"variables\b", body) and len(names) == len(texts):
@@ -517,12 +523,13 @@ def _kyverno(body: str) -> Iterator[str]:
         listed = ", ".join(map(_text, kinds))
         many = f"{'' if sign == '==' else '!'}(pod.workload.kind in [{listed}])"
         yield f"for pods where {test if len(kinds) == 1 else many}"
-    labels = re.search(r"matchLabels[\"']?\s*:?\s*\{?\s*(.+?)\}", body)
+    labels = re.search(r"matchLabels[\"']?\s*:?\s*\{?\s*(.+?)(?:\}|\Z)", body)
     pairs = _OF_SELECTOR.findall(labels[1]) if labels is not None else []
     if pairs:
         where = " && ".join(f"pod.labels[{_text(k)}] == {_text(v)}" for k, v in pairs)
         yield f"for pods where {where}" if sign == "==" else f"for pods where !({where})"
-    yield "for pods where true"
+    if sign == "==" and not re.search(r"elector|matchLabels|matchExpressions", body):
+        yield "for pods where true"
 
 
 def _joined_conditions(text: str) -> Iterator[str]:

@@ -88,6 +88,8 @@ _SIGNS: tuple[tuple[str, str], ...] = (
     (r"!=|(?:is|are|must|should)\s*(?:n't|\s+not)(?:\s+be)?|not|other\s+than", "!="),
     (r"==?|:|(?:is|are|must\s+be|should\s+be|equals?)(?:\s+equal\s+to)?", "=="),
 )
+# Words that are no values.
+_NO_TEXTS = frozenset("null none nil undefined empty missing set defined true false not".split())
 _THERE = re.compile(r"(?:exists|is\s+(?:set|present|there|defined)|present)\Z", re.IGNORECASE)
 _ABSENT = re.compile(
     r"(?:does\s+not\s+exist|doesn't\s+exist|is\s+(?:missing|absent|not\s+set|unset)|missing)\Z",
@@ -249,6 +251,8 @@ def _used(read: str) -> str:
 def _of_text(read: str, kind: str, sign: str, value: str) -> str | None:
     words = [w.strip(" \"'") for w in re.split(r"\s*(?:,|\bor\b|\band\b)\s*", value.strip("()[]"))]
     if not all(re.fullmatch(r"[\w./:-]+\*?", w) for w in words):
+        return None
+    if any(w.lower() in _NO_TEXTS for w in words):
         return None
     if kind == "image" and all(w.lower() in ("linux", "windows") for w in words):
         read, kind = 'node.labels["kubernetes.io/os"]', "text"
