@@ -300,6 +300,10 @@ class ClauseRemedies(Misplaced):
                 return with_edit(found, Fix(lexemes.span(at, closer), text))
             if (moved := self._named_behind()) is not None:
                 return moved
+            is_clause = self.item.text in CLAUSE_WORDS and lexemes[at + 1].kind == "string"
+            if is_clause:
+                # The word before it is one too many.
+                return None
             if self.item.kind in ("word", "number") and lexemes[at + 1].text != "(":
                 last = at
                 while lexemes.touches(last + 1) and (
