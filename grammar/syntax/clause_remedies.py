@@ -163,10 +163,11 @@ class ClauseRemedies(Misplaced):
         number = at if self.item.kind == "number" else at + 1
         number += lexemes[number].text in (":", "=")
         is_percent = lexemes[number + 1].text == "%" and lexemes.touches(number + 1)
+        is_percent = is_percent or lexemes[number + 1].text in habits.PERCENT
         last = number + is_percent
-        amount = lexemes.slice(number, last)
+        amount = f"{lexemes[number].text}{'%' * is_percent}"
         is_amount = lexemes[number].kind == "number"
-        if set(accepted) == {"AT"} and self.previous.text == "skew" and is_amount:
+        if set(accepted) == {"AT"} and self.previous.text in ("skew", "repair") and is_amount:
             return with_edit(found, Fix(lexemes.span(at, last), f"at most {amount}"))
         is_plain = number == at or self._meant("at least") or self._meant("at most")
         if set(accepted) == {"MOST", "LEAST"} and is_amount and is_plain:

@@ -106,6 +106,9 @@ def keeps_meaning(text: str, clause: str) -> bool:
     for part in re.findall(r"(?<![\w.])\d*\.\d+(?![\w.])", plain):
         if part not in clause and f"{float(part) * 100:g}%" not in clause:
             return False
+    if re.search(r"\bthen\b", plain) and not re.search(r"\bwhen\b|\?|\|\|", clause):
+        # What stands before `then` is a condition.
+        return False
     if _SOFT.search(text) and not re.search(r"\bbest effort\b|\Ascore\b|\{ score\b", clause):
         return False
     if _TWICE_DENIED.search(text):
@@ -405,7 +408,8 @@ def _selected(text: str) -> Iterator[str]:
         made = [of_key(k, "In", [v], "pod") or "" for k, v in _OF_SELECTOR.findall(pasted[1])]
         yield f"for pods where {' && '.join(made)}"
     words = re.fullmatch(
-        r"for (?:all )?(?:pods )?(?:(?:of|in|with|from|having|labell?ed) )?(?:the )?(?:labels? )?"
+        r"for (?:all )?(?:pods )?(?:(?:of|in|with|from|having|labell?ed|(?:that|which) have) )?"
+        r"(?:the )?(?:labels? )?"
         r"(?P<key>(?!(?:pods?|all|every|any|each)\b)[\w./-]+)\s*[=:]*\s*[\"']?(?P<value>[\w.-]+)[\"']?",
         text,
     )
@@ -435,6 +439,9 @@ def _selected(text: str) -> Iterator[str]:
         yield f"for pods where {negated(said)}"
     elif listed is not None:
         yield f"for pods where pod.namespace in {listed[1]}"
+    elif words is not None and words["value"].lower() in kinds:
+        # `for batch jobs`
+        yield f'for pods where pod.workload.kind == "{kinds[words["value"].lower()]}"'
     elif words is not None and f"{words['key'].lower()}s" in kinds:
         kind = kinds[f"{words['key'].lower()}s"]
         named = f'pod.workload.name == "{words["value"]}"'

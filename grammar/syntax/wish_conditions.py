@@ -258,6 +258,8 @@ def _of_text(read: str, kind: str, sign: str, value: str) -> str | None:
         read, kind = 'node.labels["kubernetes.io/os"]', "text"
         words = [w.lower() for w in words]
     texts = [print_string(w) for w in words]
+    if len(words) > 1 and sign in ("==", "!="):
+        sign = "in" if sign == "==" else "not in"
     if sign in ("in", "not in") and kind in ("text", "path"):
         said = f"{read} in [{', '.join(texts)}]"
         return said if sign == "in" else f"!({said})"

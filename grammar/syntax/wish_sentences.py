@@ -106,6 +106,7 @@ def restated(body: str) -> str:
         r"never \1 on the same \2",
         body,
     )
+    body = re.sub(r"(?i)\bavailability\s+(?=zones?\b)", "", body)
     each = re.match(
         rf"(?i)(?:(?:for\s*each|for\s+every|each|every|for)\s+)?({PLACES})s?\s*[:{{]\s*(.+?)\s*\}}?\Z",
         body,
