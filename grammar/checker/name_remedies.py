@@ -60,6 +60,10 @@ _COUNTED = (
 )
 _OTHERS = {
     **dict.fromkeys(("pods", "replicas", "cluster"), _COUNTED),
+    "nodes": (
+        "a clause is about one node, `node`; those of a zone are a group, as in"
+        " `group zone by node.zone` and `require zone.ready >= 3`"
+    ),
     **dict.fromkeys(
         ("http", "https", "requests", "urllib", "kubectl", "api", "client", "redis", "db"),
         habits.NO_REQUESTS,

@@ -21,11 +21,22 @@ from grammar.checker.field_remedies import (
     replaced,
 )
 from grammar.meaning.schema import Schema, print_as_written
+from grammar.messages import habits
 from grammar.messages.diagnostics import Diagnostic
 from grammar.tree import ast
 from grammar.tree.printer import print_expression, print_string
 from grammar.tree.source import Span
-from grammar.tree.types import BOOL, DOUBLE, DURATION, INT, QUANTITY, STRING, TIMESTAMP, Type
+from grammar.tree.types import (
+    BOOL,
+    DOUBLE,
+    DURATION,
+    INT,
+    QUANTITY,
+    STRING,
+    TIMESTAMP,
+    Type,
+    list_of,
+)
 from grammar.tree.walk import walk
 
 _CIDR = re.compile(r"[\d.]+/\d{1,2}|[0-9a-f:]+/\d{1,3}")
@@ -214,8 +225,7 @@ class Remedies(CallRemedies):
             return None
         if made is None:
             return None
-        whole = f"{text} {expr.op} {made}" if is_right else f"{made} {expr.op} {text}"
-        return Remedy(constant.span, made, f"write `{whole}`")
+        return self._beside(expr, constant, made)
 
     def _beside(self, expr: ast.Binary, part: ast.Expr, made: str) -> Remedy:
         """One side of an operator as another expression, with the whole operation in the hint."""
@@ -224,6 +234,10 @@ class Remedies(CallRemedies):
 
     def _membership(self, expr: ast.Binary, left: Type, right: Type) -> Remedy | None:
         value, holder = print_expression(expr.left), print_expression(expr.right)
+        schema = self._schema
+        is_named = schema is not None and schema.field(left.name, "name") is not None
+        if is_named and right == list_of(STRING):
+            return Remedy(expr.left.span, f"{value}.name", f"write `{value}.name in {holder}`")
         if right == STRING and left == STRING:
             if isinstance(expr.right, ast.Literal) and _CIDR.fullmatch(str(expr.right.value)):
                 return Remedy(expr.span, f"cidr({holder}).containsIP({value})")
@@ -459,7 +473,18 @@ def number_of_text(found: Diagnostic, value: ast.Expr, schema: Schema) -> Diagno
     """The error for a score of a text, such as `value node.labels["cost"]`, which is no number."""
     if value.type != STRING or isinstance(value, ast.Literal):
         return found
-    made = f"double({print_as_written(value, schema)})"
+    shown = print_as_written(value, schema)
+    match value:
+        case ast.Conditional(test, ast.Literal(str() as one), ast.Literal(str() as other)):
+            points = habits.POINTS.get(one.lower(), "100"), habits.POINTS.get(other.lower(), "0")
+            said = f"{print_as_written(test, schema)} ? {points[0]} : {points[1]}"
+            return Remedy(value.span, said).on(found)
+        case _ if shown in ("node.zone", "node.region", "node.name", "pod.namespace", "pod.name"):
+            hint = f'compare it, as in `{shown} == "a"`'
+            return Remedy(value.span, "", hint, whole=False).on(found)
+        case _:
+            pass
+    made = f"double({shown})"
     hint = f'write `{made} range minmax` for a number, or compare it, as in `… == "a"`'
     return Remedy(value.span, f"{made} range minmax", hint).on(found)
 

@@ -13,6 +13,11 @@ SPOT = 'node.labels["karpenter.sh/capacity-type"]'
 # The items of a policy, the code of the warning, and what its hint says to write.
 WARNED = [
     (
+        'score "x" weight 5 { value node.free["cpu"] + node.free["memory"] range 0 .. 1000000 }',
+        "P0352",
+        "parts of a whole",
+    ),
+    (
         'filter "x" { require node.status.conditions[0].status == "True" }',
         "P0352",
         'c.type == "Ready"',
