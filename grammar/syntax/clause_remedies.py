@@ -302,8 +302,9 @@ class ClauseRemedies(Misplaced):
             if (moved := self._named_behind()) is not None:
                 return moved
             is_clause = self.item.text in CLAUSE_WORDS and lexemes[at + 1].kind == "string"
-            if is_clause:
-                # The word before it is one too many.
+            is_read = self.item.text in ("node", "pod") and lexemes[at + 1].text == "."
+            if is_clause or is_read:
+                # The word before it is one too many, or the name is lacking.
                 return None
             if self.item.kind in ("word", "number") and lexemes[at + 1].text != "(":
                 last = at

@@ -44,6 +44,13 @@ _REWRITES: tuple[tuple[re.Pattern[str], str], ...] = (
         re.compile(r"\A(?:if|when)\s+([^{}]+?)\s*\{\s*(require\b[^{}]*)\}\Z"),
         r'filter "rule" when \1 { \2}',
     ),
+    # `filter node.ready` and `score node.usage["cpu"]`, without a name and a block.
+    (re.compile(r"\Afilter ((?:node|pod)\.[^{}]+)\Z"), r'filter "rule" { require \1 }'),
+    (
+        re.compile(r"\Ascore (node\.[^{}]+)\Z"),
+        r'score "rule" weight 10 { value \1 range minmax }',
+    ),
+    (re.compile(r"\Ascore (node\.[^{}]+)\Z"), r'score "rule" weight 10 { value \1 }'),
     # `value a range 0 to 1` and `value a between 0 and 1`
     (
         re.compile(

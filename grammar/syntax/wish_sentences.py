@@ -111,11 +111,7 @@ def restated(body: str) -> str:
         rf"(?i)(?:(?:for\s*each|for\s+every|each|every|for)\s+)?({PLACES})s?\s*[:{{]\s*(.+?)\s*\}}?\Z",
         body,
     )
-    if (
-        each is not None
-        and find(rf"\b{N}\b", each[2])
-        and not find(r"\b(?:per|require)\b", each[2])
-    ):
+    if each is not None and find(r"\d", each[2]) and not find(r"\b(?:per|require)\b", each[2]):
         return f"{each[2]} per {each[1].lower()}"
     if (pair := _PAIR.match(body)) is not None:
         is_apart = bool(pair["no"]) != (
