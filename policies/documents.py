@@ -187,6 +187,8 @@ def _problem(error: yaml.YAMLError) -> str:
     what = getattr(error, "problem", None) or getattr(error, "reason", "the text cannot be read")
     mark = getattr(error, "problem_mark", None)
     where = f" in line {mark.line + 1}" if mark is not None else ""
+    if "cannot start any token" in str(what):
+        where += ", such as a tab: YAML is indented with blanks"
     return " ".join(f"{what}{where}".split())
 
 

@@ -65,7 +65,7 @@ def tried(
         if clause is None and each.code == "P0001" and not (trials.spent or is_needless):
             clause = trials.clause(source, each, wished, alone=True)
         if clause is None and is_open and edit is not None and not trials.mends(source, edit):
-            clause = trials.clause(source, each, in_words)
+            clause = trials.clause(source, each, in_words) or trials.clause(source, each, wished)
         if clause is None and edit is not None and not trials.leads_on(source, each):
             edit, changed[id(each)] = None, without(each)
             if is_error and not is_open:

@@ -107,6 +107,10 @@ def _field_error(
             hint = f"write `{other}`"
         elif unknown["name"] in ("matchLabels", "matchExpressions", "match"):
             hint = "write `podSelector: {matchLabels: {…}}`"
+        elif close is None and {"matchLabels", "matchExpressions"} <= set(fields):
+            said = _value_at(value, join(path, unknown["name"]))
+            if isinstance(said, str):
+                hint = f"write `matchLabels: {{{unknown['name']}: {said}}}`"
         return page.error(join(path, unknown["name"]), "unknown field", hint)
     if (no_value := _NO_VALUE.match(what)) is not None:
         here = _type_at(path, wanted)
@@ -123,6 +127,8 @@ def _field_error(
                 hint = "write `rules: |`, and the rules indented below it"
             elif kinds == _KINDS["int"] and str(_value_at(value, path)).isdecimal():
                 hint = "write it without quotes"
+            elif kinds == _KINDS["str"] and expected["found"] in ("int", "float", "bool"):
+                hint = "write it in quotes"
             return page.error(path, f"is {_in_words(expected['found'])}, not {kinds}", hint)
         return page.error(path, _out_of_bounds(expected["rest"]))
     return page.error(path or "object", what[:1].lower() + what[1:])

@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 
 from grammar.checker.field_remedies import (
+    KINDS,
     MACROS,
     Remedy,
     grouped,
@@ -24,6 +25,7 @@ from grammar.checker.name_remedies import NameRemedies
 from grammar.checker.worded_names import RESOURCES, words_of
 from grammar.meaning.environment import FUNCTIONS
 from grammar.messages import habits
+from grammar.syntax.foreign_objects import of_glob
 from grammar.syntax.wish_words import STATES, WORDS_OF_NODES
 from grammar.tree import ast
 from grammar.tree.printer import print_expression, print_string
@@ -38,6 +40,9 @@ _VERBS = frozenset(
 _HOUR = re.compile(r"(\d{1,2})(?::\d\d)?\Z")
 # A time zone: a name of IANA, or an offset.
 _ZONE = re.compile(r"(?:[A-Z]\w+/\w+|UTC|GMT|CET|EST|PST|[+-]\d\d:\d\d)\Z")
+_TIMES_OF_DAY = frozenset({"time", "format", "strftime", "toTime", "localtime", "timeOfDay"})
+# What compares a text with a glob elsewhere.
+_GLOBS = frozenset({"glob.match", "path.match", "filepath.match", "fnmatch.fnmatch", "fnmatch"})
 _HAVING = frozenset({"has", "hasOwnProperty", "hasKey", "hasField", "contains", "includes"})
 _CRON = re.compile(r"\S+ (?P<hours>[\d*,/-]+) \S+ \S+ (?P<days>[\d*,-]+)")
 
@@ -137,8 +142,24 @@ class CallRemedies(NameRemedies):
             return Remedy(expr.span, f"has({written[0]}.{named})")
         if (items := self._of_items(expr, operands)) is not None:
             return items
+        if expr.function in ("kubernetesVersion", "semver") and kind.name == "Node":
+            version = f"{written[0]}.status.nodeInfo.kubeletVersion"
+            return Remedy(expr.span, f"kubernetesVersion({version})")
+        plain = optional(expr.target) if expr.target is not None else None
+        if expr.function in ("orValue", "hasValue", "value") and plain is not None:
+            # A plain read is no optional.
+            rest = ", ".join(map(print_expression, expr.args))
+            return Remedy(expr.span, f"{plain}.{expr.function}({rest})")
         if (zoned := self._in_zone(expr, operands)) is not None:
             return zoned
+        if name in _TIMES_OF_DAY and kind == TIMESTAMP and expr.target is not None:
+            # A time is compared with `"08:00"` as it is.
+            return Remedy(expr.span, print_expression(expr.target))
+        number, unit = ([getattr(o, "value", None) for o in operands] + [None] * 2)[:2]
+        if name == "duration" and isinstance(number, int) and unit in habits.UNITS:
+            return Remedy(expr.span, f'duration("{number}{habits.UNITS[str(unit)]}")')
+        if (glob := self._of_glob(expr, name, operands)) is not None:
+            return glob
         row = habits.call(name, kind.name, len(operands))
         if row is not None:
             return Remedy(expr.span, self._grouped(_filled(row.here, written, operands)))
@@ -152,6 +173,17 @@ class CallRemedies(NameRemedies):
         if row is not None and len(operands) == 2 and (read := optional(operands[0])):
             return Remedy(expr.span, f"{read}.orValue({print_expression(operands[1])})")
         return self._turned(expr, operands, written) or self._by_words(expr, operands)
+
+    def _of_glob(self, expr: ast.Call, name: str, operands: Sequence[ast.Expr]) -> Remedy | None:
+        """`glob.match("gpu-*", [], node.name)` and `fnmatch(node.name, "gpu-*")`."""
+        if name.lower() not in _GLOBS:
+            return None
+        globs = [o for o in operands if isinstance(o, ast.Literal) and isinstance(o.value, str)]
+        reads = [o for o in operands if not isinstance(o, ast.Literal | ast.ListLiteral)]
+        if len(globs) != 1 or len(reads) != 1:
+            return None
+        pattern = of_glob(str(globs[0].value))
+        return Remedy(expr.span, f"{grouped(reads[0])}.matches({pattern})")
 
     def _in_zone(self, expr: ast.Call, operands: Sequence[ast.Expr]) -> Remedy | None:
         """`now.inTimezone("Europe/Berlin").getHours()`: what is read of a time takes the zone."""
@@ -253,6 +285,10 @@ class CallRemedies(NameRemedies):
         if record in ("Pod", "Peer") and resource is not None and not args and len(said) == 1:
             amount = f"{print_expression(owner)}.requests[{print_string(resource)}]"
             return Remedy(expr.span, self._grouped(f'{amount} > "0"'))
+        kind = next((k for k in KINDS if k.lower() == "".join(said)), None)
+        if record in ("Pod", "Peer") and kind is not None and not args:
+            made = f"{print_expression(owner)}.workload.kind == {print_string(kind)}"
+            return Remedy(expr.span, self._grouped(made))
         noun = said[0] + "".join(map(str.capitalize, said[1:]))
         negation = "!" if set(words) & {"no", "not", "without", "lacks"} else ""
         state = STATES.get(noun.lower()) or WORDS_OF_NODES.get("-".join(said))

@@ -27,7 +27,7 @@ _PARSERS: dict[Type, Callable[[str], object]] = {
     SEMVER: Semver.parse,
 }
 
-_OTHER_VERSIONS = "`semver(…, true)` beside it reads labels with fewer numbers"
+_OTHER_VERSIONS = "a version has three numbers, and `semver(…, true)` reads labels with fewer"
 
 
 def coerce(expr: ast.Expr, wanted: Type, found: list[Diagnostic]) -> ast.Expr:

@@ -19,7 +19,7 @@ from grammar.syntax.wish_words import STATES, WORDS_OF_NODES
 from grammar.tree import ast
 from grammar.tree.printer import print_expression, print_string
 from grammar.tree.source import Span
-from grammar.tree.types import STRING, Type, list_of
+from grammar.tree.types import DURATION, STRING, TIMESTAMP, Type, list_of
 from grammar.tree.walk import rewritten, walk
 
 KINDS = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "CronJob")
@@ -73,6 +73,14 @@ class _Place:
         return self.kind.name == "list"
 
 
+_PARTS_OF_TIME = {
+    **dict.fromkeys(("year", "years"), "getFullYear"),
+    **dict.fromkeys(("month", "months"), "getMonth"),
+    **dict.fromkeys(("day", "date", "dayofmonth"), "getDate"),
+    **dict.fromkeys(("weekday", "dayofweek"), "getDayOfWeek"),
+    **dict.fromkeys(("hour", "hours"), "getHours"),
+    **dict.fromkeys(("minute", "minutes"), "getMinutes"),
+}
 # Methods that make one value of a list.
 _OF_LISTS = frozenset({"sum", "min", "max", "isSorted", "distinct", "sort"})
 
@@ -150,6 +158,9 @@ class FieldRemedies:
         if record == "Pod" and expr.name in ("ready", "running", "isReady"):
             why = "leave it out: the pod that is being placed does not run yet"
             return Remedy(expr.span, "", why, whole=False)
+        is_of_pod = record in ("Pod", "Peer") and expr.name == "resources"
+        if is_of_pod and isinstance(parent, ast.Select) and parent.name in ("requests", "limits"):
+            return Remedy(parent.span, f"{operand}.{parent.name}")
         if (row := habits.find(habits.FIELDS.get(record, ()), expr.name)) is not None:
             if (amount := self._amount_of(expr, record, row.here)) is not None:
                 return amount
@@ -192,6 +203,11 @@ class FieldRemedies:
                 if not place.items:
                     return Remedy(expr.span, print_expression(found))
                 items, path = selected(root, place.path[: place.items]), place.path[place.items :]
+                beside = getattr(parent, "right", None)
+                if place.is_list and isinstance(beside, ast.Literal):
+                    # A list is compared with a text: a label is meant.
+                    label = f"{operand}.labels[{print_string(expr.name)}]"
+                    return Remedy(expr.span, label, f"write `{label}`, if it is a label")
                 return self._each(expr, items, path, is_list=place.is_list)
         return None
 
@@ -207,9 +223,12 @@ class FieldRemedies:
             return Remedy(expr.span, f"{operand}.workload.{words[-1]}")
         if record in ("Pod", "Peer") and words[0] == "is" and kind is not None:
             return Remedy(expr.span, f'{operand}.workload.kind == "{kind}"')
-        state = STATES.get("".join(words[1:])) if words[0] == "is" else None
+        state = STATES.get("".join(words[words[0] == "is" :]))
         if record == "Node" and state is not None:
             return Remedy(expr.span, state.replace("node.", f"{operand}."))
+        is_state = record == "Node" and words[-1] in ("state", "status", "condition", "health")
+        if is_state and (asked := self._state(expr, operand)) is not None:
+            return asked
         beside = getattr(self._parent, "right", None)
         is_text = isinstance(beside, ast.Literal) and isinstance(beside.value, str)
         known = WORDS_OF_NODES.get("-".join(words[words[0] == "is" :]))
@@ -239,6 +258,19 @@ class FieldRemedies:
             names, last = [*names, outer.name], outer
         amount = amount_in_words("_".join(names), record) if len(names) > 1 else None
         return Remedy(last.span, f"{operand}.{amount}") if amount is not None else None
+
+    def _state(self, expr: ast.Expr, operand: str) -> Remedy | None:
+        """`node.state != "cordoned"` and `node.status == "Ready"`: a word for a state."""
+        whole = self._condition()
+        if not isinstance(whole, ast.Binary) or whole.op not in ("==", "!="):
+            return None
+        beside = whole.right if whole.left is expr else whole.left
+        state = STATES.get(str(getattr(beside, "value", "")).lower())
+        if state is None:
+            return None
+        made = state.replace("node.", f"{operand}.")
+        negated = made.removeprefix("!") if made.startswith("!") else f"!{made}"
+        return Remedy(whole.span, made if whole.op == "==" else negated)
 
     def _role(self, expr: ast.Select, operand: str) -> Remedy | None:
         """`node.role == "control-plane"` and `node.roles.contains("worker")`: a label."""
@@ -393,6 +425,12 @@ class FieldRemedies:
             said = f"{print_expression(field)} == {print_expression(whole.left)}"
         else:
             said = print_expression(replaced(whole, expr, field))
+        right = getattr(whole, "right", ast.Ident(""))
+        if isinstance(whole, ast.Binary) and isinstance(right, ast.Literal) and right.value is None:
+            # Whether some item has it.
+            negation = "!" if whole.op == "==" else ""
+            test = f"{name}, has({print_expression(field)})"
+            return Remedy(whole.span, f"{negation}{print_expression(items)}.exists({test})")
         if whole is not expr:
             # What is not to be is meant of every item.
             is_denied = isinstance(whole, ast.Binary) and (
@@ -449,6 +487,14 @@ class FieldRemedies:
             return Remedy(whole.span, "node.ready" if expr.name == "Ready" else test)
         if (beside := self._object_of(expr)) is not None:
             return Remedy(expr.span, beside)
+        whole, unit = self._condition(), expr.name.removesuffix("s")[:1].lower()
+        if kind == DURATION and unit in ("s", "m", "h", "d") and isinstance(whole, ast.Binary):
+            # `(now - node.metadata.creationTimestamp).days > 3`
+            number = getattr(whole.right, "value", None)
+            if whole.left is expr and isinstance(number, int):
+                return Remedy(whole.span, f'{operand} {whole.op} "{number}{unit}"')
+        if kind == TIMESTAMP and (part := _PARTS_OF_TIME.get(_folded(expr.name))) is not None:
+            return Remedy(expr.span, f"{operand}.{part}()")
         is_called = any(
             len(overload.params) == 1 and overload.params[0].name == kind.name
             for overload in self._environment.overloads(expr.name, member=True)

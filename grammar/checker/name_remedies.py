@@ -47,6 +47,35 @@ def weight_in_words(wrong: Diagnostic, name: str) -> Diagnostic:
     return replace(wrong, hint=hint, remedy=remedy)
 
 
+_PARTS_OF_TIME = {
+    **dict.fromkeys(("hour", "hours", "current_hour", "currenthour"), "getHours"),
+    **dict.fromkeys(("minute", "minutes"), "getMinutes"),
+    **dict.fromkeys(("weekday", "dayofweek", "day_of_week", "today", "day"), "getDayOfWeek"),
+    "month": "getMonth",
+}
+# Names for what a policy counts, or asks of others.
+_COUNTED = (
+    "`node.pods` are the pods on the node; those of other places are counted by a limit, as in"
+    ' `limit "x" { pods where peer.labels["app"] == "db" per domain node.zone at most 0 strict }`'
+)
+_OTHERS = {
+    **dict.fromkeys(("pods", "replicas", "cluster"), _COUNTED),
+    "nodes": (
+        "a clause is about one node, `node`; those of a zone are a group, as in"
+        " `group zone by node.zone` and `require zone.ready >= 3`"
+    ),
+    **dict.fromkeys(
+        ("http", "https", "requests", "urllib", "kubectl", "api", "client", "redis", "db"),
+        habits.NO_REQUESTS,
+    ),
+}
+
+
+def _of_others(expr: ast.Ident) -> Remedy | None:
+    why = _OTHERS.get(expr.name)
+    return None if why is None else Remedy(expr.span, "", why, whole=False)
+
+
 class NameRemedies(FieldRemedies):
     """Answers about one name, and the expressions around it."""
 
@@ -67,6 +96,8 @@ class NameRemedies(FieldRemedies):
             number = getattr(factor, "value", None)
             if isinstance(number, int):
                 return Remedy(parent.span, f'"{number}{unit}"')
+        if (said := self._of_time(expr) or _of_others(expr)) is not None:
+            return said
         if (row := habits.find(habits.NAMES, expr.name)) is not None:
             here = row.here
             if here in ("true", "false"):
@@ -91,6 +122,17 @@ class NameRemedies(FieldRemedies):
         if (text := self._text_wanted(expr)) is not None:
             return Remedy(expr.span, text)
         return alone or self._in_words(expr)
+
+    def _of_time(self, expr: ast.Ident) -> Remedy | None:
+        """`hour >= 9` and `today in ["Mon", "Tue"]`, which are read of the time."""
+        part = _PARTS_OF_TIME.get(expr.name.lower())
+        beside = getattr(self._parent, "right", None)
+        texts = [getattr(e, "value", None) for e in getattr(beside, "elements", (beside,))]
+        if part is None or not isinstance(self._parent, ast.Binary):
+            return None
+        if expr.name.lower() == "today" and not all(isinstance(t, str) for t in texts):
+            return None
+        return Remedy(expr.span, f"now.{part}()")
 
     def _in_words(self, expr: ast.Ident) -> Remedy | None:
         """`nodeZone` and `free_memory`: a field whose object or resource is in its name."""

@@ -21,11 +21,22 @@ from grammar.checker.field_remedies import (
     replaced,
 )
 from grammar.meaning.schema import Schema, print_as_written
+from grammar.messages import habits
 from grammar.messages.diagnostics import Diagnostic
 from grammar.tree import ast
 from grammar.tree.printer import print_expression, print_string
 from grammar.tree.source import Span
-from grammar.tree.types import BOOL, DOUBLE, DURATION, INT, QUANTITY, STRING, TIMESTAMP, Type
+from grammar.tree.types import (
+    BOOL,
+    DOUBLE,
+    DURATION,
+    INT,
+    QUANTITY,
+    STRING,
+    TIMESTAMP,
+    Type,
+    list_of,
+)
 from grammar.tree.walk import walk
 
 _CIDR = re.compile(r"[\d.]+/\d{1,2}|[0-9a-f:]+/\d{1,3}")
@@ -33,7 +44,27 @@ _CODE = re.compile(r"!?\(?(?:node|pod|peer|now|namespaceObject)\b[.\[]")
 _CLOCK = re.compile(r"(\d{1,2}):\d\d(?::\d\d)?")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _YES = frozenset({"true", "yes", "1", "on", "ready"})
+# A number that is no number of Gi.
+_BYTES = 100_000
 _NO = frozenset({"false", "no", "0", "off"})
+
+
+def _added_amounts(expr: ast.Expr) -> str | None:
+    """`"4Gi" + "2Gi"`, which joins texts, as a sum of amounts."""
+    if not isinstance(expr, ast.Chain) or expr.op != "+":
+        return None
+    texts = [str(getattr(o, "value", "")) for o in expr.operands]
+    if not all(re.fullmatch(r"\d+(?:\.\d+)?(?:[KMGT]i?|m)?", text) for text in texts):
+        return None
+    return " + ".join(f"quantity({print_string(text)})" for text in texts)
+
+
+def _of_taint(name: str, text: str) -> str:
+    """`gpu=true:NoSchedule`, as kubectl writes a taint, as a condition on a taint."""
+    key, _, effect = (f":{text}" if text in EFFECTS else text).partition(":")
+    key, sign, value = key.partition("=")
+    parts = [("key", key), ("value", value if sign else ""), ("effect", effect)]
+    return " && ".join(f"{name}.{f} == {print_string(v)}" for f, v in parts if v)
 
 
 class Remedies(CallRemedies):
@@ -61,6 +92,9 @@ class Remedies(CallRemedies):
             return inside and Remedy(expr.span, f"{denied}{inside.text}")
         if (amount := self._amount(expr, left, right)) is not None:
             return amount
+        number = expr.right.value if isinstance(expr.right, ast.Literal) else None
+        if expr.op in ("+", "-") and left in (TIMESTAMP, DURATION) and isinstance(number, int):
+            return self._beside(expr, expr.right, print_string(f"{number}s"))
         if {left, right} == {INT, DOUBLE}:
             texts = [
                 f"double({print_expression(e)})" if k == INT else grouped(e)
@@ -103,9 +137,18 @@ class Remedies(CallRemedies):
         """`pod.workload == "web"`, which compares an object with its name."""
         schema = self._schema
         for value, kind, other in ((expr.left, left, right), (expr.right, right, left)):
-            if schema is None or other != STRING or schema.field(kind.name, "name") is None:
+            if schema is None or other != STRING or not kind.is_record:
+                continue
+            operand = print_expression(value).removesuffix(".status")
+            if kind.name == "NodeStatus" and (asked := self._state(value, operand)) is not None:
+                return asked
+            if not {"name", "effect"} & set(schema.records[kind.name].fields):
                 continue
             beside = expr.right if value is expr.left else expr.left
+            text = beside.value if isinstance(beside, ast.Literal) else None
+            if "effect" in schema.records[kind.name].fields and isinstance(text, str):
+                said = _of_taint(grouped(value), text)
+                return Remedy(expr.span, said if expr.op == "==" else f"!({said})")
             is_kind = isinstance(beside, ast.Literal) and beside.value in KINDS
             field = "kind" if is_kind and schema.field(kind.name, "kind") else "name"
             return self._beside(expr, value, f"{grouped(value)}.{field}")
@@ -160,7 +203,8 @@ class Remedies(CallRemedies):
         elif kind == QUANTITY and isinstance(given, float) and '"memory"' in text:
             if expr.op in RELATIONS and given < 1 and (whole := _of_node(text)) is not None:
                 return self._beside(expr, value, f"{text} / {whole}")
-            made = f'"{given:g}Gi"'
+            is_bytes = given >= _BYTES and given == int(given)
+            made = str(int(given)) if is_bytes else f'"{given:g}Gi"'
         elif kind == QUANTITY and isinstance(given, float):
             made = f'"{given * 1000:g}m"' if given < 1000 else f'"{given:f}"'
         elif kind == DURATION and isinstance(given, int | float):
@@ -181,8 +225,7 @@ class Remedies(CallRemedies):
             return None
         if made is None:
             return None
-        whole = f"{text} {expr.op} {made}" if is_right else f"{made} {expr.op} {text}"
-        return Remedy(constant.span, made, f"write `{whole}`")
+        return self._beside(expr, constant, made)
 
     def _beside(self, expr: ast.Binary, part: ast.Expr, made: str) -> Remedy:
         """One side of an operator as another expression, with the whole operation in the hint."""
@@ -191,6 +234,10 @@ class Remedies(CallRemedies):
 
     def _membership(self, expr: ast.Binary, left: Type, right: Type) -> Remedy | None:
         value, holder = print_expression(expr.left), print_expression(expr.right)
+        schema = self._schema
+        is_named = schema is not None and schema.field(left.name, "name") is not None
+        if is_named and right == list_of(STRING):
+            return Remedy(expr.left.span, f"{value}.name", f"write `{value}.name in {holder}`")
         if right == STRING and left == STRING:
             if isinstance(expr.right, ast.Literal) and _CIDR.fullmatch(str(expr.right.value)):
                 return Remedy(expr.span, f"cidr({holder}).containsIP({value})")
@@ -208,6 +255,12 @@ class Remedies(CallRemedies):
             if days and None not in days:
                 made = f"[{', '.join(day for day in days if day is not None)}]"
                 return Remedy(expr.right.span, made, f"write `{value} in {made}`")
+        if left == STRING and isinstance(expr.right, ast.ListLiteral):
+            numbers = [getattr(e, "value", None) for e in expr.right.elements]
+            if all(isinstance(n, int | float) for n in numbers):
+                # The values of labels are texts.
+                made = ", ".join(print_string(str(n)) for n in numbers)
+                return Remedy(expr.right.span, f"[{made}]", f"write `{value} in [{made}]`")
         if right.name == "list" and left == right:
             name = self._variable(expr.left)
             return Remedy(expr.span, f"{value}.all({name}, {name} in {holder})")
@@ -221,15 +274,11 @@ class Remedies(CallRemedies):
         fields = schema.records[record.name].fields if schema and record.is_record else {}
         name = self._variable(expr.right)
         if {"key", "effect"} <= set(fields):
-            # `gpu=true:NoSchedule`, as kubectl writes a taint.
-            key, _, effect = (f":{text}" if text in EFFECTS else text).partition(":")
-            key, sign, value = key.partition("=")
-            parts = [("key", key), ("value", value if sign else ""), ("effect", effect)]
+            said = _of_taint(name, text)
         elif field := next((f for f in ("name", "key", "type") if f in fields), None):
-            parts = [(field, text)]
+            said = f"{name}.{field} == {print_string(text)}"
         else:
             return None
-        said = " && ".join(f"{name}.{f} == {print_string(v)}" for f, v in parts if v)
         return Remedy(expr.span, f"{print_expression(expr.right)}.exists({name}, {said})")
 
     def character(self, expr: ast.Index, kind: Type) -> Remedy | None:
@@ -271,6 +320,8 @@ class Remedies(CallRemedies):
         for value, kind, other in ((expr.left, left, right), (expr.right, right, left)):
             if isinstance(value, ast.Literal) and other.name in ("int", "double"):
                 continue
+            if other == QUANTITY and (added := _added_amounts(value)) is not None:
+                return self._beside(expr, value, added)
             if kind == STRING and other.name in function:
                 made = f"{function[other.name]}({print_expression(value)})"
                 return self._beside(expr, value, made)
@@ -284,6 +335,11 @@ class Remedies(CallRemedies):
                 if k in (STRING, Type("error"))
                 else f"string({print_expression(o)})"
                 for o, k in zip(operands, kinds, strict=True)
+            ]
+        elif TIMESTAMP in kinds and INT in kinds:
+            made = [
+                print_string(f"{o.value}s") if isinstance(o, ast.Literal) else print_expression(o)
+                for o in operands
             ]
         elif set(kinds) == {INT, DOUBLE}:
             made = [
@@ -417,7 +473,18 @@ def number_of_text(found: Diagnostic, value: ast.Expr, schema: Schema) -> Diagno
     """The error for a score of a text, such as `value node.labels["cost"]`, which is no number."""
     if value.type != STRING or isinstance(value, ast.Literal):
         return found
-    made = f"double({print_as_written(value, schema)})"
+    shown = print_as_written(value, schema)
+    match value:
+        case ast.Conditional(test, ast.Literal(str() as one), ast.Literal(str() as other)):
+            points = habits.POINTS.get(one.lower(), "100"), habits.POINTS.get(other.lower(), "0")
+            said = f"{print_as_written(test, schema)} ? {points[0]} : {points[1]}"
+            return Remedy(value.span, said).on(found)
+        case _ if shown in ("node.zone", "node.region", "node.name", "pod.namespace", "pod.name"):
+            hint = f'compare it, as in `{shown} == "a"`'
+            return Remedy(value.span, "", hint, whole=False).on(found)
+        case _:
+            pass
+    made = f"double({shown})"
     hint = f'write `{made} range minmax` for a number, or compare it, as in `… == "a"`'
     return Remedy(value.span, f"{made} range minmax", hint).on(found)
 

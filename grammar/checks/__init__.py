@@ -79,6 +79,7 @@ from grammar.checks.units import (
     divisions_without_rest,
     ranges_without_unit,
     shares_without_percent,
+    sums_of_resources,
     sums_without_unit,
 )
 from grammar.checks.written_out import write_out
@@ -145,6 +146,7 @@ OF_EXPRESSIONS: tuple[ExpressionCheck, ...] = (
     provider_versions,
     amounts_without_unit,
     divisions_without_rest,
+    sums_of_resources,
     patterns_as_texts,
     placeholders_as_texts,
     known_otherwise,
@@ -155,7 +157,7 @@ OF_EXPRESSIONS: tuple[ExpressionCheck, ...] = (
     parts_of_values,
     conditions_without_status,
 )
-_LOOKED_AT = (ast.Binary, ast.Call, ast.Comprehension, ast.Index, ast.Select)
+_LOOKED_AT = (ast.Binary, ast.Call, ast.Chain, ast.Comprehension, ast.Index, ast.Select)
 
 
 def run(checked: Checked, cost_limit: int = LIMIT) -> list[Diagnostic]:

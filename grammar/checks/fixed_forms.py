@@ -97,6 +97,13 @@ _FIELDS: Mapping[tuple[str, str], tuple[_Form, ...]] = {
             "has three numbers, as in `containerd://2.0.5`",
         ),
     ),
+    ("NodeSpec", "podCIDR"): (
+        _Form(
+            re.compile(r"[\d.]+\Z"),
+            _starts("/"),
+            "has a length behind its address, as in `10.244.1.0/24`",
+        ),
+    ),
     ("NodeSpec", "providerID"): (
         _Form(
             re.compile(r"[A-Za-z0-9-]+\Z"),
@@ -111,6 +118,13 @@ _LABELS: Mapping[str, tuple[_Form, ...]] = {
             re.compile(r"[a-z]+\d+[a-z]*\Z"),
             _family,
             "has a size behind its family, as in `m5.large` and `n2-standard-4`",
+        ),
+    ),
+    "nvidia.com/gpu.product": (
+        _Form(
+            re.compile(r"[A-Za-z]*\d+[A-Za-z]*\Z"),
+            lambda read, text: f"{read}.contains({print_string(text)})",
+            "has the maker before it and mostly the memory behind, as in `NVIDIA-A100-SXM4-40GB`",
         ),
     ),
     _ZONE: (

@@ -70,6 +70,8 @@ ARCHITECTURES: Mapping[str, str] = {
 }
 _OF_ARCHITECTURE = "kubernetes.io/arch"
 _OWNED = {"ReplicaSet": "Deployment"}
+# What owns the pods of a workload, which it owns itself.
+_OWNERS = {"Deployment": "ReplicaSet", "CronJob": "Job"}
 _RUNNING = frozenset({"Running", "Succeeded", "Failed"})
 # What the pod that is being placed has not yet.
 _AFTER_PLACEMENT = frozenset(
@@ -91,6 +93,11 @@ def known_otherwise(expr: ast.Expr, environment: Environment) -> Iterator[Diagno
             holder in _MAPS and entries
         ):
             yield _whole_map(expr, labels, entries, environment)
+        case ast.Binary(
+            "==" | "!=", ast.Select(holder, "key"), ast.Literal(str() as key) as found
+        ) if inside(holder.type).name in ("Taint", "Toleration") and key in FORMER:
+            edit = Fix(found.span, print_string(FORMER[key]))
+            yield _warning(f"the taint `{key}` is gone", found, edit, f"write `{edit.text}`")
         case ast.Binary("==" | "!=" | "in", left, right):
             for read, other in ((left, right), (right, left)):
                 yield from _value(expr, read, other, environment)
@@ -170,6 +177,10 @@ def _value(
             meant = f"{'!' if expr.op == '==' else ''}has({_workload(read, environment)})"
             message = "a pod without a controller has no workload"
             yield _warning(message, found, Fix(expr.span, meant), f"write `{meant}`")
+        elif text in _OWNERS and _is_kind_of_owner(read):
+            message = f"a pod of a {text} is owned by its {_OWNERS[text]}"
+            hint = f"write `pod.workload.kind == {print_string(text)}`"
+            yield Diagnostic("P0346", "warning", message, found.span, hint=hint)
         elif text in _OWNED and _is_kind_of_workload(read):
             edit = Fix(found.span, print_string(_OWNED[text]))
             message = f"the workload of a pod of a Deployment is the `{_OWNED[text]}`"
@@ -195,6 +206,14 @@ def _is_architecture(read: ast.Expr) -> bool:
     return isinstance(read, ast.Select) and read.name == "architecture"
 
 
+def _is_kind_of_owner(read: ast.Expr) -> bool:
+    return (
+        isinstance(read, ast.Select)
+        and read.name == "kind"
+        and inside(read.operand.type).name == "OwnerReference"
+    )
+
+
 def _is_kind_of_workload(read: ast.Expr) -> bool:
     return (
         isinstance(read, ast.Select)
@@ -217,13 +236,12 @@ _LABEL_VALUE = re.compile(r"(?:[A-Za-z0-9]([-\w.]{0,61}[A-Za-z0-9])?)?\Z", re.AS
 
 def impossible_labels(expr: ast.Expr, environment: Environment) -> Iterator[Diagnostic]:
     """A warning (P0333) for a key or a value that Kubernetes accepts for no label."""
-    del environment
     match expr:
         case ast.Index(ast.Select(_, "labels"), ast.Literal(str() as key) as where) | ast.Binary(
             "in", ast.Literal(str() as key) as where, ast.Select(_, "labels")
         ):
             if not is_example(key) and not _LABEL_KEY.match(key):
-                yield _no_label("key", key, where)
+                yield _pair(expr, key, environment) or _no_label("key", key, where)
         case ast.Binary("==", left, right):
             for read, other in ((left, right), (right, left)):
                 match read, other:
@@ -236,6 +254,18 @@ def impossible_labels(expr: ast.Expr, environment: Environment) -> Iterator[Diag
                         continue
         case _:
             return
+
+
+def _pair(expr: ast.Expr, key: str, environment: Environment) -> Diagnostic | None:
+    """`"gpu=true" in node.labels`, which asks for a key and its value."""
+    found = re.fullmatch(r"([\w./-]+)\s*[=:]\s*([\w.-]*)", key)
+    if found is None or not isinstance(expr, ast.Binary):
+        return None
+    holder = print_as_written(expr.right, environment.schema)
+    meant = f"{holder}[{print_string(found[1])}] == {print_string(found[2])}"
+    message = f"`{key}` is no key of a label, but a key and its value"
+    edit = Fix(expr.span, meant)
+    return Diagnostic("P0333", "warning", message, expr.span, hint=f"write `{meant}`", remedy=edit)
 
 
 def _no_label(what: str, text: str, where: ast.Expr) -> Diagnostic:

@@ -390,6 +390,12 @@ FIELDS: Mapping[tuple[str, str], Words] = {
 }
 
 LABELS: Mapping[str, Words] = {
+    "cloud.google.com/gke-preemptible": _closed("true false"),
+    "cloud.google.com/gke-provisioning": _open("spot preemptible standard"),
+    "cloud.google.com/gke-spot": _closed("true false"),
+    "kubernetes.azure.com/mode": _open("system user gateway"),
+    "kubernetes.azure.com/scalesetpriority": _open("regular spot"),
+    "nvidia.com/gpu.present": _closed("true false"),
     "eks.amazonaws.com/capacityType": _closed("ON_DEMAND SPOT CAPACITY_BLOCK"),
     "karpenter.sh/capacity-type": _open("on-demand reserved spot"),
     "kubernetes.io/arch": _open("amd64 arm64 arm 386 ppc64le riscv64 s390x"),

@@ -43,7 +43,7 @@ def patterns_as_texts(expr: ast.Expr, environment: Environment) -> Iterator[Diag
             yield from _in_list(expr, left, elements, environment)
         case ast.Call(
             "startsWith" | "endsWith" | "contains" as name, target, (ast.Literal() as text,)
-        ) if target is not None and _has_no_signs(target) and _SIGNS.search(str(text.value)):
+        ) if target is not None and _is_pattern(target, str(text.value)):
             yield from _called(expr, name, target, text, environment)
         case ast.Call("matches", target, (ast.Literal(str() as text) as literal,)) if (
             target is not None
@@ -65,6 +65,13 @@ def _has_no_signs(expr: ast.Expr) -> bool:
             return _has_no_signs(target)
         case _:
             return False
+
+
+def _is_pattern(target: ast.Expr, text: str) -> bool:
+    """Whether a text has a sign that what it is compared with never has."""
+    if _has_no_signs(target):
+        return _SIGNS.search(text) is not None
+    return "*" in text and _has_no_star(target)
 
 
 def _has_no_star(expr: ast.Expr) -> bool:

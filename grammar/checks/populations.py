@@ -92,7 +92,7 @@ def _of_other_namespaces(where: ast.Expr, checked: Checked) -> Iterator[Diagnost
         match part:
             case ast.Binary("==", read, ast.Literal(str() as name)) | ast.Binary(
                 "==", ast.Literal(str() as name), read
-            ) if own is not None and name != own:
+            ) if name not in (own, *_chosen(checked)):
                 found = print_as_written(read, schema) == "peer.namespace"
             case ast.Binary("!=", left, right):
                 sides = {print_as_written(side, schema) for side in (left, right)}
@@ -101,7 +101,23 @@ def _of_other_namespaces(where: ast.Expr, checked: Checked) -> Iterator[Diagnost
                 continue
         if found:
             message = "without `all` only pods of the pod's own namespace count, so none does"
+            if own is None and part.op == "==":
+                message = "without `all` this counts pods only for pods of the same namespace"
             yield Diagnostic("P0340", "warning", message, part.span, hint="write `all pods where`")
+
+
+def _chosen(checked: Checked) -> Iterator[str]:
+    """The namespaces that the `for` of a policy, or the `when` of a clause, chooses."""
+    whens = (getattr(clause, "when", None) for clause in checked.policy.clauses)
+    for condition in filter(None, (checked.policy.selector, *whens)):
+        if any(
+            isinstance(part, ast.Select) and part.name == "namespace" for part in walk(condition)
+        ):
+            yield from (
+                part.value
+                for part in walk(condition)
+                if isinstance(part, ast.Literal) and isinstance(part.value, str)
+            )
 
 
 def conditions_on_the_pod_alone(checked: Checked) -> Iterator[Diagnostic]:

@@ -161,7 +161,9 @@ def _of_both(
 # ---- numbers that are texts
 
 _WRITTEN = re.compile(r"-?\d+(?:\.\d+)?\Z")
+_AMOUNT = re.compile(r"\d+(?:\.\d+)?(?:[KMGT]i?|m)\Z")
 _VERSION = re.compile(r"(?:v\d+(?:\.\d+){0,2}|\d+(?:\.\d+){1,2})(?:[-+][\w.]*)?\Z")
+_GPU_MEMORY = '"nvidia.com/gpu.memory"'
 _TEXTS_OF_USERS = frozenset({"labels", "annotations", "namespaceLabels"})
 
 
@@ -173,6 +175,11 @@ def numbers_as_texts(expr: ast.Expr, environment: Environment) -> Iterator[Diagn
     if not all(side.type == STRING for side in sides):
         return
     users = [_is_of_user(side) for side in sides]
+    if any(users) and any(
+        isinstance(s, ast.Literal) and _AMOUNT.match(str(s.value)) for s in sides
+    ):
+        yield _of_amounts(expr, environment)
+        return
     numbers = [
         isinstance(s, ast.Literal)
         and (_WRITTEN.match(str(s.value)) or _VERSION.match(str(s.value)))
@@ -204,6 +211,24 @@ def numbers_as_texts(expr: ast.Expr, environment: Environment) -> Iterator[Diagn
     remedy = Fix(expr.span, text)
     hint = f"write `{text}`, or `quantity(…)` for amounts"
     yield Diagnostic("P0338", "warning", message, expr.span, hint=hint, remedy=remedy)
+
+
+def _of_amounts(expr: ast.Binary, environment: Environment) -> Diagnostic:
+    """`node.labels["disk"] >= "40Gi"`, where amounts are meant."""
+    sides = [print_as_written(side, environment.schema) for side in (expr.left, expr.right)]
+    constant = 0 if isinstance(expr.left, ast.Literal) else 1
+    other = 1 - constant
+    if _GPU_MEMORY in sides[other]:
+        # The label has a number of MiB.
+        amount = Quantity.parse(sides[constant].strip('"'))
+        sides[constant] = str(amount.nanos // NANO // 1024**2)
+        sides[other] = f"int({sides[other]})"
+    else:
+        sides[other] = f"quantity({sides[other]})"
+    text = f" {expr.op} ".join(sides)
+    message = 'this is an order of texts, in which `"9Gi"` is after `"10Gi"`'
+    edit = Fix(expr.span, text)
+    return Diagnostic("P0338", "warning", message, expr.span, hint=f"write `{text}`", remedy=edit)
 
 
 def _is_version(expr: ast.Expr) -> bool:

@@ -175,6 +175,20 @@ def sums_without_unit(checked: Checked) -> Iterator[Diagnostic]:
                     yield replace(said, hint=f"write `{meant}`", remedy=edit)
 
 
+def sums_of_resources(expr: ast.Expr, environment: Environment) -> Iterator[Diagnostic]:
+    """A warning (P0352) for `node.free["cpu"] + node.free["memory"]`, cores and bytes."""
+    if not isinstance(expr, ast.Chain) or expr.op != "+":
+        return
+    amounts = [o for o in expr.operands if o.type == QUANTITY]
+    named = {name for o in amounts if (name := resource_of(o)) is not None}
+    if len(named) > 1 and len(amounts) == len(expr.operands):
+        one, other, *_ = sorted(named)
+        message = f"this adds `{one}` to `{other}`"
+        first = print_as_written(amounts[0], environment.schema)
+        hint = f"write parts of a whole, as in `{first} / node.allocatable[…]`"
+        yield Diagnostic("P0352", "warning", message, expr.span, hint=hint)
+
+
 def divisions_without_rest(expr: ast.Expr, environment: Environment) -> Iterator[Diagnostic]:
     """A warning (P0332) for `2/3`, which is 0: a part of a whole is a number with a point."""
     del environment

@@ -255,7 +255,7 @@ OF_PROMETHEUS = (
     'ask for it in a table, as in `data "load" { from prometheus "http://…" query "…" key'
     ' "node" }`, and read it as `data.load[node.name].value`'
 )
-_NO_REQUESTS = (
+NO_REQUESTS = (
     "a policy asks nobody while it decides; write `data` for a table that is read before, as in"
     ' `data "load" { from prometheus "http://…" query "…" key "node" }`'
 )
@@ -283,7 +283,7 @@ ELSEWHERE: Mapping[str, str] = MappingProxyType(
         **dict.fromkeys(
             "http httpget fetch curl request api query prometheus promql metric metrics"
             " http.send externaldata".split(),
-            _NO_REQUESTS,
+            NO_REQUESTS,
         ),
         **dict.fromkeys(
             "env getenv os.getenv readfile file open".split(),
@@ -448,7 +448,12 @@ CLAUSES = (
     _row("func function fn fun macro", "programming languages", "def"),
     _row("failurePolicy onError errors", "ValidatingAdmissionPolicy", "failure"),
     _row("desc summary about doc comment", "YAML", "description"),
-    _row("enforcement enforcementAction validationActions action dryRun", "Gatekeeper", "mode"),
+    _row(
+        "enforcement enforcementAction validationActions validationFailureAction failureAction"
+        " action dryRun",
+        "Gatekeeper, Kyverno",
+        "mode",
+    ),
     _row(
         "matchConditions podSelector appliesTo targets target scope subject where when if",
         "ValidatingAdmissionPolicy, Kubernetes YAML",
@@ -587,20 +592,41 @@ _BUDGET = (
 # What other objects say, in the place of a clause.
 NEEDLESS_ITEMS: Mapping[str, str] = {
     **NEEDLESS,
-    **dict.fromkeys(("minAvailable", "maxUnavailable", "PodDisruptionBudget"), _BUDGET),
+    **dict.fromkeys(
+        ("minAvailable", "maxUnavailable", "PodDisruptionBudget", "podDisruptionBudget"), _BUDGET
+    ),
     **dict.fromkeys(("resources", "requests", "ncpus", "mem", "cpus"), REQUESTED),
     **dict.fromkeys(
         ("globalDefault", "preemptionPolicy", "priorityClassName"),
         "a pod has its priority by a PriorityClass, which `pod.priority` reads",
     ),
     **dict.fromkeys(
-        ("for_each", "foreach", "loop", "count_each", "while"),
+        ("background", "generateExisting"), "a policy is asked about pods that are to be placed"
+    ),
+    "matchLabelKeys": "a share counts the pods of one revision by `of revision`",
+    **dict.fromkeys(("name", "id"), "a policy has its name behind `policy`"),
+    **dict.fromkeys(
+        ("enabled", "active"), "a policy that is there is in force; `mode audit` only reports"
+    ),
+    **dict.fromkeys(
+        ("for_each", "loop", "count_each", "while"),
         'conditions take lists, as in `node.zone in ["a", "b"]`, and a `use` takes values',
     ),
     **dict.fromkeys(
         "schedulerName restartPolicy containers template replicas parallelism image ports env"
         " volumes strategy revisionHistoryLimit command args".split(),
         "this stays in the manifest of the pods; a policy says where they may run",
+    ),
+    **dict.fromkeys(
+        (
+            "nodeClassRef",
+            "nodePool",
+            "NodePool",
+            "disruption",
+            "consolidationPolicy",
+            "expireAfter",
+        ),
+        "what nodes there are is up to the cluster's autoscaler; a policy chooses among them",
     ),
     **dict.fromkeys(
         "plugins pluginConfig profiles extenders percentageOfNodesToScore leaderElection".split(),

@@ -163,10 +163,11 @@ class ClauseRemedies(Misplaced):
         number = at if self.item.kind == "number" else at + 1
         number += lexemes[number].text in (":", "=")
         is_percent = lexemes[number + 1].text == "%" and lexemes.touches(number + 1)
+        is_percent = is_percent or lexemes[number + 1].text in habits.PERCENT
         last = number + is_percent
-        amount = lexemes.slice(number, last)
+        amount = f"{lexemes[number].text}{'%' * is_percent}"
         is_amount = lexemes[number].kind == "number"
-        if set(accepted) == {"AT"} and self.previous.text == "skew" and is_amount:
+        if set(accepted) == {"AT"} and self.previous.text in ("skew", "repair") and is_amount:
             return with_edit(found, Fix(lexemes.span(at, last), f"at most {amount}"))
         is_plain = number == at or self._meant("at least") or self._meant("at most")
         if set(accepted) == {"MOST", "LEAST"} and is_amount and is_plain:
@@ -300,6 +301,11 @@ class ClauseRemedies(Misplaced):
                 return with_edit(found, Fix(lexemes.span(at, closer), text))
             if (moved := self._named_behind()) is not None:
                 return moved
+            is_clause = self.item.text in CLAUSE_WORDS and lexemes[at + 1].kind == "string"
+            is_read = self.item.text in ("node", "pod") and lexemes[at + 1].text == "."
+            if is_clause or is_read:
+                # The word before it is one too many, or the name is lacking.
+                return None
             if self.item.kind in ("word", "number") and lexemes[at + 1].text != "(":
                 last = at
                 while lexemes.touches(last + 1) and (
@@ -307,11 +313,13 @@ class ClauseRemedies(Misplaced):
                     or lexemes[last + 1].text in ("-", ".", "/")
                 ):
                     last += 1
-                if word == "use" and lexemes[last + 1].kind == "word":
-                    follows = lexemes[last + 1]
-                    if "\n" not in self.source.text[lexemes[last].end : follows.start]:
-                        # Words of a wish.
-                        return None
+                follows = lexemes[last + 1]
+                is_told = word == "use" or follows.text not in WORDS - {"for", "pods", "nodes"}
+                is_line = "\n" not in self.source.text[lexemes[last].end : follows.start]
+                is_word = follows.kind in ("word", "number") and is_line
+                if word in ITEMS - {"description"} and is_word and is_told:
+                    # Words of a wish.
+                    return None
                 if word in ("description", "message", "detail"):
                     last = self._line_end(last, () if word == "description" else PARTS)
                 name = lexemes.slice(at, last)
@@ -389,6 +397,21 @@ class ClauseRemedies(Misplaced):
         if self.behind and lexemes[at + 1].kind != "string":
             return None
         found = catalogue.unknown_clause(word, lexemes.span(at, at))
+        if word in ("node", "pod") and lexemes[at + 1].text == ".":
+            # A condition alone.
+            last = lexemes.expression_end(at, STOPS)
+            said = one_line(lexemes.slice(at, last))
+            is_of_node = re.search(r"\bnode\.", said) is not None
+            made = f'filter "rule" {{ require {said} }}' if is_of_node else f"for pods where {said}"
+            return with_edit(found, Fix(lexemes.span(at, last), made))
+        if lexemes[at + 1].text == "=" and len(re.findall(rf"\b{word}\b", self.source.text)) > 1:
+            # What is used elsewhere is defined here.
+            edit = Fix(lexemes.span(at, at), f"let {word}")
+            return with_edit(found, edit)
+        number = at + 1 + (lexemes[at + 1].text in (":", "="))
+        if word in ("priority", "precedence", "order") and lexemes[number].kind == "number":
+            edit = Fix(lexemes.span(at, number), f"weight {lexemes[number].text}")
+            return with_edit(found, edit)
         if word in ("policy", "cluster") and lexemes.opener(at) is None:
             hint = f"leave out the `{word} … {{` and its `}}`: the object is the policy"
             return replace(found, hint=hint)
@@ -396,12 +419,17 @@ class ClauseRemedies(Misplaced):
             hint = f"did you mean `{close}`?"
             edit = Fix(lexemes.span(at, at), close)
             from_list = sorted(n for n in ITEMS if nearest(word, (n,)))
+            if lexemes[at + 1].text in (":", "=", "-"):
+                return replace(found, hint=hint)
             return with_edit(found, edit, hint, certain=len(from_list) == 1)
-        if word in ("if", "unless", "else"):
+        if word in ("if", "unless", "else", "otherwise", "elif", "elsif"):
             hint = 'write the condition into the clause, as in `filter "x" when pod.priority > 0 {`'
             return replace(found, hint=hint)
         if word in ("test", "policy", "cluster"):
             return replace(found, hint=f"write the {word} behind the `}}` of this policy")
+        if word in ("parameters", "params", "inputs"):
+            hint = 'declare them behind the name, as in `policy name (zone: string = "a") {`'
+            return replace(found, hint=hint)
         if word in ("enforce", "audit"):
             return with_edit(found, Fix(lexemes.span(at, at), f"mode {word}"))
         if word in ("require", "value", "message", "detail", "missing"):
@@ -410,6 +438,9 @@ class ClauseRemedies(Misplaced):
         if word == "select" and lexemes[at + 1].text == "=":
             # The chunks of PBS.
             why = habits.REQUESTED
+        if word == "import" and lexemes[at + 2].text == ".":
+            # A package of Rego.
+            why = "a policy reads `pod`, `node`, `namespaceObject` and `now` without more"
         if why is not None:
             return replace(found, hint=f"leave it out: {why}")
         row = habits.find(habits.CLAUSES, word)
@@ -423,7 +454,12 @@ class ClauseRemedies(Misplaced):
             return replace(found, hint=f"{hint}; {catalogue.CLAUSES_ARE}")
         if meant is not None:
             edit = Fix(lexemes.span(at, at), meant)
-            return with_edit(found, edit, f"write `{meant}`; {catalogue.CLAUSES_ARE}")
+            hint = f"write `{meant}`; {catalogue.CLAUSES_ARE}"
+            # What other words follow is told in words.
+            is_told = meant in CLAUSE_WORDS and lexemes[at + 1].text not in ("{", "weight", "when")
+            if is_told and lexemes[at + 1].kind != "string" and lexemes[at + 2].text != "{":
+                return replace(found, hint=hint)
+            return with_edit(found, edit, hint)
         return replace(found, hint=catalogue.CLAUSES_ARE)
 
     def _by_content(self, at: int) -> str | None:

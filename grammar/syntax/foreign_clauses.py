@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from grammar.syntax import (
     foreign_conditions,
     foreign_objects,
+    foreign_rewrites,
     foreign_scores,
     foreign_sql,
     other_schedulers,
@@ -83,8 +84,9 @@ def keeps_meaning(text: str, clause: str) -> bool:
 
     A clause that drops a condition, or turns it round, is another wish.
     """
-    # What a query selects is not read.
+    # What a query selects is not read, and Swarm has other names.
     read = re.sub(r"(?i)\bnode\.name(?=\s+(?:not\s+)?in\s*\(\s*select\b)", "", text)
+    read = re.sub(r"\bnode\.(?:hostname|role|id|platform\.\w+)\b(?=\s*[=!]=)", "", read)
     reads = _READ.findall(_TEXT.sub('""', read))
     if not all(re.search(rf"\b{name}\b", clause) for name in reads):
         return False
@@ -104,6 +106,9 @@ def keeps_meaning(text: str, clause: str) -> bool:
     for part in re.findall(r"(?<![\w.])\d*\.\d+(?![\w.])", plain):
         if part not in clause and f"{float(part) * 100:g}%" not in clause:
             return False
+    if re.search(r"\bthen\b", plain) and not re.search(r"\bwhen\b|\?|\|\|", clause):
+        # What stands before `then` is a condition.
+        return False
     if _SOFT.search(text) and not re.search(r"\bbest effort\b|\Ascore\b|\{ score\b", clause):
         return False
     if _TWICE_DENIED.search(text):
@@ -124,6 +129,7 @@ def _text(value: str) -> str:
 
 def of_key(key: str, operator: str, values: list[str], owner: str = "node") -> str | None:
     """The condition of a `matchExpressions`: `key: disktype, operator: In, values: [ssd]`."""
+    key = re.sub(r"\A(?:(?:pod|node|peer)\.)?(?:metadata\.)?labels\.", "", key)
     known = DOMAINS.get(key) if owner == "node" else None
     read = known or f"{owner}.labels[{print_string(key)}]"
     texts = [_text(v) for v in values]
@@ -191,7 +197,9 @@ def _topology(body: str) -> Iterator[str]:
     strength = soft if is_soft else "strict"
     skew = re.search(r"maxSkew[\"']?\s*[:=]?\s*(\d+)", body)
     if skew is not None:
-        yield f'spread "topology" {{ over {domain} skew at most {skew[1]} {strength} }}'
+        least = re.search(r"minDomains[\"']?\s*[:=]?\s*(\d+)", body)
+        domains = f" min domains {least[1]}" if least is not None else ""
+        yield f'spread "topology" {{ over {domain} skew at most {skew[1]}{domains} {strength} }}'
         return
     labels = re.search(
         r"(?:matchLabels|labelSelector(?!\W+match))[\"']?\s*[:=]?\s*\{?\s*(.+?)(?:\}|topologyKey|\Z)",
@@ -246,13 +254,43 @@ def _doubled(text: str) -> Iterator[str]:
 def _counts(body: str) -> Iterator[str]:
     """`count(pods) < 3`, `pods.size() <= 3`: pods are counted by a limit."""
     found = re.match(
-        r"(?:(?:count|size|len|sum|length)\(\s*pods\s*\)|pods\.(?:count|size|length|len)(?:\(\))?)"
+        r"(?i)(?:having\s+)?(?:(?:count|size|len|sum|length)\(\s*pods\s*\)|pods\.(?:count|size|length|len)(?:\(\))?)"
         r"\s*(<=|<|==)\s*(\d+)\Z",
         body,
     )
     if found is not None:
         most = int(found[2]) - (found[1] == "<")
         yield f'limit "at most {most} per node" {{ per node at most {most} strict }}'
+
+
+_KINDS_OF_RECORDS = {"node": "Node", "pod": "Pod", "peer": "Peer", "str": "string"}
+
+
+def _functions(text: str) -> Iterator[str]:
+    """`function isSpot(node) { return … }` and `fn is_spot(n: Node) -> bool { … }`: a `def`."""
+    found = re.fullmatch(
+        r"(?:function|func|fn|fun|def|macro)\s+(?P<name>[A-Za-z_]\w*)\s*\(\s*(?P<item>\w+)(?:\s*:?\s*\*?(?P<kind>\w+))?\s*\)"
+        r"\s*(?:(?:->|:)?\s*\w+\s*)?\{\s*(?:return\s+)?(?P<said>[^{};]+?)\s*;?\s*\}",
+        text,
+    )
+    if found is None:
+        return
+    item, kind = found["item"], found["kind"] or ""
+    record = _KINDS_OF_RECORDS.get(item, _KINDS_OF_RECORDS.get(kind.lower(), kind or "Node"))
+    name = "n" if item == "node" else "p" if item == "pod" else item
+    said = re.sub(rf"(?<![\w.\"]){item}(?=[.\[])", name, found["said"])
+    yield f"def {found['name']}({name}: {record}): bool = {said}"
+
+
+def _each_node(text: str) -> Iterator[str]:
+    """`for node in nodes { require node.ready }`: a filter is about each node."""
+    found = re.fullmatch(
+        r"for (?:each |every |all )?(\w+) in (?:all )?nodes ?[:{] ?(?:require |if )?([^{}]+?) ?\}?",
+        text,
+    )
+    if found is not None:
+        said = re.sub(rf"(?<![\w.\"]){found[1]}(?=[.\[])", "node", found[2])
+        yield f'filter "nodes" {{ require {said} }}'
 
 
 def _unbraced(text: str) -> Iterator[str]:
@@ -279,6 +317,10 @@ def _unbraced(text: str) -> Iterator[str]:
 def _rego(body: str) -> Iterator[str]:
     """`deny[msg] { input.node.zone == "a"; msg := "no" }`, whose body says what must not be."""
     body = re.sub(r"^(\w+)\s*\[[^\]]*\]", r"\1", body)
+    plain = re.fullmatch(
+        r"(deny|violation|allow)\b(?:\s+contains\s+\w+)?(?:\s*:?=\s*true)?\s+if\s+([^{}]+)", body
+    )
+    body = f"{plain[1]} {{ {plain[2]} }}" if plain is not None else body
     found = re.match(r"(deny|violation|allow)\b[^{]*?(?:\bif\b\s*)?\{\s*(.+?)\s*\}\s*\Z", body)
     if found is None:
         return
@@ -301,38 +343,23 @@ def _of_input(line: str) -> str:
     return re.sub(r"^not\s+(.+)$", r"!(\1)", line)
 
 
-def _some_index(text: str) -> Iterator[str]:
-    """`some i; pod.spec.containers[i].image == "a"` of Rego: `i` is any place of the list."""
-    found = re.search(r"\bsome\s+(\w+)\s*[;,]?\s*([\w.]+)\[\1\](\S*\s*(?:[=!<>]=?|in)\s*\S+)", text)
-    if found is not None:
-        made = f"{found[2]}.exists(x, x{found[3]})"
-        yield f"{text[: found.start()]}{made}{text[found.end() :]}"
-
-
-def _assigned(text: str) -> Iterator[str]:
-    """`filter "x" { z := node.zone require z == "a" }`: a name stands before the clause."""
-    found = re.search(
-        r"\{\s*(?:(?:let|var|const|local)\s+)?([A-Za-z_]\w*)\s*:?=\s*(.+?)[;,]?\s+(?=require\b|value\b)",
-        text,
-    )
-    if found is not None:
-        yield f"let {found[1]} = {found[2]} {text[: found.start()]}{{ {text[found.end() :]}"
-
-
 def _pod_fields(body: str) -> Iterator[str]:
     """`nodeName: worker-1` and other fields of a pod with a plain value."""
     found = re.fullmatch(r"([a-z][A-Za-z]+)\s*(?:==?|:)\s*[\"']?([\w.-]+)[\"']?", body)
-    if found is None:
+    if found is None or found[1] in ("name", "id", "enabled", "active", "kind", "version"):
         return
     if found[1] in ("nodeName", "node", "host", "hostname"):
         yield f'filter "node" {{ require node.name == "{found[2]}" }}'
     else:
+        if found[2] in ("true", "false"):
+            yield f"for pods where {'!' * (found[2] == 'false')}pod.spec.{found[1]}"
         yield f'for pods where pod.spec.{found[1]} == "{found[2]}"'
         yield f'for pods where pod.{found[1]} == "{found[2]}"'
 
 
 def _label_selectors(text: str) -> Iterator[str]:
     """`for pods where app=web`, `"tier in (web, api)"` and `matchLabels { app: web }`."""
+    text = re.sub(r"\Afor (?:all )?pods?\.(?=\w)", "for pods where pod.", text)
     text = re.sub(
         r"\bpods (?=(?:matchLabels|labels|labelSelector|selector)\b)"
         r"|\bpods (?:with|having) (?:labels? )?(?=[\w./-]+ ?(?:[:=]|(?:not)?in ?\())",
@@ -381,7 +408,8 @@ def _selected(text: str) -> Iterator[str]:
         made = [of_key(k, "In", [v], "pod") or "" for k, v in _OF_SELECTOR.findall(pasted[1])]
         yield f"for pods where {' && '.join(made)}"
     words = re.fullmatch(
-        r"for (?:all )?(?:pods )?(?:(?:of|in|with|from|having|labell?ed) )?(?:the )?(?:labels? )?"
+        r"for (?:all )?(?:pods )?(?:(?:of|in|with|from|having|labell?ed|(?:that|which) have) )?"
+        r"(?:the )?(?:labels? )?"
         r"(?P<key>(?!(?:pods?|all|every|any|each)\b)[\w./-]+)\s*[=:]*\s*[\"']?(?P<value>[\w.-]+)[\"']?",
         text,
     )
@@ -411,6 +439,9 @@ def _selected(text: str) -> Iterator[str]:
         yield f"for pods where {negated(said)}"
     elif listed is not None:
         yield f"for pods where pod.namespace in {listed[1]}"
+    elif words is not None and words["value"].lower() in kinds:
+        # `for batch jobs`
+        yield f'for pods where pod.workload.kind == "{kinds[words["value"].lower()]}"'
     elif words is not None and f"{words['key'].lower()}s" in kinds:
         kind = kinds[f"{words['key'].lower()}s"]
         named = f'pod.workload.name == "{words["value"]}"'
@@ -432,7 +463,11 @@ def _expressions(body: str) -> Iterator[str]:
     """`validations: - expression: "object.spec.priority > 0"`, and `variables` of the same."""
     found = re.findall(r"expression[\"']?\s*:?\s*\"([^\"]+)\"", body)
     if not found:
+        # Without quotes, up to the next key.
+        found = re.findall(r"\bexpression\s*:\s*([^\"{}]+?)(?=\s+\w+:|\s+-\s|\s*\Z)", body)
+    if not found:
         return
+    found = [re.sub(r"\bobject\.spec\.replicas\b", "pod.workload.replicas", t) for t in found]
     texts = [re.sub(r"\bobject\.", "pod.", text).replace("variables.", "") for text in found]
     names = re.findall(r"name[\"']?\s*:?\s*\"?([A-Za-z_]\w*)\"?", body)
     if re.match(r"variables\b", body) and len(names) == len(texts):
@@ -495,12 +530,13 @@ def _kyverno(body: str) -> Iterator[str]:
         listed = ", ".join(map(_text, kinds))
         many = f"{'' if sign == '==' else '!'}(pod.workload.kind in [{listed}])"
         yield f"for pods where {test if len(kinds) == 1 else many}"
-    labels = re.search(r"matchLabels[\"']?\s*:?\s*\{?\s*(.+?)\}", body)
+    labels = re.search(r"matchLabels[\"']?\s*:?\s*\{?\s*(.+?)(?:\}|\Z)", body)
     pairs = _OF_SELECTOR.findall(labels[1]) if labels is not None else []
     if pairs:
         where = " && ".join(f"pod.labels[{_text(k)}] == {_text(v)}" for k, v in pairs)
         yield f"for pods where {where}" if sign == "==" else f"for pods where !({where})"
-    yield "for pods where true"
+    if sign == "==" and not re.search(r"elector|matchLabels|matchExpressions", body):
+        yield "for pods where true"
 
 
 def _joined_conditions(text: str) -> Iterator[str]:
@@ -606,11 +642,12 @@ _OF_ITEMS: tuple[Callable[[str], Iterator[str]], ...] = (
     *foreign_conditions.OF_ITEMS,
     *foreign_scores.OF_ITEMS,
     _unbraced,
-    _some_index,
+    _functions,
+    _each_node,
+    *foreign_rewrites.OF_ITEMS,
     _whole_numbers,
     _doubled,
     _joined_conditions,
-    _assigned,
     pods_on_nodes,
     _selector_of_share,
 )

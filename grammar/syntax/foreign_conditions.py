@@ -13,13 +13,31 @@ def _guarded_clauses(text: str) -> Iterator[str]:
     """`if a { filter "x" { … } } else { filter "y" { … } }`: each clause has its own `when`."""
     clause = r'\{\s*((?:filter|score|bind)\s+"[^"]*"(?:\s+weight\s+\d+)?)\s*(\{[^{}]*\})\s*\}'
     found = re.fullmatch(rf"(?:if|when)\s+([^{{}}]+?)\s*{clause}(?:\s*else\s*{clause})?", text)
-    alone = re.fullmatch(r"(?:if|when)\s+([^{}]+?)\s*\{\s*(require\b[^{}]*)\}", text)
-    if alone is not None:
-        yield f'filter "rule" when {alone[1]} {{ {alone[2]}}}'
     if found is not None:
         made = f"{found[2]} when {found[1]} {found[3]}"
         other = f" {found[4]} when !({found[1]}) {found[5]}" if found[4] else ""
         yield made + other
+
+
+def _implied(text: str) -> Iterator[str]:
+    """`rule "x": if a then b` and `when a: require b`: a condition stands before the block."""
+    found = re.fullmatch(
+        r"(?:(?:rule|filter|policy|constraint|if|when)\s*(?P<name>\"[^\"]*\")?\s*:?\s*)?(?:(?:if|when)\s+)?"
+        r"(?P<test>(?:!|\(|has\(|pod\.)[^{}]*?)\s*(?:\bthen\b|:|,|=>|->)\s*(?:require\s+)?"
+        r"(?P<said>(?:!|\(|has\(|node\.)[^{};:]+?)\s*;?",
+        text,
+    )
+    if found is not None and re.match(r"(?:rule|policy|constraint|filter|if|when)\b", text):
+        name = found["name"] or '"rule"'
+        yield f"filter {name} when {found['test']} {{ require {found['said']} }}"
+
+
+def _listed(text: str) -> Iterator[str]:
+    """`filter "x" { require: - a - b }`: the items of a YAML list are joined."""
+    found = re.fullmatch(r'(filter "[^"]*"[^{}]*\{) ?require ?:? ?- (.+?) ?\}', text)
+    if found is not None:
+        parts = re.split(r"\s-\s+(?=!|\(|has\(|node\.|pod\.)", found[2])
+        yield f"{found[1]} require {' && '.join(parts)} }}"
 
 
 def _conditions(text: str) -> Iterator[str]:
@@ -55,11 +73,6 @@ def _conditions(text: str) -> Iterator[str]:
         alone_said = tested.removeprefix("!") if tested.startswith("!") else f"!({tested})"
         said = tested if is_kept else alone_said
         yield f"{alone[1]}{{ require {said} }}"
-    bare = re.fullmatch(
-        r'(filter "[^"]*") (?:only )?(?:if|when) ([^{}]+?) (?:then )?(require [^{}]+)', text
-    )
-    if bare is not None:
-        yield f"{bare[1]} when {bare[2]} {{ {bare[3]} }}"
     if found is not None and not re.search(r"\b(?:else|elif)\b", text):
         part = "require " if found[1] == "filter" else "value "
         said = found[5] if found[5].startswith(part) else f"{part}{found[5]}"
@@ -151,6 +164,8 @@ def _arms(text: str) -> Iterator[str]:
 
 OF_ITEMS: tuple[Callable[[str], Iterator[str]], ...] = (
     _guarded_clauses,
+    _implied,
+    _listed,
     _conditions,
     _branches,
     _amounts,

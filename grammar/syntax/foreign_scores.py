@@ -35,25 +35,6 @@ def _directions(text: str) -> Iterator[str]:
     yield f"{head} {{ value {found['read']} range minmax }}"
 
 
-def _ranges(text: str) -> Iterator[str]:
-    """`value a range 0 to 1`, `value a between 0 and 1`, `value a inverted`."""
-    amount = r"(-?[\d.]+|\"[^\"]*\")"
-    found = re.fullmatch(
-        r"(score \"[^\"]*\"[^{}]*\{ ?value [^{}]+?),? (?:range|between|from|in)(?: from)? [\[(]?"
-        rf"{amount},? ?(?:to|and|-|until|\.\.|,) ?{amount}[\])]? ?\}}",
-        text,
-    )
-    if found is not None:
-        yield f"{found[1]} range {found[2]} .. {found[3]} }}"
-    turned = re.fullmatch(
-        r"(score \"[^\"]*\" weight )(\d+)([^{}]*\{ ?value [^{}]+?),?"
-        r" (?:inverted|reversed?|negated) ?\}",
-        text,
-    )
-    if turned is not None:
-        yield f"{turned[1]}-{turned[2]}{turned[3]} range minmax }}"
-
-
 def _penalties(text: str) -> Iterator[str]:
     """`score "x" weight 10 { penalize a }`: what is not wished for has a negative weight."""
     found = re.fullmatch(
@@ -85,7 +66,6 @@ def _soft_filters(text: str) -> Iterator[str]:
 
 OF_ITEMS: tuple[Callable[[str], Iterator[str]], ...] = (
     _directions,
-    _ranges,
     _penalties,
     _soft_filters,
 )

@@ -109,19 +109,21 @@ def _subqueries(body: str) -> Iterator[str]:
 
 
 def _select(body: str) -> Iterator[str]:
-    """`SELECT … FROM nodes WHERE …` of SQL."""
-    found = re.match(
-        r"(?i)(?:select\b.*?\b)?where\s+(.+?)(?:\s+(?:order|limit|group)\b.*)?\Z", body
-    )
+    """`SELECT … FROM nodes WHERE … ORDER BY …` of SQL."""
+    if not re.match(r"(?i)(?:select\b.*?\bfrom\s+nodes?\b|where\b)", body):
+        return
+    found = re.search(r"(?i)\bwhere\s+(.+?)(?:\s+(?:order|limit|group)\b.*)?\Z", body)
+    order = re.search(r"(?i)\border\s+by\s+([\w.]+)(?:\s+(asc|desc))?", body)
+    made = []
     if found is not None:
-        made = f'filter "nodes" {{ require {_condition(found[1], "node")} }}'
-        order = re.search(r"(?i)\border\s+by\s+([\w.]+)(?:\s+(asc|desc))?", body)
-        if order is not None:
-            read = _AMOUNT.sub(_amount, order[1])
-            read = re.sub(r"\A(zone|region|name|age)\Z", r"node.\1", read)
-            sign = "" if (order[2] or "asc").lower() == "desc" else "-"
-            made += f' score "order" weight {sign}10 {{ value {read} range minmax }}'
-        yield made
+        made.append(f'filter "nodes" {{ require {_condition(found[1], "node")} }}')
+    if order is not None:
+        read = _AMOUNT.sub(_amount, order[1])
+        read = re.sub(r"\A(zone|region|name|age)\Z", r"node.\1", read)
+        sign = "" if (order[2] or "asc").lower() == "desc" else "-"
+        made.append(f'score "order" weight {sign}10 {{ value {read} range minmax }}')
+    if made:
+        yield " ".join(made)
 
 
 def _counted_rows(text: str) -> Iterator[str]:

@@ -223,6 +223,9 @@ class OperatorRemedies(Misplaced):
             row = habits.find(habits.OPERATORS, second.lower())
             here = row.here if row is not None else "{0}.contains({1})"
             return (here.replace("==", "!=") if "==" in here else f"!{here}"), 2, False
+        if words[0] in ("has", "have") and self.behind:
+            # `node.labels has key "gpu"`
+            return "{1} in {0}", 1 + (words[1] in ("key", "label", "a", "the")), False
         if word in {"&", "|"}:
             return "{0} && {1}" if word == "&" else "{0} || {1}", 1, True
         if not self.behind and self.item.kind == "word":

@@ -114,6 +114,54 @@ def _compared(read: str, sign: str, value: str) -> str | None:
     return f"{read}.contains({value})" if sign == "set_contains" else None
 
 
+# ---- Swarm
+
+_OF_SWARM = {
+    "node.id": "node.name",
+    "node.hostname": "node.name",
+    "node.platform.os": 'node.labels["kubernetes.io/os"]',
+    "node.platform.arch": 'node.labels["kubernetes.io/arch"]',
+}
+_CONSTRAINT = re.compile(
+    r"(?P<read>(?:node|engine)\.(?:id|hostname|role|platform\.os|platform\.arch|labels\.[\w.-]+))"
+    r"\s*(?P<sign>==|!=)\s*[\"']?(?P<value>[\w.-]+)"
+)
+_WORDS_OF_SWARM = re.compile(
+    r"\bplacement\b|\bconstraints?\b|node\.(?:id|hostname|role|platform)\b"
+)
+
+
+def _of_swarm(read: str) -> str:
+    key = read.partition(".labels.")[2]
+    return _OF_SWARM.get(read) or f"node.labels[{print_string(key)}]"
+
+
+def _swarm(body: str) -> Iterator[str]:
+    """`placement: constraints: [node.role == manager]` and the other keys of a placement."""
+    if _WORDS_OF_SWARM.search(body) is None:
+        return
+    made = []
+    for found in _CONSTRAINT.finditer(body):
+        if found["read"] == "node.role":
+            control = 'has(node.labels["node-role.kubernetes.io/control-plane"])'
+            is_it = (found["value"] == "manager") == (found["sign"] == "==")
+            made.append(control if is_it else f"!{control}")
+        else:
+            made.append(
+                f"{_of_swarm(found['read'])} {found['sign']} {print_string(found['value'])}"
+            )
+    most = re.search(r"max_?[rR]eplicas_?[pP]er_?[nN]ode\W+(\d+)", body)
+    spread = re.search(r"\bspread\W+((?:node|engine)\.labels\.[\w.-]+)", body)
+    clauses = [f'filter "constraints" {{ require {" && ".join(made)} }}'] if made else []
+    if most is not None:
+        clauses.append(f'limit "per node" {{ per node at most {most[1]} strict }}')
+    if spread is not None:
+        over = _of_swarm(spread[1])
+        clauses.append(f'spread "even" {{ over {over} skew at most 1 best effort weight 10 }}')
+    if clauses:
+        yield " ".join(clauses)
+
+
 # ---- HTCondor
 
 # What a machine has and a job asks for, in the units of HTCondor.
@@ -365,4 +413,4 @@ def _constraints(body: str) -> Iterator[str]:
 
 
 OF_ITEMS: tuple[Callable[[str], Iterator[str]], ...] = (_class_ads, _options, _places)
-OF_BODIES: tuple[Callable[[str], Iterator[str]], ...] = (_nomad, _constraints, _plugins)
+OF_BODIES: tuple[Callable[[str], Iterator[str]], ...] = (_nomad, _constraints, _swarm, _plugins)

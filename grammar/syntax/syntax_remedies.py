@@ -105,6 +105,13 @@ def _percentage_apart(found: Diagnostic, source: Source) -> Diagnostic | None:
     end = next((n for n in range(start, len(lexemes.items)) if lexemes[n].closes), start)
     for at in range(start, end):
         is_bound = lexemes[at].text in ("most", "least", "exactly")
+        is_sign = lexemes[at].text in ("<=", ">=") and lexemes[at + 2].text == "%"
+        if is_sign and lexemes[at + 1].kind == "number" and lexemes.touches(at + 2):
+            # A bound behind a condition is taken for a part of it.
+            kind = "at most" if lexemes[at].text == "<=" else "at least"
+            span = lexemes.span(at, at + 2)
+            wrong = catalogue.unexpected(lexemes[at].text, (), lexemes.span(at, at))
+            return with_edit(wrong, Fix(span, f"{kind} {lexemes[at + 1].text}%"))
         if is_bound and lexemes[at + 1].kind == "number" and lexemes[at + 2].text == "%":
             if lexemes.touches(at + 2):
                 is_share = "share" in found.message
@@ -177,6 +184,8 @@ class ExpressionRemedies(Misplaced):
             self._bare_words,
             self._of_object,
             self._in_brackets,
+            self._power,
+            self._length,
             self._unit,
             self._percentage,
             self._list,
@@ -249,6 +258,14 @@ class ExpressionRemedies(Misplaced):
             )
         if self.previous.kind != "number" or self.item.kind != "word":
             return None
+        if re.fullmatch(r"(?:_\d+)+", self.item.text) and lexemes.touches(at):
+            # `8_000`
+            edit = Fix(lexemes.span(at - 1, at), lexemes.slice(at - 1, at).replace("_", ""))
+            return with_edit(self.unexpected(at - 1, at), edit)
+        if re.fullmatch(r"[smhd](?:\d+[smhd])+", self.item.text) and lexemes.touches(at):
+            # `1h30m`
+            edit = Fix(lexemes.span(at - 1, at), f'"{lexemes.slice(at - 1, at)}"')
+            return with_edit(catalogue.bare_amount(edit.text.strip('"'), edit.span), edit)
         number, word = self.previous.text, self.item.text
         if word in habits.PERCENT:
             return self._part_of(at - 1, at, number)
@@ -260,6 +277,34 @@ class ExpressionRemedies(Misplaced):
         whole = lexemes.slice(at - 1, at)
         is_certain = unit == word and lexemes.touches(at)
         return with_edit(catalogue.bare_amount(whole, edit.span), edit, certain=is_certain)
+
+    def _power(self) -> Diagnostic | None:
+        """`1024 ** 3` and `10^9`, which are numbers."""
+        lexemes, at = self.lexemes, self.at
+        first = at - 1 - (self.previous.text == "*")
+        if lexemes.slice(first + 1, at) not in ("**", "^"):
+            return None
+        base, power = lexemes[first].text, lexemes[at + 1].text
+        if not (base.isdigit() and power.isdigit() and int(power) < 20 and len(base) < 5):
+            return None
+        edit = Fix(lexemes.span(first, at + 1), str(int(base) ** int(power)))
+        return with_edit(self.unexpected(first + 1, at), edit)
+
+    def _length(self) -> Diagnostic | None:
+        """`timedelta(hours=1)` of Python."""
+        lexemes, opener = self.lexemes, self.lexemes.opener(self.at)
+        closer = lexemes.partner.get(opener) if opener is not None else None
+        if opener is None or closer is None or self.item.text != "=":
+            return None
+        if lexemes[opener - 1].text not in ("timedelta", "Duration", "duration", "relativedelta"):
+            return None
+        parts = re.findall(r"(\w+)\s*=\s*(\d+)", lexemes.slice(opener + 1, closer - 1))
+        units = [habits.UNITS.get(word, "") for word, _ in parts]
+        if not parts or not all(unit in ("d", "h", "m", "s") for unit in units):
+            return None
+        said = "".join(f"{number}{unit}" for (_, number), unit in zip(parts, units, strict=True))
+        edit = Fix(lexemes.span(opener - 1, closer), f'duration("{said}")')
+        return with_edit(self.unexpected(self.at, self.at), edit)
 
     def _percentage(self) -> Diagnostic | None:
         """`40%` outside of a bound, where `%` is the remainder of a division."""
@@ -321,6 +366,14 @@ class ExpressionRemedies(Misplaced):
             )
             method = "substring" if is_text else "slice"
             edit = Fix(lexemes.span(opener, closer), "")
+            text = lexemes[closer + 2]
+            is_start = is_text and start == "0" and lexemes[closer + 1].text == "=="
+            if is_start and text.kind == "string":
+                # `node.name[:3] == "gpu"`
+                edit = Fix(lexemes.span(opener, closer + 2), f".startsWith({text.text})")
+                other = f".substring(0, {lexemes.slice(at + 1, closer - 1)})"
+                hint = f"write `{edit.text}`, or `{other}` for the text alone"
+                return with_edit(self.unexpected(at, at), edit, hint)
             if end_text := lexemes.slice(at + 1, closer - 1):
                 return with_edit(
                     self.unexpected(at, at),
@@ -385,6 +438,11 @@ class ExpressionRemedies(Misplaced):
         called = _TESTED.match(self.source.text, self.item.start)
         if called is not None and not self.behind:
             edit = Fix(Span(*called.span()), f"{called[2]}.matches({print_string(called[1])})")
+            return with_edit(self.unexpected(self.at, self.at), edit)
+        argument = _SLASHES.match(self.source.text, self.item.start)
+        if argument is not None and self.previous.text in ("(", ","):
+            # `node.name.match(/^gpu/)`
+            edit = Fix(Span(*argument.span()), print_string(argument[1]))
             return with_edit(self.unexpected(self.at, self.at), edit)
         if lexemes[at].text != "/" or lexemes[operator].text.lower() not in (*signs, "!"):
             return None

@@ -37,11 +37,11 @@ _READS: tuple[tuple[str, str, str], ...] = (
         "part",
     ),
     (r"(?:(?:nodes?|hosts?)\s+)?(?:name|hostname)", "node.name", "text"),
-    (r"(?:node\s+)?(?:zone|az|availability\s+zone)", "node.zone", "text"),
-    (r"(?:node\s+)?region", "node.region", "text"),
+    (r"(?:node\s+)?(?:zones?|az|availability\s+zones?)", "node.zone", "text"),
+    (r"(?:node\s+)?regions?", "node.region", "text"),
     (r"(?:cpu\s+)?arch(?:itecture)?", 'node.labels["kubernetes.io/arch"]', "text"),
     (
-        r"(?:instance|machine|node)\s*type",
+        r"(?:instance|machine|node)[\s-]*type",
         'node.labels["node.kubernetes.io/instance-type"]',
         "text",
     ),
@@ -88,6 +88,8 @@ _SIGNS: tuple[tuple[str, str], ...] = (
     (r"!=|(?:is|are|must|should)\s*(?:n't|\s+not)(?:\s+be)?|not|other\s+than", "!="),
     (r"==?|:|(?:is|are|must\s+be|should\s+be|equals?)(?:\s+equal\s+to)?", "=="),
 )
+# Words that are no values.
+_NO_TEXTS = frozenset("null none nil undefined empty missing set defined true false not".split())
 _THERE = re.compile(r"(?:exists|is\s+(?:set|present|there|defined)|present)\Z", re.IGNORECASE)
 _ABSENT = re.compile(
     r"(?:does\s+not\s+exist|doesn't\s+exist|is\s+(?:missing|absent|not\s+set|unset)|missing)\Z",
@@ -128,6 +130,15 @@ def conditions(text: str) -> Iterator[str]:
             made = f" {sign} ".join(filter(None, each)) if all(each) else None
     if made is not None:
         yield made
+
+
+def order_of(text: str) -> str | None:
+    """What is read by words that have an amount, a part or a time, for an order of nodes."""
+    for pattern, read, kind in _READS:
+        found = re.fullmatch(pattern, text.strip(), re.IGNORECASE)
+        if found is not None and kind in ("amount", "part", "time"):
+            return _named(read, found)
+    return None
 
 
 def filters(body: str) -> Iterator[str]:
@@ -241,10 +252,14 @@ def _of_text(read: str, kind: str, sign: str, value: str) -> str | None:
     words = [w.strip(" \"'") for w in re.split(r"\s*(?:,|\bor\b|\band\b)\s*", value.strip("()[]"))]
     if not all(re.fullmatch(r"[\w./:-]+\*?", w) for w in words):
         return None
+    if any(w.lower() in _NO_TEXTS for w in words):
+        return None
     if kind == "image" and all(w.lower() in ("linux", "windows") for w in words):
         read, kind = 'node.labels["kubernetes.io/os"]', "text"
         words = [w.lower() for w in words]
     texts = [print_string(w) for w in words]
+    if len(words) > 1 and sign in ("==", "!="):
+        sign = "in" if sign == "==" else "not in"
     if sign in ("in", "not in") and kind in ("text", "path"):
         said = f"{read} in [{', '.join(texts)}]"
         return said if sign == "in" else f"!({said})"

@@ -67,6 +67,8 @@ def limits(body: str) -> Iterator[str]:
 def _two_limits(body: str) -> list[str] | None:
     """`per node and zone` and `between 1 and 3 per node`; None where one limit is meant."""
     parts = re.split(r"\s*[,;]\s*|\s+and\s+", body)
+    bounds = re.findall(r"\bper\s+\S+\s+(?:at\s+(?:most|least)|max|min|<=|>=)\s*\d+", body)
+    parts = bounds if len(parts) == 1 and len(bounds) == 2 else parts
     if len(parts) == 2 and all(find(rf"\b{N}\b", p) and find(r"\bper\b", p) for p in parts):
         each = [next(limits(part), None) for part in parts]
         return [" ".join(filter(None, each))] if all(each) else []

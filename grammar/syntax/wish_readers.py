@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
+from grammar.messages import habits
 from grammar.syntax import wish_conditions
 from grammar.syntax.wish_limits import limits, numbers, sums
 from grammar.syntax.wish_parts import (
@@ -49,6 +50,7 @@ from grammar.syntax.wish_words import (
     STATES,
     SUBJECT,
     WORDS_OF_NODES,
+    WORKLOADS,
     N,
     find,
     number_of,
@@ -76,6 +78,7 @@ def _as_part(body: str) -> str:
 
 def _shares(body: str) -> Iterator[str]:
     """`40% on spot`, `half of the replicas on spot nodes`, `at most 40 percent in zone a`."""
+    body = re.sub(r"(?i),?\s*(?:and\s+)?(?:the\s+)?rest\s+.*", "", body)
     body = re.sub(r"(?<=\d%)\s+(?=[a-z][\w-]*\s+\d+%)", ", ", _as_part(body))
     many = [p for p in re.split(r"\s*(?:[,;]|\band\b)\s*", body) if find(PART, p)]
     if len(many) > 1:
@@ -84,6 +87,8 @@ def _shares(body: str) -> Iterator[str]:
             yield " ".join(filter(None, each))
         return
     part = find(PART, body)
+    number = find(rf"\A(?:share\s+)?(?:{ENOUGH}|{ONLY}|exactly)\s+{N}\s+(?=on\s|in\s)", body)
+    body = f"{number[0]}replicas {body[number.end() :]}" if number is not None else body
     counted = find(
         r"\b(?:replicas?|pods?|instances?)\s+(?:run\s+|go\s+)?(?:(?:on|in)\s+(?=\S)|(?=[\w-]+\Z))(.+)\Z",
         body,
@@ -170,7 +175,7 @@ _AFFINITY = (
 def _affinities(body: str) -> Iterator[str]:
     """`anti-affinity "x" { pods where … on same node }`."""
     verb = find(_AFFINITY, body)
-    place = find(rf"\b(?:same|one|per|each)\s+({PLACES})s?\b", body)
+    place = find(rf"\b(?:same|one|per|each|in|on)\s+(?:the\s+)?({PLACES})s?\b", body)
     if verb is None or place is None or (where := pods_of(body)) is None:
         return
     # Pods of the same label count themselves.
@@ -298,7 +303,7 @@ def _filters(body: str) -> Iterator[str]:
     )
     if found is None and (
         on := find(
-            r"(?:\A|\b(?:on|only|in|to|use|select|choose|pick|want|need|require|allow|accept)\s+)"
+            r"(?:\A|\b(?:on|only|in|to|filter|use|select|choose|pick|want|need|require|allow|accept)\s+)"
             r"(?:(?:all|any|the)\s+)*nodes?\s+((?:labell?ed|with|having|where)\s.+?)(?:\s+only)?\Z",
             body,
         )
@@ -382,6 +387,26 @@ def _rankings(body: str) -> Iterator[str]:
         r"(?P<what>memory|ram|cpus?|cores)\b(?!\s+(?:used|usage|load))",
         body,
     )
+    by = find(
+        r"\A(?:score|rank|sort|order|prefer)?\b.*?\bby\s+(?:the\s+)?(?P<what>.+?)"
+        r"(?:\s+(?P<sign>asc|desc)\w*|\s+(?P<low>lowest|low)\s+first|\s+(?:highest|high)\s+first)?\Z",
+        body,
+    )
+    if by is not None and (read := wish_conditions.order_of(by["what"])) is not None:
+        is_low = by["low"] or (by["sign"] or "").lower() == "asc"
+        sign = "-" if is_low else ""
+        yield f'score "order" weight {sign}10 {{ value {read} range minmax }}'
+        return
+    used = find(
+        rf"\b(?:(?P<most>{MOST_OF})|(?P<least>{LEAST_OF}))\s+(?P<what>memory|ram|cpus?)\s+"
+        r"(?:used|usage|load|utili[sz]ation)\b",
+        body,
+    )
+    if used is not None:
+        name = "memory" if used["what"].lower()[0] in "mr" else "cpu"
+        ends = "0 .. 1" if used["most"] else "1 .. 0"
+        yield f'score "{name} usage" weight 10 {{ value node.usage["{name}"] range {ends} }}'
+        return
     if amount is not None:
         name = "memory" if amount["what"].lower()[0] in "mr" else "cpu"
         sign = "" if amount["most"] else "-"
@@ -392,6 +417,20 @@ def _rankings(body: str) -> Iterator[str]:
     ):
         there = "node.status.images.exists(i, c.image in i.names)"
         yield f'score "image" weight 10 {{ value pod.spec.containers.all(c, {there}) }}'
+        return
+    points = find(
+        r"\A(?P<one>\d+)\s+(?:if|for|on)\s+(?P<what>.+?),?\s+"
+        r"(?:(?:else|otherwise)\s+(?P<other>\d+)|(?P<last>\d+)\s+(?:otherwise|else))\Z",
+        body,
+    )
+    if points is not None and (where := nodes_of(points["what"])) is not None:
+        other = points["other"] or points["last"]
+        yield f'score "points" weight 10 {{ value {where} ? {points["one"]} : {other} }}'
+        return
+    packed = find(r"\A(?:score\s+)?bin-?\s*pack\w*\s+(?:by|on)\s+(?P<what>memory|cpus?)\Z", body)
+    if packed is not None:
+        name = "memory" if packed["what"].lower()[0] == "m" else "cpu"
+        yield f'score "pack" weight 10 {{ value node.usage["{name}"] range 0 .. 1 }}'
         return
     pods = find(
         rf"\A(?:\w+\s+)?(?:nodes?\s+with\s+)?(?:the\s+)?(?:(?P<most>{MOST_OF})|{LEAST_OF})\s+pods\Z",
@@ -442,6 +481,11 @@ def _protections(body: str) -> Iterator[str]:
     if found is None:
         return
     where = pods_beside(f"with {found[1]}") if "node" not in found[1] else None
+    kind = next((k for k in WORKLOADS if f"{k.lower()}s" == found[1].lower()), None)
+    if kind is not None:
+        where = f'peer.workload.kind == "{kind}"'
+    elif re.fullmatch(r"(?:the\s+)?(?:namespace\s+)?kube-[a-z-]+", found[1]):
+        where = f'peer.namespace == "{found[1].split()[-1]}"'
     said = None if where is not None else next(wish_conditions.conditions(found[1]), None)
     if said is not None and said.startswith("pod."):
         where = said.replace("pod.", "peer.")
@@ -509,7 +553,14 @@ def _fits(body: str) -> Iterator[str]:
 
 def _gangs(body: str) -> Iterator[str]:
     """`all or nothing`, `all pods at once`, `gang "x" { size 4 }`."""
-    size = find(rf"\Agang\s+(?:size|members?|count|replicas|min\w*)\s*[=:]?\s*({N})\s*\Z", body)
+    size = find(
+        rf"\Agang\s+(?:size|members?|count|replicas|min\w*|at\s+least)\s*[=:]?\s*({N})\s*"
+        r"(?:of\s+\d+\s+(?:pods|replicas)\s*)?\Z",
+        body,
+    )
+    wait = find(r"\Agang\s+wait\s+(?:for\s+|up\s+to\s+)?(\d+)\s*([a-z]+)\Z", body)
+    if wait is not None and (unit := habits.UNITS.get(wait[2])) in ("s", "m", "h"):
+        yield f'gang "together" {{ of replicas for at most {wait[1]}{unit} }}'
     if size is not None:
         yield f'gang "together" {{ of replicas at least {number_of(size[1])} }}'
     same = find(

@@ -106,6 +106,13 @@ def restated(body: str) -> str:
         r"never \1 on the same \2",
         body,
     )
+    body = re.sub(r"(?i)\bavailability\s+(?=zones?\b)", "", body)
+    each = re.match(
+        rf"(?i)(?:(?:for\s*each|for\s+every|each|every|for)\s+)?({PLACES})s?\s*[:{{]\s*(.+?)\s*\}}?\Z",
+        body,
+    )
+    if each is not None and find(r"\d", each[2]) and not find(r"\b(?:per|require)\b", each[2]):
+        return f"{each[2]} per {each[1].lower()}"
     if (pair := _PAIR.match(body)) is not None:
         is_apart = bool(pair["no"]) != (
             pair["how"].lower() in ("different", "separate", "distinct")
@@ -135,6 +142,15 @@ def by_subject(body: str) -> Iterator[tuple[str, str]]:
     if labelled is not None and where is not None:
         only = "never" if find(r"\b(?:not|never|cannot)\b", labelled["how"]) else "only"
         yield where.replace("peer.", "pod."), f"{only} {labelled['rest']}"
+        return
+    kept = re.match(
+        r"(?i)keep\s+(?:the\s+)?(?P<who>pods?\s+.+?)\s+(?P<how>off|out\s+of|away\s+from|on|in)\s+"
+        r"(?:the\s+)?(?P<rest>(?:nodes?|zone|region)\b.+)\Z",
+        body,
+    )
+    if kept is not None and (where := pods_of(kept["who"])) is not None:
+        only = "only" if kept["how"].lower() in ("on", "in") else "never"
+        yield where.replace("peer.", "pod."), f"{only} on {kept['rest']}"
         return
     spread = re.match(
         r"(?i)(?P<verb>spread|balance|distribute)\s+(?:the\s+|all\s+)*(?P<who>[a-z][\w-]*)\s+pods\s+(?P<rest>.+)",

@@ -99,6 +99,7 @@ EACH = one_of(
         "a",
     ),
     r"on(?=\s+node\b(?!\.))",
+    r"/(?=\s*(?:node|host|zone|region|rack)s?\b)",
 )
 PER = rf"(?<!\w){EACH}\s+(?:single\s+)?{DOMAIN}"
 # Whose pods are counted together, wherever they are.
@@ -245,7 +246,7 @@ _ABOUT_PODS = frozenset(
     "maximum min minimum both between avoid no limit cap and or free "
     "may can must should will exclude skip ignore except which that every "
     "everything anything something them these total concurrent simultaneous active existing "
-    "identical similar parallel scheduled fewest "
+    "identical similar parallel scheduled fewest victim victims "
     "from of to with without beside near by in on for at select count affinity "
     "anti-affinity together apart separate colocate".split()
 )

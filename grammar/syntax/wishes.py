@@ -16,6 +16,7 @@ from grammar.syntax import foreign_clauses, wish_conditions
 from grammar.syntax.lexemes import Lexemes
 from grammar.syntax.misplaced_parts import loose, misplaced, named_outside
 from grammar.syntax.unexpected import ITEMS
+from grammar.syntax.wish_parts import pods_of
 from grammar.syntax.wish_readers import READERS
 from grammar.syntax.wish_sentences import by_subject, of_kind, reserved, restated, with_subject
 from grammar.syntax.wish_words import find, says_all
@@ -23,6 +24,7 @@ from grammar.tree.clauses import CLAUSE_WORDS
 from grammar.tree.source import Span
 
 _TEXT = re.compile(r'"(?:\\.|[^"\\])*"')
+_PLAIN = re.compile(r"[{}:\[\],]|(?<=\s)-(?=\s)")
 # Clauses in which parts of other languages have remedies of their own.
 _WITH_PARTS = ("spread ", "gang ", "share ")
 # A block behind one of these is a set, or an object of YAML.
@@ -30,7 +32,7 @@ _WITHIN = ("in", "-", "[", ",")
 # Words that continue a condition on the next line.
 _JOINS = frozenset("and or not in is like between else then when unless if matches where".split())
 # Clauses whose keyword says nothing of what is wished.
-_SILENT = frozenset({"filter", "score", "limit", "share", "rule", "constraint"})
+_SILENT = frozenset({"bind", "filter", "score", "limit", "share", "rule", "constraint"})
 
 
 _NOT = re.compile(
@@ -189,7 +191,8 @@ def wished(item: WishedItem) -> Iterator[str]:
     written, item = item.text, replace(item, text=named_outside(item.text))
     # What stands in a text of several words is no wish.
     body = _TEXT.sub(lambda m: '""' if " " in m[0] else m[0], _body(item.text))
-    made = _heard(body)
+    # Without the signs of YAML, if they stand in the way.
+    made = _heard(body) or _heard(_PLAIN.sub(" ", body))
     if item.is_clause:
         made = [*misplaced(item.text), *made]
         made = made if written == item.text else [item.text, *made]
@@ -197,6 +200,14 @@ def wished(item: WishedItem) -> Iterator[str]:
         made = [*foreign_clauses.clauses(item.text, _body(item.text)), *made]
     made += loose(item.text)
     word = item.text.partition(" ")[0]
+    if word == "for":
+        where = pods_of(item.text)
+        made = [f"for pods where {where.replace('peer.', 'pod.')}"] if where is not None else []
+    elif word == "bind":
+        made = [re.sub(r"\Afilter\b", word, clause) for clause in made]
+    elif word in ("preempt", "gang") and item.is_clause:
+        # Nothing else is like these.
+        made = [clause for clause in made if clause.startswith(f"{word} ")]
     # What is written in a score is a score first; in a filter any condition is written.
     others = "score " if word == "filter" else ""
     made.sort(key=lambda c: c.startswith(others) if others else not c.startswith(f"{word} "))

@@ -108,3 +108,25 @@ def test_yaml_among_rules_is_read_with_its_lines(schema: Schema) -> None:
     )
     (found,) = check_source(Source("p.yaml", text), schema).diagnostics
     assert found.hint == 'write `filter "nodes" { require node.labels["disktype"] == "ssd" }`'
+
+
+@pytest.mark.parametrize(
+    ("selector", "hint"),
+    [
+        ("{app: web}", "write `matchLabels: {app: web}`"),
+        ("{matchLabels: {app: 1}}", "write it in quotes"),
+    ],
+)
+def test_labels_of_a_selector_have_hints(selector: str, hint: str, schema: Schema) -> None:
+    text = (
+        "apiVersion: placement-policy.scheduling.x-k8s.io/v1\nkind: PlacementPolicy\n"
+        f"metadata: {{name: p, namespace: s}}\nspec:\n  podSelector: {selector}\n"
+        '  rules: |\n    filter "x" { require node.ready }\n'
+    )
+    (found,) = check_source(Source("p.yaml", text), schema).diagnostics
+    assert found.hint == hint
+
+
+def test_a_tab_in_yaml_is_named(schema: Schema) -> None:
+    (found,) = check_source(Source("p.yaml", "spec:\n\tpodSelector: {}\n"), schema).diagnostics
+    assert found.message.endswith("in line 2, such as a tab: YAML is indented with blanks")

@@ -79,6 +79,26 @@ TASKS = [
         f"""at "2026-11-20T20:00:00Z" node "a" pod "shop/w-1" {WEB} expect reject "a" by "X\"""",
     ),
     (
+        "no two replicas on the same host",
+        f"""node "a" node "b" pod "shop/w-1" {WEB} on "a" pod "shop/w-2" {WEB}
+        expect reject "a" by "X" expect pass "b\"""",
+    ),
+    (
+        "keep the pods of team a off the nodes of team b",
+        """node "a" {"labels": {"team": "b"}} node "b" pod "shop/w-1" {"labels": {"team": "a"}}
+        expect reject "a" by "X" expect pass "b\"""",
+    ),
+    (
+        "prefer nodes with the least cpu usage",
+        f"""node "a" node "b" pod "shop/a-1" {{"requests": {{"cpu": "8"}}}} on "a"
+        pod "shop/w-1" {WEB} expect score "a" == 0 expect score "b" == 10""",
+    ),
+    (
+        "never use nodes with less than 2 free gpus",
+        f"""node "a" node "b" {{"allocatable": {{"nvidia.com/gpu": "4"}}}} pod "shop/w-1" {WEB}
+        expect reject "a" by "X" expect pass "b\"""",
+    ),
+    (
         "nodeSelector: disktype: ssd",
         f"""node "a" node "b" {{"labels": {{"disktype": "ssd"}}}} pod "shop/w-1" {WEB}
         expect reject "a" by "X" expect pass "b\"""",

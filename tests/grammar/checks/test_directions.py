@@ -12,6 +12,16 @@ from tests.support.hints import edited
 SPOT = 'node.labels["karpenter.sh/capacity-type"]'
 # The items of a policy, the code of the warning, and what its hint says to write.
 WARNED = [
+    (
+        'score "x" weight 5 { value node.free["cpu"] + node.free["memory"] range 0 .. 1000000 }',
+        "P0352",
+        "parts of a whole",
+    ),
+    (
+        'filter "x" { require node.status.conditions[0].status == "True" }',
+        "P0352",
+        'c.type == "Ready"',
+    ),
     ('filter "x" { require node.zone == "a" message "must not run in zone a" }', "P0351", '!= "a"'),
     (
         'filter "x" { require node.usage["cpu"] > 0.9 message "usage must be below 90" }',

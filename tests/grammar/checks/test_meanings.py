@@ -14,6 +14,67 @@ from tests.support.hints import edited
 # The items of a policy, the code of the warning, and what its hint says to write.
 WARNED = [
     (
+        'filter "x" { require node.spec.podCIDR == "10.244.0.0" }',
+        "P0356",
+        'startsWith("10.244.0.0/")',
+    ),
+    (
+        'filter "x" { require node.labels["nvidia.com/gpu.product"] == "A100" }',
+        "P0356",
+        'contains("A100")',
+    ),
+    (
+        'filter "x" { require node.labels["nvidia.com/gpu.product"] == "Tesla-T4" }',
+        None,
+        "",
+    ),
+    (
+        'filter "x" { require node.labels["nvidia.com/gpu.memory"] >= "40Gi" }',
+        "P0338",
+        'int(node.labels["nvidia.com/gpu.memory"]) >= 40960',
+    ),
+    (
+        'filter "x" { require node.labels["disk-size"] > "100Gi" }',
+        "P0338",
+        'quantity(node.labels["disk-size"]) > "100Gi"',
+    ),
+    (
+        'filter "x" { require pod.spec.containers.all(c, c.image.startsWith("a/b:*")) }',
+        "P0344",
+        'startsWith("a/b:")',
+    ),
+    ('filter "x" { require node.labels["cloud.google.com/gke-spot"] == "yes" }', "P0333", '"true"'),
+    (
+        'filter "x" { require node.spec.taints.all(t, t.key != "node-role.kubernetes.io/master") }',
+        "P0346",
+        '"node-role.kubernetes.io/control-plane"',
+    ),
+    (
+        'filter "x" { require node.status.conditions.exists(c, c.type == "Ready") }',
+        "P0348",
+        'c.type == "Ready" && c.status == "True"',
+    ),
+    (
+        'filter "x" { require !node.status.conditions.exists(c, c.type == "DiskPressure") }',
+        "P0348",
+        'c.status == "True"',
+    ),
+    (
+        'filter "x" { require node.status.conditions.all(c, c.status == "False") }',
+        "P0348",
+        '(c.status == "True") == (c.type == "Ready")',
+    ),
+    (
+        'filter "x" { require node.status.conditions.exists(c, c.type == "KernelDeadlock") }',
+        None,
+        "",
+    ),
+    (
+        'filter "x" { require node.status.conditions.all(c, c.type != "A" || c.status == "True") }',
+        None,
+        "",
+    ),
+    (
         'filter "x" { require node.status.nodeInfo.osImage == "Ubuntu" }',
         "P0356",
         'osImage.startsWith("Ubuntu")',
