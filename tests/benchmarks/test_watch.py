@@ -42,6 +42,10 @@ def _placet(folder: Path, url: str, *flags: str) -> Iterator[int]:
     reach, lease = flags_for(folder, url)
     with placet(folder, policies, reach, *(flags or (lease,))) as server:
         server.wait_ready()
+        if flags:
+            server.wait_leading()
+            # A new leader looks once at everything that it writes about.
+            time.sleep(IDLE)
         yield server.process.child.pid
 
 
