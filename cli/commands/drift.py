@@ -14,7 +14,7 @@ from cli.replicas import replicas
 from cli.replicas.replicas import Replica
 from cli.world import add_arguments, read_world
 from engine.drift.drift_document import CAUSES, DriftDocument, DriftedPod, clauses_of
-from engine.drift.survey import PodName, Survey, answered
+from engine.drift.survey import Survey, answered
 from engine.errors import EngineError
 from engine.offline import offline_engine
 from grammar.messages.texts import counted
@@ -69,8 +69,8 @@ def _of_files(args: argparse.Namespace) -> DriftDocument:
     engine = offline_engine(world.policies.registry, cluster, world.codec)
     survey = Survey("", engine, cluster, time.monotonic, lambda: cluster.now)
 
-    def body(name: PodName) -> bytes | None:
-        found = cluster.pod_bodies.get(f"{name.namespace}/{name.name}")
+    def body(key: str) -> bytes | None:
+        found = cluster.pod_bodies.get(key)
         return bytes(found) if found is not None else None
 
     try:

@@ -16,7 +16,7 @@ import heapq
 from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import NamedTuple, TypeVar, cast
+from typing import TypeVar, cast
 
 import msgspec
 
@@ -58,15 +58,8 @@ _LOST = "it is on a card that its node does not have"
 _IDENTITY = ({("metadata", "name")}, {("metadata", "uid")})
 
 
-class PodName(NamedTuple):
-    """A pod whose JSON the survey needs."""
-
-    namespace: str
-    name: str
-
-
-# Yields None after each step, and the name of a pod to be sent its JSON, or None without one.
-Steps = Generator[PodName | None, bytes | None, T]
+# Yields None after each step, and the key of a pod to be sent its JSON, or None without one.
+Steps = Generator[str | None, bytes | None, T]
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +204,7 @@ class Survey:
         if (known := self._templates.get(key)) is not None:
             return known
         for pod in pods[:3]:
-            body = yield PodName(pod.namespace, pod.name)
+            body = yield key_of(pod)
             if body is None:
                 continue
             try:
@@ -457,7 +450,7 @@ def _differ(before: NodeWithPods, after: NodeWithPods) -> bool:
     )
 
 
-def answered(steps: Steps[T], pods: Callable[[PodName], bytes | None]) -> T:
+def answered(steps: Steps[T], pods: Callable[[str], bytes | None]) -> T:
     """The result of steps that nobody has to rest between; `pods` has the JSON of each."""
     answer: bytes | None = None
     while True:

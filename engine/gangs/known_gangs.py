@@ -69,7 +69,7 @@ class KnownGangs:
         return self._clock() - self._let_go.get(uid, -math.inf) < FIRST_PAUSE_SECONDS
 
     def gathering(self) -> list[KnownGang]:
-        # Few gangs gather while thousands may wait.
+        # These have members with places. Thousands of others may wait.
         return list({id(gang): gang for gang in self._by_uid.values()}.values())
 
     def waiting(self) -> list[KnownGang]:

@@ -551,8 +551,9 @@ class ClusterRuntime:
         """The last events about an object that this replica has written, the newest first."""
         return self._events.written(regarding(raw).uid)
 
-    async def pod(self, namespace: str, name: str) -> bytes | None:
+    async def pod(self, key: str) -> bytes | None:
         """The JSON of a pod, None if there is none. Raises ApiError and ApiUnreachableError."""
+        namespace, _, name = key.partition("/")
         path = path_of(CORE, "pods", namespace, name)
         try:
             return await self._client.request("GET", path)
@@ -561,9 +562,9 @@ class ClusterRuntime:
                 return None
             raise
 
-    async def bodies(self, keys: Collection[str]) -> Mapping[str, bytes]:
+    async def pods_named(self, keys: Collection[str]) -> Mapping[str, bytes]:
         """The JSON of pods by `namespace/name`, one request each. Raises EngineError."""
-        asked = {key: await self.pod(*key.split("/")) for key in keys}
+        asked = {key: await self.pod(key) for key in keys}
         return {key: body for key, body in asked.items() if body is not None}
 
     async def pods_on(self, node: str) -> Mapping[str, bytes | msgspec.Raw]:

@@ -28,8 +28,8 @@ _PAUSE_SECONDS, _PAUSES = 5.0, 1.0
 _QUIET_SECONDS, _QUIET_PAUSES = 30.0, 9.0
 _WORK = "read pods for the survey of drift"
 
-# The JSON of a pod, None if there is none.
-ReadPod = Callable[[str, str], Awaitable[bytes | None]]
+# The JSON of a pod by `namespace/name`, None if there is none.
+ReadPod = Callable[[str], Awaitable[bytes | None]]
 
 
 class DriftWatch:
@@ -117,7 +117,7 @@ class DriftWatch:
                 if wanted is None:
                     await asyncio.sleep(_REST_SECONDS)
                 else:
-                    answer = await self._read(*wanted)
+                    answer = await self._read(wanted)
             return None
         finally:
             steps.close()

@@ -113,15 +113,11 @@ class NoCluster(_UnwatchedCluster):
     def refresh(self) -> None:
         """Does nothing: there are no files."""
 
-    async def pod(self, _namespace: str, _name: str) -> bytes | None:
-        """None: there are no pods."""
-        return None
-
     async def pods_on(self, _node: str) -> Mapping[str, bytes | msgspec.Raw]:
         """None: there are no pods."""
         return {}
 
-    async def bodies(self, _keys: Collection[str]) -> Mapping[str, bytes]:
+    async def pods_named(self, _keys: Collection[str]) -> Mapping[str, bytes]:
         """None: there are no pods."""
         return {}
 
@@ -159,17 +155,12 @@ class FileCluster(_UnwatchedCluster):
     def cluster_size(self) -> ClusterSize:
         return self._copy.pods.size
 
-    async def pod(self, namespace: str, name: str) -> bytes | None:
-        """The JSON of a pod, None if there is none. Raises NotSyncedError."""
-        key = f"{namespace}/{name}"
-        return (await self.bodies((key,))).get(key)
-
     async def pods_on(self, node: str) -> Mapping[str, bytes]:
         """The JSON of the pods on a node by `namespace/name`. Raises NotSyncedError."""
         view = self.snapshot().node(node)
-        return await self.bodies([key_of(pod) for pod in (view and view.pods) or ()])
+        return await self.pods_named([key_of(pod) for pod in (view and view.pods) or ()])
 
-    async def bodies(self, keys: Collection[str]) -> Mapping[str, bytes]:
+    async def pods_named(self, keys: Collection[str]) -> Mapping[str, bytes]:
         """The JSON of pods by `namespace/name`, in one reading. Raises NotSyncedError."""
         found: dict[str, bytes] = {}
         async for document in self.documents(Needs()):

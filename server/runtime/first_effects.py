@@ -35,7 +35,7 @@ class KnownCluster(Protocol):
         """The cluster now. Raises NotSyncedError."""
         ...
 
-    async def bodies(self, keys: Collection[str]) -> Mapping[str, bytes]:
+    async def pods_named(self, keys: Collection[str]) -> Mapping[str, bytes]:
         """The JSON of pods by `namespace/name`, without those that are gone. Raises EngineError."""
         ...
 
@@ -66,7 +66,7 @@ class FirstEffects:
             return
         found = EffectsOfPods(self._engine, sorted(snapshot.table.rows))
         try:
-            bodies = await self._cluster.bodies([key_of(pod) for pod in pods])
+            bodies = await self._cluster.pods_named([key_of(pod) for pod in pods])
         except EngineError as error:
             self._log.warning("what each policy does is not told: %s", error)
             return

@@ -49,10 +49,7 @@ class ClusterSource(ClusterState, Protocol):
     def cluster_size(self) -> ClusterSize:
         """The size of the cluster as far as it is known; from any thread."""
 
-    async def pod(self, namespace: str, name: str) -> bytes | None:
-        """The JSON of a pod, None if there is none. Raises EngineError."""
-
-    async def bodies(self, keys: Collection[str]) -> Mapping[str, bytes]:
+    async def pods_named(self, keys: Collection[str]) -> Mapping[str, bytes]:
         """The JSON of pods by `namespace/name`, without those that are gone. Raises EngineError."""
 
     @property

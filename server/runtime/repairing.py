@@ -67,7 +67,7 @@ class RepairSources:
     survey: Callable[[], DriftDocument]
     enforced: Callable[[], EnforcedPolicies]
     objects: Callable[[], Mapping[str, bytes]]
-    pod: Callable[[str, str], Awaitable[bytes | None]]
+    pod: Callable[[str], Awaitable[bytes | None]]
 
 
 class Repairer:
@@ -159,8 +159,8 @@ class Repairer:
 
         Raises EngineError.
         """
-        repairs, namespace = self._repairs, drifted.pod.partition("/")[0]
-        body = await self._sources.pod(namespace, drifted.pod.partition("/")[2])
+        repairs = self._repairs
+        body = await self._sources.pod(drifted.pod)
         pod = self._cache.pod(drifted.pod)
         if body is None or pod is None or pod.uid != drifted.uid:
             return _GONE

@@ -7,7 +7,7 @@ wait. It asks the engine, offers nothing and records nothing.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from typing import Protocol, TypeVar
 
 from aiohttp import web
@@ -45,8 +45,8 @@ _REST_SECONDS = 0.005
 class Pods(Protocol):
     """Where the whole JSON of pods is: a replica keeps only a part of it."""
 
-    async def pod(self, namespace: str, name: str) -> bytes | None:
-        """The JSON of a pod, None if there is none. Raises EngineError and ClusterFileError."""
+    async def pods_named(self, keys: Collection[str]) -> Mapping[str, bytes]:
+        """The JSON of pods by `namespace/name`, without those that are gone. Raises EngineError."""
         ...
 
 
@@ -149,15 +149,16 @@ class Explainer:
 
     async def _pod(self, namespace: str, name: str) -> NamedPod:
         """The pod as kube-scheduler would send it."""
+        key = f"{namespace}/{name}"
         try:
-            body = await self._pods.pod(namespace, name)
+            found = await self._pods.pods_named((key,))
         except EngineError as error:
             raise web.HTTPServiceUnavailable(text=f"{error}\n") from None
-        if body is None:
+        if key not in found:
             raise web.HTTPNotFound(
                 text=f"there is no pod `{shown(name)}` in `{shown(namespace)}`\n"
             )
-        return NamedPod.of(body)
+        return NamedPod.of(found[key])
 
     def _analyst_now(self) -> Analyst:
         enforced = self._enforced()

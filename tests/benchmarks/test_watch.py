@@ -1,4 +1,4 @@
-"""What it takes to follow a cluster, beside a program with client-go's informers.
+"""The cost of following a cluster, beside a program with client-go's informers.
 
 Each follows a cluster of its own that is made up, without TLS. The figures are processor time of
 the whole process. A pod goes and comes back for every two events.

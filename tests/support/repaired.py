@@ -186,8 +186,8 @@ class RepairedCluster:
 
     # ---- the API server
 
-    async def pod(self, namespace: str, name: str) -> bytes | None:
-        found = self._bodies.get(f"{namespace}/{name}")
+    async def pod(self, key: str) -> bytes | None:
+        found = self._bodies.get(key)
         return raw(found) if found is not None else None
 
     def report(self, _work: str, text: str) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import json
 import logging
 import struct
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -117,10 +117,10 @@ class Cluster:
         validation = Validator(SCHEMA).validate([Source("p.policy", self.text)], files)
         return enforced(validation, stored)
 
-    async def pod(self, namespace: str, name: str) -> bytes | None:
+    async def pods_named(self, keys: Collection[str]) -> Mapping[str, bytes]:
         if self.failure is not None:
             raise self.failure
-        return self.known.get(f"{namespace}/{name}")
+        return {key: self.known[key] for key in keys if key in self.known}
 
     async def compare(self) -> Mapping[str, object]:
         """Nothing differs."""

@@ -49,7 +49,7 @@ def two() -> Iterator[Running]:
     bodies = {f"{p['metadata']['namespace']}/{p['metadata']['name']}": raw(p) for p in PODS}
     cache = cache_of(NODES, PODS)
     survey = Survey("placet-1", engine_over(POLICY, cache), Known(cache), lambda: 0.0)
-    found = answered(survey.look(), lambda name: bodies.get("/".join(name)))
+    found = answered(survey.look(), bodies.get)
     waiting = Cluster(drift=DriftDocument(replica="placet-0", problem="another replica leads"))
     with running(
         Parts(Journal(), cluster=waiting), Parts(Journal(), "placet-1", Cluster(drift=found))

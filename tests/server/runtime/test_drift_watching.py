@@ -56,7 +56,7 @@ class Led:
         repairs = Repairs(self.cache, "off", clock)
         self.watch = DriftWatch(survey, self._read, repairs, lambda: self.leads, self._report)
 
-    async def _read(self, _namespace: str, _name: str) -> bytes | None:
+    async def _read(self, _key: str) -> bytes | None:
         if self.failure is not None:
             raise self.failure
         return raw(self.pod)

@@ -91,11 +91,8 @@ class Cluster:
     def documents(self, _needs: Needs) -> AsyncIterator[bytes]:
         raise NotImplementedError
 
-    async def pod(self, _namespace: str, _name: str) -> bytes | None:
-        raise AssertionError("nobody asks why")
-
-    async def bodies(self, _keys: Collection[str]) -> Mapping[str, bytes]:
-        raise AssertionError("nobody asks what policies do")
+    async def pods_named(self, _keys: Collection[str]) -> Mapping[str, bytes]:
+        raise AssertionError("nobody asks why, or what policies do")
 
     async def pods_on(self, _node: str) -> Mapping[str, bytes]:
         raise AssertionError("nobody asks what a drain does")

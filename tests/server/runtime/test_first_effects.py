@@ -52,7 +52,7 @@ class Whole:
     def snapshot(self) -> Snapshot:
         return self._pods.snapshot()
 
-    async def bodies(self, keys: Collection[str]) -> Mapping[str, bytes]:
+    async def pods_named(self, keys: Collection[str]) -> Mapping[str, bytes]:
         self.asked.append(keys)
         return {key: self._bodies[key] for key in keys}
 
@@ -109,7 +109,7 @@ async def test_a_start_waits_for_the_cluster(caplog: pytest.LogCaptureFixture) -
 
 
 class Unreadable(Whole):
-    async def bodies(self, keys: Collection[str]) -> Mapping[str, bytes]:
+    async def pods_named(self, keys: Collection[str]) -> Mapping[str, bytes]:
         raise NotSyncedError(f"{len(keys)} pods cannot be read")
 
 
