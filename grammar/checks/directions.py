@@ -17,7 +17,7 @@ from grammar.checks.clause_numbers import constant, literal
 from grammar.checks.conditions import conditions, conjuncts
 from grammar.checks.units import resource_of
 from grammar.meaning.schema import Schema, print_as_written
-from grammar.messages.diagnostics import Diagnostic, Fix
+from grammar.messages.diagnostics import Diagnostic, Fix, write_instead
 from grammar.tree import ast
 from grammar.tree.clause_parts import Bounds
 from grammar.tree.clauses import Filter, Limit, Preempt, Score, Share, Spread, of_kind
@@ -369,8 +369,7 @@ def _too_small(part: ast.Expr, checked: Checked) -> Iterator[Diagnostic]:
     sides = print_as_written(part.left, schema), print_as_written(part.right, schema)
     meant = f"{sides[0]} {_TURNED[part.op]} {sides[1]}"
     message = f"`{shown}` is true where the pod has no room"
-    edit = Fix(part.span, meant)
-    yield Diagnostic("P0352", "warning", message, part.span, hint=f"write `{meant}`", remedy=edit)
+    yield write_instead("P0352", message, part.span, meant)
 
 
 def _root(expr: ast.Expr) -> str | None:
@@ -402,9 +401,7 @@ def _all_of_none(part: ast.Expr, checked: Checked) -> Iterator[Diagnostic]:
                 head, body = print_as_written(listed, schema), print_as_written(said, schema)
                 meant = f"{head}.exists({item}, {body})"
                 message = f"this is true where `{head}` is empty, and false where others are in it"
-                edit = Fix(part.span, meant)
-                hint = f"write `{meant}`"
-                yield Diagnostic("P0352", "warning", message, part.span, hint=hint, remedy=edit)
+                yield write_instead("P0352", message, part.span, meant)
                 return
             case _:
                 continue
@@ -438,9 +435,7 @@ def _whole_maps(part: ast.Expr, checked: Checked) -> Iterator[Diagnostic]:
             inner, outer = print_as_written(few, schema), print_as_written(many, schema)
             meant = f"{inner}.all(k, {outer}[?k] == {inner}[?k])"
             message = "two maps are equal only if all their keys are"
-            edit = Fix(part.span, meant)
-            hint = f"write `{meant}`"
-            yield Diagnostic("P0352", "warning", message, part.span, hint=hint, remedy=edit)
+            yield write_instead("P0352", message, part.span, meant)
         case _:
             return
 

@@ -16,7 +16,7 @@ from grammar.checker.parameters import is_example
 from grammar.checks.known_words import constants
 from grammar.meaning.environment import Environment
 from grammar.meaning.schema import print_as_written
-from grammar.messages.diagnostics import Diagnostic, Fix
+from grammar.messages.diagnostics import Diagnostic, write_instead
 from grammar.tree import ast
 from grammar.tree.printer import print_string
 
@@ -165,10 +165,7 @@ def parts_of_values(expr: ast.Expr, environment: Environment) -> Iterator[Diagno
         if expr.op == "!=":
             meant = meant.replace(" == ", " != ") if is_plain else f"!({meant})"
         message = f"`{shown}` is never `{texts[0]}`: it {form.why}"
-        edit = Fix(expr.span, meant)
-        yield Diagnostic(
-            "P0356", "warning", message, expr.span, hint=f"write `{meant}`", remedy=edit
-        )
+        yield write_instead("P0356", message, expr.span, meant)
         return
 
 

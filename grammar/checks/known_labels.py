@@ -16,7 +16,7 @@ from grammar.checker.parameters import is_example
 from grammar.checks.known_words import constants
 from grammar.meaning.environment import Environment
 from grammar.meaning.schema import print_as_written
-from grammar.messages.diagnostics import Diagnostic, Fix
+from grammar.messages.diagnostics import Diagnostic, Fix, write_instead
 from grammar.tree import ast
 from grammar.tree.printer import print_expression, print_string
 from grammar.tree.types import STRING
@@ -264,8 +264,7 @@ def _pair(expr: ast.Expr, key: str, environment: Environment) -> Diagnostic | No
     holder = print_as_written(expr.right, environment.schema)
     meant = f"{holder}[{print_string(found[1])}] == {print_string(found[2])}"
     message = f"`{key}` is no key of a label, but a key and its value"
-    edit = Fix(expr.span, meant)
-    return Diagnostic("P0333", "warning", message, expr.span, hint=f"write `{meant}`", remedy=edit)
+    return write_instead("P0333", message, expr.span, meant)
 
 
 def _no_label(what: str, text: str, where: ast.Expr) -> Diagnostic:
@@ -329,10 +328,7 @@ def empty_labels(expr: ast.Expr, environment: Environment) -> Iterator[Diagnosti
             shown = print_as_written(read, environment.schema)
             meant = f"{'!' * (op == '==')}has({shown})"
             message = f"`{shown}` is never empty: where it is absent, it is missing"
-            edit = Fix(expr.span, meant)
-            yield Diagnostic(
-                "P0330", "warning", message, expr.span, hint=f"write `{meant}`", remedy=edit
-            )
+            yield write_instead("P0330", message, expr.span, meant)
         case _:
             return
 

@@ -13,7 +13,7 @@ from grammar.checker.macro_types import inside
 from grammar.checks.known_words import FIELDS
 from grammar.meaning.environment import Environment
 from grammar.meaning.schema import print_as_written
-from grammar.messages.diagnostics import Diagnostic, Fix
+from grammar.messages.diagnostics import Diagnostic, write_instead
 from grammar.tree import ast
 from grammar.tree.types import Type, list_of
 from grammar.tree.walk import walk
@@ -64,10 +64,7 @@ def _any(
             shown = print_as_written(expr, environment.schema)
             meant = shown.replace(body, f'{body} && {item}.status == "True"')
             message = f"this is always true: every node has the condition `{name}`, true or not"
-            edit = Fix(expr.span, meant)
-            yield Diagnostic(
-                "P0348", "warning", message, expr.span, hint=f"write `{meant}`", remedy=edit
-            )
+            yield write_instead("P0348", message, expr.span, meant)
         case _:
             return
 
@@ -86,5 +83,4 @@ def _all(
     ready = f'({item}.status == "True") == ({item}.type == "Ready")'
     shown = print_as_written(replace(expr, body=(ast.Ident("BODY"),)), environment.schema)
     meant = shown.replace("BODY", ready)
-    edit = Fix(expr.span, meant)
-    yield Diagnostic("P0348", "warning", message, expr.span, hint=f"write `{meant}`", remedy=edit)
+    yield write_instead("P0348", message, expr.span, meant)

@@ -14,7 +14,7 @@ from grammar.checks.known_words import constants
 from grammar.checks.references import glob_as_pattern
 from grammar.meaning.environment import Environment
 from grammar.meaning.schema import print_as_written
-from grammar.messages.diagnostics import Diagnostic, Fix
+from grammar.messages.diagnostics import Diagnostic, write_instead
 from grammar.syntax.template_remedies import placeholders
 from grammar.tree import ast
 from grammar.tree.clause_parts import Template
@@ -170,9 +170,8 @@ def _texts(expr: ast.Expr) -> Iterator[ast.Literal]:
 
 
 def _warning(text: str, why: str, where: ast.Expr, meant: str) -> Diagnostic:
-    edit = Fix(where.span, meant)
     message = f"`{text}` {why}"
-    return Diagnostic("P0344", "warning", message, where.span, hint=f"write `{meant}`", remedy=edit)
+    return write_instead("P0344", message, where.span, meant)
 
 
 # ---- texts with the signs of templates

@@ -16,7 +16,7 @@ from grammar.checker.policy_checker import Checked
 from grammar.checks.known_words import constants
 from grammar.meaning.environment import Environment
 from grammar.meaning.schema import print_as_written
-from grammar.messages.diagnostics import Diagnostic, Fix
+from grammar.messages.diagnostics import Diagnostic, Fix, write_instead
 from grammar.tree import ast
 from grammar.tree.clause_parts import Bounds
 from grammar.tree.clauses import Score, of_kind
@@ -227,8 +227,7 @@ def _of_amounts(expr: ast.Binary, environment: Environment) -> Diagnostic:
         sides[other] = f"quantity({sides[other]})"
     text = f" {expr.op} ".join(sides)
     message = 'this is an order of texts, in which `"9Gi"` is after `"10Gi"`'
-    edit = Fix(expr.span, text)
-    return Diagnostic("P0338", "warning", message, expr.span, hint=f"write `{text}`", remedy=edit)
+    return write_instead("P0338", message, expr.span, text)
 
 
 def _is_version(expr: ast.Expr) -> bool:
@@ -383,8 +382,7 @@ def _short_version(expr: ast.Binary, environment: Environment) -> Iterator[Diagn
     message = (
         f"`{field}` has a `v`, three numbers and perhaps a suffix, as in `v1.31.4-gke.1372000`"
     )
-    edit = Fix(expr.span, meant)
-    yield Diagnostic("P0335", "warning", message, expr.span, hint=f"write `{meant}`", remedy=edit)
+    yield write_instead("P0335", message, expr.span, meant)
 
 
 def _provider_version(expr: ast.Expr, environment: Environment) -> Iterator[Diagnostic]:

@@ -63,6 +63,12 @@ class Diagnostic:
         return f"{self.severity}[{self.code}]" if self.code else self.severity
 
 
+def write_instead(code: str, message: str, span: Span, text: str) -> Diagnostic:
+    """A warning whose remedy is another text in the place of this one."""
+    hint, remedy = f"write `{text}`", Fix(span, text)
+    return Diagnostic(code, "warning", message, span, hint=hint, remedy=remedy)
+
+
 def nearest(name: str, candidates: Iterable[str]) -> str | None:
     """The candidate that is most similar to `name`, or None."""
     pool = _alike(name, candidates)
