@@ -330,9 +330,9 @@ _MARKERS = {
 class SchedulerObjects:
     """What a kube-scheduler depends on in a cluster, at the URL of the `server`.
 
-    `config_maps` is the JSON of all ConfigMaps of NAMESPACE. Without the rights to list what it is
-    made of, `marking` is None: what marks new pods. So `policies` are none: the policy objects by
-    `resource/key`.
+    `config_maps` is the JSON of all ConfigMaps of NAMESPACE. `marking` is what marks new pods, None
+    without the rights to list it. `policies` are the policy objects by `resource/key`, none without
+    the rights to list them.
     """
 
     server: str
@@ -342,7 +342,7 @@ class SchedulerObjects:
 
 
 def scheduler_objects(kubeconfig: Path | None, context: str | None) -> SchedulerObjects:
-    """Raises CommandError."""
+    """The objects, read over one connection. Raises CommandError."""
     try:
         return asyncio.run(_scheduler_objects(kubeconfig, context))
     except ClusterConfigurationError as error:

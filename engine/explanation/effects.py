@@ -43,7 +43,7 @@ class EffectOfClause(msgspec.Struct, frozen=True):
 
 
 class EffectOfPolicy(msgspec.Struct, frozen=True):
-    """What a policy does in the cluster: which part of the pods it selects, and by its clauses."""
+    """The effect of a policy in the cluster: which pods it selects, and what its clauses do."""
 
     policy: str
     text: str
