@@ -26,6 +26,7 @@ from engine.cache.node_table import without
 from engine.cache.reflector import Report, unreported
 from engine.cluster.client import CORE, Api, path_of
 from engine.cluster.condition_waits import ConditionWaits
+from engine.cluster.shared_pause import shared_pause
 from engine.counting.in_flight_pods import Schedulers
 from engine.decision.recent_answers import LastAnswers, OlderAnswer, RecentAnswer
 from engine.decision.verdict import Feasible
@@ -139,7 +140,7 @@ class Binder:
         A watch that missed both the pod and its deletion never tells of either.
         """
         while True:
-            await asyncio.sleep(_UNSEEN_SECONDS)
+            await shared_pause(_UNSEEN_SECONDS)
             for pod in self._cache.unseen(self._clock() + HOLD_SECONDS - _UNSEEN_SECONDS):
                 binding = Binding(pod.namespace, pod.name, pod.uid, pod.nodeName)
                 if pod.uid not in self._running:

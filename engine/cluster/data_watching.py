@@ -26,6 +26,7 @@ from engine.cache.reflector import Backoff, Reflector, Timing
 from engine.cache.store import ObjectStore
 from engine.cluster.client import CORE, path_of
 from engine.cluster.data_fetching import DataApi, SourceError, refusal, with_right
+from engine.cluster.shared_pause import shared_pause
 from engine.data.reading import (
     MOST_OBJECTS,
     DataError,
@@ -155,7 +156,7 @@ async def watch_file(watched: WatchedSource, file: FileWatch) -> None:
             if text is not None:
                 failure = ""
                 await rows.read(text, file.path.name)
-        await asyncio.sleep(_LOOK_SECONDS)
+        await shared_pause(_LOOK_SECONDS)
 
 
 # ---- what a reflector follows

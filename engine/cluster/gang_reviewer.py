@@ -15,6 +15,7 @@ from engine.cache.reflector import Report
 from engine.cluster.binding import Binder
 from engine.cluster.lease import micro_time
 from engine.cluster.requeue import Requeuer
+from engine.cluster.shared_pause import until_next
 from engine.errors import ApiError, ApiUnreachableError, NotSyncedError, why
 from engine.gangs.gangs import Gangs
 from grammar.values.time import Timestamp
@@ -52,7 +53,7 @@ class GangReviewer:
         self._gangs.known.wake = woken.set
         while True:
             with suppress(TimeoutError):
-                async with asyncio.timeout(_PERIOD_SECONDS):
+                async with asyncio.timeout(until_next(_PERIOD_SECONDS)):
                     await woken.wait()
             woken.clear()
             if self._binder is not None:

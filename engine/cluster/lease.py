@@ -28,6 +28,7 @@ loses the Lease and gets it back before another one had it: the Lease still name
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -38,6 +39,7 @@ import msgspec
 
 from engine.cache.reflector import Report, unreported
 from engine.cluster.client import COORDINATION, Api, path_of
+from engine.cluster.shared_pause import until_next
 from engine.errors import ApiError, ApiUnreachableError, why
 from grammar.values.time import Timestamp
 
@@ -245,12 +247,13 @@ class Lease:
 
     async def _pause(self) -> None:
         """Wait until the next turn is due; that is soon while the holder may change."""
-        until = self._clock() + self._times.retry
-        while self._clock() < until and not self._due.is_set():
+        times = self._times
+        for _ in range(math.ceil(times.retry / times.hurry)):
             with suppress(TimeoutError):
-                async with asyncio.timeout(self._times.hurry):
+                async with asyncio.timeout(until_next(times.hurry)):
                     await self._due.wait()
-            if self._ends() or not (self.held or self._is_uncalled(self._times.duration)):
+            may_change = not (self.held or self._is_uncalled(times.duration))
+            if self._due.is_set() or may_change or self._ends():
                 return
 
     async def turn(self) -> None:

@@ -2,11 +2,12 @@
 
 `Connections` belongs to one server and lives as long as it does; a `Connection` is one of them.
 
-A connection owns its socket. It answers most calls itself: those that arrive as a whole, and need
-not wait for anything. All other bytes go to aiohttp as they came, and a connection only follows
-where requests and answers begin and end. aiohttp makes a task, a request and a response of each
-call, and comes back to the event loop three times, which takes as long as the decision about 500
-nodes. Nothing here depends on how aiohttp does that: it is used as any asyncio protocol.
+A connection owns its socket. It answers most calls itself: those that arrive as a whole, or in
+parts that follow each other closely, and need not wait for anything. All other bytes go to aiohttp
+as they came, and a connection only follows where requests and answers begin and end. aiohttp makes
+a task, a request and a response of each call, and comes back to the event loop three times, which
+takes as long as the decision about 500 nodes. Nothing here depends on how aiohttp does that: it is
+used as any asyncio protocol.
 """
 
 from __future__ import annotations
@@ -43,11 +44,15 @@ from server.settings import KEEP_ALIVE_SECONDS, MEBIBYTE, Settings
 # which asyncio limits to 256 KiB. With less than that, reading would stop and begin at each read.
 # Bodies are read as they come; this is not in the byte budget.
 _READ_AHEAD = 128 * 1024
+# The most bytes of a request that are kept until the others come, and for how long: Go's client
+# sends 4 KiB at a time.
+_MOST_BEGUN, BEGUN_SECONDS = 256 * 1024, 0.02
 # For aiohttp: connections have limits of their own, because it does not see all calls.
 _A_YEAR = 365 * 24 * 3600.0
 # As aiohttp calls itself.
 _SERVER = f"Python/{sys.version_info[0]}.{sys.version_info[1]} aiohttp/{aiohttp.__version__}"
 
+_ENDS_EARLY = "the connection ended within a request"
 _OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: "
 _BAD_REQUEST = (
     b"HTTP/1.0 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: "
@@ -224,6 +229,11 @@ class Connection(asyncio.Protocol):
         # The methods of the requests that the server has, and has not answered.
         self._unanswered: deque[bytes] = deque()
         self._requests = RequestReader(self._unanswered)
+        # What has come of a request while nothing else is left to answer, and its length; the
+        # server gets it once the timer ends.
+        self._begun: list[bytes] = []
+        self._begun_size = 0
+        self._begun_timer: asyncio.TimerHandle | None = None
         self._answers = AnswerReader(self._unanswered)
         # Nothing is read any more.
         self._is_over = False
@@ -256,10 +266,13 @@ class Connection(asyncio.Protocol):
                 self.refuse(reason)
 
     def connection_lost(self, exc: BaseException | None) -> None:  # noqa: ARG002 - see below
+        if self._begun and not self._is_over:
+            self._connections.refused("malformed", self._host, _ENDS_EARLY)
         self._is_over = True
         for timer in (self._idle_timer, self._late_timer):
             if timer is not None:
                 timer.cancel()
+        self._take_begun()
         self._all_is_sent()
         self._transport = None
         if self._ended is not None:
@@ -270,24 +283,33 @@ class Connection(asyncio.Protocol):
         self._server.connection_lost(None)
 
     def data_received(self, data: bytes) -> None:
-        requests = self._requests
-        is_idle = not (self._unanswered or requests.is_in_head or requests.is_in_body)
         if self._is_over:
             return
+        requests = self._requests
+        if self._begun or not (self._unanswered or requests.is_in_head or requests.is_in_body):
+            self._begun.append(data)
+            self._begun_size += len(data)
         if not self._is_broken:
             try:
-                body = requests.read(data)
+                requests.read(data)
             except MalformedError as error:
                 if not (self._unanswered or requests.is_in_body):
                     self._answer_malformed(str(error))
                     return
                 self._is_broken = True
-            else:
-                if is_idle and body is not None and self._answers_at_once(body):
-                    return
-        self._pass_on(data)
+        if not self._begun:
+            self._pass_on(data)
+        elif self._is_broken or not self._waits_for_the_rest():
+            data = self._take_begun()
+            body = None if self._is_broken else requests.body(data)
+            if body is None or not self._answers_at_once(body):
+                self._pass_on(data)
 
     def eof_received(self) -> bool | None:
+        if self._begun:
+            self._take_begun()
+            self._answer_malformed(_ENDS_EARLY)
+            return None
         return self._server.eof_received()
 
     def pause_writing(self) -> None:
@@ -328,6 +350,34 @@ class Connection(asyncio.Protocol):
         return is_whole and not self._is_writing_paused
 
     # ---- requests
+
+    def _waits_for_the_rest(self) -> bool:
+        """Whether a request that has begun may still be answered here."""
+        requests = self._requests
+        if (
+            not (requests.is_in_head or requests.is_in_body)
+            # Another request follows.
+            or (requests.is_in_head and self._unanswered)
+            or not requests.is_certain
+            or max(self._begun_size, requests.announced) > _MOST_BEGUN
+        ):
+            return False
+        if self._begun_timer is None:
+            self._begun_timer = self._loop.call_later(BEGUN_SECONDS, self._pass_on_begun)
+        return True
+
+    def _take_begun(self) -> bytes:
+        """What has come of the request that has begun; it is waited for no longer."""
+        if self._begun_timer is not None:
+            self._begun_timer.cancel()
+            self._begun_timer = None
+        data = self._begun[0] if len(self._begun) == 1 else b"".join(self._begun)
+        self._begun, self._begun_size = [], 0
+        return data
+
+    def _pass_on_begun(self) -> None:
+        if self._begun:
+            self._pass_on(self._take_begun())
 
     def _answers_at_once(self, body: bytes) -> bool:
         """Answers a whole request that has just been read, if it need not wait."""

@@ -48,12 +48,8 @@ class RequestReader:
         # Whether any parser finds the same requests in all bytes so far.
         self.is_certain = True
 
-    def read(self, data: bytes) -> bytes | None:
-        """Follows the next bytes. After a MalformedError it cannot follow any.
-
-        Returns the body if the bytes begin a request and are all of it. They may also be the rest
-        of one that began earlier, and end as a whole request does: the caller knows where it began.
-        """
+    def read(self, data: bytes) -> None:
+        """Follows the next bytes. After a MalformedError it cannot follow any."""
         rest = memoryview(data)
         while rest:
             try:
@@ -71,14 +67,20 @@ class RequestReader:
             self._pending = self._pending + len(data) if at < 0 else len(data) - at - 1
             if self._pending > MOST_OF_LINE:
                 raise MalformedError(_LONG_LINE)
+
+    @property
+    def announced(self) -> int:
+        """The bytes of the last request's body that its headers announce; -1 if they do not."""
         size = self.headers.get(b"content-length", b"")
+        return int(size) if size.isdigit() else -1
+
+    def body(self, data: bytes) -> bytes | None:
+        """The body of the last request if all of it, and nothing else, is in these bytes.
+
+        They have been read, and began a request.
+        """
         start = data.find(_END_OF_HEAD) + len(_END_OF_HEAD)
-        is_whole = (
-            not (self.is_in_head or self.is_in_body)
-            and size.isdigit()
-            and start + int(size) == len(data)
-        )
-        return data[start:] if is_whole else None
+        return data[start:] if start + self.announced == len(data) else None
 
     def _stop(self, why: str) -> None:
         """Ends the parser, for which any exception does: a read can have thousands of lines."""

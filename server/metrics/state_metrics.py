@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from engine.cluster.shared_pause import shared_pause
 from engine.program.tables import source_label
 from server.answers.view_answers import DataSource, GangsOfPolicy, ReplicaStatus
 
@@ -30,7 +30,7 @@ class StateMetrics(Collector):
         """Looks at the status until it is cancelled."""
         while True:
             self._status = read()
-            await asyncio.sleep(LOOK_SECONDS)
+            await shared_pause(LOOK_SECONDS)
 
     def collect(self) -> Iterable[Metric]:
         status = self._status

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from engine.cache.reflector import Report
 from engine.cluster.events import Regarding, regarding
 from engine.cluster.policy_reports import AuditReport, PolicyReports
+from engine.cluster.shared_pause import shared_pause
 from engine.decision.audit_log import AuditedPod, AuditLog, PolicyAudits
 from engine.enforced import EnforcedPolicies
 from engine.errors import ApiError, ApiUnreachableError, why
@@ -110,14 +111,14 @@ class AuditReporter:
         """Writes them until it is cancelled."""
         while True:
             # Pods come together.
-            await asyncio.sleep(_LOOK_SECONDS)
+            await shared_pause(_LOOK_SECONDS)
             before, has_reports = self._begun(), await self.look()
             if not has_reports:
                 await asyncio.sleep(_PAUSE_SECONDS * _PAUSES_WITHOUT)
                 continue
             pause = _PAUSE_SECONDS
             while pause > 0 and before == self._begun():
-                await asyncio.sleep(_LOOK_SECONDS)
+                await shared_pause(_LOOK_SECONDS)
                 pause -= _LOOK_SECONDS
 
     async def look(self) -> bool:

@@ -15,6 +15,7 @@ from engine.cache.cache import Cache
 from engine.cache.node_table import NodeWithPods, Snapshot
 from engine.cards.fragmentation import CardShape
 from engine.cards.node_cards import Card
+from engine.cluster.shared_pause import shared_pause
 from engine.decision.card_questions import CardQuestions, CardUse, taken_shapes
 from engine.objects.peer import key_of
 from grammar.messages.texts import shown
@@ -89,7 +90,7 @@ class CardReport:
         while True:
             self._found = await self._look() if self._cards.are_used else {}
             self._tell()
-            await asyncio.sleep(_SECONDS)
+            await shared_pause(_SECONDS)
 
     def status(self) -> Mapping[str, object]:
         """What was seen last, by the names of clauses."""

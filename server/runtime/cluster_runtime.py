@@ -39,6 +39,7 @@ from engine.cluster.in_flight_ends import OverduePods, SchedulerLease, UnseenPod
 from engine.cluster.lease import LeaderGate, Lease, TakeOver
 from engine.cluster.policy_reports import PolicyReports
 from engine.cluster.requeue import Requeuer
+from engine.cluster.shared_pause import shared_pause
 from engine.counting.in_flight_pods import PLACING_SECONDS, Schedulers
 from engine.decision.journal import Journal
 from engine.decision.placement import CountGate, open_gate
@@ -455,7 +456,7 @@ class ClusterRuntime:
                     await lease.look()
                     await overdue.look()
                     await unseen.look()
-                await asyncio.sleep(_LOOK_SECONDS)
+                await shared_pause(_LOOK_SECONDS)
 
         return follow
 

@@ -20,6 +20,7 @@ from engine.cache.cache import Cache
 from engine.cache.reflector import Report
 from engine.cluster.client import CORE, Api, path_of
 from engine.cluster.events import Events, PodEvent, Regarding, regarding
+from engine.cluster.shared_pause import shared_pause
 from engine.decision.moves import MovedPods, OtherNodes
 from engine.drift.drift_document import DriftDocument, DriftedPod, RepairState
 from engine.drift.repairs import NO_BUDGET, Move, Repairs
@@ -97,7 +98,7 @@ class Repairer:
     async def follow(self) -> None:
         """Repairs until it is cancelled."""
         while True:
-            await asyncio.sleep(_LOOK_SECONDS)
+            await shared_pause(_LOOK_SECONDS)
             await self.look()
 
     async def look(self) -> None:

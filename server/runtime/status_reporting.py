@@ -20,6 +20,7 @@ from engine.cluster.client import ApiClient
 from engine.cluster.events import Events, PodEvent, Regarding, regarding
 from engine.cluster.lease import micro_time
 from engine.cluster.requeue import Requeuer
+from engine.cluster.shared_pause import shared_pause
 from engine.cluster.status_writer import Reported
 from engine.enforced import EnforcedPolicies
 from engine.errors import ApiError, ApiUnreachableError, NotSyncedError, why
@@ -129,7 +130,7 @@ class StatusReporter:
     async def _repeat(self, duty: Callable[[Snapshot, str], Awaitable[None]], work: str) -> None:
         """Does the duty each second."""
         while True:
-            await asyncio.sleep(_PERIOD_SECONDS)
+            await shared_pause(_PERIOD_SECONDS)
             try:
                 await duty(self._cluster.informers.snapshot(), micro_time(Timestamp.now()))
             except NotSyncedError:

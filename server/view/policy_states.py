@@ -12,6 +12,7 @@ from logging import Logger
 import msgspec
 
 from engine.cluster.events import PodEvent
+from engine.cluster.shared_pause import shared_pause
 from engine.decision.journal import Journal
 from engine.enforced import EnforcedPolicies
 from engine.engine import Engine
@@ -138,7 +139,7 @@ class PolicyStates:
         """Keeps the numbers of pods, until it is cancelled."""
         while True:
             await self.look()
-            await asyncio.sleep(_LOOK_SECONDS)
+            await shared_pause(_LOOK_SECONDS)
 
     async def look(self) -> None:
         """Adds the numbers of now to the history of each object, if they are others."""

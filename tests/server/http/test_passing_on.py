@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
 from server.http.bodies import ByteBudget
-from server.http.connections import Connection, Connections
+from server.http.connections import BEGUN_SECONDS, Connection, Connections
 from server.log_limit import LimitedLog
 from server.metrics.metrics import Metrics
 from server.settings import KEEP_ALIVE_SECONDS, MEBIBYTE, Settings
@@ -164,20 +164,63 @@ async def test_a_call_that_waits_is_passed_on_as_it_came(ends: Ends) -> None:
     assert ends.is_answered_at_once()
 
 
-async def test_a_request_in_parts_is_passed_on_until_it_is_answered(ends: Ends) -> None:
+CUTS = (1, 20, len(post(b"/filter", b"<1>")) - 3, len(post(b"/filter", b"<1>")) - 1)
+
+
+@pytest.mark.parametrize("cut", CUTS)
+async def test_a_request_in_parts_is_answered_when_it_is_whole(ends: Ends, cut: int) -> None:
     request = post(b"/filter", b"<1>")
-    for cut in (1, 20, len(request) - 3, len(request) - 1):
-        ends.send(request[:cut], request[cut:])
-        assert ends.server.take() == request
-        ends.server.write(ok(b"1")[:30])
-        assert ends.transport.take() == ok(b"1")[:30]
-        ends.server.write(ok(b"1")[30:])
-        assert ends.is_answered_at_once()
+    ends.send(request[:cut])
+    assert (ends.server.take(), ends.transport.take()) == (b"", b"")
+    ends.send(request[cut:])
+    assert ends.transport.take().endswith(b"\r\n\r\nat once <1>")
+    await asyncio.sleep(2 * BEGUN_SECONDS)
+    assert ends.server.take() == b""
+    assert ends.is_answered_at_once()
+
+
+@pytest.mark.parametrize("cut", CUTS)
+async def test_a_part_without_the_rest_is_passed_on_after_a_moment(ends: Ends, cut: int) -> None:
+    request = post(b"/filter", b"<1>")
+    ends.send(request[:cut])
+    await asyncio.sleep(2 * BEGUN_SECONDS)
+    assert ends.server.take() == request[:cut]
+    ends.send(request[cut:])
+    assert ends.server.take() == request[cut:]
+    ends.server.write(ok(b"1")[:30])
+    assert ends.transport.take() == ok(b"1")[:30]
+    ends.server.write(ok(b"1")[30:])
+    assert ends.is_answered_at_once()
+
+
+async def test_nothing_is_waited_for_that_cannot_be_answered_at_once(ends: Ends) -> None:
+    """Chunks, many bytes, and the beginning of a second request."""
+    chunked = b"POST /filter HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+    large = b"POST /filter HTTP/1.1\r\nHost: a\r\nContent-Length: 9999999\r\n\r\n<"
+    for data in (chunked, large, post(b"/filter", b"<1>") + b"POST"):
+        each = Ends()
+        each.send(data)
+        assert each.server.take() == data
+
+
+async def test_a_connection_that_ends_within_a_request(ends: Ends) -> None:
+    ends.send(post(b"/filter", b"<1>")[:-1])
+    ends.connection.eof_received()
+    assert ends.transport.take().startswith(b"HTTP/1.0 400 ")
+    assert ends.refused("malformed") == 1
+    ends.connection.connection_lost(None)
+    assert ends.refused("malformed") == 1
+    broken = Ends()
+    broken.send(post(b"/filter", b"<1>")[:-1])
+    broken.connection.connection_lost(ConnectionResetError())
+    assert broken.refused("malformed") == 1
+    assert broken.server.take() == b""
 
 
 async def test_an_answer_before_the_end_of_its_request(ends: Ends) -> None:
     """Nobody knows what the server does with the rest."""
     ends.send(post(b"/filter", b"<1>")[:-1])
+    await asyncio.sleep(2 * BEGUN_SECONDS)
     ends.server.write(ok(b"too large"))
     ends.send(b">")
     assert not ends.is_answered_at_once()
