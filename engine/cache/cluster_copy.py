@@ -29,7 +29,7 @@ from engine.cache.node_table import NodeWithPods, Snapshot
 from engine.objects.api_types import mapping
 from engine.objects.codec import Node, ObjectCodec
 from engine.objects.defaulting import Json
-from engine.objects.peer import TEMPLATE_HASH, Peer, decode_controller
+from engine.objects.peer import TEMPLATE_HASH, Peer, Workload, decode_controller
 from engine.objects.workload_pods import WorkloadError, pods_of
 from grammar.messages.diagnostics import nearest
 from grammar.messages.texts import counted, named
@@ -200,7 +200,7 @@ class ClusterCopy:
         It is a pending pod if there is one, else one with a node. Without pods it is the one that
         the workload would create. Raises ClusterFileError for an unknown workload.
         """
-        title = f"{kind} {namespace}/{name}"
+        title = f"{Workload(kind, name, uid='').title} in namespace `{namespace}`"
         chain = {(kind, name)}
         found = [
             pod
