@@ -23,6 +23,7 @@ from engine.cache.cluster_file import (
     bodies,
     documents,
     files_of,
+    objects_in,
     workload_uids,
 )
 from engine.cache.node_table import NodeWithPods, Snapshot
@@ -80,15 +81,15 @@ class ClusterDocuments:
     data: Mapping[str, DataText] = field(default_factory=dict)
 
     def policies(self) -> Mapping[str, bytes]:
-        """The JSON of the policy objects, by `resource/key`."""
+        """The JSON of the policy objects, by `resource/key`. Raises ClusterFileError."""
         if self.objects is not None:
             return self.objects
-        every = [document for _, document in self.contents]
         found: dict[str, bytes] = {}
-        for kind in POLICY_KINDS:
-            resource = f"{kind.lower()[:-1]}ies"
-            for key, body in bodies(every, kind).items():
-                found[f"{resource}/{key.removeprefix('/')}"] = bytes(body)
+        for file, document in self.contents:
+            for head, body in objects_in(document, file):
+                if head.kind in POLICY_KINDS and (named := head.metadata) is not None:
+                    key = f"{named.namespace}/{named.name}" if named.namespace else named.name
+                    found[f"{head.kind.lower()[:-1]}ies/{key}"] = bytes(body)
         return found
 
     def cluster(self, codec: ObjectCodec) -> ClusterCopy:
