@@ -294,7 +294,10 @@ def _file(path: str | None, *, paths: bool) -> bytes | str | None:
     """The content of a file, or its path with `--tls-paths`; None without a file."""
     if path is None or paths:
         return path
-    return read_file(path, "check the path, or write only the path with --tls-paths")
+    hint = "check the path, or write only the path with --tls-paths"
+    if not (content := read_file(path, hint)):
+        raise CommandError(f"`{path}` is empty", hint)
+    return content
 
 
 def _verbs(text: str) -> tuple[str, ...]:

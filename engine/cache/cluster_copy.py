@@ -84,13 +84,20 @@ class ClusterDocuments:
         """The JSON of the policy objects, by `resource/key`. Raises ClusterFileError."""
         if self.objects is not None:
             return self.objects
-        found: dict[str, bytes] = {}
-        for file, document in self.contents:
-            for head, body in objects_in(document, file):
-                if head.kind in POLICY_KINDS and (named := head.metadata) is not None:
-                    key = f"{named.namespace}/{named.name}" if named.namespace else named.name
-                    found[f"{head.kind.lower()[:-1]}ies/{key}"] = bytes(body)
-        return found
+        return {
+            f"{kind.lower()[:-1]}ies/{key.removeprefix('/')}": bytes(body)
+            for kind in POLICY_KINDS
+            for key, body in self.bodies(kind).items()
+        }
+
+    def bodies(self, kind: str) -> Mapping[str, bytes | msgspec.Raw]:
+        """The JSON of every object of a kind, by `namespace/name`. Raises ClusterFileError."""
+        return {
+            f"{named.namespace or ''}/{named.name}": body
+            for file, document in self.contents
+            for head, body in objects_in(document, file)
+            if head.kind == kind and (named := head.metadata) is not None
+        }
 
     def cluster(self, codec: ObjectCodec) -> ClusterCopy:
         """The cluster in the documents. Raises ClusterFileError, also where they have no nodes."""

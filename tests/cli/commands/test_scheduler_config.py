@@ -183,6 +183,7 @@ def test_reasons_are_a_line_each_above_their_field(placet: Placet) -> None:
         (("--section", "--scheduler-name", "x"), "`--section` does not work with"),
         (("--section", "--legacy"), "not allowed with argument"),
         (("--bind-http-timeout", "0s"), "`0s` must be greater than 0"),
+        (("--url", "https://10.0.0.1", "--ca", "empty.crt"), "`empty.crt` is empty"),
         (("--policies", "none.policy"), "none.policy"),
         (
             ("--policies", "gang.policy", "--bind-http-timeout", "2m"),
@@ -196,6 +197,7 @@ def test_what_cannot_work_is_refused(
 ) -> None:
     (folder / "gang.policy").write_text(GANG, encoding="utf-8")
     (folder / "no.crt").write_text("no certificate", encoding="utf-8")
+    (folder / "empty.crt").touch()
     done = placet("scheduler-config", *arguments)
     assert (done.code, done.out) == (2, "")
     assert error in done.err
