@@ -135,7 +135,8 @@ def write_text(file: Path, text: str) -> None:
 
 
 def unwritable(file: Path, error: OSError) -> CommandError:
-    return CommandError(f"cannot write `{file}`: {os_reason(error)}", "check its permissions")
+    hint = "check its permissions" if isinstance(error, PermissionError) else "give another path"
+    return CommandError(f"cannot write `{file}`: {os_reason(error)}", hint)
 
 
 def address(text: str) -> tuple[str, int]:

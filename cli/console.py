@@ -44,13 +44,20 @@ def lines(texts: Iterable[str]) -> Text:
     return Text("\n".join(map(escaped, texts)))
 
 
+class _Output(Console):
+    """A Console that ends no command where the reader has enough: `cli.main` does that, with 0."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
 def console() -> Console:
     """Standard output, on which escaped texts are printed unchanged: no markup."""
     colour = wants_colour(sys.stdout)
     width = None
     if not sys.stdout.isatty() and not os.environ.get("COLUMNS", "").isdecimal():
         width = PLAIN_WIDTH
-    return Console(
+    return _Output(
         file=beneath(sys.stdout),
         color_system="auto" if colour else None,
         width=width,

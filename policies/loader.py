@@ -316,8 +316,13 @@ def _no_policies(folder: Path) -> UnreadFile:
 
 
 def _unreadable(path: Path, error: OSError) -> UnreadFile:
-    is_silent = isinstance(error, TimeoutError)
-    hint = "check what is mounted there" if is_silent else "check its permissions"
+    match error:
+        case TimeoutError():
+            hint = "check what is mounted there"
+        case PermissionError():
+            hint = "check its permissions"
+        case _:
+            hint = "check the path"
     return UnreadFile(str(path), f"cannot read `{path}`: {os_reason(error)}", hint)
 
 

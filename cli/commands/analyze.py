@@ -8,7 +8,7 @@ import msgspec
 
 from cli.command import CommandError, Exit
 from cli.console import add_output_argument, document, put, put_document
-from cli.explanation.layout import analysis, cause_lines, head, not_in_force, said_about
+from cli.explanation.layout import analysis, beginning, head
 from cli.sources import add_cluster_arguments, asked_pod, asker_of, world_of
 from cli.world import add_arguments, add_pod_arguments, decided, explained
 
@@ -38,10 +38,8 @@ def run(args: argparse.Namespace) -> int:
         if args.output is not None:
             put_document(document(found), args.output)
         else:
-            put(not_in_force(found.notInForce))
+            body = msgspec.json.decode(pod.body)
+            put(beginning(found.cause, body, events, found.notInForce))
             put(head(decided(found)))
-            if found.cause is not None:
-                put(cause_lines(found.cause))
-                put(said_about(msgspec.json.decode(pod.body), events))
             put(analysis(found))
     return Exit.FINDINGS if live is None and world.policies.broken else Exit.OK

@@ -12,7 +12,7 @@ from cli.command import CommandError, Exit
 from cli.console import Part, add_output_argument, lines, put, put_document, table
 from cli.replicas import replicas
 from cli.replicas.replicas import Replica
-from cli.world import add_arguments, read_world
+from cli.world import World, add_arguments, read_world
 from engine.drift.drift_document import CAUSES, DriftDocument, DriftedPod, clauses_of
 from engine.drift.survey import Survey, answered
 from engine.errors import EngineError
@@ -43,8 +43,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Asks the leader, or looks at the pods of a snapshot."""
     errors: Sequence[CommandError] = ()
+    is_broken = False
     if args.cluster:
-        found = _of_files(args)
+        world = read_world(args)
+        found, is_broken = _of_files(world), bool(world.policies.broken)
     elif args.policies or args.data:
         hint = "give --cluster SNAPSHOT too, or neither, to ask the running Placet"
         raise CommandError("policies are given without a cluster", hint)
@@ -60,11 +62,10 @@ def run(args: argparse.Namespace) -> int:
         put_document(msgspec.to_builtins(found), args.output)
     else:
         put(_parts(found))
-    return Exit.FINDINGS if found.pods else replicas.end(errors)
+    return Exit.FINDINGS if found.pods or is_broken else replicas.end(errors)
 
 
-def _of_files(args: argparse.Namespace) -> DriftDocument:
-    world = read_world(args)
+def _of_files(world: World) -> DriftDocument:
     cluster = world.cluster
     engine = offline_engine(world.policies.registry, cluster, world.codec)
     survey = Survey("", engine, cluster, time.monotonic, lambda: cluster.now)

@@ -12,6 +12,7 @@ import msgspec
 from cli.command import CommandError, Exit
 from cli.console import Part, add_output_argument, document, put, put_document, show, table
 from cli.explanation.layout import (
+    beginning,
     cause_lines,
     every_node,
     gang_of_pod,
@@ -19,7 +20,6 @@ from cli.explanation.layout import (
     not_in_force,
     one_node,
     readable_policies,
-    said_about,
     then_and_now,
 )
 from cli.replicas import replicas
@@ -44,7 +44,6 @@ from cli.world import (
     in_force,
     read_world,
 )
-from engine.cache.cluster_copy import NamedPod
 from engine.explanation.cause import cause_of
 from engine.explanation.decision_document import DecisionDetail
 from engine.explanation.difference import changes
@@ -124,10 +123,8 @@ def _explain(args: argparse.Namespace, world: World, live: LiveCluster | None) -
     elif is_data:
         put_document(document(_with_last_decision(args, found)), args.output)
     else:
-        if found.cause is not None:
-            put(cause_lines(found.cause))
-            put(said_about(_whole(pod), events))
-        put(not_in_force(found.notInForce))
+        body = msgspec.json.decode(pod.body)
+        put(beginning(found.cause, body, events, found.notInForce))
         if found.is_decided or found.cause is None:
             put(head(decided(found)))
             put(one_node(found) if args.node is not None else every_node(found))
@@ -160,12 +157,6 @@ def _with_last_decision(args: argparse.Namespace, found: PodExplanation) -> PodE
         return found
     cause = known.cause if known.cause is not None and known.cause.kind == "gang" else found.cause
     return msgspec.structs.replace(found, gang=known.gang, cause=cause)
-
-
-def _whole(pod: NamedPod) -> Json:
-    """The JSON of a pod with its node."""
-    body: Json = msgspec.json.decode(pod.body)
-    return {**body, "spec": {**(body.get("spec") or {}), "nodeName": pod.node}}
 
 
 def _pending_pods(args: argparse.Namespace, world: World, live: LiveCluster) -> int:
@@ -221,10 +212,8 @@ def _without_rights(args: argparse.Namespace, live: LiveCluster, error: Forbidde
         known = {"pod": f"{namespace}/{name}", "cause": document(why)}
         put_document({**known, "lacks": list(found.lacks)}, args.output)
         return Exit.OK
+    put(beginning(why, body, events, broken))
     put([f"pod {namespace}/{name}", ""])
-    put(cause_lines(why))
-    put(said_about(body, events))
-    put(not_in_force(broken))
     put(readable_policies(found.policies))
     put(["", *_missing_rights(found)])
     return Exit.OK

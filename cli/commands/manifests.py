@@ -44,9 +44,10 @@ def run(args: argparse.Namespace) -> int:
     text = FILE.read_text(encoding="utf-8")
     if args.image:
         text = _IMAGE.sub(lambda found: f"{found[1]}{args.image}", text)
+    # Whoever applies the output gets all of it, or nothing.
+    rights = _rights(args.policies) if args.policies else ""
     print(text, end="")
-    if args.policies:
-        print(_rights(args.policies), end="")
+    print(rights, end="")
     return Exit.OK
 
 

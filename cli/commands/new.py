@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 from pathlib import Path
 
 import yaml
@@ -47,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
         file.with_name(f"{file.stem}-cluster.yaml"): _cluster(recipe),
     }
     for path in written:
-        if path.exists():
+        if os.path.lexists(path):
             hint = "remove it, or give another name"
             raise CommandError(f"`{path}` already exists", hint)
     for path, text in written.items():

@@ -6,9 +6,11 @@ import argparse
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cli.command import CommandError, Exit, read_file, seconds
 from cli.doctor.generator import (
+    DEFAULT_VERBS,
     OUR_LEASE,
     OUR_URL,
     VERBS,
@@ -25,6 +27,9 @@ from cli.doctor.kube_versions import KNOWN_MINOR, api_versions, minor_version
 from cli.streams import put_line, put_text
 from engine.objects.gate import ENABLED, GATE, OPT_IN
 from grammar.values.time import SECOND, Duration
+
+if TYPE_CHECKING:
+    from cli.doctor.requirements import SchedulerRequirements
 
 EXAMPLES = """\
 examples:
@@ -86,8 +91,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--verbs",
         metavar="VERB,…",
         type=_verbs,
-        default="filter,prioritize,preempt",
-        help=f"some of {', '.join(VERBS)} (default: %(default)s)",
+        help=f"some of {', '.join(VERBS)} (default: {','.join(DEFAULT_VERBS)}; with --policies, "
+        "those that the policies need)",
     )
     group.add_argument(
         "--weight",
@@ -108,8 +113,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="PATH",
         action="append",
         type=Path,
-        help="a policy file or a folder of them: if they have bindings wait, bind gets an entry of "
-        "its own with an httpTimeout above the longest wait; may be given again",
+        help="a policy file or a folder of them: the verbs are those that they need, and if they "
+        "have bindings wait, bind gets an entry of its own with an httpTimeout above the longest "
+        "wait; may be given again",
     )
     group.add_argument(
         "--bind-http-timeout",
@@ -248,9 +254,15 @@ def _extender(args: argparse.Namespace) -> Extender:
         server_name=args.server_name,
         insecure=args.insecure,
     )
+    needs = None
+    if args.policies is not None:
+        # Importing the grammar takes longer than the rest of this command.
+        from cli.doctor.requirements import read_requirements  # noqa: PLC0415
+
+        needs = read_requirements(args.policies)
     extender = Extender(
         url=args.url,
-        verbs=args.verbs,
+        verbs=args.verbs or (DEFAULT_VERBS if needs is None else needs.verbs),
         weight=args.weight,
         http_timeout=Duration.of(round(args.http_timeout * SECOND)),
         node_cache_capable=not args.no_node_cache_capable,
@@ -259,20 +271,16 @@ def _extender(args: argparse.Namespace) -> Extender:
         managed_resources=(*((GATE,) if args.gate else ()), *args.managed_resource),
         ignored_resources=tuple(args.ignored_resource),
     )
-    bind_timeout = _bind_timeout(args)
+    bind_timeout = _bind_timeout(args, needs)
     if bind_timeout == 0:
         return extender
     return extender.binding(Duration.of(round(bind_timeout * SECOND)))
 
 
-def _bind_timeout(args: argparse.Namespace) -> float:
+def _bind_timeout(args: argparse.Namespace, needs: SchedulerRequirements | None) -> float:
     """The httpTimeout in seconds of an entry for bind alone; 0 without one. Raises CommandError."""
-    needed, given = 0.0, args.bind_http_timeout
-    if args.policies is not None:
-        # Importing the grammar takes longer than the rest of this command.
-        from cli.doctor.requirements import read_requirements  # noqa: PLC0415
-
-        needed = read_requirements(args.policies).bind_timeout(args.http_timeout)
+    needed = 0.0 if needs is None else needs.bind_timeout(args.http_timeout)
+    given = args.bind_http_timeout
     if given is not None and given < needed:
         raise CommandError(
             f"the policies have a binding take up to {needed:g} s, longer than "
@@ -286,7 +294,10 @@ def _file(path: str | None, *, paths: bool) -> bytes | str | None:
     """The content of a file, or its path with `--tls-paths`; None without a file."""
     if path is None or paths:
         return path
-    return read_file(path, "check the path, or write only the path with --tls-paths")
+    hint = "check the path, or write only the path with --tls-paths"
+    if not (content := read_file(path, hint)):
+        raise CommandError(f"`{path}` is empty", hint)
+    return content
 
 
 def _verbs(text: str) -> tuple[str, ...]:

@@ -12,7 +12,8 @@ import msgspec
 
 from cli.command import CommandError
 from cli.conformance.cases import Case
-from engine.cache.cluster_file import bodies, documents, files_of
+from engine.cache.cluster_copy import ClusterDocuments, read_documents
+from engine.cache.cluster_file import objects_in
 
 Json = dict[str, Any]
 _CREATED = "2026-01-01T00:00:00Z"
@@ -62,33 +63,34 @@ def read_cluster(paths: Sequence[Path], asked: Sequence[Path]) -> ConformanceClu
     UserError.
     """
     own = own_cluster()
-    texts = [text for path in files_of(paths) for text in documents(path)]
-    nodes = _objects(texts, "Node") if paths else list(own.nodes)
+    read = read_documents(paths)
+    nodes = _objects(read, "Node") if paths else list(own.nodes)
     if not nodes:
         raise CommandError("the files of `--cluster` have no nodes", "add `kubectl get nodes`")
-    pods = _objects(texts, "Pod")
+    pods = _objects(read, "Pod")
     pending = [pod for pod in pods if not pod["spec"].get("nodeName")]
     bound = [pod for pod in pods if pod["spec"].get("nodeName")]
     if asked:
-        pending = _objects([text for path in asked for text in documents(path)], "Pod")
+        pending = _objects(read_documents(asked), "Pod")
         if not pending:
             raise CommandError("the files of `--pod` have no pods", "give manifests of pods")
-    others = _others(texts)
+    others = _others(read)
     running = bound or (() if paths else own.bound)
     return ConformanceCluster(nodes, pending or own.pods, running, others)
 
 
-def _others(texts: Sequence[bytes]) -> list[Json]:
+def _others(read: ClusterDocuments) -> list[Json]:
     """The objects that are neither nodes nor pods."""
-    found: list[Json] = []
-    for text in texts:
-        document = msgspec.json.decode(text)
-        found += document.get("items", [document])
-    return [each for each in found if each.get("kind") not in ("Node", "Pod")]
+    return [
+        {**msgspec.json.decode(body), "kind": head.kind}
+        for file, document in read.contents
+        for head, body in objects_in(document, file)
+        if head.kind not in ("Node", "Pod")
+    ]
 
 
-def _objects(texts: Sequence[bytes], kind: str) -> list[Json]:
-    found: list[Json] = [msgspec.json.decode(body) for body in bodies(texts, kind).values()]
+def _objects(read: ClusterDocuments, kind: str) -> list[Json]:
+    found: list[Json] = [msgspec.json.decode(body) for body in read.bodies(kind).values()]
     for item in found:
         metadata = item.setdefault("metadata", {})
         metadata.setdefault("uid", f"uid-of-{metadata.get('name')}")

@@ -14,6 +14,8 @@ from grammar.values.time import SECOND, Duration
 
 # In the order of a scheduling cycle. Each is also the path of the verb at Placet.
 VERBS = ("filter", "prioritize", "preempt", "bind")
+# Those of them that `placet serve` has without `--bind`.
+DEFAULT_VERBS = ("filter", "prioritize", "preempt")
 # The namespace and name of the Lease of Placet's replicas: the default of `placet serve --lease`.
 OUR_LEASE = ("kube-system", "placet")
 # The URL of a Placet beside kube-scheduler.
@@ -71,7 +73,7 @@ class Extender:
     """
 
     url: str
-    verbs: tuple[str, ...] = ("filter", "prioritize", "preempt")
+    verbs: tuple[str, ...] = DEFAULT_VERBS
     weight: int = 10
     http_timeout: Duration = Duration(5 * SECOND)  # noqa: RUF009 - it is immutable
     node_cache_capable: bool = True

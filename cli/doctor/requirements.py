@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from cli.doctor.generator import VERBS
 from cli.world import in_force, read_policies
 from grammar.checker.policy_checker import Checked
 from grammar.checks.summed_requests import sum_of
@@ -38,6 +39,12 @@ class SchedulerRequirements:
     namespaces: tuple[str, ...] = ()
     portable: tuple[str, ...] = ()
     is_whole: bool = True
+
+    @property
+    def verbs(self) -> tuple[str, ...]:
+        """The verbs without which a clause has no effect, and `preempt`, in the order of VERBS."""
+        needs = {"prioritize": self.scores, "bind": (*self.cards, *self.waiting)}
+        return tuple(verb for verb in VERBS if needs.get(verb, True))
 
     def bind_timeout(self, http_timeout: float) -> float:
         """The `httpTimeout` in seconds that bind needs; 0 if no binding waits.

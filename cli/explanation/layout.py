@@ -386,13 +386,23 @@ _EVENTS = 3
 _MESSAGE = 600
 
 
+def beginning(
+    cause: Cause | None, pod: Json, events: Sequence[Json] | str, broken: Sequence[PolicyNotInForce]
+) -> Iterator[Part]:
+    """What comes before the policies: the cause, what it was worked out from, broken policies."""
+    if cause is not None:
+        yield from cause_lines(cause)
+        yield from _said_about(pod, events)
+    yield from not_in_force(broken)
+
+
 def cause_lines(found: Cause) -> Iterator[Part]:
     yield f"cause: {found.text}"
     if found.hint:
         yield f"  = help: {found.hint}"
 
 
-def said_about(pod: Json, events: Sequence[Json] | str) -> Iterator[Part]:
+def _said_about(pod: Json, events: Sequence[Json] | str) -> Iterator[Part]:
     """What a cause was worked out from: the condition of the pod, and its last events."""
     condition = pod_scheduled(pod)
     if condition is not None:

@@ -18,7 +18,7 @@ import msgspec
 
 from cli.command import CommandError
 from engine.cache.cluster_copy import ClusterDocuments, read_documents
-from engine.cache.cluster_file import ClusterFileError, bodies, documents, workload_uids
+from engine.cache.cluster_file import ClusterFileError, documents, workload_uids
 from engine.cache.pod_manifests import DEFAULT_NAMESPACE
 from engine.enforced import EnforcedPolicies
 from engine.objects.codec import ObjectCodec
@@ -54,8 +54,8 @@ def what_if(
     added: Iterable[NodesToAdd], drained: Sequence[str], cluster: ClusterDocuments
 ) -> WhatIf:
     """The nodes that come and go. Raises UserError."""
-    every = [document for _, document in cluster.contents] if drained else []
-    return WhatIf([with_manifest(each) for each in added], drained, bodies(every, "Pod"))
+    pods = cluster.bodies("Pod") if drained else {}
+    return WhatIf([with_manifest(each) for each in added], drained, pods)
 
 
 def with_manifest(each: NodesToAdd) -> NodesToAdd:

@@ -23,13 +23,14 @@ from engine.cache.cluster_file import (
     bodies,
     documents,
     files_of,
+    objects_in,
     workload_uids,
 )
 from engine.cache.node_table import NodeWithPods, Snapshot
 from engine.objects.api_types import mapping
 from engine.objects.codec import Node, ObjectCodec
 from engine.objects.defaulting import Json
-from engine.objects.peer import TEMPLATE_HASH, Peer, decode_controller
+from engine.objects.peer import TEMPLATE_HASH, Peer, Workload, decode_controller
 from engine.objects.workload_pods import WorkloadError, pods_of
 from grammar.messages.diagnostics import nearest
 from grammar.messages.texts import counted, named
@@ -80,16 +81,23 @@ class ClusterDocuments:
     data: Mapping[str, DataText] = field(default_factory=dict)
 
     def policies(self) -> Mapping[str, bytes]:
-        """The JSON of the policy objects, by `resource/key`."""
+        """The JSON of the policy objects, by `resource/key`. Raises ClusterFileError."""
         if self.objects is not None:
             return self.objects
-        every = [document for _, document in self.contents]
-        found: dict[str, bytes] = {}
-        for kind in POLICY_KINDS:
-            resource = f"{kind.lower()[:-1]}ies"
-            for key, body in bodies(every, kind).items():
-                found[f"{resource}/{key.removeprefix('/')}"] = bytes(body)
-        return found
+        return {
+            f"{kind.lower()[:-1]}ies/{key.removeprefix('/')}": bytes(body)
+            for kind in POLICY_KINDS
+            for key, body in self.bodies(kind).items()
+        }
+
+    def bodies(self, kind: str) -> Mapping[str, bytes | msgspec.Raw]:
+        """The JSON of every object of a kind, by `namespace/name`. Raises ClusterFileError."""
+        return {
+            f"{named.namespace or ''}/{named.name}": body
+            for file, document in self.contents
+            for head, body in objects_in(document, file)
+            if head.kind == kind and (named := head.metadata) is not None
+        }
 
     def cluster(self, codec: ObjectCodec) -> ClusterCopy:
         """The cluster in the documents. Raises ClusterFileError, also where they have no nodes."""
@@ -200,7 +208,7 @@ class ClusterCopy:
         It is a pending pod if there is one, else one with a node. Without pods it is the one that
         the workload would create. Raises ClusterFileError for an unknown workload.
         """
-        title = f"{kind} {namespace}/{name}"
+        title = f"{Workload(kind, name, uid='').title} in namespace `{namespace}`"
         chain = {(kind, name)}
         found = [
             pod

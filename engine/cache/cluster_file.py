@@ -40,10 +40,13 @@ def files_of(paths: Sequence[Path]) -> list[Path]:
     """
     files: list[Path] = []
     for path in paths:
-        if not path.is_dir():
-            files.append(path)
-            continue
-        inside = sorted(p for p in path.iterdir() if p.suffix in SUFFIXES and p.is_file())
+        try:
+            if not path.is_dir():
+                files.append(path)
+                continue
+            inside = sorted(p for p in path.iterdir() if p.suffix in SUFFIXES and p.is_file())
+        except OSError as error:
+            raise _unreadable(path, error) from None
         if not inside:
             raise ClusterFileError(
                 f"the folder `{path}` has no JSON or YAML files",
@@ -69,10 +72,13 @@ def documents(path: Path) -> Iterator[bytes]:
     except UnicodeDecodeError:
         raise ClusterFileError("standard input is not UTF-8 text", how_to_write(path)) from None
     except OSError as error:
-        message = f"cannot read `{path}`: {os_reason(error)}"
-        raise ClusterFileError(message, how_to_write(path)) from None
+        raise _unreadable(path, error) from None
     except DocumentError as error:
         raise ClusterFileError(f"`{path}` {error}", how_to_write(path)) from None
+
+
+def _unreadable(path: Path, error: OSError) -> ClusterFileError:
+    return ClusterFileError(f"cannot read `{path}`: {os_reason(error)}", how_to_write(path))
 
 
 def how_to_write(path: Path) -> str:
@@ -134,7 +140,6 @@ class ClusterFileReader:
 
     def __init__(self, codec: ObjectCodec) -> None:
         self._codec = codec
-        self._head = msgspec.json.Decoder(ObjectHead)
 
     def read(self, paths: Sequence[Path]) -> Reading:
         """The cluster of these files and folders together.
@@ -158,22 +163,8 @@ class ClusterFileReader:
 
     def add(self, found: ClusterObjects, file: Path, document: bytes) -> None:
         """Adds the objects of a JSON document. Raises ClusterFileError, which names the file."""
-        outer = self._open(document, file)
-        if outer.kind is None:
-            raise _not_a_cluster(file, "it has no `kind`")
-        if not outer.kind.endswith("List"):
-            self._object(document, outer, file, found)
-            return
-        if outer.items is None:
-            raise _not_a_cluster(file, f"its {outer.kind} has no `items`")
-        # The items of a NodeList do not repeat their kind.
-        kind = outer.kind.removesuffix("List") or None
-        for item in outer.items:
-            inner = self._open(item, file)
-            named = msgspec.structs.replace(
-                inner, kind=inner.kind or kind, apiVersion=inner.apiVersion or outer.apiVersion
-            )
-            self._object(item, named, file, found)
+        for head, data in objects_in(document, file):
+            self._object(data, head, file, found)
 
     def _object(
         self, data: bytes | msgspec.Raw, head: ObjectHead, file: Path, found: ClusterObjects
@@ -214,17 +205,38 @@ class ClusterFileReader:
                 f"{kind} `{name}` in `{file}` cannot be read: {error}", how_to_write(file)
             ) from None
 
-    def _open(self, data: bytes | msgspec.Raw, file: Path) -> ObjectHead:
-        try:
-            return self._head.decode(data)
-        except RecursionError:
-            raise ClusterFileError(f"`{file}` is nested too deeply", how_to_write(file)) from None
-        except UnicodeDecodeError:
-            raise ClusterFileError(f"`{file}` is not UTF-8 text", how_to_write(file)) from None
-        except msgspec.ValidationError:
-            raise _not_a_cluster(file, "it is not a Kubernetes object") from None
-        except msgspec.DecodeError as error:
-            raise _not_json(file, str(error)) from None
+
+def objects_in(document: bytes, file: Path) -> Iterator[tuple[ObjectHead, bytes | msgspec.Raw]]:
+    """Each object of a JSON document, with its kind. Raises ClusterFileError."""
+    outer = _open(document, file)
+    if outer.kind is None:
+        raise _not_a_cluster(file, "it has no `kind`")
+    if not outer.kind.endswith("List"):
+        yield outer, document
+        return
+    if outer.items is None:
+        raise _not_a_cluster(file, f"its {outer.kind} has no `items`")
+    # The items of a NodeList do not repeat their kind.
+    kind = outer.kind.removesuffix("List") or None
+    for item in outer.items:
+        inner = _open(item, file)
+        named = msgspec.structs.replace(
+            inner, kind=inner.kind or kind, apiVersion=inner.apiVersion or outer.apiVersion
+        )
+        yield named, item
+
+
+def _open(data: bytes | msgspec.Raw, file: Path) -> ObjectHead:
+    try:
+        return msgspec.json.decode(data, type=ObjectHead)
+    except RecursionError:
+        raise ClusterFileError(f"`{file}` is nested too deeply", how_to_write(file)) from None
+    except UnicodeDecodeError:
+        raise ClusterFileError(f"`{file}` is not UTF-8 text", how_to_write(file)) from None
+    except msgspec.ValidationError:
+        raise _not_a_cluster(file, "it is not a Kubernetes object") from None
+    except msgspec.DecodeError as error:
+        raise _not_json(file, str(error)) from None
 
 
 def cache_of(found: ClusterObjects) -> Cache:

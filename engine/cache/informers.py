@@ -234,6 +234,16 @@ class Informers:
         return all(informer is not None and informer.synced for informer in watched)
 
     @property
+    def undefined(self) -> str:
+        """Says which kinds of policies the API server does not know, and the remedy; or empty."""
+        watched = (self._informers.get(resource.name) for resource in POLICIES)
+        names = [each.resource.name for each in watched if each and each.reflector.absent]
+        if not names:
+            return ""
+        remedy = "`placet crds | kubectl apply --server-side -f -` installs them"
+        return f"the API server has no {' and no '.join(names)} ({remedy})"
+
+    @property
     def informers(self) -> Collection[Informer]:
         return self._informers.values()
 

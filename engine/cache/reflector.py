@@ -63,9 +63,10 @@ class Timing:
     idle: float = 120.0
     # The limit for one chunk of a list.
     request: float = 60.0
-    # The pause before a resource without a definition is looked for again: one request that the
-    # API server answers without looking anything up, as often as a Lease is renewed.
+    # The first pause before a resource without a definition is looked for again, and the longest:
+    # each time it is twice as long. After that it is seen that the resource is there.
     absent: float = 2.0
+    absent_most: float = 20.0
 
 
 class Backoff:
@@ -124,11 +125,12 @@ class Store(Protocol):
 class Reflector:
     """Fills one store from one resource while `run` runs. Its attributes may be read any time.
 
-    `synced` says whether all objects have been seen once. `relists` counts complete lists by
-    reason. `failure` is the reason why there are no events now, or empty, and `failures` counts
-    them by kind. It is reported, with what failed; so is an empty one when events come again.
-    `bad_objects` counts the objects that could not be read, which do not change the store;
-    `bad_object` is the last one with its error.
+    `synced` says whether all objects have been seen once, and `absent` whether the API server
+    does not know the resource, in any version, which is why there are none. `relists` counts
+    complete lists by reason. `failure` is the reason why there are no events now, or empty, and
+    `failures` counts them by kind. It is reported, with what failed; so is an empty one when
+    events come again. `bad_objects` counts the objects that could not be read, which do not
+    change the store; `bad_object` is the last one with its error.
     """
 
     def __init__(
@@ -146,7 +148,9 @@ class Reflector:
         self.resource = resource
         # The versions of the resource that the API server did not know, one after another.
         self._absent_versions = 0
+        self._absent_pause = 0.0
         self.synced = False
+        self.absent = False
         self.resource_version = ""
         self.relists: Counter[str] = Counter()
         self.failure = ""
@@ -302,6 +306,7 @@ class Reflector:
         self.relists[self._due or ""] += 1
         self.resource_version = version
         self.synced = True
+        self.absent, self._absent_pause = False, 0.0
         self._due = None
         self._broke_off = False
 
@@ -319,7 +324,12 @@ class Reflector:
             self.resource = self.resource.other
             self._absent_versions += 1
             every = 1 + len(self.resource.others)
-            return self._timing.absent if self._absent_versions % every == 0 else 0.0
+            if self._absent_versions % every:
+                return 0.0
+            self.absent = True
+            pause = 2 * self._absent_pause or self._timing.absent
+            self._absent_pause = min(pause, self._timing.absent_most)
+            return self._absent_pause
         self._broken += list_watch.is_broken(error)
         unknown = list_watch.is_gone(error) or list_watch.is_ahead(error)
         if unknown and not listing:

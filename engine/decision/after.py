@@ -158,7 +158,7 @@ class AfterDecision:
         refusals = [v for v, n in pairs if n and not isinstance(v, Feasible)]
         is_requeued = self._rejected is not None and self._rejected.is_requeued(pod.uid)
         reasons = {v.reason for v in refusals}
-        damped = self._damper.rejected(pod.uid, reasons, is_requeued=is_requeued)
+        damped = self._damper.rejected(pod.uid, reasons, pod.revision, is_requeued=is_requeued)
         if damped is None:
             return decided
         if damped.is_error:

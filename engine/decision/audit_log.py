@@ -222,4 +222,4 @@ def _workload(call: VerbCall) -> str:
     known, pod = call.known, call.pod
     root = known.workloads.get(pod.controller) if known is not None else None
     owner = root or pod.owner
-    return cut(f"{owner.kind}/{owner.name}", _LONGEST_NAME) if owner is not None else ""
+    return cut(owner.title, _LONGEST_NAME) if owner is not None else ""

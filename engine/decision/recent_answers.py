@@ -59,15 +59,16 @@ class Damped:
 class _Repeated:
     """The rejections of one pod for the same reasons.
 
-    `times` are those of the last ones, and `shown` the reasons since the time `since`. With
-    `has_one_text` every node gets the text of all reasons. They are errors until `errors_until`,
-    for the last time for as long as `pause`.
+    `times` are those of the last ones that count, `revision` is the pod's at the last one, and
+    `shown` has the reasons since the time `since`. With `has_one_text` every node gets the text of
+    all reasons. They are errors until `errors_until`, for the last time for as long as `pause`.
     """
 
     reasons: frozenset[str]
     since: float
     times: deque[float]
     shown: set[str]
+    revision: int = 0
     has_one_text: bool = False
     pause: float = 0.0
     errors_until: float = float("-inf")
@@ -88,9 +89,12 @@ class Damper:
     that without backoff (C47). The counts beside our texts change with the nodes of each request,
     so the fourth rejection within ten seconds, and all after it, give every node the same text:
     there is one count, that of the nodes. If that does not help, because somebody else's texts
-    change or because events come that fast, rejections are sent as errors, which kube-scheduler
-    retries after 1, 2, 4, 8 and then 10 seconds whatever happens (C50). After a pause that doubles
-    from 10 seconds to 5 minutes they are rejections again. `known` has the pods by uid.
+    change, rejections are sent as errors, which kube-scheduler retries after 1, 2, 4, 8 and then 10
+    seconds whatever happens (C50). After a pause that doubles from 10 seconds to 5 minutes they are
+    rejections again. `known` has the pods by uid.
+
+    Autoscalers do not see a pod after an error (C30), so only a loop is ended like that: a pod that
+    has not changed since its last rejection was retried for an event (C49), which does not count.
 
     INVARIANT: the text of a damped pod is the same at each call, as long as all its reasons are
     known. A new reason, and a node that passes, begin anew. Reasons that five minutes have not
@@ -104,11 +108,12 @@ class Damper:
         )
 
     def rejected(
-        self, uid: str, reasons: Collection[str], *, is_requeued: bool = False
+        self, uid: str, reasons: Collection[str], revision: int = 0, *, is_requeued: bool = False
     ) -> Damped | None:
         """Takes a rejection of the pod on every node; None if it is sent as it is.
 
-        With `is_requeued` Placet itself has had kube-scheduler ask, which is no loop.
+        `revision` is the pod's, 0 if unknown. With `is_requeued` Placet itself has had
+        kube-scheduler ask, which is no loop.
         """
         now, known = self._clock(), self.known.get(uid)
         if known is None or not known.reasons.issuperset(reasons):
@@ -118,12 +123,14 @@ class Damper:
                 frozenset([*reasons, *before]), now, deque(maxlen=REJECTIONS), set()
             )
             known = self.known.put(uid, repeated)
+        is_loop = not is_requeued and (revision == 0 or revision != known.revision)
+        known.revision = revision
         known.shown.update(reasons)
         if now - known.since >= _MOST_ERRORS_SECONDS:
             known.reasons, known.since, known.shown = frozenset(known.shown), now, set()
         if now < known.errors_until:
             return Damped(known.text, is_error=True)
-        if is_requeued:
+        if not is_loop:
             return Damped(known.text, is_error=False) if known.has_one_text else None
         if len(known.times) == REJECTIONS and _is_hot(known, now):
             known.times.clear()

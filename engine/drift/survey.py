@@ -307,7 +307,7 @@ class Survey:
             order,
             key_of(pod),
             pod.uid,
-            f"{workload.kind}/{workload.name}" if workload is not None else None,
+            workload.title if workload is not None else None,
             pod.nodeName,
             broken,
             other.names,

@@ -148,4 +148,4 @@ def _number(numbers: Floats, group: int) -> float:
 
 
 def _workload(pod: Peer) -> str:
-    return pod.name if pod.workload is None else f"{pod.workload.kind} {pod.workload.name}"
+    return pod.name if pod.workload is None else pod.workload.title

@@ -70,6 +70,11 @@ class Workload(msgspec.Struct, frozen=True, gc=False):
     surge: int = 0
     created: Timestamp | None = None
 
+    @property
+    def title(self) -> str:
+        """How it is written, such as `Deployment/web`."""
+        return f"{self.kind}/{self.name}"
+
 
 def workload_of(owners: Iterable[OwnerReference]) -> Workload | None:
     """The direct controller among the owners of an object; the API server allows only one."""

@@ -14,7 +14,7 @@ from grammar.checker.policy_checker import Checked
 from grammar.checks.conditions import Allowed, allowed_by, conditions
 from grammar.checks.known_words import PARTS_OF_TIME
 from grammar.meaning.schema import print_as_written
-from grammar.messages.diagnostics import Diagnostic, Fix
+from grammar.messages.diagnostics import Diagnostic, write_instead
 from grammar.tree import ast
 from grammar.tree.clauses import Score, of_kind
 from grammar.tree.types import BOOL, TIMESTAMP
@@ -91,8 +91,11 @@ def _never(
         # Each is the opposite of the other.
         hint = "leave one of them out"
         return Diagnostic("P0348", "warning", message, whole.span, hint=hint)
-    edit = Fix(whole.span, meant) if len(whole.operands) == 2 else None
-    return Diagnostic("P0348", "warning", message, whole.span, hint=f"write `{meant}`", remedy=edit)
+    if len(whole.operands) == _BOTH:
+        return write_instead("P0348", message, whole.span, meant)
+    # Beside other conditions, `||` needs parentheses.
+    hint = f"write `({meant})`" if op == "&&" else f"write `{meant}`"
+    return Diagnostic("P0348", "warning", message, whole.span, hint=hint)
 
 
 def _alone(expr: ast.Binary, checked: Checked) -> Iterator[Diagnostic]:

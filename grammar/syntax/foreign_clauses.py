@@ -343,10 +343,14 @@ def _of_input(line: str) -> str:
     return re.sub(r"^not\s+(.+)$", r"!(\1)", line)
 
 
+# Fields of other things: of a manifest above all.
+_NO_POD_FIELDS = ("name", "id", "enabled", "active", "apiVersion", "kind", "version")
+
+
 def _pod_fields(body: str) -> Iterator[str]:
     """`nodeName: worker-1` and other fields of a pod with a plain value."""
     found = re.fullmatch(r"([a-z][A-Za-z]+)\s*(?:==?|:)\s*[\"']?([\w.-]+)[\"']?", body)
-    if found is None or found[1] in ("name", "id", "enabled", "active", "kind", "version"):
+    if found is None or found[1] in _NO_POD_FIELDS:
         return
     if found[1] in ("nodeName", "node", "host", "hostname"):
         yield f'filter "node" {{ require node.name == "{found[2]}" }}'

@@ -614,6 +614,8 @@ class ClusterRuntime:
         self._taken_over = True
         size = self.cluster_size()
         self._log.info("cluster of %d nodes and %d pods", size.nodes, size.pods)
+        if undefined := self.informers.undefined:
+            self._log.info("%s", undefined)
         leave_uncollected()
 
 

@@ -110,7 +110,7 @@ class Finder:
         for pod in waiting_first(snapshot):
             yield FoundName("pod", key_of(pod), pod.nodeName)
             if (owner := pod.workload) is not None:
-                workloads[f"{pod.namespace}/{owner.kind}/{owner.name}"] += 1
+                workloads[f"{pod.namespace}/{owner.title}"] += 1
         for name, number in workloads.items():
             yield FoundName("workload", name, counted(number, "pod"))
 

@@ -1,5 +1,6 @@
 """The command line itself: commands, help, versions, and how errors end."""
 
+import json
 import shlex
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import pytest
 
 from cli.main import COMMANDS, parser_of
 from tests.cli.conftest import Placet
+from tests.support.builders import node, pod
 
 
 def test_help_names_every_command(placet: Placet) -> None:
@@ -108,6 +110,26 @@ def test_reader_that_has_enough_is_no_error(folder: Path) -> None:
         assert process.stderr is not None
         process.stdout.close()
         assert b"Traceback" not in process.stderr.read()
+
+
+def test_a_reader_that_has_enough_of_a_table_is_no_error(folder: Path) -> None:
+    """As in `placet explain … | head -1`: it ended with 1 in silence, as if there were findings."""
+    (folder / "a.policy").write_text("policy a { for pods where true }", encoding="utf-8")
+    objects = [node("n1"), pod("web", "shop")]
+    snapshot = json.dumps({"kind": "List", "apiVersion": "v1", "items": objects})
+    (folder / "c.json").write_text(snapshot, encoding="utf-8")
+    world = ["--cluster", str(folder / "c.json"), "--policies", str(folder / "a.policy")]
+    with subprocess.Popen(
+        [sys.executable, "-m", "cli", "explain", "shop/web", *world],
+        cwd=Path(__file__).parents[2],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 0
 
 
 def test_check_starts_without_the_libraries_of_the_server() -> None:

@@ -196,6 +196,7 @@ def test_ignored_constraints_are_noted(placet: Placet, folder: Path) -> None:
     [
         ("x.json", "{}", ["--cluster", "x.json"], "`x.json` is not a cluster file"),
         ("x.json", '{"kind": "List", "items": []}', ["--cluster", "x.json"], "there are no nodes"),
+        ("x.json", "[]", ["--cluster", "x.json", "--drain", "n"], "`x.json` is not a cluster file"),
         ("x", "", ["--cluster", "gone.csv"], "cannot read `gone.csv`: no such file"),
         ("x", "", ["--cluster", "gone.json"], "cannot read `gone.json`: no such file"),
         ("x", "", ["--cluster", "pods.csv"], "`pods.csv` has no column `sn`"),

@@ -78,7 +78,10 @@ def test_a_workload_of_the_cluster_stands_for_a_pending_pod_of_it(
     placet: Placet, folder: Path
 ) -> None:
     done = placet("explain", "rs/web", "-n", "shop", *shop.WORLD)
-    assert done.err == "note: ReplicaSet shop/web has 2 pods, 1 of them pending: this is web-1\n"
+    assert (
+        done.err
+        == "note: ReplicaSet/web in namespace `shop` has 2 pods, 1 of them pending: this is web-1\n"
+    )
     assert done.out.startswith("pod shop/web-1 at ")
 
 
@@ -90,7 +93,9 @@ def test_a_workload_without_pods_stands_for_the_pod_that_it_would_create(
     job["spec"] = {"template": template}
     (folder / "cluster.json").write_bytes(raw(kubectl_list([*shop.cluster(), job])))
     done = placet("explain", "job/import", "-n", "shop", *shop.WORLD)
-    assert done.err == ("note: Job shop/import has no pod: this is the pod that it would create\n")
+    assert done.err == (
+        "note: Job/import in namespace `shop` has no pod: this is the pod that it would create\n"
+    )
     assert done.out.startswith("pod shop/import-1 at ")
     done = placet("explain", "job/imports", "-n", "shop", *shop.WORLD)
     assert done.err == (

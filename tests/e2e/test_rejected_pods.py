@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import time
 from collections import defaultdict
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from tests.e2e.control_plane import ControlPlane
 from tests.e2e.kube_scheduler import extender, kube_scheduler
 from tests.e2e.manifests import node, pod, priority_class
 from tests.e2e.placet import placet
-from tests.e2e.recorder import recorder
+from tests.e2e.recorder import Recorder, recorder
 
 pytestmark = pytest.mark.e2e
 
@@ -130,3 +131,57 @@ def test_a_rejected_pod_stays_unschedulable(
     assert dict(seen) == {kind: {"Unschedulable"} for kind in asked}, last
     assert all(len(times) <= MOST_CALLS for times in last.values()), last
     assert all(times[-1] < WATCHED_SECONDS / 3 for times in last.values()), (last, spent)
+
+
+@contextmanager
+def one_filter(
+    plane: ControlPlane, cluster: Cluster, folder: Path, percentage: int | None = None
+) -> Iterator[Recorder]:
+    """Run a Placet with one filter, which no worker passes, and a kube-scheduler that asks it."""
+    file = folder / "one.policy"
+    clause = CLAUSES["filter"]
+    file.write_text(POLICIES.format(kind="filter", namespace=cluster.namespace, clause=clause))
+    view = (f"--kubeconfig={plane.placet_kubeconfig}", "--lease=none")
+    with placet(folder, file, *view) as server:
+        server.wait_ready()
+        with recorder(server.port) as calls:
+            entry = extender(calls.address, node_cache_capable=True)
+            with kube_scheduler(plane, folder, [entry], percentage):
+                yield calls
+
+
+def test_a_rejected_pod_stays_unschedulable_while_pods_come(
+    plane: ControlPlane, cluster: Cluster, tmp_path: Path
+) -> None:
+    """Every pod that comes to a node makes kube-scheduler ask again, which is no loop (C49)."""
+    where = cluster.namespace
+    cluster.create_nodes(node(f"worker{each}", WORKER) for each in range(WORKERS))
+    with one_filter(plane, cluster, tmp_path) as calls:
+        cluster.create_pods([pod("filter", where, {"app": "filter"})])
+        cluster.wait_refused("filter")
+        seen = list[str]()
+        for number in range(40):
+            cluster.create_pods([pod(f"other{number}", where, nodeName="worker0")])
+            for _ in range(3):
+                seen.append(str(cluster.scheduled_condition("filter").get("reason")))
+                time.sleep(0.1)
+        asked = len(calls.calls("filter", "filter"))
+    assert set(seen) == {"Unschedulable"}, seen
+    assert asked > 10, "nothing has made kube-scheduler ask again"
+
+
+def test_a_loop_of_texts_ends(plane: ControlPlane, cluster: Cluster, tmp_path: Path) -> None:
+    """kube-scheduler's own counts go round with its sample, for which it asks again (C47)."""
+    nodes = [node(f"worker{each}", WORKER) for each in range(300)]
+    for each in range(0, 150, 2):
+        # So many texts that two samples hardly ever have the same counts of them.
+        nodes[each]["spec"] = {"taints": [{**TAINT, "key": f"example.com/closed{each % 20}"}]}
+    cluster.create_nodes(nodes)
+    with one_filter(plane, cluster, tmp_path, 35) as calls:
+        cluster.create_pods([pod("filter", cluster.namespace, {"app": "filter"})])
+        time.sleep(WATCHED_SECONDS)
+        asked = calls.calls("filter", "filter")
+    times = [round(call.at - asked[0].at, 1) for call in asked]
+    assert len([at for at in times if at < 1.0]) > 3, times
+    assert len(times) < WATCHED_SECONDS, times
+    assert any(call.answer["Error"] for call in asked), times

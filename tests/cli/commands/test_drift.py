@@ -86,3 +86,11 @@ def test_files_are_looked_at(placet: Placet, files: None) -> None:
 def test_policies_need_a_cluster(placet: Placet, files: None) -> None:
     done = placet("drift", "--policies", "web.policy")
     assert "policies are given without a cluster" in done.err
+
+
+def test_a_policy_with_errors_is_a_finding(placet: Placet, files: None, folder: Path) -> None:
+    """As for `explain`: otherwise no pod breaks a rule, and all seems well."""
+    (folder / "web.policy").write_text(POLICY.replace("require", "demand"), encoding="utf-8")
+    done = placet("drift", *FILES)
+    assert done.code == 1
+    assert "error[P0001]" in done.err

@@ -239,8 +239,14 @@ def test_a_list_of_nodes_pods_and_policies_is_both(placet: Placet, folder: Path)
 
 
 @pytest.mark.parametrize("command", ["explain", "analyze"])
-def test_a_snapshot_that_is_none_is_an_error(placet: Placet, folder: Path, command: str) -> None:
-    (folder / "cluster.json").write_text("{}", encoding="utf-8")
+@pytest.mark.parametrize(
+    "text",
+    ["{}", "[]", "42", '"a"', '{"kind": "List", "items": {}}', '{"kind": "List", "items": [3]}'],
+)
+def test_a_snapshot_that_is_none_is_an_error(
+    placet: Placet, folder: Path, command: str, text: str
+) -> None:
+    (folder / "cluster.json").write_text(text, encoding="utf-8")
     done = placet(command, "shop/web-1", *shop.WORLD)
     assert (done.code, done.out) == (2, "")
     assert done.err.startswith("error: `cluster.json` is not a cluster file")

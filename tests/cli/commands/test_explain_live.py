@@ -220,6 +220,18 @@ async def test_a_broken_policy_beside_good_ones_is_listed(placet: Placet, folder
     assert "shop/headroom  governs" in done.out
 
 
+async def test_analyze_begins_as_explain_does(placet: Placet, folder: Path) -> None:
+    bad = policy("bad", 'filter "a" { require node.nme }')
+    async with live_shop(folder, HEADROOM, bad) as server:
+        put_event(server, "web-1", "0/4 nodes are available: 4 needs 1Gi to spare.")
+        explained = await asked(placet, "explain", "web-1")
+        analyzed = await asked(placet, "analyze", "web-1")
+    beginning, _, _ = explained.out.partition("\npod shop/web-1 at ")
+    assert analyzed.out.startswith(beginning + "\npod shop/web-1 at ")
+    at = [beginning.index(each) for each in ("cause: ", "event ", "not in force")]
+    assert at == [0, *sorted(at[1:])]
+
+
 # ---- a developer with rights in one namespace
 
 

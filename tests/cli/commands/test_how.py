@@ -59,3 +59,11 @@ def test_new_replaces_no_file(
     assert main(["new", "web.policy", "one-per-node"]) == Exit.ERROR
     assert "`web_test.policy` already exists" in capsys.readouterr().err
     assert not (tmp_path / "web.policy").exists()
+
+
+@pytest.mark.parametrize("name", [f"{'a' * 300}.policy", "gone/web.policy"])
+def test_new_says_what_is_wrong_with_a_path(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["new", name, "one-per-node"]) == Exit.ERROR
+    said = capsys.readouterr().err
+    assert said.startswith(f"error: cannot write `{name}`: ")
+    assert "give another path" in said

@@ -103,3 +103,14 @@ def test_policies_without_data_need_no_rights(
 )
 def test_resources_are_guessed_as_in_kubernetes(kind: str, resource: str) -> None:
     assert resource_name(kind) == resource
+
+
+@pytest.mark.parametrize("text", [None, "policy"])
+def test_nothing_is_written_for_policies_that_cannot_be_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str | None
+) -> None:
+    """The output goes to `kubectl apply`."""
+    if text is not None:
+        (tmp_path / "p.policy").write_text(text)
+    assert main(["manifests", "--policies", str(tmp_path / "p.policy")]) == 2
+    assert capsys.readouterr().out == ""

@@ -183,6 +183,7 @@ def test_reasons_are_a_line_each_above_their_field(placet: Placet) -> None:
         (("--section", "--scheduler-name", "x"), "`--section` does not work with"),
         (("--section", "--legacy"), "not allowed with argument"),
         (("--bind-http-timeout", "0s"), "`0s` must be greater than 0"),
+        (("--url", "https://10.0.0.1", "--ca", "empty.crt"), "`empty.crt` is empty"),
         (("--policies", "none.policy"), "none.policy"),
         (
             ("--policies", "gang.policy", "--bind-http-timeout", "2m"),
@@ -196,6 +197,7 @@ def test_what_cannot_work_is_refused(
 ) -> None:
     (folder / "gang.policy").write_text(GANG, encoding="utf-8")
     (folder / "no.crt").write_text("no certificate", encoding="utf-8")
+    (folder / "empty.crt").touch()
     done = placet("scheduler-config", *arguments)
     assert (done.code, done.out) == (2, "")
     assert error in done.err
@@ -288,7 +290,9 @@ def test_bindings_that_wait_have_an_entry_of_their_own(
     main, apart = yaml.safe_load(done.out)["extenders"]
     assert apart == expected
     assert "bindVerb" not in main
-    assert {"filterVerb", "prioritizeVerb", "preemptVerb"} < main.keys()
+    assert {"filterVerb", "preemptVerb"} < main.keys()
+    # Gangs score nothing.
+    assert ("prioritizeVerb" in main) is ("--policies" not in arguments)
     assert done.err.startswith("start Placet with: placet serve --bind")
 
 
@@ -310,12 +314,44 @@ def test_the_entry_of_bind_has_the_connection_of_the_other(placet: Placet, tls: 
     assert len(yaml.safe_load(alone.out)["extenders"]) == 1
 
 
-def test_policies_that_wait_for_nothing_change_nothing(placet: Placet, folder: Path) -> None:
-    (folder / "a.policy").write_text(
-        'policy a { for pods where true filter "x" { require node.ready } }', encoding="utf-8"
-    )
-    done = placet("scheduler-config", "--policies", "a.policy")
-    assert done.out == placet("scheduler-config").out
+FILTER = 'filter "x" { require node.ready }'
+SCORE = 'score "y" weight 1 { value node.ready }'
+CARDS = """cards "gpu" {
+  on node int(node.labels["card"]) of {"milli": 1000}
+  take {"milli": 1000}
+  index in annotation "example.com/index"
+}"""
+
+
+@pytest.mark.parametrize(
+    ("clauses", "verbs"),
+    [
+        (FILTER, ["filter", "preempt"]),
+        (f"{FILTER} {SCORE}", ["filter", "prioritize", "preempt"]),
+        (f"{CARDS} {SCORE}", ["filter", "prioritize", "preempt", "bind"]),
+        (CARDS, ["filter", "preempt", "bind"]),
+    ],
+)
+def test_the_verbs_are_those_that_policies_need(
+    placet: Placet, folder: Path, clauses: str, verbs: list[str]
+) -> None:
+    """What is written has no problem in the eyes of `placet doctor` with the same policies."""
+    (folder / "a.policy").write_text(f"policy a {{ for pods where true {clauses} }}", "utf-8")
+    written = entry(placet, "--policies", "a.policy")
+    assert [key.removesuffix("Verb") for key in written if key.endswith("Verb")] == verbs
+    assert ("weight" in written) is ("prioritize" in verbs)
+    text = placet("scheduler-config", "--policies", "a.policy").out
+    (folder / "written.yaml").write_text(text, encoding="utf-8")
+    binds = ["--bind"] if "bind" in verbs else []
+    done = placet("doctor", "written.yaml", "--policies", "a.policy", "--strict", *binds)
+    assert done.code == 0
+    assert done.out.endswith("\nno problems found\n")
+
+
+def test_verbs_that_are_given_are_written(placet: Placet, folder: Path) -> None:
+    (folder / "a.policy").write_text(f"policy a {{ for pods where true {FILTER} }}", "utf-8")
+    done = placet("scheduler-config", "--policies", "a.policy", "--verbs", "filter,prioritize")
+    assert done.out == placet("scheduler-config", "--verbs", "filter,prioritize").out
 
 
 def test_a_conversion_adds_the_entry_of_bind(placet: Placet, folder: Path) -> None:

@@ -187,6 +187,17 @@ def test_what_cannot_be_asked(
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("flag", ["--cluster", "--pod"])
+@pytest.mark.parametrize("text", ["[]", "42", '{"kind": "List", "items": [null]}'])
+def test_a_file_that_is_no_cluster(
+    flag: str, text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "c.json"
+    file.write_text(text, encoding="utf-8")
+    assert main(["conformance", "http://127.0.0.1:1", flag, str(file)]) == 2
+    assert f"`{file}` is not a cluster file" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

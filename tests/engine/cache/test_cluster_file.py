@@ -221,3 +221,5 @@ def test_errors_about_missing_paths_hint_at_the_command(
     assert "kubectl get nodes,pods -A -o yaml" in missing.value.hint
     with pytest.raises(ClusterFileError, match="has no JSON or YAML files"):
         reader.read([tmp_path])
+    with pytest.raises(ClusterFileError, match=r"cannot read `.*`: file name too long"):
+        reader.read([tmp_path / ("a" * 300)])

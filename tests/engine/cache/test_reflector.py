@@ -99,15 +99,24 @@ async def test_an_unreadable_object_leaves_the_former_state(
         assert mirror.reflector.failures.total() == 0
 
 
+def pauses(mirror: Mirror) -> list[float]:
+    return [seconds for seconds in mirror.waits.seconds if seconds >= 2.0]
+
+
 async def test_an_optional_resource_may_be_missing(server: FakeApiServer, start: Start) -> None:
     path = "/apis/placet.dev/v1/placementpolicies"
     async with start(optional=True, path=path) as mirror:
-        await mirror.until(lambda: mirror.waits.seconds.count(2.0) >= 2)
+        await mirror.until(lambda: len(pauses(mirror)) >= 6)
+        assert pauses(mirror) == [2.0, 4.0, 8.0, 16.0, 20.0, 20.0], "it is seen 20 s later"
         assert mirror.reflector.synced
+        assert mirror.reflector.absent
         server.put(path, "p")
         await mirror.until(lambda: mirror.reflector.count == 1)
+        await mirror.until(lambda: not mirror.reflector.absent)
         server.remove_path(path)
-        await mirror.until(lambda: mirror.reflector.count == 0)
+        await mirror.until(lambda: mirror.reflector.absent)
+        assert pauses(mirror)[-1] == 2.0, "they begin anew"
+        assert mirror.reflector.count == 0
         assert mirror.reflector.synced
         assert mirror.reflector.failures.total() == 0
 

@@ -5,6 +5,7 @@ Rejected pods are tested with the requeuer.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -84,6 +85,56 @@ def test_a_pod_settles() -> None:
         clock.seconds += min(2.0 ** (errors - 1), 10.0) if errors else 0.05
     last = [time for time in asked if time > 1000.0 + 1800.0]
     assert len(last) / 30.0 < 8.0
+
+
+def test_a_pod_that_has_not_changed_is_no_loop() -> None:
+    """kube-scheduler asks for each pod that is bound (C49); autoscalers go on seeing the pod."""
+    clock = Clock(1000.0)
+    damper, found = Damper(clock), ""
+    for revision in [5, *[7] * 600]:
+        found += form(damper.rejected("a", ["a"], revision))
+        clock.seconds += 0.1
+    assert found == "." * 601
+
+
+def conditions(*, event_ms: int, is_text_constant: bool) -> Counter[str]:
+    """How many ms of ten minutes a rejected pod's condition has each reason, and the calls.
+
+    A model of kube-scheduler: it asks for each event and as soon as the condition has changed, by
+    which the pod's revision grows. After an error it asks when the pause is over.
+    """
+    clock = Clock()
+    damper, revision, condition, errors, now = Damper(clock), 1, "", 0, 0
+    spent = Counter[str]()
+    while now < 600_000:
+        clock.seconds = now / 1000
+        damped = damper.rejected("a", ["a"], revision)
+        is_error = damped is not None and damped.is_error
+        reason = "SchedulerError" if is_error else "Unschedulable"
+        others = "" if is_error or is_text_constant else str(spent["calls"])
+        before, condition = condition, reason + others
+        revision += condition != before
+        errors = errors + 1 if is_error else 0
+        pause = 50 if condition != before else event_ms - now % event_ms
+        pause = min(1000 << (errors - 1), 10_000) if is_error else pause
+        spent.update({reason: pause, "calls": 1})
+        now += pause
+    return spent
+
+
+EVENTS = pytest.mark.parametrize("event_ms", [100, 500, 2_000, 20_000])
+
+
+@EVENTS
+def test_events_hide_no_pod_from_autoscalers(event_ms: int) -> None:
+    spent = conditions(event_ms=event_ms, is_text_constant=True)
+    assert spent["SchedulerError"] == 0
+    assert spent["calls"] <= 600_000 / event_ms + 3, "no more than there are events"
+
+
+@EVENTS
+def test_a_loop_of_texts_ends(event_ms: int) -> None:
+    assert conditions(event_ms=event_ms, is_text_constant=False)["calls"] < 120
 
 
 @pytest.mark.parametrize("shows", [[["a", "b"], ["c"], ["b", "c"]], [["a"], ["b"], ["c"]]])

@@ -225,6 +225,16 @@ WARNED = [
         "P0348",
         'node.zone == "a" || node.zone == "b"',
     ),
+    (
+        'filter "x" { require node.ready && node.zone == "a" && node.zone == "b" }',
+        "P0348",
+        '(node.zone == "a" || node.zone == "b")',
+    ),
+    (
+        'filter "x" { require node.ready || node.zone != "a" || node.zone != "b" }',
+        "P0348",
+        '`node.zone != "a" && node.zone != "b"`',
+    ),
     ('filter "x" { require node.zone == "a" || node.zone == "b" }', None, ""),
     ('filter "x" { require now.getHours() >= 9 && now.getHours() < 17 }', None, ""),
     ('filter "x" { require now.getHours() < 24 }', "P0348", "correct it"),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import socket
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -54,3 +56,20 @@ async def test_a_wrong_port_is_told(tmp_path: Path, caplog: pytest.LogCaptureFix
     async with running(tmp_path, url=url) as server:
         await said(server, cause)
     assert cause in caplog.messages
+
+
+@pytest.mark.fake_clock
+async def test_missing_definitions_are_told_once_with_the_remedy(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    async with running(tmp_path, definitions=False) as server:
+        await server.until("/readyz", lambda text: text.startswith("ok"))
+        began = len(server.api.requests)
+        await asyncio.sleep(300.0)
+        asked = Counter(request.path.rpartition("/")[2] for request in server.api.requests[began:])
+    told = [line for line in caplog.messages if "placet crds" in line]
+    remedy = "`placet crds | kubectl apply --server-side -f -` installs them"
+    kinds = "no placementpolicies and no clusterplacementpolicies"
+    assert told == [f"the API server has {kinds} ({remedy})"]
+    assert 14 <= asked["placementpolicies"] <= 20

@@ -105,8 +105,11 @@ async def running(
     policies: Sequence[Path] = (),
     data: DataAccess | None = None,
     repair: RepairMode = "off",
+    definitions: bool = True,
 ) -> AsyncIterator[Server]:
     """A server, with the URL of another API server and a token that this one wants.
+
+    Without `definitions` the API server has no kinds of policies.
 
     `self_signed` is a certificate that it keeps in a Secret of the namespace `kube-system`.
     """
@@ -116,7 +119,7 @@ async def running(
     credentials = Credentials(keyring.files, metrics, LOG) if keyring is not None else None
     started: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     async with fake_api_server() as api, ClientSession() as session:
-        for resource in (NODES, POD_RESOURCE, *POLICIES):
+        for resource in (NODES, POD_RESOURCE, *(POLICIES if definitions else ())):
             api.put(resource.path, "first")
             api.delete(resource.path, "first")
         api.authorization = authorization

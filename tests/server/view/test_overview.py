@@ -160,7 +160,7 @@ async def test_a_spread_is_full_where_its_skew_is_reached() -> None:
         each["metadata"]["ownerReferences"] = [owner | {"controller": True}]
     async with asking(pods=pods) as view:
         (bound,) = (await view.get("fills"))["bounds"]
-        assert (bound["clause"], bound["of"]) == ("zones", "StatefulSet db")
+        assert (bound["clause"], bound["of"]) == ("zones", "StatefulSet/db")
         assert bound["groups"] == [
             {"name": "a", "used": 2, "most": 2},
             {"name": "b", "used": 0, "most": 2},
