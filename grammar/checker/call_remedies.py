@@ -44,6 +44,10 @@ _TIMES_OF_DAY = frozenset({"time", "format", "strftime", "toTime", "localtime", 
 # What compares a text with a glob elsewhere.
 _GLOBS = frozenset({"glob.match", "path.match", "filepath.match", "fnmatch.fnmatch", "fnmatch"})
 _HAVING = frozenset({"has", "hasOwnProperty", "hasKey", "hasField", "contains", "includes"})
+# What a pod says of its nodes.
+_KEPT = (
+    "leave it out: kube-scheduler keeps to the `nodeSelector`, affinity and tolerations of a pod"
+)
 _CRON = re.compile(r"\S+ (?P<hours>[\d*,/-]+) \S+ \S+ (?P<days>[\d*,-]+)")
 
 
@@ -130,6 +134,16 @@ class CallRemedies(NameRemedies):
             return Remedy(expr.name_span, "!", hint, certain=True)
         if (field := self._called_field(expr, kind)) is not None:
             return field
+        pattern = getattr(expr.target, "value", None)
+        if expr.function == "format" and isinstance(pattern, str):
+            # The values of `"{}-{}".format(a, b)` are a list here.
+            text = print_string(re.sub(r"\{\w*\}", "%s", pattern))
+            listed = ", ".join(map(print_expression, expr.args))
+            return Remedy(expr.span, f"{text}.format([{listed}])")
+        if {"nodeSelector", "tolerations", "affinity"} & {
+            o.name for o in operands if isinstance(o, ast.Select)
+        } and len(operands) > 1:
+            return Remedy(expr.span, "", _KEPT, whole=False)
         fitting = [*habits.CALLS, habits.DEFAULTS]
         if len(operands) == 1:
             if habits.find((habits.PRESENCE,), name) and is_read(operands[0]):

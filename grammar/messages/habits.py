@@ -585,6 +585,7 @@ NEEDLESS: Mapping[str, str] = {
 }
 
 REQUESTED = "the pod says what it requests, and kube-scheduler keeps to it"
+OF_MANIFESTS = "this stays in the manifest of the pods; a policy says where they may run"
 _BUDGET = (
     "a PodDisruptionBudget is an object of its own, to which evictions keep; `preempt` protects"
     " pods from those of kube-scheduler"
@@ -614,8 +615,8 @@ NEEDLESS_ITEMS: Mapping[str, str] = {
     ),
     **dict.fromkeys(
         "schedulerName restartPolicy containers template replicas parallelism image ports env"
-        " volumes strategy revisionHistoryLimit command args".split(),
-        "this stays in the manifest of the pods; a policy says where they may run",
+        " job task volumes strategy revisionHistoryLimit command args".split(),
+        OF_MANIFESTS,
     ),
     **dict.fromkeys(
         (

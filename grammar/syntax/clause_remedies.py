@@ -291,6 +291,9 @@ class ClauseRemedies(Misplaced):
         if word == "weight" and re.fullmatch(r"[\"']\d+[\"']", self.item.text):
             number = self.item.text.strip("\"'")
             return with_edit(found, Fix(lexemes.span(at, at), number), certain=True)
+        if word == "group" and self.item.kind == "string":
+            hint = f"leave it out: {habits.OF_MANIFESTS}; a `group` here is one of nodes"
+            return replace(self.unexpected(at - 1, at - 1), hint=hint)
         if accepted and set(accepted) <= {"STRING", "NAME"}:
             if self.item.kind == "word" and self.item.text == "f" and lexemes.touches(at + 1):
                 edit = Fix(lexemes.span(at, at), "")

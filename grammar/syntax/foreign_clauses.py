@@ -64,11 +64,16 @@ def clauses(text: str, body: str) -> Iterator[str]:
 
     `text` is the whole item on one line, `body` what of it stands in a clause of this language.
     """
+    if (parts := foreign_objects.inside(text)) is not None:
+        made = [next(clauses(part, part), None) for part in parts]
+        yield from [" ".join(filter(None, made))] if made and all(made) else []
+        return
     text, body = _TEXT_OR_SNAKE.sub(_in_camel, text), _TEXT_OR_SNAKE.sub(_in_camel, body)
     for read in _OF_ITEMS:
         yield from read(text)
     for read in _OF_BODIES:
         yield from read(body)
+    yield from foreign_objects.keyed(text)
 
 
 def _in_camel(found: re.Match[str]) -> str:
@@ -84,6 +89,8 @@ def keeps_meaning(text: str, clause: str) -> bool:
 
     A clause that drops a condition, or turns it round, is another wish.
     """
+    if (parts := foreign_objects.inside(text)) is not None:
+        text = " ".join(parts)
     # What a query selects is not read, and Swarm has other names.
     read = re.sub(r"(?i)\bnode\.name(?=\s+(?:not\s+)?in\s*\(\s*select\b)", "", text)
     read = re.sub(r"\bnode\.(?:hostname|role|id|platform\.\w+)\b(?=\s*[=!]=)", "", read)
@@ -191,6 +198,7 @@ def _topology(body: str) -> Iterator[str]:
     if key is None:
         return
     domain = DOMAINS.get(key[1], f"node.labels[{print_string(key[1])}]")
+    domain = key[1] if key[1].startswith("node.") else domain
     is_soft = re.search(r"ScheduleAnyway|preferredDuring", body) is not None
     weight = re.search(r"weight[\"']?\s*[:=]?\s*(\d+)", body)
     soft = f"best effort weight {weight[1] if weight is not None else 10}"
@@ -620,6 +628,8 @@ def _bare_labels(text: str) -> Iterator[str]:
 
 def reason(text: str, clause: str) -> str:
     """What a hint adds to a clause, where the change needs a reason."""
+    if re.fullmatch(r"[\w./-]+\s*[:=]\s*[\w\".-]+", text) and "node.labels[" in clause:
+        return ", if it is a label of the nodes"
     is_apart = re.search(r"(?i)topologyKey|anti[\s_-]?affinity|\bpods where\b", text)
     if is_apart and "pods where" in clause and "at most 0" in clause:
         return ", or `at most 1` if the label is that of the pods themselves"

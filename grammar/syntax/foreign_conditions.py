@@ -82,14 +82,14 @@ def _conditions(text: str) -> Iterator[str]:
 def _functions(text: str) -> Iterator[str]:
     """`require node -> node.ready` and `lambda n: n.ready`: a condition without its function."""
     found = re.search(
-        r"\b(?:require|value)\s+(?:lambda\s+|func(?:tion)?\s*)?\(?\|?([A-Za-z]\w*)(?:[:,]?\s*\*?\w+)?\)?\|?"
-        r"\s*(?:(?:->|=>)|(?<=[a-z]):|\{\s*return\b)\s*(?P<said>[^{}]+?)\s*;?\s*\}?\s*(?=\}\s*\Z)",
+        r"\b(?:require|value)\s+(?:(?P<of>lambda)\s+|func(?:tion)?\s*)?\(?\|?(?P<item>[A-Za-z]\w*)(?:[:,]?\s*\*?\w+)?\)?\|?"
+        r"\s*(?:(?:->|=>)|(?(of)(?<=[a-z]):|(?!))|\{\s*return\b)\s*(?P<said>[^{}]+?)\s*;?\s*\}?\s*(?=\}\s*\Z)",
         text,
     )
     if found is None:
         return
     part = "value" if found[0].startswith("value") else "require"
-    said = re.sub(rf"(?<![\w.\"]){found[1]}(?=[.\[])", "node", found["said"])
+    said = re.sub(rf"(?<![\w.\"]){found['item']}(?=[.\[])", "node", found["said"])
     yield f"{text[: found.start()]}{part} {said} {text[found.end() :]}"
 
 

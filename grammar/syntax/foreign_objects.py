@@ -11,6 +11,9 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 
+from grammar.messages import habits
+from grammar.syntax.unexpected import DOMAINS
+from grammar.syntax.unexpected import PARTS as PARTS_HERE
 from grammar.tree.clauses import CLAUSE_WORDS
 from grammar.tree.printer import print_string
 
@@ -57,11 +60,13 @@ _SIGNS = {
     "lessthanorequals": "<=",
     "in": "in",
     "anyin": "in",
+    "allin": "in",
+    **dict.fromkeys(("notin", "anynotin", "allnotin"), "not in"),
 }
 _TEST = re.compile(
-    r"key\s*:\s*[\"']?\{\{\s*(?P<key>[^}]+?)\s*\}\}[\"']?[\s,]*"
-    r"operator\s*:\s*[\"']?(?P<operator>\w+)[\"']?[\s,]*"
-    r"value\s*:\s*(?P<value>\[[^\]]*\]|\"[^\"]*\"|[\w.-]+)"
+    r"key[\s:=]+[\"']?\{\{\s*(?P<key>[^}]+?)\s*\}\}[\"']?[\s,]*"
+    r"operator[\s:=]+[\"']?(?P<operator>\w+)[\"']?[\s,]*"
+    r"value[\s:=]+(?P<value>\[[^\]]*\]|\"[^\"]*\"|[\w.-]+)"
 )
 
 
@@ -70,18 +75,22 @@ def _preconditions(body: str) -> Iterator[str]:
     denies = re.match(r"(?:validate\W+)?deny\W+conditions\b", body) is not None
     if not denies and not re.match(r"preconditions\b", body):
         return
-    made = []
+    plain = re.search(r"conditions\W+(?:(?:any|all)\W+)?((?:pod|node)\.[^{}]+?)[\s}]*\Z", body)
+    made = [plain[1]] if plain is not None else []
     for found in _TEST.finditer(body):
         sign = _SIGNS.get(found["operator"].lower())
         if sign is None:
             return
         key = re.sub(r"^(?:request\.)?object\b", "pod", found["key"].partition("||")[0].strip())
         key = "pod.namespace" if key == "request.namespace" else key
-        made.append(f"{key} {sign} {_value(found['value'])}")
+        value = _value(found["value"])
+        made.append(f"!({key} in {value})" if sign == "not in" else f"{key} {sign} {value}")
     if made:
         is_any = re.search(r"conditions\W+any\b", body) is not None
         joined = (" || " if is_any else " && ").join(made)
-        yield f'filter "deny" {{ require !({joined}) }}' if denies else f"for pods where {joined}"
+        denied = re.fullmatch(r"!\(([^()]*)\)", joined)
+        wanted = denied[1] if denied is not None else f"!({joined})"
+        yield f'filter "deny" {{ require {wanted} }}' if denies else f"for pods where {joined}"
 
 
 def _value(text: str) -> str:
@@ -171,6 +180,20 @@ _GO_TEST = re.compile(
 )
 
 
+_GO_CALL = re.compile(
+    r"\(?\b(hasPrefix|hasSuffix|contains|hasKey|regexMatch) (\"[^\"]*\"|\.?[\w.]+)"
+    r" (\"[^\"]*\"|\.?[\w.]+)\)?"
+)
+_GO_NAMES = {"hasPrefix": "startsWith", "hasSuffix": "endsWith", "regexMatch": "matches"}
+
+
+def _turned_call(found: re.Match[str]) -> str:
+    """`hasPrefix "gpu" .Node.Name`: what is tested stands last, but for the map of `hasKey`."""
+    if found[1] == "hasKey":
+        return f"{found[3]} in {found[2]}"
+    return f"{found[3]}.{_GO_NAMES.get(found[1], found[1])}({found[2]})"
+
+
 def _go_tests(text: str) -> Iterator[str]:
     """`require eq .Node.Zone "a"`: in Go templates the operator stands first."""
 
@@ -179,7 +202,7 @@ def _go_tests(text: str) -> Iterator[str]:
         return f"{'.'.join(names)} {_GO_SIGNS[found[1]]} {found[3]}"
 
     made = re.sub(r'\(?\bindex (\w+(?:\.\w+)+) ("[^"]*")\)?', r"\1[\2]", text)
-    made = _GO_TEST.sub(test, made)
+    made = _GO_CALL.sub(_turned_call, _GO_TEST.sub(test, made))
     if made == text:
         return
     joined = re.search(r"\b(and|or)\s+(\S+ \S+ \S+)\s+(\S+ \S+ [^\s}]+)", made)
@@ -192,15 +215,17 @@ def _go_tests(text: str) -> Iterator[str]:
 def _selections(text: str) -> Iterator[str]:
     """`node.pods[] | select(.labels.app == "db") | length` of jq."""
     found = re.search(
-        r"\[?((?:[a-z]\w*\.)+\w+)\[\]\s*\|\s*select\(((?:[^()]|\([^()]*\))*)\)\]?\s*(\|\s*length)?",
+        r"\[?(\.?(?:[a-z]\w*\.)+\w+)\[\]\s*\|\s*select\(((?:[^()]|\([^()]*\))*)\)\]?\s*(\|\s*length)?",
         text,
     )
     if found is None:
         return
     said = re.sub(r"(?<![\w)\]\"])\.(?=[a-z])", "x.", found[2])
-    made = f"{found[1]}.exists(x, {said})"
+    owner = "node" if re.search(r"taints|images|conditions|addresses|\bpods\b", found[1]) else "pod"
+    items = f"{owner}{found[1]}" if found[1].startswith(".") else found[1]
+    made = f"{items}.exists(x, {said})"
     if found[3]:
-        made = f"size({found[1]}.filter(x, {said}))"
+        made = f"size({items}.filter(x, {said}))"
     yield f"{text[: found.start()]}{made}{' ' if found[3] else ''}{text[found.end() :].lstrip()}"
 
 
@@ -210,11 +235,29 @@ _OF_NODES = r"(?:free|allocatable|usage|requested|zone|region|ready|pods)"
 def _functions(text: str) -> Iterator[str]:
     """`def big(n): return n.free["cpu"] > 32` of Python."""
     found = re.fullmatch(r"def (\w+)\((\w+)\)\s*(?:->\s*\w+\s*)?:\s*return (.+)", text)
-    if found is not None and re.search(
-        r"[<>]|[=!]=|\b(?:in|has|exists|matches|startsWith)\b", found[3]
-    ):
-        kind = "Node" if re.search(rf"\b{found[2]}\.{_OF_NODES}\b", found[3]) else "Pod"
-        yield f"def {found[1]}({found[2]}: {kind}): bool = {found[3]}"
+    if found is None:
+        return
+    is_test = re.search(r"[<>]|[=!]=|\b(?:in|has|exists|matches|startsWith)\b", found[3])
+    kind = "Node" if re.search(rf"\b{found[2]}\.{_OF_NODES}\b", found[3]) else "Pod"
+    kind = kind if re.search(rf"\b{found[2]}\.", found[3]) else "int"
+    for result in ("bool",) if is_test else ("int", "double", "string", "quantity"):
+        yield f"def {found[1]}({found[2]}: {kind}): {result} = {found[3]}"
+
+
+# ---- Cedar
+
+
+def _cedar(text: str) -> Iterator[str]:
+    """`forbid (principal, action, resource) when { … } unless { … };`, what must not be."""
+    found = re.fullmatch(
+        r"(permit|forbid)\s*\([^()]*\)\s*((?:(?:when|unless)\s*\{[^{}]*\}\s*)+);?", text
+    )
+    if found is None:
+        return
+    parts = re.findall(r"(when|unless)\s*\{\s*([^{}]*?)\s*\}", found[2])
+    said = " && ".join(said if word == "when" else f"!({said})" for word, said in parts)
+    said = re.sub(r"\bresource\.", "node.", re.sub(r"\bprincipal\.", "pod.", said))
+    yield f'filter "{found[1]}" {{ require {said if found[1] == "permit" else f"!({said})"} }}'
 
 
 # ---- Terraform
@@ -242,14 +285,70 @@ def _resources(text: str) -> Iterator[str]:
         yield f"let {variable[1]} = {variable[2]}"
     held = re.fullmatch(r"locals \{ (.+) \}", text)
     if held is not None:
-        pairs = re.findall(r'(\w+)\s*=\s*("[^"]*"|[\w.]+)(?=\s|\Z)', held[1])
+        pairs = re.findall(r"(\w+)\s*=(?!=)\s*(.+?)(?=\s+\w+\s*=(?!=)|\Z)", held[1])
         yield " ".join(f"let {name} = {value}" for name, value in pairs)
+
+
+# ---- blocks around others, and keys with a value
+
+# Blocks of Nomad and Kyverno that hold others, and what of them is about no node.
+_PAIR = r"[\"']?([A-Za-z][\w./-]*)[\"']?\s*[:=]\s*[\"']?([\w.-]+)[\"']?"
+_AROUND = re.compile(r"(?:job|group|task|rule|spec)\b\s*(?:\"[^\"]*\"|\w+)?\s*\{\s*(.*)\}\Z")
+_OF_JOB = (
+    "task driver config env network service restart update reschedule volume template count type"
+    " priority meta periodic migrate vault resources logs ephemeral_disk name region namespace"
+).split()
+_ENTRY = re.compile(
+    r"\s*(?P<word>[A-Za-z_]\w*)\s*(?:\"[^\"]*\"\s*)?"
+    r"(?P<said>\{|=\s*(?:\[[^\]]*\]|\"[^\"]*\"|[^\s{}\[\]\"]+))"
+)
+
+
+def inside(text: str) -> list[str] | None:
+    """The entries of a block around others that are about nodes; None for what is none."""
+    found = _AROUND.match(text)
+    if found is None or re.search(r"\brequire\b", text):
+        return None
+    made, at, body = list[str](), 0, found[1]
+    while at < len(body.rstrip()):
+        entry = _ENTRY.match(body, at)
+        if entry is None:
+            return None
+        end = entry.end()
+        depth = int(entry["said"] == "{")
+        while depth and end < len(body):
+            depth += (body[end] == "{") - (body[end] == "}")
+            end += 1
+        if entry["word"] == "group" or entry["word"] not in _OF_JOB:
+            made.append(body[entry.start("word") : end])
+        at = end
+    return [part for each in made for part in (inside(each) or [each])]
+
+
+def keyed(text: str) -> Iterator[str]:
+    """`gpu: true` and `filter "x" { disktype: ssd }`: labels of the node with their values."""
+    found = re.fullmatch(
+        rf'(filter "[^"]*"[^{{}}]*)?\{{? ?(?:require )?((?:{_PAIR}[,;]? ?)+?)\}}? ?', text
+    )
+    pairs = re.findall(_PAIR, found[2]) if found is not None else []
+    if found is None or any(
+        key in _ARGUMENTS or key in habits.NEEDLESS_ITEMS or habits.find(habits.CLAUSES, key)
+        for key, _ in pairs
+    ):
+        return
+    said = (
+        f"{DOMAINS.get(key) or f'node.labels[{print_string(key)}]'} == {print_string(value)}"
+        for key, value in pairs
+    )
+    head = (found[1] or 'filter "nodes"').strip()
+    yield f"{head} {{ require {' && '.join(said)} }}"
 
 
 # ---- clauses as data
 
 _TEXTS = frozenset({"message", "detail"})
 _HEADS = ("weight", "when")
+_COUNTING = ("limit", "share", "spread")
 
 
 def _data(text: str) -> Iterator[str]:
@@ -278,34 +377,101 @@ def _of_yaml(text: str) -> Mapping[str, object] | None:
     return {head[1]: {key: re.sub(r'\A"(.*)"\Z', r"\1", said.strip()) for key, said, _ in pairs}}
 
 
+# The words for parts of clauses, here and elsewhere; those of Kubernetes are read with its blocks.
+_ARGUMENTS = frozenset(
+    {"name", "weight", "when", "skew", "of", "on", "pods", "nodes", "zones", *PARTS_HERE}
+    | {word for row in habits.PARTS for word in row.words if not re.search("[a-z][A-Z]", word)}
+)
+_LONGEST_FIRST = "|".join(sorted(map(re.escape, _ARGUMENTS), key=len, reverse=True))
+_ARGUMENT = re.compile(rf"(?:\A|[\s,;({{])({_LONGEST_FIRST})\s*[:=](?![=~])\s*")
+_HEAD = re.compile(
+    rf"(?:- )?({'|'.join(CLAUSE_WORDS)})\b\s*(\"[^\"]*\")?\s*(weight \d+)?\s*:?\s*[({{]?\s*"
+)
+
+
 def _called(text: str) -> Iterator[str]:
-    """`filter("x", require=node.ready)`, as a call."""
-    found = re.fullmatch(r"(\w+)\(\s*(?:name\s*=\s*)?(\"[^\"]*\")\s*,\s*(.+)\)", text)
-    if found is None or found[1] not in CLAUSE_WORDS:
+    """`filter("x", require=node.ready)` and `limit per="node" max=3`: parts with a sign."""
+    head = _HEAD.match(text)
+    if head is None or (head[2] and head[0][-2:] == "{ " and head[1] not in _COUNTING):
         return
-    words = r"(when|weight|require|value|message|detail)"
-    parts = re.findall(rf"\b{words}\s*=(?!=)\s*(.+?)\s*,?\s*(?=\b{words}\s*=(?!=)|\Z)", found[3])
-    made = _clause(
-        found[1], {"name": found[2][1:-1]} | {key: said.strip('"') for key, said, _ in parts}
-    )
-    if made is not None:
+    rest = text[head.end() :].rstrip()
+    if head[0].rstrip()[-1:] in ("(", "{") and rest[-1:] in (")", "}"):
+        rest = rest[:-1]
+    found = list(_ARGUMENT.finditer(rest))
+    first = rest[: found[0].start() if found else len(rest)].strip(" ,")
+    own = re.match(r"(\"[^\"]*\")\s*(?:,\s*|\Z)", first)
+    parts = {"name": (head[2] or (own[1] if own is not None else '"x"'))[1:-1]}
+    if head[3]:
+        parts["weight"] = head[3].removeprefix("weight ")
+    condition = first[own.end() :] if own is not None else first
+    if condition and head[1] in ("filter", "score") and "(" in head[0]:
+        parts["require" if head[1] == "filter" else "value"] = condition
+    elif condition or (not found and head[2]):
+        return
+    ends = [*(m.start() for m in found[1:]), len(rest)]
+    parts |= {m[1]: rest[m.end() : end].strip(" ,;") for m, end in zip(found, ends, strict=False)}
+    if len(parts) > 1 and (made := _clause(head[1], parts)) is not None:
         yield made
+        if head[1] == "score" and "range" not in parts:
+            yield made.removesuffix("}") + "range minmax }"
 
 
 def _clause(word: str, parts: object) -> str | None:
     """The clause that an object of its parts is; None for what is none."""
     if word not in CLAUSE_WORDS or not isinstance(parts, Mapping) or "name" not in parts:
         return None
-    head = [word, print_string(str(parts["name"]))]
+    head = [word, print_string(str(parts["name"]).strip('"'))]
     head += [f"{key} {parts[key]}" for key in _HEADS if key in parts]
     if word == "score" and "weight" not in parts:
         head.insert(2, "weight 10")
-    rest = [
-        f"{key} {print_string(str(value)) if key in _TEXTS else value}"
-        for key, value in parts.items()
-        if key not in ("name", *_HEADS)
-    ]
-    return f"{' '.join(head)} {{ {' '.join(rest)} }}"
+    said = {k: v for k, v in parts.items() if k not in ("name", *_HEADS)}
+    rest = [_part(word, key, str(value)) for key, value in said.items()]
+    if None in rest:
+        return None
+    made = [each for _, each in sorted(each for each in rest if each is not None)]
+    if word in _COUNTING:
+        made += _lacking(word, " ".join(made))
+    return f"{' '.join(head)} {{ {' '.join(made)} }}"
+
+
+def _part(word: str, key: str, value: str) -> tuple[int, str] | None:
+    """A part of a clause with its value, and its place among the others."""
+    row = habits.find(habits.PARTS, key)
+    here = key if key in PARTS_HERE or row is None else row.here
+    plain = value.strip("\"'")
+    if key in _TEXTS:
+        return 9, f"{key} {print_string(plain)}"
+    if word not in _COUNTING:
+        return (8 if here in ("missing", "range") else 5), f"{here} {value}"
+    if here in ("over", "per", "per domain") or key in ("zone", "node"):
+        domain = DOMAINS.get(plain.lower()) or (value if plain.startswith("node.") else "")
+        domain = domain or f"node.labels[{print_string(plain)}]"
+        if word == "spread":
+            return 3, f"over {domain}"
+        place = "node" if domain == "node.name" else f"domain {domain}"
+        return 3, f"per {'cluster' if plain == 'cluster' else place}"
+    if re.fullmatch(r"\d+%?", plain):
+        if word == "spread" and here in ("at most", "skew", "skew at most"):
+            return 4, f"skew at most {plain}"
+        if here in ("at most", "at least", "exactly"):
+            return 4, f"{here} {plain}"
+    if here.startswith(("strict", "best effort")) or key == "strict":
+        return 6, "strict" if plain in ("true", "strict", "hard") else "best effort weight 10"
+    if here in ("pods where", "on nodes where", "of pods where") or key in ("pods", "nodes", "on"):
+        where = "pods where" if "pods" in here or key == "pods" else "on nodes where"
+        where = f"of {where}" if word == "share" and where.startswith("pods") else where
+        return (1 if "pods" in where else 2), f"{where} {plain}"
+    return None
+
+
+def _lacking(word: str, made: str) -> Iterator[str]:
+    """What a clause that counts cannot be without."""
+    if word == "spread" and "skew" not in made:
+        yield "skew at most 1"
+    if word == "limit" and not re.search(r"\bat (?:most|least)\b|\bexactly\b", made):
+        yield "at most 1"
+    if not re.search(r"\bstrict\b|\bbest effort\b", made):
+        yield "strict"
 
 
 OF_ITEMS: tuple[Callable[[str], Iterator[str]], ...] = (
@@ -315,6 +481,7 @@ OF_ITEMS: tuple[Callable[[str], Iterator[str]], ...] = (
     _go_tests,
     _selections,
     _functions,
+    _cedar,
 )
 OF_BODIES: tuple[Callable[[str], Iterator[str]], ...] = (
     _quotas,

@@ -28,7 +28,7 @@ _REWRITES: tuple[tuple[re.Pattern[str], str], ...] = (
     (
         re.compile(
             r"\A(.*?)\{\s*(?:(?:let|var|const|local)\s+)?([A-Za-z_]\w*)\s*:?=\s*(.+?)[;,]?"
-            r"\s+(?=require\b|value\b)"
+            r"\s+(?=(?:require|value)\b(?!\s*=))"
         ),
         r"let \2 = \3 \1{ ",
     ),
@@ -60,6 +60,8 @@ _REWRITES: tuple[tuple[re.Pattern[str], str], ...] = (
         ),
         r"\1 range \2 .. \3 }",
     ),
+    # `limit "x" { count by (zone) at most 3 }` of PromQL
+    (re.compile(r"(\A(?:limit|share|spread) .*?)\bcount by ?\(?([\w.]+)\)?"), r"\1per \2"),
     # `value a inverted`
     (
         re.compile(

@@ -26,7 +26,7 @@ class OperatorRemedies(Misplaced):
     @property
     def ideas(self) -> tuple[Callable[[], Diagnostic | None], ...]:
         """In the order in which they are asked."""
-        return (self._alternative, self._default, self._operator)
+        return (self._alternative, self._default, self._either, self._operator)
 
     def _alternative(self) -> Diagnostic | None:
         """`if c then a else b`."""
@@ -154,6 +154,9 @@ class OperatorRemedies(Misplaced):
             return self._like(first, behind, last)
         if word.lower() == "not" and lexemes[at + 1].text.lower() in ("like", "ilike"):
             return self._like(first, behind, last, "!")
+        if here == "{1} in {0}" and lexemes[behind].kind == "word" and last == behind:
+            # `node.labels has gpu`
+            right = print_string(right)
         left = lexemes.slice(first, at - 1)
         if here in ("{0} && {1}", "{0} || {1}", "{0} == {1}", "{0} != {1}"):
             sign = here.split()[1]
@@ -163,6 +166,25 @@ class OperatorRemedies(Misplaced):
         made = here.replace("{0}", left).replace("{1}", right)
         edit = Fix(lexemes.span(first, last), made)
         return with_edit(self.unexpected(at, behind - 1), edit, certain=certain)
+
+    def _either(self) -> Diagnostic | None:
+        """`a == b xor c`: one of two conditions, of which each is one side."""
+        lexemes, at, ends = self.lexemes, self.at, STOPS | {"&&", "||"}
+        if self.item.text.lower() not in ("xor", "^") or not self.behind:
+            return None
+        first = at
+        while first > 0 and not (lexemes[first - 1].opens or lexemes[first - 1].text in ends):
+            first = lexemes.partner.get(first - 1, first - 1)
+        last = lexemes.expression_end(at + 1, ends)
+        found = self.unexpected(at, at)
+        sides = (first, at - 1), (at + 1, last)
+        if all(lexemes.operand_after(start) == end for start, end in sides):
+            return with_edit(found, Fix(lexemes.span(at, at), "!="))
+        made = (
+            lexemes.slice(*s) if lexemes.operand_after(s[0]) == s[1] else f"({lexemes.slice(*s)})"
+            for s in sides
+        )
+        return with_edit(found, Fix(lexemes.span(first, last), " != ".join(made)))
 
     def _template(self, word: str, second: str) -> tuple[str, int, bool] | None:
         """What an operator is here, how many lexemes it has, and whether nothing else is meant."""

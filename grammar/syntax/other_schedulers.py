@@ -56,16 +56,19 @@ def _nomad(body: str) -> Iterator[str]:
         key = re.sub(r"^(?:meta|node\.meta|attr)\.", "", name)
         read = f"node.labels[{print_string(key)}]"
     word = re.match(r"\w+", body)
+    points = re.search(r"weight\s*=\s*\"?(-?\s*\d+)", body)
+    weight = re.sub(r"\s", "", points[1]) if points is not None else "10"
     targets = re.findall(r"target\s+(\"[^\"]+\")\s*\{\s*percent\s*=\s*(\d+)", body)
     if word is not None and word[0] == "spread" and targets:
         yield " ".join(
             f"share {value} {{ of replicas on nodes where {read} == {value}"
-            f" exactly {percent}% best effort weight 10 }}"
+            f" exactly {percent}% best effort weight {weight} }}"
             for value, percent in targets
         )
         return
     if word is not None and word[0] == "spread":
-        yield f'spread "{name}" {{ over {read} skew at most 1 best effort weight 10 }}'
+        bound = f"skew at most 1 best effort weight {weight}"
+        yield f'spread "over {name.rpartition(".")[2]}" {{ over {read} {bound} }}'
         return
     if "distinct_property" in body:
         most = re.search(r"value\s*=\s*\"?(\d+)", body)
@@ -85,9 +88,7 @@ def _nomad(body: str) -> Iterator[str]:
     if (made := _compared(read, sign, value[1])) is None:
         return
     if word is not None and word[0] == "affinity":
-        weight = re.search(r"weight\s*=\s*\"?(-?\s*\d+)", body)
-        points = re.sub(r"\s", "", weight[1]) if weight is not None else "10"
-        yield f'score "{name}" weight {points} {{ value {made} }}'
+        yield f'score "{name}" weight {weight} {{ value {made} }}'
     else:
         yield f'filter "{name}" {{ require {made} }}'
 
@@ -238,7 +239,7 @@ def _class_ads(text: str) -> Iterator[str]:
     """`rank = node.free["memory"]`, `requirements = TARGET.Memory >= 2048` of HTCondor."""
     found = re.match(r"(?i)(rank|requirements)\s*[=:]\s*(.+)\Z", text)
     if found is None:
-        if _OF_AD.search(text):
+        if _OF_AD.search(text) or re.search(r"=[?!]=", text):
             yield _of_class_ad(text)
         return
     said = _of_class_ad(_BARE_FLAG.sub(_flag, found[2]))
@@ -306,11 +307,26 @@ def _of_option(name: str, value: str) -> str | None:
             return None
 
 
+def _expanded(value: str) -> str:
+    """`node[01-03,7]` as the names of its hosts."""
+    found = re.fullmatch(r"([\w.-]*)\[([\d,-]+)\]", value)
+    if found is None:
+        return value.strip("[]")
+    names = list[str]()
+    for part in found[2].split(","):
+        first, _, last = part.partition("-")
+        numbers = range(int(first), int(last or first) + 1) if first else ()
+        names += (f"{found[1]}{number:0{len(first)}}" for number in numbers[:100])
+    return ",".join(names)
+
+
 def _options(text: str) -> Iterator[str]:
-    """`--ntasks-per-node=4 --constraint=gpu` of Slurm."""
+    """`--ntasks-per-node=4 --constraint=gpu` and `exclude=node[01-04]` of Slurm."""
+    if re.match(r"(?:constraint|partition|nodelist|exclude|ntasks-per-node|exclusive)\s*=", text):
+        text = f"--{text}"
     if not text.startswith("-"):
         return
-    found = [(each[1], (each[2] or "").strip('"[]')) for each in _OPTION.finditer(text)]
+    found = [(each[1], _expanded((each[2] or "").strip('"'))) for each in _OPTION.finditer(text)]
     made = [_of_option(*each) for each in found if each[0] not in _OF_POD]
     if made and None not in made:
         yield " ".join(each for each in made if each is not None)

@@ -166,7 +166,8 @@ class QueryRemedies(Misplaced):
         text, at = self.source.text, min(self.item.start, len(self.source.text))
         start = text.rfind("\n", 0, at) + 1
         found = _QUERY.search(text[start:].partition("\n")[0])
-        if self.item.kind == "end" or found is None:
+        is_counted = re.match(r"\s*(?:limit|spread|share)\b", text[start:]) is not None
+        if self.item.kind == "end" or found is None or is_counted:
             return None
         said = found[0].rstrip(" {[(<>=") or found[0]
         span = Span(start + found.start(), start + found.start() + len(said))

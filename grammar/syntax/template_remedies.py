@@ -13,6 +13,7 @@ from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic, Fix
 from grammar.messages.texts import template_of
 from grammar.syntax.unexpected import STOPS, Misplaced, with_edit
+from grammar.tree.printer import print_string
 from grammar.tree.source import Span
 
 _PLACEHOLDER = re.compile(
@@ -26,6 +27,7 @@ _CONTROL = frozenset(
     "if else end range with define include template block endif for endfor".split()
 )
 _NUMBERS = frozenset({"weight", "most", "least", "exactly"})
+_LITERAL = re.compile(r"`([^`\n]*\$\{[^`\n]*)`")
 _PATH = re.compile(r"\.?[A-Za-z_][\w.]*")
 
 
@@ -64,7 +66,20 @@ class TemplateRemedies(Misplaced):
     @property
     def ideas(self) -> tuple[Callable[[], Diagnostic | None], ...]:
         """In the order in which they are asked."""
-        return (self._placeholder, self._joined)
+        return (self._literal, self._placeholder, self._joined)
+
+    def _literal(self) -> Diagnostic | None:
+        """`no place for ${pod.name}` between backticks, as in JavaScript."""
+        found = _LITERAL.match(self.source.text, self.item.start)
+        if found is None:
+            return None
+        parts = re.split(r"\$\{([^{}]*)\}", found[1])
+        if self.previous.text in ("message", "detail"):
+            made = print_string("".join(f"{{{p}}}" if n % 2 else p for n, p in enumerate(parts)))
+        else:
+            made = " + ".join(p if n % 2 else print_string(p) for n, p in enumerate(parts) if p)
+        span = Span(*found.span())
+        return with_edit(catalogue.unexpected(found[0], (), span), Fix(span, made))
 
     def _joined(self) -> Diagnostic | None:
         """`message "no place for " + pod.name`, whose expressions stand in braces here."""

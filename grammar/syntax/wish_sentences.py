@@ -108,7 +108,7 @@ def restated(body: str) -> str:
     )
     body = re.sub(r"(?i)\bavailability\s+(?=zones?\b)", "", body)
     each = re.match(
-        rf"(?i)(?:(?:for\s*each|for\s+every|each|every|for)\s+)?({PLACES})s?\s*[:{{]\s*(.+?)\s*\}}?\Z",
+        rf"(?i)(?:(?:for\s*each|for\s+every|each|every|for)\s+)?({PLACES})s?(?:\s+in\s+[\w.]+)?\s*[:{{,]\s*(.+?)\s*\}}?\Z",
         body,
     )
     if each is not None and find(r"\d", each[2]) and not find(r"\b(?:per|require)\b", each[2]):

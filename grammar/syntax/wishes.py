@@ -19,7 +19,7 @@ from grammar.syntax.unexpected import ITEMS
 from grammar.syntax.wish_parts import pods_of
 from grammar.syntax.wish_readers import READERS
 from grammar.syntax.wish_sentences import by_subject, of_kind, reserved, restated, with_subject
-from grammar.syntax.wish_words import find, says_all
+from grammar.syntax.wish_words import PLACES, find, says_all
 from grammar.tree.clauses import CLAUSE_WORDS
 from grammar.tree.source import Span
 
@@ -38,6 +38,9 @@ _SILENT = frozenset({"bind", "filter", "score", "limit", "share", "rule", "const
 _NOT = re.compile(
     r"\bnot\s+(?:on|in|at|beside|next|near|with|together|alongside|close|spot|windows|linux|arm)\b"
 )
+
+
+_EACH_PLACE = rf"for (?:(?:each|every|all|any) )?{PLACES}s?\b"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +86,7 @@ def item_at(text: str, offset: int, *, rules: bool = False) -> WishedItem | None
         if lexemes[number].opens and closer is not None and closer < end:
             ends_block = lexemes[number].text == "{" and lexemes[number - 1].text not in _WITHIN
             number = closer + 1
+            number += lexemes[number].text == ";"
             if ends_block and number < end and lexemes[number].text not in ("else", "&&", "||"):
                 starts.append(number)
             continue
@@ -200,7 +204,7 @@ def wished(item: WishedItem) -> Iterator[str]:
         made = [*foreign_clauses.clauses(item.text, _body(item.text)), *made]
     made += loose(item.text)
     word = item.text.partition(" ")[0]
-    if word == "for":
+    if word == "for" and not re.match(_EACH_PLACE, item.text):
         where = pods_of(item.text)
         made = [f"for pods where {where.replace('peer.', 'pod.')}"] if where is not None else []
     elif word == "bind":
@@ -250,7 +254,7 @@ def _on_nodes(body: str, clause: str) -> str:
 
 def _holds_policy(item: WishedItem) -> bool:
     """Whether there are whole clauses or policies in the text: then one of them is wrong."""
-    if re.match(r"(?:if|when)\b", item.text):
+    if re.match(rf"(?:if|when)\b|{_EACH_PLACE}", item.text):
         # They say when the clauses apply.
         return False
     head = rf'\b(?:{"|".join(CLAUSE_WORDS)})\s+"(?:\\.|[^"\\])*"\s*(?:weight|when|\{{)'
