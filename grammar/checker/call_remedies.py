@@ -175,6 +175,8 @@ class CallRemedies(NameRemedies):
         if (glob := self._of_glob(expr, name, operands)) is not None:
             return glob
         row = habits.call(name, kind.name, len(operands))
+        if row is not None and (each := self._of_any(expr, operands)) is not None:
+            return each
         if row is not None:
             return Remedy(expr.span, self._grouped(_filled(row.here, written, operands)))
         if (time := self._time_of_day(expr, operands)) is not None:
@@ -332,9 +334,10 @@ class CallRemedies(NameRemedies):
 
     def _of_any(self, expr: ast.Call, operands: Sequence[ast.Expr]) -> Remedy | None:
         """`startsWithAny(node.name, ["a", "b"])`: a method for each item of a list."""
-        found = re.fullmatch(
-            r"(\w+?)_?(?:(Any|any|OneOf|SomeOf)|(All|all|None|none))", expr.function
-        )
+        row = habits.call(expr.function, "string", 2)
+        method = re.match(r"\{0\}\.(\w+With)\(", row.here) if row is not None else None
+        name = f"{method[1]}Any" if method is not None else expr.function
+        found = re.fullmatch(r"(\w+?)_?(?:(Any|any|OneOf|SomeOf)|(All|all|None|none))", name)
         if found is None or len(operands) != 2 or self._kind(operands[1]).name != "list":
             return None
         if not self._environment.overloads(found[1], member=True):

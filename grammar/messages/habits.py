@@ -86,6 +86,7 @@ CALLS = (
     _row("min Min MIN", "Python, SQL", "{0}.min()", _L, 1),
     _row("sum Sum SUM total", "Python, SQL", "{0}.sum()", _L, 1),
     _row("avg mean AVG average", "SQL", "{0}.sum() / size({0})", _L, 1),
+    _row("list tuple", "Python", "{0}", _L, 1),
     _row("sorted sort_by order", "Python", "{0}.sort()", _L, 1),
     _row("reversed", "Python", "{0}.reverse()", "", 1),
     _row("unique uniq set to_set", "Ruby, Python", "{0}.distinct()", _L, 1),

@@ -253,6 +253,9 @@ class ClauseRemedies(Misplaced):
         if word == "weight" and self.previous.text != "effort":
             return None
         found, item = self.unexpected(at, at), self.item
+        if word == "by" and item.text == "{" and (closer := lexemes.partner.get(at)) is not None:
+            made = f"by {lexemes.slice(at + 1, closer - 1).removeprefix('by ')}"
+            return with_edit(found, Fix(lexemes.span(at, closer), made))
         if word == "where" and lexemes[at - 2].text == "of" and item.text in WORDS | {"}"}:
             edit = Fix(lexemes.span(at - 2, at - 1), "of replicas")
             return with_edit(found, edit)
@@ -441,8 +444,8 @@ class ClauseRemedies(Misplaced):
         if word == "select" and lexemes[at + 1].text == "=":
             # The chunks of PBS.
             why = habits.REQUESTED
-        if word == "import" and lexemes[at + 2].text == ".":
-            # A package of Rego.
+        if word == "import" and lexemes[at + 1].kind == "word":
+            # A package of Rego or Python.
             why = "a policy reads `pod`, `node`, `namespaceObject` and `now` without more"
         if why is not None:
             return replace(found, hint=f"leave it out: {why}")
@@ -535,6 +538,10 @@ class ClauseRemedies(Misplaced):
             key = Fix(lexemes.span(at, end), self.item.text[1:-1])
             return with_edit(found, key, certain=True)
         if self.item.kind == "word":
+            end = lexemes.operand_after(at) or at
+            why = habits.elsewhere(lexemes.slice(at, end).partition("(")[0]) or ""
+            if why.startswith("leave it out") and lexemes[end].text == ")":
+                return with_edit(found, Fix(lexemes.span(at, end), ""), why)
             if word in habits.NEEDLESS and lexemes[at + 1].text not in ("pass", "fail"):
                 return replace(found, hint=f"leave it out: {habits.NEEDLESS[word]}")
             close = nearest(word, self.known)

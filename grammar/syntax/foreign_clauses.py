@@ -68,12 +68,13 @@ def clauses(text: str, body: str) -> Iterator[str]:
         made = [next(clauses(part, part), None) for part in parts]
         yield from [" ".join(filter(None, made))] if made and all(made) else []
         return
+    written = text
     text, body = _TEXT_OR_SNAKE.sub(_in_camel, text), _TEXT_OR_SNAKE.sub(_in_camel, body)
     for read in _OF_ITEMS:
         yield from read(text)
     for read in _OF_BODIES:
         yield from read(body)
-    yield from foreign_objects.keyed(text)
+    yield from foreign_objects.keyed(written)
 
 
 def _in_camel(found: re.Match[str]) -> str:
@@ -95,12 +96,13 @@ def keeps_meaning(text: str, clause: str) -> bool:
     read = re.sub(r"(?i)\bnode\.name(?=\s+(?:not\s+)?in\s*\(\s*select\b)", "", text)
     read = re.sub(r"\bnode\.(?:hostname|role|id|platform\.\w+)\b(?=\s*[=!]=)", "", read)
     reads = _READ.findall(_TEXT.sub('""', read))
-    if not all(re.search(rf"\b{name}\b", clause) for name in reads):
+    if not all(re.search(rf"(?i)\b{name}\b", clause) for name in reads):
         return False
     plain = _WEIGHT.sub("", _TEXT.sub('""', text))
     # Times of a clock are hours of a day, and ratios percentages.
     plain = re.sub(r"(?i)\b\d+\s*[ap]m\b|\b\d+ (?:out )?of \d+\b", "", plain)
     # A pod goes to one node.
+    plain = re.sub(r"\btop \d+ by\b", "", plain)
     plain = re.sub(r"(?i)\blimit 1\s*\Z", "", plain) if _ORDERED.match(plain) else plain
     is_open = _OPEN.search(plain) is not None
     if not all(_has_number(int(n), clause, is_open) for n in _NUMBER.findall(plain)):
@@ -120,7 +122,8 @@ def keeps_meaning(text: str, clause: str) -> bool:
         return False
     if _TWICE_DENIED.search(text):
         return True
-    return not _DENIED.search(text) or re.search(r"!|at most 0\b", clause) is not None
+    denies = r"!|\bat most 0\b|\b1 \.\. 0\b|\bweight -"
+    return not _DENIED.search(text) or re.search(denies, clause) is not None
 
 
 def _has_number(number: int, clause: str, is_open: bool) -> bool:
@@ -160,22 +163,29 @@ def of_key(key: str, operator: str, values: list[str], owner: str = "node") -> s
             return None
 
 
-def _of_keys(body: str) -> Iterator[str]:
-    found = []
-    for match in _CONDITION_OF_KEY.finditer(body):
-        values = re.findall(r"[\w./-]*\w", match["values"] or "")
-        if (made := of_key(match["key"], match["operator"], values)) is None:
-            return
-        found.append(made)
-    if found:
-        yield " && ".join(found)
+def of_keys(body: str, owner: str = "node") -> str | None:
+    """The conditions of `matchExpressions`; of several terms of a node selector one must hold."""
+    terms = re.split(r"(?=matchExpressions)", body) if "nodeSelectorTerms" in body else [body]
+    made = []
+    for term in terms:
+        keys = [
+            of_key(m["key"], m["operator"], re.findall(r"[\w./-]*\w", m["values"] or ""), owner)
+            for m in _CONDITION_OF_KEY.finditer(term)
+        ]
+        if None in keys:
+            return None
+        made += [" && ".join(filter(None, keys))] if keys else []
+    made = [f"({each})" if "&&" in each and len(made) > 1 else each for each in made]
+    return " || ".join(made) or None
 
 
 def _selectors(body: str) -> Iterator[str]:
     """`nodeSelector: disktype: ssd`, and the `matchExpressions` of a node affinity."""
     if re.search(r"topologyKey|podAffinity|podAntiAffinity|maxSkew|tolerat|\beffect\b", body):
         return
-    keys = next(_of_keys(body), None)
+    if re.match(r"for\b", body):
+        return
+    keys = of_keys(body)
     if keys is not None and _SOFT.search(body):
         weight = re.search(r"weight[\"']?\s*[:=]\s*(\d+)", body)
         yield f'score "nodes" weight {weight[1] if weight else 10} {{ value {keys} }}'
@@ -203,24 +213,21 @@ def _topology(body: str) -> Iterator[str]:
     weight = re.search(r"weight[\"']?\s*[:=]?\s*(\d+)", body)
     soft = f"best effort weight {weight[1] if weight is not None else 10}"
     strength = soft if is_soft else "strict"
-    skew = re.search(r"maxSkew[\"']?\s*[:=]?\s*(\d+)", body)
-    if skew is not None:
-        least = re.search(r"minDomains[\"']?\s*[:=]?\s*(\d+)", body)
-        domains = f" min domains {least[1]}" if least is not None else ""
-        yield f'spread "topology" {{ over {domain} skew at most {skew[1]}{domains} {strength} }}'
-        return
     labels = re.search(
         r"(?:matchLabels|labelSelector(?!\W+match))[\"']?\s*[:=]?\s*\{?\s*(.+?)(?:\}|topologyKey|\Z)",
         body,
     )
     pairs = _OF_SELECTOR.findall(labels[1]) if labels is not None else []
-    keys = [
-        of_key(m["key"], m["operator"], re.findall(r"[\w./-]*\w", m["values"] or ""), "peer") or ""
-        for m in _CONDITION_OF_KEY.finditer(body)
-    ]
     where = " && ".join(f"peer.labels[{_text(k)}] == {_text(v)}" for k, v in pairs)
-    where = where or " && ".join(keys)
+    where = where or of_keys(body, "peer") or ""
     counted = f"pods where {where} " if where else ""
+    skew = re.search(r"maxSkew[\"']?\s*[:=]?\s*(\d+)", body)
+    if skew is not None:
+        least = re.search(r"minDomains[\"']?\s*[:=]?\s*(\d+)", body)
+        domains = f" min domains {least[1]}" if least is not None else ""
+        bound = f"skew at most {skew[1]}{domains} {strength}"
+        yield f'spread "topology" {{ {counted}over {domain} {bound} }}'
+        return
     per = "node" if domain == "node.name" else f"domain {domain}"
     if re.search(r"podAffinity", body) and not re.search(r"podAntiAffinity", body):
         needed = "strict" if re.search(r"requiredDuring", body) and not is_soft else soft
@@ -262,13 +269,19 @@ def _doubled(text: str) -> Iterator[str]:
 def _counts(body: str) -> Iterator[str]:
     """`count(pods) < 3`, `pods.size() <= 3`: pods are counted by a limit."""
     found = re.match(
-        r"(?i)(?:having\s+)?(?:(?:count|size|len|sum|length)\(\s*pods\s*\)|pods\.(?:count|size|length|len)(?:\(\))?)"
+        r"(?i)(?:having\s+)?(?:(?:count|size|len|sum|length)\(\s*(?:pods|\*)\s*\)|pods\.(?:count|size|length|len)(?:\(\))?)"
         r"\s*(<=|<|==)\s*(\d+)\Z",
         body,
     )
     if found is not None:
         most = int(found[2]) - (found[1] == "<")
         yield f'limit "at most {most} per node" {{ per node at most {most} strict }}'
+    domains = re.match(
+        r"(?i)(?:count|size)\(\s*distinct (node\.[\w.]+)\s*\)\s*(>=?)\s*(\d+)\Z", body
+    )
+    if domains is not None:
+        least = int(domains[3]) + (domains[2] == ">")
+        yield f'spread "domains" {{ over {domains[1]} skew at most 1 min domains {least} strict }}'
 
 
 _KINDS_OF_RECORDS = {"node": "Node", "pod": "Pod", "peer": "Peer", "str": "string"}
@@ -325,6 +338,7 @@ def _unbraced(text: str) -> Iterator[str]:
 def _rego(body: str) -> Iterator[str]:
     """`deny[msg] { input.node.zone == "a"; msg := "no" }`, whose body says what must not be."""
     body = re.sub(r"^(\w+)\s*\[[^\]]*\]", r"\1", body)
+    body = re.sub(r"\}\s*else\s*:?=?\s*(?:false|\{\s*false\s*\})\s*\Z", "}", body)
     plain = re.fullmatch(
         r"(deny|violation|allow)\b(?:\s+contains\s+\w+)?(?:\s*:?=\s*true)?\s+if\s+([^{}]+)", body
     )
@@ -380,6 +394,10 @@ def _label_selectors(text: str) -> Iterator[str]:
         return
     owner = "pod" if text.startswith("for") else "peer"
     said, rest = found[2], ""
+    if (keys := of_keys(said, owner)) is not None:
+        end = said.rfind("]") + 1
+        yield f"{found[1]} {keys}{said[end:].lstrip(' }])')}"
+        return
     labels = re.match(r"(?:matchLabels|labels|labelSelector)?\s*[:=]?\s*\{\s*(.+?)\s*\}+", said)
     if labels is not None:
         made = [of_key(k, "In", [v], owner) or "" for k, v in _OF_SELECTOR.findall(labels[1])]
@@ -516,8 +534,11 @@ def _matched(read: str, pattern: str) -> str:
 
 def _kyverno(body: str) -> Iterator[str]:
     """`match { any { resources { kinds ["Pod"] } } }`, with a selector or a namespace in it."""
-    is_match = re.match(r"(?:match|exclude|matchConstraints)\b", body) is not None
-    if not is_match or not re.search(r"esource|\bkinds\b", body):
+    is_match = (
+        re.match(r"(?:match|exclude|matchConstraints)\b|(?:kinds|namespaces)\s*[:=\[]", body)
+        is not None
+    )
+    if not is_match or not re.search(r"esource|\bkinds\b|^namespaces", body):
         return
     sign = "!=" if body.startswith("exclude") else "=="
     names = re.search(
@@ -532,11 +553,12 @@ def _kyverno(body: str) -> Iterator[str]:
         plain = re.fullmatch(r'(pod\.namespace) == ("[^"]*")', made)
         denied = f"{plain[1]} != {plain[2]}" if plain is not None else f"!({made})"
         yield f"for pods where {made if sign == '==' else denied}"
-    kinds = [k for k in re.findall(r"[\"'](\w+)[\"']", body) if k in WORKLOADS]
+    kinds = [k for k in re.findall(r"\w+", body) if k in WORKLOADS]
     if kinds:
         test = f'pod.workload.kind {"==" if sign == "==" else "!="} "{kinds[0]}"'
         listed = ", ".join(map(_text, kinds))
-        many = f"{'' if sign == '==' else '!'}(pod.workload.kind in [{listed}])"
+        many = f"pod.workload.kind in [{listed}]"
+        many = many if sign == "==" else f"!({many})"
         yield f"for pods where {test if len(kinds) == 1 else many}"
     labels = re.search(r"matchLabels[\"']?\s*:?\s*\{?\s*(.+?)(?:\}|\Z)", body)
     pairs = _OF_SELECTOR.findall(labels[1]) if labels is not None else []

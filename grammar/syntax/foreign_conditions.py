@@ -42,6 +42,8 @@ def _listed(text: str) -> Iterator[str]:
 
 def _conditions(text: str) -> Iterator[str]:
     """`filter "x" { if a then require b }`: the condition of a clause stands before its block."""
+    # `if _, ok := node.labels["a"]; ok { … }` of Go
+    text = re.sub(r"\bif _, (\w+) := (\S+?) ?; (!?)\1\b", r"if \3has(\2)", text)
     decided = re.fullmatch(
         r"(?:rule|filter)( \"[^\"]*\") \{\s*(?:when|if)\s+([^{}]+?)\s*(?:then|do|=>|->)?\s*"
         r"(allow|accept|pass|permit|deny|reject|block)\s*;?\s*\}",
@@ -69,7 +71,7 @@ def _conditions(text: str) -> Iterator[str]:
         is_kept = (alone[2] == "unless") == (
             alone[4] in ("reject", "deny", "fail", "false", "False")
         )
-        tested = re.sub(r"^not\s+", "!", alone[3])
+        tested = re.sub(r"^not\s+", "!", re.sub(r"^\((![^()]*)\)$", r"\1", alone[3]))
         alone_said = tested.removeprefix("!") if tested.startswith("!") else f"!({tested})"
         said = tested if is_kept else alone_said
         yield f"{alone[1]}{{ require {said} }}"
@@ -91,6 +93,19 @@ def _functions(text: str) -> Iterator[str]:
     part = "value" if found[0].startswith("value") else "require"
     said = re.sub(rf"(?<![\w.\"]){found['item']}(?=[.\[])", "node", found["said"])
     yield f"{text[: found.start()]}{part} {said} {text[found.end() :]}"
+
+
+def _loops(text: str) -> Iterator[str]:
+    """`for t in node.spec.taints: if t.key == "gpu": return False`: whether there is one."""
+    found = re.search(
+        r"\bfor \(?(?:const |let |var )?(?:_, )?(\w+) (?:in|of|:= range) ([\w.]+)\)?\s*[:{]\s*"
+        r"if \(?([^{}]+?)\)?\s*[:{]\s*return ([Tt]rue|[Ff]alse)[\s;}]*"
+        r"(?:return (?:[Tt]rue|[Ff]alse)[\s;]*)?",
+        text,
+    )
+    if found is not None and text.startswith("filter "):
+        denied = "!" * (found[4].lower() == "false")
+        yield f"{text[: found.start()]}require {denied}{found[2]}.exists({found[1]}, {found[3]}) }}"
 
 
 _BRANCH = r"\s*\{\s*(?:(?:require|value)\s+)?([^{}]+?)\s*\}"
@@ -153,7 +168,9 @@ def _arms(text: str) -> Iterator[str]:
     found = re.search(r"\b(?:switch|match)\s*\(?([\w.\[\]\"/-]+)\)?\s*\{([^{}]*)\}", text)
     if found is None:
         return
-    arms = re.findall(r"(?:case\s+)?(\"[^\"]*\"|\w+)\s*(?::|=>|->)\s*([^\s,;]+)", found[2])
+    arms = re.findall(
+        r"(?:case\s+)?(\"[^\"]*\"|\w+)\s*(?::|=>|->)\s*(?:return\s+)?([^\s,;]+)", found[2]
+    )
     tests = [f"{found[1]} == {key} ? {value} : " for key, value in arms if key.startswith('"')]
     others = [value for key, value in arms if key in ("default", "_", "else")]
     if tests and len(others) == 1:
@@ -166,6 +183,7 @@ OF_ITEMS: tuple[Callable[[str], Iterator[str]], ...] = (
     _guarded_clauses,
     _implied,
     _listed,
+    _loops,
     _conditions,
     _branches,
     _amounts,

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from grammar.messages import habits
 from grammar.syntax.unexpected import DOMAINS
 from grammar.syntax.unexpected import PARTS as PARTS_HERE
+from grammar.syntax.wish_words import STATES
 from grammar.tree.clauses import CLAUSE_WORDS
 from grammar.tree.printer import print_string
 
@@ -175,45 +176,68 @@ def _scopes(body: str) -> Iterator[str]:
 # ---- Go templates, jq and Python
 
 _GO_SIGNS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+_GO_CALLS = {
+    **{name: f"{{0}} {sign} {{1}}" for name, sign in _GO_SIGNS.items()},
+    "not": "!({0})",
+    "index": "{0}[{1}]",
+    "hasKey": "{1} in {0}",
+    "hasPrefix": "{1}.startsWith({0})",
+    "hasSuffix": "{1}.endsWith({0})",
+    "contains": "{1}.contains({0})",
+    "regexMatch": "{1}.matches({0})",
+}
+_GO_WORD = re.compile(r"[()]|\"[^\"]*\"|(?:[^\s()\"{}]|\[\"[^\"]*\"\])+")
 _GO_TEST = re.compile(
-    r"\(?\b(eq|ne|lt|le|gt|ge)\s+\$?((?:\.\w+|\b(?:node|pod)\b)(?:\.\w+)*)\s+(\"[^\"]*\"|[\w.]+)\)?"
+    rf"\b(?:require|value|when|if) (\(*(?:and|or|{'|'.join(n for n in _GO_CALLS if n != 'not')})"
+    r" [(\"$.\w][^{}]*?)(?=\s*(?:-?\}|\{|\bmessage\b|\Z))"
 )
 
 
-_GO_CALL = re.compile(
-    r"\(?\b(hasPrefix|hasSuffix|contains|hasKey|regexMatch) (\"[^\"]*\"|\.?[\w.]+)"
-    r" (\"[^\"]*\"|\.?[\w.]+)\)?"
-)
-_GO_NAMES = {"hasPrefix": "startsWith", "hasSuffix": "endsWith", "regexMatch": "matches"}
+def _go_term(words: list[str]) -> str:
+    """The first operand of some words, which are used up."""
+    word = words.pop(0) if words else ""
+    if word == "(":
+        made = _go_call(words)
+        del words[:1]
+        return f"({made})" if " " in made else made
+    if word.startswith((".", "$")):
+        return ".".join(n[:1].lower() + n[1:] for n in word.lstrip("$").split(".") if n)
+    return word
 
 
-def _turned_call(found: re.Match[str]) -> str:
-    """`hasPrefix "gpu" .Node.Name`: what is tested stands last, but for the map of `hasKey`."""
-    if found[1] == "hasKey":
-        return f"{found[3]} in {found[2]}"
-    return f"{found[3]}.{_GO_NAMES.get(found[1], found[1])}({found[2]})"
+def _go_call(words: list[str]) -> str:
+    """A function with its operands, which stand behind it, or an operand alone."""
+    name = words[0] if words else ""
+    if name not in ("and", "or") and name not in _GO_CALLS:
+        return _go_term(words)
+    operands = list[str]()
+    del words[0]
+    most = 1 if name == "not" else 2 if name in _GO_CALLS else len(words)
+    while words and words[0] != ")" and len(operands) < most:
+        operands.append(_go_term(words))
+    if name in ("and", "or"):
+        sign = " && " if name == "and" else " || "
+        return sign.join(each.strip("()") if "||" not in each else each for each in operands)
+    return _GO_CALLS[name].format(*operands, "", "")
 
 
 def _go_tests(text: str) -> Iterator[str]:
-    """`require eq .Node.Zone "a"`: in Go templates the operator stands first."""
-
-    def test(found: re.Match[str]) -> str:
-        names = (name[:1].lower() + name[1:] for name in found[2].split(".") if name)
-        return f"{'.'.join(names)} {_GO_SIGNS[found[1]]} {found[3]}"
-
-    made = re.sub(r'\(?\bindex (\w+(?:\.\w+)+) ("[^"]*")\)?', r"\1[\2]", text)
-    made = _GO_CALL.sub(_turned_call, _GO_TEST.sub(test, made))
-    if made == text:
-        return
-    joined = re.search(r"\b(and|or)\s+(\S+ \S+ \S+)\s+(\S+ \S+ [^\s}]+)", made)
-    if joined is not None:
-        sign = "&&" if joined[1] == "and" else "||"
-        made = made.replace(joined[0], f"{joined[2]} {sign} {joined[3]}")
-    yield made
+    """`require and (eq .Node.Zone "a") .Node.Ready`: in Go templates the operator stands first."""
+    found = _GO_TEST.search(text)
+    if found is not None:
+        words = _GO_WORD.findall(found[1])
+        made = " ".join([_go_call(words), *words])
+        if not words or words[0] in ("==", "!=", "&&", "||", ">", "<", ">=", "<="):
+            yield f"{text[: found.start(1)]}{made}{text[found.end(1) :]}"
 
 
 def _selections(text: str) -> Iterator[str]:
-    """`node.pods[] | select(.labels.app == "db") | length` of jq."""
+    """`node.pods[] | select(.labels.app == "db") | length` and `any(.a[]; .b)` of jq."""
+    text = re.sub(
+        r"\b(any|all)\((\.?[\w.]+)\[\]\s*;\s*((?:[^()]|\([^()]*\))*)\)",
+        r"\2[] | select(\3)",
+        text,
+    )
     found = re.search(
         r"\[?(\.?(?:[a-z]\w*\.)+\w+)\[\]\s*\|\s*select\(((?:[^()]|\([^()]*\))*)\)\]?\s*(\|\s*length)?",
         text,
@@ -325,21 +349,30 @@ def inside(text: str) -> list[str] | None:
     return [part for each in made for part in (inside(each) or [each])]
 
 
+def _with_value(key: str, value: str) -> str:
+    """A key of the node with its value: a state, a place, or a label."""
+    if key in STATES and value in ("true", "false"):
+        return f"{'!' * (value == 'false')}{STATES[key]}".removeprefix("!!")
+    read = DOMAINS.get(key) or f"node.labels[{print_string(key)}]"
+    return f"{read} == {print_string(value)}"
+
+
+def _is_label(key: str) -> bool:
+    """Whether a key may be one of a label: no other text of this or another language has it."""
+    row = habits.find(habits.CLAUSES, key)
+    is_known = key in _ARGUMENTS or key in habits.NEEDLESS_ITEMS
+    return not is_known and (row is None or row.here == "group")
+
+
 def keyed(text: str) -> Iterator[str]:
     """`gpu: true` and `filter "x" { disktype: ssd }`: labels of the node with their values."""
     found = re.fullmatch(
         rf'(filter "[^"]*"[^{{}}]*)?\{{? ?(?:require )?((?:{_PAIR}[,;]? ?)+?)\}}? ?', text
     )
     pairs = re.findall(_PAIR, found[2]) if found is not None else []
-    if found is None or any(
-        key in _ARGUMENTS or key in habits.NEEDLESS_ITEMS or habits.find(habits.CLAUSES, key)
-        for key, _ in pairs
-    ):
+    if found is None or not all(map(_is_label, (key for key, _ in pairs))):
         return
-    said = (
-        f"{DOMAINS.get(key) or f'node.labels[{print_string(key)}]'} == {print_string(value)}"
-        for key, value in pairs
-    )
+    said = (_with_value(key, value) for key, value in pairs)
     head = (found[1] or 'filter "nodes"').strip()
     yield f"{head} {{ require {' && '.join(said)} }}"
 
@@ -377,10 +410,10 @@ def _of_yaml(text: str) -> Mapping[str, object] | None:
     return {head[1]: {key: re.sub(r'\A"(.*)"\Z', r"\1", said.strip()) for key, said, _ in pairs}}
 
 
-# The words for parts of clauses, here and elsewhere; those of Kubernetes are read with its blocks.
+# The words for parts of clauses, here and elsewhere.
 _ARGUMENTS = frozenset(
     {"name", "weight", "when", "skew", "of", "on", "pods", "nodes", "zones", *PARTS_HERE}
-    | {word for row in habits.PARTS for word in row.words if not re.search("[a-z][A-Z]", word)}
+    | {word for row in habits.PARTS for word in row.words}
 )
 _LONGEST_FIRST = "|".join(sorted(map(re.escape, _ARGUMENTS), key=len, reverse=True))
 _ARGUMENT = re.compile(rf"(?:\A|[\s,;({{])({_LONGEST_FIRST})\s*[:=](?![=~])\s*")
@@ -396,7 +429,7 @@ def _called(text: str) -> Iterator[str]:
         return
     rest = text[head.end() :].rstrip()
     if head[0].rstrip()[-1:] in ("(", "{") and rest[-1:] in (")", "}"):
-        rest = rest[:-1]
+        rest = rest[:-1].rstrip()
     found = list(_ARGUMENT.finditer(rest))
     first = rest[: found[0].start() if found else len(rest)].strip(" ,")
     own = re.match(r"(\"[^\"]*\")\s*(?:,\s*|\Z)", first)
@@ -404,16 +437,20 @@ def _called(text: str) -> Iterator[str]:
     if head[3]:
         parts["weight"] = head[3].removeprefix("weight ")
     condition = first[own.end() :] if own is not None else first
+    arrow = re.match(r"(?:lambda )?\(?(\w+)\)?\s*(?:=>|->|:)\s*", condition)
+    if arrow is not None:
+        condition = re.sub(rf"(?<![\w.\"]){arrow[1]}(?=[.\[])", "node", condition[arrow.end() :])
     if condition and head[1] in ("filter", "score") and "(" in head[0]:
         parts["require" if head[1] == "filter" else "value"] = condition
     elif condition or (not found and head[2]):
         return
+    if rest.endswith((" strict", " soft")):
+        rest, _, strength = rest.rpartition(" ")
+        parts["strict" if strength == "strict" else "soft"] = "true"
     ends = [*(m.start() for m in found[1:]), len(rest)]
     parts |= {m[1]: rest[m.end() : end].strip(" ,;") for m, end in zip(found, ends, strict=False)}
     if len(parts) > 1 and (made := _clause(head[1], parts)) is not None:
         yield made
-        if head[1] == "score" and "range" not in parts:
-            yield made.removesuffix("}") + "range minmax }"
 
 
 def _clause(word: str, parts: object) -> str | None:
@@ -428,10 +465,10 @@ def _clause(word: str, parts: object) -> str | None:
     rest = [_part(word, key, str(value)) for key, value in said.items()]
     if None in rest:
         return None
-    made = [each for _, each in sorted(each for each in rest if each is not None)]
+    made = [each for each in rest if each is not None]
     if word in _COUNTING:
-        made += _lacking(word, " ".join(made))
-    return f"{' '.join(head)} {{ {' '.join(made)} }}"
+        made += _lacking(word, " ".join(each for _, each in made))
+    return f"{' '.join(head)} {{ {' '.join(each for _, each in sorted(made))} }}"
 
 
 def _part(word: str, key: str, value: str) -> tuple[int, str] | None:
@@ -443,7 +480,7 @@ def _part(word: str, key: str, value: str) -> tuple[int, str] | None:
         return 9, f"{key} {print_string(plain)}"
     if word not in _COUNTING:
         return (8 if here in ("missing", "range") else 5), f"{here} {value}"
-    if here in ("over", "per", "per domain") or key in ("zone", "node"):
+    if here in ("over", "per", "per domain") and re.fullmatch(r"[\w./-]+", plain):
         domain = DOMAINS.get(plain.lower()) or (value if plain.startswith("node.") else "")
         domain = domain or f"node.labels[{print_string(plain)}]"
         if word == "spread":
@@ -453,10 +490,12 @@ def _part(word: str, key: str, value: str) -> tuple[int, str] | None:
     if re.fullmatch(r"\d+%?", plain):
         if word == "spread" and here in ("at most", "skew", "skew at most"):
             return 4, f"skew at most {plain}"
-        if here in ("at most", "at least", "exactly"):
-            return 4, f"{here} {plain}"
+        if here in ("at most", "at least", "exactly", "min domains"):
+            return 5 if here == "min domains" else 4, f"{here} {plain}"
     if here.startswith(("strict", "best effort")) or key == "strict":
-        return 6, "strict" if plain in ("true", "strict", "hard") else "best effort weight 10"
+        row = habits.find(habits.PARTS, plain)
+        here = row.here if row is not None else "strict" if key == "strict" else here
+        return 6, here if plain != "false" else "best effort weight 10"
     if here in ("pods where", "on nodes where", "of pods where") or key in ("pods", "nodes", "on"):
         where = "pods where" if "pods" in here or key == "pods" else "on nodes where"
         where = f"of {where}" if word == "share" and where.startswith("pods") else where
@@ -464,14 +503,14 @@ def _part(word: str, key: str, value: str) -> tuple[int, str] | None:
     return None
 
 
-def _lacking(word: str, made: str) -> Iterator[str]:
+def _lacking(word: str, made: str) -> Iterator[tuple[int, str]]:
     """What a clause that counts cannot be without."""
     if word == "spread" and "skew" not in made:
-        yield "skew at most 1"
+        yield 4, "skew at most 1"
     if word == "limit" and not re.search(r"\bat (?:most|least)\b|\bexactly\b", made):
-        yield "at most 1"
+        yield 4, "at most 1"
     if not re.search(r"\bstrict\b|\bbest effort\b", made):
-        yield "strict"
+        yield 6, "strict"
 
 
 OF_ITEMS: tuple[Callable[[str], Iterator[str]], ...] = (

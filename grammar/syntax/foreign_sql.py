@@ -73,7 +73,7 @@ def _amount(found: re.Match[str]) -> str:
 
 
 _QUERY = (
-    r"\(?\s*select\s+(?P<what>[^()]*?(?:\([^()]*\))?)\s+from\s+(?P<table>\w+)"
+    r"\(?\s*select\s+(?P<what>[^()]*?(?:\([^()]*\))?)\s+from\s+(?:node\.)?(?P<table>\w+)"
     r"(?:\s+(?:as\s+)?(?!where\b|group\b)\w+)?"
 )
 _GROUPED = r"(?:\s+group\s+by\s+(?P<by>\w+)\s+having\s+count\(\s*\*?\s*\))?"

@@ -12,7 +12,7 @@ from itertools import takewhile
 
 from grammar.messages import habits
 from grammar.messages.diagnostics import Diagnostic, Fix
-from grammar.syntax.unexpected import ITEMS, Misplaced, find, one_line, with_edit
+from grammar.syntax.unexpected import ITEMS, PARTS, Misplaced, find, one_line, with_edit
 from grammar.tree.clauses import CLAUSE_WORDS
 from grammar.tree.source import Span
 
@@ -140,7 +140,10 @@ class HeadRemedies(Misplaced):
     def _superfluous_order(self) -> Diagnostic | None:
         """`filter "x" priority 5 {`: filters have no order."""
         lexemes, at = self.lexemes, self.at
-        if self.item.text in _STRENGTHS and lexemes[at - 2].text in ("filter", "bind"):
+        is_inside = "REQUIRE" in self.accepted and "STRICT" not in self.accepted
+        is_inside = is_inside and (lexemes[at + 1].text in PARTS or lexemes[at + 1].closes)
+        is_before = lexemes[at - 2].text in ("filter", "bind")
+        if self.item.text in _STRENGTHS and (is_before or is_inside):
             hint = f"leave out `{self.item.text}`: what is required always holds"
             return with_edit(self.unexpected(at, at), Fix(lexemes.span(at, at), ""), hint)
         if self.item.text not in _ORDERS or self.accepted != {"WHEN", "LBRACE"}:

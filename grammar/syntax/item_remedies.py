@@ -146,13 +146,15 @@ class ItemRemedies(Misplaced):
         word, first = lexemes[at + 1].text, lexemes.operand_before(at)
         if self.item.text != "|" or first is None or lexemes[at + 1].kind != "word":
             return None
-        row = habits.call(word, "dyn", 1)
-        if row is None or lexemes[at + 2].text in (".", "[", "("):
+        last, argument = at + 1, ""
+        if lexemes[at + 2].text == "(" and at + 2 in lexemes.partner:
+            last = lexemes.partner[at + 2]
+            argument = lexemes.slice(at + 3, last - 1)
+        row = habits.call(word, "string" if argument else "dyn", 1 + bool(argument))
+        if row is None or lexemes[last + 1].text in (".", "[", "("):
             return None
-        edit = Fix(
-            lexemes.span(first, at + 1), row.here.replace("{0}", lexemes.slice(first, at - 1))
-        )
-        return with_edit(self.unexpected(at, at), edit)
+        made = row.here.replace("{0}", lexemes.slice(first, at - 1)).replace("{1}", argument)
+        return with_edit(self.unexpected(at, at), Fix(lexemes.span(first, last), made))
 
     def _quantifier(self) -> Diagnostic | None:
         """`some p in pods; …` and `every p in pods { … }`, as in Rego and SQL."""
@@ -252,7 +254,12 @@ def function_of_items(lexemes: Lexemes, at: int) -> Fix | None:
     macro = lexemes[method].text
     row = habits.find(habits.MACROS, macro)
     said = lexemes.slice(body, last)
-    items = lexemes.operand_after(opener + 1)
+    items, comma = lexemes.operand_after(opener + 1), find(lexemes, body, (",",))
+    if word == "lambda" and at == opener + 1 and comma is not None:
+        # `filter(lambda p: p.ready, node.pods)`: the list stands behind.
+        said, here = lexemes.slice(body, comma - 1), row.here if row is not None else macro
+        made = f"{lexemes.slice(comma + 1, closer - 1)}.{here}({names}, {said})"
+        return Fix(lexemes.span(method, closer), made)
     if lexemes[method - 1].text != "." and items is not None and lexemes[items + 1].text == ",":
         # `all(node.pods, p => p.ready)`: the list is the first argument.
         here = row.here if row is not None else macro

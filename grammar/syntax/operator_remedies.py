@@ -365,9 +365,14 @@ class PresenceRemedies(Misplaced):
         if other is None or first is None:
             return None
         end = lexemes.expression_end(other + 1, STOPS)
-        condition, last = lexemes.slice(at + 1, other - 1), lexemes.slice(other + 1, end)
-        text = f"{condition} ? {lexemes.slice(first, at - 1)} : {last}"
+        text = _chosen(lexemes.slice(first, end))
         return with_edit(self.unexpected(at, at), Fix(lexemes.span(first, end), text))
+
+
+def _chosen(text: str) -> str:
+    """`a if c else b`, in which `b` can be another such choice."""
+    found = re.fullmatch(r"(.+?)\s+if\s+(.+?)\s+else\s+(.+)", text, re.DOTALL)
+    return text if found is None else f"{found[2]} ? {found[1]} : {_chosen(found[3])}"
 
 
 def _as_list(right: str) -> str:

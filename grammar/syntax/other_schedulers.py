@@ -38,6 +38,12 @@ _ATTRIBUTES = {
 # ---- Nomad
 
 
+def of_attribute(name: str) -> str:
+    """What is read for an attribute of Nomad: a field, or the label that has its name."""
+    key = re.sub(r"^(?:meta|node\.meta|attr)\.", "", name)
+    return _ATTRIBUTES.get(name) or f"node.labels[{print_string(key)}]"
+
+
 def _nomad(body: str) -> Iterator[str]:
     """`constraint { attribute = "${node.datacenter}" value = "dc1" }`, and the other blocks."""
     places = re.fullmatch(r"datacenters\s*=\s*(\[[^\]]*\])", body)
@@ -47,14 +53,16 @@ def _nomad(body: str) -> Iterator[str]:
     if re.search(r"distinct_hosts", body):
         yield 'limit "distinct hosts" { per node at most 1 strict }'
         return
+    body = re.sub(
+        r"\A(\w+)\s*=?\s*\"(\$\{[^}]+\})\s*(==?|!=|[<>]=?)\s*([^\"]+?)\"",
+        r'\1 { attribute = "\2" operator = "\3" value = "\4"',
+        body,
+    )
     attribute = re.search(r"(?:attribute|distinct_property)\s*=\s*\"\$\{([^}]+)\}\"", body)
     if attribute is None:
         return
     name = attribute[1]
-    read = _ATTRIBUTES.get(name)
-    if read is None:
-        key = re.sub(r"^(?:meta|node\.meta|attr)\.", "", name)
-        read = f"node.labels[{print_string(key)}]"
+    read = of_attribute(name)
     word = re.match(r"\w+", body)
     points = re.search(r"weight\s*=\s*\"?(-?\s*\d+)", body)
     weight = re.sub(r"\s", "", points[1]) if points is not None else "10"
@@ -242,8 +250,10 @@ def _class_ads(text: str) -> Iterator[str]:
         if _OF_AD.search(text) or re.search(r"=[?!]=", text):
             yield _of_class_ad(text)
         return
-    said = _of_class_ad(_BARE_FLAG.sub(_flag, found[2]))
-    if found[1].lower() == "requirements":
+    is_flag = found[1].lower() == "requirements"
+    flag = _flag if is_flag else lambda m: f"TARGET.{m[1]}"
+    said = _of_class_ad(_BARE_FLAG.sub(flag, found[2]))
+    if is_flag:
         yield f'filter "requirements" {{ require {said} }}'
         return
     if said.startswith("node.labels["):
@@ -322,7 +332,7 @@ def _expanded(value: str) -> str:
 
 def _options(text: str) -> Iterator[str]:
     """`--ntasks-per-node=4 --constraint=gpu` and `exclude=node[01-04]` of Slurm."""
-    if re.match(r"(?:constraint|partition|nodelist|exclude|ntasks-per-node|exclusive)\s*=", text):
+    if re.match(r"(?:constraint|partition|nodelist|exclude|ntasks-per-node)\s*=\s*[\w-]", text):
         text = f"--{text}"
     if not text.startswith("-"):
         return

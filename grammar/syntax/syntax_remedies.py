@@ -149,7 +149,7 @@ _QUERY = re.compile(
     r"\b(?:avg|sum|max|min|count|topk|bottomk|quantile|stddev)\s*(?:by|without)\s*\("
     r"|(?<=[\w)}])\[\d+[smhd](?::\d*[smhd]?)?\]"
     r"|(?<![\w.\"])[a-z]\w*\{\s*[a-z]\w*\s*(?:=~?|!=|!~)\s*\""
-    r"|(?<![\w.\"])(?:kube|node|container|machine|kubelet|DCGM_FI)_\w+\s*[{\[(<>=]"
+    r"|(?<![\w.\"])(?:kube|node|container|machine|kubelet|DCGM_FI)_\w+\s*(?:[{\[(<>]|==)"
 )
 
 
@@ -389,7 +389,12 @@ class ExpressionRemedies(Misplaced):
         if opener is None or closer is None or self.item.text not in (",", "}"):
             return None
         bracket, before = lexemes[opener].text, lexemes[opener - 1].text
-        if bracket not in ("{", "(") or before not in ("in", "IN", "==", "!=", "="):
+        # `name.startswith(("a", "b"))`
+        is_argument = before == "(" and lexemes[closer + 1].text == ")" == lexemes[closer].text
+        is_argument = is_argument and lexemes[opener - 2].kind == "word"
+        if bracket not in ("{", "(") or not (
+            before in ("in", "IN", "==", "!=", "=") or is_argument
+        ):
             return None
         if bracket == "(" and self.item.text != ",":
             return None

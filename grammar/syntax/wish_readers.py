@@ -79,6 +79,11 @@ def _as_part(body: str) -> str:
 def _shares(body: str) -> Iterator[str]:
     """`40% on spot`, `half of the replicas on spot nodes`, `at most 40 percent in zone a`."""
     body = re.sub(r"(?i),?\s*(?:and\s+)?(?:the\s+)?rest\s+.*", "", body)
+    body = re.sub(
+        r"(?i)\A(?:split\s+)?(\d+)\s*[/:]\s*(\d+)\s+(?:split\s+)?(?:between|of|across|over|on|in)\s+(.+?)\s+and\s+(.+)",
+        r"exactly \1% on \3, exactly \2% on \4",
+        body,
+    )
     body = re.sub(r"(?<=\d%)\s+(?=[a-z][\w-]*\s+\d+%)", ", ", _as_part(body))
     many = [p for p in re.split(r"\s*(?:[,;]|\band\b)\s*", body) if find(PART, p)]
     if len(many) > 1:
@@ -195,6 +200,14 @@ def _neighbours(body: str) -> Iterator[str]:
             "" if two[1] in ("pod", "replica") else f'pods where peer.labels["app"] == "{two[1]}" '
         )
         yield f'limit "apart" {{ {who}per node at most 1 strict }}'
+        return
+    other = find(
+        rf"\b(?:on|in|to|across|use)\s+(?:different|separate|distinct|unique)\s+({PLACES})s?\b",
+        body,
+    )
+    if other is not None and (domain := domain_of(other[1])) not in (None, "cluster"):
+        counted = counted_pods(pods_of(body[: other.start()]))
+        yield f'limit "apart" {{ {counted}per {domain} at most 1 {strength_of(body)} }}'
         return
     if find(
         r"\b(?:apart|separately|not together|anti-?affinity"
@@ -432,6 +445,23 @@ def _rankings(body: str) -> Iterator[str]:
         name = "memory" if packed["what"].lower()[0] == "m" else "cpu"
         yield f'score "pack" weight 10 {{ value node.usage["{name}"] range 0 .. 1 }}'
         return
+    size = find(
+        r"\b(?:(?P<big>big(?:ger|gest)?|large(?:r|st)?)|small(?:er|est)?)\s+(?:nodes?|machines|hosts)\b",
+        body,
+    )
+    if size is not None and not find(r"\d|\bthan\b|\bonly\b", body):
+        is_big = bool(size["big"]) != bool(find(r"\b(?:avoid|not|never|last)\b", body))
+        sign = "" if is_big else "-"
+        yield f'score "size" weight {sign}10 {{ value node.allocatable["cpu"] range minmax }}'
+        return
+    if find(r"\A(?:fill|pack)\w*\s+(?:up\s+)?(?:the\s+|one\s+)*(?:nodes?|machines|hosts)\b", body):
+        yield 'score "pack" weight 10 { value node.usage["cpu"] range 0 .. 1 }'
+        return
+    yield from _orders_of_nodes(body)
+
+
+def _orders_of_nodes(body: str) -> Iterator[str]:
+    """`nodes with the fewest pods`, `newest nodes`, `emptier nodes first`."""
     pods = find(
         rf"\A(?:\w+\s+)?(?:nodes?\s+with\s+)?(?:the\s+)?(?:(?P<most>{MOST_OF})|{LEAST_OF})\s+pods\Z",
         body,

@@ -60,7 +60,8 @@ class WishedItem:
     def is_clause(self) -> bool:
         """Whether a clause of the language begins here."""
         word, _, rest = self.text.partition(" ")
-        return word in ITEMS and (word not in CLAUSE_WORDS or rest.startswith('"'))
+        named = {"use", *CLAUSE_WORDS}
+        return word in ITEMS and (word not in named or rest.startswith('"'))
 
 
 def item_at(text: str, offset: int, *, rules: bool = False) -> WishedItem | None:
@@ -191,6 +192,9 @@ def foreign(item: WishedItem) -> Iterator[str]:
 def wished(item: WishedItem) -> Iterator[str]:
     """The clauses for a wish in plain words, the likeliest first."""
     if _holds_policy(item) or (not item.in_policy and "{" in item.text):
+        return
+    if re.fullmatch(r"(?:priority|order|precedence)\s*[:=]\s*\d+", item.text):
+        # A setting of the policy.
         return
     written, item = item.text, replace(item, text=named_outside(item.text))
     # What stands in a text of several words is no wish.
