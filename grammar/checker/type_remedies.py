@@ -283,6 +283,12 @@ class Remedies(CallRemedies):
 
     def character(self, expr: ast.Index, kind: Type) -> Remedy | None:
         """`node.zone[0]` and `node.zone[-1]`: a character of a text."""
+        key = getattr(expr.index, "value", None)
+        if kind.is_record and isinstance(key, str):
+            head = print_expression(expr.operand)
+            is_field = key in (self._fields(kind) or {})
+            made = f"{head}.{key}" if is_field else f"{head}.labels[{print_string(key)}]"
+            return Remedy(expr.span, made)
         if kind != STRING:
             return None
         text, at = print_expression(expr.operand), print_expression(expr.index)

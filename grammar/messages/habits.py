@@ -443,6 +443,7 @@ CLAUSES = (
     ),
     _row("countIf count_if countPods podCount tally total", "SQL, spreadsheets", "count"),
     _row("preemption evict eviction victims disruption protect", "Kubernetes", "preempt"),
+    _row("context configMap lookup externalData table source", "Kyverno", "data"),
     _row("binding prebind permitBind", "kube-scheduler", "bind"),
     _row("include import extends inherit inherits uses", "programming languages", "use"),
     _row("var const set define variable local variables", "JavaScript, Go", "let"),
@@ -597,7 +598,12 @@ NEEDLESS_ITEMS: Mapping[str, str] = {
     **dict.fromkeys(
         ("minAvailable", "maxUnavailable", "PodDisruptionBudget", "podDisruptionBudget"), _BUDGET
     ),
-    **dict.fromkeys(("resources", "requests", "ncpus", "mem", "cpus"), REQUESTED),
+    **dict.fromkeys(
+        "resources requests ncpus mem cpus request_memory request_cpus request_disk request_gpus"
+        " RequestMemory RequestCpus".split(),
+        REQUESTED,
+    ),
+    "auditAnnotations": "an answer has no annotations; a `detail` says more of a node",
     **dict.fromkeys(
         ("globalDefault", "preemptionPolicy", "priorityClassName"),
         "a pod has its priority by a PriorityClass, which `pod.priority` reads",

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from grammar.messages import catalogue, habits
 from grammar.messages.diagnostics import Diagnostic, Fix, nearest
-from grammar.messages.texts import template_of
+from grammar.messages.texts import filled, template_of
 from grammar.syntax.unexpected import (
     DOMAINS,
     ITEMS,
@@ -66,8 +66,14 @@ class ClauseRemedies(Misplaced):
         """`if` in or before a block: the clause has a `when` behind its name."""
         lexemes, at, word = self.lexemes, self.at, self.item.text
         is_only = word == "only" and lexemes[at + 1].text in ("if", "when")
-        if word not in ("if", "when", "where", *_EXCEPT) and not (
-            is_only or (word in ("for", "only", "provided", "given") and "WHEN" in self.accepted)
+        is_for = word == "for" and lexemes[at + 1].text == "pods"
+        if (
+            word not in ("if", "when", "where", *_EXCEPT)
+            and not is_for
+            and not (
+                is_only
+                or (word in ("for", "only", "provided", "given") and "WHEN" in self.accepted)
+            )
         ):
             return None
         if word == "where" and self.previous.text == "{" and "REQUIRE" in self.accepted:
@@ -85,12 +91,15 @@ class ClauseRemedies(Misplaced):
             condition = f"!({condition})" if word in _EXCEPT else condition
             edit = Fix(lexemes.span(at, opener - 1), f"when {condition}")
             return with_edit(self.unexpected(at, at), edit)
+        if (moved := self._behind_block()) is not None:
+            return moved
         opener = lexemes.opener(at)
         is_clause = {"MESSAGE", "VALUE", "PROTECT"} & self.accepted
         if opener is None or not is_clause or lexemes[opener].text != "{":
             return None
-        end = lexemes.expression_end(at + 1 + is_only, STOPS | {"pods", "nodes"})
-        condition = lexemes.slice(at + 1 + is_only, end)
+        first = at + 1 + is_only + 2 * is_for
+        end = lexemes.expression_end(first, STOPS | {"pods", "nodes"})
+        condition = lexemes.slice(first, end)
         condition = f"!({condition})" if word in _EXCEPT else condition
         if not condition or not any(
             lexemes[n].text in CLAUSE_WORDS for n in range(opener - 6, opener)
@@ -105,6 +114,22 @@ class ClauseRemedies(Misplaced):
             found, edit, f"write `{one_line(shown)}`, with the condition before the block"
         )
 
+    def _behind_block(self) -> Diagnostic | None:
+        """`filter "x" { … } when pod.priority > 5`: the condition stands before the block."""
+        lexemes, at = self.lexemes, self.at
+        opener = lexemes.partner.get(at - 1)
+        between = self.source.text[self.previous.end : self.item.start]
+        if self.previous.text != "}" or opener is None or "\n" in between:
+            return None
+        last = lexemes.expression_end(at + 1, STOPS)
+        condition = lexemes.slice(at + 1, last)
+        if lexemes[opener - 1].kind not in ("string", "number") or not condition:
+            return None
+        said = f"when {f'!({condition})' if self.item.text in _EXCEPT else condition}"
+        edit = Fix(lexemes.span(opener, last), f"{said} {lexemes.slice(opener, at - 1)}")
+        hint = f"write `{said}` before the block"
+        return with_edit(self.unexpected(at, at), edit, hint)
+
     # ---- signs and names of blocks
 
     def _superfluous(self) -> Diagnostic | None:
@@ -118,6 +143,8 @@ class ClauseRemedies(Misplaced):
                 found = self.unexpected(at, at)
                 return with_edit(found, Fix(lexemes.span(at, at), "="), certain=True)
             following = find(lexemes, at + 1, ("=",))
+            if following is None and lexemes[at - 2].text == "let":
+                return with_edit(self.unexpected(at, at), Fix(lexemes.span(at, at), " ="))
             if following is not None and lexemes[at - 2].text == "let":
                 edit = Fix(lexemes.span(at, following), " =")
                 whole = lexemes.slice(at - 2, at - 1)
@@ -201,6 +228,7 @@ class ClauseRemedies(Misplaced):
                 whole = f"domain {lexemes.slice(at, rest)}"
                 return with_edit(found, Fix(Span(start, start), "domain "), f"write `{whole}`")
             of_pods = "namespace ns team app tenant user label deployment workload statefulset job"
+            of_pods += " pod pods replica container service"
             if text.lower() in of_pods.split():
                 # These are of pods, and no places.
                 return None
@@ -294,8 +322,13 @@ class ClauseRemedies(Misplaced):
         if word == "weight" and re.fullmatch(r"[\"']\d+[\"']", self.item.text):
             number = self.item.text.strip("\"'")
             return with_edit(found, Fix(lexemes.span(at, at), number), certain=True)
-        if word == "group" and self.item.kind == "string":
-            hint = f"leave it out: {habits.OF_MANIFESTS}; a `group` here is one of nodes"
+        if word == "group" and self.item.kind == "string" and lexemes[at + 1].text == "by":
+            name = re.sub(r"\W+", "_", self.item.text[1:-1])
+            return with_edit(self.unexpected(at, at), Fix(lexemes.span(at, at), name))
+        if (word == "group" and self.item.kind == "string") or (
+            word == "count" and self.item.text in ("=", ":")
+        ):
+            hint = f"leave it out: {habits.OF_MANIFESTS}"
             return replace(self.unexpected(at - 1, at - 1), hint=hint)
         if accepted and set(accepted) <= {"STRING", "NAME"}:
             if self.item.kind == "word" and self.item.text == "f" and lexemes.touches(at + 1):
@@ -382,11 +415,8 @@ class ClauseRemedies(Misplaced):
         lexemes, text, closer = self.lexemes, at + 2, self.lexemes.partner.get(at + 1)
         if closer is None or lexemes[text].kind != "string":
             return None
-        values = [v.strip(" []") for v in lexemes.slice(text + 1, closer - 1).split(",")]
-        made, wanted = lexemes[text].text, [v for v in values if v]
-        for value in wanted:
-            made = re.sub(r"%[-+#0-9.]*[a-zA-Z]|\{\d*\}", f"{{{value}}}", made, count=1)
-        return made
+        values = (v.strip(" []") for v in lexemes.slice(text + 1, closer - 1).split(","))
+        return filled(lexemes[text].text, values)
 
     # ---- clauses and parts
 
@@ -441,6 +471,9 @@ class ClauseRemedies(Misplaced):
         if word in ("require", "value", "message", "detail", "missing"):
             return replace(found, hint=f"write it into a clause, as in `{SHAPES['filter']}`")
         why = habits.NEEDLESS_ITEMS.get(word)
+        if why == habits.OF_MANIFESTS and lexemes[at + 1].kind == "word":
+            # A sentence about them.
+            why = None
         if word == "select" and lexemes[at + 1].text == "=":
             # The chunks of PBS.
             why = habits.REQUESTED
@@ -521,6 +554,9 @@ class ClauseRemedies(Misplaced):
         if last < first or "require" in rest.split() or lexemes[first].text in PARTS:
             return None
         condition = lexemes.slice(first, last)
+        if "{" in condition or re.search(r"(?<![=!<>])=(?![=~])", condition):
+            # No condition alone.
+            return None
         condition = f"!({condition})" if _denies(word) else condition
         made = " ".join(filter(None, (f"filter {lexemes[name].text} {{ require {condition}", rest)))
         return Fix(lexemes.span(at, end), f"{made} }}")
@@ -550,6 +586,8 @@ class ClauseRemedies(Misplaced):
             edit = self._synonym(word)
             if edit is not None:
                 return with_edit(found, edit)
+        if word == "require" and "VALUE" in accepted and "REQUIRE" not in accepted:
+            return with_edit(found, Fix(lexemes.span(at, at), "value"))
         if self.behind:
             return None
         for keyword in ("require", "value"):

@@ -1,8 +1,7 @@
 """Foreign objects: whole objects and blocks of other tools, as clauses of this language.
 
-A part of the foreign clauses: a ResourceQuota, patterns and preconditions of Kyverno, tests of Go
-templates, selections of jq, functions of Python, blocks of Terraform, and clauses that are written
-as JSON or YAML.
+A part of the foreign clauses: a ResourceQuota, tests of Go templates, selections of jq, functions
+of Python, blocks of Terraform and Nomad, and clauses that are written as JSON, YAML or calls.
 """
 
 from __future__ import annotations
@@ -12,7 +11,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 
 from grammar.messages import habits
-from grammar.syntax.unexpected import DOMAINS
+from grammar.syntax.foreign_rules import value_of
+from grammar.syntax.unexpected import DOMAINS, ITEMS
 from grammar.syntax.unexpected import PARTS as PARTS_HERE
 from grammar.syntax.wish_words import STATES
 from grammar.tree.clauses import CLAUSE_WORDS
@@ -48,129 +48,11 @@ def _quotas(body: str) -> Iterator[str]:
         yield " ".join(made)
 
 
-# ---- preconditions of Kyverno
-
-_SIGNS = {
-    "equals": "==",
-    "equal": "==",
-    "notequals": "!=",
-    "notequal": "!=",
-    "greaterthan": ">",
-    "greaterthanorequals": ">=",
-    "lessthan": "<",
-    "lessthanorequals": "<=",
-    "in": "in",
-    "anyin": "in",
-    "allin": "in",
-    **dict.fromkeys(("notin", "anynotin", "allnotin"), "not in"),
-}
-_TEST = re.compile(
-    r"key[\s:=]+[\"']?\{\{\s*(?P<key>[^}]+?)\s*\}\}[\"']?[\s,]*"
-    r"operator[\s:=]+[\"']?(?P<operator>\w+)[\"']?[\s,]*"
-    r"value[\s:=]+(?P<value>\[[^\]]*\]|\"[^\"]*\"|[\w.-]+)"
-)
-
-
-def _preconditions(body: str) -> Iterator[str]:
-    """`preconditions: all: - key: "{{ request.object.spec.priority }}" operator: … value: …`."""
-    denies = re.match(r"(?:validate\W+)?deny\W+conditions\b", body) is not None
-    if not denies and not re.match(r"preconditions\b", body):
-        return
-    plain = re.search(r"conditions\W+(?:(?:any|all)\W+)?((?:pod|node)\.[^{}]+?)[\s}]*\Z", body)
-    made = [plain[1]] if plain is not None else []
-    for found in _TEST.finditer(body):
-        sign = _SIGNS.get(found["operator"].lower())
-        if sign is None:
-            return
-        key = re.sub(r"^(?:request\.)?object\b", "pod", found["key"].partition("||")[0].strip())
-        key = "pod.namespace" if key == "request.namespace" else key
-        value = _value(found["value"])
-        made.append(f"!({key} in {value})" if sign == "not in" else f"{key} {sign} {value}")
-    if made:
-        is_any = re.search(r"conditions\W+any\b", body) is not None
-        joined = (" || " if is_any else " && ").join(made)
-        denied = re.fullmatch(r"!\(([^()]*)\)", joined)
-        wanted = denied[1] if denied is not None else f"!({joined})"
-        yield f'filter "deny" {{ require {wanted} }}' if denies else f"for pods where {joined}"
-
-
-def _value(text: str) -> str:
-    """A value of YAML as one of this language."""
-    if text.startswith("["):
-        listed = (part.strip().strip("\"'") for part in text[1:-1].split(","))
-        return f"[{', '.join(map(print_string, listed))}]"
-    return text if text.isdigit() or text.startswith('"') else print_string(text)
-
-
-_IMAGES = re.compile(
-    r"containers\s*:\s*(?:-\s*)?(?:\(?name\)?\s*:\s*\S+\s*)?image\s*:\s*[\"']?([^\"'\s]+)"
-)
-
-
-def of_glob(text: str) -> str:
-    """A text with wildcards as a regular expression, in quotes."""
-    parts = (
-        ".*" if part == "*" else "." if part == "?" else re.escape(part)
-        for part in re.split(r"([*?])", text)
-    )
-    return print_string(f"^{''.join(parts)}$")
-
-
-def _fields_of_spec(body: str) -> Iterator[str]:
-    """`validate { pattern { spec { nodeName: "?*" } } }`: what the pod must have, with values."""
-    found = re.search(
-        r"\bpattern\W+(?P<of>metadata\W+(?:labels|annotations)|spec)\W+"
-        r"(?P<fields>(?:=?\(?\"?[\w./-]+\"?\)?(?:\s*:\s*|\s+(?=\"))\"?[^\s\"{},]+\"?[,\s]*)+)[}\s]*\Z",
-        body,
-    )
-    if found is None or not re.match(r"validate\b", body):
-        return
-    message = re.search(r'message\s*:?\s*("[^"{}]*")', body)
-    owner = f"pod.{re.split(r'[^a-z]+', found['of'])[-1]}"
-    made = []
-    for field, quote, value in re.findall(
-        r"([\w./-]+)\"?\)?(?:\s*:\s*|\s+(?=\"))(\"?)([^\s\"{},]+)", found["fields"]
-    ):
-        read = f"{owner}.{field}" if owner == "pod.spec" else f"{owner}[{print_string(field)}]"
-        tested = f"{read}.matches({of_glob(value)})" if re.search(r"[*?]", value) else ""
-        is_plain = not quote and re.fullmatch(r"true|false|\d+", value)
-        equal = f"{read} == {value if is_plain else print_string(value)}"
-        made.append(f"has({read})" if value in ("?*", "*") else tested or equal)
-    said = f" message {message[1]}" if message is not None else ""
-    yield f'filter "fields" {{ require {" && ".join(made)}{said} }}'
-
-
-def _patterns(body: str) -> Iterator[str]:
-    """`validate: message: "…" pattern: spec: containers: - image: "!*:latest"`."""
-    found = _IMAGES.search(body) if re.match(r"validate\b", body) else None
-    if found is None:
-        return
-    denies, glob = found[1].startswith("!"), found[1].removeprefix("!")
-    pattern = of_glob(glob)
-    message = re.search(r'message\s*:\s*("[^"{}]*")', body)
-    said = f" message {message[1]}" if message is not None else ""
-    tested = f"{'!' * denies}c.image.matches({pattern})"
-    yield f'filter "images" {{ require pod.spec.containers.all(c, {tested}){said} }}'
-
-
-def _namespaces(body: str) -> Iterator[str]:
-    """`namespaceSelector: matchLabels: env: prod`, which is about the namespace of the pod."""
-    found = re.search(
-        r"namespaceSelector\s*:?\s*\{?\s*matchLabels\s*:?\s*\{?\s*(.+?)\s*\}*\Z", body
-    )
-    pairs = (
-        re.findall(r"[\"']?([\w./-]+)[\"']?\s*:\s*[\"']?([\w.-]+)[\"']?", found[1]) if found else []
-    )
-    if pairs and not re.search(r"topologyKey|podAffinity|podAntiAffinity", body):
-        said = (f"namespaceObject.labels[{print_string(k)}] == {print_string(v)}" for k, v in pairs)
-        yield f"for pods where {' && '.join(said)}"
-
-
 def _scopes(body: str) -> Iterator[str]:
     """`scopeSelector: … operator: In scopeName: PriorityClass values: ["high"]` of a quota."""
     found = re.search(r"scopeName\s*:\s*PriorityClass\s*values\s*:\s*(\[[^\]]*\])", body)
     if found is not None:
-        yield f"for pods where pod.spec.priorityClassName in {_value(found[1])}"
+        yield f"for pods where pod.spec.priorityClassName in {value_of(found[1])}"
 
 
 # ---- Go templates, jq and Python
@@ -259,6 +141,9 @@ _OF_NODES = r"(?:free|allocatable|usage|requested|zone|region|ready|pods)"
 def _functions(text: str) -> Iterator[str]:
     """`def big(n): return n.free["cpu"] > 32` of Python."""
     found = re.fullmatch(r"def (\w+)\((\w+)\)\s*(?:->\s*\w+\s*)?:\s*return (.+)", text)
+    of_both = re.fullmatch(r"def (\w+)\((?:pod, ?node|node, ?pod)\)[^:]*:\s*return (.+)", text)
+    if of_both is not None:
+        yield f'filter "{of_both[1]}" {{ require {of_both[2]} }}'
     if found is None:
         return
     is_test = re.search(r"[<>]|[=!]=|\b(?:in|has|exists|matches|startsWith)\b", found[3])
@@ -266,22 +151,6 @@ def _functions(text: str) -> Iterator[str]:
     kind = kind if re.search(rf"\b{found[2]}\.", found[3]) else "int"
     for result in ("bool",) if is_test else ("int", "double", "string", "quantity"):
         yield f"def {found[1]}({found[2]}: {kind}): {result} = {found[3]}"
-
-
-# ---- Cedar
-
-
-def _cedar(text: str) -> Iterator[str]:
-    """`forbid (principal, action, resource) when { … } unless { … };`, what must not be."""
-    found = re.fullmatch(
-        r"(permit|forbid)\s*\([^()]*\)\s*((?:(?:when|unless)\s*\{[^{}]*\}\s*)+);?", text
-    )
-    if found is None:
-        return
-    parts = re.findall(r"(when|unless)\s*\{\s*([^{}]*?)\s*\}", found[2])
-    said = " && ".join(said if word == "when" else f"!({said})" for word, said in parts)
-    said = re.sub(r"\bresource\.", "node.", re.sub(r"\bprincipal\.", "pod.", said))
-    yield f'filter "{found[1]}" {{ require {said if found[1] == "permit" else f"!({said})"} }}'
 
 
 # ---- Terraform
@@ -357,10 +226,13 @@ def _with_value(key: str, value: str) -> str:
     return f"{read} == {print_string(value)}"
 
 
+_OBJECT = frozenset("apiVersion kind metadata spec version namespace count".split())
+
+
 def _is_label(key: str) -> bool:
     """Whether a key may be one of a label: no other text of this or another language has it."""
     row = habits.find(habits.CLAUSES, key)
-    is_known = key in _ARGUMENTS or key in habits.NEEDLESS_ITEMS
+    is_known = key in _ARGUMENTS or key in habits.NEEDLESS_ITEMS or key in ITEMS or key in _OBJECT
     return not is_known and (row is None or row.here == "group")
 
 
@@ -520,13 +392,8 @@ OF_ITEMS: tuple[Callable[[str], Iterator[str]], ...] = (
     _go_tests,
     _selections,
     _functions,
-    _cedar,
 )
 OF_BODIES: tuple[Callable[[str], Iterator[str]], ...] = (
     _quotas,
-    _preconditions,
-    _patterns,
-    _fields_of_spec,
     _scopes,
-    _namespaces,
 )

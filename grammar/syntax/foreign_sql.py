@@ -101,7 +101,7 @@ def _subqueries(body: str) -> Iterator[str]:
         if kind:
             bound = f"{kind} {int(found['number']) + more} strict"
             yield f'limit "pods" {{ {counted}per {per} {bound} }}'
-    elif found.re is _EXISTS and owner == "peer":
+    elif found.re in (_EXISTS, _WITHIN) and owner == "peer":
         bound = "at most 0" if found["no"] else "at least 1"
         yield f'limit "pods" {{ pods where {where} per node {bound} strict }}'
     elif owner == "node" and found.re is not _COUNTED:

@@ -81,7 +81,11 @@ class ItemRemedies(Misplaced):
         if inner.text == "[" and lexemes.partner.get(opener + 1) == closer - 1:
             return None
         is_alone = lexemes[opener - 1].text == "(" and lexemes[closer + 1].text == ")"
-        if lexemes[opener].text == "[" and is_alone and lexemes[opener - 2].text in _ENDS:
+        if (
+            lexemes[opener].text == "["
+            and is_alone
+            and lexemes[opener - 2].text in _ENDS | {*_MACROS}
+        ):
             body, opener, closer = lexemes.slice(opener + 1, at - 1), opener - 1, closer + 1
         called = lexemes[opener - 1] if lexemes[opener].text == "(" else None
         first = opener if called is None or called.kind != "word" else opener - 1

@@ -12,8 +12,11 @@ from collections.abc import Callable
 from grammar.messages import catalogue, habits
 from grammar.messages.diagnostics import Diagnostic, Fix
 from grammar.syntax.unexpected import PARTS, STOPS, WORDS, Misplaced, find, with_edit
+from grammar.tree.clauses import CLAUSE_WORDS
 from grammar.tree.printer import print_string
 
+_NAMES = frozenset("node pod peer victim victims now domain data true false null".split())
+_SIGNS = frozenset({"}", ")", "&&", "||", "==", "!=", "<", ">", "<=", ">="})
 _COMPARATIVES = {
     ">": frozenset("greater more above over exceeds larger older higher bigger longer".split()),
     "<": frozenset("less fewer below under smaller younger lower shorter".split()),
@@ -101,7 +104,7 @@ class OperatorRemedies(Misplaced):
     def _operator(self) -> Diagnostic | None:
         """An operator of another language between two operands."""
         lexemes, at, word = self.lexemes, self.at, self.item.text
-        if word in ("$", "@"):
+        if word in ("$", "@") and lexemes[at + 1].text not in CLAUSE_WORDS:
             hint = f"leave out the `{word}`: names need no sign"
             found = catalogue.bad_character(word, lexemes.span(at, at))
             return with_edit(found, Fix(lexemes.span(at, at), ""), hint)
@@ -109,12 +112,12 @@ class OperatorRemedies(Misplaced):
             hint = f"leave out this `{word}`"
             return with_edit(self.unexpected(at, at), Fix(lexemes.span(at, at), ""), hint)
         first = lexemes.operand_before(at)
-        if first is None or self.previous.text in WORDS:
+        is_of_sets = word in ("&", "|") and lexemes[first or 0].text in ("set", "[", "{")
+        if first is None or self.previous.text in WORDS or is_of_sets:
             return None
         # The signs that the lexer knows are unexpected only inside of others.
-        if word in (">", "=", "!", "?", "*") and lexemes.touches(at):
-            word = word if word == "=" else ""
-        word = "between" if word == "BETWEEN" else word
+        is_part = word in (">", "!", "?", "*") and lexemes.touches(at)
+        word = "" if is_part else word.lower() if word == "BETWEEN" else word
         behind, second = at + 1, lexemes[at + 1].text
         template = self._template(word, second)
         # Behind `over` a second domain is meant, and before a part no operand follows.
@@ -154,9 +157,8 @@ class OperatorRemedies(Misplaced):
             return self._like(first, behind, last)
         if word.lower() == "not" and lexemes[at + 1].text.lower() in ("like", "ilike"):
             return self._like(first, behind, last, "!")
-        if here == "{1} in {0}" and lexemes[behind].kind == "word" and last == behind:
-            # `node.labels has gpu`
-            right = print_string(right)
+        if last == behind and re.search(r"\{1\} in \{0\}|\.\w+\(\{1\}\)", here):
+            right = self._quoted(right)
         left = lexemes.slice(first, at - 1)
         if here in ("{0} && {1}", "{0} || {1}", "{0} == {1}", "{0} != {1}"):
             sign = here.split()[1]
@@ -166,6 +168,13 @@ class OperatorRemedies(Misplaced):
         made = here.replace("{0}", left).replace("{1}", right)
         edit = Fix(lexemes.span(first, last), made)
         return with_edit(self.unexpected(at, behind - 1), edit, certain=certain)
+
+    def _quoted(self, word: str) -> str:
+        """The `gpu` of `node.labels has gpu`, which is no name that anything gives, as a text."""
+        if re.fullmatch(r"[A-Za-z]\w*", word) is None or word in _NAMES:
+            return word
+        defined = re.search(rf"\b(?:let|policy)\b[^{{]*\b{word}\b", self.source.text)
+        return word if defined is not None else print_string(word)
 
     def _either(self) -> Diagnostic | None:
         """`a == b xor c`: one of two conditions, of which each is one side."""
@@ -249,7 +258,9 @@ class OperatorRemedies(Misplaced):
             # `node.labels has key "gpu"`
             return "{1} in {0}", 1 + (words[1] in ("key", "label", "a", "the")), False
         if word in {"&", "|"}:
-            return "{0} && {1}" if word == "&" else "{0} || {1}", 1, True
+            # Behind a pipe stands a function, and sets have no `&` here.
+            is_plain = second in ("!", "(", *_NAMES) or second == "has" or third in _SIGNS
+            return "{0} && {1}" if word == "&" else "{0} || {1}", 1, is_plain
         if not self.behind and self.item.kind == "word":
             return None
         row = habits.find(habits.OPERATORS, word) if word else None

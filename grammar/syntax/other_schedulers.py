@@ -215,7 +215,10 @@ def _flag(found: re.Match[str]) -> str:
 def _of_class_ad(text: str) -> str:
     """An expression of a ClassAd: attributes with their scope, and amounts with their units."""
     text = _BARE_ATTRIBUTE.sub(r"TARGET.\1", text)
-    text = re.sub(r"(?i)\s*=\?=\s*undefined\b", " == null", text)
+    text = re.sub(r"(?i)([\w.]+(?:\[[^\]]*\])?)\s*=\?=\s*undefined\b", r"!has(\1)", text)
+    text = re.sub(r"(?i)([\w.]+(?:\[[^\]]*\])?)\s*=!=\s*undefined\b", r"has(\1)", text)
+    text = re.sub(r"\bregexp\((\"[^\"]*\"),\s*([^(),]+)[^()]*\)", r"\2.matches(\1)", text)
+    text = re.sub(r"(?i)\bifthenelse\(([^(),]+),([^(),]+),([^(),]+)\)", r"(\1 ?\2 :\3)", text)
     text = text.replace("=?=", "==").replace("=!=", "!=")
     parts, done = list[str](), 0
     for found in _OF_AD.finditer(text):
@@ -438,5 +441,11 @@ def _constraints(body: str) -> Iterator[str]:
         yield " ".join(each for each in made if each is not None)
 
 
-OF_ITEMS: tuple[Callable[[str], Iterator[str]], ...] = (_class_ads, _options, _places)
-OF_BODIES: tuple[Callable[[str], Iterator[str]], ...] = (_nomad, _constraints, _swarm, _plugins)
+OF_ITEMS: tuple[Callable[[str], Iterator[str]], ...] = (_class_ads, _places)
+OF_BODIES: tuple[Callable[[str], Iterator[str]], ...] = (
+    _options,
+    _nomad,
+    _constraints,
+    _swarm,
+    _plugins,
+)

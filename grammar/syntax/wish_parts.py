@@ -156,6 +156,9 @@ def negated(condition: str) -> str:
     label = re.fullmatch(r'(\w+\.labels)\[("[^"]*")\] == ("[^"]*")', condition)
     if label is not None:
         return f'{label[1]}[?{label[2]}].orValue("") != {label[3]}'
+    twice = re.fullmatch(r"!\(([^()]*)\)|!([\w.]+)", condition)
+    if twice is not None:
+        return twice[1] or twice[2]
     plain = re.fullmatch(r"[\w.]+|has\([^()]*\)", condition)
     return f"!{condition}" if plain is not None else f"!({condition})"
 

@@ -289,6 +289,10 @@ def _filters(body: str) -> Iterator[str]:
         first = re.sub(r"^(?:require)\s+", "", body[: unless.start()]).strip(" {},;")
         if first and (where := nodes_of(first)):
             yield f'filter "unless" when !({unless[2].strip(" {}")}) {{ require {where} }}'
+    either = find(r"\A(?:either\s+)?((?:zone|region)s?\s+.+\s+or\s+.+)\Z", body)
+    if either is not None and (where := nodes_of(either[1])) is not None:
+        yield f'filter "nodes" {{ require {where} }}'
+        return
     one = find(
         rf"\A{DENIES}\s+(?:the\s+)?"
         r"(?:(?:node|host|machine)\s+\"?(?P<name>[\w.-]+)\"?|(?P<place>(?:zone|region)\s+\S+))\s*\Z",
@@ -453,6 +457,12 @@ def _rankings(body: str) -> Iterator[str]:
         is_big = bool(size["big"]) != bool(find(r"\b(?:avoid|not|never|last)\b", body))
         sign = "" if is_big else "-"
         yield f'score "size" weight {sign}10 {{ value node.allocatable["cpu"] range minmax }}'
+        return
+    if find(
+        r"\bbalanced?\s+(?:the\s+)?(?:cpu\s+and\s+memory|memory\s+and\s+cpu|resources?)\b", body
+    ):
+        apart = 'math.abs(node.usage["cpu"] - node.usage["memory"])'
+        yield f'score "balanced" weight 10 {{ value {apart} range 1 .. 0 }}'
         return
     if find(r"\A(?:fill|pack)\w*\s+(?:up\s+)?(?:the\s+|one\s+)*(?:nodes?|machines|hosts)\b", body):
         yield 'score "pack" weight 10 { value node.usage["cpu"] range 0 .. 1 }'

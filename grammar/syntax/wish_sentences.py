@@ -71,8 +71,8 @@ _RESERVED = re.compile(
 def reserved(body: str) -> Iterator[str]:
     """`nodes with label team=a are reserved for team a`, `… are forbidden for team b`."""
     body = re.sub(
-        r"(?i)\Aonly\s+(.+?)\s+(?:may|can|should|must|are\s+allowed\s+to)\s+"
-        r"(?:use|run\s+on|go\s+to|be\s+on|land\s+on)\s+(.+?)\Z",
+        r"(?i)\Aonly\s+(.+?)\s+(?:(?:may|can|should|must|are\s+allowed\s+to)\s+"
+        r"(?:use|run\s+on|go\s+to|be\s+on|land\s+on)|on(?=\s+nodes))\s+(.+?)\Z",
         r"\2 are reserved for \1",
         body,
     )

@@ -281,6 +281,8 @@ def _named(item: WishedItem, made: Iterable[str]) -> Iterator[str]:
         own = re.search(r"\bweight (\d+)", item.text)
         if own is not None and "best effort weight 10" in named:
             named = named.replace("best effort weight 10", f"best effort weight {own[1]}")
+        elif own is not None and "strict" not in item.text and not named.startswith("score "):
+            named = re.sub(r"\bstrict\b", f"best effort weight {own[1]}", named)
         elif own is not None and named.startswith("score "):
             # The author's own weight stays, with the sign of the clause.
             named = re.sub(r"\bweight (-?)\d+", rf"weight \g<1>{own[1]}", named, count=1)
