@@ -73,7 +73,7 @@ _OTHERS = {
 
 
 def _of_others(expr: ast.Ident) -> Remedy | None:
-    why = _OTHERS.get(expr.name)
+    why = _OTHERS.get(expr.name) or (habits.elsewhere(expr.name) if expr.name == "random" else None)
     return None if why is None else Remedy(expr.span, "", why, whole=False)
 
 

@@ -153,6 +153,8 @@ CALLS = (
         _S,
         2,
     ),
+    _row("concat strings.Join", "Rego, Go", "{1}.join({0})", _S, 2),
+    _row("parseInt Number.parseInt", "JavaScript", "int({0})", _S, 2),
     _row("re_match", "Rego", "{1}.matches({0})", "", 2),
     _row("regex.match re.match re.search regexp.MatchString", "Rego", "{1}.matches({0})", "", 2),
     _row("glob.match path.Match", "Rego, Go", "{1}.matches({0})", "", 2),
@@ -622,7 +624,8 @@ NEEDLESS_ITEMS: Mapping[str, str] = {
     ),
     **dict.fromkeys(
         "schedulerName restartPolicy containers template replicas parallelism image ports env"
-        " job task volumes strategy revisionHistoryLimit command args".split(),
+        " job task device network service queue update volumes strategy revisionHistoryLimit"
+        " command args".split(),
         OF_MANIFESTS,
     ),
     **dict.fromkeys(

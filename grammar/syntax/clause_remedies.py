@@ -12,6 +12,7 @@ from dataclasses import replace
 from grammar.messages import catalogue, habits
 from grammar.messages.diagnostics import Diagnostic, Fix, nearest
 from grammar.messages.texts import filled, template_of
+from grammar.syntax.other_schedulers import OF_POD
 from grammar.syntax.unexpected import (
     DOMAINS,
     ITEMS,
@@ -30,18 +31,6 @@ from grammar.tree.source import Span
 
 # What can stand behind `per`.
 _PER = {"CLUSTER", "DOMAIN", "GROUP", "NODE"}
-_EXCEPT = ("unless", "except", "excluding", "without")
-
-
-def _of_namespace(said: str) -> str | None:
-    """`namespace "shop"` and `kube-system` as a condition; None for anything else."""
-    found = re.fullmatch(
-        r"(?:(?:the )?(?:pods?|it) )?(?:is )?(?:in )?(?:the )?"
-        r"(?:namespaces? |ns )\"?([a-z0-9-]+)\"?",
-        said,
-    )
-    found = found or re.fullmatch(r"\"?(kube-[a-z-]+)\"?", said)
-    return f'pod.namespace == "{found[1]}"' if found is not None else None
 
 
 class ClauseRemedies(Misplaced):
@@ -51,84 +40,16 @@ class ClauseRemedies(Misplaced):
     def ideas(self) -> tuple[Callable[[], Diagnostic | None], ...]:
         """In the order in which they are asked."""
         return (
-            self._condition_behind,
             self._message_behind,
             self._superfluous,
             self._name,
             self._bound,
             self._lacking_word,
+            self._option,
             self._clause,
             self._part,
             self._filler,
         )
-
-    def _condition_behind(self) -> Diagnostic | None:
-        """`if` in or before a block: the clause has a `when` behind its name."""
-        lexemes, at, word = self.lexemes, self.at, self.item.text
-        is_only = word == "only" and lexemes[at + 1].text in ("if", "when")
-        is_for = word == "for" and lexemes[at + 1].text == "pods"
-        if (
-            word not in ("if", "when", "where", *_EXCEPT)
-            and not is_for
-            and not (
-                is_only
-                or (word in ("for", "only", "provided", "given") and "WHEN" in self.accepted)
-            )
-        ):
-            return None
-        if word == "where" and self.previous.text == "{" and "REQUIRE" in self.accepted:
-            # The condition of a filter, as in SQL.
-            return None
-        if "WHEN" in self.accepted and "LBRACE" in self.accepted:
-            opener = find(lexemes, at, ("{",))
-            if opener is None:
-                return None
-            first = at + 1 + (lexemes[at + 1].text in ("if", "when", "where", "for"))
-            if lexemes[first].text == "pods":
-                first += 1 + (lexemes[first + 1].text == "where")
-            condition = lexemes.slice(first, opener - 1)
-            condition = _of_namespace(condition) or condition
-            condition = f"!({condition})" if word in _EXCEPT else condition
-            edit = Fix(lexemes.span(at, opener - 1), f"when {condition}")
-            return with_edit(self.unexpected(at, at), edit)
-        if (moved := self._behind_block()) is not None:
-            return moved
-        opener = lexemes.opener(at)
-        is_clause = {"MESSAGE", "VALUE", "PROTECT"} & self.accepted
-        if opener is None or not is_clause or lexemes[opener].text != "{":
-            return None
-        first = at + 1 + is_only + 2 * is_for
-        end = lexemes.expression_end(first, STOPS | {"pods", "nodes"})
-        condition = lexemes.slice(first, end)
-        condition = f"!({condition})" if word in _EXCEPT else condition
-        if not condition or not any(
-            lexemes[n].text in CLAUSE_WORDS for n in range(opener - 6, opener)
-        ):
-            return None
-        body = lexemes.slice(opener, at - 1)
-        head = next(n for n in range(opener - 1, -1, -1) if lexemes[n].text in CLAUSE_WORDS)
-        shown = f"{lexemes.slice(head, opener - 1)} when {condition} {{"
-        edit = Fix(lexemes.span(opener, end), f"when {condition} {body}")
-        found = self.unexpected(at, at)
-        return with_edit(
-            found, edit, f"write `{one_line(shown)}`, with the condition before the block"
-        )
-
-    def _behind_block(self) -> Diagnostic | None:
-        """`filter "x" { … } when pod.priority > 5`: the condition stands before the block."""
-        lexemes, at = self.lexemes, self.at
-        opener = lexemes.partner.get(at - 1)
-        between = self.source.text[self.previous.end : self.item.start]
-        if self.previous.text != "}" or opener is None or "\n" in between:
-            return None
-        last = lexemes.expression_end(at + 1, STOPS)
-        condition = lexemes.slice(at + 1, last)
-        if lexemes[opener - 1].kind not in ("string", "number") or not condition:
-            return None
-        said = f"when {f'!({condition})' if self.item.text in _EXCEPT else condition}"
-        edit = Fix(lexemes.span(opener, last), f"{said} {lexemes.slice(opener, at - 1)}")
-        hint = f"write `{said}` before the block"
-        return with_edit(self.unexpected(at, at), edit, hint)
 
     # ---- signs and names of blocks
 
@@ -151,6 +72,13 @@ class ClauseRemedies(Misplaced):
                 return with_edit(
                     self.unexpected(at, at), edit, f"write `{whole} = …` without a type"
                 )
+        if sign in ("as", "be", "is", "to") and lexemes[at - 2].text == "let":
+            return with_edit(self.unexpected(at, at), Fix(lexemes.span(at, at), "="))
+        if sign == "/" and lexemes[at + 1].text in ("*", "**"):
+            end = self.source.text.find("*/", self.item.end) + 2
+            span = Span(self.item.start, end if end > 1 else self.item.end + 1)
+            hint = "write a comment behind `#` or `//`, up to the end of the line"
+            return with_edit(self.unexpected(at, at + 1), Fix(span, ""), hint)
         if sign == "-" and lexemes[at + 1].text in WORDS and not self.behind:
             hint = "leave out the `-`: parts need no sign before them"
             return with_edit(self.unexpected(at, at), edit, hint)
@@ -183,6 +111,10 @@ class ClauseRemedies(Misplaced):
         """`max 3`, `<= 3`, `3` alone, `skew 1`, `per zone`, `at most 3 rounding up`."""
         lexemes, at, accepted, word = self.lexemes, self.at, self.accepted, self.item.text
         found = self.unexpected(at, at)
+        if self.item.kind == "number" and lexemes[at - 2].text == "range" and self.behind:
+            return with_edit(
+                found, Fix(Span(self.item.start, self.item.start), ".. "), f"write `.. {word}`"
+            )
         if word == "rounding" and self.previous.kind == "number":
             last = at + (lexemes[at + 1].text in ("up", "down"))
             hint = "remove it: only a percentage is rounded"
@@ -420,14 +352,21 @@ class ClauseRemedies(Misplaced):
 
     # ---- clauses and parts
 
-    def _clause(self) -> Diagnostic | None:
-        """A word where a clause must start: which clauses there are, and the one meant."""
-        lexemes, at, word = self.lexemes, self.at, self.item.text
+    def _option(self) -> Diagnostic | None:
+        """`--gres=gpu:2`, an option of a job that no clause says."""
+        lexemes, at = self.lexemes, self.at
         is_option = self.item.text in ("-", "--") and lexemes.touches(at + 1)
         if is_option and {"FILTER", "SCORE", "LET"} <= self.accepted:
             # Options of a job.
-            hint = f"leave it out: {habits.REQUESTED}"
+            option = lexemes[at + 1 + (lexemes[at + 1].text == "-")].text
+            hint = "write a clause that says it: nothing here reads options"
+            hint = f"leave it out: {habits.REQUESTED}" if option in OF_POD else hint
             return replace(self.unexpected(at, at), hint=hint)
+        return None
+
+    def _clause(self) -> Diagnostic | None:
+        """A word where a clause must start: which clauses there are, and the one meant."""
+        lexemes, at, word = self.lexemes, self.at, self.item.text
         if self.item.kind != "word" or not {"FILTER", "SCORE", "LET"} <= self.accepted:
             return None
         if self.behind and lexemes[at + 1].kind != "string":
@@ -440,6 +379,9 @@ class ClauseRemedies(Misplaced):
             is_of_node = re.search(r"\bnode\.", said) is not None
             made = f'filter "rule" {{ require {said} }}' if is_of_node else f"for pods where {said}"
             return with_edit(found, Fix(lexemes.span(at, last), made))
+        if lexemes[at + 1].text == ":=":
+            edit = Fix(lexemes.span(at, at + 1), f"let {word} =")
+            return with_edit(found, edit, f"write `{edit.text} …`")
         if lexemes[at + 1].text == "=" and len(re.findall(rf"\b{word}\b", self.source.text)) > 1:
             # What is used elsewhere is defined here.
             edit = Fix(lexemes.span(at, at), f"let {word}")

@@ -103,6 +103,8 @@ def keeps_meaning(text: str, clause: str) -> bool:
     reads = _READ.findall(_TEXT.sub('""', read))
     if not all(re.search(rf"(?i)\b{name}\b", clause) for name in reads):
         return False
+    if not _has_texts(text, clause):
+        return False
     plain = _WEIGHT.sub("", _TEXT.sub('""', text))
     # Times of a clock are hours of a day, and ratios percentages.
     plain = re.sub(r"(?i)\b\d+\s*[ap]m\b|\b\d+ (?:out )?of \d+\b", "", plain)
@@ -135,6 +137,12 @@ def keeps_meaning(text: str, clause: str) -> bool:
     }
     denies = "|".join([denies, *(sign for sign, said in turned.items() if re.search(said, text))])
     return not _DENIED.search(text) or re.search(denies, clause) is not None
+
+
+def _has_texts(text: str, clause: str) -> bool:
+    """Whether a clause has the first label of each `matchLabels`."""
+    values = re.findall(r"matchLabels\W{1,4}[\w./-]+\W{1,4}(\w[\w.-]*)", text)
+    return all(value in clause for value in values)
 
 
 def _has_number(number: int, clause: str, is_open: bool) -> bool:
@@ -201,7 +209,7 @@ def _selectors(body: str) -> Iterator[str]:
     if keys is not None:
         yield f'filter "nodes" {{ require {keys} }}'
         return
-    selector = re.search(r"nodeSelector\b[\"']?\s*[:=]?\s*\{?\s*(.+)\Z", body)
+    selector = re.search(r"(?:nodeSelector|matchLabels)\b[\"']?\s*[:=]?\s*\{?\s*(.+)\Z", body)
     if selector is None:
         return
     pairs = OF_SELECTOR.findall(selector[1])
@@ -214,6 +222,14 @@ def _topology(body: str) -> Iterator[str]:
     """`maxSkew: 1 topologyKey: … whenUnsatisfiable: DoNotSchedule`, and pod (anti-)affinity."""
     key = re.search(r"topologyKey[\"']?\s*[:=]?\s*[\"']?([\w./-]+)", body)
     if key is None:
+        return
+    parts = [
+        p for p in re.split(r"(?:\s-\s|\}\s*,\s*\{)(?=\W*maxSkew)", body) if "topologyKey" in p
+    ]
+    if len(parts) > 1:
+        each = [next(_topology(part), "") for part in parts]
+        named = (c.replace('"', f'"{n} ', 1) if n > 1 else c for n, c in enumerate(each, 1))
+        yield " ".join(named)
         return
     domain = DOMAINS.get(key[1], f"node.labels[{print_string(key[1])}]")
     domain = key[1] if key[1].startswith("node.") else domain
@@ -300,6 +316,11 @@ def _functions(text: str) -> Iterator[str]:
     found = re.fullmatch(
         r"(?:function|func|fn|fun|def|macro)\s+(?P<name>[A-Za-z_]\w*)\s*\(\s*(?P<item>\w+)(?:\s*:?\s*\*?(?P<kind>\w+))?\s*\)"
         r"\s*(?:(?:->|:)?\s*\w+\s*)?\{\s*(?:return\s+)?(?P<said>[^{};]+?)\s*;?\s*\}",
+        text,
+    )
+    found = found or re.fullmatch(
+        r"(?:const|let|var) (?P<name>\w+) = \(?(?P<item>\w+)(?::? ?(?P<kind>\w+))?\)? => "
+        r"(?P<said>[^{};]+)",
         text,
     )
     if found is None:
@@ -408,6 +429,12 @@ def _selected(text: str) -> Iterator[str]:
         r"((?:[\w./-]+\s*:\s*[\"']?[\w.-]+[\"']?[,\s]*)+?)\s*\}*",
         text,
     )
+    of_annotation = re.fullmatch(
+        r"annotations\s*:\s*\{?\s*([\w./-]+)\s*:\s*[\"']?([\w.-]+)\W*", text
+    )
+    if of_annotation is not None:
+        key, value = map(print_string, of_annotation.groups())
+        yield f"for pods where pod.annotations[{key}] == {value}"
     if pasted is not None and re.match(
         r"podSelector|selector|labelSelector|matchLabels|labels", text
     ):

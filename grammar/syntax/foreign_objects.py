@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 
 from grammar.messages import habits
-from grammar.syntax.foreign_rules import value_of
+from grammar.syntax.foreign_rules import OF_SELECTOR, value_of
 from grammar.syntax.unexpected import DOMAINS, ITEMS
 from grammar.syntax.unexpected import PARTS as PARTS_HERE
 from grammar.syntax.wish_words import STATES
@@ -115,9 +115,10 @@ def _go_tests(text: str) -> Iterator[str]:
 
 def _selections(text: str) -> Iterator[str]:
     """`node.pods[] | select(.labels.app == "db") | length` and `any(.a[]; .b)` of jq."""
+    is_all = re.search(r"\ball\(\.?[\w.]+\[\]", text) is not None
     text = re.sub(
-        r"\b(any|all)\((\.?[\w.]+)\[\]\s*;\s*((?:[^()]|\([^()]*\))*)\)",
-        r"\2[] | select(\3)",
+        r"\b(?:any|all)\((\.?[\w.]+)\[\]\s*;\s*((?:[^()]|\([^()]*\))*)\)",
+        r"\1[] | select(\2)",
         text,
     )
     found = re.search(
@@ -129,7 +130,7 @@ def _selections(text: str) -> Iterator[str]:
     said = re.sub(r"(?<![\w)\]\"])\.(?=[a-z])", "x.", found[2])
     owner = "node" if re.search(r"taints|images|conditions|addresses|\bpods\b", found[1]) else "pod"
     items = f"{owner}{found[1]}" if found[1].startswith(".") else found[1]
-    made = f"{items}.exists(x, {said})"
+    made = f"{items}.{'all' if is_all else 'exists'}(x, {said})"
     if found[3]:
         made = f"size({items}.filter(x, {said}))"
     yield f"{text[: found.start()]}{made}{' ' if found[3] else ''}{text[found.end() :].lstrip()}"
@@ -186,14 +187,14 @@ def _resources(text: str) -> Iterator[str]:
 
 # Blocks of Nomad and Kyverno that hold others, and what of them is about no node.
 _PAIR = r"[\"']?([A-Za-z][\w./-]*)[\"']?\s*[:=]\s*[\"']?([\w.-]+)[\"']?"
-_AROUND = re.compile(r"(?:job|group|task|rule|spec)\b\s*(?:\"[^\"]*\"|\w+)?\s*\{\s*(.*)\}\Z")
+_AROUND = re.compile(r"(?:job|group|task|rules?|spec)\b\s*(?:\"[^\"]*\"|\w+)?\s*\{\s*(.*)\}\Z")
 _OF_JOB = (
     "task driver config env network service restart update reschedule volume template count type"
     " priority meta periodic migrate vault resources logs ephemeral_disk name region namespace"
 ).split()
 _ENTRY = re.compile(
     r"\s*(?P<word>[A-Za-z_]\w*)\s*(?:\"[^\"]*\"\s*)?"
-    r"(?P<said>\{|=\s*(?:\[[^\]]*\]|\"[^\"]*\"|[^\s{}\[\]\"]+))"
+    r"(?P<said>\{|[:=]\s*(?:\[[^\]]*\]|\"[^\"]*\"|[^\s{}\[\]\"]+))"
 )
 
 
@@ -238,6 +239,11 @@ def _is_label(key: str) -> bool:
 
 def keyed(text: str) -> Iterator[str]:
     """`gpu: true` and `filter "x" { disktype: ssd }`: labels of the node with their values."""
+    listed = re.fullmatch(r"([A-Za-z][\w./-]*)\s*[:=]\s*(\[[\w\s.,\"'-]+\]|(?:- [\w.-]+ ?)+)", text)
+    if listed is not None and _is_label(listed[1].removesuffix("s")):
+        key, texts = listed[1].removesuffix("s"), re.findall(r"\w[\w.-]*", listed[2])
+        read = DOMAINS.get(key) or f"node.labels[{print_string(key)}]"
+        yield f'filter "nodes" {{ require {read} in [{", ".join(map(print_string, texts))}] }}'
     found = re.fullmatch(
         rf'(filter "[^"]*"[^{{}}]*)?\{{? ?(?:require )?((?:{_PAIR}[,;]? ?)+?)\}}? ?', text
     )
@@ -371,6 +377,10 @@ def _part(word: str, key: str, value: str) -> tuple[int, str] | None:
     if here in ("pods where", "on nodes where", "of pods where") or key in ("pods", "nodes", "on"):
         where = "pods where" if "pods" in here or key == "pods" else "on nodes where"
         where = f"of {where}" if word == "share" and where.startswith("pods") else where
+        owner = "node" if "nodes" in where else "peer"
+        pairs = OF_SELECTOR.findall(value) if value.startswith("{") else []
+        made = (f"{owner}.labels[{print_string(k)}] == {print_string(v)}" for k, v in pairs)
+        plain = " && ".join(made) or plain
         return (1 if "pods" in where else 2), f"{where} {plain}"
     return None
 

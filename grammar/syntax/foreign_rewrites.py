@@ -40,6 +40,13 @@ _REWRITES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], .
         ),
         r"\1 value \2 range minmax }",
     ),
+    # `limit "x" { distinct node.zone }`
+    (
+        re.compile(r"\A(limit \"[^\"]*\" \{) ?distinct (node\.[\w.]+(?:\[[^\]]*\])?) ?\}\Z"),
+        r"\1 per domain \2 at most 1 strict }",
+    ),
+    # `new Date()` of JavaScript
+    (re.compile(r"\bnew Date\(\)"), "now"),
     # `on failure ignore`, which is a part of the policy.
     (re.compile(r"\Aon[ _]?(?:failure|error)s? ?:? ?(ignore|fail)\Z"), r"failure \1"),
     # `filter "x" { z := node.zone require z == "a" }`: a name stands before the clause.

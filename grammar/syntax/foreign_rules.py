@@ -35,7 +35,9 @@ def _rego(body: str) -> Iterator[str]:
     if found is None:
         return
     said = re.search(r"msg\s*:?=\s*(?:sprintf\()?(\"[^\"]*\")(?:,\s*\[(.*?)\]\s*\))?", found[2])
-    lines = [line.strip() for line in re.split(r";|\n", found[2])]
+    # On one line, another condition begins with another object.
+    begins = r"(?<=[\w\"\])])(?<!\bin)(?<!\bnot)\s+(?=(?:not\s+)?(?:input|node|pod)\.|msg\s*:?=)"
+    lines = [line.strip() for line in re.split(rf";|{begins}", found[2])]
     wanted = [_of_input(w) for w in lines if w and not re.match(r"msg\b", w)]
     made = " && ".join(wanted)
     made = made if found[1] == "allow" else f"!({made})"
@@ -48,7 +50,7 @@ def _of_input(line: str) -> str:
     """A line of Rego: `input.node.zone == "a"`, `not input.review.object.spec.nodeSelector`."""
     line = re.sub(r"\binput\.(?:(?:review|request)\.)?(?:object\.)?(?=(?:pod|node)\b)", "", line)
     line = re.sub(r"\binput\.(?:(?:review|request)\.)?object\b", "pod", line)
-    absent = re.fullmatch(r"not\s+([\w.]+)", line)
+    absent = re.fullmatch(r"not\s+([\w.]+(?:\[\"[^\"]*\"\])?)", line)
     if absent is not None:
         return f"!has({absent[1]})"
     return re.sub(r"^not\s+(.+)$", r"!(\1)", line)
@@ -158,7 +160,7 @@ _TEST = re.compile(
 
 def _preconditions(body: str) -> Iterator[str]:
     """`preconditions: all: - key: "{{ request.object.spec.priority }}" operator: … value: …`."""
-    denies = re.match(r"(?:validate\W+)?deny\W+conditions\b", body) is not None
+    denies = re.match(r"(?:validate\b.*?\b)?deny\W+conditions\b", body) is not None
     is_alone = re.match(r"[\s\[{-]*key\b", body) is not None
     if not (denies or is_alone or re.match(r"preconditions\b", body)):
         return
@@ -258,12 +260,17 @@ def _namespaces(body: str) -> Iterator[str]:
 def _cedar(text: str) -> Iterator[str]:
     """`forbid (principal, action, resource) when { … } unless { … };`, what must not be."""
     found = re.fullmatch(
-        r"(permit|forbid)\s*\([^()]*\)\s*((?:(?:when|unless)\s*\{[^{}]*\}\s*)+);?", text
+        r"(permit|forbid)\s*\(([^()]*)\)\s*((?:(?:when|unless)\s*\{[^{}]*\}\s*)*);?", text
     )
     if found is None:
         return
-    parts = re.findall(r"(when|unless)\s*\{\s*([^{}]*?)\s*\}", found[2])
+    scopes = re.findall(r"\b(principal|resource)\s*==\s*\w+::(\"[^\"]*\")", found[2])
+    parts = [("when", f"{owner}.name == {name}") for owner, name in scopes]
+    parts += re.findall(r"(when|unless)\s*\{\s*([^{}]*?)\s*\}", found[3])
+    if not parts:
+        return
     said = " && ".join(said if word == "when" else negated(said) for word, said in parts)
+    said = re.sub(r"\b(resource|principal) has (\w+)", r"has(\1.\2)", said)
     said = re.sub(r"\bresource\.", "node.", re.sub(r"\bprincipal\.", "pod.", said))
     yield f'filter "{found[1]}" {{ require {said if found[1] == "permit" else negated(said)} }}'
 

@@ -214,6 +214,14 @@ def _flag(found: re.Match[str]) -> str:
 
 def _of_class_ad(text: str) -> str:
     """An expression of a ClassAd: attributes with their scope, and amounts with their units."""
+    text = re.sub(
+        r"(?i)\bstringlistmember\(([^(),]+),\s*\"([^\"]*)\"\)",
+        lambda m: f"{m[1]} in {_names(m[2])}",
+        text,
+    )
+    text = re.sub(
+        r"(?<![\w.\"])(Has\w+|Is\w+)(?=\s*(?:=\?=|==)\s*(?i:true|false)\b)", r"TARGET.\1", text
+    )
     text = _BARE_ATTRIBUTE.sub(r"TARGET.\1", text)
     text = re.sub(r"(?i)([\w.]+(?:\[[^\]]*\])?)\s*=\?=\s*undefined\b", r"!has(\1)", text)
     text = re.sub(r"(?i)([\w.]+(?:\[[^\]]*\])?)\s*=!=\s*undefined\b", r"has(\1)", text)
@@ -275,7 +283,7 @@ _OPTION = re.compile(
     r"-{1,2}([A-Za-z][a-z-]*)(?:\s*=\s*|\s+)?((?!-)\"[^\"]*\"|(?!-)[\w.,:\[\]/&|-]+)?"
 )
 # Options about what a job takes, which a pod says itself.
-_OF_POD = frozenset(
+OF_POD = frozenset(
     "mem mem-per-cpu cpus-per-task c n ntasks gres gpus gpus-per-node time t job-name J output o"
     " error e account A qos".split()
 )
@@ -340,7 +348,7 @@ def _options(text: str) -> Iterator[str]:
     if not text.startswith("-"):
         return
     found = [(each[1], _expanded((each[2] or "").strip('"'))) for each in _OPTION.finditer(text)]
-    made = [_of_option(*each) for each in found if each[0] not in _OF_POD]
+    made = [_of_option(*each) for each in found if each[0] not in OF_POD]
     if made and None not in made:
         yield " ".join(each for each in made if each is not None)
 
@@ -357,7 +365,7 @@ def directives(source: Source) -> Iterator[Diagnostic]:
         hint = "write a clause that says it"
         if clause is not None:
             hint = f"write `{clause}`"
-        elif names <= _OF_POD:
+        elif names <= OF_POD:
             hint = f"leave it out: {habits.REQUESTED}"
         span = Span(found.start(1), found.end(2))
         message = f"this is a comment: nothing here reads `{found[1]}`"

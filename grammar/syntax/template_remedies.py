@@ -89,8 +89,11 @@ class TemplateRemedies(Misplaced):
         if self.item.text != "+" or not is_text:
             return None
         end = lexemes.expression_end(at + 1, STOPS)
-        edit = Fix(lexemes.span(at - 1, end), template_of(lexemes.slice(at - 1, end)))
-        return with_edit(self.unexpected(at, at), edit)
+        made, first = template_of(lexemes.slice(at - 1, end)), at - 1
+        if "{node" in made and lexemes[at - 2].text == "message":
+            # A message says the same of all nodes.
+            made, first = f"detail {made}", at - 2
+        return with_edit(self.unexpected(at, at), Fix(lexemes.span(first, end), made))
 
     def _placeholder(self) -> Diagnostic | None:
         """`{{ .Values.zone }}` and `${ZONE}` outside of a text."""

@@ -102,7 +102,8 @@ def _shares(body: str) -> Iterator[str]:
         where, bound = nodes_of(counted[1]), bound_of(body[: counted.start()])
         if where is not None and bound is not None and bound[1] > 0:
             keeps = find(r"\b(?:keep|need|want|have|always)\b", body) and not find(ONLY, body)
-            said = f"{'at least' if keeps else bound[0]} {bound[1]}"
+            kind = "exactly" if find(r"\bexactly\b", body) else "at least" if keeps else bound[0]
+            said = f"{kind} {bound[1]}"
             kept = f"{said} {strength_of(body)}"
             yield f'share "{said}" {{ of replicas on nodes where {where} {kept} }}'
         return
@@ -133,8 +134,8 @@ def _spreads(body: str) -> Iterator[str]:
     wide = find(
         rf"\A(?:in|use|across|over|span)?\s*{ENOUGH}\s+({N})\s+(?:different\s+)?(\w+)\Z", body
     )
-    if wide is not None and (domain := domain_of(wide[2])) not in (None, "cluster", "node"):
-        expr = str(domain).removeprefix("domain ")
+    if wide is not None and (domain := domain_of(wide[2])) not in (None, "cluster"):
+        expr = "node.name" if domain == "node" else str(domain).removeprefix("domain ")
         bound = f"skew at most 1 min domains {number_of(wide[1])} {strength_of(body)}"
         yield f'spread "{wide[2]}" {{ over {expr} {bound} }}'
         return
@@ -224,7 +225,8 @@ def _neighbours(body: str) -> Iterator[str]:
     is_never = find(rf"(?<![\w\"]){NEVER}(?=\s|\()", body)
     is_away = find(r"\b(?:away|apart|separated?|far) from\b", body)
     is_about_pods = is_never and find(r"\bpods?\s+where\b", body)
-    if not (beside or is_away or is_about_pods):
+    is_other = find(r"\bwith\s+(?:an?\s+)?(?:images?|priority|requests?|limits?)\b|\bfirst\Z", body)
+    if is_other or not (beside or is_away or is_about_pods):
         return
     # Pods of one kind are not to be beside those of another one.
     middle = beside or is_away
@@ -313,7 +315,7 @@ def _filters(body: str) -> Iterator[str]:
             yield f'filter "denied" {{ require {negated(where)} }}'
         return
     found = find(
-        r"\b(only|must be|must run|never|not|don't|don't run|keep|stay|no|avoid)\s+"
+        r"\b(only|must be|must run|\Arun|never|not|don't|don't run|keep|stay|no|avoid)\s+"
         r"(?:(?:be\s+)?(?:run|schedul|plac|put|start|us)\w*\s+)?"
         r"(?:on|in|onto|at|off|away from|out of)\s+(.+)\Z",
         body,
@@ -336,9 +338,14 @@ def _filters(body: str) -> Iterator[str]:
         return
     if found is None or (where := nodes_of(found[2])) is None:
         return
-    is_never = found[1].lower() not in ("only", "must be", "must run", "stay", "keep") or find(
-        r"\b(?:off|away from|out of)\b", found[0]
-    )
+    is_never = found[1].lower() not in (
+        "only",
+        "must be",
+        "must run",
+        "run",
+        "stay",
+        "keep",
+    ) or find(r"\b(?:off|away from|out of)\b", found[0])
     made = negated(where) if is_never else where
     yield f'filter "{found[1].lower()}" {{ require {made} }}'
 
@@ -569,6 +576,11 @@ def _groups(body: str) -> Iterator[str]:
 
 def _targets(body: str) -> Iterator[str]:
     """`apply to pods in namespace shop`, `applies only to pods with label app=web`."""
+    body = re.sub(
+        r"(?i)\A(ignore|skip|exclude|only)\s+(?:for\s+)?(?:the\s+)?(?=(?:namespace|ns)\s)",
+        lambda m: f"{'apply to' if m[1].lower() == 'only' else m[1]} pods in ",
+        body,
+    )
     found = find(
         r"\b(?:appl(?:y|ies)|select|target)\s+(?:only\s+)?(?:to\s+|for\s+)?(?:all\s+)?(pods?\s+.+)\Z",
         body,

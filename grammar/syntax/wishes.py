@@ -148,7 +148,9 @@ def _begins_item(lexemes: Lexemes, number: int, first: int) -> bool:
     if item.kind != "word" or lexemes[number - 1].text in (".", ".?", ":"):
         return False
     before = lexemes.text[lexemes[number - 1].end : item.start]
-    if "\n" in before and (item.text in ITEMS or _is_line(lexemes, number, first)):
+    is_key = lexemes[number + 1].text == ":"
+    is_item = item.text in ITEMS and not is_key
+    if "\n" in before and (is_item or _is_line(lexemes, number, first)):
         return True
     return item.text in CLAUSE_WORDS and lexemes[number + 1].kind == "string"
 
@@ -158,7 +160,8 @@ def _is_line(lexemes: Lexemes, number: int, first: int) -> bool:
     text, item, before = lexemes.text, lexemes[number], lexemes[number - 1]
     is_whole = before.kind in ("word", "string", "number") or before.closes
     # A key behind another one belongs to it.
-    is_key = lexemes[number + 1].text in (":", "=") and lexemes[first].text not in ITEMS
+    is_yaml = lexemes[first].text not in ITEMS or lexemes[first + 1].text == ":"
+    is_key = lexemes[number + 1].text in (":", "=") and is_yaml
     is_key = is_key or item.text.isupper()
     if not is_whole or is_key or item.text in _JOINS:
         return False
