@@ -171,6 +171,11 @@ class CallRemedies(NameRemedies):
         row = habits.call(name, kind.name, len(operands))
         if row is not None and (each := self._of_any(expr, operands)) is not None:
             return each
+        if row is not None and row.here == "{0}.matches({1})" and expr.target is None:
+            # `regex("^gpu", node.name)`: the text stands before the pattern.
+            pattern, text = (isinstance(o, ast.Literal) for o in operands[:2])
+            written = written[::-1] if pattern and not text else written
+            operands = operands[::-1] if pattern and not text else operands
         if row is not None:
             return Remedy(expr.span, self._grouped(_filled(row.here, written, operands)))
         if (time := self._time_of_day(expr, operands)) is not None:

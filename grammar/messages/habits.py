@@ -153,7 +153,7 @@ CALLS = (
         _S,
         2,
     ),
-    _row("concat strings.Join", "Rego, Go", "{1}.join({0})", _S, 2),
+    _row("concat join strings.Join", "Rego, Terraform, Go", "{1}.join({0})", _S, 2),
     _row("parseInt Number.parseInt", "JavaScript", "int({0})", _S, 2),
     _row("re_match", "Rego", "{1}.matches({0})", "", 2),
     _row("regex.match re.match re.search regexp.MatchString", "Rego", "{1}.matches({0})", "", 2),

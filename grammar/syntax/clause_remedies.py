@@ -72,6 +72,8 @@ class ClauseRemedies(Misplaced):
                 return with_edit(
                     self.unexpected(at, at), edit, f"write `{whole} = …` without a type"
                 )
+        if sign == "=" and self.accepted == {"COLON"}:
+            return with_edit(self.unexpected(at, at), Fix(lexemes.span(at, at), ":"), certain=True)
         if sign in ("as", "be", "is", "to") and lexemes[at - 2].text == "let":
             return with_edit(self.unexpected(at, at), Fix(lexemes.span(at, at), "="))
         if sign == "/" and lexemes[at + 1].text in ("*", "**"):

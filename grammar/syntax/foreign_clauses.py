@@ -276,7 +276,11 @@ def _whole_numbers(text: str) -> Iterator[str]:
 def _doubled(text: str) -> Iterator[str]:
     """`spread "x" { over node.name and node.zone … }` and `between 20% and 40%`: two clauses."""
     found = re.search(r"\bover (node\.\S+?)(?: and |, ?)(node\.\S+)", text)
-    bounds = re.search(r"\b(?:between|from) (\d+%) (?:and|to) (\d+%)", text)
+    bounds = re.search(
+        r"\b(?:between|from|min|minimum|at least) (\d+%),? (?:and |to )?"
+        r"(?:max |maximum |at most )?(\d+%)",
+        text,
+    )
     made = (f"over {found[1]}", f"over {found[2]}") if found is not None else ()
     if bounds is not None and text.startswith("share"):
         found, made = bounds, (f"at least {bounds[1]}", f"at most {bounds[2]}")

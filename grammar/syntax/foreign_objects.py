@@ -244,9 +244,8 @@ def keyed(text: str) -> Iterator[str]:
         key, texts = listed[1].removesuffix("s"), re.findall(r"\w[\w.-]*", listed[2])
         read = DOMAINS.get(key) or f"node.labels[{print_string(key)}]"
         yield f'filter "nodes" {{ require {read} in [{", ".join(map(print_string, texts))}] }}'
-    found = re.fullmatch(
-        rf'(filter "[^"]*"[^{{}}]*)?\{{? ?(?:require )?((?:{_PAIR}[,;]? ?)+?)\}}? ?', text
-    )
+    pair = rf"{_PAIR}(?:[,;] ?| (?=\w)|(?=\W*\Z))"
+    found = re.fullmatch(rf'(filter "[^"]*"[^{{}}]*)?\{{? ?(?:require )?((?:{pair})+)[ }}]*', text)
     pairs = re.findall(_PAIR, found[2]) if found is not None else []
     if found is None or not all(map(_is_label, (key for key, _ in pairs))):
         return

@@ -26,6 +26,7 @@ def text_of(value: str) -> str:
 def _rego(body: str) -> Iterator[str]:
     """`deny[msg] { input.node.zone == "a"; msg := "no" }`, whose body says what must not be."""
     body = re.sub(r"^(\w+)\s*\[[^\]]*\]", r"\1", body)
+    body = re.sub(r"\{((?:\s*\"[^\"]*\"\s*,?)+)\}", r"[\1]", body)
     body = re.sub(r"\}\s*else\s*:?=?\s*(?:false|\{\s*false\s*\})\s*\Z", "}", body)
     plain = re.fullmatch(
         r"(deny|violation|allow)\b(?:\s+contains\s+\w+)?(?:\s*:?=\s*true)?\s+if\s+([^{}]+)", body
@@ -160,11 +161,16 @@ _TEST = re.compile(
 
 def _preconditions(body: str) -> Iterator[str]:
     """`preconditions: all: - key: "{{ request.object.spec.priority }}" operator: … value: …`."""
-    denies = re.match(r"(?:validate\b.*?\b)?deny\W+conditions\b", body) is not None
+    denies = (
+        re.match(r"(?:validate\b.*?\b)?deny\W+(?:conditions\b|\{ ?(?:pod|node)\.)", body)
+        is not None
+    )
     is_alone = re.match(r"[\s\[{-]*key\b", body) is not None
     if not (denies or is_alone or re.match(r"preconditions\b", body)):
         return
-    plain = re.search(r"conditions\W+(?:(?:any|all)\W+)?((?:pod|node)\.[^{}]+?)[\s}]*\Z", body)
+    plain = re.search(
+        r"(?:conditions|deny)\W+(?:(?:any|all)\W+)?((?:pod|node)\.[^{}]+?)[\s}]*\Z", body
+    )
     made = [plain[1]] if plain is not None else []
     for found in _TEST.finditer(body):
         sign = _SIGNS.get(found["operator"].lower())
@@ -179,7 +185,10 @@ def _preconditions(body: str) -> Iterator[str]:
         joined = (" || " if is_any else " && ").join(made)
         wanted = negated(joined) if denies else joined
         is_filter = denies or is_alone
-        yield f'filter "deny" {{ require {wanted} }}' if is_filter else f"for pods where {joined}"
+        said = re.search(r'\bmessage\W{1,3}("[^"{}]*")', body) if denies else None
+        message = f" message {said[1]}" if said is not None else ""
+        made_filter = f'filter "deny" {{ require {wanted}{message} }}'
+        yield made_filter if is_filter else f"for pods where {joined}"
 
 
 def value_of(text: str) -> str:
@@ -190,9 +199,7 @@ def value_of(text: str) -> str:
     return text if text.isdigit() or text.startswith('"') else print_string(text)
 
 
-_IMAGES = re.compile(
-    r"containers\s*:\s*(?:-\s*)?(?:\(?name\)?\s*:\s*\S+\s*)?image\s*:\s*[\"']?([^\"'\s]+)"
-)
+_IMAGES = re.compile(r"containers\W+(?:\(?name\)?\s*:\s*\S+\s*)?image\s*:\s*[\"']?([^\"'\s]+)")
 
 
 def of_glob(text: str) -> str:

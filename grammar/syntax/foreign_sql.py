@@ -110,7 +110,9 @@ def _subqueries(body: str) -> Iterator[str]:
 
 def _select(body: str) -> Iterator[str]:
     """`SELECT … FROM nodes WHERE … ORDER BY …` of SQL."""
-    if not re.match(r"(?i)(?:select\b.*?\bfrom\s+nodes?\b|where\b)", body):
+    if not re.match(
+        r"(?i)(?:select\b.*?\bfrom\s+nodes?\b|where\b|order by (?:free|available)_)", body
+    ):
         return
     found = re.search(r"(?i)\bwhere\s+(.+?)(?:\s+(?:order|limit|group)\b.*)?\Z", body)
     order = re.search(r"(?i)\border\s+by\s+([\w.]+)(?:\s+(asc|desc))?", body)

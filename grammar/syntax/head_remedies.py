@@ -77,6 +77,7 @@ class HeadRemedies(Misplaced):
             self._definition,
             self._result,
             self._top_level,
+            self._nodes,
             self._condition_behind,
         )
 
@@ -206,6 +207,16 @@ class HeadRemedies(Misplaced):
                 found, Fix(lexemes.span(at, at), "policy"), "write `policy name { … }`"
             )
         return None
+
+    def _nodes(self) -> Diagnostic | None:
+        """`for nodes where node.zone == "a"`: a filter is about nodes."""
+        lexemes, at = self.lexemes, self.at
+        last = lexemes.expression_end(at + 2, STOPS)
+        is_where = self.item.text in ("node", "nodes") and lexemes[at + 1].text == "where"
+        if self.previous.text != "for" or not is_where or last < at + 2:
+            return None
+        made = f'filter "nodes" {{ require {lexemes.slice(at + 2, last)} }}'
+        return with_edit(self.unexpected(at, at), Fix(lexemes.span(at - 1, last), made))
 
     # ---- the condition of a clause
 

@@ -29,7 +29,7 @@ class OperatorRemedies(Misplaced):
     @property
     def ideas(self) -> tuple[Callable[[], Diagnostic | None], ...]:
         """In the order in which they are asked."""
-        return (self._alternative, self._default, self._either, self._operator)
+        return (self._alternative, self._default, self._either, self._repeated, self._operator)
 
     def _alternative(self) -> Diagnostic | None:
         """`if c then a else b`."""
@@ -168,6 +168,14 @@ class OperatorRemedies(Misplaced):
         made = here.replace("{0}", left).replace("{1}", right)
         edit = Fix(lexemes.span(first, last), made)
         return with_edit(self.unexpected(at, behind - 1), edit, certain=certain)
+
+    def _repeated(self) -> Diagnostic | None:
+        """`require a or require b`, of which both are one condition."""
+        lexemes, at = self.lexemes, self.at - (self.item.text == "require")
+        sign = {"or": "||", "OR": "||", "||": "||"}.get(lexemes[at].text)
+        if sign is None or lexemes[at + 1].text != "require":
+            return None
+        return with_edit(self.unexpected(at, at), Fix(lexemes.span(at, at + 1), sign))
 
     def _quoted(self, word: str) -> str:
         """The `gpu` of `node.labels has gpu`, which is no name that anything gives, as a text."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 from grammar.messages import catalogue
 from grammar.messages.diagnostics import Diagnostic, Fix
-from grammar.messages.texts import template_of
+from grammar.messages.texts import filled, template_of
 from grammar.syntax.other_schedulers import of_attribute
 from grammar.syntax.unexpected import STOPS, Misplaced, with_edit
 from grammar.tree.printer import print_string
@@ -42,6 +42,8 @@ def placeholders(text: str) -> Iterator[tuple[str, str]]:
 
 def _hint(inner: str, kind: str = "string") -> str:
     """What to do about a placeholder, by what is in it."""
+    if inner.startswith("/*"):
+        return "leave it out: a comment stands behind `#`"
     words = _PATH.findall(inner.partition(":-")[0])
     paths = [w for w in words if "." in w] or [w for w in words if w not in _CONTROL]
     if not paths:
@@ -86,6 +88,11 @@ class TemplateRemedies(Misplaced):
         """`message "no place for " + pod.name`, whose expressions stand in braces here."""
         lexemes, at = self.lexemes, self.at
         is_text = lexemes[at - 2].text in ("message", "detail") and self.previous.kind == "string"
+        if is_text and self.item.text == "." and lexemes[at + 1].text == "format":
+            closer = lexemes.partner.get(at + 2, at + 2)
+            values = (v.strip() for v in lexemes.slice(at + 3, closer - 1).split(","))
+            edit = Fix(lexemes.span(at - 1, closer), filled(self.previous.text, values))
+            return with_edit(self.unexpected(at, at + 1), edit)
         if self.item.text != "+" or not is_text:
             return None
         end = lexemes.expression_end(at + 1, STOPS)

@@ -36,6 +36,7 @@ _READS: tuple[tuple[str, str, str], ...] = (
         'node.usage["NAME"]',
         "part",
     ),
+    (r"(?P<name>gpus?)", 'node.allocatable["NAME"]', "amount"),
     (r"(?:(?:nodes?|hosts?)\s+)?(?:name|hostname)", "node.name", "text"),
     (r"(?:node\s+)?(?:zones?|az|availability\s+zones?)", "node.zone", "text"),
     (r"(?:node\s+)?regions?", "node.region", "text"),
@@ -104,7 +105,7 @@ _NODE_HAS = re.compile(
 )
 # Before the nodes that are meant, or that are not to be used.
 _PLACING = re.compile(
-    r"(?:please\s+)?(?:(?P<no>do\s+not|don't|never|avoid|not|skip|exclude|ignore|reject)\s+)?(?:only\s+)?"
+    r"(?:please\s+)?(?:(?P<no>do\s+not|don't|never|avoid|not|no|skip|exclude|ignore|reject)\s+)?(?:only\s+)?"
     r"(?:(?:use|using|run|running|schedule|scheduling|place|placing|put|select|choose|pick|overload)\s+)?"
     r"(?:only\s+)?(?:(?:on|to|onto)\s+)?(?=nodes?\b|machines?\b|hosts?\b)",
     re.IGNORECASE,

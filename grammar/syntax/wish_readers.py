@@ -140,12 +140,12 @@ def _spreads(body: str) -> Iterator[str]:
         yield f'spread "{wide[2]}" {{ over {expr} {bound} }}'
         return
     if not find(
-        r"\b(?:spread|balanced?|distributed?|even(?:ly)?|equal(?:ly)?|uniform(?:ly)?|same\s+number)\b",
+        r"\b(?:spread|cover|span|balanced?|distributed?|even(?:ly)?|equal(?:ly)?|uniform(?:ly)?|same\s+number)\b",
         body,
     ):
         return
     over = find(
-        rf"\b(?:across|over|between|among|by|per|in|on|to)\s+(?:all\s+|the\s+|different\s+|each\s+|every\s+)?{DOMAIN}",
+        rf"\b(?:across|over|between|among|by|per|in|on|to|cover|span)\s+(?:all\s+|the\s+|different\s+|each\s+|every\s+)?{DOMAIN}",
         body,
     )
     both = find(
@@ -203,7 +203,7 @@ def _neighbours(body: str) -> Iterator[str]:
         yield f'limit "apart" {{ {who}per node at most 1 strict }}'
         return
     other = find(
-        rf"\b(?:on|in|to|across|use)\s+(?:different|separate|distinct|unique)\s+({PLACES})s?\b",
+        rf"\b(?:on|in|to|across|use)\s+(?:different|separate|distinct|unique|(?:its|their)\s+own)\s+({PLACES})s?\b",
         body,
     )
     if other is not None and (domain := domain_of(other[1])) not in (None, "cluster"):
@@ -471,7 +471,10 @@ def _rankings(body: str) -> Iterator[str]:
         apart = 'math.abs(node.usage["cpu"] - node.usage["memory"])'
         yield f'score "balanced" weight 10 {{ value {apart} range 1 .. 0 }}'
         return
-    if find(r"\A(?:fill|pack)\w*\s+(?:up\s+)?(?:the\s+|one\s+)*(?:nodes?|machines|hosts)\b", body):
+    if find(
+        r"\A(?:fill|pack)\w*\s+(?:up\s+)?(?:the\s+|one\s+)*(?:nodes?|machines|hosts)\b|\Apack\w*\s+tight",
+        body,
+    ):
         yield 'score "pack" weight 10 { value node.usage["cpu"] range 0 .. 1 }'
         return
     yield from _orders_of_nodes(body)
